@@ -1,0 +1,137 @@
+"""What every word-level mechanism shares: a claim, a vocabulary, texts in and texts out."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textpriv.channel import check_ids
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.tokens import KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, TokenPolicy
+
+IntArray = NDArray[np.int64]
+
+
+def check_epsilon(epsilon: object, *, what: str = "epsilon") -> float:
+    """A finite number > 0 (no bool, no string), or InvalidInput."""
+    if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
+        raise InvalidInput(f"{what}: got {epsilon!r}, expected a number > 0")
+    value = float(epsilon)
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidInput(f"{what}: got {value!r}, expected a finite number > 0")
+    return value
+
+
+def check_probability(value: object, *, what: str) -> float:
+    """A number in [0, 1], or InvalidInput."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise InvalidInput(f"{what}: got {value!r}, expected a number from 0 to 1")
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise InvalidInput(f"{what}: got {number!r}, expected a number from 0 to 1")
+    return number
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The guarantee that a mechanism states.
+
+    Attributes
+    ----------
+    definition : the inequality, in words and symbols
+    protects : adjacency: which two inputs are made hard to tell apart
+    unit : unit of epsilon
+    in_clear : what the output shows of the input as it is
+    composition : what several uses cost
+    """
+
+    definition: str
+    protects: str
+    unit: str
+    in_clear: str
+    composition: str
+
+
+class Mechanism(ABC):
+    """Replaces every word of a text, independently, by a random word of a vocabulary.
+
+    Parameters
+    ----------
+    embedding : the public vocabulary with its vectors; fixed without the private text
+    epsilon : finite number > 0; its unit is the mechanism's (`claim.unit`)
+    """
+
+    name: str
+    claim: Claim
+
+    def __init__(self, embedding: Embedding, *, epsilon: float) -> None:
+        if not isinstance(embedding, Embedding):
+            raise InvalidInput(
+                f"embedding: got {type(embedding).__name__}, expected an Embedding; "
+                "see textpriv.embeddings.load or from_arrays"
+            )
+        self.embedding, self.epsilon = embedding, check_epsilon(epsilon)
+        self.size = len(embedding)
+
+    @abstractmethod
+    def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
+        """One output per id; ids are checked and lie in the vocabulary."""
+
+    @property
+    def fallback(self) -> IntArray:
+        """Words among which one is drawn, uniformly, in place of an unknown word."""
+        return np.arange(self.size)
+
+    def sanitize_ids(self, ids: IntArray, rng: np.random.Generator | None = None) -> IntArray:
+        """One output id per input id (1-d, each in the vocabulary or UNKNOWN).
+
+        Without `rng` the randomness comes from the operating system. A generator with a
+        known seed makes the output reproducible and therefore not private.
+        """
+        rng = np.random.default_rng() if rng is None else rng
+        array = np.asarray(ids)
+        unknown = array == UNKNOWN
+        if unknown.any():
+            array = array.copy()
+            array[unknown] = rng.choice(self.fallback, size=int(unknown.sum()))
+        return self._replace(check_ids(array, self.size, what="ids"), rng)
+
+    def sanitize_corpus(
+        self, corpus: Corpus, rng: np.random.Generator | None = None, *, reuse: bool = False
+    ) -> Corpus:
+        """A corpus of the same shape, sanitized; tokens that the policy keeps stay.
+
+        With `reuse` a word that is repeated in a document gets one draw for all its
+        occurrences, as in the sanitizer that Tong et al. attack (unknown words excepted).
+        """
+        result = corpus.ids.copy()
+        active = np.flatnonzero(corpus.ids != KEPT)
+        ids = corpus.ids[active]
+        if not reuse:
+            result[active] = self.sanitize_ids(ids, rng)
+            return corpus.with_ids(result)
+        known = ids != UNKNOWN
+        # A key per (document, word); unknown tokens each get a key of their own.
+        key = corpus.document[active] * (self.size + 1) + ids
+        key[~known] = -1 - np.arange(int((~known).sum()))
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        result[active] = self.sanitize_ids(ids[first], rng)[inverse]
+        return corpus.with_ids(result)
+
+    def sanitize(
+        self,
+        texts: Sequence[str],
+        rng: np.random.Generator | None = None,
+        *,
+        policy: TokenPolicy = PRIVATE,
+    ) -> list[str]:
+        """Sanitized texts: lower-case words joined by single spaces under the default policy."""
+        tokenizer = Tokenizer(self.embedding.words, policy)
+        return tokenizer.decode(self.sanitize_corpus(tokenizer.encode(texts), rng))

@@ -1,0 +1,504 @@
+"""Mechanisms with an explicit P(y|x): SanText, SanText+, CusText, CusText+, TEM.
+
+Each is an exponential mechanism on distances between word vectors and is its own channel:
+it answers `log_rows`, `log_columns`, `sample`, `posterior`. Distances and probabilities are
+float64; rows of the |V| x |V| table are made when asked for and never all at once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from textpriv.channel import Channel, check_ids
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.base import Claim, IntArray, Mechanism, check_probability
+from textpriv.neighbors import ExactSearch
+
+FloatArray = NDArray[np.float64]
+
+
+class Distances:
+    """Euclidean distances between rows of one table, in float64.
+
+    A matrix product is exact to about 1e-15 of the squared lengths, so that a distance
+    errs by about 1e-7 where two rows nearly coincide, and less elsewhere; the distance of
+    a row to itself is set to 0.
+    """
+
+    def __init__(self, vectors: NDArray[np.floating]) -> None:
+        exact = np.asarray(vectors, dtype=np.float64)
+        self.points = torch.from_numpy(exact - exact.mean(0))
+        self.squared = (self.points**2).sum(1)
+
+    @torch.inference_mode()
+    def to(self, rows: IntArray, columns: IntArray | None = None) -> torch.Tensor:
+        """Distances from `rows` to `columns` (ascending; all by default)."""
+        row = torch.from_numpy(rows)
+        points, squared = self.points, self.squared
+        if columns is not None and len(columns) < len(points):
+            points, squared = points[torch.from_numpy(columns)], squared[torch.from_numpy(columns)]
+        products = torch.addmm(squared, self.points[row], points.T, alpha=-2.0)
+        distance = products.add_(self.squared[row, None]).clamp_min_(0.0).sqrt_()
+        own = rows if columns is None else np.searchsorted(columns, rows)
+        at = np.flatnonzero(own < len(points))
+        if columns is not None:
+            at = at[columns[own[at]] == rows[at]]
+        distance[torch.from_numpy(at), torch.from_numpy(own[at])] = 0.0
+        return distance
+
+
+class FiniteMechanism(Mechanism, Channel):
+    """A mechanism that is its own channel."""
+
+    def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
+        return self.sample(ids, rng)
+
+
+class _DistanceMechanism(FiniteMechanism):
+    """P(y|x) proportional to exp(-energy(d(x,y))) over the words that may be output."""
+
+    def __init__(
+        self, embedding: Embedding, *, epsilon: float, outputs: IntArray | None = None
+    ) -> None:
+        super().__init__(embedding, epsilon=epsilon)
+        self.distances = Distances(embedding.vectors)
+        self.outputs = outputs  # None: all words
+
+    @abstractmethod
+    def _energy(self, distance: torch.Tensor) -> torch.Tensor:
+        """Negative logarithm of the unnormalised probability (may overwrite its argument)."""
+
+    def _log_weights(self, inputs: IntArray) -> torch.Tensor:
+        return self._energy(self.distances.to(inputs, self.outputs)).neg_()
+
+    @torch.inference_mode()
+    def _log_probabilities(self, inputs: IntArray) -> torch.Tensor:
+        """Over the outputs only: (len(inputs), number of outputs)."""
+        weights = self._log_weights(inputs)
+        return weights.sub_(torch.logsumexp(weights, dim=1, keepdim=True))
+
+    def log_rows(self, inputs: IntArray) -> FloatArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        return self._spread(self._log_probabilities(x).numpy())
+
+    def log_columns(self, outputs: IntArray) -> FloatArray:
+        y = check_ids(outputs, self.size, what="outputs")
+        # d(x, y) = d(y, x), so that the energies of a column are those of a row.
+        columns = -self._energy(self.distances.to(y)).numpy() - self._log_normalizers
+        if self.outputs is not None:
+            columns[~np.isin(y, self.outputs)] = -np.inf
+        return columns
+
+    @cached_property
+    def _log_normalizers(self) -> FloatArray:
+        everything = np.arange(self.size)
+        parts = np.array_split(everything, max(1, -(-self.size // self.row_chunk)))
+        return np.concatenate(
+            [torch.logsumexp(self._log_weights(part), dim=1).numpy() for part in parts]
+        )
+
+    @torch.inference_mode()
+    def _cumulative(self, inputs: IntArray) -> FloatArray:
+        weights = self._log_weights(inputs)
+        weights.sub_(weights.amax(1, keepdim=True)).exp_()
+        cumulative = weights.cumsum_(1).numpy()
+        if self.outputs is None:
+            return cumulative
+        return cumulative[:, self._last_output]
+
+    @cached_property
+    def _last_output(self) -> IntArray:
+        """For every word the number of the last output at or before it."""
+        assert self.outputs is not None
+        return np.searchsorted(self.outputs, np.arange(self.size), side="right") - 1
+
+    def _spread(self, values: FloatArray) -> FloatArray:
+        """Columns of the outputs put at their place among all words."""
+        if self.outputs is None:
+            return values
+        rows = np.full((len(values), self.size), -np.inf)
+        rows[:, self.outputs] = values
+        return rows
+
+
+def least_frequent(counts: NDArray[np.integer], fraction: float) -> IntArray:
+    """Ids of the least frequent `fraction` of a vocabulary, rarest first.
+
+    Ties go to the higher id first, which in a vocabulary in order of frequency is the rarer.
+    """
+    share = check_probability(fraction, what="fraction")
+    frequency = np.asarray(counts)
+    order = np.lexsort((-np.arange(len(frequency)), frequency))
+    return order[: round(share * len(frequency))]
+
+
+class SanText(_DistanceMechanism):
+    """Exponential mechanism on Euclidean distance: P(y|x) proportional to exp(-eps d(x,y) / 2).
+
+    Parameters
+    ----------
+    embedding : the public vocabulary; taken from the private corpus (as released code
+        does) it voids the claim
+    epsilon : in units of 1/distance
+
+    References
+    ----------
+    Yue et al. 2021, Algorithm 1.
+    """
+
+    name = "santext"
+    claim = Claim(
+        definition=(
+            "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) "
+            "for all words"
+        ),
+        protects="one word against another, the less the farther apart their vectors are",
+        unit="1 / Euclidean distance of the embedding",
+        in_clear="the number of tokens",
+        composition="sum of eps * d; bounded-range composition is tighter",
+    )
+
+    def _energy(self, distance: torch.Tensor) -> torch.Tensor:
+        return distance.mul_(self.epsilon / 2)
+
+
+class SanTextPlus(SanText):
+    """SanText that spares frequent words.
+
+    Outputs come from the sensitive words V_S. A sensitive word is replaced as in SanText; any
+    other word is replaced with probability `replace`, else it stays in clear.
+
+    Parameters
+    ----------
+    sensitive : ids of V_S, see `least_frequent`; Tong et al. take 99.9% of the vocabulary
+    replace : in [0, 1]; Tong et al. take 0
+    embedding, epsilon : see `SanText`
+
+    References
+    ----------
+    Yue et al. 2021, Algorithm 2.
+    """
+
+    name = "santext+"
+    claim = Claim(
+        definition=(
+            "metric differential privacy between sensitive words: "
+            "P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y)"
+        ),
+        protects="one sensitive word against another sensitive word",
+        unit="1 / Euclidean distance of the embedding",
+        in_clear="the number of tokens and the words that are not sensitive",
+        composition="sum of eps * d over the sensitive words",
+    )
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        *,
+        epsilon: float,
+        sensitive: IntArray,
+        replace: float = 0.0,
+    ) -> None:
+        ids = np.unique(check_ids(sensitive, len(embedding), what="sensitive"))
+        if not len(ids):
+            raise InvalidInput("sensitive: got no word, expected at least one to choose from")
+        super().__init__(embedding, epsilon=epsilon, outputs=ids)
+        self.replace = check_probability(replace, what="replace")
+        self.is_sensitive = np.zeros(self.size, dtype=bool)
+        self.is_sensitive[ids] = True
+
+    @property
+    def fallback(self) -> IntArray:
+        return np.flatnonzero(self.is_sensitive)
+
+    def log_rows(self, inputs: IntArray) -> FloatArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        rows = super().log_rows(x)
+        spared = np.flatnonzero(~self.is_sensitive[x])
+        with np.errstate(divide="ignore"):
+            rows[spared] += np.log(self.replace)
+            rows[spared, x[spared]] = np.log1p(-self.replace)
+        return rows
+
+    def log_columns(self, outputs: IntArray) -> FloatArray:
+        y = check_ids(outputs, self.size, what="outputs")
+        columns = super().log_columns(y)
+        with np.errstate(divide="ignore"):
+            columns[:, ~self.is_sensitive] += np.log(self.replace)
+            spared = np.flatnonzero(~self.is_sensitive[y])
+            columns[spared, y[spared]] = np.log1p(-self.replace)
+        return columns
+
+    def sample(self, inputs: IntArray, rng: np.random.Generator) -> IntArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        replaced = self.is_sensitive[x] | (rng.random(len(x)) < self.replace)
+        result = x.copy()
+        # A word that is replaced draws from the same law, sensitive or not.
+        result[replaced] = super().sample(x[replaced], rng)
+        return result
+
+
+class TEM(_DistanceMechanism):
+    """Truncated exponential mechanism: words beyond a distance gamma share one weight.
+
+    P(y|x) proportional to exp(-(eps/2) min(d(x,y), gamma)),
+    gamma = (2/eps) ln((1 - beta)(|V| - 1) / beta): the word comes from within gamma with
+    probability at least 1 - beta. This is the closed form of drawing with Gumbel noise among
+    the near words and one element that stands for all far ones.
+
+    Parameters
+    ----------
+    beta : in (0, 1), probability allowed to the far words
+    embedding, epsilon : see `SanText`
+
+    References
+    ----------
+    Carvalho et al. 2021, Algorithm 1.
+    """
+
+    name = "tem"
+    claim = SanText.claim
+
+    def __init__(self, embedding: Embedding, *, epsilon: float, beta: float = 0.001) -> None:
+        super().__init__(embedding, epsilon=epsilon)
+        self.beta = check_probability(beta, what="beta")
+        if not 0 < self.beta < 1:
+            raise InvalidInput(f"beta: got {beta!r}, expected a number strictly between 0 and 1")
+        odds = (1 - self.beta) * (self.size - 1) / self.beta
+        self.gamma = max(0.0, 2 / self.epsilon * float(np.log(odds)))
+
+    def _energy(self, distance: torch.Tensor) -> torch.Tensor:
+        return distance.clamp_max_(self.gamma).mul_(self.epsilon / 2)
+
+
+class CusText(FiniteMechanism):
+    """Customised output sets: every word is replaced by one of K near words.
+
+    The score of y for x is u = -(d - min) / (max - min) over the set of x, and
+    P(y|x) is proportional to exp(eps u / 2); with "cosine", u = (s - min) / (max - min).
+
+    Parameters
+    ----------
+    set_size : K >= 2, at most the vocabulary
+    mapping : "aggressive": the K nearest words of each word, which overlap. Supports differ,
+        so no finite epsilon holds between words; it is what Tong et al. attack.
+        "conservative": disjoint groups of K, made greedily in the order of the ids' frequency;
+        epsilon-DP between the members of a group.
+    similarity : "euclidean" or "cosine"
+    frequency : counts that order the greedy grouping; None takes the order of the vocabulary
+    embedding : see `Mechanism`
+    epsilon : without a unit, since scores are scaled to [0, 1]
+
+    References
+    ----------
+    Chen et al. 2023, section 3.
+    """
+
+    name = "custext"
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        *,
+        epsilon: float,
+        set_size: int = 20,
+        mapping: Literal["aggressive", "conservative"] = "aggressive",
+        similarity: Literal["euclidean", "cosine"] = "euclidean",
+        frequency: NDArray[np.integer] | None = None,
+    ) -> None:
+        super().__init__(embedding, epsilon=epsilon)
+        if isinstance(set_size, bool) or not isinstance(set_size, int | np.integer):
+            raise InvalidInput(f"set_size: got {set_size!r}, expected an integer")
+        if not 2 <= set_size <= self.size:
+            raise InvalidInput(f"set_size: got {set_size}, expected 2 to {self.size} (vocabulary)")
+        if similarity not in ("euclidean", "cosine"):
+            raise InvalidInput(f"similarity: got {similarity!r}, expected 'euclidean' or 'cosine'")
+        self.set_size, self.mapping, self.similarity = int(set_size), mapping, similarity
+        points = self._points()
+        if mapping == "aggressive":
+            self.candidates = nearest_sets(points, self.set_size)
+        elif mapping == "conservative":
+            self.candidates = greedy_groups(points, self.set_size, frequency)
+        else:
+            raise InvalidInput(f"mapping: got {mapping!r}, expected 'aggressive' or 'conservative'")
+        self.log_probabilities = self._candidate_log_probabilities(points)
+
+    @property
+    def claim(self) -> Claim:  # type: ignore[override]
+        conservative = self.mapping == "conservative"
+        return Claim(
+            definition=(
+                "local differential privacy within a group: P(M(w)=y) <= exp(eps) * P(M(w')=y)"
+                if conservative
+                else "none: the output sets of two words differ, so no finite eps holds"
+            ),
+            protects=(
+                "one word against another word of its group" if conservative else "no pair of words"
+            ),
+            unit="none (scores are scaled to [0, 1])",
+            in_clear="the number of tokens" + (" and the group of every word" * conservative),
+            composition="eps per word within groups" if conservative else "none",
+        )
+
+    def _points(self) -> NDArray[np.floating]:
+        vectors = self.embedding.vectors
+        if self.similarity == "euclidean":
+            return vectors
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        # On the sphere the order by distance is the order by cosine.
+        return vectors / np.where(length > 0, length, 1.0)
+
+    def _candidate_log_probabilities(self, points: NDArray[np.floating]) -> FloatArray:
+        present = self.candidates >= 0
+        distance = np.empty(self.candidates.shape)
+        for start in range(0, self.size, 2048):
+            block = slice(start, start + 2048)
+            exact = points[block].astype(np.float64)
+            offset = points[self.candidates[block]] - exact[:, None]
+            distance[block] = np.linalg.norm(offset, axis=2)
+        if self.similarity == "cosine":
+            distance = distance**2 / 2  # 1 - cosine
+        low = np.where(present, distance, np.inf).min(1, keepdims=True)
+        high = np.where(present, distance, -np.inf).max(1, keepdims=True)
+        span = np.where(high > low, high - low, 1.0)
+        score = np.where(present, -self.epsilon / 2 * (distance - low) / span, -np.inf)
+        return score - logsumexp(score, axis=1, keepdims=True)
+
+    @cached_property
+    def matrix(self) -> scipy.sparse.csr_array:
+        """P(y|x) as a sparse (size, size) matrix."""
+        present = self.candidates >= 0
+        rows = np.repeat(np.arange(self.size), present.sum(1))
+        entries = (np.exp(self.log_probabilities[present]), (rows, self.candidates[present]))
+        return scipy.sparse.csr_array(entries, shape=(self.size, self.size))
+
+    def log_rows(self, inputs: IntArray) -> FloatArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        with np.errstate(divide="ignore"):
+            return np.log(self.matrix[x].toarray())
+
+    def log_columns(self, outputs: IntArray) -> FloatArray:
+        y = check_ids(outputs, self.size, what="outputs")
+        with np.errstate(divide="ignore"):
+            return np.log(self._columns[:, y].toarray().T)
+
+    @cached_property
+    def _columns(self) -> scipy.sparse.csc_array:
+        return self.matrix.tocsc()
+
+    @cached_property
+    def _thresholds(self) -> FloatArray:
+        cumulative = np.cumsum(np.exp(self.log_probabilities), axis=1)
+        return cumulative / cumulative[:, -1:]
+
+    def sample(self, inputs: IntArray, rng: np.random.Generator) -> IntArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        result = np.empty(len(x), dtype=np.int64)
+        for start in range(0, len(x), 1 << 16):
+            words = x[start : start + (1 << 16)]
+            uniform = rng.random(len(words))
+            choice = (self._thresholds[words] <= uniform[:, None]).sum(1)
+            result[start : start + (1 << 16)] = self.candidates[words, choice]
+        return result
+
+
+class CusTextPlus(CusText):
+    """CusText that leaves stopwords in clear.
+
+    Parameters
+    ----------
+    stopwords : words kept as they are; those outside the vocabulary do not matter
+    others : see `CusText`
+
+    References
+    ----------
+    Chen et al. 2023, section 3.3 ("CusText+").
+    """
+
+    name = "custext+"
+
+    def __init__(
+        self, embedding: Embedding, *, epsilon: float, stopwords: Iterable[str], **options: object
+    ) -> None:
+        super().__init__(embedding, epsilon=epsilon, **options)  # type: ignore[arg-type]
+        if isinstance(stopwords, str):
+            raise InvalidInput(f"stopwords: got the text {stopwords!r:.40}, expected a list")
+        ids = embedding.ids(sorted(set(stopwords)))
+        self.is_kept = np.zeros(self.size, dtype=bool)
+        self.is_kept[ids[ids >= 0]] = True
+        if self.is_kept.all():
+            raise InvalidInput("stopwords: got the whole vocabulary, expected some word to sanitize")
+        kept = np.flatnonzero(self.is_kept)
+        self.candidates[kept] = -1
+        self.candidates[kept, 0] = kept
+        self.log_probabilities[kept] = -np.inf
+        self.log_probabilities[kept, 0] = 0.0
+
+    @property
+    def claim(self) -> Claim:  # type: ignore[override]
+        plain = super().claim
+        return Claim(
+            definition=plain.definition,
+            protects=plain.protects,
+            unit=plain.unit,
+            in_clear=plain.in_clear + "; the stopwords",
+            composition=plain.composition,
+        )
+
+    @property
+    def fallback(self) -> IntArray:
+        return np.flatnonzero(~self.is_kept)
+
+
+def nearest_sets(points: NDArray[np.floating], set_size: int) -> IntArray:
+    """The `set_size` nearest words of every word, itself first: (words, set_size)."""
+    # Small groups: many neighbours per query are found in nearly as many groups.
+    return ExactSearch(points, group=8).nearest(points, set_size)[0]
+
+
+def greedy_groups(
+    points: NDArray[np.floating], set_size: int, frequency: NDArray[np.integer] | None = None
+) -> IntArray:
+    """Disjoint groups: the most frequent free word and its nearest free words, and so on.
+
+    Returns
+    -------
+    (words, set_size) members of every word's group; a last, smaller group is filled with -1
+    """
+    size = len(points)
+    if frequency is not None and np.shape(frequency) != (size,):
+        raise InvalidInput(f"frequency: got {np.shape(frequency)}, expected ({size},)")
+    order = (
+        np.arange(size)
+        if frequency is None
+        else np.argsort(-np.asarray(frequency, dtype=np.int64), kind="stable")
+    )
+    exact = torch.from_numpy(np.asarray(points, dtype=np.float64))
+    squared = (exact**2).sum(1)
+    free_ids, table, half = torch.arange(size), exact, squared / 2
+    is_free = torch.ones(size, dtype=torch.bool)
+    groups = np.full((size, set_size), -1, dtype=np.int64)
+    for word in order.tolist():
+        if not is_free[word]:
+            continue
+        nearness = table @ exact[word] - half
+        nearness[~is_free[free_ids]] = -torch.inf
+        nearness[free_ids == word] = torch.inf  # first in its own group
+        count = min(set_size, int(is_free.sum()))
+        members = free_ids[torch.topk(nearness, count).indices]
+        is_free[members] = False
+        groups[members.numpy(), :count] = members.numpy()
+        if int(is_free.sum()) < 0.8 * len(free_ids):  # drop the rows that are taken
+            free_ids = free_ids[is_free[free_ids]]
+            table, half = exact[free_ids], squared[free_ids] / 2
+    return groups

@@ -1,0 +1,193 @@
+"""Noise, then the nearest word: MADLIB (d_X-privacy), Mahalanobis noise, rank repair.
+
+A word's vector gets a random vector added, and the word nearest to the sum is the output.
+The noise alone carries the guarantee; the look-up is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.base import (
+    Claim,
+    IntArray,
+    Mechanism,
+    check_epsilon,
+    check_probability,
+)
+from textpriv.neighbors import ExactSearch, Search, random_directions
+
+FloatArray = NDArray[np.float64]
+
+DRAW_CHUNK = 8192  # noisy vectors held at once
+RANK_BYTES = 64 << 20  # scores held at once to find a word of a given rank
+
+_METRIC_CLAIM = (
+    "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all words"
+)
+
+
+class Madlib(Mechanism):
+    """d_X-privacy for words: isotropic noise, then the nearest word.
+
+    The noise is z = R u with u uniform on the sphere and R ~ Gamma(shape n, scale 1/epsilon),
+    whose density is proportional to exp(-epsilon |z|).
+
+    Parameters
+    ----------
+    embedding, epsilon : see `Mechanism`; epsilon is in units of 1/distance of the embedding
+    search : index over the embedding's vectors; exact by default, which is the definition.
+        An approximate index over a public vocabulary costs fidelity and not privacy.
+
+    References
+    ----------
+    Feyisetan et al. 2020, Algorithm 1.
+    """
+
+    name = "madlib"
+    claim = Claim(
+        definition=_METRIC_CLAIM,
+        protects="one word against another, the less the farther apart their vectors are",
+        unit="1 / Euclidean distance of the embedding",
+        in_clear="the number of tokens",
+        composition="sum of eps * d over the words of a text and over repeated queries",
+    )
+
+    def __init__(
+        self, embedding: Embedding, *, epsilon: float, search: Search | None = None
+    ) -> None:
+        super().__init__(embedding, epsilon=epsilon)
+        self.search = ExactSearch(embedding.vectors) if search is None else search
+        if (self.search.size, self.search.dimension) != embedding.vectors.shape:
+            raise InvalidInput(
+                f"search: got an index of {self.search.size} x {self.search.dimension}, "
+                f"expected one over the embedding, {embedding.vectors.shape}"
+            )
+
+    def noise(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """`count` independent noise vectors: (count, dimension)."""
+        dimension = self.embedding.dimension
+        length = rng.gamma(shape=dimension, scale=1 / self.epsilon, size=(count, 1))
+        return self._shape_noise(length * random_directions(count, dimension, rng))
+
+    def _shape_noise(self, noise: FloatArray) -> FloatArray:
+        return noise
+
+    def noisy_vectors(self, ids: IntArray, rng: np.random.Generator) -> Iterator[FloatArray]:
+        """Vectors of the words plus noise, some thousand at a time."""
+        for start in range(0, len(ids), DRAW_CHUNK):
+            chunk = ids[start : start + DRAW_CHUNK]
+            yield self.embedding.vectors[chunk] + self.noise(len(chunk), rng)
+
+    def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
+        found = [self.search.nearest(queries)[0][:, 0] for queries in self.noisy_vectors(ids, rng)]
+        return np.concatenate(found) if found else ids
+
+
+class Mahalanobis(Madlib):
+    """Noise that follows the shape of the vocabulary.
+
+    z = R A^(1/2) u with A = strength * Sigma + (1 - strength) * I, where Sigma is the sample
+    covariance of the vectors scaled to trace n. A word in a sparse region gets more noise
+    along the directions in which the vocabulary spreads. The vector A^(1/2) u is not
+    renormalised: that would void the guarantee.
+
+    Parameters
+    ----------
+    strength : in [0, 1]; 0 is MADLIB, 1 the full covariance
+    embedding, epsilon, search : see `Madlib`
+
+    References
+    ----------
+    Xu et al. 2020; strength 1 in Utpala et al.'s comparison.
+    """
+
+    name = "mahalanobis"
+    claim = Claim(
+        definition=_METRIC_CLAIM,
+        protects="one word against another, in the metric sqrt(delta' A^-1 delta)",
+        unit="1 / Mahalanobis distance of the embedding",
+        in_clear="the number of tokens",
+        composition="sum of eps * d over the words of a text and over repeated queries",
+    )
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        *,
+        epsilon: float,
+        strength: float = 1.0,
+        search: Search | None = None,
+    ) -> None:
+        super().__init__(embedding, epsilon=epsilon, search=search)
+        self.strength = check_probability(strength, what="strength")
+        covariance = np.cov(embedding.vectors, rowvar=False, dtype=np.float64).reshape(
+            embedding.dimension, embedding.dimension
+        )
+        scaled = covariance * embedding.dimension / np.trace(covariance)
+        shape = self.strength * scaled + (1 - self.strength) * np.eye(embedding.dimension)
+        values, basis = np.linalg.eigh(shape)
+        # The symmetric root, once per mechanism; negative values are rounding of zero.
+        self.root = (basis * np.sqrt(np.maximum(values, 0.0))) @ basis.T
+
+    def _shape_noise(self, noise: FloatArray) -> FloatArray:
+        return noise @ self.root
+
+
+class RankRepair(Mechanism):
+    """The word of a random rank around the noisy vector, in place of the nearest.
+
+    The vocabulary is ranked by distance to MADLIB's noisy vector (0 = nearest); rank k is
+    drawn with probability proportional to exp(-c * epsilon * k). Post-processing of MADLIB,
+    so the same guarantee; it spreads the output over near words.
+
+    Parameters
+    ----------
+    madlib : the mechanism whose noise is used (or `Mahalanobis`)
+    c : finite number > 0; Asghar et al. use 0.006 with BART's table
+
+    References
+    ----------
+    Asghar et al. 2024.
+    """
+
+    name = "rank-repair"
+    claim = Madlib.claim
+
+    def __init__(self, madlib: Madlib, *, c: float) -> None:
+        super().__init__(madlib.embedding, epsilon=madlib.epsilon)
+        self.madlib, self.c = madlib, check_epsilon(c, what="c")
+        self._single = torch.from_numpy(np.array(self.embedding.vectors, dtype=np.float32))
+        self._half_norm = (self._single.double() ** 2).sum(1).div(2).float()
+
+    def ranks(self, count: int, rng: np.random.Generator) -> IntArray:
+        """`count` ranks in 0..size-1 from the truncated geometric law, by inversion."""
+        rate = self.c * self.epsilon
+        # P(rank < k) = (1 - e^(-rate k)) / (1 - e^(-rate size))
+        total = -np.expm1(-rate * self.size)
+        drawn = np.floor(-np.log1p(-rng.random(count) * total) / rate)
+        return np.minimum(drawn.astype(np.int64), self.size - 1)
+
+    @torch.inference_mode()
+    def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
+        result = np.empty(len(ids), dtype=np.int64)
+        ranks = self.ranks(len(ids), rng)
+        chunk = max(1, RANK_BYTES // (4 * self.size))
+        position = 0
+        for queries in self.madlib.noisy_vectors(ids, rng):
+            for start in range(0, len(queries), chunk):
+                part = torch.from_numpy(queries[start : start + chunk]).float()
+                nearness = part @ self._single.T - self._half_norm
+                for row in nearness:
+                    k = int(self.size - ranks[position])
+                    result[position] = int(torch.kthvalue(row, k).indices)
+                    position += 1
+        return result
+
+

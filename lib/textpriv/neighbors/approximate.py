@@ -1,0 +1,134 @@
+"""Approximate nearest neighbours: what released code used in place of the exact search.
+
+For noise-then-lookup an index built over a public vocabulary is post-processing: a wrong
+neighbour costs fidelity and not privacy. Inside a finite mechanism (TEM's near set,
+CusText's sets, SanText's distances) it changes P(y|x) and voids the bound.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import annoy
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from textpriv.errors import InvalidInput
+from textpriv.neighbors.exact import check_k, check_queries
+from textpriv.neighbors.table import FloatArray, IntArray, check_vectors
+
+
+def _distances(
+    vectors: NDArray[np.floating], queries: NDArray[np.floating], ids: IntArray
+) -> FloatArray:
+    """Distances to the rows that an index named; inf where it named none (-1)."""
+    offset = vectors[ids].astype(np.float64) - queries[:, None]
+    return np.where(ids >= 0, np.linalg.norm(offset, axis=2), np.inf)
+
+
+class AnnoySearch:
+    """Annoy's forest of random projection trees.
+
+    Parameters
+    ----------
+    vectors : (rows, dimension) float array, finite
+    trees : number of trees; the released d_X-privacy code used 50
+    search_k : nodes inspected per query; -1 is Annoy's default, k * trees
+    seed : seed of the trees
+    jobs : threads that build; a part of the seed, so fixed by default
+    file : where to keep the built index; loaded from there when it exists. The caller
+        names the file after everything the index depends on.
+    """
+
+    name = "annoy"
+
+    def __init__(
+        self,
+        vectors: NDArray[np.floating],
+        *,
+        trees: int = 50,
+        search_k: int = -1,
+        seed: int = 0,
+        jobs: int = 2,
+        file: Path | None = None,
+    ) -> None:
+        self.vectors = check_vectors(vectors, what="vectors")
+        self.size, self.dimension = self.vectors.shape
+        self.trees, self.search_k = trees, search_k
+        self.index = annoy.AnnoyIndex(self.dimension, "euclidean")
+        if file is not None and file.exists():
+            self.index.load(str(file))
+            return
+        self.index.set_seed(seed)
+        for row, vector in enumerate(self.vectors):
+            self.index.add_item(row, vector)
+        self.index.build(trees, n_jobs=jobs)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=file.parent, delete=False) as partial:
+                pass
+            self.index.save(partial.name)
+            os.replace(partial.name, file)
+
+    def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
+        """The k rows that Annoy takes for nearest; -1 where it found fewer."""
+        array = check_queries(queries, self.dimension)
+        check_k(k, self.size)
+        ids = np.full((len(array), k), -1, dtype=np.int64)
+        for row, query in enumerate(array.tolist()):
+            found = self.index.get_nns_by_vector(query, k, search_k=self.search_k)
+            ids[row, : len(found)] = found
+        return ids, _distances(self.vectors, array, ids)
+
+
+class FaissSearch:
+    """A faiss index: "flat" (a plain exact scan), "ivf" (inverted lists) or "hnsw" (a graph).
+
+    Parameters
+    ----------
+    vectors : (rows, dimension) float array, finite
+    method : "flat", "ivf" or "hnsw"
+    lists, probes : inverted lists in all (default 4 sqrt(rows)), and visited per query
+    links, effort : links per node of the graph, and candidates kept while searching
+    """
+
+    def __init__(
+        self,
+        vectors: NDArray[np.floating],
+        method: str = "flat",
+        *,
+        lists: int | None = None,
+        probes: int = 1,
+        links: int = 32,
+        effort: int = 64,
+    ) -> None:
+        table = np.ascontiguousarray(check_vectors(vectors, what="vectors"), dtype=np.float32)
+        self.name, self.vectors = f"faiss-{method}", table
+        self.size, self.dimension = table.shape
+        if method == "flat":
+            self.index = faiss.IndexFlatL2(self.dimension)
+        elif method == "ivf":
+            lists = lists or max(1, int(4 * np.sqrt(self.size)))
+            # Held here: the index keeps only a reference to its quantizer.
+            self._quantizer = faiss.IndexFlatL2(self.dimension)
+            self.index = faiss.IndexIVFFlat(self._quantizer, self.dimension, lists)
+            self.index.train(table)
+            self.index.nprobe = probes
+        elif method == "hnsw":
+            self.index = faiss.IndexHNSWFlat(self.dimension, links)
+            self.index.hnsw.efSearch = effort
+        else:
+            raise InvalidInput(f"method: got {method!r}, expected 'flat', 'ivf' or 'hnsw'")
+        self.index.add(table)
+
+    def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
+        """The k rows that faiss takes for nearest; -1 where it found fewer."""
+        array = check_queries(queries, self.dimension)
+        check_k(k, self.size)
+        _, ids = self.index.search(np.ascontiguousarray(array, dtype=np.float32), k)
+        return ids, _distances(self.vectors, array, ids)
+
+

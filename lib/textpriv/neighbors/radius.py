@@ -1,0 +1,324 @@
+"""Every radius at once: the exact law of noise-then-nearest-word at every epsilon.
+
+The mechanism adds r u to the vector of a word x (u a random direction, r a random radius)
+and returns the nearest word. Seen along one fixed direction, word z beats x as soon as
+
+    r <u, z - x>  >  |z - x|^2 / 2,
+
+and in general the winner at radius r is the word of the highest line
+
+    score_z(r) = r <u, z - x> - |z - x|^2 / 2 .
+
+Lines in r: so x is kept up to the *first crossing* r*(u) = min over z with <u, z - x> > 0 of
+|z - x|^2 / (2 <u, z - x>), and which word follows which is the *upper envelope* of the lines.
+Neither knows epsilon. If r ~ Gamma(shape n, scale 1/epsilon), then for every epsilon
+
+    P(x is kept | u) = GammaCDF(r*(u); n, 1/epsilon),
+
+and every other word has the Gamma mass of its piece of the envelope. Only the direction is
+left to sample; one direction serves all epsilon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammainc, gammaincinv
+
+from textpriv.errors import InvalidInput
+from textpriv.neighbors.exact import ExactSearch, check_queries
+from textpriv.neighbors.table import FloatArray, GroupedTable, IntArray, best_per_query, round_split
+
+PAIR_CHUNK = 1024
+
+
+def random_directions(count: int, dimension: int, rng: np.random.Generator) -> FloatArray:
+    """`count` independent uniform directions on the unit sphere: (count, dimension)."""
+    gaussian = rng.standard_normal((count, dimension))
+    return gaussian / np.linalg.norm(gaussian, axis=1, keepdims=True)
+
+
+def radius_cdf(radius: ArrayLike, dimension: int, epsilon: ArrayLike) -> FloatArray:
+    """P(r <= radius) for the noise's length r ~ Gamma(shape dimension, scale 1/epsilon)."""
+    return gammainc(dimension, np.asarray(epsilon, dtype=np.float64) * radius)
+
+
+def largest_radius(dimension: int, epsilon: float, *, tail: float = 1e-9) -> float:
+    """Radius that the noise exceeds with probability `tail` at this (the smallest) epsilon."""
+    return float(gammaincinv(dimension, 1 - tail) / epsilon)
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Which word is the output at which radius, for some (word, direction) pairs.
+
+    Segments are flat and ordered by pair, then by radius. Segment s gives the output
+    `output[s]` for radii from `start[s]` to the next segment's start (the last segment of
+    a pair is open: it was followed up to `max_radius`).
+    """
+
+    pair: IntArray
+    start: FloatArray
+    output: IntArray
+    word: IntArray  # word of each pair
+    dimension: int
+    max_radius: float
+
+    def segment_mass(self, epsilon: float) -> FloatArray:
+        """Probability of each segment given its direction, at this epsilon."""
+        reached = radius_cdf(self.start, self.dimension, epsilon)
+        following = np.append(reached[1:], 1.0)
+        following[np.append(self.pair[1:] != self.pair[:-1], True)] = 1.0
+        return following - reached
+
+    def unresolved(self, epsilon: float) -> float:
+        """Probability mass beyond `max_radius`, counted for the last segment of each pair."""
+        return float(1 - radius_cdf(self.max_radius, self.dimension, epsilon))
+
+    def law(self, epsilon: float, *, words: IntArray, size: int) -> scipy.sparse.csr_array:
+        """P(output | word), averaged over the directions: (len(words), size), rows sum to 1.
+
+        `words` are the distinct words wanted, each present in `self.word`.
+        """
+        row_of = {int(word): row for row, word in enumerate(words)}
+        count = np.zeros(len(words))
+        row = np.array([row_of.get(int(word), -1) for word in self.word], dtype=np.int64)
+        np.add.at(count, row[row >= 0], 1)
+        if (count == 0).any():
+            missing = int(words[np.flatnonzero(count == 0)[0]])
+            raise InvalidInput(f"words: got {missing}, expected words that the envelope holds")
+        segment_row = row[self.pair]
+        wanted = segment_row >= 0
+        mass = self.segment_mass(epsilon)[wanted] / count[segment_row[wanted]]
+        entries = (mass, (segment_row[wanted], self.output[wanted]))
+        law = scipy.sparse.coo_array(entries, shape=(len(words), size)).tocsr()
+        law.sum_duplicates()
+        return law
+
+
+class AllRadii:
+    """First crossings and envelopes over one table of word vectors.
+
+    Parameters
+    ----------
+    search : exact search over the table; its grouped table and its bounds are used here too
+    """
+
+    def __init__(self, search: ExactSearch) -> None:
+        self.search, self.table = search, search.table
+        self.size, self.dimension = search.size, search.dimension
+
+    def first_crossing(
+        self, words: IntArray, directions: NDArray[np.floating]
+    ) -> tuple[FloatArray, IntArray]:
+        """Smallest radius at which another word is nearer, and that word.
+
+        Parameters
+        ----------
+        words : (count,) row numbers
+        directions : (count, k, dimension): k directions per word (of any length: the
+            radius is then in units of that length)
+
+        Returns
+        -------
+        radii : (count, k) float64, exact; inf where no word ever takes over, 0 where an
+            identical row with a lower number always wins
+        takers : (count, k) the word that takes over (the word itself where none does)
+        """
+        ids, units = self._check(words, directions)
+        count, k, _ = units.shape
+        radii, takers = np.empty((count, k)), np.empty((count, k), dtype=np.int64)
+        for start in range(0, count, max(1, PAIR_CHUNK // k)):
+            chunk = slice(start, start + max(1, PAIR_CHUNK // k))
+            radii[chunk], takers[chunk] = self._first_crossing(ids[chunk], units[chunk])
+        return radii, takers
+
+    def envelope(
+        self, words: IntArray, directions: NDArray[np.floating], *, max_radius: float
+    ) -> Envelope:
+        """Upper envelope of the words' lines from radius 0 to `max_radius`.
+
+        Two neighbouring winners whose lines cross at r are joined there, unless a third
+        word is nearest at r: then it lies between them, and both halves are searched in
+        turn. Each exact search thus finds a new winner or proves a boundary.
+
+        Parameters
+        ----------
+        words : (count,) row numbers, with (count, k, dimension) `directions`
+        max_radius : > 0, see `largest_radius`
+        """
+        ids, units = self._check(words, directions)
+        if not (np.isfinite(max_radius) and max_radius > 0):
+            raise InvalidInput(f"max_radius: got {max_radius!r}, expected a finite number > 0")
+        pair_word = np.repeat(ids, units.shape[1])
+        unit = units.reshape(-1, self.dimension)
+        origin = self._vectors(pair_word)
+
+        def winner(pair: IntArray, radius: FloatArray) -> IntArray:
+            queries = origin[pair] + radius[:, None] * unit[pair]
+            return self.search.nearest(queries)[0][:, 0]
+
+        def line(pair: IntArray, word: IntArray) -> tuple[FloatArray, FloatArray]:
+            offset = self._vectors(word) - origin[pair]
+            return (offset * unit[pair]).sum(1), (offset**2).sum(1) / 2
+
+        pair = np.arange(len(pair_word))
+        left = winner(pair, np.zeros(len(pair)))
+        right = winner(pair, np.full(len(pair), float(max_radius)))
+        pieces = [(pair, np.zeros(len(pair)), left)]
+        while True:
+            open_ = left != right
+            pair, left, right = pair[open_], left[open_], right[open_]
+            if not len(pair):
+                break
+            (left_slope, left_cost), (right_slope, right_cost) = line(pair, left), line(pair, right)
+            crossing = (right_cost - left_cost) / (right_slope - left_slope)
+            middle = winner(pair, crossing)
+            slope, cost = line(pair, middle)
+            gain = (slope * crossing - cost) - (left_slope * crossing - left_cost)
+            boundary = (gain <= 1e-12 * (1 + np.abs(cost))) | (middle == left) | (middle == right)
+            pieces.append((pair[boundary], crossing[boundary], right[boundary]))
+            inner = ~boundary
+            pair = np.concatenate([pair[inner], pair[inner]])
+            left, right = (
+                np.concatenate([left[inner], middle[inner]]),
+                np.concatenate([middle[inner], right[inner]]),
+            )
+        pair, start, output = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        order = np.lexsort((start, pair))
+        return Envelope(
+            pair=pair[order],
+            start=start[order],
+            output=output[order],
+            word=pair_word,
+            dimension=self.dimension,
+            max_radius=float(max_radius),
+        )
+
+    def _check(
+        self, words: IntArray, directions: NDArray[np.floating]
+    ) -> tuple[IntArray, FloatArray]:
+        ids, units = np.asarray(words), np.asarray(directions, dtype=np.float64)
+        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+            raise InvalidInput(f"words: got {ids.dtype} {ids.shape}, expected a 1-d integer array")
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.size):
+            raise InvalidInput(
+                f"words: got ids {ids.min()}..{ids.max()}, expected 0..{self.size - 1}"
+            )
+        if units.ndim != 3 or len(units) != len(ids) or units.shape[1] < 1:
+            raise InvalidInput(
+                f"directions: got shape {units.shape}, expected ({len(ids)}, k, {self.dimension})"
+            )
+        check_queries(units.reshape(-1, units.shape[2]), self.dimension)
+        return ids.astype(np.int64), units
+
+    def _vectors(self, ids: IntArray) -> FloatArray:
+        return self.table.rows[torch.from_numpy(ids)].double().cpu().numpy()
+
+    @torch.inference_mode()
+    def _first_crossing(self, ids: IntArray, units: FloatArray) -> tuple[FloatArray, IntArray]:
+        """One chunk; pairs are numbered direction-major: pair = direction * words + word."""
+        table, (words, k, n) = self.table, units.shape
+        own = torch.from_numpy(ids).to(table.device)
+        unit = torch.from_numpy(units).to(table.device).transpose(0, 1).reshape(-1, n)
+        group, pair = self._candidate_groups(own, unit)
+        row, pair = self._candidate_rows(own, unit, group, pair)
+        offset = table.rows[row].double() - table.rows[own[pair % words]].double()
+        rate = (offset * unit[pair]).sum(1) / ((offset**2).sum(1) / 2)  # 1 / radius
+        keep = rate > 0
+        # A stand-in of rate 0 for every pair: the word itself, which never takes over.
+        everyone = torch.arange(words * k, device=table.device)
+        takers, best = best_per_query(
+            torch.cat([pair[keep], everyone]).cpu().numpy(),
+            torch.cat([row[keep], own.repeat(k)]).cpu().numpy(),
+            torch.cat([rate[keep], torch.zeros_like(everyone, dtype=rate.dtype)]).cpu().numpy(),
+            k=1,
+            queries=words * k,
+        )
+        with np.errstate(divide="ignore"):
+            radii = 1 / best
+        first = self.search.nearest(self._vectors(ids))[0]  # an identical row may come first
+        radii, takers = radii.reshape(k, words).T, takers.reshape(k, words).T
+        shadowed = first != ids[:, None]
+        return np.where(shadowed, 0.0, radii), np.where(shadowed, first, takers)
+
+    def _candidate_groups(
+        self, own: torch.Tensor, unit: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pairs (group, pair) that may hold the first word to take over.
+
+        Maximises <u, z - x> / (|z - x|^2 / 2) = 1 / radius. The numerator is one product
+        with the rounded table, bounded as for the nearest neighbour; the denominator is
+        float32 and serves all directions of a word.
+        """
+        table, n, words = self.table, self.dimension, len(own)
+        k = len(unit) // words
+        centered = table.rows[own].double() - table.center
+        shift = (unit.view(k, words, n) * centered).sum(2).view(-1)  # <u, x>
+        high, rest = round_split(shift, table.dtype)
+        rounded, norm, lost = table.rounded_queries(unit, {2: -high, 3: -rest})
+
+        point = table.rows[own].T.contiguous()
+        half = self.search.half_norm
+        half_error = 4 * table.accumulation * half.max()
+        maxima, inverse_maxima = [], []
+        for block in table.blocks():
+            half_squared = half[block, None] + half[own] - table.rows[block] @ point
+            inverse = 1 / half_squared.clamp_min(half_error)
+            mine = (own >= block.start) & (own < block.stop)
+            inverse[own[mine] - block.start, mine.nonzero()[:, 0]] = 0.0
+            inverse_maxima.append(inverse.view(-1, table.group, words).amax(1))
+            numerator = (table.rounded[block] @ rounded).view(-1, k, words).float()
+            rate = numerator.mul_(inverse[:, None])
+            maxima.append(rate.view(-1, table.group, k, words).amax(1))
+        rate, inverse = torch.cat(maxima), torch.cat(inverse_maxima)
+
+        per_group = torch.stack([table.group_norm, table.group_residual], dim=1).float()
+        per_pair = torch.stack([lost + 2 * table.accumulation * norm, norm]).float()
+        error = per_group @ per_pair + (2.0**-15 + 2 * table.accumulation) * shift.abs().float()
+        relative = inverse * half_error  # of the denominator; beyond 1/4 nothing is certain
+        growth = 1 / (1 - relative.clamp_max(0.25))
+        error = error.view(-1, k, words) * ((inverse * growth) * (1 + 1e-4))[:, None]
+        slack = (growth - 1 + 2 * table.output_rounding)[:, None]
+        error.addcmul_(rate.abs(), slack.expand_as(rate))
+        error.masked_fill_((relative > 0.25)[:, None].expand_as(error), torch.inf)
+        certain = (rate - error).amax(0).clamp_min(0.0)
+        group, direction, word = (rate + error >= certain).nonzero(as_tuple=True)
+        return group, direction * words + word
+
+    def _candidate_rows(
+        self, own: torch.Tensor, unit: torch.Tensor, group: torch.Tensor, pair: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pairs (row, pair) that may be the first to take over, by float32 rates."""
+        table, words, half = self.table, len(own), self.search.half_norm
+        origin = table.rows[own]
+        both = torch.stack([unit.float(), origin.repeat(len(unit) // words, 1)], dim=2)
+        upper = torch.empty(len(group), table.group, device=table.device)
+        lower = torch.empty_like(upper)
+        # Errors of a float32 product with a unit vector and of half a squared distance.
+        largest = half.max().mul(2).sqrt()
+        along_error = 4 * table.accumulation * largest * unit.float().norm(dim=1)
+        half_error = 4 * table.accumulation * half.max()
+        for batch, rows in table.gathered(group):
+            owner, ids = pair[batch], table.row_ids(group[batch])
+            products = torch.bmm(rows, both[owner])
+            along = products[:, :, 0] - (both[owner, :, 0] * both[owner, :, 1]).sum(1)[:, None]
+            squared = half[ids] + half[own[owner % words], None] - products[:, :, 1]
+            rate = along / squared
+            error = (along_error[owner, None] + rate.abs() * half_error) / (squared - half_error)
+            known = squared > 2 * half_error
+            upper[batch] = torch.where(known, rate + error, torch.inf)
+            lower[batch] = torch.where(known, rate - error, -torch.inf)
+            invalid = (ids >= self.size) | (ids == own[owner % words, None])
+            upper[batch].masked_fill_(invalid, -torch.inf)
+            lower[batch].masked_fill_(invalid, -torch.inf)
+        certain = torch.zeros(len(unit), device=table.device)
+        certain.scatter_reduce_(0, pair, lower.amax(1), "amax")
+        found, position = (upper >= certain[pair, None]).nonzero(as_tuple=True)
+        return table.row_ids(group[found])[torch.arange(len(found)), position], pair[found]
+
+

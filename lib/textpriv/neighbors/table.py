@@ -1,0 +1,181 @@
+"""Maxima of inner products over a large table: computed in low precision, proven, then exact.
+
+Exact nearest neighbours and the all-radii form both ask, for each query, which row of a
+table attains the largest of some score. The scores of all rows are computed in bfloat16
+(or float32 where the processor has no bfloat16 unit) and only the maximum of every group
+of rows is kept. A rigorous bound on the rounding error then says which groups can hold the
+true maximum. Only these few are computed again, first in float32, and what is still in
+question in float64. The answer is the float64 one whatever the precision of the first
+pass, which decides the time and never the result.
+
+The bound. Let hats mark rounded values. For a row z and a query q,
+    |<q,z> - <q^,z^>| <= |q - q^| |z| + |q^| |z - z^|        (Cauchy-Schwarz),
+where the residual norms |q - q^| and |z - z^| are measured, not estimated. Sums of m
+products accumulated in float32 add at most m 2^-23 |q^| |z^|, in any order, and a result
+stored in bfloat16 adds 2^-8 of its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from textpriv.errors import InvalidInput
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+Precision = Literal["auto", "bf16", "fp32"]
+
+ROW_BLOCK = 2048  # table rows per matrix product: the scores of a block stay in the cache
+GATHER_BYTES = 16 << 20  # rows gathered at once for the second pass
+
+
+def bfloat16_is_fast(device: str = "cpu") -> bool:
+    """Whether the device multiplies bfloat16 matrices in hardware."""
+    if torch.device(device).type == "cpu":
+        capabilities = torch.cpu.get_capabilities()
+        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return True
+
+
+def check_vectors(vectors: NDArray[np.floating], *, what: str) -> NDArray[np.floating]:
+    """A finite two-dimensional float array, or InvalidInput."""
+    array = np.asarray(vectors)
+    if array.ndim != 2 or array.shape[1] < 1:
+        raise InvalidInput(f"{what}: got shape {array.shape}, expected (rows, dimension)")
+    if not np.issubdtype(array.dtype, np.floating):
+        raise InvalidInput(f"{what}: got dtype {array.dtype}, expected a float type")
+    if not np.isfinite(array).all():
+        bad = int((~np.isfinite(array).all(axis=1)).sum())
+        raise InvalidInput(
+            f"{what}: {bad} of {len(array)} rows hold NaN or infinity, expected finite "
+            "numbers; drop or mend these rows"
+        )
+    return array
+
+
+def round_split(values: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """High and low part of `values` in `dtype`: together they carry twice its precision."""
+    high = values.to(dtype)
+    return high, (values - high.double()).to(dtype)
+
+
+class GroupedTable:
+    """Rows of a table in groups, with a rounded copy and what the rounding loses.
+
+    The rounded copy holds per row the columns [z - center, -h, -l, 1, 1], where h + l is
+    |z - center|^2 / 2 in two parts: one matrix product then yields a whole affine score.
+
+    Parameters
+    ----------
+    vectors : (rows, dimension) float array, finite; kept as float32
+    precision : "bf16", "fp32", or "auto" (bf16 where the hardware has it)
+    group : rows per group; None balances the first pass against the second
+    device : torch device of the products
+    """
+
+    def __init__(
+        self,
+        vectors: NDArray[np.floating],
+        *,
+        precision: Precision = "auto",
+        group: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        table = check_vectors(vectors, what="vectors")
+        if len(table) < 1:
+            raise InvalidInput("vectors: got 0 rows, expected at least 1")
+        if precision == "auto":
+            precision = "bf16" if bfloat16_is_fast(device) else "fp32"
+        self.precision = precision
+        self.dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
+        # Largest relative error of a result stored in `dtype`.
+        self.output_rounding = 2.0**-8 if precision == "bf16" else 2.0**-23
+        self.size, self.dimension = table.shape
+        # A second look at one group costs about as much as the first pass over 1/1000 of rows.
+        self.group = group or (32 if self.dimension > 128 else 128)
+        self.device = device
+
+        padding = -self.size % self.group
+        rows = np.concatenate([table, np.repeat(table[-1:], padding, axis=0)])
+        self.rows = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(device)
+        self.center = self.rows[: self.size].double().mean(0)
+        self.accumulation = (self.dimension + 4) * 2.0**-23
+        self._round_rows()
+
+    def _round_rows(self) -> None:
+        count, n = len(self.rows), self.dimension
+        self.rounded = torch.ones(count, n + 4, dtype=self.dtype, device=self.device)
+        norms = torch.empty(count, dtype=torch.float64, device=self.device)
+        residuals = torch.empty_like(norms)
+        for start in range(0, count, ROW_BLOCK):
+            block = slice(start, start + ROW_BLOCK)
+            exact = self.rows[block].double() - self.center
+            low = exact.to(self.dtype)
+            norms[block] = exact.norm(dim=1)
+            residuals[block] = (exact - low.double()).norm(dim=1)
+            self.rounded[block, :n] = low
+            high, rest = round_split(norms[block] ** 2 / 2, self.dtype)
+            self.rounded[block, n], self.rounded[block, n + 1] = -high, -rest
+        groups = (-1, self.group)
+        self.group_norm = norms.view(groups).amax(1)
+        self.group_residual = residuals.view(groups).amax(1)
+
+    def rounded_queries(
+        self, queries: torch.Tensor, extra: dict[int, torch.Tensor | float]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Queries to multiply with the rounded copy, with what rounding them loses.
+
+        Parameters
+        ----------
+        queries : (count, dimension) float64
+        extra : values of the four columns after the vector (0 to 3); absent ones are 0
+
+        Returns
+        -------
+        rounded : (dimension + 4, count)
+        norm, lost : (count,) float64 norms of the rounded queries and of what was lost
+        """
+        low = queries.to(self.dtype)
+        columns = torch.zeros(len(queries), 4, dtype=self.dtype, device=self.device)
+        for column, values in extra.items():
+            columns[:, column] = values
+        rounded = torch.cat([low, columns], dim=1).T.contiguous()
+        exact = low.double()
+        return rounded, exact.norm(dim=1), (queries - exact).norm(dim=1)
+
+    def row_ids(self, groups: torch.Tensor) -> torch.Tensor:
+        """Row numbers of the given groups: (len(groups), group)."""
+        return groups[:, None] * self.group + torch.arange(self.group, device=self.device)
+
+    def gathered(self, groups: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Float32 rows of the given groups, some pairs at a time: (pairs, group, dimension)."""
+        flat = self.rows.view(-1, self.group * self.dimension)
+        step = max(1, GATHER_BYTES // (4 * flat.shape[1]))
+        for start in range(0, len(groups), step):
+            batch = slice(start, start + step)
+            rows = flat.index_select(0, groups[batch])
+            yield batch, rows.view(-1, self.group, self.dimension)
+
+    def blocks(self) -> Iterator[slice]:
+        """Slices of rows, whole groups each."""
+        step = max(self.group, ROW_BLOCK // self.group * self.group)
+        return (slice(s, min(s + step, len(self.rows))) for s in range(0, len(self.rows), step))
+
+
+def best_per_query(
+    query: IntArray, ids: IntArray, scores: FloatArray, *, k: int, queries: int
+) -> tuple[IntArray, FloatArray]:
+    """The k best candidates of every query; ties go to the lowest id.
+
+    `query`, `ids`, `scores` are flat and aligned; every query needs at least k candidates.
+    Returns ids and scores of shape (queries, k), best first.
+    """
+    order = np.lexsort((ids, -scores, query))
+    first = np.searchsorted(query[order], np.arange(queries))
+    chosen = order[first[:, None] + np.arange(k)]
+    return ids[chosen], scores[chosen]

@@ -1,0 +1,100 @@
+"""Estimates with intervals: no share or mean is reported without its uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+from statsmodels.stats.proportion import proportion_confint
+
+from textpriv.errors import InvalidInput
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its two-sided confidence interval and the number of observations."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
+
+
+def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate:
+    """A share with Wilson's interval.
+
+    Parameters
+    ----------
+    successes, n : 0 <= successes <= n, n >= 1, independent trials
+    """
+    if not 0 <= successes <= n or n < 1:
+        raise InvalidInput(f"share: got {successes} of {n}, expected 0 <= successes <= n, n >= 1")
+    low, high = proportion_confint(successes, n, alpha=1 - confidence, method="wilson")
+    value = successes / n
+    return Estimate(value, min(float(low), value), max(float(high), value), int(n))
+
+
+def mean(values: ArrayLike, *, confidence: float = CONFIDENCE) -> Estimate:
+    """Mean of independent values with the normal interval; one value gives an open interval."""
+    return stratified_mean(values, np.zeros(np.shape(values), dtype=np.int64), [1.0], confidence)
+
+
+def stratified_mean(
+    values: ArrayLike,
+    stratum: ArrayLike,
+    weights: ArrayLike,
+    confidence: float = CONFIDENCE,
+    *,
+    bounds: tuple[float, float] | None = None,
+) -> Estimate:
+    """Mean of a population from a sample drawn independently within strata.
+
+    Parameters
+    ----------
+    values : (n,) finite observations
+    stratum : (n,) stratum number of each, 0 .. len(weights) - 1, none empty
+    weights : share of the population in each stratum (any sum)
+    bounds : range of the quantity, to which the interval is cut
+
+    Notes
+    -----
+    The variance is that of sampling with replacement, which is at least the true one.
+    Observations of one word along several directions must be averaged first.
+    """
+    observed = np.asarray(values, dtype=np.float64)
+    group = np.asarray(stratum, dtype=np.int64)
+    part = np.asarray(weights, dtype=np.float64)
+    count = np.bincount(group, minlength=len(part))
+    if observed.ndim != 1 or observed.shape != group.shape or not len(observed):
+        raise InvalidInput(f"values: got shape {observed.shape}, strata {group.shape}, expected (n,)")
+    if len(count) != len(part) or (count == 0).any():
+        raise InvalidInput(f"stratum: got counts {count.tolist()}, expected each of {len(part)} > 0")
+    part = part / part.sum()
+    average = np.bincount(group, weights=observed, minlength=len(part)) / count
+    squares = np.bincount(group, weights=(observed - average[group]) ** 2, minlength=len(part))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.where(count > 1, squares / (count - 1), np.inf)
+    error = float(np.sqrt((part**2 * variance / count).sum()))
+    value = float(part @ average)
+    reach = float(norm.ppf((1 + confidence) / 2)) * error
+    low, high = value - reach, value + reach
+    if bounds is not None:
+        value = float(np.clip(value, *bounds))  # a mean of numbers in bounds, but for rounding
+        low, high = max(low, bounds[0]), min(high, bounds[1])
+    return Estimate(value, low, high, len(observed))
+
+
+def strata_by_rank(size: int, strata: int) -> NDArray[np.int64]:
+    """Stratum of each of `size` ranked words: equal parts, the first the most frequent."""
+    if not 1 <= strata <= size:
+        raise InvalidInput(f"strata: got {strata}, expected 1 to {size}")
+    return np.arange(size, dtype=np.int64) * strata // size

@@ -1,0 +1,254 @@
+"""From strings to ids and back, under a policy that says what may leave in clear.
+
+    tokenizer = Tokenizer(embedding.words)             # the policy PRIVATE: nothing in clear
+    corpus = tokenizer.encode(["Hockey is great!"])    # ids, flat, with offsets
+    tokenizer.decode(corpus)                           # ["hockey is great"]
+
+A token is a word (letters and digits with inner apostrophes or full stops), a number, or a
+single other character; white space separates and is not kept. English contractions are
+split as in the Penn Treebank ("don't": do, n't), as for GloVe; where the vocabulary lacks
+the clitic its full form stands in ("not"), and a clitic without one ('s) is punctuation.
+
+What a policy decides is what happens to tokens that a mechanism cannot sanitize because
+the vocabulary lacks them. `keep` copies them to the output: that is what released code
+does, and it hands the rarest and most telling words (names) to the attacker.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textpriv.errors import InvalidInput
+
+IntArray = NDArray[np.int64]
+
+UNKNOWN = -1  # a mechanism puts a word of its vocabulary, drawn uniformly, in its place
+KEPT = -2  # leaves in clear; the text is in `Corpus.kept`
+
+_TOKEN = re.compile(r"[^\W_]+(?:['’.,][^\W_]+)*|[^\s]")
+_CONTRACTION = re.compile(r"(?<=.)(n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
+_FULL_FORM = {
+    "n't": "not", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'m": "am"
+}  # fmt: skip
+_FULL_STEM = {"ca": "can", "wo": "will", "sha": "shall"}
+_NUMBER = re.compile(r"\d[\d.,]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenPolicy:
+    """What happens to case, punctuation, numbers and unknown words.
+
+    Parameters
+    ----------
+    name : how results and figures call it
+    case : "lower" maps words to lower case; "keep" looks them up as they are
+    punctuation, numbers : "word" treats them as words (sanitized where the vocabulary has
+        them, else unknown), "drop" leaves them out, "keep" copies them to the output
+    unknown : "replace" puts a word drawn uniformly from the vocabulary in its place before
+        sanitizing, so that all unknown words have the same output law; "drop" leaves them
+        out (their number then shows in the length); "keep" copies them to the output
+    """
+
+    name: str
+    case: Literal["lower", "keep"] = "lower"
+    punctuation: Literal["word", "drop", "keep"] = "drop"
+    numbers: Literal["word", "drop", "keep"] = "word"
+    unknown: Literal["replace", "drop", "keep"] = "replace"
+
+    def __post_init__(self) -> None:
+        allowed = {
+            "case": ("lower", "keep"),
+            "punctuation": ("word", "drop", "keep"),
+            "numbers": ("word", "drop", "keep"),
+            "unknown": ("replace", "drop", "keep"),
+        }
+        for key, values in allowed.items():
+            if getattr(self, key) not in values:
+                raise InvalidInput(f"{key}: got {getattr(self, key)!r}, expected one of {values}")
+
+    @property
+    def in_clear(self) -> str:
+        """What reaches the output unsanitized, in words."""
+        kinds = [
+            kind
+            for kind, choice in (
+                ("punctuation", self.punctuation),
+                ("numbers", self.numbers),
+                ("unknown words", self.unknown),
+            )
+            if choice == "keep"
+        ]
+        return ", ".join(kinds) if kinds else "nothing but the number of tokens"
+
+
+PRIVATE = TokenPolicy(name="private")
+KEEP_UNKNOWN = TokenPolicy(name="keep-unknown", punctuation="keep", numbers="keep", unknown="keep")
+PUNCTUATION_AS_WORDS = TokenPolicy(name="punctuation-as-words", punctuation="word")
+POLICIES: Mapping[str, TokenPolicy] = {
+    policy.name: policy for policy in (PRIVATE, KEEP_UNKNOWN, PUNCTUATION_AS_WORDS)
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Documents as one flat array of ids with offsets.
+
+    Parameters
+    ----------
+    ids : (tokens,) int64: a row of the vocabulary, UNKNOWN or KEPT
+    offsets : (documents + 1,) int64: document i is ids[offsets[i]:offsets[i + 1]]
+    kept : text of every token whose id is KEPT, by position in `ids`
+    """
+
+    ids: IntArray
+    offsets: IntArray
+    kept: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        offsets = self.offsets
+        if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(self.ids):
+            raise InvalidInput(
+                f"offsets: expected 0 .. {len(self.ids)} (the number of ids), got "
+                f"{offsets[:1].tolist()} .. {offsets[-1:].tolist()}"
+            )
+        if (np.diff(offsets) < 0).any():
+            raise InvalidInput("offsets: expected them never to decrease")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, document: int) -> IntArray:
+        return self.ids[self.offsets[document] : self.offsets[document + 1]]
+
+    @property
+    def document(self) -> IntArray:
+        """Document number of every token."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def with_ids(self, ids: IntArray) -> Corpus:
+        """The same documents with other ids, one for one."""
+        if ids.shape != self.ids.shape:
+            raise InvalidInput(f"ids: got shape {ids.shape}, expected {self.ids.shape}")
+        return Corpus(ids=ids, offsets=self.offsets, kept=self.kept)
+
+    def counts(self, size: int) -> IntArray:
+        """How often each word of a vocabulary of `size` words occurs."""
+        return np.bincount(self.ids[self.ids >= 0], minlength=size)
+
+
+class Tokenizer:
+    """Encodes and decodes under one policy and one vocabulary.
+
+    Parameters
+    ----------
+    words : the vocabulary; a word's id is its position
+    policy : see `TokenPolicy`; the default lets nothing through in clear
+    """
+
+    def __init__(self, words: Sequence[str], policy: TokenPolicy = PRIVATE) -> None:
+        if isinstance(words, str) or len(words) < 2:
+            raise InvalidInput(f"words: got {words!r:.60}, expected at least two words")
+        self.words, self.policy = tuple(words), policy
+        self.index = {word: row for row, word in enumerate(self.words)}
+        if len(self.index) != len(self.words):
+            raise InvalidInput("words: expected no word twice; drop the repeated ones")
+
+    def split(self, text: str) -> list[str]:
+        """Tokens of one text, in the case that the policy asks for."""
+        if not isinstance(text, str):
+            raise InvalidInput(f"text: got {type(text).__name__}, expected a string")
+        text = unicodedata.normalize("NFC", text)
+        if self.policy.case == "lower":
+            text = text.lower()
+        return [part for token in _TOKEN.findall(text) for part in self._parts(token)]
+
+    def _parts(self, token: str) -> tuple[str, ...]:
+        """A token, or stem and clitic of a contraction."""
+        if token in self.index or not ("'" in token or "’" in token):
+            return (token,)
+        match = _CONTRACTION.search(token)
+        if not match:
+            return (token,)
+        stem, clitic = token[: match.start()], match.group().replace("’", "'")
+        if clitic not in self.index and clitic.lower() in _FULL_FORM:
+            if clitic.lower() == "n't":
+                stem = _FULL_STEM.get(stem, stem)
+            clitic = _FULL_FORM[clitic.lower()]
+        return stem, clitic
+
+    def _resolve(self, token: str) -> int | None:
+        """Id of a token, UNKNOWN, KEPT, or None when it is dropped."""
+        policy = self.policy
+        if _NUMBER.fullmatch(token):
+            choice = policy.numbers
+        elif token[0].isalnum() or token in self.index and len(token) > 1:
+            choice = "word"
+        else:
+            choice = policy.punctuation
+        if choice == "drop":
+            return None
+        if choice == "keep":
+            return KEPT
+        known = self.index.get(token)
+        if known is not None:
+            return known
+        return {"replace": UNKNOWN, "keep": KEPT, "drop": None}[policy.unknown]
+
+    def encode(self, texts: Iterable[str]) -> Corpus:
+        """Ids of the tokens of every text.
+
+        Any string is accepted (empty, control characters, lone surrogates, any script);
+        a text without tokens is a document of length 0.
+        """
+        if isinstance(texts, str):
+            raise InvalidInput("texts: got one string, expected a list of strings; use [text]")
+        ids: list[int] = []
+        kept: dict[int, str] = {}
+        offsets = [0]
+        resolved: dict[str, int | None] = {}
+        for text in texts:
+            for token in self.split(text):
+                if token not in resolved:
+                    resolved[token] = self._resolve(token)
+                number = resolved[token]
+                if number is None:
+                    continue
+                if number == KEPT:
+                    kept[len(ids)] = token
+                ids.append(number)
+            offsets.append(len(ids))
+        return Corpus(
+            ids=np.array(ids, dtype=np.int64),
+            offsets=np.array(offsets, dtype=np.int64),
+            kept=kept,
+        )
+
+    def decode(self, corpus: Corpus) -> list[str]:
+        """Tokens joined by single spaces, a string per document.
+
+        Raises
+        ------
+        InvalidInput : an id outside the vocabulary; UNKNOWN must be sanitized away first
+        """
+        ids = corpus.ids
+        if len(ids) and (ids.max() >= len(self.words) or ids.min() < KEPT):
+            raise InvalidInput(f"ids: got {ids.min()}..{ids.max()}, vocabulary {len(self.words)}")
+        if (ids == UNKNOWN).any():
+            raise InvalidInput(
+                "ids: some tokens are unknown words, which have no text here; sanitize first"
+            )
+        words = [
+            corpus.kept[position] if number == KEPT else self.words[number]
+            for position, number in enumerate(ids.tolist())
+        ]
+        bounds = corpus.offsets.tolist()
+        return [" ".join(words[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
