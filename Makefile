@@ -1,0 +1,34 @@
+# The menu; `make` alone prints it. Every target sets up .venv first when that is missing.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+WITH_PYTHON := source ./setup.sh;
+.PHONY: help test lint figures smoke paper lab readme bench
+
+help:  ## this list
+	@grep -hE '^[a-z]+: *##' $(MAKEFILE_LIST) | sed -E 's/: *## */\t/' | expand -t 12
+
+test:  ## the tests, offline
+	@$(WITH_PYTHON) OMP_NUM_THREADS=1 "$$python" -m pytest -n 2 --dist loadscope
+
+lint:  ## ruff and mypy
+	@$(WITH_PYTHON) "$$python" -m ruff check .
+	@$(WITH_PYTHON) "$$python" -m ruff format --check .
+	@$(WITH_PYTHON) "$$python" -m mypy
+
+figures:  ## every figure and result of the default profile
+	@./run_all.sh
+
+smoke:  ## every notebook in minutes, with tiny sizes
+	@./run_all.sh --profile smoke
+
+paper:  ## the papers' settings (GPU and hub)
+	@./run_all.sh --profile paper
+
+lab:  ## JupyterLab on the notebooks
+	@$(WITH_PYTHON) "$$python" -m jupyterlab notebooks
+
+readme:  ## the generated parts of README.md
+	@$(WITH_PYTHON) "$$python" -m textpriv.report.readme
+
+bench:  ## speed against peers' methods
+	@$(WITH_PYTHON) "$$python" -m benchmarks

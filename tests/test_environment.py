@@ -1,0 +1,267 @@
+"""One list of dependencies: pyproject.toml, environment.yml and the lock say the same."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+LOCK = (REPOSITORY / "requirements.lock").read_text()
+
+CONDA_NAMES = {"annoy": "python-annoy", "torch": "pytorch", "pyyaml": "pyyaml"}
+"""Where conda-forge calls a package otherwise."""
+
+# A conda match spec without channels, builds or brackets: a name, then versions that need no
+# quoting anywhere. Stricter than conda, so that every solver reads the same.
+_VERSION = r"\d+(\.\d+)*"
+_SPEC = re.compile(
+    rf"[a-z0-9_][a-z0-9_.-]*(=={_VERSION}|={_VERSION}|(>=|<=|>|<){_VERSION}(,(>=|<=|>|<){_VERSION})*)?"
+)
+
+
+def bounds(requirements: list[str]) -> dict[str, str]:
+    """Version bounds by canonical name."""
+    parsed = [Requirement(text) for text in requirements]
+    return {canonicalize_name(r.name): str(r.specifier) for r in parsed}
+
+
+def conda() -> list[Any]:
+    return yaml.safe_load((REPOSITORY / "environment.yml").read_text())["dependencies"]
+
+
+def split_spec(spec: str) -> tuple[str, str]:
+    name = re.match(r"[^=<>]+", spec)
+    assert name
+    return name.group(), spec[name.end() :]
+
+
+@pytest.mark.parametrize(
+    "spec", ["numpy", "numpy>=2.0", "numpy=1.2", "numpy==1.2.3", "numpy>=1,<2", "python-annoy<2"]
+)
+def test_strict_specs(spec: str) -> None:
+    assert _SPEC.fullmatch(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "numpy >=2.0", "numpy>= 2", "numpy~=2.0", "dask[distributed]", "numpy>=2.0,", "NumPy",
+        "numpy>=2; python_version<'3.12'", "numpy @ file:///x", "numpy!=2", "numpy=>2", "",
+        "numpy=", "conda-forge::numpy", "numpy>=2.*",
+    ],
+)  # fmt: skip
+def test_loose_specs(spec: str) -> None:
+    assert not _SPEC.fullmatch(spec)
+
+
+def test_conda_lines_are_strict_specs() -> None:
+    loose = [s for s in conda() if not isinstance(s, str) or not _SPEC.fullmatch(s)]
+    assert loose == []
+
+
+def test_conda_repeats_pyproject() -> None:
+    wanted = bounds(PROJECT["dependencies"] + EXTRAS["gpu"] + EXTRAS["dev"])
+    wanted = {CONDA_NAMES.get(name, name): bound for name, bound in wanted.items()}
+    tools = {
+        "python": PROJECT["requires-python"],
+        "pip": "",
+        **bounds(
+            tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["build-system"]["requires"]
+        ),
+    }
+    written = dict(map(split_spec, conda()))
+    canonical = {canonicalize_name(name): bound for name, bound in written.items()}
+    assert canonical == {**wanted, **tools}
+    assert len(written) == len(conda())
+
+
+def test_conda_takes_packages_from_one_channel() -> None:
+    document = yaml.safe_load((REPOSITORY / "environment.yml").read_text())
+    assert document["channels"] == ["conda-forge"]
+    assert set(document) == {"name", "channels", "dependencies"}
+
+
+def pins() -> dict[str, str]:
+    return {
+        canonicalize_name(name): version
+        for name, version in (line.split("==") for line in LOCK.splitlines())
+    }
+
+
+def test_lock_lines() -> None:
+    lines = LOCK.splitlines()
+    assert [
+        line for line in lines if not re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line)
+    ] == []
+    assert lines == sorted(lines, key=str.lower)
+    assert len(pins()) == len(lines)
+
+
+def test_lock_satisfies_pyproject() -> None:
+    wanted = [*PROJECT["dependencies"], *EXTRAS["cpu"], *EXTRAS["dev"]]
+    for text in [*wanted, "setuptools>=77"]:
+        requirement = Requirement(text)
+        version = pins().get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement.name} is not in the lock"
+        assert requirement.specifier.contains(version), f"{text}, locked {version}"
+    assert pins()["torch"] == "2.13.0"
+
+
+def test_lock_holds_one_faiss_and_no_tool_of_the_environment() -> None:
+    assert not {"faiss-gpu", "pip", "textpriv"} & set(pins())
+
+
+def test_lock_is_closed() -> None:
+    """Whatever a locked package needs here is locked too (checked on what is installed)."""
+    missing = set()
+    for name in pins():
+        try:
+            needed = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # not this environment's
+        for requirement in map(Requirement, needed):
+            marker = requirement.marker
+            if (marker is None or marker.evaluate({"extra": ""})) and (
+                canonicalize_name(requirement.name) not in pins()
+            ):
+                missing.add(f"{name} needs {requirement.name}")
+    # Python 3.12 brings aiohttp through papermill, and torch's CUDA build its libraries
+    assert {
+        text for text in missing if "aiohttp" not in text and "torch needs" not in text
+    } == set()
+
+
+def test_everything_imported_is_declared() -> None:
+    sources = [path for folder in ("lib", "tests") for path in (REPOSITORY / folder).rglob("*.py")]
+    modules = {name for path in sources for name in imported(path)}
+    distributions = metadata.packages_distributions()
+    declared = set(bounds(PROJECT["dependencies"]))
+    for extra in EXTRAS.values():
+        declared |= set(bounds(extra))
+    # through declared ones: jupyter_client and IPython by ipykernel, PIL by matplotlib, ...
+    through = {"jupyter-client", "ipython", "pillow", "packaging", "tokenizers"}
+    for module in sorted(modules - sys.stdlib_module_names - {"textpriv"} - own_modules()):
+        names = {canonicalize_name(name) for name in distributions.get(module, [module])}
+        assert names & (declared | through), f"{module} is imported, not declared"
+
+
+def own_modules() -> set[str]:
+    return {path.stem for path in (REPOSITORY / "tests").glob("*.py")} | {"benchmarks"}
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+# setup.sh
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("setup.sh", "requirements.lock", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    return tmp_path
+
+
+def set_up(folder: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Source setup.sh as run_all.sh does; it would print the interpreter that it chose."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHON", "TEXTPRIV_PYTHON")}
+    return subprocess.run(
+        ["bash", "-c", 'set -euo pipefail; source ./setup.sh; echo "chose $python"'],
+        cwd=folder, env={**environment, **changes}, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def fake_venv(folder: Path) -> None:
+    """A .venv that looks as if it had been installed from this lock; its pip only notes calls."""
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    python = folder / ".venv" / "bin" / "python"
+    python.write_text(
+        '#!/bin/sh\nif [ "$1 $2" = "-m pip" ]; then echo "$@" >>pip.log; exit; fi\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    (folder / ".venv" / "textpriv.stamp").write_text(stamp(folder))
+
+
+def stamp(folder: Path) -> str:
+    inputs = (folder / "requirements.lock").read_bytes() + (folder / "pyproject.toml").read_bytes()
+    return hashlib.sha256(inputs).hexdigest() + "\n"
+
+
+def test_setup_names_the_python_it_needs(folder: Path) -> None:
+    done = set_up(folder, PYTHON="false")
+    assert done.returncode == 2
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert not (folder / ".venv").exists()
+
+
+def test_setup_keeps_a_current_environment(folder: Path) -> None:
+    fake_venv(folder)
+    done = set_up(folder, PYTHON="false")
+    assert (done.returncode, done.stdout) == (0, "chose .venv/bin/python\n")
+    assert not (folder / "pip.log").exists()
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml", ".venv/textpriv.stamp"])
+def test_setup_renews_an_outdated_environment(folder: Path, name: str) -> None:
+    fake_venv(folder)
+    with open(folder / name, "a") as file:
+        file.write("\n# newer")
+    done = set_up(folder, PYTHON="false")
+    assert done.returncode == 0, done.stderr
+    assert (folder / "pip.log").read_text().splitlines() == [
+        "-m pip install -q torch==2.13.0",
+        "-m pip install -q -r requirements.lock",
+        "-m pip install -q --no-deps --no-build-isolation -e .",
+    ]
+    assert (folder / ".venv" / "textpriv.stamp").read_text() == stamp(folder)
+
+
+def test_setup_replaces_an_environment_whose_python_is_gone(folder: Path) -> None:
+    fake_venv(folder)
+    (folder / ".venv" / "bin" / "python").unlink()
+    done = set_up(folder, PYTHON="false")
+    assert done.returncode == 2  # it looked for a Python to make another, and this one cannot
+    assert "Python 3.11 or newer is needed" in done.stderr
+
+
+def test_setup_takes_an_environment_of_the_users_own(folder: Path) -> None:
+    lib = str(REPOSITORY / "lib")
+    done = set_up(folder, TEXTPRIV_PYTHON=sys.executable, PYTHONPATH=lib)
+    assert (done.returncode, done.stdout) == (0, f"chose {sys.executable}\n")
+    assert not (folder / ".venv").exists()
+
+
+def test_setup_says_what_the_users_own_environment_lacks(folder: Path) -> None:
+    done = set_up(folder, TEXTPRIV_PYTHON="false")
+    assert done.returncode == 2
+    assert "TEXTPRIV_PYTHON=false is no Python 3.11" in done.stderr
+    bare = folder / "bare"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # sees no installed package
+    bare.chmod(0o755)
+    done = set_up(folder, TEXTPRIV_PYTHON=str(bare))
+    assert done.returncode == 2
+    assert "cannot import textpriv" in done.stderr
