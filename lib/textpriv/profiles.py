@@ -1,0 +1,143 @@
+"""Sizes live in profiles: one TOML file per profile, one table per notebook.
+
+A notebook's experiment module states its sizes as a frozen pydantic model with
+`extra="forbid"`; `load` fills it from the profile and the notebook's `overrides`. A key
+that is unknown or of the wrong type is an error that names it, never a silent default.
+Top-level keys say where the work runs (`Settings`). A profile that says
+`inherits = "default"` states only what differs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from textpriv.errors import ProfileError
+
+PROFILES = Path(__file__).parent / "experiments" / "profiles"
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Settings(BaseModel):
+    """Where a profile's work runs: the keys at the top of its file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    device: Literal["cpu", "cuda", "mps", "auto"]
+    dtype: Literal["float32", "bfloat16", "float16"]
+    workers: Annotated[int, Field(ge=1)]
+    cell_minutes: Annotated[float, Field(gt=0)] | None = None
+
+
+def names() -> list[str]:
+    """The profiles that exist."""
+    return sorted(path.stem for path in PROFILES.glob("*.toml"))
+
+
+def settings(profile: str, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Device, dtype and workers of a profile; `overrides` may replace them."""
+    top = {key: value for key, value in _read(profile).items() if not isinstance(value, dict)}
+    chosen = {key: value for key, value in (overrides or {}).items() if _is_setting(key)}
+    return _fill(Settings, top | chosen, f"profile {profile!r}, top of the file")
+
+
+def load(
+    profile: str,
+    notebook: str,
+    model: type[Model],
+    overrides: Mapping[str, Any] | None = None,
+) -> Model:
+    """Sizes of one notebook under one profile.
+
+    Parameters
+    ----------
+    profile : one of `names()`
+    notebook : "02_ann_vs_exact"; names the table
+    model : pydantic model with the fields that the notebook's experiments know
+    overrides : single values that replace the profile's; a key is a field of `model`
+        or of `Settings`
+
+    Returns
+    -------
+    an instance of `model`
+
+    Raises
+    ------
+    ProfileError : names the key, what was got, and the keys that are known
+    """
+    known = list(model.model_fields)
+    shadowed = [key for key in known if _is_setting(key)]
+    if shadowed:
+        raise ProfileError(f"{model.__name__}: {shadowed} belong to the top of the profile")
+    chosen = {key: value for key, value in (overrides or {}).items() if not _is_setting(key)}
+    for key in chosen:
+        if key not in known:
+            raise ProfileError(f"unknown override {key!r} {_suggest(key, [*known, *_SETTINGS])}")
+    return _fill(model, table(profile, notebook) | chosen, f"profile {profile!r}, [{notebook!r}]")
+
+
+def table(profile: str, notebook: str) -> dict[str, Any]:
+    """The profile's own table of a notebook, as plain values (empty when it has none)."""
+    return dict(_read(profile).get(notebook, {}))
+
+
+_SETTINGS = list(Settings.model_fields)
+
+
+def _is_setting(key: str) -> bool:
+    return key in _SETTINGS
+
+
+def _read(profile: str, inheritors: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A profile's file over the file that it inherits from."""
+    if profile not in names():
+        raise ProfileError(f"unknown profile {profile!r} {_suggest(profile, names())}")
+    if profile in inheritors:
+        raise ProfileError(f"profiles inherit in a circle: {[*inheritors, profile]}")
+    path = PROFILES / f"{profile}.toml"
+    try:
+        own = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(f"{path} is not valid TOML: {error}") from error
+    parent = own.pop("inherits", None)
+    merged = {} if parent is None else _read(parent, (*inheritors, profile))
+    for key, value in own.items():
+        inherited = merged.get(key)
+        both = isinstance(value, dict) and isinstance(inherited, dict)
+        merged[key] = inherited | value if both else value
+    return merged
+
+
+def _fill(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
+    """Validate strictly: "5" is no number, 1.5 is no count; a list may fill a tuple."""
+    try:
+        return model.model_validate_json(json.dumps(values), strict=True)
+    except TypeError as error:
+        raise ProfileError(f"{where}: expected plain values, {error}: {dict(values)!r}") from error
+    except ValidationError as error:
+        known = list(model.model_fields)
+        problems = [_explain(dict(problem), known) for problem in error.errors()]
+        raise ProfileError(f"{where}: " + "; ".join(problems)) from error
+
+
+def _explain(problem: Mapping[str, Any], known: Iterable[str]) -> str:
+    key = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {key!r} {_suggest(key, known)}"
+    if problem["type"] == "missing":
+        return f"key {key!r} is missing"
+    return f"key {key!r}: {problem['msg']}, got {problem['input']!r}"
+
+
+def _suggest(got: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = difflib.get_close_matches(got, known, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"({hint}known: {', '.join(known) or 'none'})"

@@ -1,0 +1,189 @@
+"""Figures: one style, one look per mechanism and attack, and where each comes from.
+
+`style("santext")` gives a mechanism the same colour, marker and line in every notebook.
+`save` writes the picture (PNG and PDF), the plotted numbers (CSV) and the provenance
+(JSON, and again inside the picture); saved twice from the same state, the bytes agree.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from textpriv.cache import write_atomic
+from textpriv.errors import InvalidInput
+from textpriv.report.results import FIGURE_SUFFIXES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+COLUMN, PAGE = 3.4, 6.9
+"""Widths of a column and of a page of a two-column paper, in inches."""
+
+_STEM = re.compile(r"fig\d{2}_[a-z0-9_]+")
+
+# Okabe & Ito (2008), told apart with every common colour blindness; their yellow is
+# left out, being too pale for lines on white, and a grey stands in.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#7F7F7F"
+
+
+class Style(NamedTuple):
+    """How one mechanism, attack or search looks, and what a legend calls it."""
+
+    label: str
+    color: str
+    marker: str
+    linestyle: str
+
+
+# A family shares its line style; inside a group no two share colour and marker.
+MECHANISMS = {
+    "madlib": Style("MADLIB", BLUE, "o", "-"),
+    "mahalanobis": Style("Mahalanobis", SKY, "s", "-"),
+    "rank-repair": Style("rank repair", GREEN, "^", "-"),
+    "noise": Style("noise", GREY, "v", "-"),
+    "tem": Style("TEM", RED, "D", "--"),
+    "santext": Style("SanText", ORANGE, "o", "--"),
+    "santext+": Style("SanText+", ORANGE, "s", "--"),
+    "custext-aggressive": Style("CusText, aggressive", PURPLE, "o", "--"),
+    "custext-conservative": Style("CusText, conservative", PURPLE, "s", "--"),
+    "custext+": Style("CusText+", PURPLE, "^", "--"),
+    "truncated-laplace": Style("truncated Laplace", GREY, "s", "-."),
+    "deepcandidate": Style("DeepCandidate", GREEN, "o", "-."),
+    "paraphraser": Style("paraphraser", SKY, "D", ":"),
+    "dp-prompt": Style("DP-Prompt", BLACK, "o", ":"),
+    "2-random": Style("2-random", SKY, "P", "-."),
+    "3-random": Style("3-random", BLUE, "P", "-."),
+    "high-freq": Style("high-freq", GREEN, "X", "-."),
+    "low-freq": Style("low-freq", ORANGE, "X", "-."),
+    "stencil": Style("stencil", RED, "s", "-"),
+    "punctuated-stencil": Style("punctuated stencil", RED, "^", "-"),
+}
+ATTACKS = {
+    "embedding-inversion": Style("embedding inversion", GREY, "o", "-"),
+    "inversion-bert": Style("inversion BERT", SKY, "s", "-"),
+    "mask-inference": Style("mask inference", GREEN, "^", "-"),
+    "context-free-bayes": Style("context-free Bayes", ORANGE, "o", "-"),
+    "context-free-bound": Style("context-free bound", ORANGE, "D", "--"),
+    "contextual-bayes": Style("contextual Bayes", BLUE, "s", "-"),
+    "contextual-bound": Style("contextual bound", BLUE, "D", "--"),
+    "noisy-channel": Style("noisy channel", RED, "P", "-"),
+    "prior-only": Style("prior only", BLACK, "x", ":"),
+}
+SEARCHES = {
+    "exact": Style("exact", BLUE, "o", "-"),
+    "annoy": Style("Annoy", RED, "s", "--"),
+    "ivf": Style("IVF", GREEN, "^", "-."),
+    "hnsw": Style("HNSW", PURPLE, "D", ":"),
+}
+BASELINES = {
+    "original": Style("original text", BLACK, "", "--"),
+    "chance": Style("chance", GREY, "", ":"),
+}
+STYLES = {**MECHANISMS, **ATTACKS, **SEARCHES, **BASELINES}
+
+
+def use_style() -> None:
+    """Make the style file the current one."""
+    plt.style.use(Path(__file__).with_name("style.mplstyle"))
+
+
+def style(name: str) -> dict[str, str]:
+    """Keywords for `Axes.plot`: colour, marker and line style of `name`.
+
+    Underscores may stand for hyphens, so that a name from the results can be passed on.
+    """
+    look = _look(name)
+    return {"color": look.color, "marker": look.marker, "linestyle": look.linestyle}
+
+
+def label(name: str) -> str:
+    """What a legend calls `name`."""
+    return _look(name).label
+
+
+def band(
+    ax: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **style: Any
+) -> Line2D:
+    """A line with its interval shaded; returns the line."""
+    (line,) = ax.plot(x, y, **style)
+    ax.fill_between(
+        np.asarray(x), np.asarray(low), np.asarray(high), color=line.get_color(), alpha=0.18, lw=0
+    )
+    return line
+
+
+def note_n(ax: Axes, n: int, what: str = "") -> None:
+    """State in the upper right corner how many observations each point rests on."""
+    text = f"n = {n:,} {what}".rstrip()
+    ax.text(1, 1.01, text, transform=ax.transAxes, ha="right", va="bottom", fontsize=8)
+
+
+def save(
+    directory: Path,
+    stem: str,
+    fig: Figure,
+    data: pd.DataFrame,
+    alt: str,
+    provenance: Mapping[str, Any],
+) -> list[Path]:
+    """Write `<stem>.png`, `.pdf`, `.csv` and `.json` into `directory`.
+
+    Parameters
+    ----------
+    stem : "fig02_kept_words"
+    data : the plotted numbers, one row per point; its index is not written
+    alt : what the figure shows, in a sentence or two, for those who cannot see it
+    provenance : JSON values; the alternative text joins them
+
+    Returns
+    -------
+    the files, in the order of `FIGURE_SUFFIXES`
+    """
+    if not _STEM.fullmatch(stem):
+        raise InvalidInput(f"figure: expected a name like 'fig02_kept_words', got {stem!r}")
+    if not alt.strip():
+        raise InvalidInput(f"{stem}: expected an alternative text that says what the figure shows")
+    if data.empty or not data.columns.is_unique:
+        raise InvalidInput(f"{stem}: expected rows of plotted numbers under distinct columns")
+    alt = " ".join(alt.split())
+    text = json.dumps({**provenance, "figure": stem, "alt": alt}, indent=1, sort_keys=True)
+    contents = {
+        ".png": _drawn(fig, "png", {"Title": stem, "Description": alt, "Comment": text}),
+        ".pdf": _drawn(
+            fig, "pdf", {"Title": stem, "Subject": alt, "Keywords": text, "CreationDate": None}
+        ),
+        ".csv": data.to_csv(index=False, lineterminator="\n").encode(),
+        ".json": f"{text}\n".encode(),
+    }
+    for suffix in FIGURE_SUFFIXES:
+        write_atomic(directory / f"{stem}{suffix}", contents[suffix])
+    return [directory / f"{stem}{suffix}" for suffix in FIGURE_SUFFIXES]
+
+
+def _drawn(fig: Figure, kind: str, metadata: dict[str, str | None]) -> bytes:
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _look(name: str) -> Style:
+    found = STYLES.get(name) or STYLES.get(name.replace("_", "-"))
+    if found is None:
+        close = difflib.get_close_matches(name, STYLES, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise InvalidInput(f"no style for {name!r} ({hint}known: {', '.join(STYLES)})")
+    return found

@@ -1,0 +1,147 @@
+"""Notebooks as the runner sees them: code, parameters, headings, and what they declare.
+
+A notebook's metadata has a table `textpriv` that says which figures it makes, which
+assets it needs, and which other notebooks' results it reads.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from textpriv import paths
+from textpriv.errors import ProfileError, RunError
+
+PARAMETERS = ("profile", "seed", "overrides")
+"""What the parameters cell of every notebook sets, and nothing else."""
+
+
+class Declaration(BaseModel):
+    """The metadata table `textpriv` of a notebook."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    figures: list[str] = []
+    assets: list[str] = []
+    results: list[str] = []
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell, as far as the runner cares."""
+
+    id: str
+    kind: str
+    source: str
+    tags: tuple[str, ...]
+
+    @property
+    def runs(self) -> bool:
+        """Whether the cell has code to run."""
+        return self.kind == "code" and bool(self.source.strip())
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """One file of `notebooks/`."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    declares: Declaration
+
+    @property
+    def code(self) -> list[str]:
+        """Sources of the code cells, as plain Python."""
+        return [plain_python(cell.source) for cell in self.cells if cell.runs]
+
+
+def read(path: Path) -> Notebook:
+    """Read one notebook; RunError says what is wrong with it."""
+    try:
+        return parse(path.stem, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path.name} cannot be read: {error}") from error
+
+
+def parse(name: str, node: Mapping[str, Any]) -> Notebook:
+    """A notebook from its JSON. (nbformat, which could do it, takes a second to import.)"""
+    try:
+        cells = tuple(_cell(cell) for cell in node["cells"])
+        declares = Declaration.model_validate(node["metadata"].get("textpriv", {}))
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{name}: expected a notebook of format 4.5, got none: {error!r}") from error
+    except ValidationError as error:
+        raise RunError(f"{name}: its metadata 'textpriv' is wrong: {error}") from error
+    return Notebook(name, cells, declares)
+
+
+def find() -> list[Notebook]:
+    """Every notebook of the repository, in order."""
+    return [read(path) for path in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))]
+
+
+def check_parameters(notebook: Notebook) -> None:
+    """Refuse a notebook that would silently ignore a parameter.
+
+    papermill passes whatever it is given: without a cell tagged `parameters`, or with a
+    mistyped name in it, the notebook's own default would win without a word.
+    """
+    tagged = [cell for cell in notebook.cells if cell.runs and "parameters" in cell.tags]
+    if len(tagged) != 1:
+        raise ProfileError(
+            f"{notebook.name}: expected one cell tagged 'parameters', got {len(tagged)}"
+        )
+    got = list(_assigned(tagged[0].source))
+    for name in got:
+        if name not in PARAMETERS:
+            close = difflib.get_close_matches(name, PARAMETERS, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise ProfileError(
+                f"{notebook.name}: unknown parameter {name!r} ({hint}known: {list(PARAMETERS)})"
+            )
+    missing = [name for name in PARAMETERS if name not in got]
+    if missing:
+        raise ProfileError(f"{notebook.name}: the parameters cell does not set {missing}")
+
+
+def heading(cells: Sequence[Cell], index: int) -> str:
+    """Text of the nearest Markdown heading at or above a cell; "top" when there is none."""
+    for cell in reversed(cells[: index + 1]):
+        if cell.kind == "markdown":
+            lines = [line for line in cell.source.splitlines() if line.startswith("#")]
+            if lines:
+                return lines[-1].lstrip("#").strip()
+    return "top"
+
+
+def plain_python(source: str) -> str:
+    """A cell without IPython's magics, so that it parses as Python."""
+    lines = source.splitlines()
+    if lines and lines[0].startswith("%%"):
+        return ""  # the whole cell is in another language, or timed
+    return "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in lines)
+
+
+def _cell(cell: Mapping[str, Any]) -> Cell:
+    source = cell["source"]  # one text, or a list of its lines
+    tags = cell["metadata"].get("tags", [])
+    return Cell(cell["id"], cell["cell_type"], "".join(source), tuple(tags))
+
+
+def _assigned(source: str) -> Iterator[str]:
+    """Names that a cell sets at its top level."""
+    for statement in ast.parse(plain_python(source)).body:
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        else:
+            continue
+        yield from (target.id for target in targets if isinstance(target, ast.Name))

@@ -1,0 +1,84 @@
+"""Where a result comes from: the commit, the libraries, and the memory it took."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from textpriv import __version__, paths
+
+LIBRARIES = (
+    "annoy",
+    "datasets",
+    "faiss-cpu",
+    "faiss-gpu",
+    "joblib",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "scipy",
+    "sentence-transformers",
+    "torch",
+    "transformers",
+)
+"""The libraries whose version can move a number or a pixel."""
+
+_WRITTEN = (":!figures", ":!results", ":!README.md")  # made by runs, so no sign of other code
+
+
+def commit() -> str | None:
+    """Commit that is checked out; None outside a clone of this repository."""
+    inside = _git("rev-parse", "--show-toplevel")
+    if inside is None or Path(inside).resolve() != paths.REPOSITORY:
+        return None  # an unpacked archive that lies inside somebody else's repository
+    return _git("rev-parse", "HEAD")
+
+
+def dirty() -> bool | None:
+    """Whether the code differs from `commit()`; None when there is no commit."""
+    if commit() is None:
+        return None
+    return _git("status", "--porcelain", "--", ".", *_WRITTEN) != ""
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, of textpriv and of those of `LIBRARIES` that are installed."""
+    found = {"python": platform.python_version(), "textpriv": __version__}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue  # faiss comes as faiss-cpu or as faiss-gpu
+    return found
+
+
+def peak_mb() -> float:
+    """Largest resident memory of this process so far, in MB (10^6 bytes)."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would also count the process that this one was forked from
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    if sys.platform == "win32":
+        import psutil
+
+        return psutil.Process().memory_info().peak_wset / 1e6
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=paths.REPOSITORY, capture_output=True, text=True, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None  # no git here
+    return done.stdout.strip() if done.returncode == 0 else None

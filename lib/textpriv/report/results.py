@@ -1,0 +1,147 @@
+"""What a notebook measured, as one JSON file per notebook.
+
+Names are dotted and stable (`table2.hockey.eps19.exact.kept`), so that a script finds
+them. Shares and rates lie in 0..1. A file holds the latest finished run of its notebook.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from textpriv import paths
+from textpriv.cache import write_atomic
+from textpriv.errors import InvalidInput, RunError
+from textpriv.report import DEFAULT_SEED
+
+FIGURE_SUFFIXES = (".png", ".pdf", ".csv", ".json")
+"""What one saved figure consists of: picture, picture, plotted numbers, provenance."""
+
+NOTEBOOK = re.compile(r"\d{2}_[a-z0-9_]+")
+_NAME = re.compile(r"[a-z][a-z0-9_+-]*(\.[a-z0-9_+-]+)+")
+
+
+class Measurement(BaseModel):
+    """One number, its 95% interval, and how many observations it rests on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    unit: str = "share"
+
+
+class Results(BaseModel):
+    """One notebook's file in `results/`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    notebook: str
+    profile: str
+    seed: int | None
+    overrides: dict[str, Any]
+    commit: str | None
+    dirty: bool | None
+    device: str
+    dtype: str
+    seconds: float
+    peak_mb: float
+    versions: dict[str, str]
+    assets: dict[str, dict[str, Any]]
+    figures: list[str]
+    measurements: list[Measurement]
+
+    def by_name(self) -> dict[str, Measurement]:
+        """The measurements, to be looked up by their name."""
+        return {measurement.name: measurement for measurement in self.measurements}
+
+
+def measure(
+    name: str,
+    value: float,
+    low: float | None = None,
+    high: float | None = None,
+    n: int | None = None,
+    unit: str = "share",
+) -> Measurement:
+    """A checked measurement.
+
+    Raises
+    ------
+    InvalidInput : the name is not dotted lower case, a number is not finite, the interval
+        does not hold the value, a share lies outside 0..1, or n is not positive
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(f"measurement: expected a name like 'asr.custext.sst2', got {name!r}")
+    numbers = {"value": value, "low": low, "high": high}
+    given = {what: float(number) for what, number in numbers.items() if number is not None}
+    for what, number in given.items():
+        if not math.isfinite(number):
+            raise InvalidInput(f"{name}: expected a finite {what}, got {number}")
+        if unit == "share" and not 0 <= number <= 1:
+            raise InvalidInput(f"{name}: expected a share in 0..1 as {what}, got {number}")
+    if (low is None) != (high is None):
+        raise InvalidInput(f"{name}: expected low and high together, got {low} and {high}")
+    if "low" in given and not given["low"] <= given["value"] <= given["high"]:
+        raise InvalidInput(f"{name}: expected low <= value <= high, got {low}, {value}, {high}")
+    if n is not None and (n != int(n) or n < 1):
+        raise InvalidInput(f"{name}: expected a positive count as n, got {n}")
+    if not unit:
+        raise InvalidInput(f"{name}: expected a unit, got an empty text")
+    return Measurement(name=name, n=None if n is None else int(n), unit=unit, **given)
+
+
+def run_name(profile: str, seed: int | None, overrides: Mapping[str, Any]) -> str:
+    """What a run is called: its profile, or `default-custom`.
+
+    The committed figures and results come from the default profile as it stands, so one
+    with another seed or with overrides is kept apart.
+    """
+    custom = seed != DEFAULT_SEED or bool(overrides)
+    return "default-custom" if profile == "default" and custom else profile
+
+
+def load(notebook: str, profile: str = "default") -> Results:
+    """Results of a notebook's latest finished run under a profile."""
+    path = file(notebook, profile)
+    if not path.exists():
+        raise RunError(
+            f"no results of {notebook} under {profile!r}: expected {_shown(path)}; "
+            f"run ./run_all.sh --profile {profile} --only {notebook[:2]}"
+        )
+    try:
+        return Results.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise RunError(f"{_shown(path)} is not a result: {error}") from error
+
+
+def measurement(name: str, profile: str = "default") -> Measurement:
+    """The measurement of that name, whichever notebook made it."""
+    for path in sorted(file("*", profile).parent.glob("*.json")):
+        found = load(path.stem, profile).by_name().get(name)
+        if found:
+            return found
+    raise RunError(f"no measurement {name!r} in the results of profile {profile!r}")
+
+
+def file(notebook: str, profile: str = "default") -> Path:
+    """Where a notebook's results lie."""
+    return paths.output_directory(profile) / "results" / f"{notebook}.json"
+
+
+def write(found: Results, path: Path) -> None:
+    """Write results, complete or not at all."""
+    write_atomic(path, (found.model_dump_json(indent=1) + "\n").encode())
+
+
+def _shown(path: Path) -> str:
+    root = paths.REPOSITORY
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)

@@ -1,0 +1,164 @@
+"""One notebook's run: what its cells ask for and what they leave behind."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel
+
+from textpriv import paths, profiles, seeds
+from textpriv.cache import canonical_json
+from textpriv.errors import InvalidInput
+from textpriv.report import claims, figures, provenance, results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Run:
+    """Made by `report.begin`; one per notebook.
+
+    Attributes
+    ----------
+    settings : device, dtype and workers of the profile
+    root : folder whose `figures/` and `results/` the run writes
+    """
+
+    def __init__(
+        self, notebook: str, profile: str, seed: int | None, overrides: dict[str, Any]
+    ) -> None:
+        if not results.NOTEBOOK.fullmatch(notebook):
+            raise InvalidInput(f"notebook: expected a name like '02_ann', got {notebook!r}")
+        canonical_json(overrides)  # they go into the results, so they must be plain values
+        self.notebook = notebook
+        self.profile = profile
+        self.seed = seed
+        self.overrides = overrides
+        self.settings = profiles.settings(profile, overrides)
+        self._name = results.run_name(profile, seed, overrides)
+        self.root = paths.output_directory(self._name)
+        self._commit, self._dirty = provenance.commit(), provenance.dirty()
+        self._assets: dict[str, dict[str, Any]] = {}
+        self._measurements: dict[str, results.Measurement] = {}
+        self._figures: list[str] = []
+        self._start = time.perf_counter()
+        figures.use_style()
+        if self._name == "default-custom":
+            print("Seed or overrides differ from the default profile's: writing under", self._shown)
+
+    def sizes(self, model: type[Model]) -> Model:
+        """The notebook's sizes, from the profile and the overrides."""
+        return profiles.load(self.profile, self.notebook, model, self.overrides)
+
+    def stream(self, *keys: seeds.Key) -> np.random.Generator:
+        """The random stream of this notebook that `keys` name."""
+        return seeds.stream(self.seed, self.notebook, *keys)
+
+    def uses(self, *asset_ids: str) -> None:
+        """Note down which data and models the results rest on."""
+        from textpriv import assets
+
+        for asset_id in asset_ids:
+            self._assets[asset_id] = dict(assets.provenance(asset_id))
+
+    def record(
+        self,
+        name: str,
+        value: float,
+        low: float | None = None,
+        high: float | None = None,
+        n: int | None = None,
+        unit: str = "share",
+    ) -> None:
+        """Keep one measurement under a dotted name that no other has (see `results.measure`)."""
+        new = results.measure(name, value, low, high, n, unit)
+        if self._measurements.setdefault(name, new) != new:
+            raise InvalidInput(
+                f"{name} is recorded already with {self._measurements[name].value}; "
+                "choose another name, or restart from `begin` after changing a cell"
+            )
+
+    def measurement(self, name: str) -> results.Measurement:
+        """A measurement recorded in this run, to be quoted in the text."""
+        if name not in self._measurements:
+            raise InvalidInput(f"nothing recorded as {name!r}; recorded: {[*self._measurements]}")
+        return self._measurements[name]
+
+    def save_figure(self, stem: str, fig: Figure, data: pd.DataFrame, alt: str) -> None:
+        """Write a figure with its numbers and provenance (see `figures.save`), and show it."""
+        if not stem.startswith(f"fig{self.notebook[:2]}_"):
+            raise InvalidInput(
+                f"figure: expected a name like 'fig{self.notebook[:2]}_...', got {stem!r}"
+            )
+        picture, *_ = figures.save(
+            self.root / "figures", stem, fig, data, alt, {**self._origin(), "assets": self._assets}
+        )
+        if stem not in self._figures:
+            self._figures.append(stem)
+        plt.close(fig)  # or the notebook would show it a second time
+        _show(picture, alt, width=round(fig.get_size_inches()[0] * 110))
+
+    def claims(self) -> pd.DataFrame:
+        """The papers' claims about this notebook against what this run has recorded."""
+        return claims.table(self.notebook, self.profile, self._measurements)
+
+    def finish(self) -> pd.DataFrame:
+        """Write the results and return them as a table; the notebook's last call."""
+        seconds = time.perf_counter() - self._start
+        peak = provenance.peak_mb()
+        cost = [
+            results.measure("run.seconds", seconds, unit="s"),
+            results.measure("run.peak_mb", peak, unit="MB"),
+        ]
+        found = results.Results(
+            **self._origin(),
+            device=self.settings.device,
+            dtype=self.settings.dtype,
+            seconds=seconds,
+            peak_mb=peak,
+            assets=self._assets,
+            figures=self._figures,
+            measurements=[*self._measurements.values(), *cost],
+        )
+        path = self.root / "results" / f"{self.notebook}.json"
+        results.write(found, path)
+        print(f"{len(self._measurements)} measurements, {len(self._figures)} figures, in")
+        print(f"{seconds:.0f} s and {peak:.0f} MB, written under {self._shown}")
+        return pd.DataFrame([m.model_dump() for m in found.measurements])
+
+    def _origin(self) -> dict[str, Any]:
+        """What results and figures say alike about where they come from."""
+        return {
+            "notebook": self.notebook,
+            "profile": self.profile,
+            "seed": self.seed,
+            "overrides": self.overrides,
+            "commit": self._commit,
+            "dirty": self._dirty,
+            "versions": provenance.versions(),
+        }
+
+    @property
+    def _shown(self) -> str:
+        """The root as a reader of the repository would write it."""
+        if self.root == paths.REPOSITORY:
+            return "figures/ and results/"
+        return f"{self.root.relative_to(paths.REPOSITORY)}/"
+
+
+def _show(picture: Path, alt: str, width: int) -> None:
+    """In a notebook, display the very file that was written."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import Image, display
+    except ImportError:
+        return
+    if get_ipython() is not None:
+        display(Image(data=picture.read_bytes(), width=width, alt=alt))

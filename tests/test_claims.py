@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from textpriv.errors import InvalidInput, RunError
+from textpriv.report import claims
+from textpriv.report.claims import Claim, Trend, Verdict, compare
+from textpriv.report.results import measure
+
+VALUE: dict[str, Any] = {
+    "id": "tong.t",
+    "paper": "tong",
+    "notebook": "05_reconstruction_attacks",
+    "place": "Table 1",
+    "setting": "eps 4",
+    "value": 0.5,
+    "rounding": 0.01,
+    "measurement": "a.b",
+    "comparable": True,
+}
+STATED = {key: VALUE[key] for key in ("id", "paper", "notebook", "place", "setting", "comparable")}
+
+
+def claim(**changes: Any) -> Claim:
+    return Claim.model_validate({**VALUE, **changes})
+
+
+def trend(**form: Any) -> Claim:
+    return Claim.model_validate({**STATED, "trend": form})
+
+
+def verdict(claim: Claim, *measurements: Any, profile: str = "default") -> Verdict:
+    return compare(claim, {m.name: m for m in measurements}, profile).verdict
+
+
+def test_rounding_alone() -> None:
+    assert verdict(claim(), measure("a.b", 0.505)) == Verdict.MATCH
+    assert verdict(claim(), measure("a.b", 0.495)) == Verdict.MATCH
+    assert verdict(claim(), measure("a.b", 0.506)) == Verdict.DIFFERS
+
+
+def test_our_interval_widens_the_tolerance() -> None:
+    assert verdict(claim(), measure("a.b", 0.54, 0.50, 0.58)) == Verdict.MATCH  # 0.005 + 0.04
+    assert verdict(claim(), measure("a.b", 0.55, 0.51, 0.59)) == Verdict.DIFFERS
+
+
+def test_the_papers_count_widens_it_too() -> None:
+    ours = measure("a.b", 0.53)
+    assert verdict(claim(), ours) == Verdict.DIFFERS
+    assert verdict(claim(n=1000), ours) == Verdict.MATCH  # 0.005 + 1.96 * 0.0158
+    assert verdict(claim(n=10000), ours) == Verdict.DIFFERS
+
+
+def test_errors_add_as_squares() -> None:
+    ours = measure("a.b", 0.554, 0.554 - 0.04, 0.554 + 0.04)
+    assert verdict(claim(n=1000), ours) == Verdict.MATCH  # 0.005 + hypot(0.04, 0.031) = 0.0556
+    ours = measure("a.b", 0.558, 0.558 - 0.04, 0.558 + 0.04)
+    assert verdict(claim(n=1000), ours) == Verdict.DIFFERS  # a plain sum would allow 0.076
+
+
+def test_a_share_of_one_is_not_certain() -> None:
+    assert verdict(claim(value=1.0, rounding=0.001, n=1000), measure("a.b", 0.997)) == Verdict.MATCH
+
+
+def test_reason_gives_the_numbers() -> None:
+    found = compare(claim(), {"a.b": measure("a.b", 0.6)})
+    assert found.reason == "0.1 apart, 0.005 allowed"
+
+
+def test_never_compared() -> None:
+    ours = measure("a.b", 0.5)
+    assert verdict(claim(), ours, profile="smoke") == Verdict.NOT_COMPARABLE
+    assert verdict(claim(comparable=False, reason="why"), ours) == Verdict.NOT_COMPARABLE
+    assert compare(claim(comparable=False, reason="why"), {}).reason == "why"
+    missing = compare(claim(), {})
+    assert missing == (Verdict.NOT_COMPARABLE, "not measured: a.b")
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "holds"),
+    [
+        ({"greater": "a.x", "than": "a.y"}, (0.2, 0.1), True),
+        ({"greater": "a.x", "than": "a.y"}, (0.1, 0.2), False),
+        ({"greater": "a.x", "than": "a.y"}, (0.1, 0.1), False),
+        ({"decreasing": ["a.x", "a.y", "a.z"]}, (0.3, 0.2, 0.1), True),
+        ({"decreasing": ["a.x", "a.y", "a.z"]}, (0.3, 0.1, 0.2), False),
+        ({"at_least": 0.98, "of": ["a.x", "a.y"]}, (0.98, 1.0), True),
+        ({"at_least": 0.98, "of": ["a.x", "a.y"]}, (0.979, 1.0), False),
+        ({"at_most": 0.1, "of": ["a.x", "a.y"]}, (0.1, 0.0), True),
+        ({"at_most": 0.1, "of": ["a.x", "a.y"]}, (0.11, 0.0), False),
+    ],
+)
+def test_trends(form: dict, values: tuple[float, ...], holds: bool) -> None:
+    ours = [measure(f"a.{name}", value) for name, value in zip("xyz", values, strict=False)]
+    expected = Verdict.SAME_TREND if holds else Verdict.DIFFERS
+    assert verdict(trend(**form), *ours) == expected
+    assert verdict(trend(**form), *ours[1:]) == Verdict.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {},
+        {"greater": "a.x"},
+        {"at_least": 0.5},
+        {"decreasing": ["a.x"]},
+        {"at_least": 0.5, "at_most": 0.6, "of": ["a.x"]},
+        {"eval": "a.x > a.y"},
+    ],
+)
+def test_trends_have_one_form(form: dict) -> None:
+    with pytest.raises(ValueError):
+        Trend.model_validate(form)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"value": None},
+        {"rounding": 0.0},
+        {"rounding": None},
+        {"measurement": None},
+        {"trend": {"at_least": 0.5, "of": ["a.b"]}},
+        {"paper": "feyisetan"},
+        {"comparable": False},
+        {"notebook": "attacks"},
+        {"extra": 1},
+    ],
+)
+def test_claims_are_checked(changes: dict) -> None:
+    with pytest.raises(ValueError):
+        claim(**changes)
+
+
+def test_file_errors_name_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = "[[claim]]\n" + "\n".join(
+        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for key, value in VALUE.items()
+    )
+    monkeypatch.setattr(claims, "FILE", tmp_path / "once.toml")
+    claims.FILE.write_text(entry)
+    assert claims.load() == [claim()]
+    monkeypatch.setattr(claims, "FILE", tmp_path / "twice.toml")
+    claims.FILE.write_text(f"{entry}\n{entry}")
+    with pytest.raises(InvalidInput, match=r"got twice: tong.t"):
+        claims.load()
+    monkeypatch.setattr(claims, "FILE", tmp_path / "wrong.toml")
+    claims.FILE.write_text(entry.replace("'tong'", "'tung'"))
+    with pytest.raises(InvalidInput, match=r"claim 'tong.t'.*\n.*paper"):
+        claims.load()
+
+
+def test_table_and_count() -> None:
+    ours = {m.name: m for m in [measure("table2.hockey.eps19.exact.kept", 0.988),
+                                measure("table2.hockey.eps19.annoy.kept", 0.45)]}  # fmt: skip
+    table = claims.table("02_ann_vs_exact", measured=ours).set_index("claim")
+    row = table.loc["carpentier.table2.hockey.eps19.annoy_keeps_fewer"]
+    assert (row.verdict, row.ours) == ("same trend", "0.988, 0.45")
+    assert table.loc["carpentier.table2.hockey.eps19.exact"].verdict == "not comparable"
+    assert claims.count("02_ann_vs_exact", ours)["same trend"] == 1
+    assert sum(claims.count("02_ann_vs_exact", ours).values()) == len(table)
+    with pytest.raises(RunError):
+        claims.table("99_absent")
+
+
+# The papers' own numbers
+
+
+def printed() -> dict[str, float]:
+    """What the papers print, under our names."""
+    return {c.measurement: c.value for c in claims.load() if c.measurement and c.value is not None}
+
+
+def test_stated_trends_hold_in_the_papers_own_tables() -> None:
+    values = printed()
+    checked = 0
+    for stated in claims.load():
+        if stated.trend and set(stated.measurements) <= set(values):
+            assert stated.trend.holds(values), stated.id
+            checked += 1
+    assert checked >= 18
+
+
+def test_carpentiers_table_2() -> None:
+    counts = {  # as printed: ANN, ENN
+        "encryption": {19: (315, 995), 25: (550, 1000), 35: (822, 1000), 43: (910, 1000)},
+        "hockey": {19: (593, 996), 25: (797, 999), 35: (943, 1000), 43: (989, 1000)},
+        "spacecraft": {19: (385, 985), 25: (590, 999), 35: (788, 1000), 43: (876, 1000)},
+    }
+    by_id = {c.id: c for c in claims.load()}
+    for word, row in counts.items():
+        for eps, pair in row.items():
+            for search, count in zip(("annoy", "exact"), pair, strict=True):
+                found = by_id[f"carpentier.table2.{word}.eps{eps}.{search}"]
+                assert found.value == count / 1000
+                assert found.n == 1000
+                assert found.measurement == f"table2.{word}.eps{eps}.{search}.kept"
+
+
+def test_ids_begin_with_the_paper_and_names_can_be_recorded() -> None:
+    for stated in claims.load():
+        assert stated.id.startswith(f"{stated.paper}.")
+        for name in stated.measurements:
+            measure(name, 0.5)

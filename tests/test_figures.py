@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from PIL import Image
+
+from textpriv.errors import InvalidInput
+from textpriv.report import figures
+
+DATA = pd.DataFrame({"eps": [1.1, 2.2, 3.3], "kept": [1 / 3, 0.1 + 0.2, 1e-17]})
+ORIGIN = {"commit": "0" * 40, "dirty": False, "profile": "smoke", "seed": 7, "overrides": {}}
+ALT = "Share of words kept\n  against eps: it rises – always."
+
+
+@pytest.fixture(autouse=True)
+def style_file() -> None:
+    figures.use_style()
+
+
+def drawn() -> Figure:
+    fig, ax = plt.subplots()
+    figures.band(ax, DATA.eps, DATA.kept, DATA.kept - 0.1, DATA.kept + 0.1, **figures.style("tem"))
+    figures.note_n(ax, 1000, "draws")
+    ax.set_xlabel("eps (1/distance)")
+    return fig
+
+
+def test_four_files_and_the_numbers_round_trip(tmp_path: Path) -> None:
+    paths = figures.save(tmp_path, "fig02_kept", drawn(), DATA, ALT, ORIGIN)
+    assert [path.suffix for path in paths] == [".png", ".pdf", ".csv", ".json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in paths)
+    back = pd.read_csv(tmp_path / "fig02_kept.csv")
+    pd.testing.assert_frame_equal(back, DATA, check_exact=True)
+
+
+def test_provenance_beside_and_inside(tmp_path: Path) -> None:
+    figures.save(tmp_path, "fig02_kept", drawn(), DATA, ALT, ORIGIN)
+    beside = json.loads((tmp_path / "fig02_kept.json").read_text())
+    flat = "Share of words kept against eps: it rises – always."
+    assert beside == {**ORIGIN, "figure": "fig02_kept", "alt": flat}
+    with Image.open(tmp_path / "fig02_kept.png") as picture:
+        assert json.loads(picture.text["Comment"]) == beside
+        assert picture.text["Description"] == flat
+        assert picture.size == (1100, 680)  # 5.5 x 3.4 inches at 200 dots
+    pdf = (tmp_path / "fig02_kept.pdf").read_bytes()
+    assert b"/Keywords" in pdf and b"/Subject" in pdf and b"/CreationDate" not in pdf
+    assert "0" * 40 in pdf.decode("latin-1").replace("\x00", "").replace("\\", "")
+
+
+def test_saved_twice_the_bytes_agree(tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        figures.save(tmp_path / folder, "fig02_kept", drawn(), DATA, ALT, ORIGIN)
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
+    figures.save(tmp_path / "third", "fig02_kept", drawn(), DATA, ALT, {**ORIGIN, "seed": 8})
+    for suffix in (".png", ".pdf", ".json"):  # and they do carry where they come from
+        first, third = (tmp_path / which / f"fig02_kept{suffix}" for which in ("first", "third"))
+        assert first.read_bytes() != third.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("stem", "data", "alt", "message"),
+    [
+        ("fig2_kept", DATA, ALT, "name like"),
+        ("fig02_Kept", DATA, ALT, "name like"),
+        ("../fig02_kept", DATA, ALT, "name like"),
+        ("fig02_kept", DATA, " \n", "alternative text"),
+        ("fig02_kept", DATA.iloc[:0], ALT, "plotted numbers"),
+        ("fig02_kept", DATA.set_axis(["x", "x"], axis=1), ALT, "distinct"),
+    ],
+)
+def test_refuses(tmp_path: Path, stem: str, data: pd.DataFrame, alt: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        figures.save(tmp_path, stem, drawn(), data, alt, ORIGIN)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("group", ["MECHANISMS", "ATTACKS", "SEARCHES", "BASELINES"])
+def test_looks_are_told_apart_by_colour_and_marker(group: str) -> None:
+    looks = getattr(figures, group)
+    pairs = Counter((look.color, look.marker) for look in looks.values())
+    assert [pair for pair, times in pairs.items() if times > 1] == []
+    assert len({look.label for look in looks.values()}) == len(looks)
+
+
+def test_every_look_can_be_drawn_and_no_name_is_in_two_groups() -> None:
+    _, ax = plt.subplots()
+    for name in figures.STYLES:
+        assert matplotlib.colors.is_color_like(figures.style(name)["color"])
+        ax.plot([0, 1], [0, 1], label=figures.label(name), **figures.style(name))
+    groups = (figures.MECHANISMS, figures.ATTACKS, figures.SEARCHES, figures.BASELINES)
+    assert len(figures.STYLES) == sum(map(len, groups))
+
+
+def test_colours_stand_out_from_paper() -> None:
+    """At least 2:1 against white (WCAG's ratio); their yellow would have 1.3:1."""
+    for look in figures.STYLES.values():
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+                  for c in matplotlib.colors.to_rgb(look.color)]  # fmt: skip
+        assert 1.05 / (np.dot(linear, [0.2126, 0.7152, 0.0722]) + 0.05) > 2, look
+
+
+def test_style_takes_names_from_results() -> None:
+    assert figures.style("noisy_channel") == figures.style("noisy-channel")
+    with pytest.raises(InvalidInput, match="did you mean 'santext'.*known: madlib"):
+        figures.style("santxt")
+
+
+def test_style_file() -> None:
+    sizes = ["font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize"]
+    assert min(matplotlib.rcParams[key] for key in sizes) >= 8
+    assert not matplotlib.rcParams["axes.spines.top"]
+    assert not matplotlib.rcParams["axes.spines.right"]
+    assert matplotlib.rcParams["figure.constrained_layout.use"]
+
+
+def test_band_and_note() -> None:
+    fig = drawn()
+    (ax,) = fig.axes
+    assert ax.collections[0].get_facecolor()[0][:3] == pytest.approx(
+        matplotlib.colors.to_rgb(ax.lines[0].get_color())
+    )
+    assert ax.texts[0].get_text() == "n = 1,000 draws"

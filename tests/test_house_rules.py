@@ -1,0 +1,356 @@
+"""Rules that every notebook and every source file keeps; each rule is shown to bite.
+
+The tree is walked, not asked from git, so that an unpacked archive is tested as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat import NotebookNode, v4
+
+from textpriv import profiles, report
+from textpriv.errors import TextprivError
+from textpriv.report.notebooks import check_parameters, parse, plain_python
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+NOT_OURS = {".git", ".venv", "runs", "build", "dist", "__pycache__"}  # what git ignores, and git
+NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
+
+MOST_LINES, MOST_FUNCTIONS, FEWEST_WORDS = 150, 2, 250
+LARGEST = 1_500_000  # bytes of one file
+
+# What opens a file, a folder or a connection: the library does that, a notebook does not.
+ACCESS_CALLS = re.compile(
+    r"open|urlopen|urlretrieve|savefig|savetxt|loadtxt|genfromtxt|fromfile|tofile|memmap"
+    r"|read_(csv|table|json|parquet|pickle|excel|feather|text|bytes)"
+    r"|to_(csv|json|parquet|pickle|excel|feather)|write_(text|bytes)|mkdir|unlink|glob|rglob"
+)
+ACCESS_MODULES = {
+    "os", "io", "pathlib", "glob", "shutil", "tempfile", "subprocess", "sys", "requests", "urllib",
+    "httpx", "socket", "zipfile", "tarfile", "sqlite3", "pickle",
+}  # fmt: skip
+
+# What runs code in the guise of reading data.
+CODE_LOADERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}
+CODE_CALLS = {"eval", "exec", "joblib.dump", "joblib.load", "torch.load", "torch.save", "yaml.load"}
+CODE_KEYWORDS = {"allow_pickle", "trust_remote_code"}
+MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:home|Users|root|work|mnt|tmp)/\w|[A-Z]:\\Users")
+
+
+def files(*suffixes: str) -> Iterator[Path]:
+    """Files of the repository with one of these suffixes; every file when there is none."""
+    for folder, folders, names in os.walk(REPOSITORY):
+        folders[:] = [
+            name
+            for name in folders
+            if name not in NOT_OURS and not name.endswith((".egg-info", "_cache", "_checkpoints"))
+        ]
+        for name in names:
+            if not suffixes or name.endswith(suffixes):
+                yield Path(folder, name)
+
+
+def named(paths: Iterable[Path]) -> Any:
+    """Parametrize a test by files, called by their path in the repository."""
+    return pytest.mark.parametrize(
+        "path", [pytest.param(p, id=p.relative_to(REPOSITORY).as_posix()) for p in sorted(paths)]
+    )
+
+
+# Notebooks
+
+
+def notebook_problems(name: str, node: NotebookNode) -> list[str]:
+    """What is wrong with a notebook by the rules of the house."""
+    code = [cell for cell in node.cells if cell.cell_type == "code"]
+    tree = ast.parse("\n".join(plain_python(cell.source) for cell in code))
+    text = "\n".join(cell.source for cell in node.cells if cell.cell_type == "markdown")
+    return [
+        *_form(node, code),
+        *_size(tree, code, text),
+        *_parameters(name, node, code),
+        *_access(tree),
+        *_reports(name, node, tree),
+        *(f"picture without alternative text: {p}" for p in re.findall(r"!\[\s*\]\([^)]*\)", text)),
+    ]
+
+
+def _form(node: NotebookNode, code: list[NotebookNode]) -> Iterator[str]:
+    try:
+        nbformat.validate(node)
+    except nbformat.ValidationError as error:
+        yield f"invalid: {error.message}"
+    if any(cell.get("outputs") or cell.get("execution_count") for cell in code):
+        yield "outputs or execution counts are not stripped"
+    kernel = node.metadata.get("kernelspec", {}).get("name")
+    if kernel != "python3":
+        yield f"kernel {kernel!r}, expected 'python3'"
+    if any(not cell.source.strip() for cell in node.cells):
+        yield "an empty cell"
+
+
+def _size(tree: ast.Module, code: list[NotebookNode], text: str) -> Iterator[str]:
+    lines = sum(bool(line.strip()) for cell in code for line in cell.source.splitlines())
+    if lines > MOST_LINES:
+        yield f"{lines} lines of code, at most {MOST_LINES}"
+    if any(isinstance(n, ast.ClassDef) for n in ast.walk(tree)):
+        yield "a class"
+    functions = sum(isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(tree))
+    if functions > MOST_FUNCTIONS:
+        yield f"{functions} functions, at most {MOST_FUNCTIONS}"
+    words = len(text.split())
+    if words < FEWEST_WORDS:
+        yield f"{words} words of text, at least {FEWEST_WORDS}"
+
+
+def _parameters(name: str, node: NotebookNode, code: list[NotebookNode]) -> Iterator[str]:
+    try:
+        check_parameters(parse(name, node))
+    except TextprivError as error:
+        yield str(error)
+        return
+    (cell,) = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
+    expected = {"profile": "default", "seed": report.DEFAULT_SEED, "overrides": {}}
+    values = {}
+    for statement in ast.parse(cell.source).body:
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            values[ast.unparse(statement.target)] = ast.literal_eval(statement.value)
+    if values != expected:
+        yield f"typed parameters {values}, expected {expected}"
+
+
+def _access(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func).split(".")[-1]
+            if ACCESS_CALLS.fullmatch(called):
+                yield f"file access: {called}"
+        for module in _modules(node):
+            if module.split(".")[0] in ACCESS_MODULES:
+                yield f"file access: import {module}"
+
+
+def _reports(name: str, node: NotebookNode, tree: ast.Module) -> Iterator[str]:
+    """Calls of `report`: the notebook's own name, declared figures, alternative texts."""
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    begins = [_argument(c) for c in calls if _called(c) == "begin"]
+    if begins != [name]:
+        yield f"report.begin is called with {begins}, expected once with {name!r}"
+    if [_called(c) for c in calls].count("finish") != 1:
+        yield "expected one call of finish"
+    figures = [c for c in calls if _called(c) == "save_figure"]
+    declared = node.metadata.get("textpriv", {}).get("figures", [])
+    if [_argument(c) for c in figures] != declared:
+        yield f"declares figures {declared}, makes {[_argument(c) for c in figures]}"
+    for call in figures:
+        alt = [k.value for k in call.keywords if k.arg == "alt"] or call.args[3:]
+        if not alt or (isinstance(alt[0], ast.Constant) and not str(alt[0].value).strip()):
+            yield f"figure {_argument(call)} without alternative text"
+
+
+def _called(call: ast.Call) -> str:
+    return ast.unparse(call.func).split(".")[-1]
+
+
+def _argument(call: ast.Call) -> Any:
+    first = call.args[0] if call.args else None
+    return first.value if isinstance(first, ast.Constant) else None
+
+
+def _modules(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+@named(NOTEBOOKS)
+def test_notebook(path: Path) -> None:
+    assert re.fullmatch(r"\d{2}_[a-z0-9_]+", path.stem)
+    assert notebook_problems(path.stem, nbformat.read(path, as_version=4)) == []
+
+
+def test_every_table_of_a_profile_has_its_notebook() -> None:
+    if not NOTEBOOKS:
+        pytest.skip("no notebooks yet")
+    names = {path.stem for path in NOTEBOOKS}
+    for profile in profiles.names():
+        tables = {key for key, value in profiles._read(profile).items() if isinstance(value, dict)}
+        assert tables <= names, profile
+
+
+def good_notebook() -> NotebookNode:
+    parameters = 'profile: str = "default"\nseed: int = 7\noverrides: dict = {}'
+    body = (
+        'from textpriv import report\nrun = report.begin("01_good", profile, seed, overrides)\n'
+        'run.save_figure("fig01_a", fig, data, alt="A line")\nrun.finish()'
+    )
+    return v4.new_notebook(
+        cells=[
+            v4.new_markdown_cell("# Title\n" + "word " * FEWEST_WORDS),
+            v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}),
+            v4.new_code_cell(body),
+        ],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"},
+                  "textpriv": {"figures": ["fig01_a"]}},
+    )  # fmt: skip
+
+
+def test_a_good_notebook_keeps_the_rules() -> None:
+    node = good_notebook()
+    assert notebook_problems("01_good", node) == []
+    node.cells[2].source = node.cells[2].source.replace("alt=", "")
+    assert notebook_problems("01_good", node) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "old", "new", "problem"),
+    [
+        (0, "word ", "", "words of text"),
+        (0, "Title", "Title\n![](x.png)", "without alternative text"),
+        (1, "seed", "sede", "did you mean 'seed'"),
+        (1, "7", "8", "typed parameters"),
+        (1, "seed: int", "seed", "typed parameters"),
+        (2, "run.finish()", "class A:\n    pass\nrun.finish()", "a class"),
+        (
+            2,
+            "run.finish()",
+            "def f(): ...\ndef g(): ...\ndef h(): ...\nrun.finish()",
+            "3 functions",
+        ),
+        (2, "run.finish()", "x = 1\n" * 150 + "run.finish()", "lines of code"),
+        (2, "run.finish()", "open('x')\nrun.finish()", "file access: open"),
+        (2, "run.finish()", "pd.read_csv('x')\nrun.finish()", "file access: read_csv"),
+        (2, "run.finish()", "import os.path\nrun.finish()", "file access: import os.path"),
+        (2, "run.finish()", "from pathlib import Path\nrun.finish()", "import pathlib"),
+        (2, "run.finish()", "", "one call of finish"),
+        (2, "01_good", "02_other", "report.begin"),
+        (2, "fig01_a", "fig01_b", "declares figures"),
+        (2, "A line", " ", "without alternative text"),
+        (2, 'alt="A line"', '" "', "without alternative text"),
+        (2, ', alt="A line"', "", "without alternative text"),
+    ],
+)
+def test_notebook_rules_bite(cell: int, old: str, new: str, problem: str) -> None:
+    node = good_notebook()
+    assert old in node.cells[cell].source
+    node.cells[cell].source = node.cells[cell].source.replace(old, new)
+    (found,) = notebook_problems("01_good", node)
+    assert problem in found
+
+
+def test_notebook_form_rules_bite() -> None:
+    node = good_notebook()
+    node.cells[2].execution_count = 1
+    assert notebook_problems("01_good", node) == ["outputs or execution counts are not stripped"]
+    node = good_notebook()
+    node.cells[2].outputs = [v4.new_output("stream", text="x")]
+    assert notebook_problems("01_good", node) == ["outputs or execution counts are not stripped"]
+    node = good_notebook()
+    node.metadata.kernelspec.name = "my-env"
+    assert notebook_problems("01_good", node) == ["kernel 'my-env', expected 'python3'"]
+    node = good_notebook()
+    node.cells.append(v4.new_code_cell(""))
+    assert notebook_problems("01_good", node) == ["an empty cell"]
+    node = good_notebook()
+    node.cells[2]["colour"] = "red"
+    (found,) = notebook_problems("01_good", node)
+    assert found.startswith("invalid: ") and "colour" in found
+
+
+# Sources
+
+
+def source_problems(source: str) -> list[str]:
+    """What loads code in the guise of data."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        found += [f"import {m}" for m in _modules(node) if m.split(".")[0] in CODE_LOADERS]
+        if isinstance(node, ast.ImportFrom):
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            found += [f"import {name}" for name in sorted(full & CODE_CALLS)]
+        if isinstance(node, ast.Call):
+            found += [name for name in [ast.unparse(node.func)] if name in CODE_CALLS]
+            found += [
+                f"{k.arg}={ast.unparse(k.value)}"
+                for k in node.keywords
+                if k.arg in CODE_KEYWORDS and ast.unparse(k.value) != "False"
+            ]
+    return found
+
+
+@named(files(".py"))
+def test_sources_load_no_code(path: Path) -> None:
+    assert source_problems(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from pickle import loads",
+        "import dill as d",
+        "eval('1')",
+        "exec('1')",
+        "joblib.dump(x, y)",
+        "from joblib import load",
+        "torch.load(p)",
+        "np.load(p, allow_pickle=True)",
+        "np.load(p, allow_pickle=flag)",
+        "AutoModel.from_pretrained(x, trust_remote_code=True)",
+        "def f():\n    import marshal",
+    ],
+)
+def test_source_rules_bite(source: str) -> None:
+    assert len(source_problems(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "model.eval()",
+        "np.load(p, allow_pickle=False)",
+        "from joblib import Parallel",
+        "evaluate(x)",
+    ],
+)
+def test_source_rules_do_not_bite_at_random(source: str) -> None:
+    assert source_problems(source) == []
+
+
+TEXT = (".py", ".md", ".toml", ".yml", ".sh", ".lock", ".ipynb", ".json", ".csv", ".mplstyle")
+
+
+@named([*files(*TEXT), REPOSITORY / "Makefile", REPOSITORY / ".ci" / "run"])
+def test_no_machine_paths(path: Path) -> None:
+    assert MACHINE_PATH.findall(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("place", ["home/me", "Users/me", "root/x", "tmp/x"])
+def test_machine_paths_are_found(place: str) -> None:
+    assert MACHINE_PATH.search(f'open("/{place}")')
+    assert not MACHINE_PATH.search(f"https://example.org/{place}")
+
+
+def test_no_large_file() -> None:
+    large = {p.relative_to(REPOSITORY).as_posix(): p.stat().st_size for p in files()}
+    assert {name: size for name, size in large.items() if size > LARGEST} == {}
+
+
+@named([*files(".sh"), REPOSITORY / ".ci" / "run"])
+def test_shell_scripts_parse(path: Path) -> None:
+    subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def test_shell_scripts_stop_at_errors() -> None:
+    for path in (REPOSITORY / "run_all.sh", REPOSITORY / ".ci" / "run"):
+        assert "\nset -euo pipefail\n" in path.read_text()
+        assert os.access(path, os.X_OK)

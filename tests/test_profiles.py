@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from textpriv import profiles
+from textpriv.errors import ProfileError
+from textpriv.profiles import load, settings
+
+
+class Inner(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    trees: int = 50
+
+
+class Sizes(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    draws: int
+    eps: tuple[float, ...]
+    words: tuple[str, ...] = ("hockey",)
+    annoy: Inner = Inner()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(profiles, "PROFILES", tmp_path)
+    (tmp_path / "default.toml").write_text(
+        'device = "cpu"\ndtype = "float32"\nworkers = 2\n'
+        '["02_ann"]\ndraws = 1000\neps = [19, 25.5]\n["03_other"]\nx = 1\n'
+    )
+    (tmp_path / "smoke.toml").write_text(
+        'inherits = "default"\nworkers = 1\n["02_ann"]\ndraws = 9\n'
+    )
+    return tmp_path
+
+
+def test_values_come_from_the_table() -> None:
+    sizes = load("default", "02_ann", Sizes)
+    assert (sizes.draws, sizes.eps, sizes.words) == (1000, (19.0, 25.5), ("hockey",))
+    assert settings("default").model_dump() == {
+        "device": "cpu",
+        "dtype": "float32",
+        "workers": 2,
+        "cell_minutes": None,
+    }
+
+
+def test_inherits_what_it_does_not_state() -> None:
+    assert load("smoke", "02_ann", Sizes) == Sizes(draws=9, eps=(19.0, 25.5))
+    assert settings("smoke").workers == 1
+    assert settings("smoke").device == "cpu"
+    assert profiles.table("smoke", "03_other") == {"x": 1}
+    assert profiles.names() == ["default", "smoke"]
+
+
+def test_overrides_reach_sizes_and_settings() -> None:
+    overrides = {"draws": 5, "device": "cuda", "annoy": {"trees": 7}}
+    assert load("default", "02_ann", Sizes, overrides).draws == 5
+    assert load("default", "02_ann", Sizes, overrides).annoy.trees == 7
+    assert settings("default", overrides).device == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "messages"),
+    [
+        ({"drows": 5}, ["unknown override 'drows'", "did you mean 'draws'", "eps", "device"]),
+        ({"draws": "5"}, ["'draws'", "integer", "got '5'"]),
+        ({"draws": 5.5}, ["'draws'", "integer", "got 5.5"]),
+        ({"draws": True}, ["'draws'", "integer", "got True"]),
+        ({"eps": [1, "x"]}, ["'eps.1'", "got 'x'"]),
+        ({"annoy": {"tress": 7}}, ["annoy.tress"]),
+        ({"draws": {1, 2}}, ["plain values"]),
+    ],
+)
+def test_wrong_overrides_are_named(overrides: dict, messages: list[str]) -> None:
+    with pytest.raises(ProfileError) as error:
+        load("default", "02_ann", Sizes, overrides)
+    for message in messages:
+        assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        ("[t]\ndraws = 1\n", ["'eps' is missing"]),
+        ("[t]\ndraws = 1\neps = []\ndraw = 2\n", ["unknown key 'draw'", "did you mean 'draws'"]),
+        ("[t]\ndraws =\n", ["not valid TOML"]),
+    ],
+)
+def test_wrong_tables_are_named(folder: Path, text: str, messages: list[str]) -> None:
+    (folder / "odd.toml").write_text(text)
+    with pytest.raises(ProfileError) as error:
+        load("odd", "t", Sizes)
+    for message in ["odd", *messages]:
+        assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('inherits = "default"\ndevice = "gpu"', "'device'.*'cpu'.*got 'gpu'"),
+        ('inherits = "default"\nworkers = 0', "'workers'"),
+        ('inherits = "default"\nworker = 1', "unknown key 'worker'.*did you mean 'workers'"),
+        ('device = "cpu"\nworkers = 1', "'dtype' is missing"),
+        ('inherits = "defualt"', "unknown profile 'defualt'.*did you mean 'default'"),
+        ('inherits = "odd"', "circle"),
+    ],
+)
+def test_wrong_settings_are_named(folder: Path, text: str, message: str) -> None:
+    (folder / "odd.toml").write_text(text)
+    with pytest.raises(ProfileError, match=message):
+        settings("odd")
+
+
+def test_unknown_profile() -> None:
+    with pytest.raises(ProfileError, match=r"'smok' \(did you mean 'smoke'\?"):
+        settings("smok")
+
+
+def test_model_may_not_shadow_a_setting() -> None:
+    class Shadow(BaseModel):
+        workers: int = 1
+
+    with pytest.raises(ProfileError, match="workers"):
+        load("default", "02_ann", Shadow)
+
+
+def test_the_real_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert profiles.names() == ["default", "paper", "smoke"]
+    for profile in profiles.names():
+        assert settings(profile).workers >= 1
+    assert settings("paper").device == "cuda"

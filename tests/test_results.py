@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from pydantic import BaseModel
+
+from textpriv import errors, paths, report, seeds
+from textpriv.report import provenance, results
+from textpriv.report.results import measure
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of the test's own, so that nothing is written into the real one."""
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    return tmp_path
+
+
+def test_measure_takes_numpy_numbers() -> None:
+    found = measure("a.b", np.float32(0.5), np.float64(0.25), 1, np.int64(8))
+    assert found.model_dump() == {
+        "name": "a.b",
+        "value": 0.5,
+        "low": 0.25,
+        "high": 1.0,
+        "n": 8,
+        "unit": "share",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["table2.hockey.eps19.exact.kept", "asr.custext.sst2.eps1.8.noisy_channel", "f1.a+.b"]
+)
+def test_good_names(name: str) -> None:
+    assert measure(name, 1).name == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "kept", "A.b", "a..b", "a.b ", ".a.b", "a.b.", "a/b.c", "2.a"]
+)
+def test_bad_names(name: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="measurement"):
+        measure(name, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"value": float("nan")}, "finite value"),
+        ({"value": float("inf"), "unit": "s"}, "finite value"),
+        ({"value": 0.5, "low": float("nan"), "high": 1}, "finite low"),
+        ({"value": 1.01}, "share in 0..1 as value"),
+        ({"value": -0.01}, "share"),
+        ({"value": 0.9, "low": 0.8, "high": 1.1}, "share in 0..1 as high"),
+        ({"value": 0.5, "low": 0.4}, "together"),
+        ({"value": 0.5, "high": 0.6}, "together"),
+        ({"value": 0.5, "low": 0.51, "high": 0.6}, "low <= value <= high"),
+        ({"value": 0.5, "low": 0.4, "high": 0.49}, "low <= value <= high"),
+        ({"value": 0.5, "n": 0}, "positive count"),
+        ({"value": 0.5, "n": 1.5}, "positive count"),
+        ({"value": 5, "unit": ""}, "unit"),
+    ],
+)
+def test_bad_measurements(fields: dict, message: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=message):
+        measure("a.b", **fields)
+
+
+def test_other_units_leave_0_1() -> None:
+    assert measure("run.peak_mb", 900, unit="MB").value == 900
+
+
+def test_finish_writes_what_the_design_lists(root: Path) -> None:
+    run = report.begin("98_try", "smoke", 3, {"workers": 4})
+    run.record("a.b", 0.5, 0.4, 0.6, n=100)
+    table = run.finish()
+    path = root / "runs" / "smoke" / "results" / "98_try.json"
+    found = json.loads(path.read_text())
+    assert set(found) == {
+        "notebook", "profile", "seed", "overrides", "commit", "dirty", "device", "dtype",
+        "seconds", "peak_mb", "versions", "assets", "figures", "measurements",
+    }  # fmt: skip
+    assert found["measurements"][0] == {
+        "name": "a.b", "value": 0.5, "low": 0.4, "high": 0.6, "n": 100, "unit": "share",
+    }  # fmt: skip
+    assert [m["name"] for m in found["measurements"]] == ["a.b", "run.seconds", "run.peak_mb"]
+    assert list(table["name"]) == ["a.b", "run.seconds", "run.peak_mb"]
+    assert (found["seed"], found["overrides"]) == (3, {"workers": 4})
+    assert found["peak_mb"] > 20
+    assert found["versions"]["numpy"] == np.__version__
+
+
+def test_load_and_measurement_find_it(root: Path) -> None:
+    run = report.begin("98_try", "smoke")
+    run.record("a.b", 0.5)
+    run.finish()
+    assert results.load("98_try", "smoke").by_name()["a.b"].value == 0.5
+    assert results.measurement("a.b", "smoke").value == 0.5
+    with pytest.raises(errors.RunError, match=r"run_all.sh --profile default --only 98"):
+        results.load("98_try")
+    with pytest.raises(errors.RunError, match=r"no measurement 'a.c'"):
+        results.measurement("a.c", "smoke")
+    (root / "runs/smoke/results/98_try.json").write_text("{}")
+    with pytest.raises(errors.RunError, match=r"98_try.json is not a result"):
+        results.load("98_try", "smoke")
+
+
+@pytest.mark.parametrize(
+    ("profile", "seed", "overrides", "folder"),
+    [
+        ("default", report.DEFAULT_SEED, {}, "."),
+        ("default", report.DEFAULT_SEED + 1, {}, "runs/default-custom"),
+        ("default", None, {}, "runs/default-custom"),
+        ("default", report.DEFAULT_SEED, {"workers": 1}, "runs/default-custom"),
+        ("smoke", 5, {"workers": 1}, "runs/smoke"),
+        ("paper", report.DEFAULT_SEED, {}, "runs/paper"),
+    ],
+)
+def test_only_the_plain_default_is_committed(
+    root: Path, capsys: pytest.CaptureFixture, profile: str, seed: int, overrides: dict, folder: str
+) -> None:
+    run = report.begin("98_try", profile, seed, overrides)
+    said = capsys.readouterr().out
+    run.finish()
+    assert [p.relative_to(root) for p in root.rglob("98_try.json")] == [
+        Path(folder, "results", "98_try.json")
+    ]
+    assert ("runs/default-custom/" in said) == (folder == "runs/default-custom")
+
+
+def test_record_refuses_a_second_value_but_not_a_cell_run_twice() -> None:
+    run = report.begin("98_try", "smoke")
+    run.record("a.b", 0.5)
+    run.record("a.b", 0.5)
+    with pytest.raises(errors.InvalidInput, match=r"a.b is recorded already with 0.5"):
+        run.record("a.b", 0.6)
+    assert run.measurement("a.b").value == 0.5
+    with pytest.raises(errors.InvalidInput, match="nothing recorded as 'a.c'"):
+        run.measurement("a.c")
+
+
+def test_streams_depend_on_notebook_seed_and_key() -> None:
+    draws = {
+        (notebook, seed, key): report.begin(notebook, "smoke", seed).stream(key).random()
+        for notebook in ("98_try", "97_other")
+        for seed in (1, 2)
+        for key in ("a", "b")
+    }
+    assert len(set(draws.values())) == 8
+    assert draws["98_try", 1, "a"] == seeds.stream(1, "98_try", "a").random()
+
+
+def test_sizes_take_overrides() -> None:
+    class Sizes(BaseModel):
+        draws: int = 3
+
+    assert report.begin("98_try", "smoke", overrides={"draws": 7}).sizes(Sizes).draws == 7
+    with pytest.raises(errors.ProfileError, match="drows"):
+        report.begin("98_try", "smoke", overrides={"drows": 7}).sizes(Sizes)
+
+
+def test_begin_checks_its_arguments() -> None:
+    with pytest.raises(errors.InvalidInput, match="notebook"):
+        report.begin("try", "smoke")
+    with pytest.raises(errors.ProfileError, match="smok"):
+        report.begin("98_try", "smok")
+    with pytest.raises(errors.InvalidInput, match="JSON"):
+        report.begin("98_try", "smoke", overrides={"x": np.zeros(2)})
+
+
+def test_figures_and_assets_reach_the_results(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from textpriv import assets
+
+    monkeypatch.setattr(
+        assets, "provenance", lambda asset_id: {"source": "wheel", "digest": f"d-{asset_id}"}
+    )
+    run = report.begin("98_try", "smoke")
+    run.uses("glove", "reviews")
+    fig, ax = plt.subplots()
+    ax.plot([1, 2])
+    run.save_figure("fig98_line", fig, pd.DataFrame({"y": [1, 2]}), alt="A rising line")
+    run.finish()
+    found = results.load("98_try", "smoke")
+    assert found.figures == ["fig98_line"]
+    assert found.assets["reviews"] == {"source": "wheel", "digest": "d-reviews"}
+    beside = json.loads((root / "runs/smoke/figures/fig98_line.json").read_text())
+    assert beside["assets"] == found.assets
+    assert (beside["profile"], beside["seed"]) == ("smoke", report.DEFAULT_SEED)
+    assert not plt.fignum_exists(fig.number)
+    with pytest.raises(errors.InvalidInput, match="fig98_"):
+        run.save_figure("fig02_line", fig, pd.DataFrame({"y": [1, 2]}), alt="A rising line")
+
+
+def test_versions_table() -> None:
+    table = report.versions().set_index("library")["version"]
+    assert table["numpy"] == np.__version__
+    assert "python" in table.index
+
+
+def _git(root: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def test_commit_and_dirty(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (provenance.commit(), provenance.dirty()) == (None, None)
+    _git(root, "init")
+    assert (provenance.commit(), provenance.dirty()) == (None, None)
+    (root / "code.py").write_text("1")
+    _git(root, "add", ".")
+    _git(root, "commit", "-m", "first")
+    assert len(provenance.commit() or "") == 40
+    assert provenance.dirty() is False
+    (root / "figures").mkdir()
+    (root / "figures" / "a.png").write_text("made by a run")
+    assert provenance.dirty() is False
+    (root / "code.py").write_text("2")
+    assert provenance.dirty() is True
+    inside = root / "unpacked"
+    inside.mkdir()
+    monkeypatch.setattr(paths, "REPOSITORY", inside)
+    assert provenance.commit() is None  # somebody else's repository around an archive of ours
