@@ -1,0 +1,1 @@
+"""What the notebooks call: one module per notebook, sizes from the profile."""

@@ -1,0 +1,516 @@
+"""Notebook 01: what each word-level mechanism does to the same text.
+
+Epsilon means something else in every mechanism, so they are compared at *matched* settings:
+each at the epsilon at which it keeps the same share of the tokens of a corpus.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline, make_pipeline
+from tqdm.auto import tqdm
+
+from textpriv import stats
+from textpriv.channel import Channel
+from textpriv.corpora import Documents
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import (
+    TEM,
+    CusText,
+    CusTextPlus,
+    Madlib,
+    Mahalanobis,
+    Mechanism,
+    RankRepair,
+    SanText,
+    SanTextPlus,
+    least_frequent,
+)
+from textpriv.neighbors import Distances, ExactSearch
+from textpriv.tokens import Corpus, Tokenizer
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class Sizes(BaseModel):
+    """Sizes of notebook 01, set by the profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    documents: int | None = None  # sentences; None: all
+    shown: tuple[int, ...]
+    matched_kept: tuple[float, ...]
+    matching_tokens: int = Field(ge=10)
+    words: int = Field(ge=2)
+    draws: int = Field(ge=2)
+    grid_points: int = Field(ge=2)
+    replaced_tokens: int = Field(ge=10)
+    speed_tokens: int = Field(ge=10)
+    test_documents: int = Field(ge=10)
+    classifier_seeds: int = Field(ge=1)
+    long_documents: int = Field(ge=10)
+    long_training: int = Field(ge=100)
+    interactive_words: int = Field(ge=100)
+    slow: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Material:
+    """Sentences, their ids, and every mechanism over one embedding (at a nominal epsilon)."""
+
+    embedding: Embedding
+    documents: Documents
+    tokenizer: Tokenizer
+    corpus: Corpus
+    mechanisms: Mapping[str, Mechanism]
+    build_seconds: Mapping[str, float]
+
+
+def some(documents: Documents, count: int | None, rng: np.random.Generator) -> Documents:
+    """A sample of the documents; all of them where `count` is None."""
+    return documents if count is None else documents.sample(min(count, len(documents)), rng)
+
+
+def prepare(embedding: Embedding, documents: Documents, *, device: str = "cpu") -> Material:
+    """Encode the documents and build the mechanisms.
+
+    Word frequencies, which SanText+ and conservative CusText need, are the embedding's own
+    order, which is public. Frequencies of the private text would void the claim.
+    """
+    tokenizer = Tokenizer(embedding.words)
+    search = ExactSearch(embedding.vectors, device=device)
+    rarity = np.arange(len(embedding))[::-1]  # counts that decrease along the vocabulary
+    sensitive = least_frequent(rarity, 0.999)
+    stopwords = sorted(ENGLISH_STOP_WORDS)
+    builders = {
+        "madlib": lambda: Madlib(embedding, epsilon=10, search=search),
+        "mahalanobis": lambda: Mahalanobis(embedding, epsilon=10, search=search),
+        "rank-repair": lambda: RankRepair(Madlib(embedding, epsilon=10, search=search), c=0.006),
+        "santext": lambda: SanText(embedding, epsilon=3),
+        "santext+": lambda: SanTextPlus(embedding, epsilon=3, sensitive=sensitive),
+        "custext-conservative": lambda: CusText(embedding, epsilon=4, mapping="conservative"),
+        "custext+": lambda: CusTextPlus(embedding, epsilon=4, stopwords=stopwords),
+        "tem": lambda: TEM(embedding, epsilon=3),
+    }
+    mechanisms, seconds = {}, {}
+    for name, make in builders.items():
+        start = time.perf_counter()
+        mechanisms[name] = make()
+        seconds[name] = time.perf_counter() - start
+    corpus = tokenizer.encode(documents.texts)
+    return Material(embedding, documents, tokenizer, corpus, mechanisms, seconds)
+
+
+def explain(material: Material) -> pd.DataFrame:
+    """The claim of every mechanism: what is protected, the unit of epsilon, what stays clear."""
+    rows = {
+        name: {
+            "protects": mechanism.claim.protects,
+            "unit of epsilon": mechanism.claim.unit,
+            "stays in clear": mechanism.claim.in_clear,
+        }
+        for name, mechanism in material.mechanisms.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+# --- Matched settings ----------------------------------------------------------------------
+
+
+def expected_kept(mechanism: Mechanism, ids: IntArray, rng: np.random.Generator) -> float:
+    """Share of these tokens that stay: exact for a channel, one draw per token otherwise."""
+    if isinstance(mechanism, Channel):
+        return float(np.exp(mechanism.log_prob(ids, ids)).mean())
+    return float((mechanism.sanitize_ids(ids, rng) == ids).mean())
+
+
+def match(
+    mechanism: Mechanism,
+    ids: IntArray,
+    targets: Sequence[float],
+    seed: np.random.SeedSequence,
+    *,
+    steps: int = 10,
+) -> list[float | None]:
+    """Epsilons at which these shares of the tokens stay, by bisection on the logarithm.
+
+    Every step reuses the same random numbers. None where the mechanism keeps more (its
+    stopwords, say) or fewer at every epsilon.
+    """
+
+    @cache
+    def kept_at(log_epsilon: float) -> float:
+        rng = np.random.default_rng(seed)
+        return expected_kept(mechanism.with_epsilon(float(np.exp(log_epsilon))), ids, rng)
+
+    def search(kept: float) -> float | None:
+        low, high = float(np.log(0.1)), float(np.log(2000.0))
+        if kept_at(low) > kept or kept_at(high) < kept:
+            return None
+        for _ in range(steps):
+            middle = (low + high) / 2
+            low, high = (middle, high) if kept_at(middle) < kept else (low, middle)
+        return float(np.exp((low + high) / 2))
+
+    return [search(kept) for kept in targets]
+
+
+def matched_settings(material: Material, sizes: Sizes, rng: np.random.Generator) -> pd.DataFrame:
+    """Epsilon of every mechanism at each share of kept tokens: mechanism, kept, epsilon."""
+    known = material.corpus.ids[material.corpus.ids >= 0]
+    ids = rng.choice(known, size=min(sizes.matching_tokens, len(known)), replace=False)
+    rows = []
+    for name, mechanism in tqdm(material.mechanisms.items(), desc="matching", mininterval=5):
+        tokens = ids[: len(ids) // 5] if name in sizes.slow else ids
+        seed = np.random.SeedSequence(int(rng.integers(2**32)))
+        found = match(mechanism, tokens, sizes.matched_kept, seed)
+        rows += [
+            {"mechanism": name, "kept": kept, "epsilon": epsilon}
+            for kept, epsilon in zip(sizes.matched_kept, found, strict=True)
+        ]
+    return pd.DataFrame(rows).astype({"epsilon": float})
+
+
+def at_matched(material: Material, settings: pd.DataFrame, kept: float) -> dict[str, Mechanism]:
+    """Every mechanism that reaches this share of kept tokens, at its epsilon."""
+    chosen = settings[(settings["kept"] == kept) & settings["epsilon"].notna()]
+    return {
+        row.mechanism: material.mechanisms[row.mechanism].with_epsilon(float(row.epsilon))
+        for row in chosen.itertuples()
+    }
+
+
+def examples(
+    material: Material, settings: pd.DataFrame, sizes: Sizes, rng: np.random.Generator
+) -> pd.DataFrame:
+    """The same sentences through every mechanism at every matched setting."""
+    subset = material.documents.subset([i % len(material.documents) for i in sizes.shown])
+    rows = [
+        {"sentence": i, "kept": 1.0, "mechanism": "original", "epsilon": np.nan, "text": text}
+        for i, text in enumerate(material.tokenizer.words_of(subset.texts))
+    ]
+    for kept in sizes.matched_kept:
+        for name, mechanism in at_matched(material, settings, kept).items():
+            rows += [
+                {
+                    "sentence": i,
+                    "kept": kept,
+                    "mechanism": name,
+                    "epsilon": mechanism.epsilon,
+                    "text": text,
+                }
+                for i, text in enumerate(mechanism.sanitize(subset.texts, rng))
+            ]
+    return pd.DataFrame(rows).sort_values(
+        ["sentence", "kept"], ascending=[True, False], kind="stable", ignore_index=True
+    )
+
+
+# --- Kept words and distinct outputs -------------------------------------------------------
+
+
+def kept_and_distinct(
+    material: Material, settings: pd.DataFrame, sizes: Sizes, rng: np.random.Generator
+) -> pd.DataFrame:
+    """N_w and S_w against epsilon: share of draws that return the word, distinct outputs.
+
+    Words are drawn from the distinct words of the corpus. The grid of epsilon of each
+    mechanism spans a quarter to four times its matched epsilon in the middle setting.
+    """
+    known = np.unique(material.corpus.ids[material.corpus.ids >= 0])
+    words = np.sort(rng.choice(known, size=min(sizes.words, len(known)), replace=False))
+    middle = sizes.matched_kept[len(sizes.matched_kept) // 2]
+    rows = []
+    for name, mechanism in tqdm(
+        at_matched(material, settings, middle).items(), desc="N_w and S_w", mininterval=5
+    ):
+        draws = sizes.draws
+        chosen = words[: max(2, len(words) // 10)] if name in sizes.slow else words
+        for epsilon in mechanism.epsilon * np.geomspace(1 / 4, 4, sizes.grid_points):
+            outputs = mechanism.with_epsilon(float(epsilon)).sanitize_ids(
+                np.repeat(chosen, draws), rng
+            )
+            per_word = outputs.reshape(len(chosen), draws)
+            kept = stats.mean((per_word == chosen[:, None]).mean(1))
+            distinct = stats.mean([len(np.unique(row)) for row in per_word])
+            for quantity, found in (("kept", kept), ("distinct", distinct)):
+                rows.append(
+                    {
+                        "mechanism": name,
+                        "epsilon": float(epsilon),
+                        "quantity": quantity,
+                        "value": found.value,
+                        "low": max(0.0, found.low),
+                        "high": min(1.0 if quantity == "kept" else float(draws), found.high),
+                        "n": found.n,
+                        "draws": draws,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+# --- How far the replacements lie ----------------------------------------------------------
+
+
+def how_far(
+    material: Material,
+    settings: pd.DataFrame,
+    kept: float,
+    sizes: Sizes,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Rank (1 = nearest) and distance of the words that replace a word, per mechanism."""
+    known = material.corpus.ids[material.corpus.ids >= 0]
+    stop = material.embedding.ids(sorted(ENGLISH_STOP_WORDS))
+    content = known[~np.isin(known, stop)]
+    vectors, distances = material.embedding.vectors, Distances(material.embedding.vectors)
+    rows = []
+    for name, mechanism in at_matched(material, settings, kept).items():
+        ids = rng.choice(content, size=sizes.replaced_tokens, replace=False)
+        outputs = mechanism.sanitize_ids(ids, rng)
+        changed = outputs != ids
+        ids, outputs = ids[changed], outputs[changed]
+        offset = vectors[outputs].astype(np.float64) - vectors[ids]
+        rows.append(
+            pd.DataFrame(
+                {
+                    "mechanism": name,
+                    "rank": distances.ranks(ids, outputs),
+                    "distance": np.linalg.norm(offset, axis=1),
+                }
+            )
+        )
+    return pd.concat(rows, ignore_index=True)
+
+
+def far_summary(far: pd.DataFrame) -> pd.DataFrame:
+    """Quartiles of rank and the median distance of replacements, per mechanism."""
+    by = far.groupby("mechanism", sort=False)
+    return pd.DataFrame(
+        {
+            "replaced": by.size(),
+            "rank, lower quartile": by["rank"].quantile(0.25),
+            "rank, median": by["rank"].median(),
+            "rank, upper quartile": by["rank"].quantile(0.75),
+            "distance, median": by["distance"].median(),
+            "within 10 nearest": by["rank"].apply(lambda rank: float((rank <= 10).mean())),
+        }
+    )
+
+
+# --- What the text is still good for -------------------------------------------------------
+
+
+def classifier(seed: int) -> Pipeline:
+    """TF-IDF of words and pairs of words, then logistic regression."""
+    return make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, token_pattern=r"\S+"),
+        LogisticRegression(C=4.0, max_iter=1000, random_state=seed),
+    )
+
+
+def sentiment(
+    material: Material, settings: pd.DataFrame, sizes: Sizes, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Accuracy on sanitized sentences of a classifier trained on clean sentences.
+
+    Columns: mechanism, kept, accuracy, low, high, n. The interval is over test sentences;
+    splits and draws differ between the runs that are averaged.
+    """
+    texts = np.array(material.tokenizer.words_of(material.documents.texts), dtype=object)
+    labels = np.asarray(material.documents.columns["label"])
+    correct: dict[tuple[str, float], list[NDArray[np.bool_]]] = {}
+    for seed in tqdm(range(sizes.classifier_seeds), desc="sentiment", mininterval=5):
+        train, test = train_test_split(
+            np.arange(len(texts)),
+            test_size=min(sizes.test_documents, len(texts) // 3),
+            stratify=labels,
+            random_state=int(rng.integers(2**31)),
+        )
+        model = classifier(seed).fit(texts[train], labels[train])
+        clean = model.predict(texts[test]) == labels[test]
+        correct.setdefault(("original", 1.0), []).append(clean)
+        held_out = material.tokenizer.encode([material.documents.texts[i] for i in test])
+        for kept in sizes.matched_kept:
+            for name, mechanism in at_matched(material, settings, kept).items():
+                if name in sizes.slow and seed > 0:
+                    continue
+                sanitized = material.tokenizer.decode(mechanism.sanitize_corpus(held_out, rng))
+                right = model.predict(sanitized) == labels[test]
+                correct.setdefault((name, kept), []).append(right)
+    return pd.DataFrame([_accuracy(*key, runs) for key, runs in correct.items()])
+
+
+def _accuracy(name: str, kept: float, runs: list[NDArray[np.bool_]]) -> dict[str, object]:
+    """Mean accuracy; the interval counts one run's sentences, since runs share sentences."""
+    value = float(np.mean([run.mean() for run in runs]))
+    n = len(runs[0])
+    found = stats.share(round(value * n), n)
+    return {
+        "mechanism": name,
+        "kept": kept,
+        "accuracy": value,
+        "low": min(found.low, value),
+        "high": max(found.high, value),
+        "n": n,
+        "runs": len(runs),
+    }
+
+
+def sentiment_of_reviews(
+    material: Material,
+    reviews: Documents,
+    settings: pd.DataFrame,
+    sizes: Sizes,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """The same on whole reviews, where hundreds of words vote: mechanism, kept, accuracy, ..."""
+    chosen = reviews.sample(sizes.long_training + sizes.long_documents, rng)
+    words = material.tokenizer.words_of(chosen.texts)
+    labels = np.asarray(chosen.columns["label"])
+    cut = sizes.long_documents
+    model = classifier(0).fit(words[cut:], labels[cut:])
+    rows = [_accuracy("original", 1.0, [model.predict(words[:cut]) == labels[:cut]])]
+    held_out = material.tokenizer.encode(chosen.texts[:cut])
+    for kept in tqdm(sizes.matched_kept, desc="sentiment of reviews", mininterval=5):
+        for name, mechanism in at_matched(material, settings, kept).items():
+            if name in sizes.slow:
+                continue
+            sanitized = material.tokenizer.decode(mechanism.sanitize_corpus(held_out, rng))
+            rows.append(_accuracy(name, kept, [model.predict(sanitized) == labels[:cut]]))
+    return pd.DataFrame(rows)
+
+
+# --- Speed ---------------------------------------------------------------------------------
+
+
+def speed(
+    material: Material, settings: pd.DataFrame, kept: float, sizes: Sizes, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Tokens per second of many sentences at once, ids in and ids out, and seconds to build."""
+    rows = []
+    for name, mechanism in at_matched(material, settings, kept).items():
+        ids = material.corpus.ids[: sizes.speed_tokens]
+        if name in sizes.slow:
+            ids = ids[: len(ids) // 10]
+        start = time.perf_counter()
+        mechanism.sanitize_ids(ids, rng)
+        seconds = time.perf_counter() - start
+        rows.append(
+            {
+                "mechanism": name,
+                "tokens": len(ids),
+                "tokens_per_second": len(ids) / seconds,
+                "build_seconds": material.build_seconds[name],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# --- An attacker's first guess -------------------------------------------------------------
+
+
+def best_guesses(
+    mechanism: Mechanism, outputs: IntArray, prior: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """The likeliest input of each output under a prior, and its posterior probability.
+
+    Exact for a channel. For noise mechanisms the output's own vector stands in for the
+    noisy vector, whose density around a word is proportional to exp(-epsilon * distance).
+    """
+    if isinstance(mechanism, Channel):
+        posterior = mechanism.posterior(outputs, prior)
+    elif isinstance(mechanism, Mahalanobis) or not isinstance(mechanism, Madlib | RankRepair):
+        raise InvalidInput(f"no density of noise known for {mechanism.name}")
+    else:
+        vectors = mechanism.embedding.vectors.astype(np.float64)
+        distance = np.stack([np.linalg.norm(vectors - vectors[y], axis=1) for y in outputs])
+        with np.errstate(divide="ignore"):
+            score = np.log(prior) - mechanism.epsilon * distance
+        posterior = np.exp(score - score.max(1, keepdims=True))
+        posterior /= posterior.sum(1, keepdims=True)
+    guess = posterior.argmax(1)
+    return guess, posterior[np.arange(len(guess)), guess]
+
+
+def attack_table(
+    mechanism: Mechanism,
+    text: str,
+    prior: FloatArray,
+    rng: np.random.Generator | None = None,
+) -> pd.DataFrame:
+    """Token by token: what was written, what is sent, what an attacker guesses, how surely."""
+    tokenizer = Tokenizer(mechanism.embedding.words)
+    corpus = tokenizer.encode([text])
+    if not len(corpus.ids):
+        return pd.DataFrame(columns=["written", "sent", "guessed", "sure", "right"])
+    sent = mechanism.sanitize_corpus(corpus, rng).ids
+    guess, confidence = best_guesses(mechanism, sent, prior)
+    words = mechanism.embedding.words
+    return pd.DataFrame(
+        {
+            "written": [words[i] if i >= 0 else "(unknown word)" for i in corpus.ids],
+            "sent": [words[i] for i in sent],
+            "guessed": [words[i] for i in guess],
+            "sure": confidence.round(2),
+            "right": guess == corpus.ids,
+        }
+    )
+
+
+def frequency_prior(corpus: Corpus, ids: IntArray) -> FloatArray:
+    """Add-one frequencies of the words `ids` in a corpus, as the attacker's prior."""
+    counts = corpus.counts(int(max(ids.max(), corpus.ids.max())) + 1)[ids] + 1.0
+    return counts / counts.sum()
+
+
+def interactive(mechanisms: Mapping[str, Mechanism], prior: FloatArray, text: str) -> object:
+    """Widget: mechanism, epsilon, own sentence; live output beside the attacker's guess."""
+    import ipywidgets as widgets
+    from IPython.display import display
+
+    mechanism = widgets.Dropdown(options=list(mechanisms), description="mechanism")
+    epsilon = widgets.FloatLogSlider(value=3, min=-1, max=2, description="epsilon")
+    own = widgets.Text(value=text[:80], description="text", layout=widgets.Layout(width="90%"))
+    again = widgets.Button(description="draw again")
+    output = widgets.Output()
+
+    def show(_: object = None) -> None:
+        chosen = mechanisms[mechanism.value].with_epsilon(epsilon.value)
+        with output:
+            output.clear_output(wait=True)
+            display(attack_table(chosen, own.value, prior))
+
+    for control in (mechanism, epsilon, own):
+        control.observe(show, names="value")
+    again.on_click(show)
+    show()
+    return widgets.VBox([mechanism, epsilon, own, again, output])
+
+
+def small_vocabulary(
+    material: Material, sizes: Sizes, names: Sequence[str]
+) -> tuple[dict[str, Mechanism], FloatArray]:
+    """Mechanisms over the corpus' most frequent words, quick enough for live use, and a prior."""
+    counts = material.corpus.counts(len(material.embedding))
+    ids = np.sort(np.argsort(-counts, kind="stable")[: sizes.interactive_words])
+    part = prepare(material.embedding.subset(ids), material.documents.subset([0]))
+    unknown = set(names) - set(part.mechanisms)
+    if unknown:
+        raise InvalidInput(
+            f"names: got {sorted(unknown)}, expected some of {list(part.mechanisms)}"
+        )
+    return {name: part.mechanisms[name] for name in names}, frequency_prior(material.corpus, ids)
