@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
@@ -29,9 +30,7 @@ def check_ids(ids: object, size: int, *, what: str) -> IntArray:
             f"{what}: got {array.dtype} of shape {array.shape}, expected a 1-d integer array"
         )
     if len(array) and (array.min() < 0 or array.max() >= size):
-        raise InvalidInput(
-            f"{what}: got ids {array.min()}..{array.max()}, expected 0..{size - 1}"
-        )
+        raise InvalidInput(f"{what}: got ids {array.min()}..{array.max()}, expected 0..{size - 1}")
     return array.astype(np.int64)
 
 
@@ -109,9 +108,17 @@ class Channel(ABC):
 
 
 def by_distinct(ids: IntArray, chunk: int) -> Iterator[tuple[IntArray, list[IntArray]]]:
-    """Distinct ids, `chunk` at a time, with the positions at which each occurs."""
-    distinct, inverse = np.unique(ids, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    places = np.split(order, np.searchsorted(inverse[order], np.arange(1, len(distinct))))
+    """Distinct ids, `chunk` at a time, with the positions at which each occurs.
+
+    The positions come from building a sparse matrix (id x position), which sorts in linear time.
+    """
+    if not len(ids):
+        return
+    shape = (int(ids.max()) + 1, len(ids))
+    entries = (np.ones(len(ids), dtype=np.bool_), (ids, np.arange(len(ids))))
+    matrix = scipy.sparse.csr_array(entries, shape=shape)
+    bounds, positions = matrix.indptr, matrix.indices
+    distinct = np.flatnonzero(np.diff(bounds))
     for start in range(0, len(distinct), chunk):
-        yield distinct[start : start + chunk], places[start : start + chunk]
+        words = distinct[start : start + chunk]
+        yield words, [positions[bounds[word] : bounds[word + 1]] for word in words]

@@ -10,6 +10,8 @@ import hashlib
 
 import numpy as np
 
+from textpriv.errors import InvalidInput
+
 Key = str | int | float
 
 
@@ -19,15 +21,26 @@ def stream(seed: int | None, *keys: Key) -> np.random.Generator:
     Parameters
     ----------
     seed : non-negative int, or None for operating-system entropy (then `keys` are moot)
-    keys : what the stream is for; order and type matter (1, 1.0 and "1" differ)
+    keys : what the stream is for; order and type matter (1, 1.0 and "1" differ). A numpy
+        number counts as the Python number that it equals.
 
     Returns
     -------
     numpy.random.Generator
+
+    Raises
+    ------
+    InvalidInput : a seed or a key of another kind
     """
     if seed is None:
         return np.random.default_rng()
-    text = "\x1f".join(f"{type(key).__name__}:{key!r}" for key in keys)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInput(f"seed: got {seed!r}, expected an integer >= 0 or None")
+    plain = [key.item() if isinstance(key, np.generic) else key for key in keys]
+    for key in plain:
+        if not isinstance(key, str | int | float):
+            raise InvalidInput(f"key: got {key!r:.60}, expected a string or a number")
+    text = "\x1f".join(f"{type(key).__name__}:{key!r}" for key in plain)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     words = np.frombuffer(digest, dtype="<u4").tolist()
-    return np.random.default_rng(np.random.SeedSequence(entropy=seed, spawn_key=tuple(words)))
+    return np.random.default_rng(np.random.SeedSequence(entropy=int(seed), spawn_key=tuple(words)))

@@ -29,6 +29,11 @@ class Estimate:
         return (self.high - self.low) / 2
 
 
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence: got {confidence!r}, expected a number between 0 and 1")
+
+
 def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate:
     """A share with Wilson's interval.
 
@@ -38,6 +43,7 @@ def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate
     """
     if not 0 <= successes <= n or n < 1:
         raise InvalidInput(f"share: got {successes} of {n}, expected 0 <= successes <= n, n >= 1")
+    _check_confidence(confidence)
     low, high = proportion_confint(successes, n, alpha=1 - confidence, method="wilson")
     value = successes / n
     return Estimate(value, min(float(low), value), max(float(high), value), int(n))
@@ -62,7 +68,7 @@ def stratified_mean(
     ----------
     values : (n,) finite observations
     stratum : (n,) stratum number of each, 0 .. len(weights) - 1, none empty
-    weights : share of the population in each stratum (any sum)
+    weights : share of the population in each stratum, > 0 (any sum)
     bounds : range of the quantity, to which the interval is cut
 
     Notes
@@ -71,13 +77,24 @@ def stratified_mean(
     Observations of one word along several directions must be averaged first.
     """
     observed = np.asarray(values, dtype=np.float64)
-    group = np.asarray(stratum, dtype=np.int64)
+    group = np.asarray(stratum)
     part = np.asarray(weights, dtype=np.float64)
-    count = np.bincount(group, minlength=len(part))
+    _check_confidence(confidence)
     if observed.ndim != 1 or observed.shape != group.shape or not len(observed):
-        raise InvalidInput(f"values: got shape {observed.shape}, strata {group.shape}, expected (n,)")
+        raise InvalidInput(
+            f"values: got shape {observed.shape}, strata {group.shape}, expected (n,), n >= 1"
+        )
+    if not np.isfinite(observed).all():
+        raise InvalidInput("values: got NaN or infinity, expected finite numbers")
+    if part.ndim != 1 or not (np.isfinite(part) & (part > 0)).all():
+        raise InvalidInput(f"weights: got {part.tolist()}, expected finite numbers > 0")
+    if not np.issubdtype(group.dtype, np.integer) or group.min() < 0:
+        raise InvalidInput(f"stratum: expected integers from 0, got {group.dtype} {group[:1]}..")
+    count = np.bincount(group, minlength=len(part))
     if len(count) != len(part) or (count == 0).any():
-        raise InvalidInput(f"stratum: got counts {count.tolist()}, expected each of {len(part)} > 0")
+        raise InvalidInput(
+            f"stratum: got counts {count.tolist()}, expected {len(part)} strata, none empty"
+        )
     part = part / part.sum()
     average = np.bincount(group, weights=observed, minlength=len(part)) / count
     squares = np.bincount(group, weights=(observed - average[group]) ** 2, minlength=len(part))

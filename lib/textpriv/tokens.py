@@ -39,6 +39,10 @@ _FULL_FORM = {
 }  # fmt: skip
 _FULL_STEM = {"ca": "can", "wo": "will", "sha": "shall"}
 _NUMBER = re.compile(r"\d[\d.,]*")
+# Normalisation takes quadratic time on runs of combining marks: no script stacks 30 of them
+# (Unicode's "stream-safe" limit), so what follows is dropped.
+_MARKS = "".join(c for c in map(chr, range(0x300, 0x1F000)) if unicodedata.combining(c))
+_LONG_RUN = re.compile(f"([{_MARKS}]{{30}})[{_MARKS}]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +117,9 @@ class Corpus:
 
     def __post_init__(self) -> None:
         offsets = self.offsets
+        for name, array in (("ids", self.ids), ("offsets", offsets)):
+            if np.ndim(array) != 1 or np.asarray(array).dtype != np.int64:
+                raise InvalidInput(f"{name}: expected a 1-d int64 array, got {array!r:.60}")
         if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(self.ids):
             raise InvalidInput(
                 f"offsets: expected 0 .. {len(self.ids)} (the number of ids), got "
@@ -120,6 +127,8 @@ class Corpus:
             )
         if (np.diff(offsets) < 0).any():
             raise InvalidInput("offsets: expected them never to decrease")
+        if not self.kept.keys() >= set(np.flatnonzero(self.ids == KEPT).tolist()):
+            raise InvalidInput("kept: expected a text for every token whose id is KEPT")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -164,7 +173,8 @@ class Tokenizer:
         """Tokens of one text, in the case that the policy asks for."""
         if not isinstance(text, str):
             raise InvalidInput(f"text: got {type(text).__name__}, expected a string")
-        text = unicodedata.normalize("NFC", text)
+        if not text.isascii():
+            text = unicodedata.normalize("NFC", _LONG_RUN.sub(r"\1", text))
         if self.policy.case == "lower":
             text = text.lower()
         return [part for token in _TOKEN.findall(text) for part in self._parts(token)]
@@ -230,6 +240,13 @@ class Tokenizer:
             kept=kept,
         )
 
+    def words_of(self, texts: Iterable[str]) -> list[str]:
+        """Tokens that reach a mechanism, joined by single spaces; unknown words as they are."""
+        return [
+            " ".join(token for token in self.split(text) if self._resolve(token) is not None)
+            for text in texts
+        ]
+
     def decode(self, corpus: Corpus) -> list[str]:
         """Tokens joined by single spaces, a string per document.
 
@@ -250,5 +267,3 @@ class Tokenizer:
         ]
         bounds = corpus.offsets.tolist()
         return [" ".join(words[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-
-

@@ -48,6 +48,8 @@ class Sizes(BaseModel):
 
     table2_words: tuple[str, ...]
     table2_epsilons: tuple[float, ...]
+    forests: int = Field(ge=1)
+    forests_epsilon: float = Field(gt=0)
     table2_draws: int = Field(ge=1)
     nw_epsilons: tuple[float, ...]
     nw_strata: int = Field(ge=1)
@@ -100,7 +102,14 @@ def build(embedding: Embedding, sizes: Sizes, *, seed: int, device: str = "cpu")
 # --- Table 2 ------------------------------------------------------------------------------
 
 
-def table2(table: Table, sizes: Sizes, rng: np.random.Generator, *, top: int = 4) -> pd.DataFrame:
+def table2(
+    table: Table,
+    sizes: Sizes,
+    epsilons: Sequence[float],
+    rng: np.random.Generator,
+    *,
+    top: int = 4,
+) -> pd.DataFrame:
     """Most frequent outputs of single words: word, epsilon, search, rank, output, count.
 
     Both searches look up the very same noisy vectors, so that they differ by the search.
@@ -111,7 +120,7 @@ def table2(table: Table, sizes: Sizes, rng: np.random.Generator, *, top: int = 4
         word_id = int(table.embedding.ids([word])[0])
         if word_id < 0:
             continue  # a small vocabulary may lack it
-        for epsilon in sizes.table2_epsilons:
+        for epsilon in epsilons:
             madlib = Madlib(table.embedding, epsilon=epsilon, search=table.exact)
             ids = np.full(sizes.table2_draws, word_id)
             queries = np.concatenate(list(madlib.noisy_vectors(ids, rng)))
@@ -145,6 +154,42 @@ def table2_side_by_side(found: pd.DataFrame) -> pd.DataFrame:
         aggfunc="first",
         sort=False,
     ).fillna("")
+
+
+def by_forest(
+    larger: Embedding,
+    smaller: Embedding,
+    sizes: Sizes,
+    epsilon: float,
+    stream: Callable[..., np.random.Generator],
+) -> pd.DataFrame:
+    """Share of draws kept under several forests of Annoy, and two sizes of one vocabulary.
+
+    Table 2 at one epsilon over `larger`, whole and cut to the words that `smaller` has too:
+    the vectors are the same, only rivals are missing. Columns: vocabulary, forest, search,
+    word, kept, draws.
+    """
+    ids = larger.ids(smaller.words)
+    shared = larger.subset(np.sort(ids[ids >= 0]))
+    rows = []
+    for embedding in (larger, shared):
+        for forest in range(sizes.forests):
+            table = build(embedding, sizes, seed=forest)
+            # The same noise for every forest and vocabulary.
+            found = table2(table, sizes, [epsilon], stream("noise"))
+            once = found.drop_duplicates(["word", "search"])
+            kept = once.assign(vocabulary=len(embedding), forest=forest)
+            rows.append(kept[["vocabulary", "forest", "search", "word", "kept", "draws"]])
+    return pd.concat(rows, ignore_index=True)
+
+
+def forest_table(found: pd.DataFrame) -> pd.DataFrame:
+    """`by_forest` for display: a row per vocabulary and forest, a column per search and word."""
+    share = found.assign(share=found["kept"] / found["draws"])
+    columns = share.pivot(
+        index=["vocabulary", "forest"], columns=["search", "word"], values="share"
+    )
+    return columns.sort_index(axis=1).sort_index(ascending=[False, True])
 
 
 # --- N_w: share of words that are kept -----------------------------------------------------

@@ -50,6 +50,7 @@ class Sizes(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    vocabulary: int | None = None  # most frequent words of the embedding; None: all
     documents: int | None = None  # sentences; None: all
     shown: tuple[int, ...]
     matched_kept: tuple[float, ...]
@@ -77,6 +78,11 @@ class Material:
     corpus: Corpus
     mechanisms: Mapping[str, Mechanism]
     build_seconds: Mapping[str, float]
+
+
+def most_frequent(embedding: Embedding, count: int | None) -> Embedding:
+    """The first words of an embedding in order of frequency; all of them where `count` is None."""
+    return embedding if count is None else embedding.subset(np.arange(min(count, len(embedding))))
 
 
 def some(documents: Documents, count: int | None, rng: np.random.Generator) -> Documents:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +26,10 @@ def check_epsilon(epsilon: object, *, what: str = "epsilon") -> float:
     """A finite number > 0 (no bool, no string), or InvalidInput."""
     if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
         raise InvalidInput(f"{what}: got {epsilon!r}, expected a number > 0")
-    value = float(epsilon)
+    try:
+        value = float(epsilon)
+    except OverflowError:
+        value = math.inf
     if not (math.isfinite(value) and value > 0):
         raise InvalidInput(f"{what}: got {value!r}, expected a finite number > 0")
     return value
@@ -66,6 +72,10 @@ class Mechanism(ABC):
     ----------
     embedding : the public vocabulary with its vectors; fixed without the private text
     epsilon : finite number > 0; its unit is the mechanism's (`claim.unit`)
+
+    Notes
+    -----
+    Whatever a subclass derives from epsilon is a property, never set when made.
     """
 
     name: str
@@ -79,6 +89,16 @@ class Mechanism(ABC):
             )
         self.embedding, self.epsilon = embedding, check_epsilon(epsilon)
         self.size = len(embedding)
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        """The same mechanism at another epsilon; what does not depend on it is shared."""
+        other = copy.copy(self)
+        other.epsilon = check_epsilon(epsilon)
+        for kind in type(self).__mro__:
+            for name, member in vars(kind).items():
+                if isinstance(member, cached_property):
+                    other.__dict__.pop(name, None)
+        return other
 
     @abstractmethod
     def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:

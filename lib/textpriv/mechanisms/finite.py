@@ -22,39 +22,9 @@ from textpriv.channel import Channel, check_ids
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Claim, IntArray, Mechanism, check_probability
-from textpriv.neighbors import ExactSearch
+from textpriv.neighbors import Distances, ExactSearch
 
 FloatArray = NDArray[np.float64]
-
-
-class Distances:
-    """Euclidean distances between rows of one table, in float64.
-
-    A matrix product is exact to about 1e-15 of the squared lengths, so that a distance
-    errs by about 1e-7 where two rows nearly coincide, and less elsewhere; the distance of
-    a row to itself is set to 0.
-    """
-
-    def __init__(self, vectors: NDArray[np.floating]) -> None:
-        exact = np.asarray(vectors, dtype=np.float64)
-        self.points = torch.from_numpy(exact - exact.mean(0))
-        self.squared = (self.points**2).sum(1)
-
-    @torch.inference_mode()
-    def to(self, rows: IntArray, columns: IntArray | None = None) -> torch.Tensor:
-        """Distances from `rows` to `columns` (ascending; all by default)."""
-        row = torch.from_numpy(rows)
-        points, squared = self.points, self.squared
-        if columns is not None and len(columns) < len(points):
-            points, squared = points[torch.from_numpy(columns)], squared[torch.from_numpy(columns)]
-        products = torch.addmm(squared, self.points[row], points.T, alpha=-2.0)
-        distance = products.add_(self.squared[row, None]).clamp_min_(0.0).sqrt_()
-        own = rows if columns is None else np.searchsorted(columns, rows)
-        at = np.flatnonzero(own < len(points))
-        if columns is not None:
-            at = at[columns[own[at]] == rows[at]]
-        distance[torch.from_numpy(at), torch.from_numpy(own[at])] = 0.0
-        return distance
 
 
 class FiniteMechanism(Mechanism, Channel):
@@ -91,6 +61,7 @@ class _DistanceMechanism(FiniteMechanism):
         x = check_ids(inputs, self.size, what="inputs")
         return self._spread(self._log_probabilities(x).numpy())
 
+    @torch.inference_mode()
     def log_columns(self, outputs: IntArray) -> FloatArray:
         y = check_ids(outputs, self.size, what="outputs")
         # d(x, y) = d(y, x), so that the energies of a column are those of a row.
@@ -103,9 +74,10 @@ class _DistanceMechanism(FiniteMechanism):
     def _log_normalizers(self) -> FloatArray:
         everything = np.arange(self.size)
         parts = np.array_split(everything, max(1, -(-self.size // self.row_chunk)))
-        return np.concatenate(
-            [torch.logsumexp(self._log_weights(part), dim=1).numpy() for part in parts]
-        )
+        with torch.inference_mode():
+            return np.concatenate(
+                [torch.logsumexp(self._log_weights(part), dim=1).numpy() for part in parts]
+            )
 
     @torch.inference_mode()
     def _cumulative(self, inputs: IntArray) -> FloatArray:
@@ -114,11 +86,13 @@ class _DistanceMechanism(FiniteMechanism):
         cumulative = weights.cumsum_(1).numpy()
         if self.outputs is None:
             return cumulative
-        return cumulative[:, self._last_output]
+        rows = cumulative[:, self._last_output]
+        rows[:, : self.outputs[0]] = 0.0  # no output at or before these words
+        return rows
 
     @cached_property
     def _last_output(self) -> IntArray:
-        """For every word the number of the last output at or before it."""
+        """For every word the number of the last output at or before it; -1 for none."""
         assert self.outputs is not None
         return np.searchsorted(self.outputs, np.arange(self.size), side="right") - 1
 
@@ -138,6 +112,10 @@ def least_frequent(counts: NDArray[np.integer], fraction: float) -> IntArray:
     """
     share = check_probability(fraction, what="fraction")
     frequency = np.asarray(counts)
+    if frequency.ndim != 1 or not np.issubdtype(frequency.dtype, np.integer):
+        raise InvalidInput(
+            f"counts: got {frequency.dtype} {frequency.shape}, expected a 1-d integer array"
+        )
     order = np.lexsort((-np.arange(len(frequency)), frequency))
     return order[: round(share * len(frequency))]
 
@@ -274,8 +252,12 @@ class TEM(_DistanceMechanism):
         self.beta = check_probability(beta, what="beta")
         if not 0 < self.beta < 1:
             raise InvalidInput(f"beta: got {beta!r}, expected a number strictly between 0 and 1")
+
+    @property
+    def gamma(self) -> float:
+        """Distance beyond which all words weigh the same."""
         odds = (1 - self.beta) * (self.size - 1) / self.beta
-        self.gamma = max(0.0, 2 / self.epsilon * float(np.log(odds)))
+        return max(0.0, 2 / self.epsilon * float(np.log(odds)))
 
     def _energy(self, distance: torch.Tensor) -> torch.Tensor:
         return distance.clamp_max_(self.gamma).mul_(self.epsilon / 2)
@@ -285,7 +267,8 @@ class CusText(FiniteMechanism):
     """Customised output sets: every word is replaced by one of K near words.
 
     The score of y for x is u = -(d - min) / (max - min) over the set of x, and
-    P(y|x) is proportional to exp(eps u / 2); with "cosine", u = (s - min) / (max - min).
+    P(y|x) is proportional to exp(eps u / 2). With "cosine" the distance is 1 - cosine, which
+    gives the same law as u = (s - min) / (max - min) on similarities s.
 
     Parameters
     ----------
@@ -331,7 +314,7 @@ class CusText(FiniteMechanism):
             self.candidates = greedy_groups(points, self.set_size, frequency)
         else:
             raise InvalidInput(f"mapping: got {mapping!r}, expected 'aggressive' or 'conservative'")
-        self.log_probabilities = self._candidate_log_probabilities(points)
+        self.scores = self._scores(points)
 
     @property
     def claim(self) -> Claim:  # type: ignore[override]
@@ -358,7 +341,8 @@ class CusText(FiniteMechanism):
         # On the sphere the order by distance is the order by cosine.
         return vectors / np.where(length > 0, length, 1.0)
 
-    def _candidate_log_probabilities(self, points: NDArray[np.floating]) -> FloatArray:
+    def _scores(self, points: NDArray[np.floating]) -> FloatArray:
+        """u(x, y) in [-1, 0] for every candidate; -inf where there is none."""
         present = self.candidates >= 0
         distance = np.empty(self.candidates.shape)
         for start in range(0, self.size, 2048):
@@ -371,8 +355,14 @@ class CusText(FiniteMechanism):
         low = np.where(present, distance, np.inf).min(1, keepdims=True)
         high = np.where(present, distance, -np.inf).max(1, keepdims=True)
         span = np.where(high > low, high - low, 1.0)
-        score = np.where(present, -self.epsilon / 2 * (distance - low) / span, -np.inf)
-        return score - logsumexp(score, axis=1, keepdims=True)
+        return np.where(present, -(distance - low) / span, -np.inf)
+
+    @cached_property
+    def log_probabilities(self) -> FloatArray:
+        """log P(candidate | word): (size, set_size)."""
+        weights = np.full(self.scores.shape, -np.inf)
+        np.multiply(self.epsilon / 2, self.scores, out=weights, where=self.candidates >= 0)
+        return weights - logsumexp(weights, axis=1, keepdims=True)
 
     @cached_property
     def matrix(self) -> scipy.sparse.csr_array:
@@ -437,19 +427,19 @@ class CusTextPlus(CusText):
         self.is_kept = np.zeros(self.size, dtype=bool)
         self.is_kept[ids[ids >= 0]] = True
         if self.is_kept.all():
-            raise InvalidInput("stopwords: got the whole vocabulary, expected some word to sanitize")
+            raise InvalidInput("stopwords: got all words, expected some word to sanitize")
         kept = np.flatnonzero(self.is_kept)
         self.candidates[kept] = -1
         self.candidates[kept, 0] = kept
-        self.log_probabilities[kept] = -np.inf
-        self.log_probabilities[kept, 0] = 0.0
+        self.scores[kept] = -np.inf
+        self.scores[kept, 0] = 0.0
 
     @property
     def claim(self) -> Claim:  # type: ignore[override]
         plain = super().claim
         return Claim(
             definition=plain.definition,
-            protects=plain.protects,
+            protects=plain.protects + " (stopwords excepted)" * (self.mapping == "conservative"),
             unit=plain.unit,
             in_clear=plain.in_clear + "; the stopwords",
             composition=plain.composition,
@@ -478,6 +468,8 @@ def greedy_groups(
     size = len(points)
     if frequency is not None and np.shape(frequency) != (size,):
         raise InvalidInput(f"frequency: got {np.shape(frequency)}, expected ({size},)")
+    if frequency is not None and not np.isfinite(frequency).all():
+        raise InvalidInput("frequency: got NaN or infinity, expected counts")
     order = (
         np.arange(size)
         if frequency is None

@@ -7,6 +7,7 @@ The noise alone carries the guarantee; the look-up is post-processing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 import torch
@@ -64,30 +65,42 @@ class Madlib(Mechanism):
     ) -> None:
         super().__init__(embedding, epsilon=epsilon)
         self.search = ExactSearch(embedding.vectors) if search is None else search
-        if (self.search.size, self.search.dimension) != embedding.vectors.shape:
+        shape = getattr(search, "size", None), getattr(search, "dimension", None)
+        if search is not None and shape != embedding.vectors.shape:
             raise InvalidInput(
-                f"search: got an index of {self.search.size} x {self.search.dimension}, "
+                f"search: got an index of {shape[0]} x {shape[1]}, "
                 f"expected one over the embedding, {embedding.vectors.shape}"
             )
 
     def noise(self, count: int, rng: np.random.Generator) -> FloatArray:
         """`count` independent noise vectors: (count, dimension)."""
+        return next(self._noise(count, max(1, count), rng))
+
+    def _noise(self, count: int, chunk: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+        """The same noise whatever the chunk: all lengths first, then the directions in order."""
         dimension = self.embedding.dimension
         length = rng.gamma(shape=dimension, scale=1 / self.epsilon, size=(count, 1))
-        return self._shape_noise(length * random_directions(count, dimension, rng))
+        for start in range(0, max(1, count), chunk):
+            part = length[start : start + chunk]
+            yield self._shape_noise(part * random_directions(len(part), dimension, rng))
 
     def _shape_noise(self, noise: FloatArray) -> FloatArray:
         return noise
 
     def noisy_vectors(self, ids: IntArray, rng: np.random.Generator) -> Iterator[FloatArray]:
         """Vectors of the words plus noise, some thousand at a time."""
-        for start in range(0, len(ids), DRAW_CHUNK):
-            chunk = ids[start : start + DRAW_CHUNK]
-            yield self.embedding.vectors[chunk] + self.noise(len(chunk), rng)
+        start = 0
+        for noise in self._noise(len(ids), DRAW_CHUNK, rng):
+            yield self.embedding.vectors[ids[start : start + len(noise)]] + noise
+            start += len(noise)
 
     def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
-        found = [self.search.nearest(queries)[0][:, 0] for queries in self.noisy_vectors(ids, rng)]
-        return np.concatenate(found) if found else ids
+        found = np.concatenate(
+            [self.search.nearest(queries)[0][:, 0] for queries in self.noisy_vectors(ids, rng)]
+        )
+        none = found < 0  # an approximate index may find no row: any word, blindly
+        found[none] = rng.integers(self.size, size=int(none.sum()))
+        return found
 
 
 class Mahalanobis(Madlib):
@@ -130,6 +143,8 @@ class Mahalanobis(Madlib):
         covariance = np.cov(embedding.vectors, rowvar=False, dtype=np.float64).reshape(
             embedding.dimension, embedding.dimension
         )
+        if not np.trace(covariance) > 0:
+            raise InvalidInput("embedding: got equal vectors only, expected some to differ")
         scaled = covariance * embedding.dimension / np.trace(covariance)
         shape = self.strength * scaled + (1 - self.strength) * np.eye(embedding.dimension)
         values, basis = np.linalg.eigh(shape)
@@ -158,13 +173,23 @@ class RankRepair(Mechanism):
     """
 
     name = "rank-repair"
-    claim = Madlib.claim
 
     def __init__(self, madlib: Madlib, *, c: float) -> None:
+        if not isinstance(madlib, Madlib):
+            raise InvalidInput(f"madlib: got {type(madlib).__name__}, expected a Madlib")
         super().__init__(madlib.embedding, epsilon=madlib.epsilon)
         self.madlib, self.c = madlib, check_epsilon(c, what="c")
         self._single = torch.from_numpy(np.array(self.embedding.vectors, dtype=np.float32))
         self._half_norm = (self._single.double() ** 2).sum(1).div(2).float()
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        other = super().with_epsilon(epsilon)
+        other.madlib = self.madlib.with_epsilon(epsilon)
+        return other
+
+    @property
+    def claim(self) -> Claim:  # type: ignore[override]
+        return self.madlib.claim
 
     def ranks(self, count: int, rng: np.random.Generator) -> IntArray:
         """`count` ranks in 0..size-1 from the truncated geometric law, by inversion."""
@@ -189,5 +214,3 @@ class RankRepair(Mechanism):
                     result[position] = int(torch.kthvalue(row, k).indices)
                     position += 1
         return result
-
-

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from textpriv.errors import InvalidInput
 from textpriv.neighbors.approximate import AnnoySearch, FaissSearch
+from textpriv.neighbors.distances import Distances
 from textpriv.neighbors.exact import ExactSearch
 from textpriv.neighbors.radius import (
     AllRadii,
@@ -50,6 +51,7 @@ def recall(search: Search, exact: Search, queries: NDArray[np.floating], k: int 
 __all__ = [
     "AllRadii",
     "AnnoySearch",
+    "Distances",
     "Envelope",
     "ExactSearch",
     "FaissSearch",

@@ -7,9 +7,8 @@ CusText's sets, SanText's distances) it changes P(y|x) and voids the bound.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from typing import Any
 
 import annoy
 import faiss
@@ -19,6 +18,19 @@ from numpy.typing import NDArray
 from textpriv.errors import InvalidInput
 from textpriv.neighbors.exact import check_k, check_queries
 from textpriv.neighbors.table import FloatArray, IntArray, check_vectors
+
+
+def _check_table(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    table = check_vectors(vectors, what="vectors")
+    if not len(table):
+        raise InvalidInput("vectors: got 0 rows, expected at least 1")
+    return table
+
+
+def _check_count(value: object, least: int, most: float = np.inf, *, what: str) -> None:
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not (is_integer and least <= value <= most):  # type: ignore[operator]
+        raise InvalidInput(f"{what}: got {value!r}, expected an integer from {least} to {most}")
 
 
 def _distances(
@@ -39,8 +51,7 @@ class AnnoySearch:
     search_k : nodes inspected per query; -1 is Annoy's default, k * trees
     seed : seed of the trees
     jobs : threads that build; a part of the seed, so fixed by default
-    file : where to keep the built index; loaded from there when it exists. The caller
-        names the file after everything the index depends on.
+    file : an index built before over the same vectors (`AnnoySearch.index.save`), to load
     """
 
     name = "annoy"
@@ -55,23 +66,24 @@ class AnnoySearch:
         jobs: int = 2,
         file: Path | None = None,
     ) -> None:
-        self.vectors = check_vectors(vectors, what="vectors")
+        self.vectors = _check_table(vectors)
         self.size, self.dimension = self.vectors.shape
+        _check_count(trees, 1, what="trees")
+        _check_count(search_k, -1, what="search_k")
         self.trees, self.search_k = trees, search_k
         self.index = annoy.AnnoyIndex(self.dimension, "euclidean")
-        if file is not None and file.exists():
+        if file is not None:
             self.index.load(str(file))
+            if self.index.get_n_items() != self.size:
+                raise InvalidInput(
+                    f"{file}: got an index of {self.index.get_n_items()} rows, expected "
+                    f"{self.size}, one over the same vectors"
+                )
             return
         self.index.set_seed(seed)
         for row, vector in enumerate(self.vectors):
             self.index.add_item(row, vector)
         self.index.build(trees, n_jobs=jobs)
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=file.parent, delete=False) as partial:
-                pass
-            self.index.save(partial.name)
-            os.replace(partial.name, file)
 
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k rows that Annoy takes for nearest; -1 where it found fewer."""
@@ -105,19 +117,24 @@ class FaissSearch:
         links: int = 32,
         effort: int = 64,
     ) -> None:
-        table = np.ascontiguousarray(check_vectors(vectors, what="vectors"), dtype=np.float32)
+        table = np.ascontiguousarray(_check_table(vectors), dtype=np.float32)
         self.name, self.vectors = f"faiss-{method}", table
         self.size, self.dimension = table.shape
+        self.index: Any
         if method == "flat":
             self.index = faiss.IndexFlatL2(self.dimension)
         elif method == "ivf":
-            lists = lists or max(1, int(4 * np.sqrt(self.size)))
+            lists = min(self.size, int(4 * np.sqrt(self.size))) if lists is None else lists
+            _check_count(lists, 1, self.size, what="lists")
+            _check_count(probes, 1, what="probes")
             # Held here: the index keeps only a reference to its quantizer.
             self._quantizer = faiss.IndexFlatL2(self.dimension)
             self.index = faiss.IndexIVFFlat(self._quantizer, self.dimension, lists)
             self.index.train(table)
             self.index.nprobe = probes
         elif method == "hnsw":
+            _check_count(links, 2, what="links")
+            _check_count(effort, 1, what="effort")
             self.index = faiss.IndexHNSWFlat(self.dimension, links)
             self.index.hnsw.efSearch = effort
         else:
@@ -130,5 +147,3 @@ class FaissSearch:
         check_k(k, self.size)
         _, ids = self.index.search(np.ascontiguousarray(array, dtype=np.float32), k)
         return ids, _distances(self.vectors, array, ids)
-
-

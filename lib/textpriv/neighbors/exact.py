@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from textpriv.errors import InvalidInput
 from textpriv.neighbors.table import (
+    FLOAT64,
+    GATHER_BYTES,
+    LARGEST_QUERY,
     FloatArray,
     GroupedTable,
     IntArray,
@@ -17,14 +20,21 @@ from textpriv.neighbors.table import (
 )
 
 QUERY_CHUNK = 1024
+FAR = 4.0  # queries farther from the center than this many extents are ranked by score
 
 
-def check_queries(queries: NDArray[np.floating], dimension: int) -> NDArray[np.floating]:
+def check_queries(
+    queries: NDArray[np.floating],
+    dimension: int,
+    *,
+    what: str = "queries",
+    largest: float = LARGEST_QUERY,
+) -> NDArray[np.floating]:
     """Finite queries of the table's dimension, or InvalidInput."""
-    array = check_vectors(queries, what="queries")
+    array = check_vectors(queries, what=what, largest=largest)
     if array.shape[1] != dimension:
         raise InvalidInput(
-            f"queries: got dimension {array.shape[1]}, expected the table's {dimension}"
+            f"{what}: got dimension {array.shape[1]}, expected the table's {dimension}"
         )
     return array
 
@@ -38,8 +48,10 @@ def check_k(k: int, size: int) -> None:
 class ExactSearch:
     """Nearest rows of a table, exact in float64 (see `textpriv.neighbors.table`).
 
-    Nearest to q means largest <q,z> - |z|^2/2. Rows with equal distance are ranked by
-    their number, so that identical rows give a well-defined answer.
+    Nearest means of smallest distance in float64 or, for a query far outside the table, where
+    distances no longer tell rows apart, of largest score <q - c, z - c> - |z - c|^2 / 2 (c is
+    the table's mean). Rows with equal distance are ranked by their number, so that identical
+    rows give a well-defined answer.
 
     Parameters
     ----------
@@ -64,7 +76,6 @@ class ExactSearch:
     ) -> None:
         self.table = GroupedTable(vectors, precision=precision, group=group, device=device)
         self.size, self.dimension = self.table.size, self.table.dimension
-        self.half_norm = (self.table.rows.double() ** 2).sum(1).div(2).float()
 
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k nearest rows to each query, nearest first.
@@ -91,14 +102,27 @@ class ExactSearch:
     @torch.inference_mode()
     def _nearest(self, queries: NDArray[np.floating], k: int) -> tuple[IntArray, FloatArray]:
         exact = torch.from_numpy(np.array(queries, dtype=np.float64)).to(self.table.device)
-        group, query = self._candidate_groups(exact - self.table.center, k)
+        centered = exact - self.table.center
+        group, query = self._candidate_groups(centered, k)
         rows, query = self._candidate_rows(exact, group, query, k)
-        offset = exact[query] - self.table.rows[rows].double()
-        distance = offset.norm(dim=1).cpu().numpy()
-        ids, nearness = best_per_query(
-            query.cpu().numpy(), rows.cpu().numpy(), -distance, k=k, queries=len(exact)
+        far = centered.norm(dim=1) > FAR * self.table.extent
+        nearness = torch.empty(len(rows), dtype=torch.float64, device=self.table.device)
+        # Many candidates where rows coincide: some at a time.
+        for part in torch.arange(len(rows)).split(max(1, GATHER_BYTES // (8 * self.dimension))):
+            points, which = self.table.rows[rows[part]].double(), query[part]
+            distance = (exact[which] - points).norm(dim=1)
+            points -= self.table.center
+            score = (centered[which] * points).sum(1) - (points**2).sum(1) / 2
+            nearness[part] = torch.where(far[which], score, -distance)
+        ids, _ = best_per_query(
+            query.cpu().numpy(),
+            rows.cpu().numpy(),
+            nearness.cpu().numpy(),
+            k=k,
+            queries=len(exact),
         )
-        return ids, -nearness
+        found = self.table.rows[torch.from_numpy(ids).to(self.table.device)].double()
+        return ids, (exact[:, None] - found).norm(dim=2).cpu().numpy()
 
     def _candidate_groups(
         self, centered: torch.Tensor, k: int
@@ -106,18 +130,22 @@ class ExactSearch:
         """Pairs (group, query) that may hold one of the k nearest, by the rounding bound."""
         table = self.table
         rounded, norm, lost = table.rounded_queries(centered, {0: 1.0, 1: 1.0})
-        maxima = torch.cat(
-            [
-                (table.rounded[block] @ rounded).view(-1, table.group, len(centered)).amax(1)
-                for block in table.blocks()
-            ]
-        ).float()
+        maxima = table.group_maxima(len(centered))
+        for rows, groups in table.blocks():
+            scores = table.rounded[rows] @ rounded
+            maxima[groups] = scores.view(-1, table.group, len(centered)).amax(1)
 
-        # Rounded query and row, float32 accumulation, the half norm in two parts; 1e-4 on top
-        # for this very bound being computed in float32.
+        # Rounded query and row, float32 accumulation, the half norm in two parts, underflow and
+        # the float64 result; 1e-4 on top for this very bound being computed in float32.
         half_error = (2.0**-15 + 2 * table.accumulation) * table.group_norm**2 / 2
-        per_group = torch.stack([table.group_norm, table.group_residual, half_error], dim=1)
-        per_query = torch.stack([lost + 2 * table.accumulation * norm, norm, torch.ones_like(norm)])
+        length, extent = centered.norm(dim=1), table.extent
+        floor = FLOAT64 * table.accumulation * extent * (length + extent)
+        floor += table.underflow * (1 + length + extent)
+        one = torch.ones_like(half_error)
+        per_group = torch.stack([table.group_norm, table.group_residual, half_error, one], dim=1)
+        per_query = torch.stack(
+            [lost + 2 * table.accumulation * norm, norm, torch.ones_like(norm), floor]
+        )
         error = per_group.float() @ per_query.float() * (1 + 1e-4)
         error.add_(maxima.abs(), alpha=2 * table.output_rounding)
         lower = maxima - error
@@ -139,7 +167,7 @@ class ExactSearch:
         scores = torch.empty(len(group), table.group, device=table.device)
         for batch, rows in table.gathered(group):
             products = torch.bmm(rows, single[query[batch], :, None]).squeeze(2)
-            scores[batch] = products - self.half_norm.view(-1, table.group)[group[batch]]
+            scores[batch] = products - table.half_norm.view(-1, table.group)[group[batch]]
         ids = table.row_ids(group)
         scores[ids >= self.size] = -torch.inf
 
@@ -154,7 +182,9 @@ class ExactSearch:
         )
         kth = torch.from_numpy(ranked[:, -1]).to(table.device)
         # One float32 dot product errs by at most accumulation * |q||z|; twice, for two rows.
-        largest = self.half_norm.max().mul(2).sqrt()
-        error = 4 * table.accumulation * (exact.norm(dim=1) * largest + largest**2)
+        # The float64 result and underflow are in the margin and at the end.
+        largest, length = table.half_norm.max().double().mul(2).sqrt(), exact.norm(dim=1)
+        error = 4 * table.accumulation * (length * largest + largest**2)
+        error += 4 * table.underflow * (1 + length + largest)
         pair, position = (scores >= (kth - error)[query, None]).nonzero(as_tuple=True)
         return ids[pair, position], query[pair]

@@ -31,7 +31,15 @@ from scipy.special import gammainc, gammaincinv
 
 from textpriv.errors import InvalidInput
 from textpriv.neighbors.exact import ExactSearch, check_queries
-from textpriv.neighbors.table import FloatArray, GroupedTable, IntArray, best_per_query, round_split
+from textpriv.neighbors.table import (
+    FLOAT64,
+    GATHER_BYTES,
+    LARGEST_ROW,
+    FloatArray,
+    IntArray,
+    best_per_query,
+    round_split,
+)
 
 PAIR_CHUNK = 1024
 
@@ -44,7 +52,7 @@ def random_directions(count: int, dimension: int, rng: np.random.Generator) -> F
 
 def radius_cdf(radius: ArrayLike, dimension: int, epsilon: ArrayLike) -> FloatArray:
     """P(r <= radius) for the noise's length r ~ Gamma(shape dimension, scale 1/epsilon)."""
-    return gammainc(dimension, np.asarray(epsilon, dtype=np.float64) * radius)
+    return gammainc(dimension, np.asarray(epsilon, dtype=np.float64) * np.asarray(radius))
 
 
 def largest_radius(dimension: int, epsilon: float, *, tail: float = 1e-9) -> float:
@@ -166,33 +174,41 @@ class AllRadii:
             offset = self._vectors(word) - origin[pair]
             return (offset * unit[pair]).sum(1), (offset**2).sum(1) / 2
 
+        # Words known to win at two radii: `left` at `low`, `right` at `high`.
         pair = np.arange(len(pair_word))
-        left = winner(pair, np.zeros(len(pair)))
-        right = winner(pair, np.full(len(pair), float(max_radius)))
-        pieces = [(pair, np.zeros(len(pair)), left)]
+        low, high = np.zeros(len(pair)), np.full(len(pair), float(max_radius))
+        left, right = winner(pair, low), winner(pair, high)
+        pieces = [(pair, low, left, line(pair, left)[0])]
         while True:
             open_ = left != right
-            pair, left, right = pair[open_], left[open_], right[open_]
+            pair, low, high, left, right = (a[open_] for a in (pair, low, high, left, right))
             if not len(pair):
                 break
             (left_slope, left_cost), (right_slope, right_cost) = line(pair, left), line(pair, right)
-            crossing = (right_cost - left_cost) / (right_slope - left_slope)
+            # Lines that agree to rounding may cross anywhere: the clip keeps what is known.
+            steeper = np.where(right_slope > left_slope, right_slope - left_slope, np.inf)
+            crossing = np.clip((right_cost - left_cost) / steeper, low, high)
             middle = winner(pair, crossing)
             slope, cost = line(pair, middle)
             gain = (slope * crossing - cost) - (left_slope * crossing - left_cost)
-            boundary = (gain <= 1e-12 * (1 + np.abs(cost))) | (middle == left) | (middle == right)
-            pieces.append((pair[boundary], crossing[boundary], right[boundary]))
-            inner = ~boundary
-            pair = np.concatenate([pair[inner], pair[inner]])
-            left, right = (
-                np.concatenate([left[inner], middle[inner]]),
-                np.concatenate([middle[inner], right[inner]]),
-            )
-        pair, start, output = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-        order = np.lexsort((start, pair))
+            size = cost + left_cost + (np.abs(slope) + np.abs(left_slope)) * crossing
+            boundary = (gain <= 1e-12 * size) | (middle == left) | (middle == right)
+            pieces.append(tuple(a[boundary] for a in (pair, crossing, right, right_slope)))
+            pair, low, high, left, right = (
+                np.concatenate([first[~boundary], second[~boundary]])
+                for first, second in (
+                    (pair, pair), (low, crossing), (crossing, high), (left, middle), (middle, right)
+                )
+            )  # fmt: skip
+        pair, start, output, slope = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        # Along a pair slopes increase; starts do too, but for the rounding of equal ones.
+        order = np.lexsort((start, slope, pair))
+        pair, start = pair[order], start[order]
+        while (late := (pair[1:] == pair[:-1]) & (start[1:] < start[:-1])).any():
+            start[1:][late] = start[:-1][late]
         return Envelope(
-            pair=pair[order],
-            start=start[order],
+            pair=pair,
+            start=start,
             output=output[order],
             word=pair_word,
             dimension=self.dimension,
@@ -213,8 +229,14 @@ class AllRadii:
             raise InvalidInput(
                 f"directions: got shape {units.shape}, expected ({len(ids)}, k, {self.dimension})"
             )
-        check_queries(units.reshape(-1, units.shape[2]), self.dimension)
+        flat = units.reshape(-1, units.shape[2])
+        check_queries(flat, self.dimension, what="directions", largest=LARGEST_ROW)
         return ids.astype(np.int64), units
+
+    @property
+    def _half_error(self) -> torch.Tensor:
+        """Error of half a squared distance in float32; the second term keeps 1/it finite."""
+        return 4 * self.table.accumulation * self.table.half_norm.max() + 2.0**-100
 
     def _vectors(self, ids: IntArray) -> FloatArray:
         return self.table.rows[torch.from_numpy(ids)].double().cpu().numpy()
@@ -227,8 +249,11 @@ class AllRadii:
         unit = torch.from_numpy(units).to(table.device).transpose(0, 1).reshape(-1, n)
         group, pair = self._candidate_groups(own, unit)
         row, pair = self._candidate_rows(own, unit, group, pair)
-        offset = table.rows[row].double() - table.rows[own[pair % words]].double()
-        rate = (offset * unit[pair]).sum(1) / ((offset**2).sum(1) / 2)  # 1 / radius
+        rate = torch.empty(len(row), dtype=torch.float64, device=table.device)  # 1 / radius
+        for part in torch.arange(len(row)).split(max(1, GATHER_BYTES // (8 * n))):
+            which = pair[part]
+            offset = table.rows[row[part]].double() - table.rows[own[which % words]].double()
+            rate[part] = (offset * unit[which]).sum(1) / ((offset**2).sum(1) / 2)
         keep = rate > 0
         # A stand-in of rate 0 for every pair: the word itself, which never takes over.
         everyone = torch.arange(words * k, device=table.device)
@@ -263,23 +288,27 @@ class AllRadii:
         rounded, norm, lost = table.rounded_queries(unit, {2: -high, 3: -rest})
 
         point = table.rows[own].T.contiguous()
-        half = self.search.half_norm
-        half_error = 4 * table.accumulation * half.max()
-        maxima, inverse_maxima = [], []
-        for block in table.blocks():
-            half_squared = half[block, None] + half[own] - table.rows[block] @ point
-            inverse = 1 / half_squared.clamp_min(half_error)
-            mine = (own >= block.start) & (own < block.stop)
-            inverse[own[mine] - block.start, mine.nonzero()[:, 0]] = 0.0
-            inverse_maxima.append(inverse.view(-1, table.group, words).amax(1))
-            numerator = (table.rounded[block] @ rounded).view(-1, k, words).float()
-            rate = numerator.mul_(inverse[:, None])
-            maxima.append(rate.view(-1, table.group, k, words).amax(1))
-        rate, inverse = torch.cat(maxima), torch.cat(inverse_maxima)
+        half = table.half_norm
+        half_error = self._half_error
+        rate, inverse = table.group_maxima(k, words), table.group_maxima(words)
+        for rows, groups in table.blocks():
+            half_squared = half[rows, None] + half[own] - table.rows[rows] @ point
+            reciprocal = 1 / half_squared.clamp_min(half_error)
+            mine = (own >= rows.start) & (own < rows.stop)
+            reciprocal[own[mine] - rows.start, mine.nonzero()[:, 0]] = 0.0
+            inverse[groups] = reciprocal.view(-1, table.group, words).amax(1)
+            numerator = (table.rounded[rows] @ rounded).view(-1, k, words).float()
+            numerator.mul_(reciprocal[:, None])
+            rate[groups] = numerator.view(-1, table.group, k, words).amax(1)
 
-        per_group = torch.stack([table.group_norm, table.group_residual], dim=1).float()
-        per_pair = torch.stack([lost + 2 * table.accumulation * norm, norm]).float()
-        error = per_group @ per_pair + (2.0**-15 + 2 * table.accumulation) * shift.abs().float()
+        length, extent = unit.norm(dim=1), table.extent
+        floor = (2.0**-15 + 2 * table.accumulation) * shift.abs()
+        floor += FLOAT64 * table.accumulation * extent * length
+        floor += table.underflow * (1 + length + extent)
+        one = torch.ones_like(table.group_norm)
+        per_group = torch.stack([table.group_norm, table.group_residual, one], dim=1).float()
+        per_pair = torch.stack([lost + 2 * table.accumulation * norm, norm, floor]).float()
+        error = per_group @ per_pair
         relative = inverse * half_error  # of the denominator; beyond 1/4 nothing is certain
         growth = 1 / (1 - relative.clamp_max(0.25))
         error = error.view(-1, k, words) * ((inverse * growth) * (1 + 1e-4))[:, None]
@@ -294,15 +323,16 @@ class AllRadii:
         self, own: torch.Tensor, unit: torch.Tensor, group: torch.Tensor, pair: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Pairs (row, pair) that may be the first to take over, by float32 rates."""
-        table, words, half = self.table, len(own), self.search.half_norm
+        table, words, half = self.table, len(own), self.table.half_norm
         origin = table.rows[own]
         both = torch.stack([unit.float(), origin.repeat(len(unit) // words, 1)], dim=2)
         upper = torch.empty(len(group), table.group, device=table.device)
         lower = torch.empty_like(upper)
         # Errors of a float32 product with a unit vector and of half a squared distance.
-        largest = half.max().mul(2).sqrt()
-        along_error = 4 * table.accumulation * largest * unit.float().norm(dim=1)
-        half_error = 4 * table.accumulation * half.max()
+        largest, length = half.max().double().mul(2).sqrt(), unit.norm(dim=1)
+        along_error = 4 * table.accumulation * largest * length
+        along_error = (along_error + 4 * table.underflow * (1 + length + largest)).float()
+        half_error = self._half_error
         for batch, rows in table.gathered(group):
             owner, ids = pair[batch], table.row_ids(group[batch])
             products = torch.bmm(rows, both[owner])
@@ -320,5 +350,3 @@ class AllRadii:
         certain.scatter_reduce_(0, pair, lower.amax(1), "amax")
         found, position = (upper >= certain[pair, None]).nonzero(as_tuple=True)
         return table.row_ids(group[found])[torch.arange(len(found)), position], pair[found]
-
-

@@ -12,7 +12,9 @@ The bound. Let hats mark rounded values. For a row z and a query q,
     |<q,z> - <q^,z^>| <= |q - q^| |z| + |q^| |z - z^|        (Cauchy-Schwarz),
 where the residual norms |q - q^| and |z - z^| are measured, not estimated. Sums of m
 products accumulated in float32 add at most m 2^-23 |q^| |z^|, in any order, and a result
-stored in bfloat16 adds 2^-8 of its size.
+stored in bfloat16 adds 2^-8 of its size. Numbers too small for float32 (`underflow`) and
+the rounding of the float64 result itself (`FLOAT64`) have their own terms; numbers too
+large for float32 are refused.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ Precision = Literal["auto", "bf16", "fp32"]
 
 ROW_BLOCK = 2048  # table rows per matrix product: the scores of a block stay in the cache
 GATHER_BYTES = 16 << 20  # rows gathered at once for the second pass
+FLOAT64 = 2.0**-26  # rounding of a float64 result over that of a float32 one, with a margin
+LARGEST_ROW, LARGEST_QUERY = 2.0**40, 2.0**70  # of any coordinate: products fit in float32
 
 
 def bfloat16_is_fast(device: str = "cpu") -> bool:
@@ -42,8 +46,10 @@ def bfloat16_is_fast(device: str = "cpu") -> bool:
     return True
 
 
-def check_vectors(vectors: NDArray[np.floating], *, what: str) -> NDArray[np.floating]:
-    """A finite two-dimensional float array, or InvalidInput."""
+def check_vectors(
+    vectors: NDArray[np.floating], *, what: str, largest: float = LARGEST_ROW
+) -> NDArray[np.floating]:
+    """A finite two-dimensional float array without coordinates beyond `largest`."""
     array = np.asarray(vectors)
     if array.ndim != 2 or array.shape[1] < 1:
         raise InvalidInput(f"{what}: got shape {array.shape}, expected (rows, dimension)")
@@ -54,6 +60,12 @@ def check_vectors(vectors: NDArray[np.floating], *, what: str) -> NDArray[np.flo
         raise InvalidInput(
             f"{what}: {bad} of {len(array)} rows hold NaN or infinity, expected finite "
             "numbers; drop or mend these rows"
+        )
+    size = max(float(array.max()), -float(array.min())) if array.size else 0.0
+    if size > largest:
+        raise InvalidInput(
+            f"{what}: got a coordinate of size {size:.3g}, expected at most {largest:.3g}; "
+            "scale the vectors (and epsilon) down"
         )
     return array
 
@@ -89,6 +101,12 @@ class GroupedTable:
         table = check_vectors(vectors, what="vectors")
         if len(table) < 1:
             raise InvalidInput("vectors: got 0 rows, expected at least 1")
+        if group is not None and (isinstance(group, bool) or not isinstance(group, int)):
+            raise InvalidInput(f"group: got {group!r}, expected an integer or None")
+        if group is not None and group < 1:
+            raise InvalidInput(f"group: got {group}, expected at least 1")
+        if precision not in ("auto", "bf16", "fp32"):
+            raise InvalidInput(f"precision: got {precision!r}, expected 'auto', 'bf16' or 'fp32'")
         if precision == "auto":
             precision = "bf16" if bfloat16_is_fast(device) else "fp32"
         self.precision = precision
@@ -97,14 +115,16 @@ class GroupedTable:
         self.output_rounding = 2.0**-8 if precision == "bf16" else 2.0**-23
         self.size, self.dimension = table.shape
         # A second look at one group costs about as much as the first pass over 1/1000 of rows.
-        self.group = group or (32 if self.dimension > 128 else 128)
+        self.group = group or (16 if self.dimension > 128 else 128)
         self.device = device
 
         padding = -self.size % self.group
         rows = np.concatenate([table, np.repeat(table[-1:], padding, axis=0)])
         self.rows = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(device)
-        self.center = self.rows[: self.size].double().mean(0)
+        center = self.rows[: self.size].cpu().numpy().mean(0, dtype=np.float64)
+        self.center = torch.from_numpy(center).to(device)
         self.accumulation = (self.dimension + 4) * 2.0**-23
+        self.underflow = (self.dimension + 4) * 2.0**-124  # per unit of either factor
         self._round_rows()
 
     def _round_rows(self) -> None:
@@ -112,9 +132,12 @@ class GroupedTable:
         self.rounded = torch.ones(count, n + 4, dtype=self.dtype, device=self.device)
         norms = torch.empty(count, dtype=torch.float64, device=self.device)
         residuals = torch.empty_like(norms)
+        self.half_norm = torch.empty(count, device=self.device)  # |z|^2 / 2 of the rows as given
         for start in range(0, count, ROW_BLOCK):
             block = slice(start, start + ROW_BLOCK)
-            exact = self.rows[block].double() - self.center
+            exact = self.rows[block].double()
+            self.half_norm[block] = (exact**2).sum(1) / 2
+            exact -= self.center
             low = exact.to(self.dtype)
             norms[block] = exact.norm(dim=1)
             residuals[block] = (exact - low.double()).norm(dim=1)
@@ -124,6 +147,7 @@ class GroupedTable:
         groups = (-1, self.group)
         self.group_norm = norms.view(groups).amax(1)
         self.group_residual = residuals.view(groups).amax(1)
+        self.extent = self.group_norm.max()  # largest distance of a row from the center
 
     def rounded_queries(
         self, queries: torch.Tensor, extra: dict[int, torch.Tensor | float]
@@ -161,10 +185,21 @@ class GroupedTable:
             rows = flat.index_select(0, groups[batch])
             yield batch, rows.view(-1, self.group, self.dimension)
 
-    def blocks(self) -> Iterator[slice]:
-        """Slices of rows, whole groups each."""
-        step = max(self.group, ROW_BLOCK // self.group * self.group)
-        return (slice(s, min(s + step, len(self.rows))) for s in range(0, len(self.rows), step))
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Slices of rows and of their groups; what is computed for one stays in the cache."""
+        step = max(1, ROW_BLOCK // self.group)
+        count = len(self.rows) // self.group
+        for start in range(0, count, step):
+            stop = min(start + step, count)
+            yield slice(start * self.group, stop * self.group), slice(start, stop)
+
+    def group_maxima(self, *shape: int) -> torch.Tensor:
+        """Room for one maximum per group: (groups, *shape) float32.
+
+        Made before the loop over blocks that fills it: small results kept between large
+        passing ones would leave the memory in pieces.
+        """
+        return torch.empty(len(self.rows) // self.group, *shape, device=self.device)
 
 
 def best_per_query(
