@@ -1,0 +1,386 @@
+"""What the notebooks call, on a small made-up table: right numbers, right shapes, no surprises."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+
+from textpriv import profiles, seeds
+from textpriv.corpora import Documents
+from textpriv.embeddings import Embedding, from_arrays
+from textpriv.errors import InvalidInput
+from textpriv.experiments import ann_vs_exact, ann_vs_exact_figures, mechanisms, mechanisms_figures
+from textpriv.mechanisms import CusText, Madlib, Mahalanobis, SanText
+
+matplotlib.use("Agg")
+
+WORDS = [f"w{number}" for number in range(300)]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="module")
+def embedding() -> Embedding:
+    vectors = np.random.default_rng(3).standard_normal((300, 6))
+    return from_arrays("made up", WORDS, vectors)
+
+
+@pytest.fixture(scope="module")
+def sizes() -> ann_vs_exact.Sizes:
+    return profiles.load(
+        "smoke",
+        "02_ann_vs_exact",
+        ann_vs_exact.Sizes,
+        {
+            "table2_words": ["w5", "not in the table", "w250"],
+            "table2_epsilons": [3.0, 30.0],
+            "nw_epsilons": [1.0, 4.0, 40.0],
+            "nw_words_glove840": 100,
+            "nw_strata": 4,
+            "replacement_dimensions": [2, 6],
+            "check_words": ["w7"],
+            "check_epsilons": [4.0],
+            "check_directions": 1500,
+            "check_draws": 1500,
+        },
+    )
+
+
+@pytest.fixture
+def table(embedding: Embedding, sizes: ann_vs_exact.Sizes) -> ann_vs_exact.Table:
+    return ann_vs_exact.build(embedding, sizes, seed=1)
+
+
+def stream(*keys: seeds.Key) -> np.random.Generator:
+    return seeds.stream(5, *keys)
+
+
+# --- Notebook 02 ---------------------------------------------------------------------------
+
+
+def test_table_2_counts_all_draws_and_leaves_out_unknown_words(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+) -> None:
+    found = ann_vs_exact.table2(table, sizes, sizes.table2_epsilons, stream("t"), top=300)
+    assert set(found["word"]) == {"w5", "w250"}
+    by = ["word", "epsilon", "search"]
+    assert (found.groupby(by)["count"].sum() == sizes.table2_draws).all()
+    own = found[found["output"] == found["word"]]
+    assert (own["count"] == own["kept"]).all()
+    assert found.groupby("search")["kept"].max()["exact"] == sizes.table2_draws  # at epsilon 30
+
+
+def test_table_2_looks_up_the_same_noise_in_both_searches(
+    embedding: Embedding, sizes: ann_vs_exact.Sizes, table: ann_vs_exact.Table
+) -> None:
+    twin = table._replace(annoy=table.exact)  # an "approximate" index that makes no error
+    found = ann_vs_exact.table2(twin, sizes, [3.0], stream("t"))
+    exact, annoy = (found[found["search"] == s].drop(columns="search") for s in ("exact", "annoy"))
+    pd.testing.assert_frame_equal(exact.reset_index(drop=True), annoy.reset_index(drop=True))
+
+
+@pytest.mark.parametrize("count", [None, 40, 10_000])
+def test_words_are_drawn_evenly_over_frequency_ranks(count: int | None) -> None:
+    words, stratum = ann_vs_exact.sample_by_frequency(100, count, 4, stream("s"))
+    assert len(set(words)) == len(words) == (40 if count == 40 else 100)
+    assert (stratum == words * 4 // 100).all()
+    assert len(set(np.bincount(stratum))) == 1
+
+
+def test_kept_words_agree_between_the_one_pass_form_and_drawing(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+) -> None:
+    words = np.arange(300)
+    kept = ann_vs_exact.kept_exact(table, words, sizes, stream("e"), label="")
+    drawn = ann_vs_exact.kept_by_drawing(
+        table, table.exact, words, sizes.nw_epsilons, stream("d"), label=""
+    )
+    # Bernoulli variance of the draws, and less for the directions: six standard errors.
+    error = 6 * np.sqrt(2 * 0.25 / 300)
+    assert (np.abs(kept.mean(1) - drawn.mean(1)) < error).all()
+    assert kept.mean(1)[0] < kept.mean(1)[1] < kept.mean(1)[2]
+
+
+def test_tables_of_kept_words_have_a_row_per_stratum_and_one_for_all(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+) -> None:
+    found = ann_vs_exact.kept_tables({"glove840b300": (table, 100)}, sizes, stream)
+    assert len(found) == 2 * 3 * 5
+    assert found[["kept", "low", "high"]].stack().between(0, 1).all()
+    assert (found["low"] <= found["kept"]).all() and (found["kept"] <= found["high"]).all()
+    overall = found[(found["stratum"] < 0) & (found["search"] == "exact")]
+    parts = found[(found["stratum"] >= 0) & (found["search"] == "exact")]
+    mean = parts.groupby("epsilon")["kept"].mean()
+    assert np.allclose(mean, overall.set_index("epsilon")["kept"])  # strata of one size
+    figure = ann_vs_exact_figures.kept_words(found, ann_vs_exact_figures.paper_points())
+    assert len(figure.axes) == 1
+    assert ann_vs_exact_figures.kept_by_frequency(found).axes
+
+
+def test_bands_of_rank_share_out_all_outputs(
+    embedding: Embedding, sizes: ann_vs_exact.Sizes
+) -> None:
+    found = ann_vs_exact.replacements_by_dimension(embedding, sizes, stream("r"))
+    total = found.groupby(["dimension", "epsilon"])["share"].sum()
+    assert np.allclose(total, 1) and set(found["dimension"]) == {2, 6}
+    own = found[(found["band"] == "itself") & (found["dimension"] == 6)].sort_values("epsilon")
+    assert own["share"].is_monotonic_increasing and own["share"].iloc[-1] > 0.99
+    assert ann_vs_exact_figures.near_words_by_dimension(found).axes
+    six = found[found["dimension"] == 6]
+    assert ann_vs_exact_figures.replacements(six, "made up").axes
+
+
+def test_the_envelope_form_passes_its_check_and_a_wrong_law_does_not(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = ann_vs_exact.check_all_radii(table, sizes, stream("c"))
+    assert (right["p_value"] > 1e-4).all()
+    assert ann_vs_exact_figures.check(right).axes
+
+    def forgets_a_factor_of_two(*arguments: object, **options: object) -> object:
+        envelope = original(*arguments, **options)  # type: ignore[arg-type]
+        return type(envelope)(**{**vars(envelope), "start": envelope.start * 2})
+
+    original = table.radii.envelope
+    monkeypatch.setattr(table.radii, "envelope", forgets_a_factor_of_two)
+    assert (ann_vs_exact.check_all_radii(table, sizes, stream("c"))["p_value"] < 1e-6).all()
+
+
+def test_two_samples_of_one_law_are_not_told_apart_and_of_two_laws_are() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 30, 4000), rng.integers(0, 30, 2000)
+    assert ann_vs_exact.same_law(first, second) > 1e-4
+    assert ann_vs_exact.same_law(first, rng.integers(0, 33, 2000)) < 1e-6
+    assert ann_vs_exact.same_law(np.zeros(50, int), np.zeros(50, int)) == 1.0
+
+
+def test_lines_of_one_direction_cross_where_the_winner_changes(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+) -> None:
+    found = ann_vs_exact.lines_along(table, "w7", sizes, stream("l"))
+    wide = found.pivot(index="radius", columns="other", values="score")
+    winners = set(found.loc[found["wins"], "other"])
+    assert wide["w7"].abs().max() < 1e-12 and "w7" in winners
+    assert set(wide.idxmax(axis=1)) <= winners
+    assert ann_vs_exact_figures.lines(found, "w7").axes
+
+
+def test_indexes_are_compared_on_the_same_queries(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+) -> None:
+    found = ann_vs_exact.index_trade_off(table, sizes, stream("i"), seed=1)
+    exact = found[found["index"].isin(["exact", "faiss-flat"])]
+    assert (exact["recall"] == 1).all()
+    assert found["recall"].between(0, 1).all() and (found["queries_per_second"] > 0).all()
+    assert ann_vs_exact_figures.index_trade_off(found).axes
+
+
+def test_rank_repair_brings_near_words_at_equal_kept_share(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+) -> None:
+    chosen = sizes.model_copy(
+        update={"repair_draws": 240, "repair_c": (0.3,), "repair_epsilons": (1, 2, 4, 8, 16)}
+    )
+    found = ann_vs_exact.rank_repair(table, chosen, stream("rr"))
+    assert np.allclose(found.groupby(["c", "epsilon"])["share"].sum(), 1)
+    matched = ann_vs_exact.at_equal_kept(found, "c", [0.5, 0.999999]).set_index("c")
+    assert set(matched["kept"]) == {0.5}  # the other is out of reach on this grid
+    assert matched.loc[0.3, "rank 1-10"] > matched.loc[np.inf, "rank 1-10"]
+    assert ann_vs_exact_figures.rank_repair(matched.reset_index(), 240).axes
+
+
+def test_interpolation_at_equal_kept_by_hand() -> None:
+    bands = pd.DataFrame(
+        [
+            {"c": 1.0, "epsilon": e, "band": band, "share": share}
+            for e, shares in ((2.0, (0.2, 0.8, 0.0, 0.0)), (4.0, (0.6, 0.1, 0.3, 0.0)))
+            for band, share in zip(ann_vs_exact.RANK_BANDS, shares, strict=True)
+        ]
+    )
+    row = ann_vs_exact.at_equal_kept(bands, "c", [0.4]).iloc[0]
+    assert row["epsilon"] == pytest.approx(3)
+    assert row["rank 1-10"] == pytest.approx(0.45) and row["rank 11-1000"] == pytest.approx(0.15)
+
+
+def test_forests_share_their_noise(embedding: Embedding, sizes: ann_vs_exact.Sizes) -> None:
+    smaller = embedding.subset(np.arange(0, 300, 5))
+    chosen = sizes.model_copy(update={"forests": 2})
+    found = ann_vs_exact.by_forest(embedding, smaller, chosen, 3.0, stream)
+    exact = found[found["search"] == "exact"].groupby(["vocabulary", "word"])["kept"]
+    assert (exact.nunique() == 1).all()  # the exact search does not know of forests
+    assert list(ann_vs_exact.forest_table(found).index) == [(300, 0), (300, 1), (60, 0), (60, 1)]
+
+
+# --- Notebook 01 ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def material(embedding: Embedding) -> mechanisms.Material:
+    rng = np.random.default_rng(1)
+    texts, labels = [], []
+    for number in range(90):
+        label = number % 2  # told by the words below or above 100
+        ids = rng.integers(0, 100, 8) + 100 * label
+        texts.append(" ".join(WORDS[i] for i in ids))
+        labels.append(label)
+    documents = Documents("made up", tuple(texts), {"label": np.array(labels)})
+    return mechanisms.prepare(embedding, documents)
+
+
+@pytest.fixture(scope="module")
+def small() -> mechanisms.Sizes:
+    return profiles.load("smoke", "01_mechanisms", mechanisms.Sizes, {"test_documents": 30})
+
+
+@pytest.fixture(scope="module")
+def settings(material: mechanisms.Material, small: mechanisms.Sizes) -> pd.DataFrame:
+    return mechanisms.matched_settings(material, small, np.random.default_rng(2))
+
+
+def test_matched_settings_keep_what_they_promise(
+    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
+) -> None:
+    assert set(settings["mechanism"]) == set(material.mechanisms)
+    ids = material.corpus.ids
+    for row in settings.dropna().itertuples():
+        mechanism = material.mechanisms[row.mechanism].with_epsilon(row.epsilon)
+        kept = int((mechanism.sanitize_ids(ids, np.random.default_rng(0)) == ids).sum())
+        # Matching used a sample of the tokens: its error, the draws' error, and six of both.
+        assert abs(kept / len(ids) - row.kept) < 6 * np.sqrt(0.25 / 20 + 0.25 / len(ids))
+
+
+def test_matching_is_exact_for_a_channel_and_says_when_it_is_out_of_reach(
+    embedding: Embedding,
+) -> None:
+    ids, seed = np.arange(300), np.random.SeedSequence(0)
+    santext = SanText(embedding, epsilon=1)
+    (epsilon,) = mechanisms.match(santext, ids, [0.5], seed)
+    assert epsilon is not None
+    at = santext.with_epsilon(epsilon)
+    assert np.exp(at.log_prob(ids, ids)).mean() == pytest.approx(0.5, abs=0.005)
+    assert mechanisms.match(CusText(embedding, epsilon=1, set_size=2), ids, [0.1], seed) == [None]
+
+
+def test_kept_and_distinct_outputs_move_in_opposite_directions(
+    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
+) -> None:
+    found = mechanisms.kept_and_distinct(material, settings, small, np.random.default_rng(3))
+    for _, part in found[found["mechanism"] == "santext"].groupby("quantity"):
+        assert part["value"].is_monotonic_increasing or part["value"].is_monotonic_decreasing
+    distinct = found[(found["quantity"] == "distinct")]
+    custext = distinct[distinct["mechanism"] == "custext-conservative"]
+    assert custext["value"].max() <= 20 and distinct["value"].min() >= 1
+    assert mechanisms_figures.kept_and_distinct(found).axes
+
+
+def test_replacements_exclude_the_word_itself(
+    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
+) -> None:
+    far = mechanisms.how_far(material, settings, 0.4, small, np.random.default_rng(4))
+    assert (far["rank"] >= 1).all() and (far["distance"] > 0).all()
+    summary = mechanisms.far_summary(far)
+    assert summary.loc["custext-conservative", "rank, upper quartile"] <= 300
+    assert mechanisms_figures.how_far(far, 0.4).axes
+
+
+def test_sentiment_falls_from_clean_text_towards_chance(
+    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
+) -> None:
+    found = mechanisms.sentiment(material, settings, small, np.random.default_rng(5))
+    clean = found[found["mechanism"] == "original"]["accuracy"].item()
+    assert clean > 0.9
+    assert (found["low"] <= found["accuracy"]).all() and (found["accuracy"] <= found["high"]).all()
+    assert mechanisms_figures.sentiment(found, found).axes
+
+
+def test_examples_start_with_the_original_sentence(
+    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
+) -> None:
+    shown = mechanisms.examples(material, settings, small, np.random.default_rng(6))
+    first = shown.groupby("sentence", sort=False).first()
+    assert (first["mechanism"] == "original").all()
+    length = shown["text"].str.split().str.len()
+    assert (length == 8).all()  # the number of tokens is public and stays
+
+
+def test_speed_counts_the_tokens_it_sanitized(
+    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
+) -> None:
+    found = mechanisms.speed(material, settings, 0.4, small, np.random.default_rng(7))
+    assert (found["tokens_per_second"] > 0).all()
+    assert found["tokens"].max() == len(material.corpus.ids)
+    assert mechanisms_figures.speed(found).axes
+
+
+def test_best_guesses_follow_bayes_rule(embedding: Embedding) -> None:
+    santext = SanText(embedding, epsilon=2)
+    prior = np.random.default_rng(0).random(300)
+    outputs = np.arange(10)
+    joint = np.exp(santext.log_rows(np.arange(300))) * prior[:, None]
+    guess, sure = mechanisms.best_guesses(santext, outputs, prior)
+    posterior = joint[:, outputs] / joint[:, outputs].sum(0)
+    assert (guess == posterior.argmax(0)).all()
+    assert np.allclose(sure, posterior.max(0), rtol=1e-9)
+    with pytest.raises(InvalidInput, match="no density"):
+        mechanisms.best_guesses(Mahalanobis(embedding, epsilon=2), outputs, prior)
+
+
+def test_guesses_against_noise_use_its_density(embedding: Embedding) -> None:
+    prior = np.random.default_rng(0).random(300)
+    guess, _ = mechanisms.best_guesses(Madlib(embedding, epsilon=3), np.array([4]), prior)
+    distance = np.linalg.norm(embedding.vectors - embedding.vectors[4], axis=1)
+    assert guess[0] == np.argmax(np.log(prior) - 3 * distance)
+    flat = np.ones(300)
+    assert mechanisms.best_guesses(Madlib(embedding, epsilon=3), np.array([4]), flat)[0] == [4]
+
+
+def test_the_attack_table_marks_right_guesses_and_hides_unknown_words(
+    embedding: Embedding,
+) -> None:
+    santext = SanText(embedding, epsilon=100)  # keeps every word
+    found = mechanisms.attack_table(santext, "w3 secret w4", np.ones(300))
+    assert found["written"].tolist() == ["w3", "(unknown word)", "w4"]
+    assert found["right"].tolist() == [True, False, True]
+    assert "secret" not in found.to_string()
+    assert mechanisms.attack_table(santext, " ... ", np.ones(300)).empty
+
+
+def test_the_live_controls_draw_and_answer(embedding: Embedding) -> None:
+    box = mechanisms.interactive({"santext": SanText(embedding, epsilon=1)}, np.ones(300), "w1 w2")
+    epsilon, output = box.children[1], box.children[4]  # type: ignore[attr-defined]
+    epsilon.value = 50.0
+    assert output.outputs is not None
+
+
+def test_a_frequency_prior_counts_each_word_once_more_than_seen(
+    material: mechanisms.Material,
+) -> None:
+    ids = np.array([0, 150, 299])
+    counts = np.bincount(material.corpus.ids, minlength=300)[ids] + 1
+    prior = mechanisms.frequency_prior(material.corpus, ids)
+    assert np.allclose(prior, counts / counts.sum())
+
+
+def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
+    """The loop that benchmarks compare with draws from the same law: a check of both."""
+    from benchmarks import peers
+
+    from textpriv.mechanisms import TEM
+
+    tem = TEM(embedding, epsilon=8, beta=0.2)
+    distance = np.linalg.norm(embedding.vectors - embedding.vectors[9], axis=1)
+    assert 1 < (distance <= tem.gamma).sum() < 250  # the truncation matters here
+    draws = peers.tem_loop(
+        [9] * 4000, embedding.vectors.astype(float), 8, 0.2, np.random.default_rng(0)
+    )
+    probability = float(np.exp(tem.log_prob(np.array([9]), np.array([9]))[0]))
+    assert binomtest(draws.count(9), len(draws), probability).pvalue > 1e-6
+    assert ann_vs_exact.same_law(
+        np.array(draws), tem.sanitize_ids(np.full(4000, 9), np.random.default_rng(1))
+    ) > 1e-6  # fmt: skip
