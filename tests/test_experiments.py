@@ -11,7 +11,6 @@ from scipy.stats import binomtest
 from textpriv import profiles, seeds
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding, from_arrays
-from textpriv.errors import InvalidInput
 from textpriv.experiments import ann_vs_exact, ann_vs_exact_figures, mechanisms, mechanisms_figures
 from textpriv.mechanisms import CusText, Madlib, Mahalanobis, SanText
 
@@ -118,6 +117,9 @@ def test_tables_of_kept_words_have_a_row_per_stratum_and_one_for_all(
     parts = found[(found["stratum"] >= 0) & (found["search"] == "exact")]
     mean = parts.groupby("epsilon")["kept"].mean()
     assert np.allclose(mean, overall.set_index("epsilon")["kept"])  # strata of one size
+    ends = ann_vs_exact.frequent_and_rare(found, 4.0)
+    at_4 = parts[parts["epsilon"] == 4.0].set_index("stratum")["kept"]
+    assert ends.loc["glove840b300"].tolist() == [at_4[0], at_4[3]]
     figure = ann_vs_exact_figures.kept_words(found, ann_vs_exact_figures.paper_points())
     assert len(figure.axes) == 1
     assert ann_vs_exact_figures.kept_by_frequency(found).axes
@@ -126,7 +128,7 @@ def test_tables_of_kept_words_have_a_row_per_stratum_and_one_for_all(
 def test_bands_of_rank_share_out_all_outputs(
     embedding: Embedding, sizes: ann_vs_exact.Sizes
 ) -> None:
-    found = ann_vs_exact.replacements_by_dimension(embedding, sizes, stream("r"))
+    found = ann_vs_exact.replacements_by_dimension(embedding, sizes, stream)
     total = found.groupby(["dimension", "epsilon"])["share"].sum()
     assert np.allclose(total, 1) and set(found["dimension"]) == {2, 6}
     own = found[(found["band"] == "itself") & (found["dimension"] == 6)].sort_values("epsilon")
@@ -157,7 +159,8 @@ def test_two_samples_of_one_law_are_not_told_apart_and_of_two_laws_are() -> None
     first, second = rng.integers(0, 30, 4000), rng.integers(0, 30, 2000)
     assert ann_vs_exact.same_law(first, second) > 1e-4
     assert ann_vs_exact.same_law(first, rng.integers(0, 33, 2000)) < 1e-6
-    assert ann_vs_exact.same_law(np.zeros(50, int), np.zeros(50, int)) == 1.0
+    assert np.isnan(ann_vs_exact.same_law(np.zeros(50, int), np.zeros(50, int)))
+    assert np.isnan(ann_vs_exact.same_law(np.arange(50), np.arange(50, 100)))  # all pooled
 
 
 def test_lines_of_one_direction_cross_where_the_winner_changes(
@@ -168,7 +171,7 @@ def test_lines_of_one_direction_cross_where_the_winner_changes(
     winners = set(found.loc[found["wins"], "other"])
     assert wide["w7"].abs().max() < 1e-12 and "w7" in winners
     assert set(wide.idxmax(axis=1)) <= winners
-    assert ann_vs_exact_figures.lines(found, "w7").axes
+    assert ann_vs_exact_figures.lines(found, "w7", 6).axes
 
 
 def test_indexes_are_compared_on_the_same_queries(
@@ -209,12 +212,36 @@ def test_interpolation_at_equal_kept_by_hand() -> None:
 
 
 def test_forests_share_their_noise(embedding: Embedding, sizes: ann_vs_exact.Sizes) -> None:
-    smaller = embedding.subset(np.arange(0, 300, 5))
+    smaller = ann_vs_exact.shared_words(embedding, embedding.subset(np.arange(0, 300, 5)))
+    assert smaller.words == tuple(WORDS[::5])
     chosen = sizes.model_copy(update={"forests": 2})
-    found = ann_vs_exact.by_forest(embedding, smaller, chosen, 3.0, stream)
-    exact = found[found["search"] == "exact"].groupby(["vocabulary", "word"])["kept"]
+    cases = {"whole": (embedding, 3.0), "cut": (smaller, 3.0)}
+    found = ann_vs_exact.by_forest(cases, chosen, stream)
+    exact = found[found["search"] == "exact"].groupby(["table", "word"])["kept"]
     assert (exact.nunique() == 1).all()  # the exact search does not know of forests
-    assert list(ann_vs_exact.forest_table(found).index) == [(300, 0), (300, 1), (60, 0), (60, 1)]
+    table = ann_vs_exact.forest_table(found)
+    assert set(table.index) == {("whole", 0), ("whole", 1), ("cut", 0), ("cut", 1)}
+
+
+def test_missed_words_are_those_that_the_exact_search_would_have_kept(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+) -> None:
+    found = ann_vs_exact.table2(table, sizes, [3.0], stream("t")).drop_duplicates(
+        ["word", "search"]
+    )
+    wide = found.pivot(index="word", columns="search", values=["kept", "missed"])
+    assert (wide["missed", "exact"] == 0).all()
+    assert (wide["missed", "annoy"] >= wide["kept", "exact"] - wide["kept", "annoy"]).all()
+    errors = ann_vs_exact.index_errors(found)
+    assert errors.loc[3.0, "missed"] == wide["missed", "annoy"].sum() > 0
+    assert errors["share"].between(0, 1).all()
+
+
+def test_the_first_to_take_over_is_another_word(
+    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+) -> None:
+    found = ann_vs_exact.first_takers(table, sizes, stream("f"))
+    assert (found["rank"] >= 1).all() and (found["rank"] < 300).all() and len(found)
 
 
 # --- Notebook 01 ---------------------------------------------------------------------------
@@ -247,24 +274,38 @@ def test_matched_settings_keep_what_they_promise(
     material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
 ) -> None:
     assert set(settings["mechanism"]) == set(material.mechanisms)
-    ids = material.corpus.ids
-    for row in settings.dropna().itertuples():
+    ids = mechanisms.content_tokens(material)
+    for row in settings.dropna(subset="epsilon").itertuples():
         mechanism = material.mechanisms[row.mechanism].with_epsilon(row.epsilon)
-        kept = int((mechanism.sanitize_ids(ids, np.random.default_rng(0)) == ids).sum())
-        # Matching used a sample of the tokens: its error, the draws' error, and six of both.
-        assert abs(kept / len(ids) - row.kept) < 6 * np.sqrt(0.25 / 20 + 0.25 / len(ids))
+        kept = (mechanism.sanitize_ids(ids, np.random.default_rng(0)) == ids).mean()
+        # The error of the sample that was matched and of the draws, six of both.
+        assert abs(kept - row.kept) < 6 * np.sqrt(0.25 / row.n + 0.25 / len(ids))
+    assert len(mechanisms.show_settings(settings)) == len(material.mechanisms)
 
 
 def test_matching_is_exact_for_a_channel_and_says_when_it_is_out_of_reach(
     embedding: Embedding,
 ) -> None:
-    ids, seed = np.arange(300), np.random.SeedSequence(0)
+    ids, rng = np.arange(300), np.random.default_rng(0)
     santext = SanText(embedding, epsilon=1)
-    (epsilon,) = mechanisms.match(santext, ids, [0.5], seed)
+    epsilon = mechanisms.match(mechanisms.kept_curve(santext, ids, rng), 0.5)
     assert epsilon is not None
     at = santext.with_epsilon(epsilon)
-    assert np.exp(at.log_prob(ids, ids)).mean() == pytest.approx(0.5, abs=0.005)
-    assert mechanisms.match(CusText(embedding, epsilon=1, set_size=2), ids, [0.1], seed) == [None]
+    assert np.exp(at.log_prob(ids, ids)).mean() == pytest.approx(0.5, abs=0.001)
+    two = CusText(embedding, epsilon=1, set_size=2, mapping="aggressive")
+    assert mechanisms.match(mechanisms.kept_curve(two, ids, rng), 0.1) is None
+
+
+@pytest.mark.parametrize("kind", [Madlib, Mahalanobis])
+def test_the_kept_curve_of_noise_agrees_with_draws(
+    embedding: Embedding, kind: type[Madlib]
+) -> None:
+    mechanism = kind(embedding, epsilon=5)
+    ids = np.tile(np.arange(300), 10)
+    curve = mechanisms.kept_curve(mechanism, ids, np.random.default_rng(0))
+    drawn = (mechanism.sanitize_ids(ids, np.random.default_rng(1)) == ids).mean()
+    assert 0.1 < drawn < 0.9
+    assert abs(curve(5.0) - drawn) < 6 * np.sqrt(2 * 0.25 / len(ids))
 
 
 def test_kept_and_distinct_outputs_move_in_opposite_directions(
@@ -286,7 +327,7 @@ def test_replacements_exclude_the_word_itself(
     assert (far["rank"] >= 1).all() and (far["distance"] > 0).all()
     summary = mechanisms.far_summary(far)
     assert summary.loc["custext-conservative", "rank, upper quartile"] <= 300
-    assert mechanisms_figures.how_far(far, 0.4).axes
+    assert mechanisms_figures.how_far(far, 0.4, 300).axes
 
 
 def test_sentiment_falls_from_clean_text_towards_chance(
@@ -327,17 +368,6 @@ def test_best_guesses_follow_bayes_rule(embedding: Embedding) -> None:
     posterior = joint[:, outputs] / joint[:, outputs].sum(0)
     assert (guess == posterior.argmax(0)).all()
     assert np.allclose(sure, posterior.max(0), rtol=1e-9)
-    with pytest.raises(InvalidInput, match="no density"):
-        mechanisms.best_guesses(Mahalanobis(embedding, epsilon=2), outputs, prior)
-
-
-def test_guesses_against_noise_use_its_density(embedding: Embedding) -> None:
-    prior = np.random.default_rng(0).random(300)
-    guess, _ = mechanisms.best_guesses(Madlib(embedding, epsilon=3), np.array([4]), prior)
-    distance = np.linalg.norm(embedding.vectors - embedding.vectors[4], axis=1)
-    assert guess[0] == np.argmax(np.log(prior) - 3 * distance)
-    flat = np.ones(300)
-    assert mechanisms.best_guesses(Madlib(embedding, epsilon=3), np.array([4]), flat)[0] == [4]
 
 
 def test_the_attack_table_marks_right_guesses_and_hides_unknown_words(
@@ -358,13 +388,16 @@ def test_the_live_controls_draw_and_answer(embedding: Embedding) -> None:
     assert output.outputs is not None
 
 
-def test_a_frequency_prior_counts_each_word_once_more_than_seen(
-    material: mechanisms.Material,
+def test_the_live_vocabulary_is_public_and_its_prior_counts_words_once_more(
+    material: mechanisms.Material, small: mechanisms.Sizes
 ) -> None:
-    ids = np.array([0, 150, 299])
-    counts = np.bincount(material.corpus.ids, minlength=300)[ids] + 1
-    prior = mechanisms.frequency_prior(material.corpus, ids)
-    assert np.allclose(prior, counts / counts.sum())
+    chosen = small.model_copy(update={"interactive_words": 100})
+    channels, prior = mechanisms.small_vocabulary(
+        material, ["w3 w3 w250", "w4"], 0.5, chosen, np.random.default_rng(0)
+    )
+    assert "madlib" not in channels and channels["santext"].embedding.words == tuple(WORDS[:100])
+    assert prior[3] / prior[0] == pytest.approx(3) and prior[4] / prior[0] == pytest.approx(2)
+    assert prior.sum() == pytest.approx(1)
 
 
 def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:

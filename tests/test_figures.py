@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import json
 from collections import Counter
 from pathlib import Path
@@ -8,10 +9,12 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import normal_embedding
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from PIL import Image
 
+from textpriv import mechanisms
 from textpriv.errors import InvalidInput
 from textpriv.report import figures
 
@@ -112,6 +115,26 @@ def test_style_takes_names_from_results() -> None:
     assert figures.style("noisy_channel") == figures.style("noisy-channel")
     with pytest.raises(InvalidInput, match="did you mean 'santext'.*known: madlib"):
         figures.style("santxt")
+
+
+def test_every_mechanism_has_a_look_under_its_name() -> None:
+    table, half = normal_embedding(40, 3, seed=0), np.arange(20)
+    made: list[mechanisms.Mechanism] = [
+        madlib := mechanisms.Madlib(table, epsilon=1),
+        mechanisms.Mahalanobis(table, epsilon=1),
+        mechanisms.RankRepair(madlib, c=0.01),
+        mechanisms.TEM(table, epsilon=1),
+        mechanisms.SanText(table, epsilon=1),
+        mechanisms.SanTextPlus(table, epsilon=1, sensitive=half),
+        mechanisms.CusText(table, epsilon=1, mapping="aggressive"),
+        mechanisms.CusText(table, epsilon=1, mapping="conservative"),
+        mechanisms.CusTextPlus(table, epsilon=1, stopwords=["w1"]),
+    ]
+    looks = [tuple(figures.style(mechanism.name).items()) for mechanism in made]
+    assert len(set(looks)) == len(made)
+    public = [getattr(mechanisms, name) for name in mechanisms.__all__]
+    known = {kind for kind in public if inspect.isclass(kind) and not inspect.isabstract(kind)}
+    assert known - {mechanisms.Claim} == set(map(type, made))
 
 
 def test_style_file() -> None:

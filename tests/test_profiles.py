@@ -27,11 +27,11 @@ class Sizes(BaseModel):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(profiles, "PROFILES", tmp_path)
     (tmp_path / "default.toml").write_text(
-        'device = "cpu"\ndtype = "float32"\nworkers = 2\n'
+        'device = "cpu"\ndtype = "float32"\n'
         '["02_ann"]\ndraws = 1000\neps = [19, 25.5]\n["03_other"]\nx = 1\n'
     )
     (tmp_path / "smoke.toml").write_text(
-        'inherits = "default"\nworkers = 1\n["02_ann"]\ndraws = 9\n'
+        'inherits = "default"\ncell_minutes = 2\n["02_ann"]\ndraws = 9\n'
     )
     return tmp_path
 
@@ -42,14 +42,13 @@ def test_values_come_from_the_table() -> None:
     assert settings("default").model_dump() == {
         "device": "cpu",
         "dtype": "float32",
-        "workers": 2,
         "cell_minutes": None,
     }
 
 
 def test_inherits_what_it_does_not_state() -> None:
     assert load("smoke", "02_ann", Sizes) == Sizes(draws=9, eps=(19.0, 25.5))
-    assert settings("smoke").workers == 1
+    assert settings("smoke").cell_minutes == 2
     assert settings("smoke").device == "cpu"
     assert profiles.table("smoke", "03_other") == {"x": 1}
     assert profiles.names() == ["default", "smoke"]
@@ -101,9 +100,9 @@ def test_wrong_tables_are_named(folder: Path, text: str, messages: list[str]) ->
     ("text", "message"),
     [
         ('inherits = "default"\ndevice = "gpu"', "'device'.*'cpu'.*got 'gpu'"),
-        ('inherits = "default"\nworkers = 0', "'workers'"),
-        ('inherits = "default"\nworker = 1', "unknown key 'worker'.*did you mean 'workers'"),
-        ('device = "cpu"\nworkers = 1', "'dtype' is missing"),
+        ('inherits = "default"\ncell_minutes = 0', "'cell_minutes'"),
+        ('inherits = "default"\ncell_minute = 1', "unknown key 'cell_minute'.*mean 'cell_minutes'"),
+        ('device = "cpu"', "'dtype' is missing"),
         ('inherits = "defualt"', "unknown profile 'defualt'.*did you mean 'default'"),
         ('inherits = "odd"', "circle"),
     ],
@@ -121,15 +120,13 @@ def test_unknown_profile() -> None:
 
 def test_model_may_not_shadow_a_setting() -> None:
     class Shadow(BaseModel):
-        workers: int = 1
+        dtype: str = "float32"
 
-    with pytest.raises(ProfileError, match="workers"):
+    with pytest.raises(ProfileError, match="dtype"):
         load("default", "02_ann", Shadow)
 
 
 def test_the_real_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert profiles.names() == ["default", "paper", "smoke"]
-    for profile in profiles.names():
-        assert settings(profile).workers >= 1
-    assert settings("paper").device == "cuda"
+    devices = {profile: settings(profile).device for profile in profiles.names()}
+    assert devices == {"default": "cpu", "paper": "cuda", "smoke": "cpu"}

@@ -78,7 +78,7 @@ def test_other_units_leave_0_1() -> None:
 
 
 def test_finish_writes_what_the_design_lists(root: Path) -> None:
-    run = report.begin("98_try", "smoke", 3, {"workers": 4})
+    run = report.begin("98_try", "smoke", 3, {"cell_minutes": 4})
     run.record("a.b", 0.5, 0.4, 0.6, n=100)
     table = run.finish()
     path = root / "runs" / "smoke" / "results" / "98_try.json"
@@ -92,7 +92,7 @@ def test_finish_writes_what_the_design_lists(root: Path) -> None:
     }  # fmt: skip
     assert [m["name"] for m in found["measurements"]] == ["a.b", "run.seconds", "run.peak_mb"]
     assert list(table["name"]) == ["a.b", "run.seconds", "run.peak_mb"]
-    assert (found["seed"], found["overrides"]) == (3, {"workers": 4})
+    assert (found["seed"], found["overrides"]) == (3, {"cell_minutes": 4})
     assert found["peak_mb"] > 20
     assert found["versions"]["numpy"] == np.__version__
 
@@ -118,8 +118,8 @@ def test_load_and_measurement_find_it(root: Path) -> None:
         ("default", report.DEFAULT_SEED, {}, "."),
         ("default", report.DEFAULT_SEED + 1, {}, "runs/default-custom"),
         ("default", None, {}, "runs/default-custom"),
-        ("default", report.DEFAULT_SEED, {"workers": 1}, "runs/default-custom"),
-        ("smoke", 5, {"workers": 1}, "runs/smoke"),
+        ("default", report.DEFAULT_SEED, {"cell_minutes": 1}, "runs/default-custom"),
+        ("smoke", 5, {"cell_minutes": 1}, "runs/smoke"),
         ("paper", report.DEFAULT_SEED, {}, "runs/paper"),
     ],
 )

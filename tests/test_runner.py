@@ -72,7 +72,7 @@ class Project:
         )
         for profile in ("default", "smoke"):
             (self.package / "experiments" / "profiles" / f"{profile}.toml").write_text(
-                'device = "cpu"\ndtype = "float32"\nworkers = 1\n'
+                'device = "cpu"\ndtype = "float32"\n'
             )
 
     @property
@@ -408,7 +408,7 @@ def test_reached_follows_every_form_of_import(project: Project) -> None:
     files = {
         "pack/__init__.py": "from .first import thing",
         "pack/first.py": "from . import second\nfrom ..seeds import stream",
-        "pack/second.py": "def f():\n    import textpriv.cache as c",
+        "pack/second.py": "def f():\n    import textpriv.files as f",
         "pack/third.py": "",
     }
     for name, text in files.items():
@@ -418,7 +418,7 @@ def test_reached_follows_every_form_of_import(project: Project) -> None:
     found = {path.relative_to(project.package).as_posix() for path in state.reached(notebook)}
     assert found == {
         "__init__.py", "pack/__init__.py", "pack/first.py", "pack/second.py",
-        "seeds.py", "cache.py", "errors.py", "paths.py",
+        "seeds.py", "files.py", "errors.py",
     }  # fmt: skip
 
 

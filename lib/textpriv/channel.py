@@ -38,6 +38,7 @@ class Channel(ABC):
     """P(y|x) over a vocabulary of `size` words."""
 
     size: int
+    outputs: IntArray | None = None  # words that may be output, ascending; None: all
 
     @abstractmethod
     def log_rows(self, inputs: IntArray) -> FloatArray:
@@ -71,11 +72,14 @@ class Channel(ABC):
         for words, occurrences in by_distinct(x, self.row_chunk):
             for row, where in zip(self._cumulative(words), occurrences, strict=True):
                 result[where] = np.searchsorted(row, uniform[where] * row[-1], side="right")
-        return np.minimum(result, self.size - 1)  # where rounding passed the last word
+        columns = self.size if self.outputs is None else len(self.outputs)
+        result = np.minimum(result, columns - 1)  # where rounding passed the last word
+        return result if self.outputs is None else self.outputs[result]
 
     def _cumulative(self, inputs: IntArray) -> FloatArray:
-        """Cumulative weights of the outputs, up to one factor per row."""
-        return np.cumsum(np.exp(self.log_rows(inputs)), axis=1)
+        """Cumulative weights of the possible outputs, up to one factor per row."""
+        rows = np.exp(self.log_rows(inputs))
+        return np.cumsum(rows if self.outputs is None else rows[:, self.outputs], axis=1)
 
     def posterior(self, outputs: IntArray, prior: FloatArray) -> FloatArray:
         """P(x | y) for every input: (len(outputs), size).

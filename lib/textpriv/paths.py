@@ -13,7 +13,7 @@ RUNS = REPOSITORY / "runs"
 
 
 def cache_directory() -> Path:
-    """Folder of downloaded assets and cached computations.
+    """Folder of downloaded assets and of what is derived from them.
 
     `TEXTPRIV_CACHE` overrides the platform's usual cache folder.
     """

@@ -32,7 +32,6 @@ class Settings(BaseModel):
 
     device: Literal["cpu", "cuda", "mps", "auto"]
     dtype: Literal["float32", "bfloat16", "float16"]
-    workers: Annotated[int, Field(ge=1)]
     cell_minutes: Annotated[float, Field(gt=0)] | None = None
 
 
@@ -42,7 +41,7 @@ def names() -> list[str]:
 
 
 def settings(profile: str, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Device, dtype and workers of a profile; `overrides` may replace them."""
+    """Settings of a profile; `overrides` may replace them."""
     top = {key: value for key, value in _read(profile).items() if not isinstance(value, dict)}
     chosen = {key: value for key, value in (overrides or {}).items() if _is_setting(key)}
     return _fill(Settings, top | chosen, f"profile {profile!r}, top of the file")

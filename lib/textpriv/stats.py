@@ -49,9 +49,21 @@ def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate
     return Estimate(value, min(float(low), value), max(float(high), value), int(n))
 
 
-def mean(values: ArrayLike, *, confidence: float = CONFIDENCE) -> Estimate:
-    """Mean of independent values with the normal interval; one value gives an open interval."""
-    return stratified_mean(values, np.zeros(np.shape(values), dtype=np.int64), [1.0], confidence)
+def mean(
+    values: ArrayLike,
+    *,
+    confidence: float = CONFIDENCE,
+    bounds: tuple[float, float] | None = None,
+) -> Estimate:
+    """Mean of independent values with the normal interval, which is open for one value.
+
+    Parameters
+    ----------
+    values : (n,) finite observations
+    bounds : range of the quantity, to which the interval is cut
+    """
+    stratum = np.zeros(np.shape(values), dtype=np.int64)
+    return stratified_mean(values, stratum, [1.0], confidence, bounds=bounds)
 
 
 def stratified_mean(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,13 +33,13 @@ from textpriv.neighbors import (
     largest_radius,
     radius_cdf,
     random_directions,
-    recall,
 )
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-RANK_BANDS = ("itself", "rank 1-10", "rank 11-1000", "beyond")
+INDEX_REPEATS = 3
+RANK_BANDS = ("itself", "rank 1-10", "rank 11-1000", "rank over 1000")
 
 
 class Sizes(BaseModel):
@@ -81,21 +82,21 @@ class Table(NamedTuple):
 
     embedding: Embedding
     exact: ExactSearch
-    annoy: AnnoySearch
+    annoy: AnnoySearch | None
     radii: AllRadii
 
 
 def build(embedding: Embedding, sizes: Sizes, *, seed: int, device: str = "cpu") -> Table:
     """Exact search, all-radii form and Annoy's index (kept in the cache) over one embedding."""
     exact = ExactSearch(embedding.vectors, device=device)
-    key = f"{embedding.digest} trees={sizes.annoy_trees} seed={seed}"
+    key = f"{embedding.digest} trees={sizes.annoy_trees} seed={seed} annoy={version('annoy')}"
 
     def build_annoy(folder: Path) -> None:
         index = AnnoySearch(embedding.vectors, trees=sizes.annoy_trees, seed=seed)
-        index.index.save(str(folder / "index.ann"))
+        index.save(folder / "index.ann")
 
     folder = assets.derived("annoy", key=key, build=build_annoy)
-    annoy = AnnoySearch(embedding.vectors, trees=sizes.annoy_trees, file=folder / "index.ann")
+    annoy = AnnoySearch.load(embedding.vectors, folder / "index.ann")
     return Table(embedding, exact, annoy, AllRadii(exact))
 
 
@@ -112,9 +113,13 @@ def table2(
 ) -> pd.DataFrame:
     """Most frequent outputs of single words: word, epsilon, search, rank, output, count.
 
+    Further columns: kept (draws that return the word), missed (draws that do not although
+    the exact search does), draws.
+
     Both searches look up the very same noisy vectors, so that they differ by the search.
     """
     rows = []
+    assert table.annoy is not None
     searches: Mapping[str, Search] = {"annoy": table.annoy, "exact": table.exact}
     for word in sizes.table2_words:
         word_id = int(table.embedding.ids([word])[0])
@@ -124,8 +129,9 @@ def table2(
             madlib = Madlib(table.embedding, epsilon=epsilon, search=table.exact)
             ids = np.full(sizes.table2_draws, word_id)
             queries = np.concatenate(list(madlib.noisy_vectors(ids, rng)))
-            for name, search in searches.items():
-                found = search.nearest(queries)[0][:, 0]
+            answers = {name: search.nearest(queries)[0][:, 0] for name, search in searches.items()}
+            for name, found in answers.items():
+                missed = (answers["exact"] == word_id) & (found != word_id)
                 outputs, counts = np.unique(found, return_counts=True)
                 order = np.lexsort((outputs, -counts))[:top]
                 rows += [
@@ -137,6 +143,7 @@ def table2(
                         "output": table.embedding.words[outputs[i]],
                         "count": int(counts[i]),
                         "kept": int((found == word_id).sum()),
+                        "missed": int(missed.sum()),
                         "draws": len(found),
                     }
                     for rank, i in enumerate(order, start=1)
@@ -156,40 +163,55 @@ def table2_side_by_side(found: pd.DataFrame) -> pd.DataFrame:
     ).fillna("")
 
 
+def index_errors(found: pd.DataFrame) -> pd.DataFrame:
+    """How many of Annoy's replacements the exact search would not have made, per epsilon.
+
+    Columns: replaced (draws in which Annoy returns another word), missed (of these, draws in
+    which the exact search returns the word), share (missed of replaced).
+    """
+    annoy = found[found["search"] == "annoy"].drop_duplicates(["word", "epsilon"])
+    counts = annoy.assign(replaced=annoy["draws"] - annoy["kept"])
+    total = counts.groupby("epsilon")[["replaced", "missed"]].sum()
+    return total.assign(share=total["missed"] / total["replaced"].clip(lower=1))
+
+
+def shared_words(larger: Embedding, smaller: Embedding) -> Embedding:
+    """`larger` cut to the words that `smaller` has too: the same vectors, fewer rivals."""
+    ids = larger.ids(smaller.words)
+    return larger.subset(np.sort(ids[ids >= 0]))
+
+
 def by_forest(
-    larger: Embedding,
-    smaller: Embedding,
+    cases: Mapping[str, tuple[Embedding, float]],
     sizes: Sizes,
-    epsilon: float,
     stream: Callable[..., np.random.Generator],
 ) -> pd.DataFrame:
-    """Share of draws kept under several forests of Annoy, and two sizes of one vocabulary.
+    """Table 2 at one epsilon per embedding, under several forests of Annoy.
 
-    Table 2 at one epsilon over `larger`, whole and cut to the words that `smaller` has too:
-    the vectors are the same, only rivals are missing. Columns: vocabulary, forest, search,
-    word, kept, draws.
+    Parameters
+    ----------
+    cases : per name an embedding and its epsilon
+
+    Returns
+    -------
+    columns table, forest, search, word, kept, draws
     """
-    ids = larger.ids(smaller.words)
-    shared = larger.subset(np.sort(ids[ids >= 0]))
     rows = []
-    for embedding in (larger, shared):
+    for name, (embedding, epsilon) in cases.items():
         for forest in range(sizes.forests):
             table = build(embedding, sizes, seed=forest)
-            # The same noise for every forest and vocabulary.
-            found = table2(table, sizes, [epsilon], stream("noise"))
-            once = found.drop_duplicates(["word", "search"])
-            kept = once.assign(vocabulary=len(embedding), forest=forest)
-            rows.append(kept[["vocabulary", "forest", "search", "word", "kept", "draws"]])
+            # The same noise for every forest.
+            found = table2(table, sizes, [epsilon], stream("forests", name))
+            once = found.drop_duplicates(["word", "search"]).assign(table=name, forest=forest)
+            rows.append(once[["table", "forest", "search", "word", "kept", "draws"]])
     return pd.concat(rows, ignore_index=True)
 
 
 def forest_table(found: pd.DataFrame) -> pd.DataFrame:
-    """`by_forest` for display: a row per vocabulary and forest, a column per search and word."""
+    """`by_forest` for display: a row per table and forest, a column per search and word."""
     share = found.assign(share=found["kept"] / found["draws"])
-    columns = share.pivot(
-        index=["vocabulary", "forest"], columns=["search", "word"], values="share"
-    )
-    return columns.sort_index(axis=1).sort_index(ascending=[False, True])
+    rows = share.pivot(index=["table", "forest"], columns=["search", "word"], values="share")
+    return rows.sort_index(axis=1)
 
 
 # --- N_w: share of words that are kept -----------------------------------------------------
@@ -304,6 +326,7 @@ def kept_tables(
         words, stratum = sample_by_frequency(size, count, sizes.nw_strata, stream("words", name))
         kept = kept_exact(table, words, sizes, stream("exact", name), label=name)
         parts.append(kept_table(kept, stratum, sizes, embedding=name, search="exact"))
+        assert table.annoy is not None
         words, stratum = sample_by_frequency(
             size, sizes.annoy_draws, sizes.nw_strata, stream("annoy words", name)
         )
@@ -314,27 +337,40 @@ def kept_tables(
     return pd.concat(parts, ignore_index=True)
 
 
+def frequent_and_rare(kept: pd.DataFrame, epsilon: float) -> pd.DataFrame:
+    """N_w of the most frequent and the rarest stratum at one epsilon: a row per embedding."""
+    exact = kept[(kept["search"] == "exact") & (kept["stratum"] >= 0)]
+    here = exact[exact["epsilon"] == epsilon]
+    ends = here[here["stratum"].isin([0, here["stratum"].max()])]
+    wide = ends.pivot(index="embedding", columns="stratum", values="kept")
+    return wide.set_axis(["most frequent", "rarest"], axis=1)
+
+
 # --- What replaces a word ------------------------------------------------------------------
 
 
-def replacements(table: Table, sizes: Sizes, rng: np.random.Generator) -> pd.DataFrame:
+def replacements(
+    table: Table,
+    words: IntArray,
+    stratum: IntArray,
+    epsilons: Sequence[float],
+    sizes: Sizes,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
     """Share of outputs per band of rank at every epsilon, from upper envelopes.
 
     Columns: dimension, epsilon, band, share, low, high, n (words).
     """
     dimension = table.embedding.dimension
-    words, stratum = sample_by_frequency(
-        len(table.embedding), sizes.replacement_words, min(sizes.nw_strata, 10), rng
-    )
     k = sizes.replacement_directions
     units = random_directions(len(words) * k, dimension, rng).reshape(len(words), k, dimension)
-    reach = largest_radius(dimension, min(sizes.replacement_epsilons))
+    reach = largest_radius(dimension, min(epsilons))
     envelope = table.radii.envelope(words, units, max_radius=reach)
     segment_word = envelope.word[envelope.pair]
     rank = Distances(table.embedding.vectors).ranks(segment_word, envelope.output)
     band = np.digitize(rank, [1, 11, 1001])
     rows = []
-    for epsilon in sizes.replacement_epsilons:
+    for epsilon in epsilons:
         mass = envelope.segment_mass(epsilon)
         per_word = np.zeros((len(words), len(RANK_BANDS)))
         np.add.at(per_word, (envelope.pair // k, band), mass / k)
@@ -364,24 +400,46 @@ def project(embedding: Embedding, dimension: int) -> Embedding:
 
 
 def replacements_by_dimension(
-    embedding: Embedding, sizes: Sizes, rng: np.random.Generator, *, device: str = "cpu"
+    embedding: Embedding,
+    sizes: Sizes,
+    stream: Callable[..., np.random.Generator],
+    *,
+    device: str = "cpu",
 ) -> pd.DataFrame:
-    """`replacements` for the same words in fewer and fewer principal components.
+    """`replacements` of the same words in fewer and fewer principal components.
 
     The epsilons of each dimension are scaled so that all reach the same lengths of noise:
     the mean length is dimension / epsilon.
     """
+    words, stratum = sample_by_frequency(
+        len(embedding), sizes.replacement_words, sizes.nw_strata, stream("replaced words")
+    )
     parts = []
     for dimension in tqdm(sizes.replacement_dimensions, desc="dimensions", mininterval=5):
         reduced = project(embedding, dimension)
         exact = ExactSearch(reduced.vectors, device=device)
-        table = Table(reduced, exact, None, AllRadii(exact))  # type: ignore[arg-type]
+        table = Table(reduced, exact, None, AllRadii(exact))
         factor = reduced.dimension / embedding.dimension
-        scaled = tuple(float(e * factor) for e in sizes.replacement_epsilons)
-        parts.append(
-            replacements(table, sizes.model_copy(update={"replacement_epsilons": scaled}), rng)
-        )
+        scaled = [float(epsilon * factor) for epsilon in sizes.replacement_epsilons]
+        rng = stream("replacements", dimension)
+        parts.append(replacements(table, words, stratum, scaled, sizes, rng))
     return pd.concat(parts, ignore_index=True)
+
+
+def first_takers(table: Table, sizes: Sizes, rng: np.random.Generator) -> pd.DataFrame:
+    """Which word takes over first as the noise grows: word, rank of the taker.
+
+    One row per word and direction; ranks count from 1, the nearest word.
+    """
+    words, _ = sample_by_frequency(
+        len(table.embedding), sizes.replacement_words, sizes.nw_strata, rng
+    )
+    k, dimension = sizes.replacement_directions, table.embedding.dimension
+    units = random_directions(len(words) * k, dimension, rng).reshape(len(words), k, dimension)
+    takers = table.radii.first_crossing(words, units)[1].ravel()
+    word = np.repeat(words, k)
+    rank = Distances(table.embedding.vectors).ranks(word, takers)
+    return pd.DataFrame({"word": word, "rank": rank})[rank > 0]
 
 
 # --- Approximate indexes -------------------------------------------------------------------
@@ -390,7 +448,7 @@ def replacements_by_dimension(
 def index_trade_off(
     table: Table, sizes: Sizes, rng: np.random.Generator, *, seed: int
 ) -> pd.DataFrame:
-    """Recall@1 on noisy queries and queries per second of several indexes.
+    """Recall@1 on noisy queries and queries per second (median of repeats) of several indexes.
 
     Columns: index, setting, epsilon, recall, low, high, n, queries_per_second, build_seconds.
     """
@@ -408,14 +466,16 @@ def index_trade_off(
     }
     rows = []
 
+    truth = {epsilon: table.exact.nearest(queries)[0] for epsilon, queries in noisy.items()}
+
     def measure(index: str, setting: str, search: Search, build: float) -> None:
         for epsilon, queries in noisy.items():
-            search.nearest(queries[:8])  # warm
-            start = time.perf_counter()
-            search.nearest(queries)
-            seconds = time.perf_counter() - start
-            share = recall(search, table.exact, queries)
-            found = stats.share(round(share * len(queries)), len(queries))
+            answers, seconds = [], []
+            for _ in range(INDEX_REPEATS):
+                start = time.perf_counter()
+                answers.append(search.nearest(queries)[0])
+                seconds.append(time.perf_counter() - start)
+            found = stats.share(int((answers[0] == truth[epsilon]).sum()), len(queries))
             rows.append(
                 {
                     "index": index,
@@ -425,12 +485,12 @@ def index_trade_off(
                     "low": found.low,
                     "high": found.high,
                     "n": found.n,
-                    "queries_per_second": len(queries) / seconds,
+                    "queries_per_second": len(queries) / float(np.median(seconds)),
                     "build_seconds": build,
                 }
             )
 
-    def timed(make: type, *arguments: object, **options: object) -> tuple[Search, float]:
+    def timed(make: type, *arguments: object, **options: object) -> tuple[Any, float]:
         start = time.perf_counter()
         return make(*arguments, **options), time.perf_counter() - start
 
@@ -441,16 +501,16 @@ def index_trade_off(
     for trees in dict.fromkeys(trees for trees, _ in sizes.index_annoy):
         search, build = timed(AnnoySearch, vectors, trees=trees, seed=seed)
         for effort in (effort for t, effort in sizes.index_annoy if t == trees):
-            search.search_k = effort  # type: ignore[attr-defined]
+            search.effort = effort
             shown = "default" if effort < 0 else f"{effort:,}"
             measure("annoy", f"{trees} trees, search_k {shown}", search, build)
     search, build = timed(FaissSearch, vectors, "ivf")
     for probes in sizes.index_ivf_probes:
-        search.index.nprobe = probes  # type: ignore[attr-defined]
+        search.effort = probes
         measure("ivf", f"{probes} probes", search, build)
     search, build = timed(FaissSearch, vectors, "hnsw")
     for effort in sizes.index_hnsw_effort:
-        search.index.hnsw.efSearch = effort  # type: ignore[attr-defined]
+        search.effort = effort
         measure("hnsw", f"efSearch {effort}", search, build)
     return pd.DataFrame(rows)
 
@@ -511,8 +571,8 @@ def lines_along(
 ) -> pd.DataFrame:
     """The lines of `word` and its rivals along one direction: other, radius, score, wins.
 
-    Among `check_directions` directions one with a rich envelope is shown (five winners or
-    the most there are), up to a little beyond its last crossing.
+    Among `check_directions` directions one is shown whose envelope has close to five pieces,
+    up to a little beyond its last crossing.
     """
     word_id = table.embedding.ids([word])
     dimension = table.embedding.dimension
@@ -547,9 +607,9 @@ def check_all_radii(table: Table, sizes: Sizes, rng: np.random.Generator) -> pd.
     """Laws from envelopes beside independent draws, with a chi-square test of homogeneity.
 
     Per word and epsilon: P(kept) from first crossings (interval over directions), the share
-    in as many draws, and the p-value of a two-sample test on whole output laws. For the
-    test each direction of the envelope yields one output, at a radius of its own, so that
-    both samples consist of independent draws.
+    in `check_draws` draws, and the p-value of a two-sample test on whole output laws. For
+    the test each direction of the envelope yields one output, at a radius of its own, so that
+    both samples consist of independent draws. The epsilons of a word share its directions.
     """
     rows = []
     dimension = table.embedding.dimension
@@ -564,7 +624,7 @@ def check_all_radii(table: Table, sizes: Sizes, rng: np.random.Generator) -> pd.
         radii = table.radii.first_crossing(ids, units)[0][0]
         first = np.searchsorted(envelope.pair, np.arange(sizes.check_directions))
         for epsilon in sizes.check_epsilons:
-            kept = stats.mean(radius_cdf(radii, dimension, epsilon))
+            kept = stats.mean(radius_cdf(radii, dimension, epsilon), bounds=(0, 1))
             length = rng.gamma(dimension, 1 / epsilon, sizes.check_directions)
             reached = envelope.start <= length[envelope.pair]
             segment = first + np.add.reduceat(reached, first) - 1
@@ -587,16 +647,18 @@ def check_all_radii(table: Table, sizes: Sizes, rng: np.random.Generator) -> pd.
     return pd.DataFrame(rows)
 
 
-def same_law(first: IntArray, second: IntArray, *, least: int = 10) -> float:
-    """p-value of a chi-square test that two samples of words share a law.
+def same_law(first: IntArray, second: IntArray) -> float:
+    """p-value of a chi-square test that two samples of words share a law; NaN if untestable.
 
-    Words seen fewer than `least` times in all are pooled.
+    Words are pooled until each cell expects at least five in the smaller sample; with
+    one cell left there is nothing to test.
     """
     words, inverse = np.unique(np.concatenate([first, second]), return_inverse=True)
     sample = np.repeat([0, 1], [len(first), len(second)])
     counts = np.zeros((2, len(words)), dtype=np.int64)
     np.add.at(counts, (sample, inverse), 1)
-    rare = counts.sum(0) < least
+    total = len(first) + len(second)
+    rare = counts.sum(0) * min(len(first), len(second)) < 5 * total
     pooled = np.column_stack([counts[:, ~rare], counts[:, rare].sum(1)])
-    pooled = pooled[:, pooled.sum(0) > 0]
-    return float(chi2_contingency(pooled).pvalue) if pooled.shape[1] > 1 else 1.0
+    pooled = pooled[:, pooled.sum(0) * min(len(first), len(second)) >= 5 * total]
+    return float(chi2_contingency(pooled).pvalue) if pooled.shape[1] > 1 else float("nan")

@@ -20,7 +20,7 @@ EMBEDDINGS = {
 }
 
 
-def lines(found: pd.DataFrame, word: str) -> Figure:
+def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
     """Lines of all rivals along one direction, and their upper envelope."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.4))
     wide = found.pivot(index="radius", columns="other", values="score")
@@ -33,8 +33,12 @@ def lines(found: pd.DataFrame, word: str) -> Figure:
         ax.plot(wide.index[best], wide[winner][best], lw=3.4, color=drawn.get_color())
         if number:
             ax.axvline(wide.index[best][0], color="#555555", lw=0.8, ls=":")
-    ax.set_ylim(-float(top.max()) * 2 - 15, float(top.max()) * 1.05 + 2)
+    ax.set_ylim(float(wide[winners].min().min()) - 12, float(top.max()) * 1.05 + 2)
     ax.set(xlabel="length of the noise r along one direction u (distance units)")
+    top_axis = ax.secondary_xaxis("top")
+    ticks = [t for t in ax.get_xticks() if 0 < t <= wide.index.max()]
+    top_axis.set_xticks(ticks, [f"{dimension / t:.0f}" for t in ticks])
+    top_axis.set_xlabel("epsilon whose noise has this mean length", fontsize=8.5)
     ax.set(ylabel="score  r <u, z - x> - |z - x|²/2")
     ax.set_title(f"Who is nearest to “{word}” + r u? The highest line")
     ax.legend(title="wins somewhere", loc="lower left", ncols=2)
@@ -77,7 +81,7 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
             look = {**style(search), "label": label(search)}
             band(ax, part["epsilon"], part["kept"], part["low"], part["high"], **look)
             counts.append(f"{label(search)} {int(part['n'].max()):,}")
-        for row in paper.itertuples():
+        for row in paper.itertuples() if name == "glove840b300" else ():
             ax.plot(
                 row.epsilon,
                 row.kept,
@@ -93,7 +97,8 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
         ax.set_title(f"{EMBEDDINGS[name]}\nwords: {', '.join(counts)}", fontsize=8.5)
     axes[0, 0].set(ylabel="share of words kept, N_w", ylim=(-0.02, 1.04))
     axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes[0, -1].legend(loc="center right")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     return fig
 
 
@@ -110,7 +115,7 @@ def kept_by_frequency(found: pd.DataFrame) -> Figure:
             text = {0: "most frequent", strata - 1: "rarest"}.get(int(stratum))
             look = {"color": colors[int(stratum)], "label": text, "marker": ""}
             band(ax, rows["epsilon"], rows["kept"], rows["low"], rows["high"], **look)
-        ax.set(xlabel="epsilon (1 / distance)")
+        ax.set(xlabel="epsilon (1 / distance)", xlim=(5, 30))
         n = int(part["n"].min())
         ax.set_title(f"{EMBEDDINGS[name]}\n{strata} strata, {n:,} or more words each", fontsize=8.5)
     axes[0, 0].set(ylabel="share of words kept, N_w", ylim=(-0.02, 1.04))
@@ -158,7 +163,8 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
     ax.set(ylabel="share that is one of the\n10 nearest words", ylim=(0, None))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.set_title(f"Near words are rare at every epsilon, n = {int(found['n'].max()):,} words")
+    n = int(found["n"].max())
+    ax.set_title(f"Near words are rare at every epsilon, n = {n:,} words", fontsize=9)
     ax.legend()
     return fig
 
@@ -205,7 +211,10 @@ def rank_repair(matched: pd.DataFrame, n: int) -> Figure:
             )  # fmt: skip
             bottom += part[band_name].to_numpy()
         ax.set(xlabel="c of the repair", ylim=(0, 1))
-        ax.set_title(f"{target:.0%} of words kept")
+        for bar, epsilon in enumerate(part["epsilon"]):
+            ax.annotate(f"eps {epsilon:.0f}", (bar, 1.0), (0, 2), ha="center", fontsize=8,
+                        textcoords="offset points")  # fmt: skip
+        ax.set_title(f"{target:.0%} of words kept", pad=16)
         ax.grid(False)
     axes[0, 0].set(ylabel="share of outputs")
     axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))

@@ -1,15 +1,17 @@
 """Notebook 01: what each word-level mechanism does to the same text.
 
 Epsilon means something else in every mechanism, so they are compared at *matched* settings:
-each at the epsilon at which it keeps the same share of the tokens of a corpus.
+each at the epsilon at which it keeps the same share of the content words of a corpus. That
+makes their effect on the text alike, not their protection.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -25,11 +27,11 @@ from textpriv import stats
 from textpriv.channel import Channel
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding
-from textpriv.errors import InvalidInput
 from textpriv.mechanisms import (
     TEM,
     CusText,
     CusTextPlus,
+    FiniteMechanism,
     Madlib,
     Mahalanobis,
     Mechanism,
@@ -38,7 +40,7 @@ from textpriv.mechanisms import (
     SanTextPlus,
     least_frequent,
 )
-from textpriv.neighbors import Distances, ExactSearch
+from textpriv.neighbors import AllRadii, Distances, ExactSearch, radius_cdf, random_directions
 from textpriv.tokens import Corpus, Tokenizer
 
 IntArray = NDArray[np.int64]
@@ -124,9 +126,11 @@ def explain(material: Material) -> pd.DataFrame:
     """The claim of every mechanism: what is protected, the unit of epsilon, what stays clear."""
     rows = {
         name: {
+            "guarantee": mechanism.claim.definition,
             "protects": mechanism.claim.protects,
             "unit of epsilon": mechanism.claim.unit,
             "stays in clear": mechanism.claim.in_clear,
+            "unknown words": mechanism.claim.unknown,
         }
         for name, mechanism in material.mechanisms.items()
     }
@@ -136,58 +140,103 @@ def explain(material: Material) -> pd.DataFrame:
 # --- Matched settings ----------------------------------------------------------------------
 
 
-def expected_kept(mechanism: Mechanism, ids: IntArray, rng: np.random.Generator) -> float:
-    """Share of these tokens that stay: exact for a channel, one draw per token otherwise."""
-    if isinstance(mechanism, Channel):
-        return float(np.exp(mechanism.log_prob(ids, ids)).mean())
-    return float((mechanism.sanitize_ids(ids, rng) == ids).mean())
+def content_tokens(material: Material) -> IntArray:
+    """Tokens of the corpus that the vocabulary has and that are no stopwords."""
+    known = material.corpus.ids[material.corpus.ids >= 0]
+    return known[~np.isin(known, material.embedding.ids(sorted(ENGLISH_STOP_WORDS)))]
 
 
-def match(
-    mechanism: Mechanism,
-    ids: IntArray,
-    targets: Sequence[float],
-    seed: np.random.SeedSequence,
-    *,
-    steps: int = 10,
-) -> list[float | None]:
-    """Epsilons at which these shares of the tokens stay, by bisection on the logarithm.
+def kept_curve(
+    mechanism: Mechanism, ids: IntArray, rng: np.random.Generator
+) -> Callable[[float], float]:
+    """Expected share of these tokens that stay, as a function of epsilon.
 
-    Every step reuses the same random numbers. None where the mechanism keeps more (its
-    stopwords, say) or fewer at every epsilon.
+    Exact for a channel; integrated over the noise's length, along one direction per token,
+    for MADLIB and Mahalanobis; one draw per token, always with the same random numbers,
+    otherwise.
     """
+    if isinstance(mechanism, Channel):
+        channel = cast(FiniteMechanism, mechanism)
+        words, counts = np.unique(ids, return_counts=True)
 
-    @cache
-    def kept_at(log_epsilon: float) -> float:
-        rng = np.random.default_rng(seed)
-        return expected_kept(mechanism.with_epsilon(float(np.exp(log_epsilon))), ids, rng)
+        def exact(epsilon: float) -> float:
+            stays = np.exp(channel.with_epsilon(epsilon).log_prob(words, words))
+            return float(counts @ stays / counts.sum())
 
-    def search(kept: float) -> float | None:
-        low, high = float(np.log(0.1)), float(np.log(2000.0))
-        if kept_at(low) > kept or kept_at(high) < kept:
-            return None
-        for _ in range(steps):
-            middle = (low + high) / 2
-            low, high = (middle, high) if kept_at(middle) < kept else (low, middle)
-        return float(np.exp((low + high) / 2))
+        return exact
+    if isinstance(mechanism, Madlib) and isinstance(mechanism.search, ExactSearch):
+        dimension = mechanism.embedding.dimension
+        units = mechanism.stretched(random_directions(len(ids), dimension, rng))
+        radii = AllRadii(mechanism.search).first_crossing(ids, units[:, None])[0]
+        return lambda epsilon: float(radius_cdf(radii, dimension, epsilon).mean())
+    seed = int(rng.integers(2**32))
 
-    return [search(kept) for kept in targets]
+    def drawn(epsilon: float) -> float:
+        outputs = mechanism.with_epsilon(epsilon).sanitize_ids(ids, np.random.default_rng(seed))
+        return float((outputs == ids).mean())
+
+    return drawn
+
+
+def match(curve: Callable[[float], float], kept: float, *, steps: int = 14) -> float | None:
+    """Epsilon at which the curve reaches `kept`, by bisection on the logarithm.
+
+    None where the mechanism keeps more or fewer at every epsilon.
+    """
+    low, high = float(np.log(0.1)), float(np.log(2000.0))
+    if curve(0.1) > kept or curve(2000.0) < kept:
+        return None
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if curve(float(np.exp(middle))) < kept else (low, middle)
+    return float(np.exp((low + high) / 2))
 
 
 def matched_settings(material: Material, sizes: Sizes, rng: np.random.Generator) -> pd.DataFrame:
-    """Epsilon of every mechanism at each share of kept tokens: mechanism, kept, epsilon."""
-    known = material.corpus.ids[material.corpus.ids >= 0]
-    ids = rng.choice(known, size=min(sizes.matching_tokens, len(known)), replace=False)
+    """Epsilon of every mechanism at each share of kept content tokens.
+
+    Columns: mechanism, kept, epsilon, low, high (epsilons at which the share is two standard
+    errors of the token sample lower and higher), ratio (the logarithm of the factor that
+    the claim allows between a word and its nearest neighbour, in the median), n.
+    """
+    content = content_tokens(material)
+    ids = rng.choice(content, size=min(sizes.matching_tokens, len(content)), replace=False)
+    search = ExactSearch(material.embedding.vectors)
+    vectors = material.embedding.vectors[np.unique(ids)]
+    near = float(np.median(search.nearest(vectors, 2)[1][:, 1]))
     rows = []
     for name, mechanism in tqdm(material.mechanisms.items(), desc="matching", mininterval=5):
-        tokens = ids[: len(ids) // 5] if name in sizes.slow else ids
-        seed = np.random.SeedSequence(int(rng.integers(2**32)))
-        found = match(mechanism, tokens, sizes.matched_kept, seed)
-        rows += [
-            {"mechanism": name, "kept": kept, "epsilon": epsilon}
-            for kept, epsilon in zip(sizes.matched_kept, found, strict=True)
-        ]
-    return pd.DataFrame(rows).astype({"epsilon": float})
+        curve = cache(kept_curve(mechanism, ids, rng))
+        metric = not isinstance(mechanism, CusText)  # whose epsilon has no unit
+        for kept in sizes.matched_kept:
+            reach = 2 * float(np.sqrt(kept * (1 - kept) / len(ids)))
+            epsilon, low, high = (match(curve, kept + step) for step in (0.0, -reach, reach))
+            allowed = np.nan if epsilon is None else epsilon * (near if metric else 1.0)
+            rows.append(
+                {
+                    "mechanism": name,
+                    "kept": kept,
+                    "epsilon": epsilon,
+                    "low": low,
+                    "high": high,
+                    "ratio": allowed,
+                    "n": len(ids),
+                }
+            )
+    return pd.DataFrame(rows).astype({"epsilon": float, "low": float, "high": float})
+
+
+def show_settings(settings: pd.DataFrame) -> pd.DataFrame:
+    """`matched_settings` for display: epsilon, its range, and the factor that is allowed."""
+
+    def cell(row: pd.Series) -> str:
+        if np.isnan(row["epsilon"]):
+            return "-"
+        return f"{row['epsilon']:.2f} ({row['low']:.2f}-{row['high']:.2f}), e^{row['ratio']:.0f}"
+
+    cells = settings.assign(cell=settings.apply(cell, axis=1))
+    table = cells.pivot(index="mechanism", columns="kept", values="cell")
+    return table.loc[list(dict.fromkeys(settings["mechanism"]))]
 
 
 def at_matched(material: Material, settings: pd.DataFrame, kept: float) -> dict[str, Mechanism]:
@@ -244,7 +293,7 @@ def kept_and_distinct(
         at_matched(material, settings, middle).items(), desc="N_w and S_w", mininterval=5
     ):
         draws = sizes.draws
-        chosen = words[: max(2, len(words) // 10)] if name in sizes.slow else words
+        chosen = words[: max(4, len(words) // 4)] if name in sizes.slow else words
         for epsilon in mechanism.epsilon * np.geomspace(1 / 4, 4, sizes.grid_points):
             outputs = mechanism.with_epsilon(float(epsilon)).sanitize_ids(
                 np.repeat(chosen, draws), rng
@@ -279,16 +328,14 @@ def how_far(
     rng: np.random.Generator,
 ) -> pd.DataFrame:
     """Rank (1 = nearest) and distance of the words that replace a word, per mechanism."""
-    known = material.corpus.ids[material.corpus.ids >= 0]
-    stop = material.embedding.ids(sorted(ENGLISH_STOP_WORDS))
-    content = known[~np.isin(known, stop)]
+    content = content_tokens(material)
+    ids_of_all = rng.choice(content, size=sizes.replaced_tokens, replace=False)
     vectors, distances = material.embedding.vectors, Distances(material.embedding.vectors)
     rows = []
     for name, mechanism in at_matched(material, settings, kept).items():
-        ids = rng.choice(content, size=sizes.replaced_tokens, replace=False)
-        outputs = mechanism.sanitize_ids(ids, rng)
-        changed = outputs != ids
-        ids, outputs = ids[changed], outputs[changed]
+        outputs = mechanism.sanitize_ids(ids_of_all, rng)
+        changed = outputs != ids_of_all
+        ids, outputs = ids_of_all[changed], outputs[changed]
         offset = vectors[outputs].astype(np.float64) - vectors[ids]
         rows.append(
             pd.DataFrame(
@@ -313,6 +360,7 @@ def far_summary(far: pd.DataFrame) -> pd.DataFrame:
             "rank, upper quartile": by["rank"].quantile(0.75),
             "distance, median": by["distance"].median(),
             "within 10 nearest": by["rank"].apply(lambda rank: float((rank <= 10).mean())),
+            "within 1000 nearest": by["rank"].apply(lambda rank: float((rank <= 1000).mean())),
         }
     )
 
@@ -333,12 +381,14 @@ def sentiment(
 ) -> pd.DataFrame:
     """Accuracy on sanitized sentences of a classifier trained on clean sentences.
 
-    Columns: mechanism, kept, accuracy, low, high, n. The interval is over test sentences;
-    splits and draws differ between the runs that are averaged.
+    Columns: mechanism, kept (nominal), kept_here (share of content tokens kept in the test
+    sentences), accuracy, low, high, n, runs. The interval is over test sentences; splits and
+    draws differ between the runs that are averaged. `slow` mechanisms get one run.
     """
     texts = np.array(material.tokenizer.words_of(material.documents.texts), dtype=object)
     labels = np.asarray(material.documents.columns["label"])
     correct: dict[tuple[str, float], list[NDArray[np.bool_]]] = {}
+    achieved: dict[tuple[str, float], float] = {}
     for seed in tqdm(range(sizes.classifier_seeds), desc="sentiment", mininterval=5):
         train, test = train_test_split(
             np.arange(len(texts)),
@@ -354,13 +404,24 @@ def sentiment(
             for name, mechanism in at_matched(material, settings, kept).items():
                 if name in sizes.slow and seed > 0:
                     continue
-                sanitized = material.tokenizer.decode(mechanism.sanitize_corpus(held_out, rng))
-                right = model.predict(sanitized) == labels[test]
+                sanitized = mechanism.sanitize_corpus(held_out, rng)
+                right = model.predict(material.tokenizer.decode(sanitized)) == labels[test]
                 correct.setdefault((name, kept), []).append(right)
-    return pd.DataFrame([_accuracy(*key, runs) for key, runs in correct.items()])
+                achieved[name, kept] = kept_content(material, held_out, sanitized)
+    return pd.DataFrame(
+        [_accuracy(*key, runs, achieved.get(key, 1.0)) for key, runs in correct.items()]
+    )
 
 
-def _accuracy(name: str, kept: float, runs: list[NDArray[np.bool_]]) -> dict[str, object]:
+def kept_content(material: Material, original: Corpus, sanitized: Corpus) -> float:
+    """Share of the content tokens of a corpus that its sanitized form still has."""
+    content = np.isin(original.ids, np.unique(content_tokens(material)))
+    return float((original.ids == sanitized.ids)[content].mean())
+
+
+def _accuracy(
+    name: str, kept: float, runs: list[NDArray[np.bool_]], achieved: float = 1.0
+) -> dict[str, object]:
     """Mean accuracy; the interval counts one run's sentences, since runs share sentences."""
     value = float(np.mean([run.mean() for run in runs]))
     n = len(runs[0])
@@ -368,6 +429,7 @@ def _accuracy(name: str, kept: float, runs: list[NDArray[np.bool_]]) -> dict[str
     return {
         "mechanism": name,
         "kept": kept,
+        "kept_here": achieved,
         "accuracy": value,
         "low": min(found.low, value),
         "high": max(found.high, value),
@@ -383,7 +445,10 @@ def sentiment_of_reviews(
     sizes: Sizes,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """The same on whole reviews, where hundreds of words vote: mechanism, kept, accuracy, ..."""
+    """The same on whole reviews, where hundreds of words vote; without the `slow` ones.
+
+    Epsilons are those matched on the sentences; `kept_here` says what they keep in reviews.
+    """
     chosen = reviews.sample(sizes.long_training + sizes.long_documents, rng)
     words = material.tokenizer.words_of(chosen.texts)
     labels = np.asarray(chosen.columns["label"])
@@ -395,8 +460,10 @@ def sentiment_of_reviews(
         for name, mechanism in at_matched(material, settings, kept).items():
             if name in sizes.slow:
                 continue
-            sanitized = material.tokenizer.decode(mechanism.sanitize_corpus(held_out, rng))
-            rows.append(_accuracy(name, kept, [model.predict(sanitized) == labels[:cut]]))
+            sanitized = mechanism.sanitize_corpus(held_out, rng)
+            right = model.predict(material.tokenizer.decode(sanitized)) == labels[:cut]
+            here = kept_content(material, held_out, sanitized)
+            rows.append(_accuracy(name, kept, [right], here))
     return pd.DataFrame(rows)
 
 
@@ -430,35 +497,25 @@ def speed(
 
 
 def best_guesses(
-    mechanism: Mechanism, outputs: IntArray, prior: FloatArray
+    channel: Channel, outputs: IntArray, prior: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """The likeliest input of each output under a prior, and its posterior probability.
-
-    Exact for a channel. For noise mechanisms the output's own vector stands in for the
-    noisy vector, whose density around a word is proportional to exp(-epsilon * distance).
-    """
-    if isinstance(mechanism, Channel):
-        posterior = mechanism.posterior(outputs, prior)
-    elif isinstance(mechanism, Mahalanobis) or not isinstance(mechanism, Madlib | RankRepair):
-        raise InvalidInput(f"no density of noise known for {mechanism.name}")
-    else:
-        vectors = mechanism.embedding.vectors.astype(np.float64)
-        distance = np.stack([np.linalg.norm(vectors - vectors[y], axis=1) for y in outputs])
-        with np.errstate(divide="ignore"):
-            score = np.log(prior) - mechanism.epsilon * distance
-        posterior = np.exp(score - score.max(1, keepdims=True))
-        posterior /= posterior.sum(1, keepdims=True)
+    """The likeliest input of each output under a prior, and its posterior probability."""
+    posterior = channel.posterior(outputs, prior)
     guess = posterior.argmax(1)
     return guess, posterior[np.arange(len(guess)), guess]
 
 
 def attack_table(
-    mechanism: Mechanism,
+    mechanism: FiniteMechanism,
     text: str,
     prior: FloatArray,
     rng: np.random.Generator | None = None,
 ) -> pd.DataFrame:
-    """Token by token: what was written, what is sent, what an attacker guesses, how surely."""
+    """Token by token: what was written, what is sent, what an attacker guesses, how surely.
+
+    The attacker reckons with words of the vocabulary only, so an unknown word is never
+    guessed, however sure the guess.
+    """
     tokenizer = Tokenizer(mechanism.embedding.words)
     corpus = tokenizer.encode([text])
     if not len(corpus.ids):
@@ -477,13 +534,7 @@ def attack_table(
     )
 
 
-def frequency_prior(corpus: Corpus, ids: IntArray) -> FloatArray:
-    """Add-one frequencies of the words `ids` in a corpus, as the attacker's prior."""
-    counts = corpus.counts(int(max(ids.max(), corpus.ids.max())) + 1)[ids] + 1.0
-    return counts / counts.sum()
-
-
-def interactive(mechanisms: Mapping[str, Mechanism], prior: FloatArray, text: str) -> object:
+def interactive(mechanisms: Mapping[str, FiniteMechanism], prior: FloatArray, text: str) -> object:
     """Widget: mechanism, epsilon, own sentence; live output beside the attacker's guess."""
     import ipywidgets as widgets
     from IPython.display import display
@@ -508,15 +559,20 @@ def interactive(mechanisms: Mapping[str, Mechanism], prior: FloatArray, text: st
 
 
 def small_vocabulary(
-    material: Material, sizes: Sizes, names: Sequence[str]
-) -> tuple[dict[str, Mechanism], FloatArray]:
-    """Mechanisms over the corpus' most frequent words, quick enough for live use, and a prior."""
-    counts = material.corpus.counts(len(material.embedding))
-    ids = np.sort(np.argsort(-counts, kind="stable")[: sizes.interactive_words])
-    part = prepare(material.embedding.subset(ids), material.documents.subset([0]))
-    unknown = set(names) - set(part.mechanisms)
-    if unknown:
-        raise InvalidInput(
-            f"names: got {sorted(unknown)}, expected some of {list(part.mechanisms)}"
-        )
-    return {name: part.mechanisms[name] for name in names}, frequency_prior(material.corpus, ids)
+    material: Material, texts: Sequence[str], kept: float, sizes: Sizes, rng: np.random.Generator
+) -> tuple[dict[str, FiniteMechanism], FloatArray]:
+    """Channels over the embedding's most frequent words, quick enough for live use, and a prior.
+
+    Parameters
+    ----------
+    texts : public text whose word frequencies the attacker takes for the prior
+    kept : share of content tokens at which the mechanisms are matched, on this vocabulary
+    """
+    embedding = most_frequent(material.embedding, sizes.interactive_words)
+    part = prepare(embedding, material.documents)
+    channels = {n: m for n, m in part.mechanisms.items() if isinstance(m, FiniteMechanism)}
+    only = replace(part, mechanisms=channels)
+    settings = matched_settings(only, sizes.model_copy(update={"matched_kept": (kept,)}), rng)
+    prior = part.tokenizer.encode(texts).counts(len(embedding)) + 1.0
+    matched = cast(dict[str, FiniteMechanism], at_matched(only, settings, kept))
+    return matched, prior / prior.sum()

@@ -54,7 +54,9 @@ class Claim:
     definition : the inequality, in words and symbols
     protects : adjacency: which two inputs are made hard to tell apart
     unit : unit of epsilon
-    in_clear : what the output shows of the input as it is
+    in_clear : what the output shows of the input as it is, under the token policy PRIVATE
+        (see `TokenPolicy.in_clear` for what another policy adds)
+    unknown : what holds for words that the vocabulary lacks, under the same policy
     composition : what several uses cost
     """
 
@@ -62,7 +64,15 @@ class Claim:
     protects: str
     unit: str
     in_clear: str
+    unknown: str
     composition: str
+
+
+# An unknown word is a uniform mixture of known ones, and has no distance of its own.
+UNKNOWN_METRIC = (
+    "told from each other not at all; from a known word by a factor of at most exp(eps * D), "
+    "D the largest distance of that word to any other"
+)
 
 
 class Mechanism(ABC):
@@ -129,7 +139,10 @@ class Mechanism(ABC):
         """A corpus of the same shape, sanitized; tokens that the policy keeps stay.
 
         With `reuse` a word that is repeated in a document gets one draw for all its
-        occurrences, as in the sanitizer that Tong et al. attack (unknown words excepted).
+        occurrences, as in the sanitizer that Tong et al. attack (unknown words excepted). This
+        weakens the claim: which positions hold the same known word is in clear. The bound
+        holds only between documents with the same pattern of repeats, and adds up over
+        their distinct words; changing one of several occurrences has no finite bound.
         """
         result = corpus.ids.copy()
         active = np.flatnonzero(corpus.ids != KEPT)

@@ -21,7 +21,13 @@ from scipy.special import logsumexp
 from textpriv.channel import Channel, check_ids
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import Claim, IntArray, Mechanism, check_probability
+from textpriv.mechanisms.base import (
+    UNKNOWN_METRIC,
+    Claim,
+    IntArray,
+    Mechanism,
+    check_probability,
+)
 from textpriv.neighbors import Distances, ExactSearch
 
 FloatArray = NDArray[np.float64]
@@ -41,7 +47,7 @@ class _DistanceMechanism(FiniteMechanism):
         self, embedding: Embedding, *, epsilon: float, outputs: IntArray | None = None
     ) -> None:
         super().__init__(embedding, epsilon=epsilon)
-        self.distances = Distances(embedding.vectors)
+        self.distances = Distances(embedding.vectors, outputs)
         self.outputs = outputs  # None: all words
 
     @abstractmethod
@@ -49,7 +55,7 @@ class _DistanceMechanism(FiniteMechanism):
         """Negative logarithm of the unnormalised probability (may overwrite its argument)."""
 
     def _log_weights(self, inputs: IntArray) -> torch.Tensor:
-        return self._energy(self.distances.to(inputs, self.outputs)).neg_()
+        return self._energy(self.distances.to_columns(inputs)).neg_()
 
     @torch.inference_mode()
     def _log_probabilities(self, inputs: IntArray) -> torch.Tensor:
@@ -83,18 +89,7 @@ class _DistanceMechanism(FiniteMechanism):
     def _cumulative(self, inputs: IntArray) -> FloatArray:
         weights = self._log_weights(inputs)
         weights.sub_(weights.amax(1, keepdim=True)).exp_()
-        cumulative = weights.cumsum_(1).numpy()
-        if self.outputs is None:
-            return cumulative
-        rows = cumulative[:, self._last_output]
-        rows[:, : self.outputs[0]] = 0.0  # no output at or before these words
-        return rows
-
-    @cached_property
-    def _last_output(self) -> IntArray:
-        """For every word the number of the last output at or before it; -1 for none."""
-        assert self.outputs is not None
-        return np.searchsorted(self.outputs, np.arange(self.size), side="right") - 1
+        return weights.cumsum_(1).numpy()
 
     def _spread(self, values: FloatArray) -> FloatArray:
         """Columns of the outputs put at their place among all words."""
@@ -137,12 +132,13 @@ class SanText(_DistanceMechanism):
     name = "santext"
     claim = Claim(
         definition=(
-            "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) "
-            "for all words"
+            "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all "
+            "words w, w', y of the vocabulary"
         ),
-        protects="one word against another, the less the farther apart their vectors are",
+        protects="one word against another, the less the greater the Euclidean distance d",
         unit="1 / Euclidean distance of the embedding",
         in_clear="the number of tokens",
+        unknown=UNKNOWN_METRIC,
         composition="sum of eps * d; bounded-range composition is tighter",
     )
 
@@ -173,10 +169,14 @@ class SanTextPlus(SanText):
             "metric differential privacy between sensitive words: "
             "P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y)"
         ),
-        protects="one sensitive word against another sensitive word",
+        protects="one sensitive word against another, the less the greater their distance d",
         unit="1 / Euclidean distance of the embedding",
-        in_clear="the number of tokens and the words that are not sensitive",
-        composition="sum of eps * d over the sensitive words",
+        in_clear=(
+            "the number of tokens; which of them are sensitive; the others as they are "
+            "(with probability 1 - replace)"
+        ),
+        unknown="treated as sensitive: " + UNKNOWN_METRIC + "; from other words as such",
+        composition="sum of eps * d over the sensitive words of texts that agree elsewhere",
     )
 
     def __init__(
@@ -264,7 +264,7 @@ class TEM(_DistanceMechanism):
 
 
 class CusText(FiniteMechanism):
-    """Customised output sets: every word is replaced by one of K near words.
+    """Customised output sets: every word is replaced by one of K words.
 
     The score of y for x is u = -(d - min) / (max - min) over the set of x, and
     P(y|x) is proportional to exp(eps u / 2). With "cosine" the distance is 1 - cosine, which
@@ -276,7 +276,7 @@ class CusText(FiniteMechanism):
     mapping : "aggressive": the K nearest words of each word, which overlap. Supports differ,
         so no finite epsilon holds between words; it is what Tong et al. attack.
         "conservative": disjoint groups of K, made greedily in the order of the ids' frequency;
-        epsilon-DP between the members of a group.
+        epsilon-DP between the members of a group, which late groups fill with far words.
     similarity : "euclidean" or "cosine"
     frequency : counts that order the greedy grouping; None takes the order of the vocabulary
     embedding : see `Mechanism`
@@ -286,8 +286,6 @@ class CusText(FiniteMechanism):
     ----------
     Chen et al. 2023, section 3.
     """
-
-    name = "custext"
 
     def __init__(
         self,
@@ -314,6 +312,7 @@ class CusText(FiniteMechanism):
             self.candidates = greedy_groups(points, self.set_size, frequency)
         else:
             raise InvalidInput(f"mapping: got {mapping!r}, expected 'aggressive' or 'conservative'")
+        self.name = f"custext-{mapping}"
         self.scores = self._scores(points)
 
     @property
@@ -329,7 +328,13 @@ class CusText(FiniteMechanism):
                 "one word against another word of its group" if conservative else "no pair of words"
             ),
             unit="none (scores are scaled to [0, 1])",
-            in_clear="the number of tokens" + (" and the group of every word" * conservative),
+            in_clear="the number of tokens, and "
+            + (
+                "the group of every word"
+                if conservative
+                else "that each word is one of those whose set holds the output"
+            ),
+            unknown="told from each other not at all; from a known word without bound",
             composition="eps per word within groups" if conservative else "none",
         )
 
@@ -408,19 +413,33 @@ class CusTextPlus(CusText):
     Parameters
     ----------
     stopwords : words kept as they are; those outside the vocabulary do not matter
-    others : see `CusText`
+    embedding, epsilon, set_size, mapping, similarity, frequency : see `CusText`
 
     References
     ----------
     Chen et al. 2023, section 3.3 ("CusText+").
     """
 
-    name = "custext+"
-
     def __init__(
-        self, embedding: Embedding, *, epsilon: float, stopwords: Iterable[str], **options: object
+        self,
+        embedding: Embedding,
+        *,
+        epsilon: float,
+        stopwords: Iterable[str],
+        set_size: int = 20,
+        mapping: Literal["aggressive", "conservative"] = "aggressive",
+        similarity: Literal["euclidean", "cosine"] = "euclidean",
+        frequency: NDArray[np.integer] | None = None,
     ) -> None:
-        super().__init__(embedding, epsilon=epsilon, **options)  # type: ignore[arg-type]
+        super().__init__(
+            embedding,
+            epsilon=epsilon,
+            set_size=set_size,
+            mapping=mapping,
+            similarity=similarity,
+            frequency=frequency,
+        )
+        self.name = "custext+"
         if isinstance(stopwords, str):
             raise InvalidInput(f"stopwords: got the text {stopwords!r:.40}, expected a list")
         ids = embedding.ids(sorted(set(stopwords)))
@@ -441,7 +460,8 @@ class CusTextPlus(CusText):
             definition=plain.definition,
             protects=plain.protects + " (stopwords excepted)" * (self.mapping == "conservative"),
             unit=plain.unit,
-            in_clear=plain.in_clear + "; the stopwords",
+            in_clear=plain.in_clear + "; the stopwords (and that other outputs replace none)",
+            unknown=plain.unknown,
             composition=plain.composition,
         )
 
@@ -463,7 +483,9 @@ def greedy_groups(
 
     Returns
     -------
-    (words, set_size) members of every word's group; a last, smaller group is filled with -1
+    (words, set_size or one more) members of every word's group, -1 where there are fewer. The
+    last group holds what is left over; a single word left over joins it, since alone it
+    could only be replaced by itself.
     """
     size = len(points)
     if frequency is not None and np.shape(frequency) != (size,):
@@ -479,14 +501,16 @@ def greedy_groups(
     squared = (exact**2).sum(1)
     free_ids, table, half = torch.arange(size), exact, squared / 2
     is_free = torch.ones(size, dtype=torch.bool)
-    groups = np.full((size, set_size), -1, dtype=np.int64)
+    width = set_size + (size % set_size == 1)
+    groups = np.full((size, width), -1, dtype=np.int64)
     for word in order.tolist():
         if not is_free[word]:
             continue
         nearness = table @ exact[word] - half
         nearness[~is_free[free_ids]] = -torch.inf
         nearness[free_ids == word] = torch.inf  # first in its own group
-        count = min(set_size, int(is_free.sum()))
+        left = int(is_free.sum())
+        count = left if left <= width else set_size
         members = free_ids[torch.topk(nearness, count).indices]
         is_free[members] = False
         groups[members.numpy(), :count] = members.numpy()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
+    UNKNOWN_METRIC,
     Claim,
     IntArray,
     Mechanism,
@@ -30,7 +31,8 @@ DRAW_CHUNK = 8192  # noisy vectors held at once
 RANK_BYTES = 64 << 20  # scores held at once to find a word of a given rank
 
 _METRIC_CLAIM = (
-    "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all words"
+    "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all words "
+    "w, w', y of the vocabulary"
 )
 
 
@@ -54,9 +56,10 @@ class Madlib(Mechanism):
     name = "madlib"
     claim = Claim(
         definition=_METRIC_CLAIM,
-        protects="one word against another, the less the farther apart their vectors are",
+        protects="one word against another, the less the greater the Euclidean distance d",
         unit="1 / Euclidean distance of the embedding",
         in_clear="the number of tokens",
+        unknown=UNKNOWN_METRIC,
         composition="sum of eps * d over the words of a text and over repeated queries",
     )
 
@@ -82,10 +85,11 @@ class Madlib(Mechanism):
         length = rng.gamma(shape=dimension, scale=1 / self.epsilon, size=(count, 1))
         for start in range(0, max(1, count), chunk):
             part = length[start : start + chunk]
-            yield self._shape_noise(part * random_directions(len(part), dimension, rng))
+            yield self.stretched(part * random_directions(len(part), dimension, rng))
 
-    def _shape_noise(self, noise: FloatArray) -> FloatArray:
-        return noise
+    def stretched(self, directions: FloatArray) -> FloatArray:
+        """Isotropic vectors in the shape of this mechanism's noise: (count, dimension)."""
+        return directions
 
     def noisy_vectors(self, ids: IntArray, rng: np.random.Generator) -> Iterator[FloatArray]:
         """Vectors of the words plus noise, some thousand at a time."""
@@ -124,9 +128,10 @@ class Mahalanobis(Madlib):
     name = "mahalanobis"
     claim = Claim(
         definition=_METRIC_CLAIM,
-        protects="one word against another, in the metric sqrt(delta' A^-1 delta)",
+        protects="one word against another, with d = sqrt(delta' A^-1 delta)",
         unit="1 / Mahalanobis distance of the embedding",
         in_clear="the number of tokens",
+        unknown=UNKNOWN_METRIC,
         composition="sum of eps * d over the words of a text and over repeated queries",
     )
 
@@ -148,11 +153,15 @@ class Mahalanobis(Madlib):
         scaled = covariance * embedding.dimension / np.trace(covariance)
         shape = self.strength * scaled + (1 - self.strength) * np.eye(embedding.dimension)
         values, basis = np.linalg.eigh(shape)
-        # The symmetric root, once per mechanism; negative values are rounding of zero.
-        self.root = (basis * np.sqrt(np.maximum(values, 0.0))) @ basis.T
+        if values.min() <= 1e-10 * values.max():
+            raise InvalidInput(
+                "strength: the covariance is singular (fewer words than dimensions, or a constant "
+                "coordinate), so that no finite eps holds; expected a strength below 1"
+            )
+        self.root = (basis * np.sqrt(values)) @ basis.T  # symmetric; once per mechanism
 
-    def _shape_noise(self, noise: FloatArray) -> FloatArray:
-        return noise @ self.root
+    def stretched(self, directions: FloatArray) -> FloatArray:
+        return directions @ self.root
 
 
 class RankRepair(Mechanism):

@@ -8,7 +8,7 @@ CusText's sets, SanText's distances) it changes P(y|x) and voids the bound.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import annoy
 import faiss
@@ -51,7 +51,6 @@ class AnnoySearch:
     search_k : nodes inspected per query; -1 is Annoy's default, k * trees
     seed : seed of the trees
     jobs : threads that build; a part of the seed, so fixed by default
-    file : an index built before over the same vectors (`AnnoySearch.index.save`), to load
     """
 
     name = "annoy"
@@ -64,26 +63,53 @@ class AnnoySearch:
         search_k: int = -1,
         seed: int = 0,
         jobs: int = 2,
-        file: Path | None = None,
     ) -> None:
-        self.vectors = _check_table(vectors)
-        self.size, self.dimension = self.vectors.shape
         _check_count(trees, 1, what="trees")
-        _check_count(search_k, -1, what="search_k")
-        self.trees, self.search_k = trees, search_k
-        self.index = annoy.AnnoyIndex(self.dimension, "euclidean")
-        if file is not None:
-            self.index.load(str(file))
-            if self.index.get_n_items() != self.size:
-                raise InvalidInput(
-                    f"{file}: got an index of {self.index.get_n_items()} rows, expected "
-                    f"{self.size}, one over the same vectors"
-                )
-            return
+        self._begin(vectors, search_k)
         self.index.set_seed(seed)
         for row, vector in enumerate(self.vectors):
             self.index.add_item(row, vector)
         self.index.build(trees, n_jobs=jobs)
+
+    @classmethod
+    def load(cls, vectors: NDArray[np.floating], file: Path, search_k: int = -1) -> Self:
+        """The index that `save` wrote to `file`; trees and seed are those it was built with.
+
+        Parameters
+        ----------
+        vectors : those over which it was built
+        search_k : see `AnnoySearch`
+        """
+        loaded = cls.__new__(cls)
+        loaded._begin(vectors, search_k)
+        loaded.index.load(str(file))
+        if loaded.index.get_n_items() != loaded.size:
+            raise InvalidInput(
+                f"{file}: got an index of {loaded.index.get_n_items()} rows, expected "
+                f"{loaded.size}, one over the same vectors"
+            )
+        return loaded
+
+    def save(self, file: Path) -> None:
+        """Write the index, without the vectors, to `file`."""
+        self.index.save(str(file))
+
+    def _begin(self, vectors: NDArray[np.floating], search_k: int) -> None:
+        self.vectors = _check_table(vectors)
+        self.size, self.dimension = self.vectors.shape
+        _check_count(search_k, -1, what="search_k")
+        self.search_k = search_k
+        self.index = annoy.AnnoyIndex(self.dimension, "euclidean")
+
+    @property
+    def effort(self) -> int:
+        """Nodes inspected per query: `search_k`, which may be set anew."""
+        return self.search_k
+
+    @effort.setter
+    def effort(self, search_k: int) -> None:
+        _check_count(search_k, -1, what="effort")
+        self.search_k = search_k
 
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k rows that Annoy takes for nearest; -1 where it found fewer."""
@@ -118,7 +144,7 @@ class FaissSearch:
         effort: int = 64,
     ) -> None:
         table = np.ascontiguousarray(_check_table(vectors), dtype=np.float32)
-        self.name, self.vectors = f"faiss-{method}", table
+        self.name, self.method, self.vectors = f"faiss-{method}", method, table
         self.size, self.dimension = table.shape
         self.index: Any
         if method == "flat":
@@ -140,6 +166,22 @@ class FaissSearch:
         else:
             raise InvalidInput(f"method: got {method!r}, expected 'flat', 'ivf' or 'hnsw'")
         self.index.add(table)
+
+    @property
+    def effort(self) -> int:
+        """Lists visited per query ("ivf") or candidates kept ("hnsw"); may be set anew."""
+        return getattr(*self._dial())
+
+    @effort.setter
+    def effort(self, value: int) -> None:
+        _check_count(value, 1, what="effort")
+        setattr(*self._dial(), value)
+
+    def _dial(self) -> tuple[Any, str]:
+        """The object that holds the effort, and its attribute."""
+        if self.method == "flat":
+            raise InvalidInput("effort: a flat index has none, it scans every row")
+        return (self.index, "nprobe") if self.method == "ivf" else (self.index.hnsw, "efSearch")
 
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k rows that faiss takes for nearest; -1 where it found fewer."""

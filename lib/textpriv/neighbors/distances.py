@@ -18,20 +18,37 @@ class Distances:
     A matrix product is exact to about 1e-15 of the squared lengths, too little where two
     rows nearly coincide: there the difference of the rows is taken. So every distance is
     exact to about 1e-12 of the row's length, and 0 between identical rows.
+
+    Parameters
+    ----------
+    vectors : (rows, dimension) float array, finite
+    columns : row numbers, ascending, to which `to_columns` measures; None: all
     """
 
-    def __init__(self, vectors: NDArray[np.floating]) -> None:
+    def __init__(self, vectors: NDArray[np.floating], columns: IntArray | None = None) -> None:
         exact = np.asarray(vectors, dtype=np.float64)
         self.points = torch.from_numpy(exact - exact.mean(0))
         self.squared = (self.points**2).sum(1)
+        self._columns = self._gathered(columns)
 
-    @torch.inference_mode()
     def to(self, rows: IntArray, columns: IntArray | None = None) -> torch.Tensor:
         """Distances from `rows` to `columns` (ascending; all by default)."""
+        return self._between(rows, *self._gathered(columns))
+
+    def to_columns(self, rows: IntArray) -> torch.Tensor:
+        """Distances from `rows` to the columns given at construction, gathered only once."""
+        return self._between(rows, *self._columns)
+
+    def _gathered(self, columns: IntArray | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Points of the columns and their squared lengths."""
+        if columns is None or len(columns) == len(self.points):
+            return self.points, self.squared
+        column = torch.from_numpy(columns)
+        return self.points[column], self.squared[column]
+
+    @torch.inference_mode()
+    def _between(self, rows: IntArray, points: torch.Tensor, squared: torch.Tensor) -> torch.Tensor:
         row = torch.from_numpy(rows)
-        points, squared = self.points, self.squared
-        if columns is not None and len(columns) < len(points):
-            points, squared = points[torch.from_numpy(columns)], squared[torch.from_numpy(columns)]
         own = self.squared[row, None]
         result = torch.addmm(squared, self.points[row], points.T, alpha=-2.0).add_(own)
         at, column = (result < NEAR * own).nonzero(as_tuple=True)

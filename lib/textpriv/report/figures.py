@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from textpriv.cache import write_atomic
 from textpriv.errors import InvalidInput
+from textpriv.files import write_atomic
 from textpriv.report.results import FIGURE_SUFFIXES
 
 if TYPE_CHECKING:

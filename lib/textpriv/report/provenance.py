@@ -12,19 +12,15 @@ from textpriv import __version__, paths
 
 LIBRARIES = (
     "annoy",
-    "datasets",
     "faiss-cpu",
     "faiss-gpu",
-    "joblib",
     "matplotlib",
     "numpy",
     "pandas",
-    "pyarrow",
     "scikit-learn",
     "scipy",
-    "sentence-transformers",
+    "statsmodels",
     "torch",
-    "transformers",
 )
 """The libraries whose version can move a number or a pixel."""
 

@@ -50,10 +50,19 @@ def mechanisms() -> str:
     vectors = np.random.default_rng(0).standard_normal((40, 3))
     made = prepare(from_arrays("any", words, vectors), Documents("any", ("word1",), {}))
     rows = [
-        [name, claim.definition, claim.protects, claim.unit, claim.in_clear]
+        [
+            name,
+            claim.definition,
+            claim.protects,
+            claim.unit,
+            claim.in_clear,
+            claim.unknown,
+            claim.composition,
+        ]
         for name, claim in ((name, m.claim) for name, m in made.mechanisms.items())
     ]
     header = ["mechanism", "guarantee", "what is protected", "unit of eps", "stays in clear"]
+    header += ["unknown words", "several uses cost"]
     return _table(header, rows)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from textpriv import paths
-from textpriv.cache import write_atomic
 from textpriv.errors import InvalidInput, RunError
+from textpriv.files import write_atomic
 from textpriv.report import DEFAULT_SEED
 
 FIGURE_SUFFIXES = (".png", ".pdf", ".csv", ".json")

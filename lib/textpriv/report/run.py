@@ -12,8 +12,8 @@ import pandas as pd
 from pydantic import BaseModel
 
 from textpriv import paths, profiles, seeds
-from textpriv.cache import canonical_json
 from textpriv.errors import InvalidInput
+from textpriv.files import canonical_json
 from textpriv.report import claims, figures, provenance, results
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Run:
 
     Attributes
     ----------
-    settings : device, dtype and workers of the profile
+    settings : device and dtype of the profile, and the time limit of a cell
     root : folder whose `figures/` and `results/` the run writes
     """
 

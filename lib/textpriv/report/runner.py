@@ -21,8 +21,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from textpriv import paths, profiles
-from textpriv.cache import canonical_json
 from textpriv.errors import ProfileError, RunError, TextprivError
+from textpriv.files import canonical_json
 from textpriv.report import DEFAULT_SEED, claims, notebooks, results, state
 from textpriv.report.notebooks import Notebook
 

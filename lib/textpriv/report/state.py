@@ -18,8 +18,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from textpriv import paths, profiles
-from textpriv.cache import canonical_json, write_atomic
 from textpriv.errors import RunError
+from textpriv.files import canonical_json, write_atomic
 from textpriv.report import claims, results
 from textpriv.report.notebooks import Notebook
 

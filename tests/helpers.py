@@ -1,0 +1,121 @@
+"""Statistical tests with stated error rates, and small synthetic vocabularies.
+
+A test with a fixed seed never flickers; what its seed could have done is bounded. ALARM is
+the probability, over seeds, that a right implementation is rejected; POWER the least
+probability with which the named wrong version is. Both follow from the inequality of
+Dvoretzky, Kiefer, Wolfowitz and Massart,
+
+    P(sup |empirical cdf - cdf| > c) <= 2 exp(-2 n c^2)          for every law and every n,
+
+from exact binomial tests or, for counts in many cells, from the chi-square approximation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from textpriv.embeddings import Embedding, from_arrays
+
+FloatArray = NDArray[np.float64]
+Cdf = Callable[[FloatArray], FloatArray]
+Sampler = Callable[[int, np.random.Generator], FloatArray]
+
+ALARM = 1e-6
+POWER = 0.999
+
+
+def margin(n: int, alarm: float) -> float:
+    """Distance that n observations exceed with probability at most `alarm`."""
+    return float(np.sqrt(np.log(2 / alarm) / (2 * n)))
+
+
+def cdf_distance(sample: ArrayLike, cdf: Cdf) -> float:
+    """sup |empirical cdf - cdf|, for a continuous cdf."""
+    ordered = np.sort(np.asarray(sample, dtype=np.float64))
+    expected, steps = cdf(ordered), np.arange(len(ordered) + 1) / len(ordered)
+    return float(max((expected - steps[:-1]).max(), (steps[1:] - expected).max()))
+
+
+def follows(sample: ArrayLike, cdf: Cdf, alarm: float = ALARM) -> bool:
+    """Whether the sample passes for one of the law; errs with probability at most `alarm`."""
+    return cdf_distance(sample, cdf) <= margin(len(np.asarray(sample)), alarm)
+
+
+def assert_follows(sampler: Sampler, cdf: Cdf, *, n: int = 20_000, seed: int = 1) -> None:
+    """False alarm at most ALARM."""
+    assert follows(sampler(n, np.random.default_rng(seed)), cdf)
+
+
+def assert_caught(wrong: Sampler, cdf: Cdf, *, n: int = 20_000, seed: int = 1) -> None:
+    """`assert_follows` rejects the wrong version, and does so with probability >= POWER.
+
+    A pilot bounds the distance of the wrong law from below (but for a chance of 1e-6); what
+    is left of it over both margins bounds the power.
+    """
+    pilot = cdf_distance(wrong(n, np.random.default_rng(seed + 1)), cdf)
+    rest = pilot - margin(n, 1e-6) - margin(n, ALARM)
+    assert rest > 0 and 2 * np.exp(-2 * n * rest**2) <= 1 - POWER
+    assert not follows(wrong(n, np.random.default_rng(seed)), cdf)
+
+
+def fits(counts: ArrayLike, probabilities: ArrayLike, alarm: float = ALARM) -> bool:
+    """G-test of counts against a law; a count where the law has 0 fails at once.
+
+    Cells with an expected count below 10 are pooled.
+    """
+    observed = np.asarray(counts, dtype=np.float64)
+    law = np.asarray(probabilities, dtype=np.float64)
+    assert observed.shape == law.shape and abs(law.sum() - 1) < 1e-9
+    if observed[law == 0].any():
+        return False
+    observed, expected = _pooled(observed, law * observed.sum())
+    seen = observed > 0
+    statistic = 2 * (observed[seen] * np.log(observed[seen] / expected[seen])).sum()
+    return bool(stats.chi2.sf(statistic, max(1, len(expected) - 1)) >= alarm)
+
+
+def power_of_fit(wrong: ArrayLike, right: ArrayLike, n: int, alarm: float = ALARM) -> float:
+    """Probability with which `fits` rejects n draws of the wrong law (non-central chi-square)."""
+    observed, expected = _pooled(np.asarray(wrong) * n, np.asarray(right) * n)
+    freedom = max(1, len(expected) - 1)
+    distance = ((observed - expected) ** 2 / expected).sum()
+    return float(stats.ncx2.sf(stats.chi2.isf(alarm, freedom), freedom, distance))
+
+
+def _pooled(observed: FloatArray, expected: FloatArray) -> tuple[FloatArray, FloatArray]:
+    small = expected < 10
+    if not small.any():
+        return observed, expected
+    tail = max(float(expected[small].sum()), 1e-12)
+    return (
+        np.append(observed[~small], observed[small].sum()),
+        np.append(expected[~small], tail),
+    )
+
+
+def share_fits(successes: int, n: int, probability: float, alarm: float = ALARM) -> bool:
+    """Exact binomial test."""
+    return bool(stats.binomtest(int(successes), n, probability).pvalue >= alarm)
+
+
+def power_of_share(wrong: float, right: float, n: int, alarm: float = ALARM) -> float:
+    """Probability with which `share_fits` rejects n trials of the wrong probability."""
+    mass = stats.binom.pmf(np.arange(n + 1), n, right)
+    order = np.argsort(mass)
+    rejected = order[np.cumsum(mass[order]) < alarm]
+    return float(stats.binom.pmf(rejected, n, wrong).sum())
+
+
+def embedding(vectors: ArrayLike, name: str = "synthetic") -> Embedding:
+    """Words w0, w1, ... with these vectors."""
+    table = np.asarray(vectors, dtype=np.float32)
+    return from_arrays(name, [f"w{row}" for row in range(len(table))], table)
+
+
+def normal_embedding(size: int, dimension: int, seed: int = 0) -> Embedding:
+    """Standard normal vectors."""
+    return embedding(np.random.default_rng(seed).standard_normal((size, dimension)))

@@ -1,0 +1,175 @@
+"""What every channel shares: ids checked, rows inverted, posteriors by Bayes' rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import POWER, FloatArray, fits, power_of_fit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from textpriv import channel
+from textpriv.channel import Channel, by_distinct, check_ids
+from textpriv.errors import InvalidInput
+
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=200)
+
+
+class Table(Channel):
+    """The channel of a matrix."""
+
+    def __init__(self, law: Any) -> None:
+        self.law = np.array(law, dtype=np.float64)
+        self.size = len(self.law)
+
+    def log_rows(self, inputs: Any) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.law[inputs])
+
+    def log_columns(self, outputs: Any) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.law[:, outputs].T)
+
+
+LAW = np.array(
+    [
+        [0.5, 0.25, 0.25, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 1.0, 0.0],
+        [0.1, 0.2, 0.3, 0.4, 0.0],
+        [0.0, 0.9, 0.0, 0.1, 0.0],
+        [0.2, 0.2, 0.2, 0.4, 0.0],
+    ]
+)
+MADE = Table(LAW)
+
+
+# --- Ids ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64, np.int64, list, tuple])
+def test_integers_of_any_kind_become_int64(kind: Any) -> None:
+    ids = kind([3, 0, 3]) if kind in (list, tuple) else np.array([3, 0, 3], dtype=kind)
+    found = check_ids(ids, 5, what="ids")
+    assert found.dtype == np.int64 and found.tolist() == [3, 0, 3]
+    assert check_ids([], 5, what="ids").dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("ids", "says"),
+    [
+        ([5], "ids: got ids 5..5, expected 0..4"),
+        ([-1, 2], "ids: got ids -1..2"),
+        ([[1]], r"ids: got int64 of shape \(1, 1\), expected a 1-d integer array"),
+        (2, r"of shape \(\)"),
+        ([1.0], "ids: got float64"),
+        ([True], "ids: got bool"),
+        (["1"], "expected a 1-d integer array"),
+        (None, "ids: got object"),
+        (np.array([2**63], dtype=np.uint64), "got ids 9223372036854775808"),
+    ],
+)
+def test_wrong_ids(ids: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        check_ids(ids, 5, what="ids")
+
+
+@given(st.lists(st.integers(0, 20)), st.integers(1, 8))
+@predictable
+def test_every_position_is_found_once_under_its_id(ids: list[int], chunk: int) -> None:
+    array = np.array(ids, dtype=np.int64)
+    seen: list[int] = []
+    words: list[int] = []
+    for distinct, places in by_distinct(array, chunk):
+        assert 0 < len(distinct) == len(places) <= chunk
+        words += distinct.tolist()
+        for word, where in zip(distinct, places, strict=True):
+            assert len(where) and (array[where] == word).all() and (np.diff(where) > 0).all()
+            seen += where.tolist()
+    assert words == sorted(set(ids)) and sorted(seen) == list(range(len(ids)))
+
+
+# --- Samples ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", range(5))
+def test_samples_follow_the_rows(word: int) -> None:
+    """Against a sampler that is off by one word; false alarm and power as in `helpers`."""
+    n = 100_000
+    drawn = MADE.sample(np.full(n, word), np.random.default_rng(word))
+    counts = np.bincount(drawn, minlength=5)
+    assert fits(counts, LAW[word])
+    shifted = np.roll(LAW[word], 1)
+    assert not fits(np.roll(counts, 1), LAW[word])
+    assert power_of_fit(shifted, np.maximum(LAW[word], 1e-9), n) >= POWER
+
+
+class Fixed(np.random.Generator):
+    """A generator that draws the uniform numbers it is given."""
+
+    def __init__(self, values: Any) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.values = values
+
+    def random(self, *_: Any, **__: Any) -> Any:
+        return np.array(self.values)
+
+
+def test_a_uniform_draw_is_inverted_at_the_steps_of_the_row() -> None:
+    just_below = np.nextafter(0.5, 0)
+    draws = [0.0, just_below, 0.5, 0.75, np.nextafter(1.0, 0)]
+    assert MADE.sample(np.zeros(5, dtype=int), Fixed(draws)).tolist() == [0, 0, 1, 2, 2]
+    assert MADE.sample(np.ones(5, dtype=int), Fixed(draws)).tolist() == [3] * 5
+
+
+def test_draws_belong_to_positions_whatever_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = np.random.default_rng(0).integers(0, 5, 500)
+    whole = MADE.sample(words, np.random.default_rng(1))
+    pairs = MADE.log_prob(words, whole)
+    monkeypatch.setattr(channel, "ROW_BYTES", 1)
+    assert MADE.row_chunk == 1
+    np.testing.assert_array_equal(MADE.sample(words, np.random.default_rng(1)), whole)
+    np.testing.assert_array_equal(MADE.log_prob(words, whole), pairs)
+    # A longer text begins with the same draws.
+    longer = MADE.sample(np.append(words, [0, 1]), np.random.default_rng(1))
+    np.testing.assert_array_equal(longer[:500], whole)
+
+
+def test_log_prob_reads_pairs() -> None:
+    x, y = np.array([0, 2, 3, 3, 0]), np.array([1, 3, 0, 1, 1])
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(MADE.log_prob(x, y), np.log(LAW[x, y]))
+    assert MADE.log_prob([], []).shape == (0,)
+    with pytest.raises(InvalidInput, match=r"outputs: got \(1,\), expected the inputs' shape \(2,"):
+        MADE.log_prob(np.array([0, 1]), np.array([0]))
+
+
+# --- Posteriors ---------------------------------------------------------------------------------
+
+
+def test_a_posterior_by_hand() -> None:
+    # y = 3 comes from x = 1 (1.0), 2 (0.4), 3 (0.1), 4 (0.4); weights 1, 0, 5, 10, 5.
+    found = MADE.posterior([3, 0], np.array([1.0, 0.0, 5.0, 10.0, 5.0]))
+    np.testing.assert_allclose(found[0], np.array([0, 0, 2, 1, 2]) / 5)
+    np.testing.assert_allclose(found[1], np.array([0.5, 0, 0.5, 0, 1.0]) / 2)
+    scaled = MADE.posterior([3, 0], 1e-300 * np.array([1.0, 0.0, 5.0, 10.0, 5.0]))
+    np.testing.assert_allclose(scaled, found)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "prior", "says"),
+    [
+        ([0], np.ones(4), "prior: expected 5 finite weights >= 0, got shape"),
+        ([0], np.ones((1, 5)), "prior: expected 5"),
+        ([0], [1, 1, 1, 1, -1], "prior: expected 5 finite weights >= 0"),
+        ([0], [1, 1, 1, 1, np.nan], "prior: expected 5 finite weights"),
+        ([0], [1, 1, 1, 1, np.inf], "prior: expected 5 finite weights"),
+        ([0, 4], np.ones(5), "outputs: 4 has probability 0 under this prior"),
+        ([0, 2], [0, 1, 0, 1, 0], "outputs: 0 has probability 0"),
+        ([0], np.zeros(5), "outputs: 0 has probability 0"),
+    ],
+)
+def test_impossible_posteriors(outputs: Any, prior: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        MADE.posterior(outputs, np.asarray(prior))

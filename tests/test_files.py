@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from textpriv import files
+from textpriv.errors import InvalidInput, StorageError
+from textpriv.files import canonical_json, write_atomic
+
+
+def test_written_file_is_whole_and_readable_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    write_atomic(path, b"first")
+    write_atomic(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert os.listdir(path.parent) == ["file"]
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file where the folder should be")
+    with pytest.raises(StorageError, match="cannot write .*make its folder writable"):
+        write_atomic(tmp_path / "results" / "file", b"data")
+
+
+def test_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_canonical_json() -> None:
+    assert canonical_json({"b": (1, 2.0), "a": None}) == '{"a":null,"b":[1,2.0]}'
+
+
+@pytest.mark.parametrize("value", [np.zeros(2), float("nan"), object()])
+def test_canonical_json_refuses(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="JSON"):
+        canonical_json({"x": value})
+
+
+def test_no_test_reaches_the_network() -> None:
+    with pytest.raises(OSError, match="tried to reach"):
+        socket.create_connection(("192.0.2.1", 80), timeout=1)  # an address kept for examples

@@ -1,0 +1,615 @@
+"""Mechanisms with an explicit law: formulas, exact privacy, samples, claims, bad input.
+
+Error rates: see `helpers`. Privacy is checked exactly, on every ordered pair of words, and
+so are wrong versions, which must be found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers import POWER, FloatArray, embedding, fits, normal_embedding, power_of_fit
+from scipy.special import logsumexp
+
+from textpriv import channel
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import (
+    TEM,
+    CusText,
+    CusTextPlus,
+    FiniteMechanism,
+    SanText,
+    SanTextPlus,
+    least_frequent,
+)
+
+SMALL = normal_embedding(40, 3, seed=2)
+SENSITIVE = np.array([3, 4, 9, *range(15, 33), 35])  # neither the first words nor the last
+STOPWORDS = ("w1", "w7", "w20", "not in the vocabulary")
+
+MAKERS: dict[str, Callable[[Embedding, float], FiniteMechanism]] = {
+    "santext": lambda e, eps: SanText(e, epsilon=eps),
+    "santext+ keeps": lambda e, eps: SanTextPlus(e, epsilon=eps, sensitive=SENSITIVE),
+    "santext+ 0.3": lambda e, eps: SanTextPlus(e, epsilon=eps, sensitive=SENSITIVE, replace=0.3),
+    "santext+ 1": lambda e, eps: SanTextPlus(e, epsilon=eps, sensitive=SENSITIVE, replace=1),
+    "tem": lambda e, eps: TEM(e, epsilon=eps, beta=0.1),
+    "custext": lambda e, eps: CusText(e, epsilon=eps, set_size=6),
+    "custext cosine": lambda e, eps: CusText(e, epsilon=eps, set_size=6, similarity="cosine"),
+    "custext conservative": lambda e, eps: CusText(
+        e, epsilon=eps, set_size=6, mapping="conservative"
+    ),
+    "custext conservative cosine": lambda e, eps: CusText(
+        e, epsilon=eps, set_size=6, mapping="conservative", similarity="cosine"
+    ),
+    "custext+": lambda e, eps: CusTextPlus(e, epsilon=eps, set_size=6, stopwords=STOPWORDS),
+    "custext+ conservative": lambda e, eps: CusTextPlus(
+        e, epsilon=eps, set_size=6, stopwords=STOPWORDS, mapping="conservative"
+    ),
+}
+every_mechanism = pytest.mark.parametrize("name", MAKERS)
+
+
+def law_of(mechanism: FiniteMechanism) -> FloatArray:
+    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
+
+
+# --- The law, against a plain second writing of its formula ----------------------------------
+
+
+def distances(table: Embedding) -> FloatArray:
+    x = table.vectors.astype(np.float64)
+    return np.linalg.norm(x[:, None] - x[None], axis=2)
+
+
+def normalised(weights: FloatArray) -> FloatArray:
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def plain_santext_plus(distance: FloatArray, epsilon: float, replace: float) -> FloatArray:
+    law = np.zeros_like(distance)
+    law[:, SENSITIVE] = normalised(np.exp(-epsilon / 2 * distance[:, SENSITIVE]))
+    for word in set(range(len(distance))) - set(SENSITIVE.tolist()):
+        law[word] *= replace
+        law[word, word] += 1 - replace
+    return law
+
+
+def plain_tem(distance: FloatArray, epsilon: float, beta: float) -> FloatArray:
+    """The algorithm as published: near words and one bottom, which is then spread."""
+    size = len(distance)
+    gamma = 2 / epsilon * np.log((1 - beta) * (size - 1) / beta)
+    law = np.zeros_like(distance)
+    for word, row in enumerate(distance):
+        near = row <= gamma
+        far = size - near.sum()
+        score = -row[near]
+        if far:
+            score = np.append(score, -gamma + 2 / epsilon * np.log(far))
+        share = np.exp(epsilon / 2 * score)
+        share /= share.sum()
+        law[word, near] = share[: near.sum()]
+        if far:
+            law[word, ~near] = share[-1] / far
+    return law
+
+
+def plain_custext(table: Embedding, epsilon: float, sets: list[list[int]], cosine: bool) -> Any:
+    x = table.vectors.astype(np.float64)
+    law = np.zeros((len(x), len(x)))
+    for word, members in enumerate(sets):
+        if cosine:
+            lengths = np.linalg.norm(x[members], axis=1) * np.linalg.norm(x[word])
+            similarity = x[members] @ x[word] / lengths
+        else:
+            similarity = -np.linalg.norm(x[members] - x[word], axis=1)
+        span = np.ptp(similarity)
+        score = (similarity - similarity.min()) / span if span else np.zeros(len(members))
+        weights = np.exp(epsilon / 2 * score)
+        law[word, members] = weights / weights.sum()
+    return law
+
+
+def nearest_first(table: Embedding, cosine: bool) -> Any:
+    x = table.vectors.astype(np.float64)
+    if cosine:
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return np.argsort(np.linalg.norm(x[:, None] - x[None], axis=2), axis=1, kind="stable")
+
+
+def plain_groups(table: Embedding, size: int, order: list[int], cosine: bool) -> list[list[int]]:
+    ranking, free = nearest_first(table, cosine), set(order)
+    group_of: dict[int, list[int]] = {}
+    for word in order:
+        if word in free:
+            group = [int(other) for other in ranking[word] if int(other) in free][:size]
+            free -= set(group)
+            group_of |= dict.fromkeys(group, group)
+    return [group_of[word] for word in range(len(order))]
+
+
+def plain_law(name: str, epsilon: float) -> FloatArray:
+    distance = distances(SMALL)
+    if name.startswith("santext+"):
+        replace = {"santext+ keeps": 0.0, "santext+ 0.3": 0.3, "santext+ 1": 1.0}[name]
+        return plain_santext_plus(distance, epsilon, replace)
+    if name == "santext":
+        return normalised(np.exp(-epsilon / 2 * distance))
+    if name == "tem":
+        return plain_tem(distance, epsilon, 0.1)
+    cosine = "cosine" in name
+    if "conservative" in name:
+        sets = plain_groups(SMALL, 6, list(range(40)), cosine)
+    else:
+        sets = nearest_first(SMALL, cosine)[:, :6].tolist()
+    law = plain_custext(SMALL, epsilon, sets, cosine)
+    for word in (1, 7, 20) if "+" in name else ():
+        law[word] = np.eye(40)[word]
+    return law
+
+
+@every_mechanism
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
+def test_the_law_is_the_formula(name: str, epsilon: float) -> None:
+    law = law_of(MAKERS[name](SMALL, epsilon))
+    np.testing.assert_allclose(law, plain_law(name, epsilon), rtol=1e-5, atol=1e-12)
+    np.testing.assert_array_equal(law == 0, plain_law(name, epsilon) == 0)
+    np.testing.assert_allclose(law.sum(1), 1, rtol=0, atol=1e-12)
+
+
+@every_mechanism
+def test_columns_are_the_columns_of_the_rows(name: str) -> None:
+    mechanism, words = MAKERS[name](SMALL, 2.0), np.arange(40)
+    rows, columns = mechanism.log_rows(words), mechanism.log_columns(words)
+    np.testing.assert_allclose(columns, rows.T, rtol=1e-9, atol=1e-12)
+    some = np.array([39, 0, 39])
+    np.testing.assert_allclose(mechanism.log_columns(some), columns[some], rtol=1e-12)
+    np.testing.assert_allclose(mechanism.log_rows(some), rows[some], rtol=1e-12)
+    x, y = (grid.ravel() for grid in np.meshgrid(words, words))
+    np.testing.assert_allclose(mechanism.log_prob(x, y), rows[x, y], rtol=1e-12)
+
+
+@every_mechanism
+def test_the_posterior_is_bayes_rule(name: str) -> None:
+    mechanism = MAKERS[name](SMALL, 2.0)
+    prior = np.random.default_rng(1).random(40)
+    joint = law_of(mechanism) * prior[:, None]
+    possible = np.flatnonzero(joint.sum(0) > 0)
+    found = mechanism.posterior(possible, 7 * prior)
+    expected = joint.T[possible] / joint.sum(0)[possible, None]
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
+
+
+def test_tem_reaches_every_word_and_is_santext_where_no_word_is_far() -> None:
+    tight, wide = TEM(SMALL, epsilon=8.0, beta=0.1), TEM(SMALL, epsilon=1e-3)
+    assert 0 < (distances(SMALL) > tight.gamma).mean() < 1 and (law_of(tight) > 0).all()
+    assert distances(SMALL).max() < wide.gamma
+    np.testing.assert_allclose(law_of(wide), law_of(SanText(SMALL, epsilon=1e-3)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0, 40.0])
+@pytest.mark.parametrize("beta", [0.001, 0.3])
+def test_tem_stays_within_gamma_with_probability_one_minus_beta(
+    epsilon: float, beta: float
+) -> None:
+    tem = TEM(SMALL, epsilon=epsilon, beta=beta)
+    beyond = (law_of(tem) * (distances(SMALL) > tem.gamma)).sum(1)
+    assert beyond.max() <= beta + 1e-12
+
+
+def test_tem_with_a_beta_that_allows_anything_is_uniform() -> None:
+    np.testing.assert_allclose(law_of(TEM(SMALL, epsilon=3.0, beta=0.99)), 1 / 40)
+
+
+def test_custext_groups_follow_the_given_frequency() -> None:
+    frequency = np.random.default_rng(4).integers(0, 1000, 40)
+    order = sorted(range(40), key=lambda word: -frequency[word])
+    mechanism = CusText(SMALL, epsilon=1.0, set_size=6, mapping="conservative", frequency=frequency)
+    expected = plain_groups(SMALL, 6, order, cosine=False)
+    found = [[int(word) for word in row if word >= 0] for row in mechanism.candidates]
+    assert [sorted(group) for group in found] == [sorted(group) for group in expected]
+    assert sorted({len(group) for group in found}) == [4, 6]  # 40 = 6 * 6 + 4
+    by_rank = CusText(SMALL, epsilon=1.0, set_size=6, mapping="conservative")
+    assert not np.array_equal(by_rank.candidates, mechanism.candidates)
+
+
+def test_custext_with_equal_candidates_is_uniform() -> None:
+    table = embedding(np.ones((5, 2)))
+    for similarity in ("euclidean", "cosine"):
+        law = law_of(CusText(table, epsilon=9.0, set_size=5, similarity=similarity))  # type: ignore[arg-type]
+        np.testing.assert_allclose(law, 0.2)
+
+
+def test_every_word_is_in_its_own_group_even_among_equals() -> None:
+    mechanism = CusText(
+        embedding(np.ones((13, 2))), epsilon=1.0, set_size=3, mapping="conservative"
+    )
+    groups = mechanism.candidates
+    assert (groups == np.arange(13)[:, None]).any(1).all()
+    assert all((groups[row[row >= 0]] == row).all() for row in groups)  # one group for all
+    np.testing.assert_allclose(law_of(mechanism).sum(1), 1)
+
+
+def test_the_least_frequent_words() -> None:
+    counts = np.array([9, 5, 0, 5, 1, 0])
+    assert least_frequent(counts, 1.0).tolist() == [5, 2, 4, 3, 1, 0]  # ties: higher id first
+    assert least_frequent(counts, 0.5).tolist() == [5, 2, 4]
+    assert least_frequent(counts, 0.0).tolist() == []
+    assert len(least_frequent(np.zeros(33_860, dtype=int), 0.999)) == 33_826
+    assert len(least_frequent(np.zeros(10, dtype=int), 0.29)) == 3
+
+
+# --- Exact privacy ---------------------------------------------------------------------------
+
+
+@cache
+def vocabulary() -> Embedding:
+    """2,000 words in 30 dimensions, among them nearly and exactly equal vectors."""
+    rng = np.random.default_rng(11)
+    x = (rng.standard_normal((2000, 30)) * rng.gamma(2, 1, (2000, 1)) + 2).astype(np.float32)
+    x[1:40:2] = x[0:40:2]  # equal
+    x[41:80:2] = np.nextafter(x[40:80:2], np.float32(9))  # the nearest that float32 knows
+    for row, step in zip(range(81, 120, 2), np.logspace(-7, 0, 20), strict=True):
+        x[row] = x[row - 1]
+        x[row, row % 30] += np.float32(step)
+    return embedding(x)
+
+
+@cache
+def pairwise(rows: tuple[int, ...] | None = None) -> FloatArray:
+    """Distances of all pairs i < j, by differences."""
+    x = torch.from_numpy(vocabulary().vectors.astype(np.float64))
+    return torch.pdist(x if rows is None else x[list(rows)]).numpy()
+
+
+def worst_losses(log_rows: FloatArray) -> FloatArray:
+    """max over outputs of |log P(y|x) - log P(y|x')|, for all pairs x < x' of rows.
+
+    The absolute value covers both orders of a pair.
+    """
+    return torch.pdist(torch.from_numpy(np.ascontiguousarray(log_rows)), p=float("inf")).numpy()
+
+
+def excess(log_rows: FloatArray, claim: FloatArray) -> float:
+    """By how much the worst pair exceeds its claim."""
+    return float((worst_losses(log_rows) - claim).max())
+
+
+SLACK = 1e-9  # of rounding, in units of the privacy loss; the product form alone errs by 1e-7
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 5.0, 30.0])
+def test_every_pair_of_words_is_within_the_claim_of_santext(epsilon: float) -> None:
+    rows = SanText(vocabulary(), epsilon=epsilon).log_rows(np.arange(2000))
+    np.testing.assert_allclose(np.exp(rows).sum(1), 1, rtol=0, atol=1e-12)
+    assert excess(rows, epsilon * pairwise()) <= SLACK
+    assert np.abs(rows[0] - rows[1]).max() <= SLACK  # equal vectors, equal laws
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 5.0, 30.0])
+def test_every_pair_of_words_is_within_the_claim_of_tem(epsilon: float) -> None:
+    rows = TEM(vocabulary(), epsilon=epsilon).log_rows(np.arange(2000))
+    np.testing.assert_allclose(np.exp(rows).sum(1), 1, rtol=0, atol=1e-12)
+    assert excess(rows, epsilon * pairwise()) <= SLACK
+
+
+def tem_with_a_wrong_bottom(epsilon: float, size: int) -> FloatArray:
+    """TEM as a library has it: ln(|V| / |L|) in the score of bottom, not ln|V - L|."""
+    distance = distances(vocabulary().subset(np.arange(size)))
+    gamma = 2 / epsilon * np.log((1 - 0.001) * (size - 1) / 0.001)
+    near = distance <= gamma
+    far = (~near).sum(1, keepdims=True)
+    bottom = epsilon / 2 * -gamma + np.log(size / near.sum(1, keepdims=True))
+    with np.errstate(divide="ignore"):
+        weights = np.where(near, -epsilon / 2 * distance, bottom - np.log(far))
+    return weights - logsumexp(weights, axis=1, keepdims=True)
+
+
+def test_a_tem_with_a_wrong_bottom_is_caught() -> None:
+    claim = torch.pdist(torch.from_numpy(vocabulary().vectors[:600].astype(np.float64))).numpy()
+    for epsilon in (1.0, 5.0):
+        assert excess(tem_with_a_wrong_bottom(epsilon, 600), epsilon * claim) > 0.01
+        right = TEM(vocabulary().subset(np.arange(600)), epsilon=epsilon).log_rows(np.arange(600))
+        assert excess(right, epsilon * claim) <= SLACK
+
+
+def test_distances_by_products_alone_are_caught() -> None:
+    x = vocabulary().vectors[:200].astype(np.float64)
+    squared = (x**2).sum(1)
+    product = np.sqrt(np.maximum(squared[:, None] + squared - 2 * x @ x.T, 0))
+    np.fill_diagonal(product, 0)
+    weights = -15.0 * product
+    rows = weights - logsumexp(weights, axis=1, keepdims=True)
+    claim = 30.0 * torch.pdist(torch.from_numpy(x)).numpy()
+    assert excess(rows, claim) > 100 * SLACK
+
+
+def test_santext_without_the_half_is_caught() -> None:
+    # exp(-eps d) in place of exp(-eps d / 2): a lonely word beside a crowd shows it.
+    table = embedding(np.append(0.0, np.full(50, 1.0))[:, None])
+    claim = 2.0 * torch.pdist(torch.from_numpy(table.vectors.astype(np.float64))).numpy()
+    right, wrong = SanText(table, epsilon=2.0), SanText(table, epsilon=4.0)
+    assert excess(right.log_rows(np.arange(51)), claim) <= SLACK
+    assert excess(wrong.log_rows(np.arange(51)), claim) > 1
+
+
+@pytest.mark.parametrize("replace", [0.0, 0.3])
+def test_every_pair_of_sensitive_words_is_within_the_claim_of_santext_plus(replace: float) -> None:
+    sensitive = np.flatnonzero(np.arange(2000) % 5 != 3)  # keeps most twins
+    mechanism = SanTextPlus(vocabulary(), epsilon=5.0, sensitive=sensitive, replace=replace)
+    rows = mechanism.log_rows(sensitive)
+    np.testing.assert_allclose(np.exp(rows).sum(1), 1, rtol=0, atol=1e-12)
+    outside = np.setdiff1d(np.arange(2000), sensitive)
+    assert (rows[:, outside] == -np.inf).all()
+    assert excess(rows[:, sensitive], 5.0 * pairwise(tuple(sensitive.tolist()))) <= SLACK
+    # A word that is not sensitive may stay in clear, which no sensitive word can imitate.
+    clear = mechanism.log_rows(outside[:5])
+    assert (clear[np.arange(5), outside[:5]] == np.log1p(-replace)).all()
+
+
+@pytest.mark.parametrize("similarity", ["euclidean", "cosine"])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_conservative_custext_is_private_within_groups(similarity: Any, epsilon: float) -> None:
+    mechanism = CusText(
+        vocabulary(), epsilon=epsilon, mapping="conservative", similarity=similarity
+    )
+    groups = {tuple(row.tolist()) for row in mechanism.candidates}
+    assert sorted(word for group in groups for word in group) == list(range(2000))
+    worst = 0.0
+    for group in groups:
+        rows = mechanism.log_rows(np.array(group))
+        others = np.setdiff1d(np.arange(2000), group)
+        assert (rows[:, others] == -np.inf).all()
+        worst = max(worst, float(worst_losses(rows[:, list(group)]).max()))
+    # Within the claim, and not idly so: twice the epsilon would be found out.
+    assert epsilon / 2 < worst <= epsilon + SLACK
+
+
+def test_aggressive_custext_has_pairs_of_infinite_loss() -> None:
+    mechanism = CusText(vocabulary(), epsilon=1.0)
+    support = mechanism.log_rows(np.arange(200)) > -np.inf
+    assert (support.sum(1) == 20).all()
+    neighbour = mechanism.candidates[:200, -1]
+    differ = (support != (mechanism.log_rows(neighbour) > -np.inf)).any(1)
+    assert differ.mean() > 0.9
+    assert "no finite eps" in mechanism.claim.definition and "no pair" in mechanism.claim.protects
+
+
+def test_custext_plus_does_not_claim_to_protect_stopwords() -> None:
+    mechanism = MAKERS["custext+ conservative"](SMALL, 1.0)
+    row = mechanism.log_rows([1])[0]
+    assert row[1] == 0 and np.isneginf(np.delete(row, 1)).all()
+    assert "stopwords excepted" in mechanism.claim.protects
+    assert "the stopwords" in mechanism.claim.in_clear
+    assert "stopword" not in MAKERS["custext conservative"](SMALL, 1.0).claim.in_clear
+
+
+# --- Samples ---------------------------------------------------------------------------------
+
+
+def counted(mechanism: FiniteMechanism, word: int, n: int, seed: int) -> FloatArray:
+    drawn = mechanism.sanitize_ids(np.full(n, word), np.random.default_rng(seed))
+    return np.bincount(drawn, minlength=mechanism.size)
+
+
+@every_mechanism
+def test_samples_follow_the_law(name: str) -> None:
+    n, words = 200_000, (0, 3, 20, 30, 39)
+    mechanism, wrong = MAKERS[name](SMALL, 2.0), MAKERS[name](SMALL, 3.0)
+    law, wrong_law = law_of(mechanism), law_of(wrong)
+    for word in words:
+        assert fits(counted(mechanism, word, n, seed=word), law[word], 1e-6 / len(words))
+        if not np.allclose(law[word], wrong_law[word]):  # a word that stays whatever epsilon is
+            assert power_of_fit(wrong_law[word], law[word], n) >= POWER
+            assert not fits(counted(wrong, word, n, seed=word), law[word])
+    assert not np.allclose(law[list(words)], wrong_law[list(words)])
+
+
+def test_a_sampler_that_lets_through_words_that_are_not_sensitive_is_caught() -> None:
+    law = law_of(MAKERS["santext+ 0.3"](SMALL, 2.0))[20]
+    leaky = np.bincount([20] * 99_999 + [0], minlength=40)  # one draw of an impossible word
+    assert not fits(leaky, law)
+
+
+@every_mechanism
+def test_impossible_words_never_come(name: str) -> None:
+    mechanism = MAKERS[name](SMALL, 6.0)
+    words = np.arange(40).repeat(2000)
+    drawn = mechanism.sample(words, np.random.default_rng(0))
+    assert np.isfinite(mechanism.log_prob(words, drawn)).all()
+
+
+@pytest.mark.parametrize("uniform", [0.0, np.nextafter(1.0, 0.0)])
+@every_mechanism
+def test_extreme_uniform_draws_give_possible_words(name: str, uniform: float) -> None:
+    class Extreme(np.random.Generator):
+        def random(self, size: Any = None, *_: Any) -> Any:  # type: ignore[override]
+            return np.full(size, uniform)
+
+    mechanism = MAKERS[name](SMALL, 6.0)
+    drawn = mechanism.sample(np.arange(40), Extreme(np.random.PCG64(0)))
+    assert np.isfinite(mechanism.log_prob(np.arange(40), drawn)).all()
+
+
+@every_mechanism
+def test_draws_do_not_depend_on_how_the_work_is_cut(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = np.random.default_rng(1).integers(-1, 40, 3000)
+    whole = MAKERS[name](SMALL, 2.0).sanitize_ids(words, np.random.default_rng(5))
+    columns = MAKERS[name](SMALL, 2.0).log_columns(np.arange(40))
+    monkeypatch.setattr(channel, "ROW_BYTES", 8 * 40 * 3)
+    cut = MAKERS[name](SMALL, 2.0)
+    np.testing.assert_array_equal(cut.sanitize_ids(words, np.random.default_rng(5)), whole)
+    np.testing.assert_allclose(cut.log_columns(np.arange(40)), columns, rtol=1e-12, atol=1e-15)
+
+
+@every_mechanism
+def test_another_epsilon_gives_the_mechanism_made_with_it(name: str) -> None:
+    mechanism, words = MAKERS[name](SMALL, 2.0), np.arange(40)
+    before = mechanism.log_rows(words)
+    mechanism.log_columns(words), mechanism.sample(words, np.random.default_rng(0))  # fill caches
+    other, fresh = mechanism.with_epsilon(7.0), MAKERS[name](SMALL, 7.0)
+    np.testing.assert_array_equal(other.log_rows(words), fresh.log_rows(words))
+    np.testing.assert_array_equal(other.log_columns(words), fresh.log_columns(words))
+    one, two = (m.sample(words, np.random.default_rng(3)) for m in (other, fresh))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(mechanism.log_rows(words), before)
+    assert np.abs(np.exp(before) - np.exp(other.log_rows(words))).max() > 0.01
+
+
+@every_mechanism
+def test_nothing_to_do(name: str) -> None:
+    mechanism = MAKERS[name](SMALL, 2.0)
+    assert mechanism.sanitize_ids([]).tolist() == []
+    assert mechanism.log_rows(np.array([], dtype=int)).shape == (0, 40)
+    assert mechanism.log_columns(np.array([], dtype=int)).shape == (0, 40)
+
+
+# --- Unknown words ----------------------------------------------------------------------------
+
+
+@every_mechanism
+def test_an_unknown_word_is_a_uniform_word_of_the_fallback_sanitized(name: str) -> None:
+    mechanism, n = MAKERS[name](SMALL, 2.0), 200_000
+    fallback = {"santext+": SENSITIVE, "custext+": np.setdiff1d(np.arange(40), [1, 7, 20])}.get(
+        name.split()[0], np.arange(40)
+    )
+    np.testing.assert_array_equal(mechanism.fallback, fallback)
+    right = law_of(mechanism)[fallback].mean(0)
+    drawn = mechanism.sanitize_ids(np.full(n, -1), np.random.default_rng(8))
+    counts = np.bincount(drawn, minlength=40)
+    assert fits(counts, right)
+    wrong = np.zeros(40)  # the stand-in is put out as it is
+    wrong[fallback] = 1 / len(fallback)
+    assert power_of_fit(wrong, right, n) >= POWER
+    assert not fits(np.random.default_rng(8).multinomial(n, wrong), right)
+
+
+# --- Bad input --------------------------------------------------------------------------------
+
+BAD_EPSILONS = [0, -1, float("nan"), float("inf"), True, np.True_, "1", None, 1j, 10**400]
+
+
+@every_mechanism
+@pytest.mark.parametrize("epsilon", BAD_EPSILONS, ids=repr)
+def test_epsilon_is_a_finite_positive_number(name: str, epsilon: Any) -> None:
+    with pytest.raises(InvalidInput, match="epsilon: got .*expected"):
+        MAKERS[name](SMALL, epsilon)
+    with pytest.raises(InvalidInput, match="epsilon: got .*expected"):
+        MAKERS[name](SMALL, 1.0).with_epsilon(epsilon)
+
+
+@every_mechanism
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-9, 1e9, 1e300, 1.7e308])
+def test_extreme_epsilons_give_a_law(name: str, epsilon: float) -> None:
+    mechanism = MAKERS[name](SMALL, epsilon)
+    np.testing.assert_allclose(law_of(mechanism).sum(1), 1, rtol=0, atol=1e-12)
+    drawn = mechanism.sample(np.arange(40), np.random.default_rng(0))
+    assert np.isfinite(mechanism.log_prob(np.arange(40), drawn)).all()
+
+
+@every_mechanism
+@pytest.mark.parametrize(
+    "ids", [[[0]], [0.0], ["w0"], [True], [None], None, 3, [40], [-1, -3], [-2]], ids=repr
+)
+def test_wrong_ids(name: str, ids: Any) -> None:
+    with pytest.raises(InvalidInput, match="ids: got .*expected"):
+        MAKERS[name](SMALL, 1.0).sanitize_ids(ids)
+
+
+@pytest.mark.parametrize("ids", [[[0]], [0.0], ["w0"], [True], [40], [-1]], ids=repr)
+def test_channels_take_no_wrong_ids(ids: Any) -> None:
+    mechanism = SanText(SMALL, epsilon=1.0)
+    for ask in (mechanism.log_rows, mechanism.log_columns):
+        with pytest.raises(InvalidInput, match="(in|out)puts: got .*expected"):
+            ask(ids)
+    with pytest.raises(InvalidInput, match="inputs: got .*expected"):
+        mechanism.sample(ids, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("make", [SanText, TEM, CusText])
+def test_the_embedding_is_an_embedding(make: Any) -> None:
+    for wrong in (SMALL.vectors, None, "glove"):
+        with pytest.raises(InvalidInput, match="embedding: got .*expected an Embedding"):
+            make(wrong, epsilon=1.0)
+
+
+@pytest.mark.parametrize("beta", [0, 1, -0.1, 1.1, float("nan"), True, "0.1", None])
+def test_beta_is_strictly_between_0_and_1(beta: Any) -> None:
+    with pytest.raises(InvalidInput, match="beta: got .*expected"):
+        TEM(SMALL, epsilon=1.0, beta=beta)
+
+
+@pytest.mark.parametrize("set_size", [0, 1, 41, -2, 2.0, True, "20", None, float("nan")])
+def test_set_size_is_an_integer_from_2_to_the_vocabulary(set_size: Any) -> None:
+    for mapping in ("aggressive", "conservative"):
+        with pytest.raises(InvalidInput, match="set_size: got .*expected"):
+            CusText(SMALL, epsilon=1.0, set_size=set_size, mapping=mapping)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"mapping": "greedy"}, "mapping: got 'greedy', expected 'aggressive' or"),
+        ({"similarity": "dot"}, "similarity: got 'dot', expected 'euclidean' or 'cosine'"),
+        ({"mapping": "conservative", "frequency": [1, 2]}, r"frequency: got \(2,\), expected"),
+        ({"mapping": "conservative", "frequency": [np.nan] * 40}, "frequency: got NaN"),
+    ],
+)
+def test_wrong_options_of_custext(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        CusText(SMALL, epsilon=1.0, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"sensitive": []}, "sensitive: got no word"),
+        ({"sensitive": [40]}, "sensitive: got ids 40..40, expected 0..39"),
+        ({"sensitive": [-1]}, "sensitive: got ids -1..-1"),
+        ({"sensitive": np.ones(40, dtype=bool)}, "sensitive: got bool"),
+        ({"sensitive": [1.0]}, "sensitive: got float64"),
+        ({"sensitive": [1], "replace": 1.5}, "replace: got 1.5, expected a number from 0 to 1"),
+        ({"sensitive": [1], "replace": float("nan")}, "replace: got nan"),
+        ({"sensitive": [1], "replace": True}, "replace: got True"),
+    ],
+)
+def test_wrong_options_of_santext_plus(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        SanTextPlus(SMALL, epsilon=1.0, **options)
+
+
+def test_wrong_stopwords() -> None:
+    with pytest.raises(InvalidInput, match="stopwords: got the text 'the'"):
+        CusTextPlus(SMALL, epsilon=1.0, stopwords="the")
+    with pytest.raises(InvalidInput, match="stopwords: got all words"):
+        CusTextPlus(SMALL, epsilon=1.0, stopwords=SMALL.words)
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), True, "0.5", None])
+def test_a_fraction_is_a_number_from_0_to_1(fraction: Any) -> None:
+    with pytest.raises(InvalidInput, match="fraction: got .*expected a number from 0 to 1"):
+        least_frequent(np.arange(5), fraction)
+
+
+@pytest.mark.parametrize("counts", [[[1, 2]], [1.5], ["a"], 3])
+def test_counts_are_integers(counts: Any) -> None:
+    with pytest.raises(InvalidInput, match="counts: got .*expected a 1-d integer array"):
+        least_frequent(counts, 0.5)
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(41, {20, 21}), (42, {20, 2}), (40, {20}), (21, {21})])
+def test_no_word_is_alone_in_its_group(size: int, sizes: set[int]) -> None:
+    """Alone, it could only be replaced by itself, and the claim would be empty."""
+    from textpriv.mechanisms.finite import greedy_groups
+
+    groups = greedy_groups(np.random.default_rng(0).standard_normal((size, 3)), 20)
+    assert set((groups >= 0).sum(1).tolist()) == sizes
+    for word, group in enumerate(groups):
+        assert word in group and (groups[group[group >= 0]] == group).all()

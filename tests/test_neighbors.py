@@ -1,0 +1,579 @@
+"""Nearest neighbours: exact means exact, at any scale and in either precision.
+
+The reference counts in rational numbers, or in long doubles where that takes too long.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import annoy
+import numpy as np
+import pytest
+import torch
+from helpers import FloatArray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from textpriv.errors import InvalidInput
+from textpriv.neighbors import (
+    AnnoySearch,
+    Distances,
+    ExactSearch,
+    FaissSearch,
+    exact,
+    recall,
+)
+from textpriv.neighbors.table import GroupedTable, best_per_query
+
+PRECISIONS: tuple[Any, ...] = ("bf16", "fp32")
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=250)
+
+
+def squared(row: FloatArray, query: FloatArray) -> Fraction:
+    """Squared distance without any rounding."""
+    return sum(
+        ((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in zip(row, query, strict=True)),
+        Fraction(0),
+    )
+
+
+def assert_nearest(table: FloatArray, queries: FloatArray, k: int, ids: Any, found: Any) -> None:
+    """Ids and distances are the k nearest, but for ties that float64 cannot break."""
+    rows = np.asarray(table, dtype=np.float32)
+    assert ids.shape == found.shape == (len(queries), k) and ids.dtype == np.int64
+    for query, chosen, distances in zip(queries, ids.tolist(), found, strict=True):
+        true = [squared(row, query) for row in rows]
+        order = sorted(range(len(rows)), key=lambda row: (true[row], row))
+        assert len(set(chosen)) == k
+        for position, (got, expected) in enumerate(zip(chosen, order, strict=False)):
+            same = got == expected or abs(true[got] - true[expected]) <= true[expected] / 10**13
+            assert same, (position, got, expected, float(true[got]), float(true[expected]))
+            assert distances[position] == pytest.approx(float(true[got]) ** 0.5, rel=1e-12)
+        for first, second in zip(chosen, chosen[1:], strict=False):  # equal rows by number
+            assert first < second or not np.array_equal(rows[first], rows[second])
+
+
+def long_nearest(table: FloatArray, queries: FloatArray, k: int = 1) -> Any:
+    rows = np.asarray(table, dtype=np.float32).astype(np.longdouble)
+    found = [
+        np.argsort(((rows - query) ** 2).sum(1), kind="stable")[:k]
+        for query in queries.astype(np.longdouble)
+    ]
+    return np.array(found)
+
+
+# --- The exact search -------------------------------------------------------------------------
+
+VALUES = st.one_of(
+    st.integers(-3, 3).map(float),
+    st.sampled_from([1e4, 1e4 + 2**-9, 1e4 - 2**-9, 10000.5, -1e4, 1e-3, 1e-20, 1e-30, 1e-38,
+                     -1e-38, 1e-45, 1e11, 0.1, 1 / 3, -0.0]),
+    st.floats(-10, 10, width=32),
+)  # fmt: skip
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[FloatArray, FloatArray, int, int]:
+    dimension, size = draw(st.integers(1, 4)), draw(st.integers(1, 14))
+    table = draw(hnp.arrays(np.float32, (size, dimension), elements=VALUES.map(np.float32)))
+    shape = draw(st.integers(1, 4)), dimension
+    queries = draw(hnp.arrays(np.float64, shape, elements=VALUES))
+    if draw(st.booleans()):  # at or halfway between rows, where ties are
+        picks = draw(hnp.arrays(np.int64, (2, shape[0]), elements=st.integers(0, size - 1)))
+        queries = (table[picks[0]].astype(np.float64) + table[picks[1]]) / 2
+    return table, queries, draw(st.integers(1, size)), draw(st.sampled_from([1, 2, 5, 8, 32]))
+
+
+@given(problems())
+@predictable
+def test_the_exact_search_is_exact(problem: tuple[FloatArray, FloatArray, int, int]) -> None:
+    table, queries, k, group = problem
+    answers = [
+        ExactSearch(table, precision=precision, group=group).nearest(queries, k)
+        for precision in PRECISIONS
+    ]
+    assert_nearest(table, queries, k, *answers[0])
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def normal(*shape: int, seed: int = 0, scale: float = 1.0, shift: float = 0.0) -> FloatArray:
+    return np.random.default_rng(seed).standard_normal(shape) * scale + shift
+
+
+@pytest.mark.parametrize("size", [1, 2, 31, 32, 33, 127, 500, 2049])
+@pytest.mark.parametrize("dimension", [1, 3, 100, 300])
+def test_sizes_of_any_kind(size: int, dimension: int) -> None:
+    table, queries = normal(size, dimension), normal(20, dimension, seed=1, scale=2)
+    k = min(size, 7)
+    expected = long_nearest(table, queries, k)
+    answers = [ExactSearch(table, precision=p).nearest(queries, k) for p in PRECISIONS]
+    for ids, found in answers:
+        np.testing.assert_array_equal(ids, expected)
+        np.testing.assert_array_equal(found, answers[0][1])
+        assert (np.diff(found) >= 0).all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("k", [1, 5, 40, 199, 200])
+@pytest.mark.parametrize("group", [1, 8, 64, 1000])
+def test_any_number_of_neighbours(precision: Any, k: int, group: int) -> None:
+    table, queries = normal(200, 6), normal(9, 6, seed=1)
+    ids, _ = ExactSearch(table, precision=precision, group=group).nearest(queries, k)
+    np.testing.assert_array_equal(ids, long_nearest(table, queries, k))
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-22, 1e-19, 1e-16, 1e-6, 1.0, 1e6, 1e11])
+@pytest.mark.parametrize("away", [1.0, 1e3, 1e8])
+def test_any_scale_of_table_and_queries(scale: float, away: float) -> None:
+    """Too small for float32 products (1e-19) or for float64 distances to differ (1e8)."""
+    table = normal(300, 8, scale=scale).astype(np.float32)
+    queries = normal(60, 8, seed=1, scale=scale * away)
+    expected = long_nearest(table, queries)
+    for precision in PRECISIONS:
+        ids, _ = ExactSearch(table, precision=precision).nearest(queries)
+        np.testing.assert_array_equal(ids, expected)
+
+
+def test_queries_so_far_away_that_distances_are_equal() -> None:
+    table, queries = normal(500, 20), normal(200, 20, seed=1, scale=1e12)
+    table = np.concatenate([table, table * (1 + 1e-6)]).astype(np.float32)
+    expected = long_nearest(table, queries)
+    by_distance = [np.linalg.norm(table - query, axis=1).argmin() for query in queries]
+    assert (by_distance != expected[:, 0]).sum() > 20  # float64 distances go wrong here
+    for precision in PRECISIONS:
+        ids, found = ExactSearch(table, precision=precision).nearest(queries)
+        np.testing.assert_array_equal(ids, expected)
+        assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_large_norms_with_tiny_gaps(precision: Any) -> None:
+    steps = np.random.default_rng(0).integers(0, 6, (400, 5))
+    table = (1e4 + steps * 2.0**-10).astype(np.float32)  # neighbours in float32
+    queries = table[::7] + normal(len(table[::7]), 5, scale=1e-3)
+    ids, found = ExactSearch(table, precision=precision).nearest(queries, 3)
+    assert_nearest(table, queries, 3, ids, found)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("row", [[0.0, 0.0], [1e4, -3.3], [1e-30, 0.0]])
+def test_equal_rows_are_ranked_by_their_number(precision: Any, row: list[float]) -> None:
+    search = ExactSearch(np.array([row] * 77), precision=precision, group=8)
+    ids, found = search.nearest(np.array([[0.0, 1.0], row]), 77)
+    np.testing.assert_array_equal(ids, [range(77)] * 2)
+    np.testing.assert_array_equal(found[1], found[1, 0])
+
+
+def test_many_equal_rows_take_no_extra_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = np.concatenate([normal(50, 10), np.zeros((5000, 10))])
+    queries = normal(40, 10, seed=1, scale=1e-3)
+    expected = ExactSearch(table).nearest(queries, 2)
+    assert (expected[0] == [50, 51]).all()
+    monkeypatch.setattr(exact, "GATHER_BYTES", 8 * 10 * 3)  # three pairs at a time
+    for one, other in zip(expected, ExactSearch(table[:200]).nearest(queries, 2), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def first_pass_choice(search: ExactSearch, queries: FloatArray) -> Any:
+    """The row that the rounded scores alone would choose."""
+    table = search.table
+    centered = torch.from_numpy(queries) - table.center
+    rounded, _, _ = table.rounded_queries(centered, {0: 1.0, 1: 1.0})
+    scores = (table.rounded @ rounded).float()[: search.size]
+    return scores.argmax(0).numpy()
+
+
+def test_the_first_pass_alone_is_often_wrong_and_the_search_never() -> None:
+    table, queries = normal(3000, 3), normal(300, 3, seed=1)
+    expected = long_nearest(table, queries)[:, 0]
+    search = ExactSearch(table, precision="bf16")
+    assert (first_pass_choice(search, queries) != expected).sum() > 30
+    np.testing.assert_array_equal(search.nearest(queries)[0][:, 0], expected)
+
+
+def rounded(values: FloatArray) -> FloatArray:
+    """Values that bfloat16 holds."""
+    return torch.from_numpy(values).bfloat16().double().numpy()
+
+
+def contest(rivals: FloatArray, query: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A table in which the two rivals alone are near the query, centered at exactly 0."""
+    rows = rivals.astype(np.float32)
+    return np.concatenate([rows, -rows]), query[None]
+
+
+def on_a_sphere(query: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Two points at nearly the distance |query| from it: their scores are nearly 0."""
+    sides = rng.standard_normal((2, len(query)))
+    reach = np.linalg.norm(query) * (1 + rng.choice([-1, 1], 2) * 10.0 ** rng.uniform(-8, -2, 2))
+    return query + sides / np.linalg.norm(sides, axis=1, keepdims=True) * reach[:, None]
+
+
+def contests(kind: str) -> list[tuple[FloatArray, FloatArray]]:
+    """Close contests that rounding decides wrongly; each kind isolates one term of the bound."""
+    rng, made = np.random.default_rng(7), []
+    for number in range({"sum": 30, "output": 1000}.get(kind, 300)):
+        n = (1, 2, 3, 10, 60)[number % 5]
+        if kind == "row":  # the query is exact in bfloat16, the rows are not
+            query = rounded(rng.standard_normal(n))
+            made.append(contest(on_a_sphere(query, rng), query))
+        elif kind in ("query", "output"):  # the rows are exact; the query solves for the scores
+            rows = rounded(rng.standard_normal((2, max(2, n))))
+            rows = np.abs(rows) if kind == "output" else rows
+            gap = rng.choice([-1, 1], 2) * 10.0 ** rng.uniform(-8, -2, 2)
+            # Large scores are rounded when stored, small ones are not.
+            aim = 10.0 ** rng.uniform(-1, 3) * (1 + gap) if kind == "output" else gap
+            query = np.linalg.lstsq(rows, aim + (rows**2).sum(1) / 2, rcond=None)[0]
+            made.append(contest(rows, query))
+        elif kind == "sum":  # exact in float32; large partial sums that cancel
+            half = 1e-3 * np.abs(rng.standard_normal((1, 1000))).astype(np.float32)
+            other = half * np.float32(1 + 1e-6)
+            query = 1e4 * np.concatenate([np.ones(1000), -np.ones(1000)])
+            query = (query + rng.standard_normal(2000)).astype(np.float32).astype(np.float64)
+            made.append(contest(np.tile(np.stack([half[0], other[0]]), 2), query))
+    return made
+
+
+def half_norm_contest() -> tuple[FloatArray, FloatArray]:
+    """Everything is exact in bfloat16 but half a squared norm, which decides."""
+    rng = np.random.default_rng(0)
+    while True:
+        row = rounded(rng.uniform(0.4, 0.6, 4))
+        half = float((row**2).sum() / 2)
+        high = float(rounded(np.array([half]))[0])
+        over = high + float(rounded(np.array([half - high]))[0]) - half
+        if 0.5 <= half < 1 and over > 0.9 * 2.0**-18:
+            break
+    # Scores: 0 for the row, but computed as -over; -2^-19, computed as such, for the other.
+    rivals = np.zeros((2, 5))
+    rivals[0, :4], rivals[1, 4] = row, 2.0**-8
+    return contest(rivals, np.append(row / 2, 3 * 2.0**-11))
+
+
+def wrong_answers(cases: list[tuple[FloatArray, FloatArray]], precision: Any) -> int:
+    """Answers that are not the nearest row, nor as near as float64 can tell."""
+    wrong = 0
+    for table, query in cases:
+        ids, _ = ExactSearch(table, precision=precision, group=1).nearest(query)
+        expected = long_nearest(table, query)
+        gap = np.ptp(np.linalg.norm(table[[ids[0, 0], expected[0, 0]]] - query, axis=1))
+        wrong += int(ids[0, 0] != expected[0, 0] and gap > 1e-14 * np.linalg.norm(query))
+    return wrong
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", ["row", "query", "sum", "output"])
+def test_contests_that_rounding_decides_wrongly_are_decided_rightly(
+    kind: str, precision: Any
+) -> None:
+    cases = contests(kind)
+    assert wrong_answers(cases, precision) == 0
+    unchecked = [
+        first_pass_choice(ExactSearch(table, precision=precision), query)[0]
+        != long_nearest(table, query)[0, 0]
+        for table, query in cases
+    ]
+    if precision == "bf16" or kind == "sum":
+        assert np.mean(unchecked) > 0.05
+
+
+def test_a_contest_that_the_half_norm_decides() -> None:
+    table, query = half_norm_contest()
+    assert first_pass_choice(ExactSearch(table, precision="bf16"), query)[0] == 1
+    assert wrong_answers([(table, query)], "bf16") == 0
+    assert long_nearest(table, query)[0, 0] == 0
+
+
+def test_rows_that_float64_distances_cannot_tell_apart_are_ranked_by_number() -> None:
+    """Whether the first pass could tell them apart or not."""
+    table = np.array([[1e-17, 0], [-1e-17, 0], [0, 1], [0, -1]])
+    for precision in PRECISIONS:
+        search = ExactSearch(table, precision=precision, group=1)
+        for k, expected in ((1, [0]), (2, [0, 1])):
+            ids, found = search.nearest(np.array([[-2.0, 0.0], [2.0, 0.0]]), k)
+            assert ids.tolist() == [expected] * 2 and (found == 2).all()
+
+
+def test_a_bound_without_the_rounding_of_rows_and_queries_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest = GroupedTable.rounded_queries
+
+    def optimistic(self: GroupedTable, *args: Any) -> Any:
+        rounded, norm, lost = honest(self, *args)
+        return rounded, norm * 0, lost * 0
+
+    monkeypatch.setattr(GroupedTable, "rounded_queries", optimistic)
+    assert wrong_answers(contests("row"), "bf16") > 5
+    assert wrong_answers(contests("query"), "bf16") > 5
+
+
+def test_the_bound_holds_for_every_row_of_random_tables() -> None:
+    """|true - rounded score| never exceeds the bound as its derivation states it."""
+    worst = 0.0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n, size = int(rng.choice([1, 2, 7, 50, 300])), int(rng.choice([3, 40, 300]))
+        table = (rng.standard_normal((size, n)) * 10.0 ** rng.integers(-3, 5)).astype(np.float32)
+        if seed % 3 == 0:
+            table = np.abs(table)  # no cancellation: errors add up
+        queries = rng.standard_normal((4, n)) * 10.0 ** rng.integers(-3, 5)
+        search = ExactSearch(table, precision=PRECISIONS[seed % 2], group=1)
+        parts, centered = search.table, torch.from_numpy(queries) - search.table.center
+        rounded, norm, lost = parts.rounded_queries(centered, {0: 1.0, 1: 1.0})
+        score = (parts.rounded @ rounded).double().numpy()
+        long = (parts.rows.double() - parts.center).numpy().astype(np.longdouble)
+        true = long @ centered.numpy().T.astype(np.longdouble) - (long**2).sum(1)[:, None] / 2
+        half = (2.0**-15 + 2 * parts.accumulation) * parts.group_norm**2 / 2
+        bound = (
+            parts.group_norm[:, None] * (lost + 2 * parts.accumulation * norm)
+            + parts.group_residual[:, None] * norm
+            + half[:, None]
+        ).numpy() + 2 * parts.output_rounding * np.abs(score)
+        worst = max(worst, float((np.abs(true - score) / bound).max()))
+    assert 0.5 < worst <= 1  # and the bound is no idle one
+
+
+def test_chunks_of_queries_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    search, queries = ExactSearch(normal(300, 8)), normal(100, 8, seed=1)
+    whole = search.nearest(queries, 3)
+    monkeypatch.setattr(exact, "QUERY_CHUNK", 7)
+    for one, other in zip(whole, search.nearest(queries, 3), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_vectors_and_queries_of_other_types() -> None:
+    table, queries = normal(30, 4), normal(5, 4, seed=1)
+    expected = ExactSearch(table).nearest(queries)[0]
+    for kind in (np.float16, np.float32):
+        found = ExactSearch(table.astype(kind)).nearest(queries.astype(np.float32))[0]
+        assert (found == expected).mean() > 0.5
+    fortran = ExactSearch(np.asfortranarray(table)).nearest(np.asfortranarray(queries))[0]
+    np.testing.assert_array_equal(fortran, expected)
+    ids, found = ExactSearch(table).nearest(np.empty((0, 4)), 3)
+    assert ids.shape == found.shape == (0, 3)
+
+
+def test_the_best_of_every_query_with_ties_to_the_lowest_id() -> None:
+    ids, scores = best_per_query(
+        np.array([1, 0, 0, 1, 0]),
+        np.array([9, 7, 3, 4, 5]),
+        np.array([2.0, 1.0, 1.0, 2.0, 0.5]),
+        k=2,
+        queries=2,
+    )
+    assert ids.tolist() == [[3, 7], [4, 9]] and scores.tolist() == [[1, 1], [2, 2]]
+
+
+# --- Distances between rows ---------------------------------------------------------------------
+
+
+def test_distances_are_exact_even_between_rows_that_nearly_coincide() -> None:
+    table = normal(120, 30, shift=3).astype(np.float32)
+    table[1] = table[0]
+    for row in range(2, 40, 2):
+        table[row + 1] = table[row]
+        table[row + 1, row % 30] += np.float32(10.0 ** (-row / 6))
+    long = table.astype(np.longdouble)
+    true = np.sqrt(((long[:, None] - long[None]) ** 2).sum(2)).astype(np.float64)
+    rows = np.array([5, 0, 119, 1])
+    columns = np.array([0, 1, 4, 5, 60, 119])
+    found = Distances(table)
+    np.testing.assert_allclose(found.to(np.arange(120)).numpy(), true, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(
+        found.to(rows, columns).numpy(), true[np.ix_(rows, columns)], rtol=1e-9, atol=1e-13
+    )
+    assert (np.diag(found.to(np.arange(120)).numpy()) == 0).all()
+    assert found.to(np.array([0])).numpy()[0, 1] == 0
+    # The product form alone errs far more: the same comparison refuses it.
+    x = table.astype(np.float64)
+    x -= x.mean(0)
+    product = (x**2).sum(1)[:, None] + (x**2).sum(1) - 2 * x @ x.T
+    assert not np.allclose(np.sqrt(np.maximum(product, 0)), true, rtol=1e-9, atol=1e-13)
+
+
+def test_ranks_count_the_rows_that_are_nearer() -> None:
+    table = normal(50, 3).astype(np.float32)
+    order = long_nearest(table, table.astype(np.float64), 50)
+    words, ranks = (grid.ravel() for grid in np.meshgrid(np.arange(50), np.arange(50)))
+    np.testing.assert_array_equal(Distances(table).ranks(words, order[words, ranks]), ranks)
+    line = Distances(np.array([[0.0], [1.0], [-1.0], [2.0]]))
+    zero = np.zeros(4, dtype=int)
+    assert line.ranks(zero, np.array([0, 1, 2, 3])).tolist() == [0, 1, 1, 3]  # a tie shares
+
+
+# --- Approximate indexes -----------------------------------------------------------------------
+
+TABLE, QUERIES = normal(400, 12).astype(np.float32), normal(50, 12, seed=1)
+INDEXES = {
+    "annoy": lambda: AnnoySearch(TABLE, trees=10),
+    "flat": lambda: FaissSearch(TABLE, "flat"),
+    "ivf": lambda: FaissSearch(TABLE, "ivf", lists=20, probes=2),
+    "hnsw": lambda: FaissSearch(TABLE, "hnsw"),
+}
+every_index = pytest.mark.parametrize("name", INDEXES)
+
+
+@every_index
+@pytest.mark.parametrize("k", [1, 5, 400])
+def test_an_index_answers_ids_with_their_distances_nearest_first(name: str, k: int) -> None:
+    search = INDEXES[name]()
+    ids, found = search.nearest(QUERIES, k)
+    assert ids.shape == found.shape == (50, k) and ids.dtype == np.int64
+    assert (search.size, search.dimension) == TABLE.shape
+    held = ids >= 0
+    assert held[:, 0].all() and (held[:, :-1] >= held[:, 1:]).all()  # -1 only at the end
+    true = np.linalg.norm(TABLE[ids].astype(np.float64) - QUERIES[:, None], axis=2)
+    np.testing.assert_allclose(found[held], true[held], rtol=1e-12)
+    assert (found[~held] == np.inf).all()
+    assert (np.diff(np.where(held, found, 1e9)) >= -1e-5).all()
+    assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in ids)
+
+
+def test_where_an_index_finds_fewer_it_says_minus_one() -> None:
+    ids, found = INDEXES["ivf"]().nearest(QUERIES, 400)
+    assert (ids == -1).any() and np.isinf(found[ids == -1]).all()
+
+
+def test_a_flat_index_is_the_exact_search() -> None:
+    right, flat = ExactSearch(TABLE), INDEXES["flat"]()
+    np.testing.assert_array_equal(flat.nearest(QUERIES, 9)[0], right.nearest(QUERIES, 9)[0])
+
+
+@every_index
+def test_more_effort_finds_more(name: str) -> None:
+    low = {"annoy": {"trees": 1, "search_k": 1}, "ivf": {"lists": 40}, "hnsw": {"effort": 1}}
+    right, usual = ExactSearch(TABLE), INDEXES[name]()
+    if name == "flat":
+        assert recall(usual, right, QUERIES, 5) == 1
+        return
+    make: Any = AnnoySearch if name == "annoy" else lambda t, **o: FaissSearch(t, name, **o)
+    assert recall(make(TABLE, **low[name]), right, QUERIES, 5) < recall(usual, right, QUERIES, 5)
+
+
+def test_a_saved_annoy_index_gives_the_same_answers(tmp_path: Path) -> None:
+    built = AnnoySearch(TABLE, trees=3, search_k=30)
+    built.index.save(str(tmp_path / "index.ann"))
+    loaded = AnnoySearch.load(TABLE, tmp_path / "index.ann", search_k=30)
+    for one, other in zip(built.nearest(QUERIES, 5), loaded.nearest(QUERIES, 5), strict=True):
+        np.testing.assert_array_equal(one, other)
+    other_seed = AnnoySearch(TABLE, trees=3, search_k=30, seed=1).nearest(QUERIES, 5)[0]
+    assert (other_seed != built.nearest(QUERIES, 5)[0]).any()
+    with pytest.raises(InvalidInput, match="got an index of 400 rows, expected 399"):
+        AnnoySearch.load(TABLE[:-1], tmp_path / "index.ann")
+
+
+def test_annoy_measures_euclidean_distance_and_not_angles() -> None:
+    table = np.array([[1.0, 0.0], [10.0, 0.1], [0.9, 0.9]])
+    query = np.array([[1.0, 0.01]])  # by angle row 1 is nearest
+    assert AnnoySearch(table).nearest(query)[0].tolist() == [[0]]
+    angular = annoy.AnnoyIndex(2, "angular")  # wrong
+    for row, vector in enumerate(table):
+        angular.add_item(row, vector)
+    angular.build(5)
+    assert angular.get_nns_by_vector(query[0], 1) == [1]
+
+
+def test_recall_by_hand() -> None:
+    class Fixed:
+        name, size, dimension = "fixed", 10, 2
+
+        def __init__(self, ids: list[list[int]]) -> None:
+            self.ids = np.array(ids)
+
+        def nearest(self, queries: Any, k: int = 1) -> tuple[Any, Any]:
+            return self.ids[:, :k], np.zeros((len(queries), k))
+
+    right, found = Fixed([[1, 2, 3], [4, 5, 6]]), Fixed([[3, 1, 9], [-1, -1, 4]])
+    assert recall(found, right, np.zeros((2, 2)), 3) == pytest.approx(3 / 6)
+    assert recall(found, right, np.zeros((2, 2)), 1) == 0
+    assert recall(right, right, np.zeros((2, 2)), 3) == 1
+    with pytest.raises(InvalidInput, match="queries: got none"):
+        recall(found, right, np.zeros((0, 2)))
+
+
+# --- Bad input ---------------------------------------------------------------------------------
+
+MAKERS: dict[str, Any] = {
+    "exact": ExactSearch,
+    "annoy": AnnoySearch,
+    "flat": FaissSearch,
+    "ivf": lambda t: FaissSearch(t, "ivf"),
+    "hnsw": lambda t: FaissSearch(t, "hnsw"),
+}
+NAN, INF = float("nan"), float("inf")
+BAD_TABLES = [
+    (np.zeros(3), r"got shape \(3,\), expected \(rows, dimension\)"),
+    (np.zeros((2, 2, 2)), r"got shape \(2, 2, 2\)"),
+    (np.zeros((3, 0)), r"got shape \(3, 0\)"),
+    (np.zeros((0, 3)), "got 0 rows"),
+    (np.zeros((3, 3), dtype=int), "got dtype int64, expected a float type"),
+    (np.zeros((3, 3), dtype=complex), "got dtype complex128"),
+    (np.array([["a"]]), "got dtype <U1"),
+    (np.array([[1.0], [NAN], [INF]]), "2 of 3 rows hold NaN or infinity"),
+    (np.array([[1e300], [1.0]]), r"a coordinate of size 1e\+300, expected at most"),
+    (np.array([[1.0], [-1e13]]), r"a coordinate of size 1e\+13"),
+]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(("table", "says"), BAD_TABLES)
+def test_malformed_tables(name: str, table: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match="vectors: .*" + says):
+        MAKERS[name](table)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(
+    ("queries", "says"),
+    [
+        (np.zeros(12), r"got shape \(12,\)"),
+        (np.zeros((2, 11)), "got dimension 11, expected the table's 12"),
+        (np.zeros((2, 12), dtype=int), "expected a float type"),
+        (np.full((2, 12), NAN), "2 of 2 rows hold NaN"),
+        (np.full((2, 12), 1e30), r"a coordinate of size 1e\+30"),
+    ],
+)
+def test_malformed_queries(name: str, queries: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match="queries: .*" + says):
+        MAKERS[name](TABLE).nearest(queries)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("k", [0, -1, 401, 1.0, True, np.True_, "1", None])
+def test_k_is_an_integer_up_to_the_rows(name: str, k: Any) -> None:
+    with pytest.raises(InvalidInput, match="k: got .*expected an integer from 1 to 400"):
+        MAKERS[name](TABLE).nearest(QUERIES, k)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ExactSearch(TABLE, precision="fp16"), "precision: got 'fp16'"),  # type: ignore[arg-type]
+        (lambda: ExactSearch(TABLE, group=0), "group: got 0"),
+        (lambda: ExactSearch(TABLE, group=-4), "group: got -4"),
+        (lambda: ExactSearch(TABLE, group=2.5), "group: got 2.5"),  # type: ignore[arg-type]
+        (lambda: AnnoySearch(TABLE, trees=0), "trees: got 0"),
+        (lambda: AnnoySearch(TABLE, trees=2.5), "trees: got 2.5"),  # type: ignore[arg-type]
+        (lambda: AnnoySearch(TABLE, search_k=-2), "search_k: got -2"),
+        (lambda: FaissSearch(TABLE, "lsh"), "method: got 'lsh', expected 'flat', 'ivf' or 'hnsw'"),
+        (lambda: FaissSearch(TABLE, "ivf", lists=0), "lists: got 0"),
+        (lambda: FaissSearch(TABLE, "ivf", lists=401), "lists: got 401.* from 1 to 400"),
+        (lambda: FaissSearch(TABLE, "ivf", probes=0), "probes: got 0"),
+        (lambda: FaissSearch(TABLE, "hnsw", links=1), "links: got 1"),
+        (lambda: FaissSearch(TABLE, "hnsw", effort=0), "effort: got 0"),
+    ],
+)
+def test_wrong_options(make: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        make()
+
+
+def test_tables_smaller_than_the_usual_number_of_lists() -> None:
+    ids, _ = FaissSearch(TABLE[:3], "ivf", probes=3).nearest(TABLE[:3].astype(np.float64))
+    assert ids[:, 0].tolist() == [0, 1, 2]

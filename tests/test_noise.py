@@ -1,0 +1,517 @@
+"""Noise mechanisms: the law of the noise, and what the look-up makes of it.
+
+Error rates: see `helpers`. Every law is also put to wrong versions, which must be rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import (
+    POWER,
+    FloatArray,
+    Sampler,
+    assert_caught,
+    assert_follows,
+    cdf_distance,
+    embedding,
+    fits,
+    margin,
+    normal_embedding,
+    power_of_fit,
+    power_of_share,
+    share_fits,
+)
+from scipy import integrate, stats
+
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import Madlib, Mahalanobis, RankRepair, noise
+from textpriv.neighbors import AnnoySearch, ExactSearch, exact
+
+Rng = np.random.Generator
+
+
+def length(vectors: FloatArray) -> FloatArray:
+    return np.linalg.norm(vectors, axis=1)
+
+
+def sphere(count: int, dimension: int, rng: Rng) -> FloatArray:
+    gaussian = rng.standard_normal((count, dimension))
+    return gaussian / length(gaussian)[:, None]
+
+
+def gamma_cdf(shape: int, epsilon: float) -> Callable[[FloatArray], FloatArray]:
+    return stats.gamma(shape, scale=1 / epsilon).cdf
+
+
+# --- MADLIB's noise -------------------------------------------------------------------------
+
+
+def lengths_of(epsilon: float, dimension: int) -> Sampler:
+    madlib = Madlib(normal_embedding(5, dimension), epsilon=epsilon)
+    return lambda n, rng: length(madlib.noise(n, rng))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 50])
+@pytest.mark.parametrize("epsilon", [0.1, 10.0])
+def test_the_length_of_the_noise_is_gamma(dimension: int, epsilon: float) -> None:
+    assert_follows(lengths_of(epsilon, dimension), gamma_cdf(dimension, epsilon))
+
+
+WRONG_LENGTHS: dict[str, Callable[[int, float], Sampler]] = {
+    "shape n - 1": lambda n, eps: lambda count, rng: rng.gamma(n - 1, 1 / eps, count),
+    "scale epsilon": lambda n, eps: lambda count, rng: rng.gamma(n, eps, count),
+    "a Laplace variable per coordinate": lambda n, eps: (
+        lambda count, rng: length(rng.laplace(scale=1 / eps, size=(count, n)))
+    ),
+    "a Gaussian": lambda n, eps: (
+        lambda count, rng: length(rng.normal(scale=np.sqrt(n) / eps, size=(count, n)))
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_LENGTHS)
+@pytest.mark.parametrize("dimension", [2, 5, 50])
+def test_a_wrong_length_is_caught(wrong: str, dimension: int) -> None:
+    assert_caught(WRONG_LENGTHS[wrong](dimension, 2.0), gamma_cdf(dimension, 2.0))
+
+
+def projections(n: int) -> FloatArray:
+    """Directions along which uniformity is looked at: an axis, the diagonal, a random one."""
+    chosen = np.stack([np.eye(n)[0], np.ones(n), np.random.default_rng(8).standard_normal(n)])
+    return chosen / length(chosen)[:, None]
+
+
+def projection_cdf(n: int) -> Callable[[FloatArray], FloatArray]:
+    """Law of one coordinate of a uniform point on the sphere in dimension n >= 2."""
+    return lambda t: stats.beta((n - 1) / 2, (n - 1) / 2).cdf((t + 1) / 2)
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 20])
+@pytest.mark.parametrize("along", range(3))
+def test_the_direction_of_the_noise_is_uniform(dimension: int, along: int) -> None:
+    madlib = Madlib(normal_embedding(5, dimension), epsilon=3.0)
+
+    def projected(count: int, rng: Rng) -> FloatArray:
+        drawn = madlib.noise(count, rng)
+        return drawn @ projections(dimension)[along] / length(drawn)
+
+    assert_follows(projected, projection_cdf(dimension))
+
+
+@pytest.mark.parametrize("dimension", [2, 3])  # in high dimension a cube is nearly round
+def test_a_normalised_cube_is_caught(dimension: int) -> None:
+    def projected(count: int, rng: Rng) -> FloatArray:
+        cube = rng.uniform(-1, 1, (count, dimension))
+        return cube @ projections(dimension)[1] / length(cube)  # the diagonal: corners
+
+    assert_caught(projected, projection_cdf(dimension), n=200_000)
+
+
+def test_in_one_dimension_the_noise_is_laplace() -> None:
+    madlib = Madlib(normal_embedding(5, 1), epsilon=3.0)
+    assert_follows(lambda n, rng: madlib.noise(n, rng)[:, 0], stats.laplace(scale=1 / 3).cdf)
+    assert_caught(lambda n, rng: np.abs(madlib.noise(n, rng)[:, 0]), stats.laplace(scale=1 / 3).cdf)
+
+
+def separable(values: FloatArray, by: FloatArray) -> float:
+    """Distance between the laws of `values` where `by` is below and above its median."""
+    low = by < np.median(by)
+    ordered = np.sort(values[low])
+    return cdf_distance(values[~low], lambda t: np.searchsorted(ordered, t, "right") / len(ordered))
+
+
+def same_law_in_halves(values: FloatArray, by: FloatArray) -> bool:
+    """Whether `values` may be independent of `by`; false alarm at most 2e-6.
+
+    Both empirical laws of independent values are within their margin of the common one.
+    """
+    return separable(values, by) <= 2 * margin(len(values) // 2, 1e-6) + 2 / len(values)
+
+
+def test_length_and_direction_are_independent() -> None:
+    drawn = Madlib(normal_embedding(5, 3), epsilon=1.0).noise(40_000, np.random.default_rng(3))
+    assert same_law_in_halves(length(drawn), np.abs(drawn[:, 0]) / length(drawn))
+    laplace = np.random.default_rng(3).laplace(size=(40_000, 3))
+    assert not same_law_in_halves(length(laplace), np.abs(laplace).max(1) / length(laplace))
+
+
+# --- Mahalanobis ----------------------------------------------------------------------------
+
+
+def stretched(size: int = 200, seed: int = 5) -> Embedding:
+    """Vectors of a covariance far from round, in four dimensions."""
+    rng = np.random.default_rng(seed)
+    mix = np.diag([6.0, 2.0, 1.0, 0.2]) @ np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    return embedding(rng.standard_normal((size, 4)) @ mix + 3.0)
+
+
+def shape_matrix(table: Embedding, strength: float) -> FloatArray:
+    """A, computed from its definition with sums."""
+    x = table.vectors.astype(np.float64)
+    offset = x - x.mean(0)
+    covariance = sum(np.outer(row, row) for row in offset) / (len(x) - 1)
+    scaled = covariance / np.mean(np.diag(covariance))
+    return strength * scaled + (1 - strength) * np.eye(x.shape[1])
+
+
+def whitening(matrix: FloatArray) -> FloatArray:
+    values, basis = np.linalg.eigh(matrix)
+    return (basis / np.sqrt(values)) @ basis.T
+
+
+@pytest.mark.parametrize("strength", [0.2, 1.0])
+def test_the_root_is_the_symmetric_root_of_the_scaled_covariance(strength: float) -> None:
+    table = stretched()
+    root = Mahalanobis(table, epsilon=1.0, strength=strength).root
+    np.testing.assert_allclose(root, root.T, atol=1e-12)
+    np.testing.assert_allclose(root @ root, shape_matrix(table, strength), atol=1e-10)
+    assert np.trace(root @ root) == pytest.approx(4)
+
+
+def whitened_noise(strength: float, *, renormalised: bool = False) -> Sampler:
+    """A^(-1/2) z; `renormalised` is the wrong version, which makes |z| = R again."""
+    table = stretched()
+    mechanism = Mahalanobis(table, epsilon=2.0, strength=strength)
+    back = whitening(shape_matrix(table, strength))
+
+    def draw(n: int, rng: Rng) -> FloatArray:
+        if not renormalised:
+            return mechanism.noise(n, rng) @ back
+        shaped = sphere(n, 4, rng) @ mechanism.root
+        radius = rng.gamma(4, 1 / 2.0, (n, 1))
+        return radius * shaped / length(shaped)[:, None] @ back
+
+    return draw
+
+
+@pytest.mark.parametrize("strength", [0.2, 1.0])
+def test_whitened_mahalanobis_noise_has_a_gamma_length(strength: float) -> None:
+    right, wrong = whitened_noise(strength), whitened_noise(strength, renormalised=True)
+    assert_follows(lambda n, rng: length(right(n, rng)), gamma_cdf(4, 2.0))
+    assert_caught(lambda n, rng: length(wrong(n, rng)), gamma_cdf(4, 2.0), n=2_000_000)
+
+
+@pytest.mark.parametrize("strength", [0.2, 1.0])
+@pytest.mark.parametrize("along", range(3))
+def test_whitened_mahalanobis_noise_has_a_uniform_direction(strength: float, along: int) -> None:
+    right = whitened_noise(strength)
+
+    def projected(n: int, rng: Rng) -> FloatArray:
+        drawn = right(n, rng)
+        return drawn @ projections(4)[along] / length(drawn)
+
+    assert_follows(projected, projection_cdf(4))
+
+
+def test_unwhitened_mahalanobis_noise_is_not_uniform() -> None:
+    mechanism = Mahalanobis(stretched(), epsilon=2.0)
+
+    def projected(n: int, rng: Rng) -> FloatArray:
+        drawn = mechanism.noise(n, rng)
+        return drawn @ np.linalg.eigh(mechanism.root)[1][:, -1] / length(drawn)
+
+    assert_caught(projected, projection_cdf(4))
+
+
+@pytest.mark.parametrize("strength", [0.2, 1.0])
+def test_whitened_length_is_independent_of_the_direction(strength: float) -> None:
+    axis = np.linalg.eigh(shape_matrix(stretched(), strength))[1][:, -1]
+
+    def parts(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return length(drawn), np.abs(drawn @ axis) / length(drawn)
+
+    rng = np.random.default_rng(4)
+    assert same_law_in_halves(*parts(whitened_noise(strength)(40_000, rng)))
+    renormalised = whitened_noise(strength, renormalised=True)(40_000, rng)
+    assert not same_law_in_halves(*parts(renormalised))
+
+
+def test_without_strength_mahalanobis_is_madlib() -> None:
+    table = stretched()
+    plain, shaped = Madlib(table, epsilon=2.0), Mahalanobis(table, epsilon=2.0, strength=0.0)
+    np.testing.assert_allclose(shaped.root, np.eye(4), atol=1e-12)
+    one, other = (m.noise(100, np.random.default_rng(1)) for m in (plain, shaped))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert_follows(lambda n, rng: length(shaped.noise(n, rng)), gamma_cdf(4, 2.0))
+
+
+def test_a_flat_vocabulary_has_no_finite_bound_at_full_strength() -> None:
+    flat = embedding(np.outer(np.arange(6.0), [3.0, 4.0]))
+    with pytest.raises(InvalidInput, match="covariance is singular"):
+        Mahalanobis(flat, epsilon=1.0)
+    drawn = Mahalanobis(flat, epsilon=1.0, strength=0.5).noise(1000, np.random.default_rng(0))
+    assert np.abs(drawn @ [4.0, -3.0]).min() > 0  # noise across the line as well
+
+
+def test_equal_vectors_have_no_covariance() -> None:
+    with pytest.raises(InvalidInput, match="got equal vectors only"):
+        Mahalanobis(embedding(np.ones((3, 2))), epsilon=1.0)
+
+
+# --- Two words, in closed form --------------------------------------------------------------
+
+
+def switch_probability(dimension: int, epsilon: float, threshold: float) -> float:
+    """P(<z, e> > threshold) for MADLIB's noise z and a unit vector e, by quadrature."""
+    if dimension == 1:
+        return float(np.exp(-epsilon * threshold) / 2)
+
+    def density(angle: float) -> float:
+        reach = stats.gamma.sf(threshold / np.cos(angle), dimension, scale=1 / epsilon)
+        return float(reach * np.sin(angle) ** (dimension - 2))
+
+    total = integrate.quad(lambda angle: np.sin(angle) ** (dimension - 2), 0, np.pi)[0]
+    return float(integrate.quad(density, 0, np.pi / 2, limit=200)[0] / total)
+
+
+def two_words(dimension: int, distance: float) -> Embedding:
+    direction = projections(dimension)[2]
+    return embedding(np.outer([-distance / 2, distance / 2], direction) + 1.0)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 10])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_two_words_switch_with_the_probability_of_the_closed_form(
+    dimension: int, epsilon: float
+) -> None:
+    distance, n = dimension / epsilon, 80_000
+    madlib = Madlib(two_words(dimension, distance), epsilon=epsilon)
+    switched = madlib.sanitize_ids(np.zeros(n, dtype=np.int64), np.random.default_rng(6)).sum()
+    right = switch_probability(dimension, epsilon, distance / 2)
+    assert share_fits(switched, n, right)
+    # Wrong: the word changes only when the whole distance is passed, or one dimension too many.
+    for wrong in (
+        switch_probability(dimension, epsilon, distance),
+        switch_probability(dimension + 1, epsilon, distance / 2),
+    ):
+        assert power_of_share(wrong, right, n) >= POWER
+        assert not share_fits(round(wrong * n), n, right)
+
+
+def test_the_quadrature_agrees_with_the_laplace_law_in_one_dimension() -> None:
+    # In dimension 3 the projection of the noise on a line has a closed form as well:
+    # its density is e^(-s) (1 + s) / 4 for s = eps t, hence P(> s) = e^(-s) (2 + s) / 4.
+    for s in (0.0, 0.3, 2.0, 9.0):
+        assert switch_probability(3, 2.0, s / 2) == pytest.approx(np.exp(-s) * (2 + s) / 4)
+
+
+# --- Rank repair ----------------------------------------------------------------------------
+
+
+def rank_law(size: int, rate: float, *, first: int = 0) -> FloatArray:
+    weights = np.exp(-rate * np.arange(size))
+    law = np.zeros(size)
+    law[first:] = weights[: size - first] / weights[: size - first].sum()
+    return law
+
+
+@pytest.mark.parametrize(("size", "c"), [(30, 0.02), (30, 0.5), (400, 0.006), (5, 1e-9)])
+def test_ranks_follow_the_truncated_geometric_law(size: int, c: float) -> None:
+    repair = RankRepair(Madlib(normal_embedding(size, 3), epsilon=10.0), c=c)
+    n = 100_000
+    ranks = repair.ranks(n, np.random.default_rng(7))
+    right = rank_law(size, 10 * c)
+    assert fits(np.bincount(ranks, minlength=size), right)
+    one_based = np.bincount(np.minimum(ranks + 1, size - 1), minlength=size)
+    assert not fits(one_based, right)
+    for wrong in (rank_law(size, 10 * c, first=1), rank_law(size, 12 * c + 0.1)):
+        assert power_of_fit(wrong, right, n) >= POWER
+        drawn = np.random.default_rng(7).choice(size, n, p=wrong)
+        assert not fits(np.bincount(drawn, minlength=size), right)
+
+
+def true_ranks(table: Embedding, queries: FloatArray, outputs: Any) -> Any:
+    distance = np.linalg.norm(table.vectors[None].astype(np.float64) - queries[:, None], axis=2)
+    return np.argsort(np.argsort(distance, axis=1), axis=1)[np.arange(len(outputs)), outputs]
+
+
+@pytest.mark.parametrize("inner", [Madlib, Mahalanobis])
+def test_the_output_has_the_drawn_rank_around_the_noisy_vector(inner: type[Madlib]) -> None:
+    table = normal_embedding(60, 6)
+    repair = RankRepair(inner(table, epsilon=4.0), c=0.01)
+    ids = np.arange(600) % 60
+    outputs = repair.sanitize_ids(ids, np.random.default_rng(9))
+    rng = np.random.default_rng(9)
+    ranks = repair.ranks(len(ids), rng)
+    queries = np.concatenate(list(repair.madlib.noisy_vectors(ids, rng)))
+    found = true_ranks(table, queries, outputs)
+    assert (found == ranks).all() and len(set(ranks)) == 60
+    assert not (found == ranks + 1).any()
+
+
+def test_rank_repair_with_a_steep_law_is_the_nearest_word() -> None:
+    table = normal_embedding(60, 6)
+    madlib, ids = Madlib(table, epsilon=4.0), np.arange(60)
+    repair, rng = RankRepair(madlib, c=1e6), np.random.default_rng(2)
+    outputs = repair.sanitize_ids(ids, np.random.default_rng(2))
+    rng.random(len(ids))  # the ranks
+    queries = np.concatenate(list(madlib.noisy_vectors(ids, rng)))
+    np.testing.assert_array_equal(outputs, ExactSearch(table.vectors).nearest(queries)[0][:, 0])
+
+
+@pytest.mark.parametrize("inner", [Madlib, Mahalanobis])
+def test_rank_repair_claims_what_its_noise_claims(inner: type[Madlib]) -> None:
+    madlib = inner(normal_embedding(9, 2), epsilon=1.0)
+    assert RankRepair(madlib, c=0.1).claim == madlib.claim
+    assert ("A^-1" in RankRepair(madlib, c=0.1).claim.protects) == (inner is Mahalanobis)
+
+
+# --- The look-up ----------------------------------------------------------------------------
+
+
+def mechanisms(table: Embedding) -> dict[str, Any]:
+    madlib = Madlib(table, epsilon=4.0)
+    return {
+        "madlib": madlib,
+        "mahalanobis": Mahalanobis(table, epsilon=4.0, strength=0.5),
+        "rank-repair": RankRepair(madlib, c=0.05),
+    }
+
+
+@pytest.mark.parametrize("name", ["madlib", "mahalanobis", "rank-repair"])
+def test_draws_do_not_depend_on_how_the_work_is_cut(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism = mechanisms(normal_embedding(70, 5))[name]
+    ids = np.random.default_rng(0).integers(-1, 70, 500)
+    whole = mechanism.sanitize_ids(ids, np.random.default_rng(3))
+    monkeypatch.setattr(noise, "DRAW_CHUNK", 7)
+    monkeypatch.setattr(noise, "RANK_BYTES", 4 * 70 * 3)
+    monkeypatch.setattr(exact, "QUERY_CHUNK", 5)
+    np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), whole)
+    assert (mechanism.sanitize_ids(ids, np.random.default_rng(4)) != whole).any()
+
+
+@pytest.mark.parametrize("name", ["madlib", "mahalanobis", "rank-repair"])
+def test_another_epsilon_gives_the_mechanism_made_with_it(name: str) -> None:
+    table = normal_embedding(70, 5)
+    ids = np.arange(70).repeat(5)
+    mechanism = mechanisms(table)[name]
+    before = mechanism.sanitize_ids(ids, np.random.default_rng(3))
+    other = mechanism.with_epsilon(0.5)
+    if name == "rank-repair":
+        fresh: Any = RankRepair(Madlib(table, epsilon=0.5), c=0.05)
+    else:
+        fresh = type(mechanism)(table, epsilon=0.5, **({"strength": 0.5} if "h" in name else {}))
+    drawn = other.sanitize_ids(ids, np.random.default_rng(3))
+    np.testing.assert_array_equal(drawn, fresh.sanitize_ids(ids, np.random.default_rng(3)))
+    assert (drawn != before).any() and (mechanism.epsilon, other.epsilon) == (4.0, 0.5)
+    np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), before)
+
+
+def test_nothing_to_sanitize() -> None:
+    for mechanism in mechanisms(normal_embedding(9, 2)).values():
+        assert mechanism.sanitize_ids([]).tolist() == []
+        assert mechanism.sanitize(["", " \n"]) == ["", ""]
+
+
+def test_a_huge_epsilon_keeps_every_word_and_equal_vectors_give_the_first() -> None:
+    vectors = np.random.default_rng(0).standard_normal((20, 3))
+    vectors[7] = vectors[3]
+    drawn = Madlib(embedding(vectors), epsilon=1e9).sanitize_ids(np.arange(20))
+    assert drawn.tolist() == [*range(7), 3, *range(8, 20)]
+
+
+class Blind:
+    """An index that never finds a row, as inverted lists may."""
+
+    name, size, dimension = "blind", 9, 2
+
+    def nearest(self, queries: FloatArray, k: int = 1) -> tuple[Any, FloatArray]:
+        shape = (len(queries), k)
+        return np.full(shape, -1), np.full(shape, np.inf)
+
+
+def test_where_an_index_finds_nothing_any_word_is_put() -> None:
+    madlib = Madlib(normal_embedding(9, 2), epsilon=1.0, search=Blind())
+    drawn = madlib.sanitize_ids(np.zeros(9000, dtype=int), np.random.default_rng(1))
+    assert fits(np.bincount(drawn, minlength=9), np.full(9, 1 / 9))
+
+
+def test_an_approximate_index_changes_the_words_and_not_the_noise() -> None:
+    table = normal_embedding(300, 10)
+    ids = np.arange(300)
+    annoy = AnnoySearch(table.vectors, trees=1, search_k=1)
+    right = Madlib(table, epsilon=5.0).sanitize_ids(ids, np.random.default_rng(1))
+    rough = Madlib(table, epsilon=5.0, search=annoy).sanitize_ids(ids, np.random.default_rng(1))
+    assert 0 < (right == rough).mean() < 1
+
+
+# --- Bad input ------------------------------------------------------------------------------
+
+BAD_EPSILONS = [0, 0.0, -1, float("nan"), float("inf"), -float("inf"), True, np.True_, "1", None,
+                1j, 10**400, [1.0], np.array([1.0])]  # fmt: skip
+
+
+@pytest.mark.parametrize("epsilon", BAD_EPSILONS, ids=repr)
+def test_epsilon_is_a_finite_positive_number(epsilon: Any) -> None:
+    table = normal_embedding(9, 2)
+    makers: list[Callable[[], Any]] = [
+        lambda: Madlib(table, epsilon=epsilon),
+        lambda: Mahalanobis(table, epsilon=epsilon),
+        lambda: Madlib(table, epsilon=1.0).with_epsilon(epsilon),
+        lambda: RankRepair(Madlib(table, epsilon=1.0), c=epsilon),
+    ]
+    for make in makers:
+        with pytest.raises(InvalidInput, match="(epsilon|c): got .*expected"):
+            make()
+
+
+@pytest.mark.parametrize("epsilon", [1, 2.5, np.float32(1), np.int64(3), 1e-12, 1e300])
+def test_any_finite_positive_number_is_an_epsilon(epsilon: Any) -> None:
+    madlib = Madlib(normal_embedding(9, 2), epsilon=epsilon)
+    assert 0 <= madlib.sanitize_ids(np.zeros(50, dtype=int)).min() <= 8
+    assert isinstance(madlib.epsilon, float)
+
+
+def test_an_epsilon_whose_noise_no_float_can_hold_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="queries"):
+        Madlib(normal_embedding(9, 2), epsilon=1e-300).sanitize_ids(np.zeros(50, dtype=int))
+
+
+@pytest.mark.parametrize(
+    ("ids", "says"),
+    [
+        ([[0, 1]], r"got int64 of shape \(1, 2\)"),
+        ([0.0], "got float64"),
+        (["w0"], "expected a 1-d integer array"),
+        ([True], "got bool"),
+        ([None], "got object"),
+        (None, "got object"),
+        (0, r"of shape \(\)"),
+        ([9], "got ids 9..9, expected 0..8"),
+        ([0, -3], "got ids -3..0, expected 0..8"),
+        ([0, -2], "got ids -2..0"),
+    ],
+)
+def test_wrong_ids(ids: Any, says: str) -> None:
+    for mechanism in mechanisms(normal_embedding(9, 2)).values():
+        with pytest.raises(InvalidInput, match=says):
+            mechanism.sanitize_ids(ids)
+
+
+@pytest.mark.parametrize("strength", [-0.1, 1.1, float("nan"), True, "1", None])
+def test_strength_is_a_number_from_0_to_1(strength: Any) -> None:
+    with pytest.raises(InvalidInput, match="strength: got .*expected a number from 0 to 1"):
+        Mahalanobis(normal_embedding(9, 2), epsilon=1.0, strength=strength)
+
+
+@pytest.mark.parametrize("wrong", [normal_embedding(8, 2), normal_embedding(9, 3)])
+def test_a_search_over_another_table_is_refused(wrong: Embedding) -> None:
+    with pytest.raises(InvalidInput, match=r"search: got an index of .*expected .*\(9, 2\)"):
+        Madlib(normal_embedding(9, 2), epsilon=1.0, search=ExactSearch(wrong.vectors))
+
+
+def test_objects_of_another_kind_are_refused() -> None:
+    table = normal_embedding(9, 2)
+    with pytest.raises(InvalidInput, match="embedding: got ndarray"):
+        Madlib(table.vectors, epsilon=1.0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="search: got an index of None"):
+        Madlib(table, epsilon=1.0, search=object())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="madlib: got Embedding"):
+        RankRepair(table, c=1.0)  # type: ignore[arg-type]
