@@ -14,7 +14,8 @@ where the residual norms |q - q^| and |z - z^| are measured, not estimated. Sums
 products accumulated in float32 add at most m 2^-23 |q^| |z^|, in any order, and a result
 stored in bfloat16 adds 2^-8 of its size. Numbers too small for float32 (`underflow`) and
 the rounding of the float64 result itself (`FLOAT64`) have their own terms; numbers too
-large for float32 are refused.
+large for float32 are refused. This holds for IEEE arithmetic as processors have it; on a
+GPU, reduced-precision accumulation is switched off, and the bound is yet to be tested there.
 """
 
 from __future__ import annotations
@@ -117,6 +118,9 @@ class GroupedTable:
         # A second look at one group costs about as much as the first pass over 1/1000 of rows.
         self.group = group or (16 if self.dimension > 128 else 128)
         self.device = device
+        if torch.device(device).type == "cuda":  # the bound asks for float32 accumulation
+            torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+            torch.backends.cuda.matmul.allow_tf32 = False
 
         padding = -self.size % self.group
         rows = np.concatenate([table, np.repeat(table[-1:], padding, axis=0)])
