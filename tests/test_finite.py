@@ -491,6 +491,29 @@ def test_an_unknown_word_is_a_uniform_word_of_the_fallback_sanitized(name: str) 
     assert not fits(np.random.default_rng(8).multinomial(n, wrong), right)
 
 
+@pytest.mark.parametrize("name", ["santext", "tem", "santext+ 0.3"])
+@pytest.mark.parametrize("epsilon", [0.5, 5.0])
+def test_an_unknown_word_keeps_the_bound_that_the_claim_states(name: str, epsilon: float) -> None:
+    mechanism = MAKERS[name](SMALL, epsilon)
+    words = mechanism.fallback
+    rows = mechanism.log_rows(words)[:, words]  # these words alone may replace them
+    unknown = logsumexp(rows, axis=0) - np.log(len(words))
+    loss = np.abs(rows - unknown).max(1)
+    distance = distances(SMALL)[np.ix_(words, words)]
+    assert (loss <= epsilon * distance.max(1) + SLACK).all()
+    nearest = np.sort(distance, axis=1)[:, 1]  # wrong: as if it were the nearest known word
+    assert (loss > epsilon * nearest).any()
+    assert "largest distance" in mechanism.claim.unknown
+
+
+@pytest.mark.parametrize("name", ["custext", "custext conservative", "custext+"])
+def test_an_unknown_word_has_no_bound_under_custext(name: str) -> None:
+    mechanism = MAKERS[name](SMALL, 2.0)
+    law = law_of(mechanism)
+    assert ((law[mechanism.fallback].mean(0) > 0) & (law == 0)).any(1).all()
+    assert "without bound" in mechanism.claim.unknown
+
+
 # --- Bad input --------------------------------------------------------------------------------
 
 BAD_EPSILONS = [0, -1, float("nan"), float("inf"), True, np.True_, "1", None, 1j, 10**400]

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
+from scipy.optimize import brentq
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
@@ -178,25 +179,26 @@ def kept_curve(
     return drawn
 
 
-def match(curve: Callable[[float], float], kept: float, *, steps: int = 14) -> float | None:
-    """Epsilon at which the curve reaches `kept`, by bisection on the logarithm.
+def match(curve: Callable[[float], float], kept: float) -> float | None:
+    """Epsilon between 0.1 and 2,000 at which the curve reaches `kept`, to one in a thousand.
 
     None where the mechanism keeps more or fewer at every epsilon.
     """
+
+    def excess(log_epsilon: float) -> float:
+        return curve(float(np.exp(log_epsilon))) - kept
+
     low, high = float(np.log(0.1)), float(np.log(2000.0))
-    if curve(0.1) > kept or curve(2000.0) < kept:
+    if excess(low) > 0 or excess(high) < 0:
         return None
-    for _ in range(steps):
-        middle = (low + high) / 2
-        low, high = (middle, high) if curve(float(np.exp(middle))) < kept else (low, middle)
-    return float(np.exp((low + high) / 2))
+    return float(np.exp(brentq(excess, low, high, xtol=1e-3)))
 
 
 def matched_settings(material: Material, sizes: Sizes, rng: np.random.Generator) -> pd.DataFrame:
     """Epsilon of every mechanism at each share of kept content tokens.
 
-    Columns: mechanism, kept, epsilon, low, high (epsilons at which the share is two standard
-    errors of the token sample lower and higher), ratio (the logarithm of the factor that
+    Columns: mechanism, kept, epsilon, low, high (epsilons at which the share is about two
+    standard errors of the token sample lower and higher), ratio (the logarithm of the factor that
     the claim allows between a word and its nearest neighbour, in the median), n.
     """
     content = content_tokens(material)
@@ -209,8 +211,8 @@ def matched_settings(material: Material, sizes: Sizes, rng: np.random.Generator)
         curve = cache(kept_curve(mechanism, ids, rng))
         metric = not isinstance(mechanism, CusText)  # whose epsilon has no unit
         for kept in sizes.matched_kept:
-            reach = 2 * float(np.sqrt(kept * (1 - kept) / len(ids)))
-            epsilon, low, high = (match(curve, kept + step) for step in (0.0, -reach, reach))
+            epsilon = match(curve, kept)
+            low, high = (np.nan, np.nan) if epsilon is None else _range(curve, epsilon, len(ids))
             allowed = np.nan if epsilon is None else epsilon * (near if metric else 1.0)
             rows.append(
                 {
@@ -224,6 +226,15 @@ def matched_settings(material: Material, sizes: Sizes, rng: np.random.Generator)
                 }
             )
     return pd.DataFrame(rows).astype({"epsilon": float, "low": float, "high": float})
+
+
+def _range(curve: Callable[[float], float], epsilon: float, n: int) -> tuple[float, float]:
+    """Epsilons two standard errors of a share of n tokens away, by the curve's slope."""
+    step = 0.05
+    below, above = curve(epsilon * np.exp(-step)), curve(epsilon * np.exp(step))
+    share = curve(epsilon)
+    reach = 2 * np.sqrt(share * (1 - share) / n) * 2 * step / max(above - below, 1e-9)
+    return float(epsilon * np.exp(-reach)), float(epsilon * np.exp(reach))
 
 
 def show_settings(settings: pd.DataFrame) -> pd.DataFrame:
@@ -293,7 +304,7 @@ def kept_and_distinct(
         at_matched(material, settings, middle).items(), desc="N_w and S_w", mininterval=5
     ):
         draws = sizes.draws
-        chosen = words[: max(4, len(words) // 4)] if name in sizes.slow else words
+        chosen = words[: max(5, len(words) // 8)] if name in sizes.slow else words
         for epsilon in mechanism.epsilon * np.geomspace(1 / 4, 4, sizes.grid_points):
             outputs = mechanism.with_epsilon(float(epsilon)).sanitize_ids(
                 np.repeat(chosen, draws), rng
