@@ -41,7 +41,7 @@ def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
     top_axis.set_xlabel("epsilon whose noise has this mean length", fontsize=8.5)
     ax.set(ylabel="score  r <u, z - x> - |z - x|²/2")
     ax.set_title(f"Who is nearest to “{word}” + r u? The highest line")
-    ax.legend(title="wins somewhere", loc="lower left", ncols=2)
+    ax.legend(title="wins somewhere", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 
 
@@ -59,7 +59,7 @@ def check(found: pd.DataFrame) -> Figure:
             label=word,
         )
     ax.set(xlabel="P(kept), all-radii form", ylabel="share kept in independent draws")
-    ax.set_title("One pass against brute force")
+    ax.set_title("One pass against draws")
     ax.legend(loc="lower right")
     return fig
 
@@ -212,9 +212,10 @@ def rank_repair(matched: pd.DataFrame, n: int) -> Figure:
             bottom += part[band_name].to_numpy()
         ax.set(xlabel="c of the repair", ylim=(0, 1))
         for bar, epsilon in enumerate(part["epsilon"]):
-            ax.annotate(f"eps {epsilon:.0f}", (bar, 1.0), (0, 2), ha="center", fontsize=8,
-                        textcoords="offset points")  # fmt: skip
-        ax.set_title(f"{target:.0%} of words kept", pad=16)
+            ax.annotate(
+                f"{epsilon:.0f}", (bar, 1.0), (0, 2), ha="center", textcoords="offset points"
+            )
+        ax.set_title(f"{target:.0%} of words kept,\nat epsilon:", pad=14)
         ax.grid(False)
     axes[0, 0].set(ylabel="share of outputs")
     axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))

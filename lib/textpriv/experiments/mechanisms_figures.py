@@ -79,7 +79,7 @@ def sentiment(sentences: pd.DataFrame, reviews: pd.DataFrame) -> Figure:
     axes[0].set(ylabel="accuracy of sentiment")
     axes[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     handles, labels = axes[0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=5)
+    fig.legend(handles, labels, loc="outside lower center", ncols=4)
     return fig
 
 
