@@ -240,7 +240,7 @@ def test_without_strength_mahalanobis_is_madlib() -> None:
     assert_follows(lambda n, rng: length(shaped.noise(n, rng)), gamma_cdf(4, 2.0))
 
 
-def test_a_flat_vocabulary_has_no_finite_bound_at_full_strength() -> None:
+def test_a_flat_vocabulary_is_refused_at_full_strength() -> None:
     flat = embedding(np.outer(np.arange(6.0), [3.0, 4.0]))
     with pytest.raises(InvalidInput, match="covariance is singular"):
         Mahalanobis(flat, epsilon=1.0)

@@ -122,8 +122,8 @@ class Mechanism(ABC):
     def sanitize_ids(self, ids: IntArray, rng: np.random.Generator | None = None) -> IntArray:
         """One output id per input id (1-d, each in the vocabulary or UNKNOWN).
 
-        Without `rng` the randomness comes from the operating system. A generator with a
-        known seed makes the output reproducible and therefore not private.
+        Without `rng` a generator (PCG64, not cryptographic) is seeded by the operating system.
+        A known seed makes the output reproducible and therefore not private.
         """
         rng = np.random.default_rng() if rng is None else rng
         array = np.asarray(ids)

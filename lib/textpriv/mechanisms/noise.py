@@ -156,7 +156,7 @@ class Mahalanobis(Madlib):
         if values.min() <= 1e-10 * values.max():
             raise InvalidInput(
                 "strength: the covariance is singular (fewer words than dimensions, or a constant "
-                "coordinate), so that no finite eps holds; expected a strength below 1"
+                "coordinate), so that the claim has no metric; expected a strength below 1"
             )
         self.root = (basis * np.sqrt(values)) @ basis.T  # symmetric; once per mechanism
 
