@@ -1,0 +1,327 @@
+"""Overlaps against a search by force, divisions against what they promise."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textpriv.corpora import Documents
+from textpriv.errors import InvalidInput
+from textpriv.splits import parent_sentences, private_and_shadow, sentences, shares_ngram, words
+
+SENTENCE = "one two three four five six seven eight nine ten"
+
+# Texts over three words, so that runs recur, of 0 to 9 words.
+TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), min_size=1, max_size=8)
+
+
+def runs(text: str, length: int) -> set[tuple[str, ...]]:
+    parts = text.split()
+    return {tuple(parts[i : i + length]) for i in range(len(parts) - length + 1)}
+
+
+def by_force(text: str, others: list[str], n: int, shortest: int) -> bool:
+    for other in others:
+        length = min(n, len(text.split()), len(other.split()))
+        if length >= min(n, shortest) and runs(text, length) & runs(other, length):
+            return True
+    return False
+
+
+# --- Words --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("It didn't work.", "it did n't work"),
+        ("A half-baked idea", "a half baked idea"),
+        ("the film's naive cafe", "The film 's naïve Café"),
+        ("(They'll) go!", "they 'll go"),
+    ],
+)
+def test_copies_in_another_tokenisation_are_equal(text: str, other: str) -> None:
+    assert words(text) == words(other)
+
+
+def test_words_divide() -> None:
+    assert words("He said: 'stop', 3 times...") == ["he", "said", "stop", "3", "times"]
+    assert words(" -- ") == []
+
+
+# --- Overlap ------------------------------------------------------------------------------
+
+
+@given(TEXTS, TEXTS, st.integers(1, 5), st.integers(1, 5))
+def test_overlap_equals_a_search_by_force(
+    texts: list[str], others: list[str], n: int, shortest: int
+) -> None:
+    expected = [by_force(text, others, n, shortest) for text in texts]
+    assert shares_ngram(texts, others, n, shortest).tolist() == expected
+
+
+def test_overlap_is_found_where_one_word_decides() -> None:
+    eight, seven = (
+        "0 one two three four five six seven eight 1",
+        "0 one two three four five six seven",
+    )
+    assert shares_ngram([SENTENCE, SENTENCE.upper()], [eight]).all()
+    assert not shares_ngram([SENTENCE], [seven]).any()
+    assert shares_ngram([SENTENCE], [seven], n=7).all()
+
+
+def test_short_texts_are_shared_as_a_whole_or_not() -> None:
+    texts = ["two three four five six", "two three four five", "two three four five 6", ""]
+    assert shares_ngram(texts, [SENTENCE]).tolist() == [True, False, False, False]
+    assert shares_ngram(texts, [SENTENCE], shortest=4).tolist() == [True, True, False, False]
+    # So is the long text that contains one, but no third text that has the same run in its midst.
+    assert shares_ngram([SENTENCE], texts).all()
+    assert not shares_ngram([SENTENCE], texts[1:]).any()
+    third = "1 two three four five six 1"
+    assert shares_ngram([third, texts[0]], [SENTENCE]).tolist() == [False, True]
+
+
+def test_runs_end_with_their_document() -> None:
+    first, second = "one two three four", "five six seven eight"
+    assert not shares_ngram([SENTENCE], [first, second]).any()
+    assert not shares_ngram([first, second + " five"], [SENTENCE], shortest=5).any()
+
+
+def test_unknown_and_rare_words_count_as_themselves() -> None:
+    text = "zyx wvu tsr qpo nml kji hgf edc"
+    assert shares_ngram([text], [text]).all()
+    assert not shares_ngram([text], [text.replace("tsr", "rst")]).any()
+
+
+def test_overlap_of_nothing() -> None:
+    assert shares_ngram([], [SENTENCE]).shape == (0,)
+    assert not shares_ngram([SENTENCE], []).any()
+    assert not shares_ngram(["", "..."], [""]).any()
+
+
+@pytest.mark.parametrize("wrong", [{"n": 0}, {"shortest": 0}])
+def test_overlap_refuses_empty_runs(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput, match="got 0, expected at least 1"):
+        shares_ngram([SENTENCE], [SENTENCE], **wrong)
+
+
+def test_overlap_refuses_one_string() -> None:
+    with pytest.raises(InvalidInput, match=r"use \[text\]"):
+        shares_ngram(SENTENCE, [SENTENCE])
+
+
+# --- Groups of phrases --------------------------------------------------------------------
+
+
+def test_phrases_join_their_sentence() -> None:
+    other = "a quite different sentence about something else"
+    phrases = [
+        "three four five six seven", other, SENTENCE, "six seven", "about something else",
+        "alone", "one two three four five six", "alone", "", "Six, seven!",
+    ]  # fmt: skip
+    assert parent_sentences(phrases).tolist() == [0, 1, 0, 0, 1, 2, 0, 2, 3, 0]
+
+
+def test_long_runs_chain_and_short_ones_do_not() -> None:
+    left, middle, right = "a b c d e f", "d e f g h i", "g h i j k l"
+    assert parent_sentences([left, middle, right], shared=3).tolist() == [0, 0, 0]
+    assert parent_sentences([left, middle, right], shared=4).tolist() == [0, 1, 2]
+
+
+def test_a_short_phrase_joins_the_first_that_contains_it() -> None:
+    phrases = ["d e", "a b c d e f", "c d e g h i"]
+    assert parent_sentences(phrases).tolist() == [0, 0, 1]
+    assert parent_sentences([phrases[0], phrases[2], phrases[1]]).tolist() == [0, 0, 1]
+
+
+def test_a_short_phrase_may_join_by_way_of_another() -> None:
+    assert parent_sentences(["a", "a b", "x a b c", "y a z"], shared=5).tolist() == [0, 0, 0, 1]
+
+
+@given(TEXTS, st.integers(2, 5))
+def test_groups_are_the_finest_without_common_runs(texts: list[str], shared: int) -> None:
+    groups = parent_sentences(texts, shared)
+    grams = [runs(text, shared) for text in texts]
+    long = [row for row, gram in enumerate(grams) if gram]
+    # By force: merge until no two sets of documents have a run in common.
+    merged = [({row}, grams[row]) for row in long]
+    while True:
+        pair = next(((a, b) for a in merged for b in merged if a is not b and a[1] & b[1]), None)
+        if pair is None:
+            break
+        merged = [each for each in merged if each is not pair[0] and each is not pair[1]]
+        merged.append((pair[0][0] | pair[1][0], pair[0][1] | pair[1][1]))
+    expected = {frozenset(rows) for rows, _ in merged}
+    found = {frozenset(r for r in long if groups[r] == groups[row]) for row in long}
+    assert found == expected
+
+
+@given(TEXTS)
+def test_equal_and_contained_phrases_have_company(texts: list[str]) -> None:
+    groups = parent_sentences(texts, 4)
+    assert sorted(set(groups.tolist())) == list(range(groups.max() + 1))
+    for row, text in enumerate(texts):
+        length = len(text.split())
+        if not 0 < length < 4:
+            continue
+        longer = [
+            other
+            for other, each in enumerate(texts)
+            if len(each.split()) > length and runs(text, length) & runs(each, length)
+        ]
+        same = [other for other, each in enumerate(texts) if each == text]
+        assert groups[row] == groups[(longer or same)[0]]
+
+
+def test_too_short_common_runs_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="at least 2 words"):
+        parent_sentences([SENTENCE], shared=1)
+
+
+# --- Private and shadow -------------------------------------------------------------------
+
+
+def documents(count: int) -> Documents:
+    return Documents("numbers", [str(row) for row in range(count)], {"row": np.arange(count)})
+
+
+def rows(*sides: Documents) -> list[int]:
+    return [int(row) for side in sides for row in side.columns["row"]]
+
+
+def test_private_and_shadow_are_disjoint_and_of_the_size_asked_for() -> None:
+    private, shadow = private_and_shadow(documents(10), 6, 4, np.random.default_rng(1))
+    assert (len(private), len(shadow)) == (6, 4)
+    assert sorted(rows(private, shadow)) == list(range(10))
+    assert [int(text) for text in private.texts] == rows(private)
+
+
+def test_the_choice_is_uniform_and_follows_the_stream() -> None:
+    first, again = (
+        private_and_shadow(documents(50), 20, 20, np.random.default_rng(7)) for _ in range(2)
+    )
+    assert rows(*first) == rows(*again)
+    rng = np.random.default_rng(2)
+    picked = np.zeros((2, 10))
+    for _ in range(2000):
+        for side, chosen in enumerate(private_and_shadow(documents(10), 3, 2, rng)):
+            picked[side, rows(chosen)] += 1
+    # Each row is private 600 times (sd 20.5) and shadow 400 times (sd 17.9); six sd.
+    assert abs(picked - [[600], [400]]).max() < 123
+
+
+@given(
+    st.lists(st.integers(-3, 12), min_size=20, max_size=40), st.integers(1, 4), st.integers(1, 4)
+)
+def test_no_group_is_on_both_sides(groups: list[int], private: int, shadow: int) -> None:
+    try:
+        sides = private_and_shadow(
+            documents(len(groups)), private, shadow, np.random.default_rng(0), groups
+        )
+    except InvalidInput:  # only where a group is too large for what may be left over
+        assert max(map(groups.count, groups)) > len(groups) - private - shadow + 1
+        return
+    assert [len(side) for side in sides] == [private, shadow]
+    first, second = ({groups[row] for row in rows(side)} for side in sides)
+    assert not first & second
+    assert len(set(rows(*sides))) == private + shadow
+
+
+def test_each_side_draws_from_many_groups() -> None:
+    groups = np.repeat(np.arange(100), 10)
+    private, shadow = private_and_shadow(documents(1000), 200, 20, np.random.default_rng(3), groups)
+    # 91 of the groups are private: 200 draws miss about 10 of them, 20 draws hit about 8 of 9.
+    assert len(set(groups[rows(private)])) > 65
+    assert len(set(groups[rows(shadow)])) >= 5
+
+
+def test_phrases_of_one_sentence_never_end_on_both_sides() -> None:
+    rng = np.random.default_rng(4)
+    parents = [" ".join(rng.choice(300, size=20).astype(str)) for _ in range(40)]
+    cuts = [(row, *sorted(rng.choice(21, size=2, replace=False))) for row in range(40)] * 3
+    texts = parents + [" ".join(parents[row].split()[a:b]) for row, a, b in cuts]
+    phrases = Documents("phrases", texts)
+    sides = private_and_shadow(phrases, 60, 40, rng, parent_sentences(texts))
+    for side, other in (sides, sides[::-1]):
+        assert not shares_ngram(side.texts, other.texts, n=5, shortest=5).any()
+    apart = private_and_shadow(phrases, 60, 40, rng)  # without groups they do
+    assert shares_ngram(apart[0].texts, apart[1].texts, n=5, shortest=5).any()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "groups", "message"),
+    [
+        ((8, 3), None, "at least 11 documents"),
+        ((0, 3), None, "private: got 0"),
+        ((3, 0), None, "shadow: got 0"),
+        ((5, 2), [1] * 9 + [2], "largest has 9"),
+        ((5, 2), [1] * 9, "10 integers"),
+        ((5, 2), [0.5] * 10, "10 integers"),
+    ],
+)
+def test_impossible_choices_are_refused(
+    sizes: tuple[int, int], groups: list[int] | None, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        private_and_shadow(documents(10), *sizes, np.random.default_rng(0), groups)
+
+
+# --- Sentences ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["It ends.", "Then it begins!", "Does it?", "Yes..."],
+        ['He said "Stop."', '"Why?"', "(Nobody knows.)", "3 years later."],
+        ["Mr. Smith met J. R. Jones vs. Dr. No."],
+        ["He likes 2.5 stars, e.g. Ms. Kidman in the U.S. Senate."],
+        ["no capitals. so one sentence"],
+        ["It was late…", "So it ends."],
+    ],
+)
+def test_sentence_ends(parts: list[str]) -> None:
+    found = sentences(Documents("one", [" ".join(parts)]))
+    assert list(found.texts) == parts
+
+
+def test_a_missing_space_divides() -> None:
+    found = sentences(Documents("one", ["It ends.Then it begins. See Imdb.com"]))
+    assert list(found.texts) == ["It ends.", "Then it begins.", "See Imdb.com"]
+
+
+def test_sentences_keep_their_document_and_its_columns() -> None:
+    texts = ["One two three. Four five.", "...", "Six seven eight nine. Ten!"]
+    several = Documents("several", texts, {"label": np.array([1, 0, 2])})
+    found = sentences(several, fewest=2, most=3)
+    assert found.texts == ("One two three.", "Four five.")
+    found = sentences(several, fewest=3)
+    assert found.texts == ("One two three.", "Six seven eight nine.")
+    assert found.columns["document"].tolist() == [0, 2]
+    assert found.columns["label"].tolist() == [1, 2]
+
+
+@given(st.lists(st.text(alphabet="aB .!?\"'\n", max_size=30), min_size=1, max_size=4))
+def test_sentences_lose_nothing_but_space(texts: list[str]) -> None:
+    if not any(words(text) for text in texts):
+        return
+    found = sentences(Documents("any", texts))
+    assert all(a <= b for a, b in pairwise(found.columns["document"].tolist()))
+    for row, text in enumerate(texts):
+        pieces = [
+            piece
+            for piece, document in zip(found.texts, found.columns["document"], strict=True)
+            if document == row
+        ]
+        assert sum((words(piece) for piece in pieces), []) == words(text)
+
+
+def test_no_sentence_of_the_length() -> None:
+    with pytest.raises(InvalidInput, match="20 to 30 words, got none"):
+        sentences(Documents("one", ["Too short."]), fewest=20, most=30)
+    with pytest.raises(InvalidInput, match="fewest: got 0"):
+        sentences(Documents("one", ["Too short."]), fewest=0)
