@@ -1,0 +1,87 @@
+"""Names are told from words by how cased text writes them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from textpriv.errors import InvalidInput
+from textpriv.names import Usage, listed_names, person_names, usage
+
+TEXTS = [
+    "We like Kevin and he will, Grace willing, meet Will in Paris.",
+    "There Kevin will find grace with Grace Kelly, and Will will not.",
+    "From Paris, Kevin O’Brien may go to our Paris of O'Brien in May.",
+    "Nobody in Paris says Kevin's young, KEVIN is kevin. Kevin knows.",
+]
+
+
+def test_lists_are_lower_case_single_words() -> None:
+    names = listed_names()
+    assert {"john", "mary", "smith", "o'brien", "will", "paris"} <= names
+    assert all(name == name.lower() and " " not in name and name for name in names)
+    assert not names & {"the", "of", "", "first_names", "random_element"}
+    assert len(names) > 10_000
+
+
+def test_lists_leave_the_global_generator_alone() -> None:
+    listed_names.cache_clear()
+    before = random.getstate()
+    listed_names()
+    assert random.getstate() == before
+
+
+def test_usage_counts_inside_sentences() -> None:
+    found = usage(TEXTS, {"kevin", "will", "grace", "paris", "o'brien", "absent", "nobody"})
+    # "Kevin knows" begins a sentence, KEVIN is shouted; "'s" is no part of a name.
+    assert found["kevin"] == Usage(5, 4 / 5, 0)
+    assert found["will"] == Usage(5, 2 / 5, 0)
+    assert found["grace"] == Usage(3, 2 / 3, 0)
+    assert found["paris"] == Usage(4, 1.0, 3 / 4)
+    assert found["o'brien"] == Usage(2, 1.0, 0)
+    assert not found.keys() & {"absent", "nobody"}
+
+
+def test_only_capitals_count_as_placed() -> None:
+    assert usage(["to will, to Will, so Will"], {"will"})["will"] == Usage(3, 2 / 3, 1 / 2)
+
+
+def test_new_york_is_a_place() -> None:
+    assert usage(["I love New York and Susannah York"], {"york"})["york"].placed == 0.5
+
+
+def test_names_by_the_rule() -> None:
+    rule = {"capital": 0.7, "placed": 0.5, "fewest": 2}
+    names = person_names(TEXTS, **rule)
+    assert names == {"kevin", "o'brien"}
+    assert person_names(TEXTS, **{**rule, "fewest": 3}) == {"kevin"}
+    assert person_names(TEXTS, **{**rule, "placed": 0.75}) == {"kevin", "o'brien", "paris"}
+    assert person_names(TEXTS, **{**rule, "capital": 0.8}) == {"kevin", "o'brien"}
+    assert person_names(TEXTS, **{**rule, "capital": 0.9}) == {"o'brien"}
+    assert person_names(TEXTS, **{**rule, "capital": 0.6}) == {"kevin", "o'brien", "grace"}
+
+
+def test_the_default_rule_on_repeated_use() -> None:
+    texts = ["the actor Humphrey Bogart may win", "we saw Paris", "go to Paris", "in Paris"] * 3
+    assert person_names(texts) == {"humphrey"}  # Bogart is in none of the lists
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"capital": 1.1}, "capital: got 1.1"),
+        ({"placed": -0.1}, "placed: got -0.1"),
+        ({"fewest": 0}, "fewest: got 0"),
+    ],
+)
+def test_wrong_parameters(wrong: dict, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        person_names(TEXTS, **wrong)
+
+
+def test_text_without_capitals_says_nothing() -> None:
+    with pytest.raises(InvalidInput, match="give cased text"):
+        person_names(text.lower() for text in TEXTS)
+    with pytest.raises(InvalidInput, match=r"use \[text\]"):
+        usage(TEXTS[0], {"kevin"})
