@@ -173,3 +173,108 @@ def test_a_posterior_by_hand() -> None:
 def test_impossible_posteriors(outputs: Any, prior: Any, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         MADE.posterior(outputs, np.asarray(prior))
+
+
+# --- The likeliest inputs -----------------------------------------------------------------------
+
+
+def plain_likeliest(law: FloatArray, outputs: Any, prior: Any, count: int) -> Any:
+    """Sorted one output at a time."""
+    words, scores = [], []
+    for y in outputs:
+        joint = law[:, y] * np.asarray(prior)
+        order = [int(x) for x in np.lexsort((np.arange(len(joint)), -joint)) if joint[x] > 0][
+            :count
+        ]
+        words.append(order + [-1] * (count - len(order)))
+        scores.append(joint[order].tolist() + [0.0] * (count - len(order)))
+    return np.array(words), np.array(scores), np.asarray(prior) @ law[:, outputs]
+
+
+def test_the_likeliest_inputs_by_hand() -> None:
+    # y = 3 comes from x = 1 (1.0), 2 (0.4), 3 (0.1), 4 (0.4); weights 0.8, 0, 5, 10, 5.
+    prior = np.array([0.8, 0.0, 5.0, 10.0, 5.0])
+    words, log_joint, log_evidence = MADE.likeliest_inputs([3, 0, 4], prior, 3)
+    assert words.tolist() == [[2, 4, 3], [4, 2, 0], [-1, -1, -1]]  # 2 and 4 tie
+    np.testing.assert_allclose(np.exp(log_joint), [[2, 2, 1], [1, 0.5, 0.4], [0, 0, 0]])
+    np.testing.assert_allclose(np.exp(log_evidence), [5, 1.9, 0])
+    # More than there are candidates: the rest is empty, and the evidence counts all in any case.
+    words, log_joint, log_evidence = MADE.likeliest_inputs([3], prior, 7)
+    assert words.tolist() == [[2, 4, 3, -1, -1, -1, -1]] and np.isneginf(log_joint[0, 3:]).all()
+    assert MADE.likeliest_inputs([3], prior, 1)[2] == log_evidence
+    assert MADE.likeliest_inputs([], prior, 2)[0].shape == (0, 2)
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 4), st.sampled_from([1, 8 << 20])
+)
+@predictable
+def test_the_likeliest_inputs_of_any_table(seed: int, size: int, levels: int, memory: int) -> None:
+    """Few levels: many ties, also where the last candidate is cut off."""
+    rng = np.random.default_rng(seed)
+    # Not normalised, and weights 0 and 1 only, so that ties are exact.
+    law = 0.5 ** rng.integers(0, levels, (size, size)) * rng.integers(0, 2, (size, size))
+    prior = rng.integers(0, 2, size).astype(np.float64)
+    outputs = rng.integers(0, size, 5)
+    count = int(rng.integers(1, size + 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(channel, "ROW_BYTES", memory)
+        words, log_joint, log_evidence = Table(law).likeliest_inputs(outputs, prior, count)
+    expected = plain_likeliest(law, outputs, prior, count)
+    np.testing.assert_allclose(np.exp(log_joint), expected[1], rtol=1e-12)
+    np.testing.assert_allclose(np.exp(log_evidence), expected[2], rtol=1e-12)
+    np.testing.assert_array_equal(words, expected[0])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "prior", "count", "says"),
+    [
+        ([5], np.ones(5), 1, "outputs: got ids 5..5, expected 0..4"),
+        ([-1], np.ones(5), 1, "outputs: got ids -1..-1"),
+        ([0], np.ones(4), 1, "prior: expected 5 finite weights >= 0"),
+        ([0], [], 1, "prior: expected 5 finite weights >= 0"),
+        ([0], [1, 1, 1, 1, -1], 1, "prior: expected 5"),
+        ([0], [1, 1, 1, 1, np.nan], 1, "prior: expected 5"),
+        ([0], np.ones(5), 0, "count: got 0, expected an integer >= 1"),
+        ([0], np.ones(5), -1, "count: got -1"),
+        ([0], np.ones(5), 1.0, "count: got 1.0"),
+        ([0], np.ones(5), True, "count: got True"),
+    ],
+)
+def test_wrong_questions(outputs: Any, prior: Any, count: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        MADE.likeliest_inputs(outputs, prior, count)
+
+
+# --- A channel that is none ---------------------------------------------------------------------
+
+
+class Torn(Table):
+    """Columns of another table."""
+
+    def __init__(self, law: Any, other: Any) -> None:
+        super().__init__(law)
+        self.other = Table(other)
+
+    def log_columns(self, outputs: Any) -> FloatArray:
+        return self.other.log_columns(outputs)
+
+
+def test_a_channel_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    MADE.check()
+    MADE.check([3, 0])
+    short = LAW.copy()
+    short[3, 1] -= 1e-3
+    with pytest.raises(InvalidInput, match="channel: the row of input 3 sums to 0.999, expected 1"):
+        Table(short).check()
+    Table(short).check([0, 1, 2, 4])  # only what is asked for
+    with pytest.raises(InvalidInput, match="channel: the row of input 0 sums to nan"):
+        Table(LAW * np.nan).check()
+    with pytest.raises(InvalidInput, match=r"channel: P\(0 \| 2\) is 0.1 in the row and 0.25 in"):
+        Torn(LAW, LAW.T).check([2, 0])
+    with pytest.raises(InvalidInput, match="inputs: got ids 5..5"):
+        MADE.check([5])
+    monkeypatch.setattr(channel, "ROW_BYTES", 1)
+    MADE.check()
+    with pytest.raises(InvalidInput, match="the row of input 3"):
+        Table(short).check()

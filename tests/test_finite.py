@@ -636,3 +636,141 @@ def test_no_word_is_alone_in_its_group(size: int, sizes: set[int]) -> None:
     assert set((groups >= 0).sum(1).tolist()) == sizes
     for word, group in enumerate(groups):
         assert word in group and (groups[group[group >= 0]] == group).all()
+
+
+# --- What an attacker asks ----------------------------------------------------------------------
+
+
+@every_mechanism
+@pytest.mark.parametrize("epsilon", [0.5, 6.0, 60.0])
+@pytest.mark.parametrize("memory", [1, 8 << 20])
+def test_the_likeliest_inputs_are_those_of_the_columns(
+    name: str, epsilon: float, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mechanisms' own ways against the general one, for several priors and counts."""
+    monkeypatch.setattr(channel, "ROW_BYTES", memory)
+    mechanism, rng = MAKERS[name](SMALL, epsilon), np.random.default_rng(3)
+    sensitive = np.isin(np.arange(40), SENSITIVE)
+    some = rng.random(40) * (rng.random(40) < 0.5)
+    outputs = rng.integers(0, 40, 25)
+    for prior in (rng.random(40), some, np.where(sensitive, some, 0), some * ~sensitive):
+        for count in (1, 4, 45):
+            words, log_joint, log_evidence = mechanism.likeliest_inputs(outputs, prior, count)
+            expected = channel.Channel.likeliest_inputs(mechanism, outputs, prior, count)
+            assert words.shape == log_joint.shape == (25, count)
+            np.testing.assert_array_equal(words, expected[0])
+            np.testing.assert_allclose(log_joint, expected[1], rtol=0, atol=1e-9)
+            np.testing.assert_allclose(log_evidence, expected[2], rtol=0, atol=1e-9)
+    none = mechanism.likeliest_inputs(outputs, np.zeros(40), 2)
+    assert (none[0] == -1).all() and np.isneginf(none[1]).all() and np.isneginf(none[2]).all()
+    assert mechanism.likeliest_inputs([], some, 3)[0].shape == (0, 3)
+
+
+@every_mechanism
+def test_the_likeliest_inputs_are_the_posteriors_largest(name: str) -> None:
+    mechanism, prior = MAKERS[name](SMALL, 3.0), np.random.default_rng(4).random(40)
+    outputs = np.unique(mechanism.sample(np.arange(40), np.random.default_rng(5)))
+    words, log_joint, log_evidence = mechanism.likeliest_inputs(outputs, prior, 40)
+    posterior = mechanism.posterior(outputs, prior)
+    found = np.zeros((len(outputs), 41))
+    np.put_along_axis(found, words, np.exp(log_joint - log_evidence[:, None]), axis=1)
+    np.testing.assert_allclose(found[:, :40], posterior, atol=1e-9)
+    assert ((log_joint[:, 1:] <= log_joint[:, :-1]) | np.isneginf(log_joint[:, 1:])).all()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda e: SanText(e, epsilon=1.0), lambda e: TEM(e, epsilon=1.0, beta=0.1)]
+)
+def test_tied_inputs_come_in_order(make: Any) -> None:
+    """The corners of a square are alike seen from its center, and the center comes first."""
+    square = embedding([[1, 0], [0, 1], [0, 0], [-1, 0], [0, -1]])
+    mechanism = make(square)
+    for count in range(1, 6):
+        words, _, _ = mechanism.likeliest_inputs([2], np.ones(5), count)
+        assert words.tolist() == [[2, 0, 1, 3, 4][:count]]
+
+
+@pytest.mark.parametrize("name", ["santext", "santext+ keeps", "tem", "custext"])
+def test_inputs_that_are_impossible_at_an_extreme_epsilon(name: str) -> None:
+    for epsilon in (1e5, 1e300, 1.7e308):
+        mechanism = MAKERS[name](SMALL, epsilon)
+        words, log_joint, log_evidence = mechanism.likeliest_inputs(SENSITIVE, np.ones(40), 3)
+        assert (words[:, 0] == SENSITIVE).all()
+        assert ((words == -1) == np.isneginf(log_joint)).all()
+        assert np.isfinite(log_evidence).all()
+
+
+@every_mechanism
+def test_a_mechanism_asks_for_a_proper_question(name: str) -> None:
+    mechanism = MAKERS[name](SMALL, 1.0)
+    for outputs, prior, count, says in (
+        ([40], np.ones(40), 1, "outputs: got ids 40..40, expected 0..39"),
+        ([-1], np.ones(40), 1, "outputs: got ids -1"),
+        ([0.5], np.ones(40), 1, "outputs: got float64"),
+        ([0], np.ones(39), 1, "prior: expected 40 finite weights >= 0"),
+        ([0], [], 1, "prior: expected 40"),
+        ([0], -np.ones(40), 1, "prior: expected 40"),
+        ([0], np.full(40, np.nan), 1, "prior: expected 40"),
+        ([0], np.ones(40), 0, "count: got 0, expected an integer >= 1"),
+        ([0], np.ones(40), 2.0, "count: got 2.0"),
+    ):
+        with pytest.raises(InvalidInput, match=says):
+            mechanism.likeliest_inputs(outputs, np.asarray(prior), count)  # type: ignore[arg-type]
+
+
+@every_mechanism
+def test_every_mechanism_passes_its_check(name: str) -> None:
+    MAKERS[name](SMALL, 2.0).check()
+
+
+@pytest.mark.parametrize("name", ["santext", "santext+ keeps", "santext+ 0.3", "tem"])
+@pytest.mark.parametrize("memory", [1, 8 << 20])
+def test_a_sweep_is_a_mechanism_at_each_epsilon(
+    name: str, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "ROW_BYTES", memory)
+    epsilons = [0.3, 2.0, 9.0, 2.0]
+    every = np.arange(40)
+    used = MAKERS[name](SMALL, 7.0)
+    before = used.log_columns(every)
+    swept = used.sweep(epsilons)  # type: ignore[attr-defined]
+    assert [other.epsilon for other in swept] == epsilons
+    for other, epsilon in zip(swept, epsilons, strict=True):
+        fresh = MAKERS[name](SMALL, epsilon)
+        np.testing.assert_allclose(other.log_columns(every), fresh.log_columns(every), atol=1e-10)
+        np.testing.assert_allclose(other.log_rows(every), fresh.log_rows(every), atol=1e-10)
+        found = other.likeliest_inputs(SENSITIVE, np.ones(40), 4)
+        expected = fresh.likeliest_inputs(SENSITIVE, np.ones(40), 4)
+        np.testing.assert_array_equal(found[0], expected[0])
+        # Another epsilon afterwards does not keep the normalisers of this one.
+        np.testing.assert_allclose(other.with_epsilon(7.0).log_columns(every), before, atol=1e-10)
+    np.testing.assert_array_equal(used.log_columns(every), before)
+    assert used.sweep([]) == []  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInput, match="epsilon: got"):
+        used.sweep([1.0, 0.0])  # type: ignore[attr-defined]
+
+
+def test_what_is_replaced_and_put_out_is_stated() -> None:
+    """`inputs` and `outputs` against the rows: a word that passes has probability 1 of itself."""
+    for name, make in MAKERS.items():
+        mechanism = make(SMALL, 1.0)
+        law, inputs = law_of(mechanism), mechanism.inputs
+        replaced = np.arange(40) if inputs is None else inputs
+        assert (np.diag(law)[np.setdiff1d(np.arange(40), replaced)] == 1).all(), name
+        assert (np.diag(law)[replaced] < 1).all(), name
+        if mechanism.outputs is not None and mechanism.inputs is not None:
+            assert law[np.ix_(replaced, np.setdiff1d(np.arange(40), mechanism.outputs))].sum() == 0
+
+
+def test_distances_towards_columns_are_those_between() -> None:
+    from textpriv.neighbors import Distances
+
+    measured = Distances(SMALL.vectors)
+    for columns in (np.array([2, 7, 30]), np.arange(40), np.array([], dtype=np.int64)):
+        towards = measured.towards(columns)
+        for rows in (np.array([7, 0, 7]), np.array([], dtype=np.int64)):
+            found = towards(rows).numpy()
+            assert found.shape == (len(rows), len(columns))
+            expected = distances(SMALL)[np.ix_(rows, columns)]
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert (towards(columns).numpy().diagonal() == 0).all()

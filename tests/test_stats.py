@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,16 @@ from helpers import ALARM, POWER
 from scipy import stats as scipy_stats
 
 from textpriv.errors import InvalidInput
-from textpriv.stats import Estimate, mean, share, strata_by_rank, stratified_mean
+from textpriv.stats import (
+    Estimate,
+    clustered_mean,
+    clustered_share,
+    mean,
+    paired_test,
+    share,
+    strata_by_rank,
+    stratified_mean,
+)
 
 INF = float("inf")
 
@@ -200,3 +210,183 @@ def test_the_normal_interval_of_a_mean_needs_some_values(n: int, least: float) -
     hits = sum(e.low <= 1.0 <= e.high for e in found)
     assert covers(hits, least)
     assert (not covers(hits, 0.93)) == (n == 5)
+
+
+# --- Clusters -----------------------------------------------------------------------------------
+
+
+def test_a_clustered_mean_by_hand() -> None:
+    # Clusters {1, 3}, {5}, {3}: mean 3, residuals of the sums -2, 2, 0; three clusters, n = 4.
+    found = clustered_mean([1.0, 5.0, 3.0, 3.0], [7, -1, 7, 2])
+    error = np.sqrt(3 / 2 * (4 + 4 + 0)) / 4
+    assert (found.value, found.n) == (3.0, 4)
+    assert found.half_width == pytest.approx(4.302653 * error, rel=1e-6)  # Student's t, 2 degrees
+    assert clustered_mean([1.0, 5.0], [0, 1], bounds=(0, 4)).high == 4
+    assert clustered_mean([1.0, 5.0], [3, 3]) == Estimate(3.0, -INF, INF, 2)
+    assert clustered_share([1, 0, 1], [0, 0, 0]) == Estimate(2 / 3, 0.0, 1.0, 3)
+
+
+def test_clusters_of_one_are_a_plain_mean_with_students_t() -> None:
+    values = np.random.default_rng(0).normal(size=40)
+    found = clustered_mean(values, np.arange(40))
+    low, high = scipy_stats.t.interval(0.95, 39, values.mean(), values.std(ddof=1) / np.sqrt(40))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    # Labels and order do not matter; a cluster that is repeated n times over is one cluster.
+    shuffled = np.random.default_rng(1).permutation(40)
+    again = clustered_mean(values[shuffled], 100 - shuffled)
+    assert (again.low, again.high) == pytest.approx((low, high))
+    twice = clustered_mean(np.repeat(values, 5), np.repeat(np.arange(40), 5))
+    assert (twice.low, twice.high, twice.n) == (pytest.approx(low), pytest.approx(high), 200)
+
+
+def test_where_all_agree_clusters_are_the_trials() -> None:
+    for value in (0, 1):
+        found = clustered_share(np.full(60, value), np.arange(60) // 3)
+        expected = share(20 * value, 20)
+        assert (found.value, found.low, found.high) == (value, expected.low, expected.high)
+        assert found.n == 60
+    # So are they where every cluster has the same share, whatever rounding leaves.
+    for size in (2, 3, 10, 49):
+        found = clustered_share(np.arange(6 * size) % size == 0, np.arange(6 * size) // size)
+        assert found.low < 1 / size < found.high and found.half_width > 0.1
+        assert found.value == pytest.approx(1 / size)
+
+
+def drawn_clusters(rng: np.random.Generator, documents: int, p: float) -> Any:
+    """Documents of 1 to 30 tokens whose shares vary around p (beta, intraclass correlation 1/6)."""
+    length = rng.integers(1, 31, documents)
+    own = rng.beta(5 * p, 5 * (1 - p), documents)
+    cluster = np.repeat(np.arange(documents), length)
+    return rng.random(len(cluster)) < own[cluster], cluster
+
+
+@pytest.mark.parametrize(("documents", "p"), [(20, 0.5), (60, 0.3), (200, 0.1)])
+def test_the_clustered_interval_covers_the_truth(documents: int, p: float) -> None:
+    """Least coverage stated: 0.92. Wilson's interval, which takes tokens for independent, fails."""
+    rng = np.random.default_rng(6)
+    hits = independent = 0
+    for _ in range(TRIALS):
+        success, cluster = drawn_clusters(rng, documents, p)
+        found = clustered_share(success, cluster)
+        hits += found.low <= p <= found.high
+        if p == 0.3:
+            plain = share(int(success.sum()), len(success))
+            independent += plain.low <= p <= plain.high
+    assert covers(hits, 0.92)
+    if p == 0.3:
+        assert not covers(independent, 0.92)
+        assert power_against(0.87, 0.92) >= POWER and independent / TRIALS < 0.8
+
+
+def test_rare_successes_are_covered_less_often() -> None:
+    """One success in 100 among 60 documents: 0.75 at least, not 0.92. Stated, not hidden."""
+    rng = np.random.default_rng(7)
+    hits = 0
+    for _ in range(TRIALS):
+        found = clustered_share(*drawn_clusters(rng, 60, 0.01))
+        hits += found.low <= 0.01 <= found.high
+    assert covers(hits, 0.75) and not covers(hits, 0.92)
+
+
+@pytest.mark.parametrize(
+    ("values", "cluster", "says"),
+    [
+        ([], [], r"values: got shape \(0,\)"),
+        ([1.0, 2.0], [0], "values: got shape"),
+        ([[1.0]], [[0]], "values: got shape"),
+        ([1.0, float("nan")], [0, 1], "values: got NaN or infinity"),
+    ],
+)
+def test_malformed_clusters(values: Any, cluster: Any, says: str) -> None:
+    for estimate in (clustered_mean, clustered_share):
+        with pytest.raises(InvalidInput, match=says):
+            estimate(values, cluster)
+    with pytest.raises(InvalidInput, match="confidence: got 2"):
+        clustered_mean([1.0, 2.0], [0, 1], confidence=2)
+
+
+# --- Paired comparisons -------------------------------------------------------------------------
+
+
+def sign_flips(sums: list[float]) -> float:
+    """Two-sided p-value over all 2^n signs: twice the smaller tail."""
+    every = np.array([np.dot(signs, sums) for signs in product((-1, 1), repeat=len(sums))])
+    observed = sum(sums)
+    tails = (every >= observed - 1e-9).mean(), (every <= observed + 1e-9).mean()
+    return float(min(1.0, 2 * min(tails)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_few_clusters_are_tested_exactly(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second, cluster = rng.random(30) < 0.7, rng.random(30) < 0.4, rng.integers(0, 8, 30)
+    sums = np.bincount(cluster, first.astype(float) - second)
+    found = paired_test(first, second, cluster, np.random.default_rng(0))
+    assert found == pytest.approx(sign_flips(sums[sums != 0].tolist()))
+    assert paired_test(second, first, cluster, np.random.default_rng(0)) == pytest.approx(found)
+    # Another generator changes nothing: no draw is made.
+    assert paired_test(first, second, cluster, np.random.default_rng(9)) == found
+
+
+def test_p_values_by_hand() -> None:
+    five = np.arange(5)
+    # All five clusters speak for the first: 2 of 32 assignments of signs are as extreme.
+    assert paired_test([1] * 5, [0] * 5, five, np.random.default_rng(0)) == pytest.approx(2 / 32)
+    assert paired_test([1] * 5, [0] * 5, [3] * 5, np.random.default_rng(0)) == 1
+    assert paired_test([1, 0, 1], [1, 0, 1], [0, 1, 2], np.random.default_rng(0)) == 1
+    # Differences that cancel within a cluster are no difference.
+    assert paired_test([1, 0], [0, 1], [0, 0], np.random.default_rng(0)) == 1
+    assert paired_test([1, 0], [0, 1], [0, 1], np.random.default_rng(0)) == 1
+    many = np.arange(40)
+    least = paired_test([1] * 40, [0] * 40, many, np.random.default_rng(0), resamples=999)
+    assert least == pytest.approx(2 / 1000)  # never 0
+
+
+def test_the_paired_test_keeps_its_level() -> None:
+    """Two attacks that are alike, in clusters: rejected at 0.05 in no more than 5% of cases.
+
+    False alarm at most ALARM. Taking tokens for independent rejects far more often.
+    """
+    rng = np.random.default_rng(8)
+    rejected = naive = 0
+    trials = 2000
+    for _ in range(trials):
+        lean = rng.choice([-1, 1], 25)  # a document favours one attack, in all its tokens
+        cluster = np.repeat(np.arange(25), 8)
+        first = rng.random(200) < 0.5 + 0.3 * lean[cluster]
+        second = rng.random(200) < 0.5 - 0.3 * lean[cluster]
+        p = paired_test(first, second, cluster, rng, resamples=199)
+        assert 0 < p <= 1
+        rejected += p <= 0.05
+        naive += (
+            scipy_stats.binomtest(
+                int((first & ~second).sum()), max(1, int((first ^ second).sum()))
+            ).pvalue
+            <= 0.05
+        )
+    assert scipy_stats.binom.sf(rejected - 1, trials, 0.05) >= ALARM
+    assert scipy_stats.binom.sf(naive - 1, trials, 0.05) < ALARM
+    assert rejected / trials > 0.02  # nor is it idle
+
+
+def test_the_paired_test_finds_a_difference() -> None:
+    rng = np.random.default_rng(9)
+    cluster = np.repeat(np.arange(60), 10)
+    first, second = rng.random(600) < 0.6, rng.random(600) < 0.45
+    assert paired_test(first, second, cluster, rng) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cluster"),
+    [
+        ([], [], []),
+        ([1, 0], [1], [0, 1]),
+        ([1], [1, 0], [0, 1]),
+        ([1, 0], [0, 1], [0]),
+        ([[1]], [[0]], [[0]]),
+    ],
+    ids=repr,
+)
+def test_malformed_pairs(first: Any, second: Any, cluster: Any) -> None:
+    with pytest.raises(InvalidInput, match="first, second, cluster: got shapes"):
+        paired_test(first, second, cluster, np.random.default_rng(0))

@@ -438,3 +438,39 @@ def test_words_with_the_same_vector_share_one_law() -> None:
     twins = embedding([[0.0, 1], [0, 1], [3, 1]])
     rows = SanText(twins, epsilon=2.0).log_rows([0, 1])
     np.testing.assert_array_equal(rows[0], rows[1])
+
+
+# --- Parts of a corpus --------------------------------------------------------------------------
+
+
+def test_a_subset_keeps_documents_and_their_kept_tokens() -> None:
+    whole = corpus([0, KEPT, 1, UNKNOWN, KEPT, 2], 2, 0, 3, 1, kept={1: "!", 4: "Bob"})
+    part = whole.subset(np.array([3, 2, 1, 0, 2]))
+    assert part.ids.tolist() == [2, 1, UNKNOWN, KEPT, 0, KEPT, 1, UNKNOWN, KEPT]
+    assert part.offsets.tolist() == [0, 1, 4, 4, 6, 9]
+    assert part.kept == {3: "Bob", 5: "!", 8: "Bob"}
+    assert part.ids.dtype == part.offsets.dtype == np.int64
+    assert len(whole.subset(np.array([], dtype=np.int64))) == 0
+    assert whole.subset(np.array([1])).ids.tolist() == []
+    with pytest.raises(IndexError):
+        whole.subset(np.array([4]))
+
+
+@given(
+    st.lists(st.lists(st.integers(-2, 5), max_size=4), min_size=1, max_size=6),
+    st.lists(st.integers(0, 100), max_size=8),
+)
+@predictable
+def test_a_subset_is_a_list_of_documents(documents: list[list[int]], chosen: list[int]) -> None:
+    ids = [word for document in documents for word in document]
+    texts = {place: f"t{place}" for place, word in enumerate(ids) if word == KEPT}
+    whole = corpus(ids, *map(len, documents), kept=texts)
+    rows = [number % len(documents) for number in chosen]
+    part = whole.subset(np.array(rows, dtype=np.int64))
+    assert [part[i].tolist() for i in range(len(part))] == [documents[row] for row in rows]
+    named = [
+        texts.get(place)
+        for row in rows
+        for place in range(whole.offsets[row], whole.offsets[row + 1])
+    ]
+    assert [part.kept.get(place) for place in range(len(part.ids))] == named

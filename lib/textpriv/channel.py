@@ -19,7 +19,7 @@ from textpriv.errors import InvalidInput
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-ROW_BYTES = 16 << 20  # dense rows held at once
+ROW_BYTES = 8 << 20  # dense rows held at once; blocks much larger are paged in anew every time
 
 
 def check_ids(ids: object, size: int, *, what: str) -> IntArray:
@@ -38,6 +38,7 @@ class Channel(ABC):
     """P(y|x) over a vocabulary of `size` words."""
 
     size: int
+    inputs: IntArray | None = None  # words that are replaced, the others pass; None: all
     outputs: IntArray | None = None  # words that may be output, ascending; None: all
 
     @abstractmethod
@@ -92,23 +93,139 @@ class Channel(ABC):
         ------
         InvalidInput : an invalid prior, or an output that no input of the prior can give
         """
-        weights = np.asarray(prior, dtype=np.float64)
-        if weights.shape != (self.size,) or not np.isfinite(weights).all() or weights.min() < 0:
-            raise InvalidInput(
-                f"prior: expected {self.size} finite weights >= 0, got shape {weights.shape}"
-            )
-        with np.errstate(divide="ignore"):
-            joint = self.log_columns(outputs) + np.log(weights)
+        joint = self.log_columns(outputs) + self._log_prior(prior)
         total = logsumexp(joint, axis=1, keepdims=True)
         if not np.isfinite(total).all():
             first = int(np.asarray(outputs)[np.flatnonzero(~np.isfinite(total[:, 0]))[0]])
             raise InvalidInput(f"outputs: {first} has probability 0 under this prior")
         return np.exp(joint - total)
 
+    def likeliest_inputs(
+        self, outputs: IntArray, prior: FloatArray, count: int
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The inputs with the largest P(y|x) P(x), for some outputs.
+
+        Parameters
+        ----------
+        prior : (size,) weights >= 0 of the inputs, of any sum
+        count : how many inputs, >= 1
+
+        Returns
+        -------
+        words : (len(outputs), count) inputs, the likeliest first; ties go to the lower id;
+            -1 where fewer are possible
+        log_joint : (len(outputs), count) log P(y|x) + log P(x), -inf beside -1
+        log_evidence : (len(outputs),) log sum_x P(y|x) P(x) over all inputs
+        """
+        y = check_ids(outputs, self.size, what="outputs")
+        log_prior = self._log_prior(prior)
+        count = self._check_count(count)
+        words = np.full((len(y), count), -1, dtype=np.int64)
+        log_joint = np.full((len(y), count), -np.inf)
+        log_evidence = np.full(len(y), -np.inf)
+        possible = np.flatnonzero(log_prior > -np.inf)
+        kept = min(count, len(possible))
+        for start in range(0, len(y), self.row_chunk):
+            rows = slice(start, start + self.row_chunk)
+            joint = self.log_columns(y[rows])[:, possible] + log_prior[possible]
+            best = _largest(joint, kept)
+            log_joint[rows, :kept] = np.take_along_axis(joint, best, axis=1)
+            words[rows, :kept] = possible[best]
+            log_evidence[rows] = logsumexp(joint, axis=1)
+        words[np.isneginf(log_joint)] = -1
+        return words, log_joint, log_evidence
+
+    def check(self, inputs: IntArray | None = None) -> None:
+        """Look whether rows are probabilities, and columns hold what the rows hold.
+
+        Attacks take a channel at its word: rows that sum to 1.1, or P(x|y) in place of P(y|x),
+        give wrong guesses and no error. Own channels should pass this once.
+
+        Parameters
+        ----------
+        inputs : whose rows to look at; None: all, which makes the whole table, in parts
+
+        Raises
+        ------
+        InvalidInput : a row or a column that is wrong
+        """
+        every = (
+            np.arange(self.size) if inputs is None else check_ids(inputs, self.size, what="inputs")
+        )
+        for start in range(0, len(every), self.row_chunk):
+            words = every[start : start + self.row_chunk]
+            rows = np.exp(self.log_rows(words))
+            check_sums(rows, words)
+            likeliest = np.unique(rows.argmax(1)[:: max(1, len(words) // 8)])
+            columns = np.exp(self.log_columns(likeliest))[:, words].T
+            wrong = np.abs(columns - rows[:, likeliest]) > _TOLERANCE
+            if wrong.any():
+                at, to = np.argwhere(wrong)[0]
+                raise InvalidInput(
+                    f"channel: P({likeliest[to]} | {words[at]}) is {rows[at, likeliest[to]]:.6g} "
+                    f"in the row and {columns[at, to]:.6g} in the column"
+                )
+
+    def _log_prior(self, prior: FloatArray) -> FloatArray:
+        weights = np.asarray(prior, dtype=np.float64)
+        if weights.shape != (self.size,) or not np.isfinite(weights).all() or weights.min() < 0:
+            raise InvalidInput(
+                f"prior: expected {self.size} finite weights >= 0, got shape {weights.shape}"
+            )
+        with np.errstate(divide="ignore"):
+            return np.log(weights)
+
+    def _check_count(self, count: int) -> int:
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise InvalidInput(f"count: got {count!r}, expected an integer >= 1")
+        return int(count)
+
     @property
     def row_chunk(self) -> int:
         """Dense rows that fit in ROW_BYTES."""
         return max(1, ROW_BYTES // (8 * self.size))
+
+
+def _largest(values: FloatArray, count: int) -> IntArray:
+    """Columns of the `count` largest values of each row, in decreasing order, ties in order."""
+    if count < values.shape[1]:
+        near = np.argpartition(-values, count - 1, axis=1)[:, :count]
+    else:
+        near = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+    return in_order(values, near)
+
+
+def in_order(values: FloatArray, near: IntArray) -> IntArray:
+    """Columns of the largest values of each row, in decreasing order, ties by column.
+
+    Parameters
+    ----------
+    near : (rows, count) columns of `count` largest values, in any order; of columns with equal
+        values, any
+    """
+    near = np.sort(near, axis=1)
+    found = np.take_along_axis(values, near, axis=1)
+    best = np.take_along_axis(near, np.argsort(-found, axis=1, kind="stable"), axis=1)
+    if found.size:  # where a tie was cut off, others of equal value may come first
+        lowest = found.min(1, keepdims=True)
+        tied = (values >= lowest).sum(1) > near.shape[1]
+        cut = np.flatnonzero(tied & np.isfinite(lowest[:, 0]))
+        if len(cut):
+            best[cut] = np.argsort(-values[cut], axis=1, kind="stable")[:, : near.shape[1]]
+    return best
+
+
+_TOLERANCE = 1e-6
+
+
+def check_sums(rows: FloatArray, words: IntArray) -> None:
+    """Rows of probabilities P(. | word) sum to 1, or InvalidInput."""
+    total = rows.sum(1)
+    wrong = np.flatnonzero(~(np.abs(total - 1) <= _TOLERANCE))
+    if len(wrong):
+        raise InvalidInput(
+            f"channel: the row of input {words[wrong[0]]} sums to {total[wrong[0]]:.6g}, expected 1"
+        )
 
 
 def by_distinct(ids: IntArray, chunk: int) -> Iterator[tuple[IntArray, list[IntArray]]]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
+from scipy.stats import norm, permutation_test
+from scipy.stats import t as student_t
 from statsmodels.stats.proportion import proportion_confint
 
 from textpriv.errors import InvalidInput
@@ -47,6 +48,106 @@ def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate
     low, high = proportion_confint(successes, n, alpha=1 - confidence, method="wilson")
     value = successes / n
     return Estimate(value, min(float(low), value), max(float(high), value), int(n))
+
+
+def clustered_mean(
+    values: ArrayLike,
+    cluster: ArrayLike,
+    *,
+    confidence: float = CONFIDENCE,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> Estimate:
+    """Mean of observations that come in clusters (the tokens of a document).
+
+    Observations of one cluster may depend on each other, clusters are independent. The mean is
+    a ratio of sums over clusters; its interval is Student's t with the linearised variance
+    (Cochran 1977, section 2.11), open if there is one cluster only.
+
+    Parameters
+    ----------
+    values : (n,) finite observations, n >= 1
+    cluster : (n,) integer label of each observation's cluster
+    bounds : range of the quantity, to which the interval is cut
+    """
+    observed = np.asarray(values, dtype=np.float64)
+    if observed.ndim != 1 or not len(observed) or np.shape(cluster) != observed.shape:
+        raise InvalidInput(
+            f"values: got shape {observed.shape} with clusters {np.shape(cluster)}, "
+            "expected (n,) and (n,), n >= 1"
+        )
+    if not np.isfinite(observed).all():
+        raise InvalidInput("values: got NaN or infinity, expected finite numbers")
+    _check_confidence(confidence)
+    _, group = np.unique(np.asarray(cluster), return_inverse=True)
+    size, total = np.bincount(group), np.bincount(group, weights=observed)
+    value, clusters = float(observed.mean()), len(size)
+    if clusters < 2:
+        return Estimate(value, *bounds, len(observed))
+    residual = total - value * size
+    error = np.sqrt(clusters / (clusters - 1) * (residual**2).sum()) / len(observed)
+    reach = float(student_t.ppf((1 + confidence) / 2, clusters - 1) * error)
+    return Estimate(
+        value, max(bounds[0], value - reach), min(bounds[1], value + reach), len(observed)
+    )
+
+
+def clustered_share(
+    successes: ArrayLike, cluster: ArrayLike, *, confidence: float = CONFIDENCE
+) -> Estimate:
+    """A share of trials that come in clusters; see `clustered_mean`.
+
+    Where all trials agree, or all clusters, the variance of the sample is 0; then the interval
+    is Wilson's with clusters as trials.
+    """
+    success = np.asarray(successes, dtype=np.float64)
+    found = clustered_mean(success, cluster, confidence=confidence, bounds=(0.0, 1.0))
+    if found.high - found.low > 1e-9:  # more than rounding
+        return found
+    clusters = len(np.unique(cluster))
+    wilson = share(round(found.value * clusters), clusters, confidence=confidence)
+    return Estimate(found.value, wilson.low, wilson.high, found.n)
+
+
+def paired_test(
+    first: ArrayLike,
+    second: ArrayLike,
+    cluster: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    resamples: int = 9999,
+) -> float:
+    """Two-sided p-value for equal success of two attacks on the same trials.
+
+    The difference of successes is summed within clusters and the signs of these sums are
+    flipped at random: a permutation test that is exact where the two are exchangeable in
+    every cluster. The smallest possible value is 2 / (resamples + 1).
+
+    Parameters
+    ----------
+    first, second : (n,) bool, aligned
+    cluster : (n,) integer label of each trial's cluster
+    """
+    shapes = np.shape(first), np.shape(second), np.shape(cluster)
+    if len(set(shapes)) > 1 or len(shapes[0]) != 1 or not shapes[0][0]:
+        raise InvalidInput(
+            f"first, second, cluster: got shapes {shapes}, expected (n,) each, n >= 1"
+        )
+    difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    _, group = np.unique(np.asarray(cluster), return_inverse=True)
+    sums = np.bincount(group, weights=difference)
+    sums = sums[sums != 0]  # clusters without a difference change nothing
+    if len(sums) < 2:  # one cluster is as likely to favour either
+        return 1.0
+    drawn = permutation_test(
+        (sums,),
+        np.sum,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=resamples,
+        batch=max(1, (1 << 22) // len(sums)),
+        rng=rng,
+    )
+    return float(drawn.pvalue)
 
 
 def mean(

@@ -147,6 +147,21 @@ class Corpus:
             raise InvalidInput(f"ids: got shape {ids.shape}, expected {self.ids.shape}")
         return Corpus(ids=ids, offsets=self.offsets, kept=self.kept)
 
+    def subset(self, documents: IntArray) -> Corpus:
+        """The documents of these numbers, in that order; repeats are allowed."""
+        lengths = np.diff(self.offsets)[documents]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        first = np.repeat(self.offsets[:-1][documents] - offsets[:-1], lengths)
+        positions = np.arange(offsets[-1]) + first
+        ids = self.ids[positions]
+        kept = {
+            new: self.kept[old]
+            for new, old in zip(
+                np.flatnonzero(ids == KEPT).tolist(), positions[ids == KEPT].tolist(), strict=True
+            )
+        }
+        return Corpus(ids=ids, offsets=offsets, kept=kept)
+
     def counts(self, size: int) -> IntArray:
         """How often each word of a vocabulary of `size` words occurs."""
         return np.bincount(self.ids[self.ids >= 0], minlength=size)

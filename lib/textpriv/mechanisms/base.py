@@ -90,6 +90,7 @@ class Mechanism(ABC):
 
     name: str
     claim: Claim
+    inputs: IntArray | None = None  # words that are replaced, the others pass; None: all
 
     def __init__(self, embedding: Embedding, *, epsilon: float) -> None:
         if not isinstance(embedding, Embedding):

@@ -8,9 +8,9 @@ float64; rows of the |V| x |V| table are made when asked for and never all at on
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import scipy.sparse
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from textpriv.channel import Channel, check_ids
+from textpriv.channel import Channel, check_ids, in_order
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
@@ -76,14 +76,59 @@ class _DistanceMechanism(FiniteMechanism):
             columns[~np.isin(y, self.outputs)] = -np.inf
         return columns
 
+    @torch.inference_mode()
+    def likeliest_inputs(
+        self, outputs: IntArray, prior: FloatArray, count: int
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        y = check_ids(outputs, self.size, what="outputs")
+        log_prior, count = self._log_prior(prior), self._check_count(count)
+        possible = np.flatnonzero(log_prior > -np.inf)
+        words = np.full((len(y), count), -1, dtype=np.int64)
+        log_joint, log_evidence = np.full((len(y), count), -np.inf), np.full(len(y), -np.inf)
+        kept = min(count, len(possible))
+        given = torch.from_numpy((log_prior - self._log_normalizers)[possible])
+        distances_to = self.distances.towards(possible)
+        rows = (
+            np.arange(len(y)) if self.outputs is None else np.flatnonzero(np.isin(y, self.outputs))
+        )
+        for part in np.array_split(rows, max(1, -(-len(rows) // self.row_chunk))):
+            joint = given - self._energy(distances_to(y[part]))
+            column = in_order(joint.numpy(), torch.topk(joint, kept, dim=1).indices.numpy())
+            words[part, :kept] = possible[column]
+            log_joint[part, :kept] = np.take_along_axis(joint.numpy(), column, axis=1)
+            log_evidence[part] = torch.logsumexp(joint, dim=1).numpy()
+        words[np.isneginf(log_joint)] = -1
+        return words, log_joint, log_evidence
+
     @cached_property
     def _log_normalizers(self) -> FloatArray:
-        everything = np.arange(self.size)
-        parts = np.array_split(everything, max(1, -(-self.size // self.row_chunk)))
-        with torch.inference_mode():
-            return np.concatenate(
-                [torch.logsumexp(self._log_weights(part), dim=1).numpy() for part in parts]
-            )
+        return self._normalizers_of([self])[0]
+
+    def sweep(self, epsilons: Iterable[float]) -> list[Self]:
+        """The same mechanism at several epsilons, whose normalisers share one pass.
+
+        What an attack needs of a column, sum_y exp(-energy(d(x,y))) of every x, costs all
+        distances; they do not depend on epsilon.
+        """
+        others = [self.with_epsilon(epsilon) for epsilon in epsilons]
+        for other, normalizers in zip(others, self._normalizers_of(others), strict=True):
+            other.__dict__["_log_normalizers"] = normalizers
+        return others
+
+    @torch.inference_mode()
+    def _normalizers_of(self, others: Sequence[_DistanceMechanism]) -> FloatArray:
+        """log of the sum of weights of every row: (mechanisms, size)."""
+        result = np.empty((len(others), self.size))
+        for start in range(0, self.size, self.row_chunk):
+            rows = np.arange(start, min(start + self.row_chunk, self.size))
+            distance = self.distances.to_columns(rows)
+            scratch = torch.empty_like(distance)  # new memory for each step would cost more
+            for row, other in zip(result, others, strict=True):
+                weight = other._energy(scratch.copy_(distance)).neg_()
+                highest = weight.amax(1, keepdim=True)
+                total = weight.sub_(highest).exp_().sum(1)
+                row[rows] = (total.log_() + highest[:, 0]).numpy()
+        return result
 
     @torch.inference_mode()
     def _cumulative(self, inputs: IntArray) -> FloatArray:
@@ -194,6 +239,7 @@ class SanTextPlus(SanText):
         self.replace = check_probability(replace, what="replace")
         self.is_sensitive = np.zeros(self.size, dtype=bool)
         self.is_sensitive[ids] = True
+        self.inputs = ids if self.replace == 0 else None
 
     @property
     def fallback(self) -> IntArray:
@@ -216,6 +262,15 @@ class SanTextPlus(SanText):
             spared = np.flatnonzero(~self.is_sensitive[y])
             columns[spared, y[spared]] = np.log1p(-self.replace)
         return columns
+
+    def likeliest_inputs(
+        self, outputs: IntArray, prior: FloatArray, count: int
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        # Words that may pass in clear have another law; then the columns are made whole.
+        spared = np.asarray(prior)[~self.is_sensitive] if np.shape(prior) == (self.size,) else 1
+        general = self.replace > 0 or np.any(spared)
+        method = Channel.likeliest_inputs if general else SanText.likeliest_inputs
+        return method(self, outputs, prior, count)
 
     def sample(self, inputs: IntArray, rng: np.random.Generator) -> IntArray:
         x = check_ids(inputs, self.size, what="inputs")
@@ -387,6 +442,30 @@ class CusText(FiniteMechanism):
         with np.errstate(divide="ignore"):
             return np.log(self._columns[:, y].toarray().T)
 
+    def likeliest_inputs(
+        self, outputs: IntArray, prior: FloatArray, count: int
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        y = check_ids(outputs, self.size, what="outputs")
+        log_prior, count = self._log_prior(prior), self._check_count(count)
+        words = np.full((len(y), count), -1, dtype=np.int64)
+        log_joint = np.full((len(y), count), -np.inf)
+        columns = self._columns[:, y]
+        column = np.repeat(np.arange(len(y)), np.diff(columns.indptr))
+        with np.errstate(divide="ignore"):  # a probability may underflow
+            joint = np.log(columns.data) + log_prior[columns.indices]
+        possible = np.isfinite(joint)
+        column, joint, inputs = column[possible], joint[possible], columns.indices[possible]
+        order = np.lexsort((inputs, -joint, column))
+        column, joint, inputs = column[order], joint[order], inputs[order]
+        rank = np.arange(len(column)) - np.searchsorted(column, column)
+        near = rank < count
+        words[column[near], rank[near]] = inputs[near]
+        log_joint[column[near], rank[near]] = joint[near]
+        with np.errstate(divide="ignore"):
+            highest = np.where(np.isfinite(log_joint[:, 0]), log_joint[:, 0], 0.0)
+            total = np.bincount(column, np.exp(joint - highest[column]), minlength=len(y))
+            return words, log_joint, highest + np.log(total)
+
     @cached_property
     def _columns(self) -> scipy.sparse.csc_array:
         return self.matrix.tocsc()
@@ -447,6 +526,7 @@ class CusTextPlus(CusText):
         self.is_kept[ids[ids >= 0]] = True
         if self.is_kept.all():
             raise InvalidInput("stopwords: got all words, expected some word to sanitize")
+        self.inputs = np.flatnonzero(~self.is_kept)
         kept = np.flatnonzero(self.is_kept)
         self.candidates[kept] = -1
         self.candidates[kept, 0] = kept

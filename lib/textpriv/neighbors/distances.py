@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -38,6 +41,15 @@ class Distances:
     def to_columns(self, rows: IntArray) -> torch.Tensor:
         """Distances from `rows` to the columns given at construction, gathered only once."""
         return self._between(rows, *self._columns)
+
+    def towards(self, columns: IntArray) -> Callable[[IntArray], torch.Tensor]:
+        """Measures from rows to these columns (ascending), gathered only once."""
+        return partial(self._to_gathered, self._gathered(columns))
+
+    def _to_gathered(
+        self, gathered: tuple[torch.Tensor, torch.Tensor], rows: IntArray
+    ) -> torch.Tensor:
+        return self._between(rows, *gathered)
 
     def _gathered(self, columns: IntArray | None) -> tuple[torch.Tensor, torch.Tensor]:
         """Points of the columns and their squared lengths."""
