@@ -1,0 +1,177 @@
+"""What every reconstruction attack shares: what it sees, and ranked guesses with scores.
+
+observed = observe(mechanism, private, rng)          # the sanitized text, as an attacker sees it
+attack = ContextFreeBayes(mechanism, shadow)         # a channel and shadow data go in
+guesses = attack.guess(observed, targets, top=5)     # ranked words with scores come out
+guesses.hits(private.ids[targets]).mean()            # top-1 attack success rate
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textpriv.channel import Channel, check_ids
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import Mechanism
+from textpriv.tokens import Corpus
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+NONE = -1  # in place of a guess where an attack has fewer than were asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A sanitized text, and which of its tokens went through the mechanism.
+
+    Which tokens were sanitized is known to the attacker, as in Tong et al., whose attacks
+    choose among the sensitive words only. The other tokens stand in clear.
+
+    Parameters
+    ----------
+    corpus : the sanitized text
+    sanitized : (tokens,) whether a token went through the mechanism
+    """
+
+    corpus: Corpus
+    sanitized: BoolArray
+
+    def __post_init__(self) -> None:
+        if self.sanitized.shape != self.corpus.ids.shape or self.sanitized.dtype != np.bool_:
+            raise InvalidInput(
+                f"sanitized: got {self.sanitized.dtype} {self.sanitized.shape}, expected a bool "
+                f"for each of the {len(self.corpus.ids)} tokens"
+            )
+        if (self.corpus.ids[self.sanitized] < 0).any():
+            raise InvalidInput("corpus: a sanitized token is no word of the vocabulary")
+
+    @property
+    def targets(self) -> IntArray:
+        """Positions of the sanitized tokens."""
+        return np.flatnonzero(self.sanitized)
+
+
+def observe(
+    mechanism: Mechanism,
+    private: Corpus,
+    rng: np.random.Generator,
+    *,
+    reuse: bool = False,
+) -> Observed:
+    """Sanitize a corpus and hide the rest: what an attacker gets to see.
+
+    `reuse` gives a word that is repeated in a document one draw (see `sanitize_corpus`).
+    """
+    sanitized = is_sensitive(mechanism, private)
+    return Observed(mechanism.sanitize_corpus(private, rng, reuse=reuse), sanitized)
+
+
+def is_sensitive(channel: Channel | Mechanism, corpus: Corpus) -> BoolArray:
+    """Tokens of a corpus in clear that the channel would replace.
+
+    Raises
+    ------
+    InvalidInput : the corpus has none: there is nothing to attack
+    """
+    replaced = np.zeros(channel.size + 1, dtype=bool)  # the last stands for what is unknown
+    replaced[slice(channel.size) if channel.inputs is None else channel.inputs] = True
+    if len(corpus.ids) and corpus.ids.max() >= channel.size:
+        raise InvalidInput(f"corpus: got id {corpus.ids.max()}, expected 0..{channel.size - 1}")
+    found = replaced[np.maximum(corpus.ids, -1)]
+    if not found.any():
+        raise InvalidInput(
+            f"corpus: none of its {len(corpus.ids)} tokens is replaced by this mechanism; "
+            "there is nothing to attack"
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Guesses:
+    """Ranked guesses, the best first.
+
+    Parameters
+    ----------
+    words : (targets, top) ids; NONE where the attack has no further candidate
+    scores : (targets, top) decreasing along a row, -inf beside NONE. Of an attack whose
+        `posterior` is true they are the probabilities that it assigns.
+    """
+
+    words: IntArray
+    scores: FloatArray
+
+    def hits(self, truth: IntArray, *, top: int = 1) -> BoolArray:
+        """Whether the true word is among the first `top` guesses, by equality of ids."""
+        original = np.asarray(truth)
+        if original.shape != (len(self.words),):
+            raise InvalidInput(f"truth: got {original.shape}, expected ({len(self.words)},)")
+        if not 1 <= top <= self.words.shape[1]:
+            raise InvalidInput(f"top: got {top}, expected 1 to {self.words.shape[1]}")
+        best = self.words[:, :top]
+        return ((best == original[:, None]) & (best != NONE)).any(1)
+
+    def substring_hits(self, truth: IntArray, words: Sequence[str]) -> BoolArray:
+        """Whether the true word is part of the best guess as a string.
+
+        This is the test of the released code of Tong et al.: guessing "another" counts when
+        the word was "other". It can only find more successes than `hits`.
+        """
+        best = self.words[:, 0]
+        pairs, inverse = np.unique(np.stack([np.asarray(truth), best]), axis=1, return_inverse=True)
+        found = [guess != NONE and words[word] in words[guess] for word, guess in pairs.T.tolist()]
+        return np.array(found, dtype=bool)[inverse.ravel()]
+
+
+class Attack(ABC):
+    """Guesses the original words of sanitized tokens.
+
+    A subclass takes a channel and shadow data when it is made. `name` is what results and
+    figures call it; `posterior` says whether its scores are probabilities.
+    """
+
+    name: str
+    posterior: bool = False
+
+    @abstractmethod
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        """The `top` best guesses for every target.
+
+        Parameters
+        ----------
+        observed : what the mechanism put out
+        targets : positions in the corpus, each of a sanitized token; None takes all
+        """
+
+
+def padded(words: IntArray, scores: FloatArray, top: int) -> Guesses:
+    """Guesses with `top` columns, filled up with NONE."""
+    missing = ((0, 0), (0, top - words.shape[1]))
+    return Guesses(
+        np.pad(words, missing, constant_values=NONE),
+        np.pad(scores, missing, constant_values=-np.inf),
+    )
+
+
+def check_top(top: int) -> None:
+    """How many guesses are asked for: an integer >= 1, or InvalidInput."""
+    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+        raise InvalidInput(f"top: got {top!r}, expected an integer >= 1")
+
+
+def check_targets(observed: Observed, targets: IntArray | None) -> IntArray:
+    """Positions of sanitized tokens, or InvalidInput."""
+    if targets is None:
+        return observed.targets
+    positions = check_ids(targets, len(observed.corpus.ids), what="targets")
+    if not observed.sanitized[positions].all():
+        raise InvalidInput("targets: some position holds a token that was not sanitized")
+    return positions

@@ -1,0 +1,202 @@
+"""Attacks on one token at a time: nearest word, most frequent word, and Bayes' rule.
+
+For a channel P(y|x) and a prior P(x) no guess beats argmax_x P(y|x) P(x) for an attacker who
+sees one token (Tong et al., Theorem 1). The prior decides what it is called: from shadow data
+it is the context-free Bayesian attack, from the private text itself the context-free bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    FloatArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+    check_top,
+    is_sensitive,
+    padded,
+)
+from textpriv.channel import Channel, check_ids, check_sums
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.neighbors import ExactSearch
+from textpriv.tokens import Corpus
+
+
+def prior_of(channel: Channel, corpus: Corpus) -> FloatArray:
+    """Share of each word among the tokens of a corpus that the channel would replace: (size,).
+
+    Raises
+    ------
+    InvalidInput : no such token
+    """
+    counts = np.bincount(corpus.ids[is_sensitive(channel, corpus)], minlength=channel.size)
+    return counts / counts.sum()
+
+
+def smoothed_prior(
+    channel: Channel, shadow: Corpus, *, constant: float | None = None
+) -> FloatArray:
+    """Pr_shadow(x) + constant for every word that the channel replaces: (size,).
+
+    Parameters
+    ----------
+    constant : None takes 1 / alpha, alpha the number of tokens in the shadow data that the
+        channel would replace (Tong et al., Eq. 10)
+    """
+    sensitive = is_sensitive(channel, shadow)
+    added = 1 / int(sensitive.sum()) if constant is None else constant
+    if not (np.isfinite(added) and added >= 0):
+        raise InvalidInput(f"constant: got {constant!r}, expected a finite number >= 0")
+    prior = prior_of(channel, shadow)
+    prior[slice(None) if channel.inputs is None else channel.inputs] += added
+    return prior
+
+
+class TokenAttack(Attack):
+    """An attack whose guesses for a token depend on that token alone."""
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        positions = check_targets(observed, targets)
+        types, inverse = np.unique(observed.corpus.ids[positions], return_inverse=True)
+        guesses = self.guess_words(types, top)
+        return Guesses(guesses.words[inverse], guesses.scores[inverse])
+
+    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
+        """Guesses for single output words, whatever their context."""
+        raise NotImplementedError
+
+
+class Bayes(TokenAttack):
+    """argmax_x P(y|x) P(x) for a given prior.
+
+    Parameters
+    ----------
+    prior : (size,) weights >= 0 of any sum; words of weight 0 are never guessed
+    name : what the attack is called, which its prior decides
+
+    Notes
+    -----
+    An output that no word of the prior can give gets no guess.
+    """
+
+    posterior = True
+
+    def __init__(self, channel: Channel, prior: FloatArray, *, name: str) -> None:
+        self.channel, self.prior, self.name = channel, np.asarray(prior, np.float64), name
+
+    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
+        words, joint, evidence = self.channel.likeliest_inputs(outputs, self.prior, top)
+        with np.errstate(invalid="ignore"):
+            scores = np.exp(joint - evidence[:, None])
+        return Guesses(words, np.where(words == NONE, -np.inf, scores))
+
+
+class ContextFreeBayes(Bayes):
+    """argmax_x P(y|x) (Pr_shadow(x) + 1/alpha).
+
+    Parameters
+    ----------
+    constant : in place of 1/alpha, see `smoothed_prior`
+
+    References
+    ----------
+    Tong et al., Eq. 10.
+    """
+
+    def __init__(self, channel: Channel, shadow: Corpus, *, constant: float | None = None) -> None:
+        prior = smoothed_prior(channel, shadow, constant=constant)
+        super().__init__(channel, prior, name="context-free-bayes")
+
+
+class ContextFreeBound(Bayes):
+    """argmax_x P(y|x) P(x) with the frequencies of the private text itself.
+
+    Its success rate is the context-free ASR bound; `bayes_success` is its expectation.
+
+    References
+    ----------
+    Tong et al., Theorem 1 and Definition 1.
+    """
+
+    def __init__(self, channel: Channel, private: Corpus) -> None:
+        super().__init__(channel, prior_of(channel, private), name="context-free-bound")
+
+
+class PriorOnly(TokenAttack):
+    """The most frequent sensitive words of the shadow data, whatever is observed."""
+
+    name = "prior-only"
+    posterior = True
+
+    def __init__(self, channel: Channel, shadow: Corpus) -> None:
+        self.prior = prior_of(channel, shadow)
+
+    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
+        best = np.argsort(-self.prior, kind="stable")[: min(top, np.count_nonzero(self.prior))]
+        shape = (len(outputs), len(best))
+        return padded(np.broadcast_to(best, shape), np.broadcast_to(self.prior[best], shape), top)
+
+
+class EmbeddingInversion(TokenAttack):
+    """The inputs whose vectors are nearest to that of the output; scores are -distance.
+
+    An output that can itself be an input is its own nearest word.
+
+    References
+    ----------
+    Qu et al. 2021.
+    """
+
+    name = "embedding-inversion"
+
+    def __init__(self, channel: Channel, embedding: Embedding) -> None:
+        if len(embedding) != channel.size:
+            raise InvalidInput(
+                f"embedding: got {len(embedding)} words, expected the channel's {channel.size}"
+            )
+        self.vectors = embedding.vectors
+        self.inputs = np.arange(channel.size) if channel.inputs is None else channel.inputs
+        self.search = ExactSearch(self.vectors[self.inputs])
+
+    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
+        seen = self.vectors[check_ids(outputs, len(self.vectors), what="outputs")]
+        near, distance = self.search.nearest(seen, min(top, len(self.inputs)))
+        return padded(self.inputs[near], -distance, top)
+
+
+def bayes_success(channel: Channel, prior: FloatArray) -> float:
+    """sum_y max_x P(y|x) P(x): what the best attacker on one token achieves in expectation.
+
+    Parameters
+    ----------
+    prior : (size,) probabilities of the inputs, which sum to 1
+
+    Raises
+    ------
+    InvalidInput : an invalid prior, or a row of the channel that does not sum to 1
+    """
+    weights = np.asarray(prior, dtype=np.float64)
+    if weights.shape != (channel.size,) or not (
+        abs(weights.sum() - 1) <= 1e-9 and weights.min() >= 0
+    ):
+        raise InvalidInput(
+            f"prior: got shape {weights.shape} and sum {weights.sum():.6g}, expected "
+            f"{channel.size} probabilities that sum to 1"
+        )
+    best = np.zeros(channel.size)
+    inputs = np.flatnonzero(weights)
+    for start in range(0, len(inputs), channel.row_chunk):
+        words = inputs[start : start + channel.row_chunk]
+        rows = np.exp(channel.log_rows(words))
+        check_sums(rows, words)
+        np.maximum(best, (rows * weights[words, None]).max(0), out=best)
+    return float(best.sum())

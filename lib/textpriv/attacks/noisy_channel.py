@@ -1,0 +1,398 @@
+"""The noisy-channel attack: decode the whole sentence with a language model.
+
+A word-level mechanism replaces every word on its own, so what an attacker knows of a sentence
+x after seeing y factorises into a language model and the channel,
+
+    P(x | y) is proportional to P_LM(x) prod_i P(y_i | x_i),
+
+as in spelling correction or speech recognition. Forward-backward sums over all sentences and
+gives each position's posterior, whose maximum is the best guess for that token; Viterbi gives
+the likeliest sentence. Words in clear (stopwords, punctuation) take part as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    FloatArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+    check_top,
+)
+from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.channel import Channel
+from textpriv.errors import InvalidInput
+from textpriv.tokens import Corpus
+
+_EDGES = 1 << 22  # pairs (order 3: triples) of neighbouring candidates held at once
+
+
+class NoisyChannel(Attack):
+    """Decodes with an n-gram prior.
+
+    Parameters
+    ----------
+    channel : P(y|x)
+    text : what the attacker has read: shadow data, and public text if there is any
+    order : of the n-grams, 1 to 3. Order 1 looks at one token: Bayes' rule with the
+        frequencies of all that was read.
+    candidates : words that are considered for each token, those with the largest P(y|x) P(x)
+    kept : how many of these order 3 keeps after decoding with order 2
+    weight : exponent of the language model, in [0, 1]. Below 1 it counts for less than its word,
+        as is usual where a model was learned from other text than it is used on; see
+        `tuned_weight`.
+    decoding : "posterior" maximises the expected number of right tokens; "viterbi" gives the
+        words of the likeliest sentence, with scores 1
+    model : a trained model in place of `text` and `order`
+
+    Notes
+    -----
+    Scores are posterior probabilities; the candidates of a token share the probability that
+    the truth is one of them.
+    """
+
+    name = "noisy-channel"
+    posterior = True
+
+    def __init__(
+        self,
+        channel: Channel,
+        text: Sequence[Corpus] = (),
+        *,
+        order: int = 2,
+        candidates: int = 50,
+        kept: int = 8,
+        weight: float = 1.0,
+        decoding: Literal["posterior", "viterbi"] = "posterior",
+        model: NGrams | None = None,
+    ) -> None:
+        if not 0 <= weight <= 1:
+            raise InvalidInput(f"weight: got {weight!r}, expected a number from 0 to 1")
+        if decoding not in ("posterior", "viterbi"):
+            raise InvalidInput(f"decoding: got {decoding!r}, expected 'posterior' or 'viterbi'")
+        if candidates < 1 or kept < 1:
+            raise InvalidInput(f"got {candidates} candidates, {kept} kept, expected both >= 1")
+        if model is None:
+            model = NGrams.train(Lexicon(channel.size, text), text, order=order)
+        if model.lexicon.size != channel.size:
+            raise InvalidInput(
+                f"model: got a vocabulary of {model.lexicon.size}, expected {channel.size}"
+            )
+        self.channel, self.model, self.decoding = channel, model, decoding
+        self.candidates, self.kept, self.weight = candidates, kept, weight
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        positions = check_targets(observed, targets)
+        return self.decode(observed).guesses(positions, top)
+
+    def decode(self, observed: Observed) -> Candidates:
+        """Every token's candidates with their posterior probabilities."""
+        found = self.context_free(observed)
+        for order in range(min(2, self.model.order), self.model.order + 1):
+            found = found.keep(self.kept) if order == 3 else found
+            last = order == self.model.order
+            solve = viterbi if last and self.decoding == "viterbi" else forward_backward
+            posterior = np.zeros(len(found.words))
+            for lattice, candidate in lattices(found, observed.corpus, self.model, order):
+                np.add.at(posterior, candidate, solve(lattice.tempered(self.weight)))
+            found = replace(found, posterior=posterior)
+            if solve is viterbi:
+                found = replace(found, held=np.ones(len(found.held)))
+        return found
+
+    def context_free(self, observed: Observed) -> Candidates:
+        """What each token may have been by itself: the word if in clear, else likely inputs."""
+        prior = self.model.unigram[: self.channel.size]
+        if self.channel.inputs is not None:
+            prior = np.zeros_like(prior)
+            prior[self.channel.inputs] = self.model.unigram[self.channel.inputs]
+        ids = observed.corpus.ids
+        types, inverse = np.unique(ids[observed.sanitized], return_inverse=True)
+        words, joint, evidence = self.channel.likeliest_inputs(types, prior, self.candidates)
+        present = words != NONE
+        if not present[:, 0].all():
+            first = int(types[np.argmin(present[:, 0])])
+            raise InvalidInput(f"observed: no input of the channel gives the output {first}")
+        held = np.exp(joint - evidence[:, None]).sum(1)
+        joint = np.exp(joint - joint[:, :1])
+        posterior = joint / joint.sum(1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            likelihood = np.where(present, joint / prior[words], 0.0)
+        counts = np.ones(len(ids), dtype=np.int64)
+        counts[observed.sanitized] = present.sum(1)[inverse]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        result = Candidates(
+            offsets,
+            words=np.empty(offsets[-1], dtype=np.int64),
+            likelihood=np.ones(offsets[-1]),
+            posterior=np.ones(offsets[-1]),
+            held=np.ones(len(ids)),
+        )
+        result.held[observed.sanitized] = np.minimum(held, 1.0)[inverse]
+        clear = offsets[:-1][~observed.sanitized]
+        result.words[clear] = self.model.lexicon.ids(observed.corpus)[~observed.sanitized]
+        uncertain = np.repeat(observed.sanitized, counts)
+        chosen = present[inverse]
+        result.words[uncertain] = words[inverse][chosen]
+        result.likelihood[uncertain] = likelihood[inverse][chosen]
+        result.posterior[uncertain] = posterior[inverse][chosen]
+        return result
+
+
+def tuned_weight(
+    channel: Channel,
+    model: NGrams,
+    rehearsal: Observed,
+    shadow: Corpus,
+    targets: IntArray | None = None,
+    *,
+    weights: Sequence[float] = (0.25, 0.5, 0.75, 1.0),
+    candidates: int = 50,
+) -> float:
+    """The weight of the language model that does best on sanitized shadow data.
+
+    An attacker knows the mechanism and can rehearse: sanitize the shadow data, decode it, and
+    compare. The model of the rehearsal must not have read what it decodes.
+
+    Parameters
+    ----------
+    model : learned from text without the documents of the targets
+    rehearsal, shadow : the shadow data sanitized, and in clear
+    targets : positions that count; None takes all that were sanitized
+    weights : to choose from; the highest mean log probability of the truth wins
+    """
+    positions = check_targets(rehearsal, targets)
+    if not len(positions):
+        raise InvalidInput("targets: got none, expected sanitized tokens to rehearse with")
+    truth = shadow.ids[positions]
+
+    def log_score(weight: float) -> float:
+        attack = NoisyChannel(channel, model=model, candidates=candidates, weight=weight)
+        guesses = attack.guess(rehearsal, positions, top=candidates)
+        probability = np.where(guesses.words == truth[:, None], guesses.scores, 0.0).sum(1)
+        return float(np.log(np.maximum(probability, 1e-6)).mean())
+
+    return max(weights, key=log_score)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Words that each token of a corpus may have been.
+
+    Parameters
+    ----------
+    offsets : (tokens + 1,) the candidates of token i are at offsets[i] .. offsets[i + 1] - 1
+    words : ids of the lexicon
+    likelihood : P(y|x), up to a factor per token
+    posterior : probabilities, which sum to 1 for each token
+    held : (tokens,) probability that the truth is among the candidates, judged by the token
+        alone, under the model of single words
+    """
+
+    offsets: IntArray
+    words: IntArray
+    likelihood: FloatArray
+    posterior: FloatArray
+    held: FloatArray
+
+    @property
+    def counts(self) -> IntArray:
+        """Number of candidates of each token."""
+        return np.diff(self.offsets)
+
+    def ranked(self) -> tuple[IntArray, IntArray]:
+        """Candidates by decreasing posterior within their token, and the rank of each."""
+        token = np.repeat(np.arange(len(self.counts)), self.counts)
+        order = np.lexsort((-self.posterior, token))
+        return order, np.arange(len(order)) - self.offsets[token]
+
+    def keep(self, count: int) -> Candidates:
+        """The `count` likeliest candidates of each token."""
+        order, rank = self.ranked()
+        chosen = order[rank < count]
+        offsets = np.concatenate([[0], np.cumsum(np.minimum(self.counts, count))])
+        token = np.repeat(np.arange(len(self.counts)), np.diff(offsets))
+        posterior = self.posterior[chosen]
+        posterior /= np.bincount(token, posterior)[token]
+        words, likelihood = self.words[chosen], self.likelihood[chosen]
+        return Candidates(offsets, words, likelihood, posterior, self.held)
+
+    def guesses(self, positions: IntArray, top: int) -> Guesses:
+        """The `top` likeliest candidates at some positions."""
+        order, rank = self.ranked()
+        token = np.repeat(np.arange(len(self.counts)), self.counts)
+        distinct, inverse = np.unique(positions, return_inverse=True)
+        row = np.full(len(self.counts), -1)
+        row[distinct] = np.arange(len(distinct))
+        wanted = (rank < top) & (row[token] >= 0)
+        words = np.full((len(distinct), top), NONE)
+        scores = np.full((len(distinct), top), -np.inf)
+        place = row[token[wanted]], rank[wanted]
+        words[place] = self.words[order[wanted]]
+        scores[place] = (self.posterior * self.held[token])[order[wanted]]
+        return Guesses(words[inverse], scores[inverse])
+
+
+def lattices(
+    candidates: Candidates, corpus: Corpus, model: NGrams, order: int
+) -> Iterator[tuple[Lattice, IntArray]]:
+    """Lattices of some documents at a time, and the candidate that each node stands for."""
+    counts = candidates.counts
+    size = counts.copy()
+    for back in range(1, order):
+        size[back:] *= counts[:-back]
+    lengths = np.diff(corpus.offsets)
+    documents = np.flatnonzero(lengths)
+    cost = np.concatenate([[0], np.cumsum(size)])
+    group = cost[corpus.offsets[1:][documents]] // _EDGES
+    build = (_unigram_lattice, _bigram_lattice, _trigram_lattice)[order - 1]
+    for chunk in np.split(documents, np.flatnonzero(np.diff(group)) + 1):
+        if len(chunk):
+            first, length = corpus.offsets[chunk], lengths[chunk]
+            step = np.concatenate([np.arange(each) for each in length])
+            document = np.repeat(np.arange(len(chunk)), length)
+            by_step = np.argsort(step, kind="stable")
+            position = (first[document] + step)[by_step]
+            yield build(candidates, position, step[by_step], document[by_step], model)
+
+
+def _unigram_lattice(
+    candidates: Candidates, position: IntArray, step: IntArray, document: IntArray, model: NGrams
+) -> tuple[Lattice, IntArray]:
+    """A node for each candidate; every word by itself."""
+    counts = candidates.counts[position]
+    place = np.repeat(np.arange(len(position)), counts)
+    candidate = _ranges(candidates.offsets[position], counts)
+    one, none = np.ones(len(candidate)), np.empty(0, dtype=np.int64)
+    return Lattice(
+        step=step[place],
+        document=document[place],
+        likelihood=candidates.likelihood[candidate],
+        backoff=one,
+        base=model.unigram[candidates.words[candidate]],
+        last=one,
+        source=none,
+        target=none,
+        edge=np.empty(0),
+    ), candidate
+
+
+def _bigram_lattice(
+    candidates: Candidates, position: IntArray, step: IntArray, document: IntArray, model: NGrams
+) -> tuple[Lattice, IntArray]:
+    """A node for each candidate; an edge where the two words were seen side by side."""
+    counts = candidates.counts[position]
+    node_place = np.repeat(np.arange(len(position)), counts)
+    candidate = _ranges(candidates.offsets[position], counts)
+    word, start = candidates.words[candidate], model.lexicon.start
+    # Place of the same document's position one step before; the first step has none.
+    before = _place_before(step, document)
+    target, source = _pairs(counts, before)
+    found, seen = model.find(word[target], word[source], 1)
+    first = np.flatnonzero(step[node_place] == 0)
+    base = model.unigram[word]
+    base[first] = model.probability(word[first], np.full((len(first), model.order - 1), start))
+    return Lattice(
+        step=step[node_place],
+        document=document[node_place],
+        likelihood=candidates.likelihood[candidate],
+        backoff=model.backoff(word, 1),
+        base=base,
+        last=_sum_parts(model, np.full(len(word), model.lexicon.end), word[:, None]),
+        source=source[found],
+        target=target[found],
+        edge=seen,
+    ), candidate
+
+
+def _trigram_lattice(
+    candidates: Candidates, position: IntArray, step: IntArray, document: IntArray, model: NGrams
+) -> tuple[Lattice, IntArray]:
+    """A node for each pair of a candidate before and a candidate; all edges, with no backoff."""
+    counts = candidates.counts[position]
+    before = _place_before(step, document)
+    own = _ranges(candidates.offsets[position], counts)
+    own_place = np.repeat(np.arange(len(position)), counts)
+    words, start = candidates.words[own], model.lexicon.start
+    earlier = np.where(before < 0, 1, counts[before])  # words before, one at the first step
+    node_own = np.repeat(np.arange(len(own)), earlier[own_place])
+    node_place = own_place[node_own]
+    node_before = np.arange(len(node_own)) - np.repeat(
+        np.cumsum(earlier[own_place]) - earlier[own_place], earlier[own_place]
+    )  # the number of the earlier candidate
+    first_of = np.concatenate([[0], np.cumsum(counts)])  # of a place among `own`
+    is_first = before[node_place] < 0
+    previous = np.where(
+        is_first, start, words[np.where(is_first, 0, first_of[before[node_place]] + node_before)]
+    )
+    word = words[node_own]
+    # Nodes of a place: own candidate slow, earlier candidate fast.
+    nodes_of = np.concatenate([[0], np.cumsum(counts * earlier)])
+    fan = np.where(is_first, 0, earlier[np.where(is_first, 0, before[node_place])])
+    target = np.repeat(np.arange(len(node_own)), fan)
+    through = np.arange(len(target)) - np.repeat(np.cumsum(fan) - fan, fan)
+    place_before = before[node_place[target]]
+    source = nodes_of[place_before] + node_before[target] * earlier[place_before] + through
+    history = np.stack([previous[source], word[source]], axis=1)
+    first = np.flatnonzero(is_first)
+    base = np.zeros(len(word))
+    base[first] = model.probability(word[first], np.full((len(first), 2), start))
+    return Lattice(
+        step=step[node_place],
+        document=document[node_place],
+        likelihood=candidates.likelihood[own[node_own]],
+        backoff=np.zeros(len(word)),
+        base=base,
+        last=model.probability(
+            np.full(len(word), model.lexicon.end), np.stack([previous, word], axis=1)
+        ),
+        source=source,
+        target=target,
+        edge=model.probability(word[target], history),
+    ), own[node_own]
+
+
+def _sum_parts(model: NGrams, words: IntArray, history: IntArray) -> FloatArray:
+    """P(word | one word before)."""
+    seen, backoff = model.parts(words, history)
+    return seen + backoff * model.unigram[words]
+
+
+def _place_before(step: IntArray, document: IntArray) -> IntArray:
+    """For positions sorted by step and document: where the position before stands, -1 if none."""
+    place = np.full(int(document.max()) + 1, -1)
+    result = np.empty(len(step), dtype=np.int64)
+    bounds = np.searchsorted(step, np.arange(int(step[-1]) + 2))
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        here = document[low:high]
+        result[low:high] = place[here]
+        place[here] = np.arange(low, high)
+    return result
+
+
+def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
+    """start, start + 1, ... of each range, one after another."""
+    first = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) + np.repeat(starts - first, counts)
+
+
+def _pairs(counts: IntArray, before: IntArray) -> tuple[IntArray, IntArray]:
+    """All pairs of a node and a node of the place before, sorted by the later node."""
+    nodes = np.concatenate([[0], np.cumsum(counts)])
+    place = np.repeat(np.arange(len(counts)), counts)
+    earlier = np.where(before < 0, 0, counts[before])[place]
+    target = np.repeat(np.arange(len(place)), earlier)
+    return target, _ranges(nodes[before[place]], earlier)

@@ -1,0 +1,162 @@
+"""What attacks share: what is seen of a sanitized text, and what counts as a right guess."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import normal_embedding
+from test_channel import Table
+
+from textpriv.attacks.base import (
+    NONE,
+    Guesses,
+    Observed,
+    check_targets,
+    check_top,
+    is_sensitive,
+    observe,
+    padded,
+)
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import CusTextPlus, SanText
+from textpriv.tokens import KEPT, UNKNOWN, Corpus
+
+SMALL = normal_embedding(8, 3)
+
+
+def corpus(ids: list[int], *lengths: int) -> Corpus:
+    array = np.array(ids, dtype=np.int64)
+    kept = {int(place): "!" for place in np.flatnonzero(array == KEPT)}
+    return Corpus(array, np.cumsum([0, *(lengths or [len(ids)])]), kept)
+
+
+# --- What is observed ---------------------------------------------------------------------------
+
+
+def test_tokens_that_the_mechanism_replaces_are_the_targets() -> None:
+    mechanism = CusTextPlus(SMALL, epsilon=1.0, stopwords=["w1", "w4"], set_size=4)
+    private = corpus([0, 1, KEPT, 4, 7, 7], 3, 0, 3)
+    seen = observe(mechanism, private, np.random.default_rng(0))
+    assert seen.sanitized.tolist() == [True, False, False, False, True, True]
+    assert seen.targets.tolist() == [0, 4, 5]
+    np.testing.assert_array_equal(seen.corpus.ids[[1, 2, 3]], [1, KEPT, 4])  # in clear
+    np.testing.assert_array_equal(seen.corpus.offsets, private.offsets)
+    again = observe(mechanism, private, np.random.default_rng(0))
+    np.testing.assert_array_equal(again.corpus.ids, seen.corpus.ids)
+
+
+def test_one_draw_for_a_word_that_is_repeated_in_a_document() -> None:
+    mechanism = SanText(normal_embedding(50, 3), epsilon=0.01)
+    private = corpus([3] * 40, 20, 20)
+    once = observe(mechanism, private, np.random.default_rng(0), reuse=True).corpus
+    assert len(set(once[0].tolist())) == len(set(once[1].tolist())) == 1
+    each = observe(mechanism, private, np.random.default_rng(0)).corpus
+    assert len(set(each[0].tolist())) > 5
+
+
+def test_words_that_are_unknown_or_kept_are_not_sensitive() -> None:
+    channel = Table(np.eye(8))
+    found = is_sensitive(channel, corpus([0, UNKNOWN, KEPT, 7]))
+    assert found.tolist() == [True, False, False, True]
+    channel.inputs = np.array([7])
+    assert is_sensitive(channel, corpus([0, UNKNOWN, KEPT, 7])).tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("ids", [[], [KEPT], [UNKNOWN, KEPT], [0, 1, 0]])
+def test_a_text_without_a_sensitive_token_is_refused(ids: list[int]) -> None:
+    channel = Table(np.eye(8))
+    channel.inputs = np.array([2, 3])
+    with pytest.raises(InvalidInput, match=f"corpus: none of its {len(ids)} tokens is replaced"):
+        is_sensitive(channel, corpus(ids))
+
+
+@pytest.mark.parametrize("outside", [8, 9, 1000])
+def test_a_token_outside_the_channel_is_refused(outside: int) -> None:
+    with pytest.raises(InvalidInput, match=f"corpus: got id {outside}, expected 0..7"):
+        is_sensitive(Table(np.eye(8)), corpus([0, outside]))
+
+
+@pytest.mark.parametrize(
+    ("sanitized", "says"),
+    [
+        (np.array([True]), r"sanitized: got bool \(1,\), expected a bool for each of the 3"),
+        (np.array([1, 0, 0]), r"sanitized: got int64 \(3,\)"),
+        (np.array([True, True, False]), "corpus: a sanitized token is no word"),
+    ],
+)
+def test_malformed_observations(sanitized: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        Observed(corpus([0, KEPT, 1]), sanitized)
+
+
+# --- Targets and numbers of guesses --------------------------------------------------------------
+
+SEEN = Observed(corpus([0, 1, 2, 3]), np.array([True, False, True, True]))
+
+
+def test_targets_are_sanitized_tokens() -> None:
+    assert check_targets(SEEN, None).tolist() == [0, 2, 3]
+    assert check_targets(SEEN, np.array([3, 0, 3])).tolist() == [3, 0, 3]
+    assert check_targets(SEEN, np.array([], dtype=int)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("targets", "says"),
+    [
+        ([1], "targets: some position holds a token that was not sanitized"),
+        ([4], "targets: got ids 4..4, expected 0..3"),
+        ([-1], "targets: got ids -1..-1"),
+        ([0.5], "targets: got float64"),
+        (np.array([True, False, True, True]), "targets: got bool"),
+    ],
+)
+def test_wrong_targets(targets: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        check_targets(SEEN, targets)
+
+
+@pytest.mark.parametrize("top", [0, -1, 1.0, True, "1", None])
+def test_how_many_guesses_is_an_integer_from_1(top: Any) -> None:
+    with pytest.raises(InvalidInput, match="top: got .*expected an integer >= 1"):
+        check_top(top)
+    check_top(1)
+    check_top(np.int64(3))
+
+
+def test_guesses_are_filled_up() -> None:
+    made = padded(np.array([[4, 2]]), np.array([[0.5, 0.25]]), 4)
+    assert made.words.tolist() == [[4, 2, NONE, NONE]]
+    assert made.scores.tolist() == [[0.5, 0.25, -np.inf, -np.inf]]
+
+
+# --- Right guesses ------------------------------------------------------------------------------
+
+
+def test_hits_by_hand() -> None:
+    words = np.array([[1, 2, 3], [2, 1, NONE], [0, NONE, NONE], [NONE, NONE, NONE]])
+    made = Guesses(words, np.zeros(words.shape))
+    truth = np.array([1, 1, 5, UNKNOWN])
+    assert made.hits(truth).tolist() == [True, False, False, False]
+    assert made.hits(truth, top=2).tolist() == [True, True, False, False]
+    # An unknown word has the same number as a missing guess, which is no success.
+    assert made.hits(np.full(4, UNKNOWN), top=3).tolist() == [False] * 4
+    with pytest.raises(InvalidInput, match=r"truth: got \(2,\), expected \(4,\)"):
+        made.hits(truth[:2])
+    for top in (0, 4):
+        with pytest.raises(InvalidInput, match=f"top: got {top}, expected 1 to 3"):
+            made.hits(truth, top=top)
+
+
+def test_the_released_test_is_for_substrings() -> None:
+    words = ("other", "another", "the", "cat", "ther")
+    guesses = np.array([[1], [0], [3], [NONE], [1], [1]])
+    made = Guesses(guesses, np.zeros(guesses.shape))
+    truth = np.array([0, 1, 2, 3, 4, 1])
+    found = made.substring_hits(truth, words)
+    #  other in another; another not in other; the not in cat; nothing; ther in another; same
+    assert found.tolist() == [True, False, False, False, True, True]
+    assert (found >= made.hits(truth)).all()
+    none = Guesses(np.empty((0, 1), dtype=np.int64), np.empty((0, 1)))
+    assert none.substring_hits(np.array([], dtype=np.int64), words).shape == (0,)

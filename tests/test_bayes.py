@@ -1,0 +1,326 @@
+"""Attacks on one token, by hand on small channels and by enumeration of all outputs.
+
+Wrong versions that must be caught: a prior that is forgotten, a channel that is transposed,
+a constant that is added to words the channel does not replace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import POWER, FloatArray, embedding, power_of_share, share_fits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from test_attacks import corpus
+from test_channel import Table
+
+from textpriv import channel as channels
+from textpriv.attacks.base import NONE, Observed
+from textpriv.attacks.bayes import (
+    Bayes,
+    ContextFreeBayes,
+    ContextFreeBound,
+    EmbeddingInversion,
+    PriorOnly,
+    TokenAttack,
+    bayes_success,
+    prior_of,
+    smoothed_prior,
+)
+from textpriv.errors import InvalidInput
+from textpriv.tokens import KEPT, UNKNOWN
+
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=200)
+
+LAW = np.array([[0.6, 0.4, 0.0, 0.0], [0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0, 0, 0.5, 0.5]])
+CHANNEL = Table(LAW)
+SHADOW = corpus([0, 1, 1, 1, 2, KEPT, UNKNOWN, 1, 2], 5, 4)  # counts 1, 4, 2, 0 of 7
+PART = Table(LAW)  # word 2 passes
+PART.inputs = np.array([0, 1, 3])
+POINTS = embedding([[0.0], [1.0], [3.0], [7.0]])
+
+
+def guesses(attack: TokenAttack, outputs: list[int], top: int) -> tuple[Any, FloatArray]:
+    seen = Observed(corpus(outputs), np.ones(len(outputs), dtype=bool))
+    made = attack.guess(seen, top=top)
+    return made.words.tolist(), made.scores
+
+
+# --- Priors -------------------------------------------------------------------------------------
+
+
+def test_a_prior_by_hand() -> None:
+    np.testing.assert_allclose(prior_of(CHANNEL, SHADOW), np.array([1, 4, 2, 0]) / 7)
+    np.testing.assert_allclose(prior_of(PART, SHADOW), np.array([1, 4, 0, 0]) / 5)
+    np.testing.assert_allclose(smoothed_prior(CHANNEL, SHADOW), np.array([2, 5, 3, 1]) / 7)
+    # The constant goes to words that are replaced, seen or not, and to no other.
+    np.testing.assert_allclose(smoothed_prior(PART, SHADOW), np.array([2, 5, 0, 1]) / 5)
+    found = smoothed_prior(PART, SHADOW, constant=0.5)
+    np.testing.assert_allclose(found, [0.7, 1.3, 0, 0.5])
+    np.testing.assert_allclose(smoothed_prior(PART, SHADOW, constant=0), [0.2, 0.8, 0, 0])
+
+
+@pytest.mark.parametrize("constant", [-1e-9, float("nan"), float("inf")])
+def test_wrong_constants(constant: Any) -> None:
+    with pytest.raises(InvalidInput, match="constant: got .*expected a finite number >= 0"):
+        smoothed_prior(CHANNEL, SHADOW, constant=constant)
+
+
+@pytest.mark.parametrize("make", [ContextFreeBayes, ContextFreeBound, PriorOnly])
+@pytest.mark.parametrize("ids", [[], [2, 2], [KEPT]])
+def test_shadow_data_without_a_sensitive_token_are_refused(make: Any, ids: list[int]) -> None:
+    with pytest.raises(InvalidInput, match=f"none of its {len(ids)} tokens is replaced"):
+        make(PART, corpus(ids))
+
+
+# --- Guesses by hand ----------------------------------------------------------------------------
+
+
+def test_context_free_bayes_by_hand() -> None:
+    # Weights 2, 5, 3, 1 (of 7) times the columns:
+    #   y = 0: 1.2, 2.5, 0.3, 0     y = 2: 0, 1.0, 2.4, 0.5
+    words, scores = guesses(ContextFreeBayes(CHANNEL, SHADOW), [0, 2, 0], 4)
+    assert words == [[1, 0, 2, NONE], [2, 1, 3, NONE], [1, 0, 2, NONE]]
+    np.testing.assert_allclose(scores[0, :3], np.array([2.5, 1.2, 0.3]) / 4.0)
+    np.testing.assert_allclose(scores[1, :3], np.array([2.4, 1.0, 0.5]) / 3.9)
+    assert np.isneginf(scores[:, 3]).all()
+
+
+def test_the_bound_takes_the_frequencies_of_the_private_text() -> None:
+    # Weights 1, 4, 2, 0: word 3 alone gives output 3, and the private text has no word 3.
+    words, scores = guesses(ContextFreeBound(CHANNEL, SHADOW), [0, 3], 3)
+    assert words == [[1, 0, 2], [NONE] * 3]
+    np.testing.assert_allclose(scores[0], np.array([2.0, 0.6, 0.2]) / 2.8)
+    assert np.isneginf(scores[1]).all()
+
+
+def test_words_that_pass_are_never_guessed() -> None:
+    words, scores = guesses(ContextFreeBayes(PART, SHADOW), [2], 3)
+    assert words == [[1, 3, NONE]]  # 5 * 0.2 and 1 * 0.5
+    np.testing.assert_allclose(scores[0, :2], np.array([1.0, 0.5]) / 1.5)
+
+
+def test_prior_only_guesses_the_frequent_words() -> None:
+    words, scores = guesses(PriorOnly(CHANNEL, SHADOW), [3, 0], 5)
+    assert words == [[1, 2, 0, NONE, NONE]] * 2
+    np.testing.assert_allclose(scores[1, :3], np.array([4, 2, 1]) / 7)
+    assert guesses(PriorOnly(CHANNEL, corpus([2, 0])), [1], 3)[0] == [[0, 2, NONE]]  # a tie
+
+
+def test_embedding_inversion_guesses_the_nearest_words() -> None:
+    words, scores = guesses(EmbeddingInversion(CHANNEL, POINTS), [1, 3], 3)
+    assert words == [[1, 0, 2], [3, 2, 1]]
+    np.testing.assert_allclose(scores, -np.array([[0, 1, 2], [0, 4, 6]]), atol=1e-6)
+    # Among those that can be an input; more than there are stay empty.
+    words, scores = guesses(EmbeddingInversion(PART, POINTS), [2], 5)
+    assert words == [[1, 0, 3, NONE, NONE]]
+    np.testing.assert_allclose(scores[0, :3], [-2, -3, -4], atol=1e-6)
+    with pytest.raises(InvalidInput, match="embedding: got 4 words, expected the channel's 3"):
+        EmbeddingInversion(Table(np.eye(3)), POINTS)
+
+
+def test_ties_go_to_the_lower_word() -> None:
+    channel = Table(np.full((6, 6), 1 / 6))
+    for top in range(1, 8):
+        words, _ = guesses(Bayes(channel, np.ones(6), name="tie"), [3], top)
+        assert words == [[*range(min(6, top)), *[NONE] * (top - 6)]]
+    words, _ = guesses(Bayes(channel, np.array([1, 2, 1, 2, 0, 1]), name="tie"), [3], 3)
+    assert words == [[1, 3, 0]]
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        ContextFreeBayes(CHANNEL, SHADOW),
+        ContextFreeBound(CHANNEL, SHADOW),
+        PriorOnly(CHANNEL, SHADOW),
+        EmbeddingInversion(CHANNEL, POINTS),
+    ],
+    ids=lambda attack: attack.name,
+)
+class TestEveryTokenAttack:
+    def test_one_shape_for_every_number_of_guesses(self, attack: TokenAttack) -> None:
+        seen = Observed(corpus([0, 1, 2, 2]), np.array([True, False, True, True]))
+        many = attack.guess(seen, top=9)
+        assert many.words.shape == many.scores.shape == (3, 9)
+        for top in range(1, 9):
+            made = attack.guess(seen, top=top)
+            np.testing.assert_array_equal(made.words, many.words[:, :top])
+            np.testing.assert_array_equal(made.scores, many.scores[:, :top])
+        assert (np.diff(many.scores[:, :3]) <= 0).all()
+        assert (np.isneginf(many.scores) == (many.words == NONE)).all()
+
+    def test_targets_in_any_order_and_twice(self, attack: TokenAttack) -> None:
+        seen = Observed(corpus([0, 1, 2, 1], 1, 0, 3), np.array([True, True, True, True]))
+        every = attack.guess(seen, top=3)
+        some = attack.guess(seen, np.array([2, 0, 2]), top=3)
+        np.testing.assert_array_equal(some.words, every.words[[2, 0, 2]])
+        np.testing.assert_array_equal(some.scores, every.scores[[2, 0, 2]])
+        assert attack.guess(seen, np.array([], dtype=int), top=3).words.shape == (0, 3)
+
+    @pytest.mark.parametrize("top", [0, -1, 1.5, None])
+    def test_a_wrong_number_of_guesses(self, attack: TokenAttack, top: Any) -> None:
+        with pytest.raises(InvalidInput, match="top: got"):
+            attack.guess(Observed(corpus([0]), np.array([True])), top=top)
+
+
+@pytest.mark.parametrize(
+    "attack", [ContextFreeBayes(CHANNEL, SHADOW), EmbeddingInversion(CHANNEL, POINTS)]
+)
+def test_an_output_outside_the_channel(attack: TokenAttack) -> None:
+    with pytest.raises(InvalidInput, match="outputs: got ids 4..4, expected 0..3"):
+        attack.guess(Observed(corpus([4]), np.array([True])), top=1)
+
+
+# --- Expected success, by enumeration of all outputs --------------------------------------------
+
+
+def expected_success(attack: TokenAttack, law: FloatArray, truth: FloatArray) -> float:
+    """sum over x, y of P(x) P(y|x) [the guess for y is x]."""
+    possible = np.flatnonzero(truth @ law > 0)
+    best = np.array(guesses(attack, possible.tolist(), 1)[0])[:, 0]
+    return float(sum(truth[x] * law[x, y] for x, y in zip(best, possible, strict=True) if x >= 0))
+
+
+laws = st.integers(2, 5).flatmap(
+    lambda size: st.tuples(
+        arrays.arrays(np.float64, (size, size), elements=st.integers(0, 6).map(float)),
+        arrays.arrays(np.int64, (12,), elements=st.integers(0, size - 1)),
+        arrays.arrays(np.int64, (5,), elements=st.integers(0, size - 1)),
+    )
+)
+
+
+@given(laws)
+@predictable
+def test_the_optimal_attack_is_the_best_and_prior_only_beats_chance(made: Any) -> None:
+    weights, private, shadow = made
+    weights = weights + np.eye(len(weights)) * (weights.sum(1) == 0)[:, None]
+    law = weights / weights.sum(1, keepdims=True)
+    channel, size = Table(law), len(law)
+    text, other = corpus(private.tolist()), corpus(shadow.tolist())
+    truth = prior_of(channel, text)
+    optimal = bayes_success(channel, truth)
+    bound = ContextFreeBound(channel, text)
+    assert expected_success(bound, law, truth) == pytest.approx(optimal)
+    for attack in (
+        ContextFreeBayes(channel, other),
+        ContextFreeBayes(channel, text),
+        PriorOnly(channel, other),
+        PriorOnly(channel, text),
+        EmbeddingInversion(channel, embedding(np.arange(size)[:, None])),
+    ):
+        assert expected_success(attack, law, truth) <= optimal + 1e-12
+    known = expected_success(PriorOnly(channel, text), law, truth)
+    assert optimal + 1e-12 >= known >= 1 / size - 1e-12 and known == pytest.approx(truth.max())
+    # With its own prior the Bayesian attack lies between prior and bound: nothing beats it.
+    own = prior_of(channel, text)
+    bayes = expected_success(Bayes(channel, own, name="own"), law, truth)
+    assert optimal + 1e-12 >= bayes >= known - 1e-12
+    assert 0 <= optimal <= 1
+
+
+@given(laws)
+@predictable
+def test_scores_are_the_posterior(made: Any) -> None:
+    weights, private, _ = made
+    channel = Table((weights + 0.5) / (weights + 0.5).sum(1, keepdims=True))
+    size = channel.size
+    attack = ContextFreeBayes(channel, corpus(private.tolist()))
+    words, scores = guesses(attack, list(range(size)), size)
+    np.testing.assert_allclose(scores.sum(1), 1)
+    assert (np.diff(scores) <= 0).all()
+    expected = channel.posterior(np.arange(size), attack.prior)
+    np.testing.assert_allclose(scores, np.take_along_axis(expected, np.array(words), axis=1))
+
+
+class Forgets(Bayes):
+    """Wrong: no prior."""
+
+    def __init__(self, channel: Table, corpus: Any) -> None:
+        super().__init__(channel, np.ones(channel.size), name="wrong")
+
+
+def transposed(law: FloatArray) -> Table:
+    """Wrong: columns for rows, as where P(x|y) is taken for P(y|x)."""
+    return Table(law.T / np.maximum(law.T.sum(1, keepdims=True), 1e-300))
+
+
+def test_wrong_versions_fall_short_of_the_bound() -> None:
+    law = np.array([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2], [0.2, 0.5, 0.3]])
+    truth = corpus([0] * 3 + [1] + [2] * 6)
+    prior = prior_of(Table(law), truth)
+    best = bayes_success(Table(law), prior)
+    assert best == pytest.approx(expected_success(ContextFreeBound(Table(law), truth), law, prior))
+    assert best - expected_success(Forgets(Table(law), truth), law, prior) > 0.05
+    wrong = ContextFreeBound(transposed(law), truth)
+    assert best - expected_success(wrong, law, prior) > 0.05
+
+
+# --- The closed form ----------------------------------------------------------------------------
+
+
+def test_the_success_of_the_best_attacker_by_hand() -> None:
+    # max over x of P(y|x) P(x) with P = (1, 4, 2, 0) / 7: y = 0: 2.0, 1: 1.2, 2: 1.6, 3: 0.
+    assert bayes_success(CHANNEL, prior_of(CHANNEL, SHADOW)) == pytest.approx(4.8 / 7)
+    assert bayes_success(Table(np.eye(4)), np.full(4, 0.25)) == pytest.approx(1)
+    assert bayes_success(Table(np.full((4, 4), 0.25)), np.array([0.1, 0.2, 0.3, 0.4])) == 0.4
+
+
+def test_the_closed_form_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bayes_success(CHANNEL, prior_of(CHANNEL, SHADOW))
+    monkeypatch.setattr(channels, "ROW_BYTES", 1)
+    assert bayes_success(CHANNEL, prior_of(CHANNEL, SHADOW)) == pytest.approx(whole)
+
+
+def test_the_bound_is_reached_in_the_limit() -> None:
+    """100,000 tokens; false alarm ALARM. The attack without a prior is found out with POWER."""
+    n, rng = 100_000, np.random.default_rng(5)
+    prior = np.array([0.1, 0.6, 0.25, 0.05])
+    truth = rng.choice(4, size=n, p=prior)
+    seen = Observed(corpus(CHANNEL.sample(truth, rng).tolist()), np.ones(n, dtype=bool))
+    best = bayes_success(CHANNEL, prior)
+    made = Bayes(CHANNEL, prior, name="bound").guess(seen)
+    assert share_fits(int(made.hits(truth).sum()), n, best)
+    wrong = Bayes(CHANNEL, np.ones(4), name="wrong")
+    assert not share_fits(int(wrong.guess(seen).hits(truth).sum()), n, best)
+    assert power_of_share(expected_success(wrong, LAW, prior), best, n) >= POWER
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        np.ones(4),
+        np.full(3, 1 / 3),
+        np.array([0.5, 0.5, 0.5, -0.5]),
+        np.array([np.nan, 0.5, 0.25, 0.25]),
+        np.zeros(4),
+    ],
+    ids=repr,
+)
+def test_a_prior_of_the_closed_form_sums_to_1(prior: Any) -> None:
+    with pytest.raises(InvalidInput, match="prior: got shape .*expected 4 probabilities"):
+        bayes_success(CHANNEL, prior)
+
+
+def test_rows_that_do_not_sum_to_1_are_found() -> None:
+    law = LAW.copy()
+    law[2, 0] += 0.1
+    with pytest.raises(InvalidInput, match="channel: the row of input 2 sums to 1.1, expected 1"):
+        bayes_success(Table(law), np.full(4, 0.25))
+
+
+@pytest.mark.parametrize(
+    "prior", [np.ones(3), np.array([1, 1, 1, -1]), np.array([1, 1, 1, np.nan])], ids=repr
+)
+def test_wrong_priors(prior: Any) -> None:
+    with pytest.raises(InvalidInput, match="prior: expected 4 finite weights >= 0"):
+        guesses(Bayes(CHANNEL, prior, name="wrong"), [0], 1)
+
+
+def test_a_prior_without_any_word_gives_no_guess() -> None:
+    words, scores = guesses(Bayes(CHANNEL, np.zeros(4), name="nothing"), [0, 1], 2)
+    assert words == [[NONE, NONE]] * 2 and np.isneginf(scores).all()

@@ -1,0 +1,277 @@
+"""Sums and maxima over paths against the enumeration of all paths.
+
+Wrong versions that must be caught: Viterbi for posteriors, a backoff that is left out, an end
+that is left out, documents that leak into each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FloatArray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from textpriv.attacks import lattice as lattices
+from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
+
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=150)
+seeds = st.integers(0, 2**32 - 1)
+kinds = st.sampled_from(["mixed", "edges", "backoff"])
+
+
+def random_lattice(
+    seed: int, kind: str = "mixed", *, lengths: Any = None, wide: int = 4
+) -> Lattice:
+    """One to four documents of one to five positions with up to `wide` nodes each."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 6, rng.integers(1, 5)).tolist() if lengths is None else lengths
+    step, document = [], []
+    for place in range(max(lengths)):
+        for number, length in enumerate(lengths):
+            if place < length:
+                nodes = int(rng.integers(1, wide + 1))
+                step += [place] * nodes
+                document += [number] * nodes
+    size = len(step)
+    steps, documents = np.array(step), np.array(document)
+    pairs = [
+        (a, b)
+        for b in range(size)
+        for a in range(b)
+        if steps[b] == steps[a] + 1 and documents[a] == documents[b]
+    ]
+    chance = {"mixed": 0.5, "edges": 1.0, "backoff": 0.0}[kind]
+    kept = [pair for pair in pairs if rng.random() < chance]
+    source, target = np.array(kept, dtype=np.int64).reshape(-1, 2).T
+    backoff, base = rng.random(size) + 0.01, rng.random(size) + 0.01
+    if kind == "edges":
+        backoff = np.zeros(size)
+        base = np.where(steps == 0, base, 0.0)
+    return Lattice(
+        step=steps,
+        document=documents,
+        likelihood=rng.random(size) ** 3 + 1e-3,
+        backoff=backoff,
+        base=base,
+        last=rng.random(size) + 0.01,
+        source=source,
+        target=target,
+        edge=rng.random(len(source)) * 2,
+    )
+
+
+def paths(made: Lattice, document: int) -> list[tuple[tuple[int, ...], float]]:
+    """All paths through a document with their weights."""
+    edges = {
+        (a, b): w
+        for a, b, w in zip(
+            made.source.tolist(), made.target.tolist(), made.edge.tolist(), strict=True
+        )
+    }
+    mine = np.flatnonzero(made.document == document)
+    places = [mine[made.step[mine] == place].tolist() for place in np.unique(made.step[mine])]
+    found = []
+    for path in product(*places):
+        weight = made.base[path[0]] * made.last[path[-1]]
+        for node in path:
+            weight *= made.likelihood[node]
+        for a, b in zip(path[:-1], path[1:], strict=True):
+            weight *= edges.get((a, b), 0.0) + made.backoff[a] * made.base[b]
+        found.append((path, float(weight)))
+    return found
+
+
+def enumerated(made: Lattice) -> FloatArray:
+    result = np.zeros(len(made.step))
+    for document in np.unique(made.document):
+        every = paths(made, document)
+        total = sum(weight for _, weight in every)
+        for path, weight in every:
+            result[list(path)] += weight / total
+    return result
+
+
+def assert_best(made: Lattice, chosen: Any) -> None:
+    """One node per position, and no path of any document weighs more."""
+    for document in np.unique(made.document):
+        every = dict(paths(made, document))
+        path = tuple(np.flatnonzero(chosen & (made.document == document)).tolist())
+        assert path in every
+        assert every[path] >= max(every.values()) * (1 - 1e-12)
+
+
+# --- Against enumeration ------------------------------------------------------------------------
+
+
+@given(seeds, kinds)
+@predictable
+def test_posteriors_are_those_of_all_paths(seed: int, kind: str) -> None:
+    made = random_lattice(seed, kind)
+    np.testing.assert_allclose(forward_backward(made), enumerated(made), rtol=1e-10, atol=1e-14)
+
+
+@given(seeds, kinds)
+@predictable
+def test_the_best_path_is_the_best_of_all(seed: int, kind: str) -> None:
+    made = random_lattice(seed, kind)
+    assert_best(made, viterbi(made))
+
+
+@given(seeds, kinds, st.sampled_from([0.25, 0.5, 1.0]))
+@predictable
+def test_tempering_raises_every_weight_to_a_power(seed: int, kind: str, exponent: float) -> None:
+    made = random_lattice(seed, kind)
+    tempered = made.tempered(exponent)
+    for document in np.unique(made.document):
+        likelihood = [np.prod(made.likelihood[list(path)]) for path, _ in paths(made, document)]
+        before = np.array([w for _, w in paths(made, document)]) / likelihood
+        after = np.array([w for _, w in paths(tempered, document)]) / likelihood
+        np.testing.assert_allclose(after, before**exponent, rtol=1e-9)
+
+
+@given(seeds, kinds)
+@predictable
+def test_ties_and_impossible_steps(seed: int, kind: str) -> None:
+    """Weights 0 and 1 only: many paths tie, and some are impossible."""
+    made = random_lattice(seed, kind)
+    rng = np.random.default_rng(seed)
+    made = replace(
+        made,
+        likelihood=np.ones(len(made.step)),
+        base=np.where(made.base > 0, 1.0, 0.0),
+        backoff=np.where(made.backoff > 0, 1.0, 0.0),
+        last=np.ones(len(made.step)),
+        edge=rng.integers(0, 2, len(made.edge)).astype(np.float64),
+    )
+    possible = all(
+        sum(weight for _, weight in paths(made, document)) > 0
+        for document in np.unique(made.document)
+    )
+    if possible:
+        np.testing.assert_allclose(forward_backward(made), enumerated(made), rtol=1e-10)
+        assert_best(made, viterbi(made))
+
+
+# --- Scale --------------------------------------------------------------------------------------
+
+
+@given(seeds, kinds, st.sampled_from([1e-300, 1e-150, 1e100, 1e300]))
+@predictable
+def test_factors_of_a_position_do_not_matter(seed: int, kind: str, factor: float) -> None:
+    made = random_lattice(seed, kind)
+    scaled = replace(made, likelihood=made.likelihood * factor)
+    expected = forward_backward(made)
+    np.testing.assert_allclose(forward_backward(scaled), expected, rtol=1e-9, atol=1e-14)
+    np.testing.assert_array_equal(viterbi(scaled), viterbi(made))
+    each = replace(made, likelihood=made.likelihood * 10.0 ** -(60 * (made.step % 5)))
+    np.testing.assert_allclose(forward_backward(each), expected, rtol=1e-9, atol=1e-14)
+
+
+def test_long_documents_do_not_underflow() -> None:
+    """500 steps of likelihoods near 1e-300 and weights near 1e-12."""
+    made = random_lattice(3, lengths=[500, 7, 499], wide=3)
+    made = replace(
+        made,
+        likelihood=made.likelihood * 1e-300,
+        base=made.base * 1e-12,
+        edge=made.edge * 1e-12,
+        last=made.last * 1e-12,
+    )
+    found = forward_backward(made)
+    assert np.isfinite(found).all()
+    plain = forward_backward(
+        replace(
+            made,
+            likelihood=made.likelihood * 1e300,
+            base=made.base * 1e12,
+            edge=made.edge * 1e12,
+            last=made.last * 1e12,
+        )
+    )
+    np.testing.assert_allclose(found, plain, rtol=1e-9)
+    key = made.document * 500 + made.step
+    totals = np.bincount(key, found)
+    np.testing.assert_allclose(totals[np.unique(key)], 1)
+    short = made.document == 1
+    np.testing.assert_allclose(found[short], forward_backward(_part(made, 1)), rtol=1e-9)
+    assert viterbi(made).sum() == 500 + 7 + 499
+
+
+def _part(made: Lattice, document: int) -> Lattice:
+    nodes = np.flatnonzero(made.document == document)
+    number = np.full(len(made.step), -1)
+    number[nodes] = np.arange(len(nodes))
+    edges = np.flatnonzero(number[made.source] >= 0)
+    return Lattice(
+        step=made.step[nodes],
+        document=np.zeros(len(nodes), dtype=np.int64),
+        likelihood=made.likelihood[nodes],
+        backoff=made.backoff[nodes],
+        base=made.base[nodes],
+        last=made.last[nodes],
+        source=number[made.source[edges]],
+        target=number[made.target[edges]],
+        edge=made.edge[edges],
+    )
+
+
+@given(seeds, kinds)
+@predictable
+def test_documents_do_not_touch_each_other(seed: int, kind: str) -> None:
+    made = random_lattice(seed, kind)
+    together, best = forward_backward(made), viterbi(made)
+    for document in np.unique(made.document):
+        nodes, part = made.document == document, _part(made, document)
+        np.testing.assert_allclose(together[nodes], forward_backward(part), rtol=1e-12)
+        np.testing.assert_array_equal(best[nodes], viterbi(part))
+
+
+# --- Wrong versions -----------------------------------------------------------------------------
+
+EXAMPLE = random_lattice(11, lengths=[4, 1, 3])
+
+
+def test_wrong_versions_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = enumerated(EXAMPLE)
+    np.testing.assert_allclose(forward_backward(EXAMPLE), right, rtol=1e-10)
+    wrong = {
+        "viterbi for posterior": viterbi(EXAMPLE).astype(float),
+        "no backoff": forward_backward(replace(EXAMPLE, backoff=EXAMPLE.backoff * 1e-9)),
+        "no end": forward_backward(replace(EXAMPLE, last=np.ones(len(EXAMPLE.last)))),
+        "no edges": forward_backward(replace(EXAMPLE, edge=EXAMPLE.edge * 0)),
+        "one document": forward_backward(replace(EXAMPLE, document=EXAMPLE.document * 0)),
+    }
+    monkeypatch.setattr(Lattice, "ends", property(lambda self: self.last))
+    wrong["an end at every step"] = forward_backward(EXAMPLE)
+    for name, found in wrong.items():
+        assert np.abs(found - right).max() > 1e-3, name
+
+
+def test_the_path_of_largest_posteriors_need_not_be_the_best() -> None:
+    """Posterior decoding and Viterbi answer different questions: 0.4, 0.3, 0.3 by hand."""
+    made = Lattice(
+        step=np.array([0, 0, 1, 1, 1]),
+        document=np.zeros(5, dtype=np.int64),
+        likelihood=np.ones(5),
+        backoff=np.zeros(5),
+        base=np.array([1.0, 1.0, 0, 0, 0]),
+        last=np.ones(5),
+        source=np.array([0, 1, 1]),
+        target=np.array([2, 3, 4]),
+        edge=np.array([0.4, 0.3, 0.3]),
+    )
+    np.testing.assert_allclose(forward_backward(made), [0.4, 0.6, 0.4, 0.3, 0.3])
+    assert viterbi(made).tolist() == [True, False, True, False, False]
+
+
+def test_the_best_of_a_group_is_its_first() -> None:
+    best, where = lattices._best_by(
+        np.array([0, 2, 0, 2, 3]), np.array([1.0, 5.0, 1.0, 7.0, -np.inf]), 4
+    )
+    assert best.tolist() == [1.0, -np.inf, 7.0, -np.inf]
+    assert where[[0, 2, 3]].tolist() == [0, 3, 4]

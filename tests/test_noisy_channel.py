@@ -1,0 +1,525 @@
+"""The noisy-channel attack against the enumeration of all sentences of a toy vocabulary.
+
+The reference multiplies the language model of `test_ngrams.Plain` and the matrix of the
+channel over every sentence, and knows no lattice. Wrong versions that must be caught are run
+in place of the code's parts: no prior, a transposed channel, no backoff, no end of a
+sentence, no start before the first word, neighbours from another document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FloatArray, normal_embedding
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_channel import Table
+from test_ngrams import Plain, corpus
+
+from textpriv.attacks import lattice, noisy_channel
+from textpriv.attacks.base import NONE, Observed, observe
+from textpriv.attacks.bayes import Bayes
+from textpriv.attacks.lattice import Lattice
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import CusText
+from textpriv.tokens import KEPT, UNKNOWN
+
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=40)
+
+# Words 0 to 3; 3 is a stopword, which passes. "!" is a kept token with an id of its own (4).
+LAW = np.array([[0.5, 0.3, 0.2, 0], [0.25, 0.6, 0.15, 0], [0.1, 0.4, 0.5, 0], [0, 0, 0, 1]])
+CHANNEL = Table(LAW)
+CHANNEL.inputs = np.array([0, 1, 2])
+BANG, OTHER = 4, 5
+TEXT = [[0, 1], [0, 1, 2, BANG], [3, 0, 2], [1, 3, BANG], [2, 2, 0], [0, 1, BANG], [2], [3, 1, 0]]
+READ = corpus(
+    [[KEPT if word == BANG else word for word in document] for document in TEXT],
+    {i: "!" for i, word in enumerate(sum(TEXT, [])) if word == BANG},
+)
+LEXICON = Lexicon(4, [READ])
+SEEN = corpus(
+    [[0, 2, 3, KEPT, 1], [], [1], [3], [2, 2, KEPT, 0, 1], [], [0, 3]],
+    {3: "!", 9: "a name that was never read"},
+)
+OBSERVED = Observed(SEEN, np.isin(SEEN.ids, [0, 1, 2]))
+
+
+def model_of(order: int) -> NGrams:
+    return NGrams.train(LEXICON, [READ], order=order)
+
+
+def plain_of(order: int) -> Plain:
+    return Plain(TEXT, 6, order)
+
+
+Sets = Callable[[int], list[int]]  # candidates of the token at a position
+
+
+def all_words(position: int) -> list[int]:
+    return [0, 1, 2]
+
+
+def sentence_weight(model: Plain, words: list[int], weight: float) -> float:
+    """P_LM(sentence)^weight."""
+    factors = model.sentence(words)
+    if model.order == 1:
+        factors = factors[:-1]
+    return float(np.prod(factors)) ** weight
+
+
+def enumerated(
+    observed: Observed,
+    law: FloatArray,
+    prior: Callable[[list[int]], float],
+    sets: Sets = all_words,
+) -> tuple[dict[int, dict[int, float]], dict[int, int]]:
+    """Posterior of every word at every sanitized position, and the words of the best sentences."""
+    posterior: dict[int, dict[int, float]] = {}
+    best: dict[int, int] = {}
+    clear = LEXICON.ids(observed.corpus)
+    for document in range(len(observed.corpus)):
+        start, end = observed.corpus.offsets[document : document + 2].tolist()
+        places = list(range(start, end))
+        choices = [sets(i) if observed.sanitized[i] else [int(clear[i])] for i in places]
+        total, highest = 0.0, -1.0
+        sums: dict[int, dict[int, float]] = {i: dict.fromkeys(sets(i), 0.0) for i in places}
+        for sentence in product(*choices) if places else ():
+            weight = prior(list(sentence))
+            for place, word in zip(places, sentence, strict=True):
+                if observed.sanitized[place]:
+                    weight *= law[word, observed.corpus.ids[place]]
+            total += weight
+            if weight > highest:
+                highest, chosen = weight, sentence
+            for place, word in zip(places, sentence, strict=True):
+                if observed.sanitized[place]:
+                    sums[place][word] += weight
+        for place, word in zip(places, chosen if places else (), strict=True):
+            if observed.sanitized[place]:
+                posterior[place] = {w: p / total for w, p in sums[place].items()}
+                best[place] = word
+    return posterior, best
+
+
+def assert_posterior(
+    attack: NoisyChannel, observed: Observed, expected: dict[int, dict[int, float]]
+) -> None:
+    made = attack.guess(observed, top=3)
+    assert observed.targets.tolist() == list(expected)
+    for row, law in enumerate(expected.values()):
+        found = dict(zip(made.words[row].tolist(), made.scores[row].tolist(), strict=True))
+        assert {word for word in found if word != NONE} == set(law)
+        for word, probability in law.items():
+            assert found[word] == pytest.approx(probability, rel=1e-10, abs=1e-12)
+    assert (made.scores[:, 1:] <= made.scores[:, :-1]).all()
+
+
+def check(attack: NoisyChannel, order: int, weight: float = 1.0, observed: Any = OBSERVED) -> None:
+    """The attack gives the posteriors of the enumeration."""
+    reference = plain_of(order)
+    expected, _ = enumerated(observed, LAW, lambda s: sentence_weight(reference, s, weight))
+    assert_posterior(attack, observed, expected)
+
+
+# --- Against enumeration ------------------------------------------------------------------------
+
+orders = pytest.mark.parametrize("order", [1, 2, 3])
+weights = pytest.mark.parametrize("weight", [1.0, 0.6, 0.0])
+
+
+@orders
+@weights
+def test_posteriors_sum_over_all_sentences(order: int, weight: float) -> None:
+    check(NoisyChannel(CHANNEL, model=model_of(order), weight=weight), order, weight)
+
+
+@orders
+@weights
+def test_viterbi_finds_the_best_sentence(order: int, weight: float) -> None:
+    attack = NoisyChannel(CHANNEL, model=model_of(order), weight=weight, decoding="viterbi")
+    reference = plain_of(order)
+    _, best = enumerated(OBSERVED, LAW, lambda s: sentence_weight(reference, s, weight))
+    made = attack.guess(OBSERVED, top=1)
+    assert made.words[:, 0].tolist() == list(best.values())
+    assert (made.scores == 1).all()
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0, 1, 2, 3, KEPT]), max_size=5), min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=6).filter(any),
+    st.integers(1, 3),
+    st.sampled_from([1.0, 0.5]),
+    st.integers(0, 2**32 - 1),
+)
+@predictable
+def test_any_text_any_prior_any_channel(
+    seen: list[list[int]], read: list[list[int]], order: int, weight: float, seed: int
+) -> None:
+    """Kept tokens here are unknown to the prior, whose own are 4 and 5."""
+    text = sum(read, [])
+    known = corpus(
+        [[KEPT if word > 3 else word for word in document] for document in read],
+        {i: "!?"[word - 4] for i, word in enumerate(text) if word > 3},
+    )
+    lexicon = Lexicon(4, [known], minimum=1)
+    ids = lexicon.ids(known)
+    documents = [ids[a:b].tolist() for a, b in zip(known.offsets, known.offsets[1:], strict=False)]
+    reference = Plain(documents, lexicon.unknown + 1, order)
+    law = np.eye(4)
+    law[:3, :3] = np.random.default_rng(seed).dirichlet(np.full(3, 0.7), 3) + 1e-3
+    law /= law.sum(1, keepdims=True)
+    channel = Table(law)
+    channel.inputs = np.array([0, 1, 2])
+    tokens = sum(seen, [])
+    text_seen = corpus(seen, {i: "#" for i, word in enumerate(tokens) if word == KEPT})
+    observed = Observed(text_seen, np.isin(text_seen.ids, [0, 1, 2]))
+    made = NoisyChannel(
+        channel, model=NGrams.train(lexicon, [known], order=order), weight=weight
+    ).guess(observed, top=3)
+    row = 0
+    for document in range(len(text_seen)):
+        start, end = text_seen.offsets[document : document + 2].tolist()
+        hidden = [i for i in range(start, end) if observed.sanitized[i]]
+        sums = np.zeros((len(hidden), 3))
+        for words in product(range(3), repeat=len(hidden)):
+            guess = dict(zip(hidden, words, strict=True))
+            sentence = [
+                guess.get(i, 3 if text_seen.ids[i] == 3 else lexicon.unknown)
+                for i in range(start, end)
+            ]
+            value = sentence_weight(reference, sentence, weight)
+            for i, word in guess.items():
+                value *= law[word, text_seen.ids[i]]
+            sums[np.arange(len(hidden)), list(words)] += value
+        for total in sums:
+            found = np.zeros(3)
+            found[made.words[row]] = made.scores[row]
+            np.testing.assert_allclose(found, total / total.sum(), rtol=1e-9, atol=1e-12)
+            row += 1
+    assert row == len(made.words)
+
+
+@orders
+def test_a_prior_that_was_trained_and_one_that_is_given_are_one(order: int) -> None:
+    made = NoisyChannel(CHANNEL, [READ], order=order).guess(OBSERVED, top=3)
+    given_model = NoisyChannel(CHANNEL, model=model_of(order)).guess(OBSERVED, top=3)
+    np.testing.assert_array_equal(made.words, given_model.words)
+    np.testing.assert_array_equal(made.scores, given_model.scores)
+
+
+def test_order_1_is_bayes_rule_with_the_frequencies_of_what_was_read() -> None:
+    model = model_of(1)
+    prior = np.where(np.arange(4) < 3, model.unigram[:4], 0)
+    expected = Bayes(CHANNEL, prior, name="same").guess(OBSERVED, top=3)
+    found = NoisyChannel(CHANNEL, model=model).guess(OBSERVED, top=3)
+    np.testing.assert_array_equal(found.words, expected.words)
+    np.testing.assert_allclose(found.scores, expected.scores)
+
+
+# --- Fewer candidates ---------------------------------------------------------------------------
+
+
+def most_likely(count: int, order: int) -> tuple[Sets, dict[int, float]]:
+    """Candidates by P(y|x) P(x) with the frequencies of words, and what they hold of it."""
+    single = np.array([plain_of(order).probability(word, ()) for word in range(3)])
+    joint = single[:, None] * LAW[:3]
+    ranked = np.argsort(-joint, axis=0)
+    held = {y: float(joint[ranked[:count, y], y].sum() / joint[:, y].sum()) for y in range(3)}
+    return lambda position: ranked[:count, SEEN.ids[position]].tolist(), held
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.6])
+@pytest.mark.parametrize("count", [1, 2])
+@orders
+def test_the_candidates_share_the_probability_that_they_hold(
+    order: int, count: int, weight: float
+) -> None:
+    reference = plain_of(order)
+    sets, held = most_likely(count, order)
+    expected, _ = enumerated(OBSERVED, LAW, lambda s: sentence_weight(reference, s, weight), sets)
+    scaled = {
+        place: {word: p * held[int(SEEN.ids[place])] for word, p in law.items()}
+        for place, law in expected.items()
+    }
+    attack = NoisyChannel(CHANNEL, model=model_of(order), candidates=count, weight=weight)
+    assert_posterior(attack, OBSERVED, scaled)
+
+
+class TwoPass:
+    """The bigram part of a trigram model: full history at the start, one word after."""
+
+    order = 3
+
+    def __init__(self) -> None:
+        self.model = plain_of(3)
+
+    def sentence(self, words: list[int]) -> list[float]:
+        first = self.model.probability(words[0], ("<s>", "<s>"))
+        steps = zip(words, [*words[1:], "</s>"], strict=True)
+        return [first, *(self.model.probability(b, (a,)) for a, b in steps)]
+
+
+def test_order_3_keeps_the_best_of_order_2() -> None:
+    two_pass: Any = TwoPass()
+    before, _ = enumerated(OBSERVED, LAW, lambda s: sentence_weight(two_pass, s, 1.0))
+    kept = {
+        place: sorted(law, key=law.__getitem__, reverse=True)[:2] for place, law in before.items()
+    }
+    reference = plain_of(3)
+    expected, _ = enumerated(
+        OBSERVED, LAW, lambda s: sentence_weight(reference, s, 1.0), lambda i: kept.get(i, [])
+    )
+    assert_posterior(NoisyChannel(CHANNEL, model=model_of(3), kept=2), OBSERVED, expected)
+
+
+def test_one_candidate_is_the_context_free_guess() -> None:
+    for order in (1, 2, 3):
+        single = NoisyChannel(CHANNEL, model=model_of(order), candidates=1).guess(OBSERVED, top=2)
+        prior = np.where(np.arange(4) < 3, model_of(order).unigram[:4], 0)
+        best = Bayes(CHANNEL, prior, name="one").guess(OBSERVED, top=1)
+        np.testing.assert_array_equal(single.words, np.insert(best.words, 1, NONE, axis=1))
+        np.testing.assert_allclose(single.scores[:, 0], best.scores[:, 0])
+
+
+# --- Form of the answer -------------------------------------------------------------------------
+
+
+@orders
+@pytest.mark.parametrize("decoding", ["posterior", "viterbi"])
+def test_form(order: int, decoding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = NoisyChannel(CHANNEL, model=model_of(order), decoding=decoding)
+    every = attack.guess(OBSERVED, top=5)
+    assert every.words.shape == every.scores.shape == (len(OBSERVED.targets), 5)
+    assert (every.words[:, 3:] == NONE).all() and np.isneginf(every.scores[:, 3:]).all()
+    np.testing.assert_allclose(every.scores[:, :3].sum(1), 1)
+    some = attack.guess(OBSERVED, OBSERVED.targets[[3, 0, 3]], top=2)
+    np.testing.assert_array_equal(some.words, every.words[[3, 0, 3], :2])
+    np.testing.assert_array_equal(some.scores, every.scores[[3, 0, 3], :2])
+    assert attack.guess(OBSERVED, np.array([], dtype=int), top=2).words.shape == (0, 2)
+    # Documents are decoded some at a time; how many at once changes nothing.
+    monkeypatch.setattr(noisy_channel, "_EDGES", 1)
+    apart = attack.guess(OBSERVED, top=5)
+    np.testing.assert_array_equal(apart.words, every.words)
+    np.testing.assert_allclose(apart.scores, every.scores, rtol=1e-12)
+
+
+@orders
+def test_texts_without_tokens_or_targets(order: int) -> None:
+    attack = NoisyChannel(CHANNEL, model=model_of(order))
+    for seen in (corpus([]), corpus([[], []]), corpus([[3, 3], [KEPT]], {2: "!"})):
+        made = attack.guess(Observed(seen, np.zeros(len(seen.ids), dtype=bool)), top=2)
+        assert made.words.shape == (0, 2)
+
+
+def test_each_document_is_decoded_alone() -> None:
+    for order in (2, 3):
+        attack = NoisyChannel(CHANNEL, model=model_of(order))
+        together = attack.guess(OBSERVED, top=3)
+        row = 0
+        for document in range(len(SEEN)):
+            bounds = slice(*SEEN.offsets[document : document + 2].tolist())
+            alone = Observed(SEEN.subset(np.array([document])), OBSERVED.sanitized[bounds])
+            made = attack.guess(alone, top=3)
+            rows = slice(row, row + len(made.words))
+            np.testing.assert_array_equal(made.words, together.words[rows])
+            np.testing.assert_allclose(made.scores, together.scores[rows], rtol=1e-12)
+            row = rows.stop
+        assert row == len(together.words)
+
+
+def test_likelihoods_that_differ_by_hundreds_of_orders_of_magnitude() -> None:
+    """The best input is 1e-280, and rarer outputs are as possible as others to the attacker."""
+    law = np.array([[1 - 3e-280, 1e-280, 2e-280, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
+    law[1, 1] = 3e-290
+    channel = Table(law)
+    channel.inputs = np.array([0, 1, 2])
+    seen = corpus([[1] * 300])
+    made = NoisyChannel(channel, model=model_of(2)).guess(
+        Observed(seen, np.ones(300, dtype=bool)), top=2
+    )
+    assert np.isfinite(made.scores).all() and (made.words[:, 0] == 0).all()
+
+
+# --- Wrong versions -----------------------------------------------------------------------------
+
+
+def no_prior(patch: pytest.MonkeyPatch) -> NoisyChannel:
+    model = model_of(2)
+    even = np.full_like(model.unigram, 1 / len(model.unigram))
+    patch.setattr(NGrams, "find", lambda self, words, *_: (words[:0], np.empty(0)))
+    patch.setattr(NGrams, "backoff", lambda self, key, _: np.ones(len(key)))
+    return NoisyChannel(CHANNEL, model=NGrams(model.lexicon, even, model._orders))
+
+
+def transposed(patch: pytest.MonkeyPatch) -> NoisyChannel:
+    wrong = Table(LAW.T / LAW.T.sum(1, keepdims=True))
+    wrong.inputs = CHANNEL.inputs
+    return NoisyChannel(wrong, model=model_of(2))
+
+
+def no_backoff(patch: pytest.MonkeyPatch) -> NoisyChannel:
+    patch.setattr(NGrams, "backoff", lambda self, key, _: np.full(len(key), 1e-9))
+    return NoisyChannel(CHANNEL, model=model_of(2))
+
+
+def no_end(patch: pytest.MonkeyPatch) -> NoisyChannel:
+    patch.setattr(Lattice, "ends", property(lambda self: np.ones(len(self.step))))
+    return NoisyChannel(CHANNEL, model=model_of(2))
+
+
+def no_start(patch: pytest.MonkeyPatch) -> NoisyChannel:
+    right = NGrams.probability
+    patch.setattr(
+        NGrams,
+        "probability",
+        lambda self, words, history: np.where(
+            (history == LEXICON.start).any(1),
+            self.unigram[np.minimum(words, len(self.unigram) - 1)],
+            right(self, words, history),
+        ),
+    )
+    return NoisyChannel(CHANNEL, model=model_of(2))
+
+
+def one_document(patch: pytest.MonkeyPatch) -> NoisyChannel:
+    right = noisy_channel.forward_backward
+    patch.setattr(
+        noisy_channel,
+        "forward_backward",
+        lambda made: right(replace(made, document=made.document * 0)),
+    )
+    return NoisyChannel(CHANNEL, model=model_of(2))
+
+
+def viterbi_for_posterior(patch: pytest.MonkeyPatch) -> NoisyChannel:
+    patch.setattr(noisy_channel, "forward_backward", lattice.viterbi)
+    return NoisyChannel(CHANNEL, model=model_of(2))
+
+
+def words_in_clear_forgotten(patch: pytest.MonkeyPatch) -> NoisyChannel:
+    patch.setattr(Lexicon, "ids", lambda self, text: np.full(len(text.ids), self.unknown))
+    return NoisyChannel(CHANNEL, model=model_of(2))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        no_prior,
+        transposed,
+        no_backoff,
+        no_end,
+        no_start,
+        one_document,
+        viterbi_for_posterior,
+        words_in_clear_forgotten,
+    ],
+)
+def test_wrong_versions_are_found_out(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(NoisyChannel(CHANNEL, model=model_of(2)), 2)
+    reference, prior = plain_of(2), enumerated  # made before anything is replaced
+    expected, _ = prior(OBSERVED, LAW, lambda s: sentence_weight(reference, s, 1.0))
+    model_of(2)
+    with monkeypatch.context() as patch:
+        attack = wrong(patch)
+        with pytest.raises(AssertionError):
+            assert_posterior(attack, OBSERVED, expected)
+
+
+def test_context_finds_more_words_than_bayes_rule() -> None:
+    """Text of two cycles, in which all words are equally frequent: only context tells them."""
+    embedding = normal_embedding(6, 2, seed=1)
+    mechanism = CusText(embedding, epsilon=3.0, set_size=6)
+    cycles = [[(i + start) % 3 + 3 * (start % 2) for i in range(24)] for start in range(60)]
+    read, private = corpus(cycles), corpus(cycles[:40])
+    seen = observe(mechanism, private, np.random.default_rng(0))
+    hits = {
+        order: NoisyChannel(mechanism, [read], order=order).guess(seen).hits(private.ids).mean()
+        for order in (1, 2, 3)
+    }
+    assert hits[1] < 0.4 and min(hits[2], hits[3]) > 0.6, hits
+
+
+# --- The weight of the language model -----------------------------------------------------------
+
+
+def test_the_tuned_weight_gives_the_truth_the_highest_probability() -> None:
+    rng = np.random.default_rng(0)
+    shadow = corpus([rng.permutation(3).tolist() for _ in range(30)])
+    rehearsal = Observed(
+        shadow.with_ids(CHANNEL.sample(shadow.ids, rng)), np.ones(len(shadow.ids), dtype=bool)
+    )
+    model, grid = model_of(2), (0.0, 0.3, 0.7, 1.0)
+
+    def log_score(weight: float) -> float:
+        made = NoisyChannel(CHANNEL, model=model, weight=weight).guess(rehearsal, top=3)
+        at = made.words == shadow.ids[:, None]
+        return float(np.log(made.scores[at]).sum())
+
+    scores = [log_score(weight) for weight in grid]
+    best = grid[int(np.argmax(scores))]
+    assert tuned_weight(CHANNEL, model, rehearsal, shadow, weights=grid) == best
+    some = np.array([0, 4, 5])
+    assert tuned_weight(CHANNEL, model, rehearsal, shadow, some, weights=grid) in grid
+    with pytest.raises(InvalidInput, match="targets: got none"):
+        tuned_weight(CHANNEL, model, rehearsal, shadow, np.array([], dtype=int))
+
+
+# --- Bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"weight": -0.1}, "weight: got -0.1, expected a number from 0 to 1"),
+        ({"weight": 1.1}, "weight: got 1.1"),
+        ({"weight": float("nan")}, "weight: got nan"),
+        ({"decoding": "best"}, "decoding: got 'best', expected 'posterior' or 'viterbi'"),
+        ({"candidates": 0}, "got 0 candidates, 8 kept, expected both >= 1"),
+        ({"kept": 0}, "got 50 candidates, 0 kept"),
+        ({"order": 4}, "order: got 4, expected 1, 2 or 3"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        NoisyChannel(CHANNEL, [READ], **options)
+
+
+def test_a_prior_needs_text_over_the_same_vocabulary() -> None:
+    for nothing in ([], [corpus([[], []])]):
+        with pytest.raises(InvalidInput, match="corpora: got no token"):
+            NoisyChannel(CHANNEL, nothing)
+    with pytest.raises(InvalidInput, match="model: got a vocabulary of 5, expected 4"):
+        NoisyChannel(CHANNEL, model=NGrams.train(Lexicon(5), [corpus([[0, 4]])], order=2))
+    with pytest.raises(InvalidInput, match="corpus: got id 4, expected 0..3"):
+        NoisyChannel(CHANNEL, [corpus([[0, 4]])])
+
+
+@pytest.mark.parametrize("top", [0, -1, 2.0, None])
+def test_a_wrong_number_of_guesses(top: Any) -> None:
+    with pytest.raises(InvalidInput, match="top: got .*expected an integer >= 1"):
+        NoisyChannel(CHANNEL, [READ]).guess(OBSERVED, top=top)
+
+
+def test_outputs_that_nothing_gives() -> None:
+    attack = NoisyChannel(CHANNEL, [READ])
+    impossible = Observed(corpus([[0, 3]]), np.array([True, True]))
+    with pytest.raises(InvalidInput, match="observed: no input of the channel gives the output 3"):
+        attack.guess(impossible)
+    outside = Observed(corpus([[0, 4]]), np.array([True, True]))
+    with pytest.raises(InvalidInput, match="outputs: got ids 0..4, expected 0..3"):
+        attack.guess(outside)
+
+
+def test_an_unknown_word_in_clear_is_one_word_to_the_prior() -> None:
+    """UNKNOWN does not occur in sanitized text; where it is passed on, it is a word in clear."""
+    seen = Observed(corpus([[0, UNKNOWN, 1]]), np.array([True, False, True]))
+    reference = plain_of(2)
+    expected, _ = enumerated(seen, LAW, lambda s: sentence_weight(reference, s, 1.0))
+    assert_posterior(NoisyChannel(CHANNEL, model=model_of(2)), seen, expected)
