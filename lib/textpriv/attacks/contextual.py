@@ -1,0 +1,438 @@
+"""The contextual Bayesian attack of Tong et al. and its K-ASR bound: a detector of contexts.
+
+    attack = ContextualBayes(mechanism, shadow, context_free=context_free, encoder=encoder)
+    attack.detector.curve                              # held-out accuracy along the training
+    attack.guess(observed, targets)                    # joint P(x) P(y|x) times D, ranked
+
+For a sanitized token y in its sanitized sentence c the attack takes the K words x with the
+largest context-free score P(y|x) P(x), and multiplies each score by D(c, x): the probability,
+by a fine-tuned encoder that reads the sanitized sentence and the same sentence with x in
+place of y, that c is what the mechanism made of a context of x. The encoder is trained on
+sanitized copies of sentences in clear, the attacker's shadow data; `training_pairs` has the
+rule. The bound is the same with the private sentences as training data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    BoolArray,
+    FloatArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+    is_sensitive,
+    observe,
+)
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import Mechanism
+from textpriv.models import (
+    Encoder,
+    LearningCurve,
+    Pieces,
+    Rows,
+    Training,
+    by_length,
+    endless,
+    fine_tune,
+    ranges,
+)
+from textpriv.seeds import stream
+from textpriv.tokens import Corpus
+
+Pooling = Literal["target", "first"]
+MEASURED = 1000  # held-out pairs at most, so that measuring costs less than training
+SECOND = 5  # segments of a pair from here on are its second sequence; see `pair_rows`
+
+
+# --- Training data ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """A token, a candidate for its original word, and whether it is the original.
+
+    Parameters
+    ----------
+    rows : (pairs,) which of the tokens; a token's two pairs stand beside each other
+    candidates : (pairs,) ids of words
+    labels : (pairs,) true where the candidate is the original word
+    """
+
+    rows: IntArray
+    candidates: IntArray
+    labels: BoolArray
+
+
+def training_pairs(best: IntArray, truth: IntArray) -> Pairs:
+    """The training data of the detector (Tong et al., section 4.3).
+
+    Where the best context-free guess is right: (guess, 1) and (second guess, 0). Where it is
+    wrong: (guess, 0) and (truth, 1). Labels are balanced, but for tokens that have a single
+    candidate, which is right and gives its first pair only.
+
+    Parameters
+    ----------
+    best : (tokens, 2) the two best context-free guesses; NONE where there is no second
+    truth : (tokens,) original words
+
+    Raises
+    ------
+    InvalidInput : other shapes, or no guess at all for some token
+    """
+    guesses, original = np.asarray(best), np.asarray(truth)
+    if guesses.ndim != 2 or guesses.shape[1] != 2 or original.shape != guesses.shape[:1]:
+        raise InvalidInput(
+            f"best, truth: got shapes {guesses.shape} and {original.shape}, expected (tokens, 2) "
+            "and (tokens,)"
+        )
+    if (guesses[:, 0] == NONE).any():
+        raise InvalidInput("best: some token has no context-free guess, expected one for each")
+    is_right = guesses[:, 0] == original
+    other = np.where(is_right, guesses[:, 1], original)
+    candidates = np.stack([guesses[:, 0], other], axis=1).ravel()
+    labels = np.stack([is_right, ~is_right], axis=1).ravel()
+    present = np.flatnonzero(candidates != NONE)
+    return Pairs(present // 2, candidates[present], labels[present])
+
+
+def pair_rows(
+    pieces: Pieces, positions: IntArray, candidates: IntArray, *, window: int | None, longest: int
+) -> Rows:
+    """Sanitized sentence and the same with a candidate in place of the token, as WordPieces.
+
+    Segments: 0 opening, 1 before, 2 token, 3 after, 4 end; 5 before, 6 candidate, 7 after, 8 end.
+
+    Parameters
+    ----------
+    window : words on either side of the token; None: the whole sentence
+    longest : pieces that fit in the encoder; a longer sentence loses what is farthest away
+    """
+    count = len(positions)
+    token, candidate = pieces.tokens(positions), pieces.words(candidates)
+    room = (longest - 3 - token[1] - candidate[1]) // 2
+    before, after = pieces.around(positions, window=window, room=room)
+    first, last = pieces.special("first", count), pieces.special("last", count)
+    return pieces.rows([first, before, token, after, last, before, candidate, after, last])
+
+
+# --- The detector -------------------------------------------------------------------------------
+
+
+class Detector(torch.nn.Module):
+    """D(c, x): an encoder that reads a pair of sentences, and a linear layer.
+
+    Parameters
+    ----------
+    encoder : taken as it is and trained in place; see `fit`
+    words : the vocabulary
+    window : words on either side of the token; None: the whole sentence, as in the paper
+    pooling : what the linear layer sees. "first": the state of the opening token, through a
+        layer with tanh (BERT's pooled output, as in the paper). "target": the states of the
+        token and of its candidate, which spares the encoder to learn where to look: it is
+        after 100 steps where "first" is after 300.
+    seed : of the new layers
+    """
+
+    curve: LearningCurve
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        words: Sequence[str],
+        *,
+        window: int | None = None,
+        pooling: Pooling = "target",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if pooling not in ("target", "first"):
+            raise InvalidInput(f"pooling: got {pooling!r}, expected 'target' or 'first'")
+        self.encoder, self.words = encoder, tuple(words)
+        self.window, self.pooling = window, pooling
+        self.body = encoder.model.bert
+        width = encoder.width
+        inputs = width if pooling == "first" else 2 * width
+        with torch.random.fork_rng():
+            torch.manual_seed(int(stream(seed, "detector").integers(2**62)))
+            self.pooler = torch.nn.Linear(inputs, width)
+            self.classifier = torch.nn.Linear(width, 1)
+        for layer in (self.pooler, self.classifier):
+            torch.nn.init.zeros_(layer.bias)
+        self.to(encoder.device)
+
+    def forward(self, rows: Rows) -> torch.Tensor:
+        """log odds of label 1: (rows,)."""
+        states = self.encoder.states(rows, types=rows.segments >= SECOND)
+        every = np.arange(len(rows.ids))
+        if self.pooling == "first":
+            seen = states[:, 0]
+        else:
+            seen = torch.cat([states[every, rows.first(2)], states[every, rows.first(6)]], dim=1)
+        pooled = torch.tanh(self.pooler(seen.float()))
+        return self.classifier(pooled)[:, 0]
+
+    @classmethod
+    def fit(
+        cls,
+        encoder: Encoder,
+        words: Sequence[str],
+        observed: Observed,
+        targets: IntArray,
+        pairs: Pairs,
+        *,
+        held_out: BoolArray,
+        training: Training,
+        window: int | None = None,
+        pooling: Pooling = "target",
+        start: Detector | None = None,
+        seed: int = 0,
+    ) -> Detector:
+        """Fine-tune a copy of an encoder; `curve` has the held-out accuracy along the way.
+
+        Parameters
+        ----------
+        encoder : pretrained; left as it is
+        observed, targets, pairs : sanitized sentences, positions in them, and the training data,
+            whose `rows` are places in `targets`
+        held_out : (len(targets),) tokens whose pairs do not train; the first 1,000 of these pairs
+            measure the accuracy
+        training : rows per step are pairs; both pairs of a token are in one step
+        start : an earlier detector, of another epsilon for instance, to go on from
+        seed : of the order, the new layers and dropout
+        """
+        count = len(targets)
+        if held_out.shape != (count,) or not held_out.any() or held_out.all():
+            raise InvalidInput(
+                f"held_out: got {int(held_out.sum())} of {held_out.shape}, expected some but not "
+                f"all of the {count} targets"
+            )
+        detector = cls(
+            encoder.clone(dropout=training.dropout),
+            words,
+            window=window,
+            pooling=pooling,
+            seed=seed,
+        )
+        if start is not None:
+            if start.pooling != pooling:
+                raise InvalidInput(f"start: got pooling {start.pooling!r}, expected {pooling!r}")
+            detector.load_state_dict(start.state_dict())
+        pieces = Pieces(encoder.tokenizer, words, observed.corpus)
+        groups = np.searchsorted(pairs.rows, np.arange(count + 1))  # a token's pairs
+        tokens = np.flatnonzero(~held_out)
+        order = endless(tokens, stream(seed, "detector", "order"))
+        per_step = max(1, training.batch // 2)
+
+        def batch(of: IntArray) -> tuple[Rows, NDArray[np.float32]]:
+            positions, candidates = targets[pairs.rows[of]], pairs.candidates[of]
+            rows = pair_rows(pieces, positions, candidates, window=window, longest=encoder.longest)
+            return rows, pairs.labels[of].astype(np.float32)
+
+        def loss(step: int) -> torch.Tensor:
+            chosen = order(step * per_step, (step + 1) * per_step)
+            rows, labels = batch(ranges(groups[chosen], groups[chosen + 1] - groups[chosen]))
+            odds = detector(rows)
+            return F.binary_cross_entropy_with_logits(odds, torch.from_numpy(labels).to(odds))
+
+        tested = np.flatnonzero(held_out[pairs.rows])[:MEASURED]
+
+        def measure() -> float:
+            odds = detector._log_odds(pieces, targets[pairs.rows[tested]], pairs.candidates[tested])
+            return float(((odds > 0) == pairs.labels[tested]).mean())
+
+        detector.curve = fine_tune([detector], loss, training, seed=seed, measure=measure)
+        return detector
+
+    def probability(
+        self, observed: Observed, positions: IntArray, candidates: IntArray, *, batch: int = 64
+    ) -> FloatArray:
+        """Probability of label 1 for aligned positions and candidate words: (positions,)."""
+        pieces = Pieces(self.encoder.tokenizer, self.words, observed.corpus)
+        odds = self._log_odds(pieces, positions, candidates, batch=batch)
+        return 1.0 / (1.0 + np.exp(-odds))
+
+    @torch.inference_mode()
+    def _log_odds(
+        self, pieces: Pieces, positions: IntArray, candidates: IntArray, *, batch: int = 64
+    ) -> FloatArray:
+        odds = np.empty(len(positions))
+        before, after = pieces.around(
+            positions, window=self.window, room=np.full(len(positions), self.encoder.longest)
+        )
+        lengths = 2 * (before[1] + after[1]) + pieces.tokens(positions)[1]
+        for of in by_length(lengths + pieces.words(candidates)[1], batch):
+            rows = pair_rows(
+                pieces,
+                positions[of],
+                candidates[of],
+                window=self.window,
+                longest=self.encoder.longest,
+            )
+            odds[of] = self(rows).double().cpu().numpy()
+        return odds
+
+
+# --- The attack ---------------------------------------------------------------------------------
+
+
+class ContextualBayes(Attack):
+    """Context-free candidates, weighed by a detector that was trained on shadow data.
+
+    Parameters
+    ----------
+    mechanism : what the attacker knows and runs on the shadow data
+    shadow : sentences in clear, of the kind of the private ones, disjoint from them
+    context_free : gives candidates with scores proportional to (P(x) + 1/alpha) P(y|x)
+    encoder : pretrained; see `textpriv.models`
+    training : of the detector; None: three epochs as in the paper, with its optimizer
+    candidates : K >= 1; more than a token has is no error, its further places stay empty
+    copies : sanitized copies of the shadow data; fewer are made where the training uses fewer
+    held_out : share of the shadow documents that measure the detector and do not train it
+    window, pooling, start : see `Detector`
+    reuse : the sanitizer draws once for a word repeated in a document
+    seed : of sanitizing, of the order and of the network's new layers
+
+    Notes
+    -----
+    With K = 1 this is the context-free attack, by definition.
+
+    References
+    ----------
+    Tong et al. 2025, section 4.3, equations 11 and 12, appendix F.2. Other than in the
+    released code, words of any length stay in both sentences, and these differ in one word.
+    """
+
+    name = "contextual-bayes"
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        shadow: Corpus,
+        *,
+        context_free: Attack,
+        encoder: Encoder,
+        training: Training | None = None,
+        candidates: int = 10,
+        copies: int = 100,
+        held_out: float = 0.1,
+        window: int | None = None,
+        pooling: Pooling = "target",
+        start: Detector | None = None,
+        reuse: bool = False,
+        seed: int = 0,
+    ) -> None:
+        for name, value in (("candidates", candidates), ("copies", copies)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise InvalidInput(f"{name}: got {value!r}, expected an integer >= 1")
+        if not 0 < held_out < 1:
+            raise InvalidInput(f"held_out: got {held_out!r}, expected 0 < held_out < 1")
+        self.context_free, self.candidates = context_free, int(candidates)
+        sensitive = int(is_sensitive(mechanism, shadow).sum())
+        if training is not None:
+            used = -(-training.steps * training.batch // 2)
+            copies = min(copies, max(1, -(-used // sensitive)))
+        clear = repeat(shadow, copies)
+        observed = observe(mechanism, clear, stream(seed, "shadow copies"), reuse=reuse)
+        targets = observed.targets
+        best = context_free.guess(observed, targets, top=2).words
+        pairs = training_pairs(best, clear.ids[targets])
+        chosen = stream(seed, "held out").permutation(len(shadow))
+        is_held = np.zeros(len(shadow), dtype=bool)
+        is_held[chosen[: max(1, round(held_out * len(shadow)))]] = True
+        if training is None:
+            steps = 3 * len(pairs.rows) // 32 + 1
+            training = Training(steps=steps, schedule="tenths", dropout=0.1, marks=10)
+        self.detector = Detector.fit(
+            encoder,
+            mechanism.embedding.words,
+            observed,
+            targets,
+            pairs,
+            held_out=is_held[clear.document[targets] % len(shadow)],
+            training=training,
+            window=window,
+            pooling=pooling,
+            start=start,
+            seed=seed,
+        )
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        positions = check_targets(observed, targets)
+        before = self.context_free.guess(observed, positions, top=self.candidates)
+        rows, columns = np.nonzero(before.words != NONE)
+        weights = np.zeros(before.words.shape)
+        weights[rows, columns] = self.detector.probability(
+            observed, positions[rows], before.words[rows, columns]
+        )
+        return weigh(before, weights, top=top)
+
+
+class ContextualBound(ContextualBayes):
+    """The contextual K-ASR bound: the attack with the private sentences as its shadow data.
+
+    It is called with `shadow` the private sentences and `context_free` the context-free bound
+    (P(x) of the private sentences, no constant). The detector sees other sanitized copies of
+    the private sentences than the one under attack. It bounds this attack at this training
+    and no other attacker: the detector stands in for the exact P(c|x, y) of Theorem 2.
+
+    References
+    ----------
+    Tong et al. 2025, Definition 2 and appendix F.1 (30 copies).
+    """
+
+    name = "contextual-bound"
+
+
+def weigh(guesses: Guesses, weights: FloatArray, *, top: int) -> Guesses:
+    """Guesses in the order of score times weight, the first `top` of them.
+
+    Parameters
+    ----------
+    guesses : scores >= 0 (-inf beside NONE)
+    weights : (targets, candidates) >= 0; what stands beside NONE does not matter
+    top : >= 1; NONE fills up what exceeds the candidates
+    """
+    if top < 1:
+        raise InvalidInput(f"top: got {top}, expected at least 1")
+    if weights.shape != guesses.words.shape:
+        raise InvalidInput(f"weights: got {weights.shape}, expected {guesses.words.shape}")
+    present = guesses.words != NONE
+    scores = np.full(weights.shape, -np.inf)
+    np.multiply(guesses.scores, weights, out=scores, where=present)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+    words = np.take_along_axis(guesses.words, order, axis=1)
+    ranked = np.take_along_axis(scores, order, axis=1)
+    missing = ((0, 0), (0, top - order.shape[1]))
+    return Guesses(
+        np.pad(words, missing, constant_values=NONE),
+        np.pad(ranked, missing, constant_values=-np.inf),
+    )
+
+
+def repeat(corpus: Corpus, times: int) -> Corpus:
+    """The documents of a corpus, `times` over: document i is i % len(corpus) of the original."""
+    size = len(corpus.ids)
+    lengths = np.tile(np.diff(corpus.offsets), times)
+    return Corpus(
+        ids=np.tile(corpus.ids, times),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        kept={
+            copy * size + place: text
+            for copy in range(times)
+            for place, text in corpus.kept.items()
+        },
+    )

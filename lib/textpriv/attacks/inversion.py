@@ -1,0 +1,273 @@
+"""Inversion BERT: an encoder learns from shadow pairs what stood in place of a sanitized word.
+
+    attack = InversionBert(mechanism, shadow, encoder=encoder)
+    attack.curve                                       # held-out accuracy along the training
+    attack.guess(observed, targets)                    # words by score
+
+The encoder reads the sanitized sentence; its state at a sanitized token, through the masked-LM
+head, is compared with the vectors of words, and softmax over the classes is trained to name
+the original. One model serves all tokens (`classes` says what it chooses from), and a
+sentence is read once for all its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+    is_sensitive,
+    observe,
+)
+from textpriv.attacks.contextual import repeat
+from textpriv.channel import Channel
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import Mechanism
+from textpriv.models import (
+    BoolArray,
+    Encoder,
+    LearningCurve,
+    Pieces,
+    Training,
+    autocast,
+    endless,
+    fine_tune,
+    pieces_of,
+    ranges,
+)
+from textpriv.seeds import stream
+from textpriv.tokens import Corpus
+
+MEASURED = 200  # held-out sentences at most, so that measuring costs less than training
+Classes = Literal["possible", "vocabulary"]
+
+
+class InversionBert(Attack):
+    """Names the original word of a sanitized token by its state in the sanitized sentence.
+
+    Parameters
+    ----------
+    mechanism : what the attacker runs on the shadow data
+    shadow : sentences in clear, of the kind of the private ones, disjoint from them
+    encoder : pretrained, best a masked LM (its head is trained further); left as it is
+    classes : what the softmax chooses from. "vocabulary": all words that the mechanism
+        replaces, as in Kugler et al.; nothing is known of the mechanism but its outputs.
+        "possible": for each token the inputs that can give it, P(y|x) > 0: the shared form of
+        the classifier per token that Tong et al. train, whose classes are a token's originals
+    limit : with "possible", at most so many classes per token, those with the largest P(y|x)
+    likelihood : adds log P(y|x) to the scores, so that the network has to learn a prior in
+        context only (`name` is then "neural-bayes"). This is beyond the published attack,
+        which uses no probabilities; needs "possible".
+    training : `batch` counts sentences; None: 10 epochs of the copies
+    copies : sanitized copies of the shadow data; fewer are made where the training uses fewer
+    held_out : share of the shadow documents that measure the accuracy and do not train
+    reuse : the sanitizer draws once for a word repeated in a document
+    seed : of sanitizing and of the order
+
+    Attributes
+    ----------
+    curve : held-out share of first guesses that are right, along the training
+
+    Notes
+    -----
+    A word's vector is the mean of the vectors of its WordPieces and is not trained; its bias
+    starts at the logarithm of its smoothed frequency in the shadow data and is trained. With
+    some thousand shadow tokens most words are rare or never seen, so that a free row per class
+    would learn nothing of them; tied vectors let the encoder name words that it never saw.
+
+    References
+    ----------
+    Kugler et al. 2021, InvBERT; Tong et al. 2025, section 5.1 (baselines).
+    """
+
+    name = "inversion-bert"
+    posterior = True
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        shadow: Corpus,
+        *,
+        encoder: Encoder,
+        classes: Classes = "possible",
+        limit: int = 256,
+        likelihood: bool = False,
+        training: Training | None = None,
+        copies: int = 10,
+        held_out: float = 0.1,
+        reuse: bool = False,
+        seed: int = 0,
+    ) -> None:
+        for name, value in (("limit", limit), ("copies", copies)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise InvalidInput(f"{name}: got {value!r}, expected an integer >= 1")
+        if not 0 < held_out < 1:
+            raise InvalidInput(f"held_out: got {held_out!r}, expected 0 < held_out < 1")
+        if classes not in ("possible", "vocabulary"):
+            raise InvalidInput(f"classes: got {classes!r}, expected 'possible' or 'vocabulary'")
+        if not isinstance(mechanism, Channel) and classes == "possible":
+            raise InvalidInput(
+                f"mechanism: got {type(mechanism).__name__}, which has no channel; expected one "
+                "that has, or classes='vocabulary'"
+            )
+        if likelihood and classes != "possible":
+            raise InvalidInput("likelihood: got classes='vocabulary', expected 'possible'")
+        if likelihood:
+            self.name = "neural-bayes"
+        self.channel = mechanism if isinstance(mechanism, Channel) else None
+        self.words = mechanism.embedding.words
+        self.classes, self.limit, self.likelihood = classes, int(limit), likelihood
+        if training is None:
+            training = Training(
+                steps=-(-10 * copies * len(shadow) // 32), learning_rate=5e-5, dropout=0.1, marks=10
+            )
+        self.encoder = encoder.clone(dropout=training.dropout)
+        inputs = mechanism.inputs
+        self._inputs = np.arange(len(self.words)) if inputs is None else inputs
+        self._vectors = word_vectors(encoder, self.words)
+        counts = np.bincount(shadow.ids[is_sensitive(mechanism, shadow)], minlength=len(self.words))
+        bias = torch.from_numpy(np.log((counts + 1.0) / (counts + 1.0).sum())).float()
+        self._bias = torch.nn.Embedding.from_pretrained(bias[:, None], freeze=False)
+        self._bias.to(encoder.device)
+
+        copies = min(copies, max(1, -(-training.steps * training.batch // len(shadow))))
+        clear = repeat(shadow, copies)
+        observed = observe(mechanism, clear, stream(seed, "shadow copies"), reuse=reuse)
+        chosen = stream(seed, "held out").permutation(len(shadow))
+        is_held = np.zeros(len(shadow), dtype=bool)
+        is_held[chosen[: max(1, round(held_out * len(shadow)))]] = True
+        self.curve = self._train(clear.ids, observed, is_held, training, seed)
+
+    def _train(
+        self,
+        truth: IntArray,
+        observed: Observed,
+        is_held: BoolArray,
+        training: Training,
+        seed: int,
+    ) -> LearningCurve:
+        reader = _Reader(self, observed, observed.targets)
+        is_tested = is_held[observed.corpus.document[reader.targets] % len(is_held)]
+        passages = np.unique(reader.passage[~is_tested])
+        measured = np.unique(reader.passage[is_tested])[:MEASURED]
+        if not len(passages) or not len(measured):
+            raise InvalidInput("shadow: expected sanitized tokens to train on and to hold out")
+        order = endless(passages, stream(seed, "inversion", "order"))
+
+        def scored(of: IntArray) -> tuple[torch.Tensor, torch.Tensor]:
+            rows, scores = reader.scores(of)
+            is_right = reader.classes_of(rows) == truth[reader.targets[rows], None]
+            # A word beyond the limit of classes cannot be taught; held out, it is a failure.
+            place = np.where(is_right.any(1), is_right.argmax(1), NONE)
+            return scores, torch.from_numpy(place).to(scores.device)
+
+        def loss(step: int) -> torch.Tensor:
+            of = order(step * training.batch, (step + 1) * training.batch)
+            return F.cross_entropy(*scored(of), ignore_index=NONE)
+
+        def measure() -> float:
+            batches = np.array_split(measured, -(-len(measured) // 64))
+            hits = [scores.argmax(1) == place for scores, place in map(scored, batches)]
+            return float(torch.cat(hits).double().mean())
+
+        modules = [self.encoder.model, self._bias]
+        return fine_tune(modules, loss, training, seed=seed, measure=measure)
+
+    @torch.inference_mode()
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        positions = check_targets(observed, targets)
+        if top < 1:
+            raise InvalidInput(f"top: got {top}, expected at least 1")
+        ascending, back = np.unique(positions, return_inverse=True)
+        reader = _Reader(self, observed, ascending)
+        words = np.full((len(ascending), top), NONE, dtype=np.int64)
+        logs = np.full((len(ascending), top), -np.inf)
+        passages = np.unique(reader.passage)
+        for start in range(0, len(passages), 64):
+            rows, scores = reader.scores(passages[start : start + 64])
+            log_share = F.log_softmax(scores.double(), dim=1)
+            ranked, column = torch.topk(log_share, min(top, scores.shape[1]), dim=1)
+            width = ranked.shape[1]
+            logs[rows, :width] = ranked.cpu().numpy()
+            words[rows, :width] = np.take_along_axis(
+                reader.classes_of(rows), column.cpu().numpy(), axis=1
+            )
+        scores_of = np.where(words == NONE, -np.inf, np.exp(logs))
+        return Guesses(words[back], scores_of[back])
+
+
+class _Reader:
+    """Sanitized sentences as rows, and the scores of the classes at their targets.
+
+    Parameters
+    ----------
+    targets : positions, ascending
+    """
+
+    def __init__(self, attack: InversionBert, observed: Observed, targets: IntArray) -> None:
+        self.attack, self.targets = attack, targets
+        longest = attack.encoder.longest
+        self.pieces = Pieces(attack.encoder.tokenizer, attack.words, observed.corpus)
+        self.bounds = self.pieces.passages(longest)
+        self.passage = np.searchsorted(self.bounds, targets, side="right") - 1
+        self.column = 1 + self.pieces.stretch(self.bounds[self.passage], targets)[1]
+        if attack.classes == "vocabulary":
+            self.kind = np.zeros(len(targets), dtype=np.int64)
+            self.classes = attack._inputs[None]
+            self.vectors = attack._vectors[attack._inputs]
+            return
+        assert attack.channel is not None
+        outputs, self.kind = np.unique(observed.corpus.ids[targets], return_inverse=True)
+        uniform = np.zeros(len(attack.words))
+        uniform[attack._inputs] = 1.0
+        limit = min(attack.limit, len(attack._inputs))
+        self.classes, log_prob, _ = attack.channel.likeliest_inputs(outputs, uniform, limit)
+        self.added = np.where(self.classes == NONE, -np.inf, log_prob if attack.likelihood else 0.0)
+
+    def classes_of(self, rows: IntArray) -> IntArray:
+        """Words that the targets number `rows` may be, NONE beyond their number."""
+        return self.classes[self.kind[rows]]
+
+    def scores(self, passages: IntArray) -> tuple[IntArray, torch.Tensor]:
+        """Numbers of the targets in these passages, and scores (targets, classes)."""
+        attack, encoder = self.attack, self.attack.encoder
+        first = np.searchsorted(self.passage, passages, side="left")
+        count = np.searchsorted(self.passage, passages, side="right") - first
+        rows = ranges(first, count)
+        ends = [self.pieces.special(which, len(passages)) for which in ("first", "last")]
+        inside = self.pieces.stretch(self.bounds[passages], self.bounds[passages + 1])
+        states = encoder.states(self.pieces.rows([ends[0], inside, ends[1]]))
+        at = states[np.repeat(np.arange(len(passages)), count), self.column[rows]]
+        with autocast(encoder.device):
+            asked = encoder.model.cls.predictions.transform(at)
+            if attack.classes == "vocabulary":
+                scores = asked @ self.vectors.T
+                return rows, scores.float() + attack._bias.weight[self.classes[0], 0]
+        classes = self.classes_of(rows)
+        used = max(1, int((classes != NONE).sum(1).max()))  # the first ones; NONE stands behind
+        named = torch.from_numpy(np.maximum(classes[:, :used], 0)).to(encoder.device)
+        scores = torch.einsum("nw,ncw->nc", asked.float(), attack._vectors[named])
+        added = torch.from_numpy(self.added[self.kind[rows]][:, :used]).to(scores)
+        return rows, scores + attack._bias(named)[..., 0] + added
+
+
+def word_vectors(encoder: Encoder, words: Sequence[str]) -> torch.Tensor:
+    """Mean of the vectors of every word's WordPieces: (words, width), without gradient."""
+    pieces, bounds = (
+        torch.from_numpy(each.copy()).to(encoder.device)
+        for each in pieces_of(encoder.tokenizer, tuple(words))
+    )
+    with torch.no_grad():
+        return F.embedding_bag(pieces, encoder.table, bounds[:-1], mode="mean")

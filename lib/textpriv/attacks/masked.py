@@ -1,0 +1,146 @@
+"""Mask token inference: hide the sanitized word, and let a masked LM fill in the gap.
+
+    attack = MaskInference(mechanism, words, encoder)            # the published attack
+    attack = MaskInference(mechanism, words, encoder, knows="likelihood")   # and the channel too
+    attack.can_guess[private.ids].mean()                         # its coverage: an upper bound
+
+As published the attack sees the sanitized context and neither the sanitized word nor how the
+mechanism drew it: it is the attacker who ignores the channel. `knows` gives it the channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    BoolArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+)
+from textpriv.channel import Channel
+from textpriv.errors import InvalidInput
+from textpriv.models import Encoder, Pieces, by_length, pieces_of
+
+Knowledge = Literal["inputs", "support", "likelihood"]
+NAMES = {
+    "inputs": "mask-inference",
+    "support": "mask-inference-support",
+    "likelihood": "mask-bayes",
+}
+MASK = 2  # the segment of the hidden word; see `_scores`
+
+
+class MaskInference(Attack):
+    """The masked LM's ranking of the words that the channel replaces.
+
+    Parameters
+    ----------
+    channel : which words are replaced, and what else the attack `knows`
+    words : the channel's vocabulary
+    encoder : a masked LM whose head was trained; see `textpriv.models.masked_language_model`
+    knows : "inputs": which words are replaced, and nothing else of the channel; the published
+        attack (`name` "mask-inference"). "support": guesses only inputs with P(y|x) > 0 ("mask-
+        inference-support"). "likelihood": adds log P(y|x) to the scores, so that they are a
+        posterior whose prior is the masked LM's ("mask-bayes"). The last two are not published;
+        they ask what the published attack lacks.
+    window : words on either side that the masked LM sees; None: the whole sentence
+
+    Attributes
+    ----------
+    can_guess : (size,) words that the attack can guess at all: replaced by the channel, and a
+        single WordPiece. The masked LM fills one gap with one piece, so that the published
+        attack cannot guess longer words; they count as failures.
+
+    Notes
+    -----
+    The hidden word is one [MASK], however many pieces the sanitized word has.
+
+    References
+    ----------
+    Yue et al. 2021, section 5.3 ("mask token inference attack").
+    """
+
+    name = "mask-inference"
+
+    def __init__(
+        self,
+        channel: Channel,
+        words: Sequence[str],
+        encoder: Encoder,
+        *,
+        knows: Knowledge = "inputs",
+        window: int | None = None,
+    ) -> None:
+        if len(words) != channel.size:
+            raise InvalidInput(f"words: got {len(words)}, expected {channel.size} (the channel's)")
+        if not encoder.can_fill:
+            raise InvalidInput(
+                f"encoder: got {encoder.name}, whose masked-LM head is untrained; expected the "
+                "result of textpriv.models.masked_language_model"
+            )
+        self.channel, self.words, self.encoder = channel, tuple(words), encoder
+        if knows not in NAMES:
+            raise InvalidInput(f"knows: got {knows!r}, expected one of {tuple(NAMES)}")
+        self.knows, self.window, self.name = knows, window, NAMES[knows]
+        piece = single_pieces(encoder, self.words)
+        is_replaced = np.zeros(channel.size, dtype=bool)
+        is_replaced[slice(None) if channel.inputs is None else channel.inputs] = True
+        self.can_guess: BoolArray = is_replaced & (piece != NONE)
+        if not self.can_guess.any():
+            raise InvalidInput("words: none is replaced and a single WordPiece; nothing to guess")
+        self._ids = np.flatnonzero(self.can_guess)
+        self._pieces = torch.from_numpy(piece[self._ids]).to(encoder.device)
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        positions = check_targets(observed, targets)
+        if not 1 <= top <= len(self._ids):
+            raise InvalidInput(f"top: got {top}, expected 1 to {len(self._ids)}")
+        pieces = Pieces(self.encoder.tokenizer, self.words, observed.corpus)
+        words = np.full((len(positions), top), NONE, dtype=np.int64)
+        scores = np.full((len(positions), top), -np.inf)
+        before, after = self._around(pieces, positions)
+        for of in by_length(before[1] + after[1], 64):
+            best, column = torch.topk(self._scores(pieces, positions[of], observed), top, dim=1)
+            scores[of] = best.cpu().numpy()
+            words[of] = np.where(scores[of] > -np.inf, self._ids[column.cpu().numpy()], NONE)
+        return Guesses(words, scores)
+
+    @torch.inference_mode()
+    def _scores(self, pieces: Pieces, positions: IntArray, observed: Observed) -> torch.Tensor:
+        """Scores of the words that can be guessed: (positions, words)."""
+        count = len(positions)
+        before, after = self._around(pieces, positions)
+        first, mask, last = (pieces.special(which, count) for which in ("first", "mask", "last"))
+        rows = pieces.rows([first, before, mask, after, last])
+        states = self.encoder.states(rows)[np.arange(count), rows.first(MASK)]
+        scores = self.encoder.logits(states)[:, self._pieces].double()
+        if self.knows != "inputs":
+            columns = self.channel.log_columns(observed.corpus.ids[positions])[:, self._ids]
+            if self.knows == "support":
+                columns = np.where(np.isneginf(columns), -np.inf, 0.0)
+            scores += torch.from_numpy(columns).to(scores.device)
+        return scores
+
+    def _around(
+        self, pieces: Pieces, positions: IntArray
+    ) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+        room = np.full(len(positions), self.encoder.longest - 3)
+        return pieces.around(positions, window=self.window, room=room)
+
+
+def single_pieces(encoder: Encoder, words: Sequence[str]) -> IntArray:
+    """The WordPiece of every word that is a single known one, NONE for the others: (words,)."""
+    pieces, bounds = pieces_of(encoder.tokenizer, tuple(words))
+    first = pieces[bounds[:-1]]
+    is_single = (np.diff(bounds) == 1) & (first != encoder.tokenizer.unk_token_id)
+    return np.where(is_single, first, NONE)

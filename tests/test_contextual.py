@@ -1,0 +1,457 @@
+"""The contextual attack: training pairs one by one, pairs of sentences piece by piece."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import (
+    CAT,
+    DOG,
+    FISH,
+    MAT,
+    ON,
+    SAT,
+    SNOWBALL,
+    THE,
+    WORDS,
+    piece,
+    swapping,
+    tiny_encoder,
+)
+
+from textpriv.attacks import contextual
+from textpriv.attacks.base import NONE, Attack, Guesses, IntArray, Observed, check_targets, observe
+from textpriv.attacks.contextual import (
+    ContextualBayes,
+    ContextualBound,
+    Detector,
+    Pairs,
+    pair_rows,
+    repeat,
+    training_pairs,
+    weigh,
+)
+from textpriv.errors import InvalidInput
+from textpriv.models import Encoder, Pieces, Training, endless
+from textpriv.tokens import KEPT, Corpus
+
+
+def corpus(*documents: list[int], kept: dict[int, str] | None = None) -> Corpus:
+    lengths = [len(each) for each in documents]
+    return Corpus(
+        ids=np.array([word for each in documents for word in each], dtype=np.int64),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        kept=kept or {},
+    )
+
+
+class Fake(Attack):
+    """Context-free guesses from a table: output word -> (words, scores)."""
+
+    name = "fake"
+    posterior = True
+
+    def __init__(self, table: dict[int, list[tuple[int, float]]]) -> None:
+        self.table = table
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        positions = check_targets(observed, targets)
+        words = np.full((len(positions), top), NONE, dtype=np.int64)
+        scores = np.full((len(positions), top), -np.inf)
+        for row, output in enumerate(observed.corpus.ids[positions].tolist()):
+            for column, (word, score) in enumerate(self.table[output][:top]):
+                words[row, column], scores[row, column] = word, score
+        return Guesses(words, scores)
+
+
+FAKE = Fake(
+    {
+        CAT: [(CAT, 0.6), (DOG, 0.4)],
+        DOG: [(CAT, 0.55), (DOG, 0.45)],
+        FISH: [(FISH, 1.0)],
+        SNOWBALL: [(SNOWBALL, 0.9), (FISH, 0.1)],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("tiny"))
+
+
+# --- Training pairs -----------------------------------------------------------------------------
+
+
+def test_training_pairs_by_hand() -> None:
+    best = np.array([[CAT, DOG], [CAT, DOG], [DOG, CAT], [FISH, NONE], [FISH, NONE]])
+    truth = np.array([CAT, DOG, FISH, FISH, SNOWBALL])
+    pairs = training_pairs(best, truth)
+    found = list(
+        zip(pairs.rows.tolist(), pairs.candidates.tolist(), pairs.labels.tolist(), strict=True)
+    )
+    assert found == [
+        (0, CAT, True),  # the guess is right ...
+        (0, DOG, False),  # ... so the second guess is the wrong one
+        (1, CAT, False),  # the guess is wrong ...
+        (1, DOG, True),  # ... so the truth stands beside it (here also the second guess)
+        (2, DOG, False),
+        (2, FISH, True),  # the truth, which no guess named
+        (3, FISH, True),  # right, and there is no second guess
+        (4, FISH, False),
+        (4, SNOWBALL, True),
+    ]
+
+
+def test_training_pairs_of_a_corpus() -> None:
+    """From sentences: the cat (as dog) sat, fish (as cat) ran."""
+    clear = corpus([THE, CAT, SAT], [FISH, SAT])
+    observed = Observed(corpus([THE, DOG, SAT], [CAT, SAT]), np.array([0, 1, 0, 1, 0], dtype=bool))
+    best = FAKE.guess(observed, top=2).words
+    pairs = training_pairs(best, clear.ids[observed.targets])
+    assert observed.targets[pairs.rows].tolist() == [1, 1, 3, 3]
+    assert pairs.candidates.tolist() == [CAT, DOG, CAT, FISH]
+    assert pairs.labels.tolist() == [True, False, False, True]
+
+
+def test_labels_say_whether_the_candidate_is_the_truth() -> None:
+    rng = np.random.default_rng(0)
+    best = rng.permuted(np.tile(np.arange(5), (400, 1)), axis=1)[:, :2]
+    truth = rng.integers(5, size=400)
+    pairs = training_pairs(best, truth)
+    assert (pairs.labels == (pairs.candidates == truth[pairs.rows])).all()
+    assert pairs.labels.mean() == 0.5 and (np.bincount(pairs.rows) == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("best", "truth", "says"),
+    [
+        (np.zeros((2, 3), int), np.zeros(2, int), "expected .tokens, 2."),
+        (np.zeros((2, 2), int), np.zeros(3, int), "expected .tokens, 2."),
+        (np.array([[0, 1], [NONE, NONE]]), np.zeros(2, int), "no context-free guess"),
+    ],
+)
+def test_wrong_guesses(best: Any, truth: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        training_pairs(best, truth)
+
+
+# --- Pairs of sentences -------------------------------------------------------------------------
+
+SENTENCES = corpus([THE, SNOWBALL, SAT, ON, THE, MAT], [CAT, SAT, KEPT], kept={8: "!"})
+
+
+def sentences(pieces: Pieces, encoder: Encoder, position: int, word: int, **options: Any) -> Any:
+    options = {"window": None, "longest": 40, **options}
+    rows = pair_rows(pieces, np.array([position]), np.array([word]), **options)
+    return " ".join(encoder.tokenizer.convert_ids_to_tokens(rows.ids[0].tolist())), rows
+
+
+def test_the_pair_is_the_sentence_and_the_same_with_the_candidate(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, WORDS, SENTENCES)
+    text, rows = sentences(pieces, encoder, 1, CAT)
+    assert text == (
+        "[CLS] the snow ##ball sat on the mat [SEP] the cat sat on the mat [SEP]"
+    )  # as the tokenizer writes the two sentences, spaces and long words included
+    whole = encoder.tokenizer("the snowball sat on the mat", "the cat sat on the mat")
+    assert rows.ids[0].tolist() == whole["input_ids"]
+    assert (rows.segments[0] >= 5).astype(int).tolist() == whole["token_type_ids"]
+    assert rows.ids[0][rows.first(2)[0]] == piece("snow")
+    assert rows.ids[0][rows.first(6)[0]] == piece("cat")
+
+
+def test_the_sentences_differ_in_the_target_only(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, WORDS, SENTENCES)
+    text, _ = sentences(pieces, encoder, 4, FISH)  # the second "the", not the first
+    assert (
+        text == "[CLS] the snow ##ball sat on the mat [SEP] the snow ##ball sat on fish mat [SEP]"
+    )
+    text, _ = sentences(pieces, encoder, 6, SNOWBALL)  # no word of the sentence before
+    assert text == "[CLS] cat sat ! [SEP] snow ##ball sat ! [SEP]"
+    text, _ = sentences(pieces, encoder, 6, CAT)
+    assert text == "[CLS] cat sat ! [SEP] cat sat ! [SEP]"
+
+
+def test_windows_and_long_sentences(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, WORDS, SENTENCES)
+    assert sentences(pieces, encoder, 1, CAT, window=1)[0] == (
+        "[CLS] the snow ##ball sat [SEP] the cat sat [SEP]"
+    )
+    assert sentences(pieces, encoder, 1, CAT, window=0)[0] == "[CLS] snow ##ball [SEP] cat [SEP]"
+    # 3 special, 2 + 1 pieces of the words: 6 pieces are left, 3 on each side pair
+    text, rows = sentences(pieces, encoder, 1, CAT, longest=12)
+    assert text == "[CLS] the snow ##ball sat on [SEP] the cat sat on [SEP]"
+    assert rows.ids.shape[1] <= 12
+
+
+def test_rows_of_different_length_are_padded(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, WORDS, SENTENCES)
+    rows = pair_rows(pieces, np.array([6, 1]), np.array([CAT, CAT]), window=None, longest=40)
+    alone = pair_rows(pieces, np.array([6]), np.array([CAT]), window=None, longest=40)
+    used = alone.ids.shape[1]
+    assert rows.ids[0, :used].tolist() == alone.ids[0].tolist()
+    assert (rows.ids[0, used:] == piece("[PAD]")).all() and (rows.segments[0, used:] == -1).all()
+
+
+# --- The detector -------------------------------------------------------------------------------
+
+
+def data(seed: int = 0) -> tuple[Observed, IntArray, Pairs]:
+    """cats sit and dogs run: the context tells what the word was."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(2, size=120)
+    clear = corpus(*([THE, word, [SAT, ON][word]] for word in words.tolist()))
+    observed = observe(swapping(), clear, rng)
+    best = FAKE.guess(observed, top=2).words
+    return observed, observed.targets, training_pairs(best, clear.ids[observed.targets])
+
+
+def fit(encoder: Encoder, steps: int = 60, **options: Any) -> Detector:
+    observed, targets, pairs = data()
+    options = {"learning_rate": 5e-3, "marks": 2, "dropout": 0.0} | options
+    names = set(options) & set(Training.__dataclass_fields__)
+    training = Training(steps=steps, **{name: options.pop(name) for name in names})
+    held = np.arange(len(targets)) >= 90
+    return Detector.fit(
+        encoder, WORDS, observed, targets, pairs, held_out=held, training=training, **options
+    )
+
+
+@pytest.mark.parametrize("pooling", ["target", "first"])
+def test_the_detector_learns_what_context_tells(encoder: Encoder, pooling: Any) -> None:
+    detector = fit(encoder, steps=150, pooling=pooling)
+    assert detector.curve.steps == (75, 150)
+    assert detector.curve.accuracy[-1] == 1.0
+    observed, targets, pairs = data(seed=1)
+    found = detector.probability(observed, targets[pairs.rows], pairs.candidates)
+    assert ((found > 0.5) == pairs.labels).mean() > 0.95
+
+
+def test_labels_that_say_the_opposite_are_seen(encoder: Encoder) -> None:
+    """A detector of swapped labels fails where the right one succeeds."""
+    observed, targets, pairs = data()
+    swapped = replace(pairs, labels=~pairs.labels)
+    held = np.arange(len(targets)) >= 90
+    training = Training(steps=150, learning_rate=5e-3)
+    detector = Detector.fit(
+        encoder, WORDS, observed, targets, swapped, held_out=held, training=training
+    )
+    found = detector.probability(observed, targets[pairs.rows], pairs.candidates)
+    assert ((found > 0.5) == pairs.labels).mean() < 0.05
+
+
+def test_the_encoder_itself_is_not_trained(encoder: Encoder) -> None:
+    before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
+    detector = fit(encoder, steps=2)
+    after = encoder.model.state_dict()
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
+    weight = "bert.embeddings.word_embeddings.weight"
+    assert not torch.equal(detector.encoder.model.state_dict()[weight], before[weight])
+
+
+def test_one_seed_one_detector(encoder: Encoder) -> None:
+    observed, targets, pairs = data()
+    one, same, other = (
+        fit(encoder, steps=5, dropout=0.1, seed=seed).probability(
+            observed, targets, pairs.candidates[::2]
+        )
+        for seed in (3, 3, 4)
+    )
+    assert (one == same).all() and (one != other).any()
+
+
+def test_a_detector_goes_on_from_another(encoder: Encoder) -> None:
+    trained = fit(encoder, steps=150)
+    again = fit(encoder, steps=1, learning_rate=1e-9, start=trained, seed=9)
+    assert again.curve.accuracy == (1.0,)
+    fresh = fit(encoder, steps=1, learning_rate=1e-9, seed=9)
+    assert fresh.curve.accuracy[0] < 0.9
+
+
+def test_held_out_tokens_measure_and_do_not_train(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The labels of the held-out pairs are swapped, so that a right detector gets none right."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(contextual, "endless", lambda of, rng: drawn.append(of) or endless(of, rng))
+    observed, targets, pairs = data()
+    held = np.arange(len(targets)) >= 90
+    swapped = replace(pairs, labels=pairs.labels ^ held[pairs.rows])
+    training = Training(steps=150, learning_rate=5e-3)
+    detector = Detector.fit(
+        encoder, WORDS, observed, targets, swapped, held_out=held, training=training
+    )
+    assert drawn[0].tolist() == list(range(90))
+    assert detector.curve.accuracy[-1] < 0.05
+
+
+def test_the_accuracy_before_training(encoder: Encoder) -> None:
+    detector = fit(encoder, steps=150, from_start=True, marks=1)
+    assert detector.curve.steps == (0, 150)
+    assert 0.2 < detector.curve.accuracy[0] < 0.8 and detector.curve.accuracy[1] == 1.0
+
+
+def test_probability_does_not_depend_on_the_batch(encoder: Encoder) -> None:
+    detector = fit(encoder, steps=2)
+    observed = Observed(SENTENCES, np.isin(np.arange(9), [1, 6]))
+    positions, candidates = np.array([1, 6, 1, 6]), np.array([CAT, CAT, FISH, SNOWBALL])
+    together = detector.probability(observed, positions, candidates)
+    alone = detector.probability(observed, positions, candidates, batch=1)
+    assert np.allclose(together, alone, atol=0.02)  # bfloat16 rounds padded rows differently
+    assert len(set(np.round(together, 3))) == 4
+
+
+def test_both_sequences_matter_and_are_told_apart(encoder: Encoder) -> None:
+    detector = fit(encoder, steps=2)
+    pieces = Pieces(encoder.tokenizer, WORDS, corpus([THE, CAT, SAT], [THE, DOG, SAT]))
+    positions, exchanged = np.array([1, 4]), np.array([DOG, CAT])  # (cat, dog) and (dog, cat)
+    rows = pair_rows(pieces, positions, exchanged, window=None, longest=40)
+    with torch.inference_mode():
+        one, other = detector(rows).tolist()
+        flat = replace(rows, segments=np.minimum(rows.segments, 4))
+        states = encoder.states(rows, types=rows.segments >= 5)
+        same_type = encoder.states(flat, types=flat.segments >= 5)
+    assert abs(one - other) > 1e-4
+    assert not torch.allclose(states, same_type)
+
+
+def test_the_encoder_is_told_which_sequence_is_the_second(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detector = Detector(encoder, WORDS)
+    seen: list[Any] = []
+    states = Encoder.states
+
+    def spy(self: Encoder, rows: Any, *, types: Any = None) -> torch.Tensor:
+        seen.append((rows.ids[0].tolist(), types[0].astype(int).tolist()))
+        return states(self, rows, types=types)
+
+    monkeypatch.setattr(Encoder, "states", spy)
+    detector.probability(Observed(SENTENCES, np.arange(9) == 1), np.array([1]), np.array([CAT]))
+    whole = encoder.tokenizer("the snowball sat on the mat", "the cat sat on the mat")
+    assert seen == [(whole["input_ids"], whole["token_type_ids"])]
+
+
+@pytest.mark.parametrize("held", [np.zeros(120, bool), np.ones(120, bool), np.zeros(3, bool)])
+def test_wrong_held_out(encoder: Encoder, held: Any) -> None:
+    observed, targets, pairs = data()
+    with pytest.raises(InvalidInput, match="held_out"):
+        Detector.fit(
+            encoder, WORDS, observed, targets, pairs, held_out=held, training=Training(steps=1)
+        )
+
+
+# --- The attack ---------------------------------------------------------------------------------
+
+
+def test_scores_are_products_and_order_follows_them() -> None:
+    words = np.array([[CAT, DOG, FISH], [CAT, DOG, NONE]])
+    scores = np.array([[0.5, 0.3, 0.2], [0.6, 0.4, -np.inf]])
+    weights = np.array([[0.1, 0.2, 0.9], [0.5, 0.5, 0.9]])
+    found = weigh(Guesses(words, scores), weights, top=2)
+    assert found.words.tolist() == [[FISH, DOG], [CAT, DOG]]
+    assert np.allclose(found.scores, [[0.18, 0.06], [0.3, 0.2]])
+    wide = weigh(Guesses(words, scores), weights, top=4)
+    assert wide.words[1].tolist() == [CAT, DOG, NONE, NONE]
+    assert np.isneginf(wide.scores[1, 2:]).all() and np.isneginf(wide.scores[0, 3])
+
+
+def test_weights_of_zero_stay_before_missing_guesses() -> None:
+    found = weigh(
+        Guesses(np.array([[CAT, NONE]]), np.array([[1.0, -np.inf]])), np.zeros((1, 2)), top=2
+    )
+    assert found.words.tolist() == [[CAT, NONE]] and found.scores.tolist() == [[0.0, -np.inf]]
+
+
+def test_repeated_documents() -> None:
+    again = repeat(SENTENCES, 3)
+    assert len(again) == 6 and again[4].tolist() == SENTENCES[0].tolist()
+    assert again.kept == {8: "!", 17: "!", 26: "!"}
+    assert repeat(SENTENCES, 1).offsets.tolist() == SENTENCES.offsets.tolist()
+
+
+def shadow(seed: int = 2, size: int = 100) -> Corpus:
+    words = np.random.default_rng(seed).integers(2, size=size)
+    return corpus(*([THE, word, [SAT, ON][word]] for word in words.tolist()))
+
+
+def attack(encoder: Encoder, kind: Any = ContextualBayes, **options: Any) -> ContextualBayes:
+    training = Training(steps=200, learning_rate=5e-3)
+    return kind(
+        swapping(),
+        shadow(),
+        **{"context_free": FAKE, "encoder": encoder, "training": training, "seed": 1} | options,
+    )
+
+
+def test_the_attack_uses_the_context(encoder: Encoder) -> None:
+    private = shadow(seed=3)
+    observed = observe(swapping(), private, np.random.default_rng(4))
+    truth = private.ids[observed.targets]
+    made = attack(encoder)
+    found = made.guess(observed, top=2)
+    assert found.hits(truth).mean() > 0.95 > 0.7 > FAKE.guess(observed).hits(truth).mean()
+    assert found.hits(truth, top=2).all()
+    # With one candidate it is the context-free attack.
+    single = attack(encoder, candidates=1, training=Training(steps=1))
+    assert (single.guess(observed, top=1).words == FAKE.guess(observed, top=1).words).all()
+    # More candidates than there are, and fewer targets, in another order.
+    some = observed.targets[[5, 2, 7]]
+    wide = made.guess(observed, some, top=12)
+    assert (wide.words[:, :2] == found.words[[5, 2, 7]]).all() and (wide.words[:, 2:] == NONE).all()
+    assert np.allclose(wide.scores[:, :2], found.scores[[5, 2, 7]], rtol=0.05)
+
+
+def test_scores_are_context_free_score_times_detector(encoder: Encoder) -> None:
+    made = attack(encoder, training=Training(steps=3))
+    observed = observe(swapping(), shadow(seed=3, size=5), np.random.default_rng(4))
+    before, after = FAKE.guess(observed, top=2), made.guess(observed, top=2)
+    for row, position in enumerate(observed.targets):
+        weight = made.detector.probability(observed, np.full(2, position), before.words[row])
+        product = dict(zip(before.words[row].tolist(), before.scores[row] * weight, strict=True))
+        assert np.allclose(
+            [product[word] for word in after.words[row].tolist()], after.scores[row], rtol=0.05
+        )
+
+
+def test_names_and_seeds(encoder: Encoder) -> None:
+    small = Training(steps=2)
+    assert attack(encoder, training=small).name == "contextual-bayes"
+    bound = attack(encoder, ContextualBound, training=small)
+    assert bound.name == "contextual-bound" and isinstance(bound, ContextualBayes)
+    observed = observe(swapping(), shadow(seed=3), np.random.default_rng(4))
+    one, same, other = (
+        attack(encoder, training=small, seed=seed).guess(observed).scores for seed in (5, 5, 6)
+    )
+    assert (one == same).all() and (one != other).any()
+
+
+def test_three_epochs_without_sizes(encoder: Encoder) -> None:
+    """10 documents of one word, 2 copies: 3 epochs of 40 pairs in batches of 32."""
+    made = ContextualBayes(
+        swapping(), shadow(size=10), context_free=FAKE, encoder=encoder, copies=2, seed=1
+    )
+    assert made.detector.curve.steps[-1] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"candidates": 0}, "candidates: got 0"),
+        ({"copies": True}, "copies: got True"),
+        ({"held_out": 1.0}, "held_out: got 1.0"),
+        ({"pooling": "mean"}, "pooling: got 'mean'"),
+        ({"window": -1}, "window: got -1"),
+        ({"start": "first"}, "start: got pooling 'first', expected 'target'"),
+    ],
+)
+def test_wrong_options(encoder: Encoder, options: Any, says: str) -> None:
+    if "start" in options:
+        options = {"start": Detector(encoder, WORDS, pooling=options["start"])}
+    with pytest.raises(InvalidInput, match=says):
+        attack(encoder, **{"training": Training(steps=1)} | options)

@@ -1,0 +1,245 @@
+"""Inversion BERT: it learns from shadow pairs, and chooses from the classes it was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import (
+    CAT,
+    DOG,
+    FISH,
+    ON,
+    SAT,
+    SNOWBALL,
+    THE,
+    WORDS,
+    TableMechanism,
+    piece,
+    swapping,
+    tiny_encoder,
+    vocabulary,
+)
+
+from textpriv.attacks import inversion
+from textpriv.attacks.base import NONE, IntArray, Observed, observe
+from textpriv.attacks.inversion import InversionBert, word_vectors
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import Mechanism
+from textpriv.models import Encoder, Rows, Training, endless
+from textpriv.tokens import Corpus
+
+VERB = {CAT: SAT, DOG: ON, FISH: SAT, SNOWBALL: ON}  # what tells the words of a pair apart
+
+
+def sentences(size: int = 120, seed: int = 2) -> Corpus:
+    """the cat sat, the dog on, the fish sat, ...; every fifth sentence has two subjects."""
+    rng = np.random.default_rng(seed)
+    documents = []
+    for number in range(size):
+        subjects = rng.integers(4, size=2 if number % 5 == 0 else 1).tolist()
+        documents.append([word for subject in subjects for word in (THE, subject, VERB[subject])])
+    return Corpus(
+        ids=np.array([word for each in documents for word in each], dtype=np.int64),
+        offsets=np.cumsum([0, *(len(each) for each in documents)]),
+    )
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("tiny"))
+
+
+def attack(encoder: Encoder, steps: int = 200, **options: Any) -> InversionBert:
+    training = Training(steps=steps, learning_rate=5e-3, batch=16, marks=2)
+    given = {"encoder": encoder, "training": training, "seed": 1} | options
+    return InversionBert(given.pop("mechanism", swapping()), sentences(), **given)
+
+
+def private() -> tuple[Observed, IntArray]:
+    clear = sentences(seed=3)
+    observed = observe(swapping(), clear, np.random.default_rng(4))
+    return observed, clear.ids[observed.targets]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"classes": "vocabulary"}, {"likelihood": True}, {"copies": 2}]
+)
+def test_it_learns_what_context_tells(encoder: Encoder, options: Any) -> None:
+    made = attack(encoder, **options)
+    assert made.curve.steps == (100, 200) and made.curve.accuracy[-1] > 0.9
+    observed, truth = private()
+    found = made.guess(observed, top=2)
+    assert found.hits(truth).mean() > 0.9  # the output alone: 0.5
+    assert (np.diff(found.scores, axis=1) <= 0).all() and (found.scores <= 1).all()
+
+
+def test_wrong_truths_are_seen(encoder: Encoder) -> None:
+    """Trained on sentences whose words say the opposite, it guesses the opposite."""
+    clear = sentences()
+    exchanged = {CAT: DOG, DOG: CAT, FISH: SNOWBALL, SNOWBALL: FISH}
+    other = clear.with_ids(np.array([exchanged.get(word, word) for word in clear.ids.tolist()]))
+    training = Training(steps=200, learning_rate=5e-3, batch=16)
+    made = InversionBert(swapping(), other, encoder=encoder, training=training, seed=1)
+    observed, truth = private()
+    assert made.guess(observed).hits(truth).mean() < 0.1
+
+
+def test_held_out_sentences_do_not_train(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(inversion, "endless", lambda of, rng: drawn.append(of) or endless(of, rng))
+    attack(encoder, steps=1, held_out=0.25)
+    assert len(drawn[0]) == len(np.unique(drawn[0])) == 90  # of 120 sentences, one copy
+
+
+def test_the_state_read_is_that_of_the_target(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = attack(encoder, steps=1)
+    observed, _ = private()
+    seen: list[Rows] = []
+    states = Encoder.states
+    monkeypatch.setattr(Encoder, "states", lambda e, rows: seen.append(rows) or states(e, rows))
+    reader = inversion._Reader(made, observed, observed.targets)
+    reader.scores(np.unique(reader.passage))
+    first = {CAT: "cat", DOG: "dog", FISH: "fish", SNOWBALL: "snow"}
+    expected = [piece(first[word]) for word in observed.corpus.ids[observed.targets].tolist()]
+    assert seen[0].ids[reader.passage, reader.column].tolist() == expected
+
+
+def test_classes(encoder: Encoder) -> None:
+    observed, _ = private()
+    outputs = observed.corpus.ids[observed.targets]
+    found = attack(encoder, steps=1).guess(observed, top=5)
+    pairs = {CAT: {CAT, DOG}, DOG: {CAT, DOG}, FISH: {FISH, SNOWBALL}, SNOWBALL: {FISH, SNOWBALL}}
+    for output, row in zip(outputs.tolist(), found.words.tolist(), strict=True):
+        assert set(row[:2]) == pairs[output] and row[2:] == [NONE] * 3
+    assert np.allclose(found.scores[:, :2].sum(1), 1)
+    assert np.isneginf(found.scores[:, 2:]).all()
+    every = attack(encoder, steps=1, classes="vocabulary").guess(observed, top=5)
+    assert all(
+        set(row[:4]) == {CAT, DOG, FISH, SNOWBALL} and row[4] == NONE
+        for row in every.words.tolist()
+    )
+    assert np.allclose(every.scores[:, :4].sum(1), 1)
+
+
+def test_a_limit_keeps_the_likeliest_inputs(encoder: Encoder) -> None:
+    made = attack(encoder, steps=1, mechanism=swapping(stay=0.7), limit=1)
+    observed, _ = private()
+    found = made.guess(observed, top=2)
+    assert (found.words[:, 0] == observed.corpus.ids[observed.targets]).all()
+    assert (found.words[:, 1] == NONE).all() and np.allclose(found.scores[:, 0], 1)
+
+
+def test_likelihood_adds_the_channel(encoder: Encoder) -> None:
+    """Untrained, both choose by the same network; odds differ by P(y|x) / P(y|x')."""
+    mechanism = swapping(stay=0.9)
+    tiny = Training(steps=1, learning_rate=1e-12)
+    without = attack(encoder, mechanism=mechanism, training=tiny)
+    with_it = attack(encoder, mechanism=mechanism, training=tiny, likelihood=True)
+    assert (without.name, with_it.name) == ("inversion-bert", "neural-bayes")
+    observed, _ = private()
+    outputs = observed.corpus.ids[observed.targets]
+
+    def log_odds(made: InversionBert) -> Any:
+        """Of the output itself against the other word."""
+        found = made.guess(observed, top=2)
+        is_same = found.words == outputs[:, None]
+        scores = np.log(found.scores)
+        return np.where(is_same, scores, -scores).sum(1)
+
+    assert np.allclose(log_odds(with_it) - log_odds(without), np.log(9), atol=1e-3)
+
+
+def test_targets_in_any_order_and_each_in_its_sentence(encoder: Encoder) -> None:
+    made = attack(encoder, steps=20)
+    observed, _ = private()
+    every = made.guess(observed, top=2)
+    chosen = np.array([7, 3, 3, 0])
+    some = made.guess(observed, observed.targets[chosen], top=2)
+    assert np.allclose(
+        np.take_along_axis(some.scores, np.argsort(some.words, 1), 1),
+        np.take_along_axis(every.scores[chosen], np.argsort(every.words[chosen], 1), 1),
+        atol=0.02,
+    )
+
+
+def test_long_documents_are_read_in_passages(tmp_path: Any) -> None:
+    short = tiny_encoder(tmp_path / "short", longest=8)
+    made = attack(short, steps=2)
+    clear = sentences()
+    whole = Corpus(ids=clear.ids, offsets=np.array([0, len(clear.ids)]))  # one long document
+    observed = observe(swapping(), whole, np.random.default_rng(0))
+    found = made.guess(observed, top=1)
+    assert len(found.words) == len(observed.targets) and (found.words != NONE).all()
+
+
+def test_the_encoder_itself_is_not_trained(encoder: Encoder) -> None:
+    before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
+    made = attack(encoder, steps=2)
+    after = encoder.model.state_dict()
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
+    assert not torch.equal(made.encoder.table, encoder.table)
+
+
+def test_one_seed_one_attack(encoder: Encoder) -> None:
+    observed, _ = private()
+    one, same, other = (
+        attack(encoder, steps=3, seed=seed).guess(observed).scores for seed in (5, 5, 6)
+    )
+    assert (one == same).all() and (one != other).any()
+
+
+def test_word_vectors_are_means_of_pieces(encoder: Encoder) -> None:
+    vectors = word_vectors(encoder, WORDS)
+    table = encoder.table.detach()
+    assert torch.allclose(vectors[CAT], table[piece("cat")])
+    both = (table[piece("snow")] + table[piece("##ball")]) / 2
+    assert torch.allclose(vectors[SNOWBALL], both) and not vectors.requires_grad
+
+
+def test_ten_epochs_without_sizes(encoder: Encoder) -> None:
+    made = InversionBert(swapping(), sentences(), encoder=encoder, copies=1, seed=1)
+    assert made.curve.steps[-1] == 38  # 10 * 120 sentences in batches of 32
+
+
+class NoChannel(Mechanism):
+    name = "no channel"
+
+    def __init__(self) -> None:
+        super().__init__(vocabulary(), epsilon=1.0)
+
+    def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
+        return ids
+
+
+def test_a_mechanism_without_channel(encoder: Encoder) -> None:
+    with pytest.raises(InvalidInput, match="NoChannel, which has no channel"):
+        attack(encoder, mechanism=NoChannel())
+    observed, _ = private()
+    made = attack(encoder, steps=1, mechanism=NoChannel(), classes="vocabulary")
+    assert (made.guess(observed, top=10).words != NONE).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"limit": 0}, "limit: got 0"),
+        ({"copies": 1.5}, "copies: got 1.5"),
+        ({"held_out": 0.0}, "held_out: got 0.0"),
+        ({"classes": "seen"}, "classes: got 'seen'"),
+        ({"classes": "vocabulary", "likelihood": True}, "likelihood"),
+        ({"mechanism": TableMechanism(np.eye(len(WORDS)), np.array([9]))}, "corpus: none"),
+    ],
+)
+def test_wrong_options(encoder: Encoder, options: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        attack(encoder, **options)
+
+
+def test_wrong_top(encoder: Encoder) -> None:
+    with pytest.raises(InvalidInput, match="top: got 0"):
+        attack(encoder, steps=1).guess(private()[0], top=0)

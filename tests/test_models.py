@@ -1,0 +1,430 @@
+"""Encoders, the masked LM, fine-tuning and rows of WordPieces, with tiny random models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import CAT, FISH, MAT, PIECES, SAT, SNOWBALL, THE, WORDS, XYZ, piece, tiny_encoder
+from tiny_models import write_tiny_model as write
+
+from textpriv import assets, models
+from textpriv.errors import InvalidInput
+from textpriv.models import (
+    Encoder,
+    MaskedSizes,
+    Pieces,
+    Rows,
+    Training,
+    by_length,
+    endless,
+    fine_tune,
+    from_folder,
+    load_encoder,
+    masked_language_model,
+    ranges,
+)
+from textpriv.tokens import KEPT, UNKNOWN, Corpus
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def encoder(folder: Path) -> Encoder:
+    return tiny_encoder(folder / "plain")
+
+
+# --- Encoders -----------------------------------------------------------------------------------
+
+
+def test_an_encoder_from_a_folder(encoder: Encoder) -> None:
+    assert (encoder.width, encoder.longest, len(encoder.table)) == (16, 40, len(PIECES))
+    assert not encoder.can_fill and not encoder.model.training
+    rows = Rows(np.array([[2, 5, 3]]), np.zeros((1, 3), dtype=np.int64))
+    states = encoder.states(rows)
+    assert states.shape == (1, 3, 16) and encoder.logits(states).shape == (1, 3, len(PIECES))
+    assert encoder.logits(states).dtype == torch.float32
+
+
+def test_the_body_is_the_one_of_the_folder(folder: Path) -> None:
+    """Two folders with other weights give other states, the same folder the same."""
+    rows = Rows(np.array([[2, 5, 3]]), np.zeros((1, 3), dtype=np.int64))
+    one, same, other = (
+        tiny_encoder(folder / f"body{place}", seed=seed).states(rows)
+        for place, seed in enumerate((1, 1, 2))
+    )
+    assert torch.equal(one, same) and not torch.allclose(one, other, atol=0.1)
+
+
+def test_a_head_in_the_folder_is_kept(folder: Path) -> None:
+    encoder = tiny_encoder(folder / "head", head=True)
+    assert encoder.can_fill
+    dense = encoder.model.cls.predictions.transform.dense.weight
+    assert not torch.equal(dense, torch.eye(16))
+    plain = tiny_encoder(folder / "headless")
+    assert torch.equal(plain.model.cls.predictions.transform.dense.weight, torch.eye(16))
+
+
+def test_a_missing_body_is_an_error(folder: Path) -> None:
+    where = write(folder / "broken")
+    config = json.loads((where / "config.json").read_text())
+    (where / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    with pytest.raises(InvalidInput, match="expected the weights of a BERT"):
+        from_folder("broken", where, digest="")
+
+
+def test_padding_and_types(encoder: Encoder) -> None:
+    """What is padded does not matter to the rest; the type of a sequence does."""
+    ids, end = np.array([[2, 5, 3, 0], [2, 5, 3, 9]]), np.array([[0, 0, 0, -1]] * 2)
+    padded = encoder.states(Rows(ids, end))
+    assert torch.equal(padded[0, :3], padded[1, :3])
+    seen = encoder.states(Rows(ids, np.zeros((2, 4), dtype=np.int64)))
+    assert not torch.allclose(seen[0, :3], seen[1, :3], atol=1e-2)
+    typed = encoder.states(Rows(ids, end), types=np.array([[0, 0, 1, 0]] * 2, dtype=bool))
+    assert not torch.allclose(typed[0, :3], padded[0, :3], atol=1e-2)
+
+
+def test_a_clone_is_a_copy(encoder: Encoder) -> None:
+    clone = encoder.clone(dropout=0.25)
+    with torch.no_grad():
+        clone.table.zero_()
+    assert encoder.table.abs().sum() > 0
+    rates = {m.p for m in clone.model.modules() if isinstance(m, torch.nn.Dropout)}
+    assert rates == {0.25}
+    with pytest.raises(InvalidInput, match="dropout: got 1.0"):
+        encoder.clone(dropout=1.0)
+
+
+def test_names() -> None:
+    with pytest.raises(InvalidInput, match="name: got 'bert'"):
+        load_encoder("bert")
+    for name in models.NAMES:
+        members = {member.name for member in assets.registry()[name].members}
+        assert {"model.safetensors", "config.json", "tokenizer.json"} <= members
+
+
+def test_load_encoder_reads_verified_members(folder: Path, monkeypatch: Any) -> None:
+    where = write(folder / "asset")
+    asked = []
+    monkeypatch.setattr(assets, "fetch", lambda name: asked.append(name) or where)
+    monkeypatch.setattr(assets, "provenance", lambda name: {"digest": "abc", "source": "x"})
+    encoder = load_encoder("minilm-l6")
+    assert (encoder.name, encoder.digest, asked) == ("minilm-l6", "abc", ["minilm-l6"])
+
+
+# --- Fine-tuning --------------------------------------------------------------------------------
+
+
+def test_schedules() -> None:
+    linear = Training(steps=20, learning_rate=1.0)
+    assert [linear.rate(step) for step in (0, 1)] == [0.5, 1.0]
+    rates = [linear.rate(step) for step in range(20)]
+    assert max(rates) == 1.0 and rates[2:] == sorted(rates[2:], reverse=True)
+    assert 0 < rates[-1] < 0.1
+    tenths = Training(steps=5000, learning_rate=5e-5, schedule="tenths")
+    assert [tenths.rate(step) for step in (0, 999)] == [5e-5, 5e-5]
+    assert np.allclose([tenths.rate(step) for step in (1000, 2500)], [5e-6, 5e-7])
+
+
+@pytest.mark.parametrize(("marks", "expected"), [(1, {10}), (2, {5, 10}), (30, set(range(1, 11)))])
+def test_marks(marks: int, expected: set[int]) -> None:
+    assert Training(steps=10, marks=marks).marked == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"steps": 0}, "steps: got 0"),
+        ({"steps": 2.5}, "steps: got 2.5"),
+        ({"steps": True}, "steps: got True"),
+        ({"batch": 0}, "batch: got 0"),
+        ({"marks": 0}, "marks: got 0"),
+        ({"learning_rate": 0.0}, "learning_rate: got 0.0"),
+        ({"learning_rate": float("nan")}, "learning_rate: got nan"),
+        ({"weight_decay": -1.0}, "weight_decay: got -1.0"),
+        ({"dropout": 1.0}, "dropout: got 1.0"),
+        ({"schedule": "cosine"}, "schedule: got 'cosine'"),
+    ],
+)
+def test_wrong_trainings(options: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        Training(**{"steps": 1} | options)
+
+
+def test_fine_tuning_reaches_the_minimum() -> None:
+    layer = torch.nn.Linear(1, 1)
+    torch.nn.init.zeros_(layer.weight), torch.nn.init.zeros_(layer.bias)
+    x = torch.linspace(-1, 1, 21)[:, None]
+    seen: list[tuple[int, bool]] = []
+
+    def loss(step: int) -> torch.Tensor:
+        seen.append((step, layer.training))
+        return ((layer(x) - (3 * x + 1)) ** 2).mean()
+
+    def measure() -> float:
+        assert torch.is_inference_mode_enabled() and not layer.training
+        return float(layer.weight.detach())
+
+    sizes = Training(steps=300, learning_rate=0.1, marks=3)
+    curve = fine_tune([layer], loss, sizes, seed=0, measure=measure)
+    assert seen == [(step, True) for step in range(300)]
+    assert curve.steps == (100, 200, 300) and curve.seconds == tuple(sorted(curve.seconds))
+    assert abs(curve.accuracy[-1] - 3) < 0.01 and abs(float(layer.bias.detach()) - 1) < 0.01
+
+
+def test_fine_tuning_leaves_the_global_generator_alone() -> None:
+    layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1))
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    sizes = Training(steps=2)
+    fine_tune([layer], lambda _: layer(torch.ones(2, 4)).sum(), sizes, seed=1, measure=lambda: 0.0)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_endless_order() -> None:
+    order = endless(np.array([4, 5, 6]), np.random.default_rng(0))
+    drawn = order(0, 8)
+    assert sorted(drawn[:3]) == sorted(drawn[3:6]) == [4, 5, 6]
+    assert (order(2, 5) == drawn[2:5]).all()
+
+
+# --- The masked language model ------------------------------------------------------------------
+
+# After "cat" always "sat", after "dog" always "ran": what a masked LM can learn.
+SENTENCES = ["the cat sat on the snowball !", "the dog ran on the mat !"]
+
+
+def texts(count: int, seed: int = 0) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(SENTENCES[which] for which in rng.integers(2, size=8)) for _ in range(count)]
+
+
+def small(steps: int = 300, **options: Any) -> MaskedSizes:
+    training = Training(steps=steps, batch=16, learning_rate=5e-3, marks=2)
+    return MaskedSizes(
+        **{"training": training, "length": 24, "held_out": 40, "frequent": 1.0} | options
+    )
+
+
+def test_a_masked_lm_learns_and_says_how_well(encoder: Encoder, cache: Path) -> None:
+    before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
+    filler = masked_language_model(encoder, texts(200), small())
+    assert filler.can_fill and filler.name == "tiny-masked-lm" and filler.digest != encoder.digest
+    assert filler.curve is not None and filler.curve.steps == (150, 300)
+    assert filler.accuracy == filler.curve.accuracy[-1] and filler.accuracy > 0.75
+    assert all(torch.equal(value, before[key]) for key, value in encoder.model.state_dict().items())
+    held, _ = models._blocks(encoder, texts(60, seed=9), 24, 40, 1)
+    for verb, other in (("sat", "ran"), ("ran", "sat")):
+        verbs = np.argwhere(held == piece(verb))
+        rows = held[verbs[:, 0]]
+        rows[np.arange(len(rows)), verbs[:, 1]] = piece("[MASK]")
+        with torch.inference_mode():
+            states = filler.states(Rows(rows, np.zeros_like(rows)))
+            scores = filler.logits(states[np.arange(len(rows)), verbs[:, 1]])
+        assert len(rows) > 20
+        is_right = scores[:, piece(verb)] > scores[:, piece(other)]
+        assert is_right.float().mean() > 0.75  # 0.5 without context
+    (kept,) = (cache / "derived").glob("tiny-masked-lm-*/")
+    measured = json.loads((kept / "measured.json").read_text())
+    assert measured["accuracy"] == filler.accuracy and measured["masked_words"] > 50
+
+
+def test_it_is_trained_once_and_again_when_something_changes(
+    encoder: Encoder, cache: Path, monkeypatch: Any
+) -> None:
+    trained = []
+    train = models._train_masked
+
+    def count(*arguments: Any) -> Any:
+        trained.append(arguments)
+        return train(*arguments)
+
+    monkeypatch.setattr(models, "_train_masked", count)
+    one = masked_language_model(encoder, texts(60), small(2))
+    same = masked_language_model(encoder, texts(60), small(2))
+    assert len(trained) == 1 and one.accuracy == same.accuracy and one.curve == same.curve
+    assert all(
+        torch.equal(value, same.model.state_dict()[key])
+        for key, value in one.model.state_dict().items()
+    )
+    assert same.model.cls.predictions.decoder.weight is same.table  # still tied
+    others: list[Encoder] = [
+        masked_language_model(encoder, texts(60), small(2), seed=1),
+        masked_language_model(encoder, texts(60, seed=1), small(2)),
+        masked_language_model(encoder, texts(60), small(2, share=0.2)),
+    ]
+    assert len(trained) == 4 and len({one.digest, *(each.digest for each in others)}) == 4
+
+
+def test_one_seed_one_masked_lm(encoder: Encoder) -> None:
+    sizes = small(3)
+    one, same, other = (
+        models._train_masked(encoder, texts(60), sizes, seed)[0].table for seed in (1, 1, 2)
+    )
+    assert torch.equal(one, same) and not torch.equal(one, other)
+
+
+def test_held_out_text_is_not_trained_on(encoder: Encoder) -> None:
+    documents = ["the cat sat on the mat ! " * 6] * 30 + ["the dog ran on the snowball ! " * 6] * 8
+    held, rows = models._blocks(encoder, documents, 24, 16, 100)
+    assert piece("dog") in held and piece("cat") not in held
+    assert piece("cat") in rows and piece("dog") not in rows
+    for block in (held, rows):
+        assert block.shape[1] == 24 and len(block)
+        assert (block[:, 0] == piece("[CLS]")).all() and (block[:, -1] == piece("[SEP]")).all()
+
+
+def test_only_whole_words_are_masked(encoder: Encoder) -> None:
+    ids = np.array([encoder.tokenizer("the snowball sat ! xyz cat")["input_ids"]])
+    names = encoder.tokenizer.convert_ids_to_tokens(ids[0].tolist())
+    assert names == ["[CLS]", "the", "snow", "##ball", "sat", "!", "[UNK]", "cat", "[SEP]"]
+    whole = models._WholeWords(encoder.tokenizer)
+    mask = whole.draw(ids, np.ones(len(PIECES)), np.random.default_rng(0))
+    assert mask[0].tolist() == [False, True, False, False, True, True, False, True, False]
+    none = whole.draw(ids, np.zeros(len(PIECES)), np.random.default_rng(0))
+    assert not none.any()
+    shares = np.zeros(len(PIECES))
+    shares[piece("cat")] = 1.0
+    only = whole.draw(ids, shares, np.random.default_rng(0))
+    assert np.flatnonzero(only[0]).tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda: MaskedSizes(length=7), "length: got 7"),
+        (lambda: MaskedSizes(share=0.0), "share: got 0.0"),
+        (lambda: MaskedSizes(frequent=0.0), "frequent: got 0.0"),
+        (lambda: MaskedSizes(held_out=0), "held_out: got 0"),
+    ],
+)
+def test_wrong_sizes(made: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        made()
+
+
+def test_too_little_text(encoder: Encoder, cache: Path) -> None:
+    with pytest.raises(InvalidInput, match="texts: got 1"):
+        masked_language_model(encoder, ["the cat sat on"], small(1))
+    with pytest.raises(InvalidInput, match="expected a list of strings"):
+        masked_language_model(encoder, "the cat", small(1))
+    with pytest.raises(InvalidInput, match="length: got 64, expected at most 40"):
+        masked_language_model(encoder, texts(9), MaskedSizes(training=Training(steps=1)))
+
+
+# --- Rows of WordPieces -------------------------------------------------------------------------
+
+CORPUS = Corpus(
+    ids=np.array([THE, SNOWBALL, SAT, CAT, KEPT, MAT], dtype=np.int64),
+    offsets=np.array([0, 3, 3, 6], dtype=np.int64),
+    kept={4: "!"},
+)
+
+
+def names(encoder: Encoder, rows: Rows) -> list[str]:
+    return [" ".join(encoder.tokenizer.convert_ids_to_tokens(row.tolist())) for row in rows.ids]
+
+
+def test_pieces_of_words_and_tokens(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, WORDS, CORPUS)
+    every = np.arange(len(WORDS))
+    assert names(encoder, pieces.rows([pieces.words(every)])) == [
+        "cat [PAD]", "dog [PAD]", "fish [PAD]", "snow ##ball", "the [PAD]", "sat [PAD]",
+        "ran [PAD]", "[UNK] [PAD]", "on [PAD]", "mat [PAD]",
+    ]  # fmt: skip
+    assert names(encoder, pieces.rows([pieces.tokens(np.array([4, 1, 0]))])) == [
+        "! [PAD]",
+        "snow ##ball",
+        "the [PAD]",
+    ]
+
+
+def test_segments_follow_each_other(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, WORDS, CORPUS)
+    spans = [pieces.special(which, 2) for which in ("first", "mask", "last")]
+    word = pieces.words(np.array([SNOWBALL, FISH]))
+    nothing = (word[0], np.zeros(2, dtype=np.int64))
+    rows = pieces.rows([spans[0], word, nothing, spans[1], spans[2]])
+    assert names(encoder, rows) == [
+        "[CLS] snow ##ball [MASK] [SEP]",
+        "[CLS] fish [MASK] [SEP] [PAD]",
+    ]
+    assert rows.segments.tolist() == [[0, 1, 1, 3, 4], [0, 1, 3, 4, -1]]
+    assert rows.first(3).tolist() == [3, 2]
+    with pytest.raises(InvalidInput, match="segment: got 2"):
+        rows.first(2)
+
+
+def test_what_stands_around(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, WORDS, CORPUS)
+
+    def around(position: int, window: int | None = None, room: int = 30) -> list[str]:
+        spans = pieces.around(np.array([position]), window=window, room=np.array([room]))
+        return [names(encoder, pieces.rows([span]))[0] for span in spans]
+
+    assert around(0) == ["", "snow ##ball sat"]
+    assert around(2) == ["the snow ##ball", ""]
+    assert around(3) == ["", "! mat"]  # nothing of the document before
+    assert around(2, window=1) == ["snow ##ball", ""]
+    assert around(2, room=2) == ["snow ##ball", ""]
+    assert around(1, room=1) == ["", "sat"]
+    assert around(4, room=2) == ["cat", "mat"]
+    assert around(0, room=2) == ["", "snow ##ball"]
+    with pytest.raises(InvalidInput, match="window: got -1"):
+        around(0, window=-1)
+
+
+def test_passages(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, WORDS, CORPUS)
+    assert pieces.passages(40).tolist() == [0, 3, 6]
+    assert pieces.passages(5).tolist() == [0, 2, 3, 5, 6]
+    assert pieces.passages(4).tolist() == [0, 1, 2, 3, 4, 5, 6]
+    with pytest.raises(InvalidInput, match="longest: got 3"):
+        pieces.passages(3)
+
+
+def test_passages_never_cross_documents_and_fit(encoder: Encoder) -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(0, 30, size=60)
+    corpus = Corpus(
+        ids=rng.integers(len(WORDS), size=lengths.sum()),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+    )
+    pieces = Pieces(encoder.tokenizer, WORDS, corpus)
+    for longest in (5, 8, 20):
+        bounds = pieces.passages(longest)
+        assert bounds[0] == 0 and bounds[-1] == len(corpus.ids) and (np.diff(bounds) > 0).all()
+        document = corpus.document
+        assert (document[bounds[:-1]] == document[bounds[1:] - 1]).all()
+        assert pieces.stretch(bounds[:-1], bounds[1:])[1].max() <= longest - 2
+    empty = Corpus(ids=np.zeros(0, dtype=np.int64), offsets=np.zeros(3, dtype=np.int64))
+    assert Pieces(encoder.tokenizer, WORDS, empty).passages(9).tolist() == [0]
+
+
+@pytest.mark.parametrize("ids", [[UNKNOWN], [len(WORDS)], [CAT, UNKNOWN]])
+def test_ids_without_text(encoder: Encoder, ids: Sequence[int]) -> None:
+    corpus = Corpus(ids=np.array(ids), offsets=np.array([0, len(ids)]))
+    with pytest.raises(InvalidInput, match="corpus: got ids"):
+        Pieces(encoder.tokenizer, WORDS, corpus)
+
+
+def test_unknown_words_of_the_tokenizer_have_a_piece(encoder: Encoder) -> None:
+    pieces = Pieces(encoder.tokenizer, (*WORDS, "\u200b"), CORPUS)  # which it drops entirely
+    ids = pieces.rows([pieces.words(np.array([XYZ, len(WORDS)]))]).ids
+    assert ids.tolist() == [[piece("[UNK]")]] * 2
+
+
+def test_ranges_and_batches() -> None:
+    assert ranges(np.array([5, 9, 2]), np.array([2, 0, 3])).tolist() == [5, 6, 2, 3, 4]
+    assert len(ranges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))) == 0
+    batches = [each.tolist() for each in by_length(np.array([3, 9, 5, 9, 1]), 2)]
+    assert batches == [[1, 3], [2, 0], [4]]
