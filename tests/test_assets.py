@@ -180,6 +180,7 @@ def test_registry_holds_what_the_design_names() -> None:
         "glove-840b-300d-34k",
         "glove-6b-50d",
         "minilm-l6",
+        "bert-base-uncased",
         "smollm2-135m-instruct",
         "movie-reviews",
         "rented-clothes-reviews",
@@ -187,7 +188,14 @@ def test_registry_holds_what_the_design_names() -> None:
         "multilexsum-test",
         "sst2",
     ]
-    assert set(assets.defaults()) == {"glove-840b-300d-34k", "glove-6b-50d", "movie-reviews"}
+    assert set(assets.defaults()) == {
+        "glove-840b-300d-34k",
+        "glove-6b-50d",
+        "movie-reviews",
+        "minilm-l6",
+        "rented-clothes-reviews",
+        "smollm2-135m-instruct",
+    }
 
 
 def test_default_assets_need_no_hub() -> None:

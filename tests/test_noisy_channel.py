@@ -276,6 +276,13 @@ def test_order_3_keeps_the_best_of_order_2() -> None:
     expected, _ = enumerated(
         OBSERVED, LAW, lambda s: sentence_weight(reference, s, 1.0), lambda i: kept.get(i, [])
     )
+    # What the second order gave to the dropped words is no longer claimed.
+    held = {place: sum(before[place][word] for word in words) for place, words in kept.items()}
+    expected = {
+        place: {word: held[place] * each for word, each in law.items()}
+        for place, law in expected.items()
+    }
+    assert max(held.values()) < 1
     assert_posterior(NoisyChannel(CHANNEL, model=model_of(3), kept=2), OBSERVED, expected)
 
 

@@ -162,7 +162,7 @@ def from_folder(name: str, folder: Path, *, digest: str, device: str = "cpu") ->
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     if not isinstance(tokenizer, FastTokenizer):
         raise InvalidInput(f"{folder}: got {type(tokenizer).__name__}, expected a fast tokenizer")
-    with _quiet():
+    with quiet():
         loaded: Any = transformers.BertForMaskedLM.from_pretrained(
             folder,
             use_safetensors=True,
@@ -198,7 +198,7 @@ def autocast(device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=bfloat16_is_fast(str(device)))
 
 
-class _quiet:
+class quiet:
     """Keep progress bars and the report on a missing head out of logs."""
 
     def __enter__(self) -> None:

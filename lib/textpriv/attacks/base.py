@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from textpriv.channel import Channel, check_ids
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
-from textpriv.tokens import Corpus
+from textpriv.tokens import UNKNOWN, Corpus
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -61,15 +61,17 @@ class Observed:
 def observe(
     mechanism: Mechanism,
     private: Corpus,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     *,
     reuse: bool = False,
 ) -> Observed:
     """Sanitize a corpus and hide the rest: what an attacker gets to see.
 
-    `reuse` gives a word that is repeated in a document one draw (see `sanitize_corpus`).
+    A word that the vocabulary lacks and the policy replaces goes through the mechanism too; no
+    guess for it can be right. `reuse` gives a word that is repeated in a document one draw
+    (see `sanitize_corpus`).
     """
-    sanitized = is_sensitive(mechanism, private)
+    sanitized = is_sensitive(mechanism, private) | (private.ids == UNKNOWN)
     return Observed(mechanism.sanitize_corpus(private, rng, reuse=reuse), sanitized)
 
 

@@ -140,8 +140,7 @@ class Detector(torch.nn.Module):
     window : words on either side of the token; None: the whole sentence, as in the paper
     pooling : what the linear layer sees. "first": the state of the opening token, through a
         layer with tanh (BERT's pooled output, as in the paper). "target": the states of the
-        token and of its candidate, which spares the encoder to learn where to look: it is
-        after 100 steps where "first" is after 300.
+        token and of its candidate, which spares the encoder to learn where to look.
     seed : of the new layers
     """
 
@@ -386,8 +385,9 @@ class ContextualBound(ContextualBayes):
 
     It is called with `shadow` the private sentences and `context_free` the context-free bound
     (P(x) of the private sentences, no constant). The detector sees other sanitized copies of
-    the private sentences than the one under attack. It bounds this attack at this training
-    and no other attacker: the detector stands in for the exact P(c|x, y) of Theorem 2.
+    the private sentences than the one under attack. In spite of its
+    name it bounds no attacker: it is what one trained detector achieves in place of the exact
+    P(c|x, y) of Theorem 2.
 
     References
     ----------

@@ -98,9 +98,12 @@ class NoisyChannel(Attack):
         positions = check_targets(observed, targets)
         return self.decode(observed).guesses(positions, top)
 
-    def decode(self, observed: Observed) -> Candidates:
-        """Every token's candidates with their posterior probabilities."""
-        found = self.context_free(observed)
+    def decode(self, observed: Observed, found: Candidates | None = None) -> Candidates:
+        """Every token's candidates with their posterior probabilities.
+
+        `found` are those of `context_free`, where several attacks share them.
+        """
+        found = self.context_free(observed) if found is None else found
         for order in range(min(2, self.model.order), self.model.order + 1):
             found = found.keep(self.kept) if order == 3 else found
             last = order == self.model.order
@@ -179,9 +182,12 @@ def tuned_weight(
         raise InvalidInput("targets: got none, expected sanitized tokens to rehearse with")
     truth = shadow.ids[positions]
 
+    plain = NoisyChannel(channel, model=model, candidates=candidates)
+    found = plain.context_free(rehearsal)
+
     def log_score(weight: float) -> float:
         attack = NoisyChannel(channel, model=model, candidates=candidates, weight=weight)
-        guesses = attack.guess(rehearsal, positions, top=candidates)
+        guesses = attack.decode(rehearsal, found).guesses(positions, candidates)
         probability = np.where(guesses.words == truth[:, None], guesses.scores, 0.0).sum(1)
         return float(np.log(np.maximum(probability, 1e-6)).mean())
 
@@ -226,9 +232,9 @@ class Candidates:
         offsets = np.concatenate([[0], np.cumsum(np.minimum(self.counts, count))])
         token = np.repeat(np.arange(len(self.counts)), np.diff(offsets))
         posterior = self.posterior[chosen]
-        posterior /= np.bincount(token, posterior)[token]
+        share = np.bincount(token, posterior, minlength=len(self.counts))
         words, likelihood = self.words[chosen], self.likelihood[chosen]
-        return Candidates(offsets, words, likelihood, posterior, self.held)
+        return Candidates(offsets, words, likelihood, posterior / share[token], self.held * share)
 
     def guesses(self, positions: IntArray, top: int) -> Guesses:
         """The `top` likeliest candidates at some positions."""

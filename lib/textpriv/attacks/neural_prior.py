@@ -1,0 +1,288 @@
+"""The noisy-channel attack with a pretrained language model: the third level of knowledge.
+
+    lattice = NoisyChannel(mechanism, [shadow, public], order=3, candidates=100, kept=12)
+    attack = NeuralChannel(lattice, words, load_generator(), shadow)
+
+Besides shadow data and public text the attacker has a model that has read much of the web. Its
+P_LM(x) looks at the whole sentence so far, and no sum over all sentences is possible. So they
+are searched from left to right: every prefix that is kept goes on with every candidate of the
+next token, and those with the largest
+
+    sum_i  ln Q_i(x_i | y) + weight * ln P_LM(x_i | x_<i)
+
+stay (a beam). Q_i is the posterior of `NoisyChannel`. It holds the channel P(y_i | x_i), what
+shadow data and public text say, and a view of the words to the right, which the model of
+prefixes has not seen when a prefix is judged. Where the model says nothing the attack is
+`NoisyChannel`. In the end the sentences that are left vote on every token.
+
+Text that stands on the web may be in the training data of the model, the reviews of a public
+data set too. Nothing here holds it out: an attacker with a pretrained model has that advantage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from textpriv.attacks.base import (
+    Attack,
+    FloatArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+)
+from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
+from textpriv.errors import InvalidInput
+from textpriv.generators import ROOT, Generator, Prefixes
+from textpriv.tokens import KEPT, UNKNOWN, Corpus
+
+_NO_SPACE_BEFORE = frozenset(", . ; : ! ? ) ] } % - / 's n't 're 've 'll 'd 'm".split())
+_NO_SPACE_AFTER = frozenset("( [ { - /".split())
+
+
+class NeuralChannel(Attack):
+    """Searches sentences that the channel, n-grams and a neural model find likely together.
+
+    Parameters
+    ----------
+    lattice : the n-gram attack, which knows the channel; it proposes the words of every token
+    words : the channel's vocabulary
+    generator : the neural model
+    shadow : documents in clear. The first ones without unknown words are written before each
+        sentence, so that the model knows what kind of text to expect.
+    examples : how many of them, >= 0; 0 needs no shadow data
+    weight : >= 0, exponent of the neural model. To be chosen by rehearsal: sanitize shadow
+        documents that `lattice` has not read, and compare.
+    beam : >= 1, prefixes that are kept; time grows with it, roughly in proportion
+    trust : 0 to 1, share of the sentences' votes in a posterior; the rest is that of `lattice`.
+        With 1 the attack is too sure of itself: n-grams and neural model have much in common,
+        and the few sentences that are left agree on most of their words.
+
+    Notes
+    -----
+    Only documents with targets are decoded. The model reads text as people write it: no space
+    before punctuation and clitics, none around a hyphen, one document to a line. Lower case
+    stays, as the examples show. Scores are meant as posterior probabilities, but they come from
+    a search, not from a sum over all sentences.
+    """
+
+    name = "noisy-channel-lm"
+    posterior = True
+
+    def __init__(
+        self,
+        lattice: NoisyChannel,
+        words: Sequence[str],
+        generator: Generator,
+        shadow: Corpus | None = None,
+        *,
+        examples: int = 6,
+        weight: float = 0.75,
+        beam: int = 8,
+        trust: float = 0.75,
+    ) -> None:
+        if len(words) != lattice.channel.size:
+            raise InvalidInput(
+                f"words: got {len(words)}, expected {lattice.channel.size} (the channel's)"
+            )
+        if lattice.decoding != "posterior":
+            raise InvalidInput(
+                f"lattice: got decoding {lattice.decoding!r}, expected 'posterior', which leaves "
+                "something to choose from"
+            )
+        if beam < 1 or not (np.isfinite(weight) and weight >= 0):
+            raise InvalidInput(
+                f"got beam {beam!r} and weight {weight!r}, expected a beam >= 1 and a finite "
+                "weight >= 0"
+            )
+        if not 0 <= trust <= 1:
+            raise InvalidInput(f"trust: got {trust!r}, expected a number from 0 to 1")
+        self.lattice, self.words, self.generator = lattice, tuple(words), generator
+        self.beam, self.weight, self.trust = beam, weight, trust
+        text = "".join(f"{each}\n" for each in self._examples(shadow, examples))
+        self.prompt = [generator.opening, *generator.encode([text])[0]]
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        positions = check_targets(observed, targets)
+        part, place = _documents_of(observed, positions)
+        return self.decode(part).guesses(place, top)
+
+    def decode(self, observed: Observed) -> Candidates:
+        """Every token's candidates with their posterior probabilities."""
+        return self.rescore(observed, self.lattice.decode(observed).keep(self.lattice.kept))
+
+    def rescore(self, observed: Observed, found: Candidates) -> Candidates:
+        """The same candidates with the posterior that the neural model brings about."""
+        prefixes = Prefixes(self.generator, self.prompt)
+        posterior = found.posterior.copy()
+        for document in range(len(observed.corpus)):
+            choices = self._choices(observed, found, document)
+            if any(choice.place is not None for choice in choices):
+                sentences = self.search(prefixes, choices)
+                shares = _softmax(sentences.scores)
+                for choice, taken in zip(choices, sentences.taken.T, strict=True):
+                    if choice.place is not None:
+                        votes = np.bincount(taken, shares, len(choice.options))
+                        mixed = self.trust * votes + (1 - self.trust) * posterior[choice.place]
+                        posterior[choice.place] = mixed
+        return replace(found, posterior=posterior)
+
+    def search(self, prefixes: Prefixes, choices: Sequence[Choice]) -> Sentences:
+        """The sentences that are left of all that can be made of the choices."""
+        prefixes.keep()
+        model, weight = self.generator, self.weight
+        nodes, states = np.array([ROOT]), prefixes.root
+        scores, taken = np.zeros(1), np.zeros((1, 0), dtype=np.int64)
+        for choice in choices:
+            count = len(choice.options)
+            first = np.array([option[0] for option in choice.options])
+            known = model.next_log_probability(states, np.tile(first, (len(nodes), 1)))
+            reached = scores[:, None] + choice.log_q + weight * known
+            # Of a word of many pieces the first one decides whether it stays; the others count
+            # from here on, once they have been run. To guess them first changes next to nothing.
+            best = np.argsort(-reached, axis=None, kind="stable")[: self.beam]
+            prefix, option = np.divmod(best, count)
+            taken = np.concatenate([taken[prefix], option[:, None]], axis=1)
+            chains = _Chains([choice.options[number] for number in option.tolist()])
+            parents = np.where(
+                chains.is_first, nodes[prefix][chains.row], len(prefixes) + chains.before
+            )
+            grown = prefixes.grow(parents, chains.tokens)
+            later = np.flatnonzero(~chains.is_first)
+            inner = model.next_log_probability(grown[later - 1], chains.tokens[later, None])
+            scores = reached.ravel()[best] + weight * np.bincount(
+                chains.row[later], inner[:, 0], len(best)
+            )
+            states = grown[chains.last]
+            nodes = prefixes.keep(len(prefixes) - len(chains.tokens) + chains.last)
+        return Sentences(taken, scores)
+
+    def _choices(self, observed: Observed, found: Candidates, document: int) -> list[Choice]:
+        """What is to be chosen in a document, each with the words in clear that follow it."""
+        corpus = observed.corpus
+        tokens = range(*corpus.offsets[document : document + 2].tolist())
+        places = [slice(*found.offsets[token : token + 2].tolist()) for token in tokens]
+        texts: list[list[str]] = []
+        before = None
+        for token, place in zip(tokens, places, strict=True):
+            if observed.sanitized[token]:
+                options = [self.words[word] for word in found.words[place].tolist()]
+            else:
+                options = [_text(self.words, corpus, token)]
+            texts.append([_spaced(before, each) for each in options])
+            before = options[0] if len(options) == 1 else ""
+        pieces = iter(self.generator.encode([each for options in texts for each in options]))
+        choices = [Choice(None, [[]], np.zeros(1))]
+        for token, place, options in zip(tokens, places, texts, strict=True):
+            encoded = [next(pieces) for _ in options]
+            if observed.sanitized[token]:
+                with np.errstate(divide="ignore"):
+                    choices.append(Choice(place, encoded, np.log(found.posterior[place])))
+            else:
+                choices[-1].follow(encoded[0])
+        choices[-1].follow(self.generator.encode(["\n"])[0])
+        return choices if choices[0].options[0] else choices[1:]
+
+    def _examples(self, shadow: Corpus | None, count: int) -> list[str]:
+        """The first documents that can be written, each on a line."""
+        if count < 0 or (count and shadow is None):
+            raise InvalidInput(
+                f"examples: got {count}{'' if shadow else ' without shadow data'}, expected a "
+                "number >= 0, and a corpus to take them from"
+            )
+        found: list[str] = []
+        for document in range(len(shadow) if shadow and count else 0):
+            assert shadow is not None
+            first, last = shadow.offsets[document : document + 2].tolist()
+            if first < last and (shadow[document] != UNKNOWN).all() and len(found) < count:
+                texts = [_text(self.words, shadow, token) for token in range(first, last)]
+                found.append(written(texts))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A sanitized token, or none, and the words in clear up to the next.
+
+    Parameters
+    ----------
+    place : the token's candidates in `Candidates`; None: no token, one option
+    options : pieces that can stand here
+    log_q : (options,) what is known of each without the neural model
+    """
+
+    place: slice | None
+    options: list[list[int]]
+    log_q: FloatArray
+
+    def follow(self, pieces: list[int]) -> None:
+        """Write pieces behind every option."""
+        for option in self.options:
+            option.extend(pieces)
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """What a search has found.
+
+    Parameters
+    ----------
+    taken : (sentences, choices) number of the option
+    scores : (sentences,) logarithm of the weight, up to a constant
+    """
+
+    taken: IntArray
+    scores: FloatArray
+
+
+class _Chains:
+    """Rows of pieces written one after the other, as chains of nodes."""
+
+    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
+        lengths = np.array([len(row) for row in rows])
+        self.tokens = np.array([piece for row in rows for piece in row], dtype=np.int64)
+        self.row = np.repeat(np.arange(len(rows)), lengths)
+        self.last = np.cumsum(lengths) - 1
+        self.before = np.arange(len(self.tokens)) - 1
+        self.is_first = np.isin(self.before, self.last) | (self.before < 0)
+
+
+def written(texts: Sequence[str]) -> str:
+    """Tokens as people write them: no space before punctuation, none around a hyphen."""
+    before = [None, *texts]
+    return "".join(_spaced(last, text) for last, text in zip(before, texts, strict=False))
+
+
+def _spaced(before: str | None, text: str) -> str:
+    """A token after another, or at the start."""
+    joined = before is None or before in _NO_SPACE_AFTER or text in _NO_SPACE_BEFORE
+    return text if joined else f" {text}"
+
+
+def _text(words: Sequence[str], corpus: Corpus, token: int) -> str:
+    number = int(corpus.ids[token])
+    if number == UNKNOWN:
+        raise InvalidInput(f"corpus: token {token} is an unknown word; unknown words have no text")
+    return corpus.kept[token] if number == KEPT else words[number]
+
+
+def _softmax(values: FloatArray) -> FloatArray:
+    weights = np.exp(values - values.max())
+    result: FloatArray = weights / weights.sum()
+    return result
+
+
+def _documents_of(observed: Observed, positions: IntArray) -> tuple[Observed, IntArray]:
+    """The documents that hold these positions, and where the positions are in them."""
+    corpus = observed.corpus
+    documents = np.unique(corpus.document[positions])
+    held = np.flatnonzero(np.isin(corpus.document, documents))
+    offsets = np.concatenate([[0], np.cumsum(np.diff(corpus.offsets)[documents])])
+    kept = {new: corpus.kept[old] for new, old in enumerate(held.tolist()) if old in corpus.kept}
+    part = Corpus(ids=corpus.ids[held], offsets=offsets.astype(np.int64), kept=kept)
+    return Observed(part, observed.sanitized[held]), np.searchsorted(held, positions)
