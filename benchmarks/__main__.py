@@ -13,12 +13,30 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import torch
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from benchmarks import peers
 from textpriv import corpora, embeddings
-from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, SanText
+from textpriv.attacks.base import Observed, observe
+from textpriv.attacks.bayes import ContextFreeBayes
+from textpriv.attacks.contextual import Detector, pair_rows, training_pairs
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.mechanisms import (
+    TEM,
+    CusText,
+    CusTextPlus,
+    Madlib,
+    Mahalanobis,
+    SanText,
+    SanTextPlus,
+    least_frequent,
+)
+from textpriv.models import Pieces, load_encoder
 from textpriv.neighbors import (
     AllRadii,
     ExactSearch,
@@ -26,7 +44,7 @@ from textpriv.neighbors import (
     radius_cdf,
     random_directions,
 )
-from textpriv.tokens import Tokenizer
+from textpriv.tokens import Corpus, Tokenizer
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
 
@@ -184,6 +202,245 @@ def sanitizing_rows() -> Iterator[Row]:
     yield compare("Mahalanobis noise, against a root per token", "vectors/s", whole, loop, 20)
 
 
+# --- Attacks ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Reviews cut into sentences of 20 words, a mechanism, and what an attacker sees and knows."""
+
+    embedding: embeddings.Embedding
+    mechanism: CusTextPlus
+    shadow: Corpus
+    private: Corpus
+    observed: Observed
+    models: dict[int, NGrams]
+
+    def part(self, targets: int) -> Observed:
+        """The first sentences, with about so many sanitized tokens."""
+        tokens = int(self.observed.targets[min(targets, len(self.observed.targets) - 1)])
+        count = max(1, tokens // 20)
+        return Observed(
+            self.observed.corpus.subset(np.arange(count)), self.observed.sanitized[: 20 * count]
+        )
+
+
+def scene() -> Scene:
+    """CusText+ at epsilon 4 over 33,860 words, with 250,000 sanitized tokens and more."""
+    embedding = embeddings.load("glove-840b-300d-34k")
+    texts = corpora.load("imdb").texts
+    tokenizer = Tokenizer(embedding.words)
+    mechanism = CusTextPlus(embedding, epsilon=4, stopwords=sorted(ENGLISH_STOP_WORDS))
+
+    def sentences(some: tuple[str, ...]) -> Corpus:
+        ids = tokenizer.encode(some).ids
+        ids = ids[ids >= 0]
+        count = len(ids) // 20
+        return Corpus(ids[: 20 * count], np.arange(count + 1) * 20)
+
+    private, read = sentences(texts[:3000]), sentences(texts[3000:6000])
+    shadow = read.subset(np.arange(1000))
+    observed = observe(mechanism, private, np.random.default_rng(0))
+    lexicon = Lexicon(len(embedding), [read])
+    models = {order: NGrams.train(lexicon, [read], order=order) for order in (2, 3)}
+    return Scene(embedding, mechanism, shadow, private, observed, models)
+
+
+def attack_rows() -> Iterator[Row]:
+    """Attacks on a whole corpus in one call against loops over tokens."""
+    made = scene()
+    yield from token_rows(made)
+    yield from decoding_rows(made)
+    yield from detector_rows(made)
+    for line in costs(made):
+        print(line, flush=True)
+
+
+def token_rows(made: Scene) -> Iterator[Row]:
+    """Bayes' rule for each token."""
+    rng = np.random.default_rng(1)
+    seen = made.part(200_000)
+    attack = ContextFreeBayes(made.mechanism, made.shadow)
+    columns = made.mechanism.matrix.tocsc()
+    bounds = columns.indptr
+    sources = {
+        y: dict(
+            zip(
+                columns.indices[bounds[y] : bounds[y + 1]].tolist(),
+                columns.data[bounds[y] : bounds[y + 1]].tolist(),
+                strict=True,
+            )
+        )
+        for y in range(made.mechanism.size)
+    }
+    prior = dict(enumerate(attack.prior.tolist()))
+    few = seen.corpus.ids[seen.targets[:20_000]].tolist()
+    whole = (lambda: attack.guess(seen, top=1), len(seen.targets))
+    loop = (lambda: peers.context_free_loop(few, sources, prior, 0.0), len(few))
+    what = f"context-free, CusText+, {len(seen.targets):,} tokens, against a loop"
+    yield compare(what, "tokens/s", whole, loop, 5, repeats=3)
+
+    rarity = np.arange(len(made.embedding))[::-1]
+    santext = SanTextPlus(made.embedding, epsilon=3, sensitive=least_frequent(rarity, 0.999))
+    # Any words will do: the cost does not depend on what was drawn.
+    ids = rng.choice(santext.inputs, 200_000, p=_shares(made.private, santext.inputs))
+    every = Observed(Corpus(ids, np.array([0, len(ids)])), np.ones(len(ids), dtype=bool))
+    context_free = ContextFreeBayes(santext, made.shadow)
+    context_free.guess(every, top=1)  # normalisers, once per epsilon
+    column = {y: np.exp(santext.log_columns([y])[0]).tolist() for y in ids[:30].tolist()}
+    sources = {y: dict(enumerate(values)) for y, values in column.items()}
+    prior = dict(enumerate(context_free.prior.tolist()))
+    whole = (lambda: context_free.guess(every, top=1), len(ids))
+    loop = (lambda: peers.context_free_loop(ids[:30].tolist(), sources, prior, 0.0), 30)
+    what = f"context-free, SanText+, {len(ids):,} tokens, against a loop"
+    yield compare(what, "tokens/s", whole, loop, 10, repeats=2)
+
+
+def _shares(corpus: Corpus, words: np.ndarray) -> np.ndarray:
+    counts = np.bincount(corpus.ids, minlength=int(words.max()) + 1)[words]
+    return counts / counts.sum()
+
+
+def decoding_rows(made: Scene) -> Iterator[Row]:
+    """Forward-backward over whole corpora against one pair of candidates at a time."""
+    seen, few, model = made.part(20_000), made.part(200), made.models[2]
+    attack = NoisyChannel(made.mechanism, model=model)
+    found = attack.context_free(few)
+    bounds = found.offsets.tolist()
+    words = [found.words[a:b].tolist() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    chances = [found.likelihood[a:b].tolist() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    level, base = model._orders[0], model.lexicon.start + 1
+    seen_pairs = dict(zip(level.seen.keys.tolist(), level.seen.values.tolist(), strict=True))
+    backoff = dict(zip(level.backoff.keys.tolist(), level.backoff.values.tolist(), strict=True))
+    unigram = model.unigram.tolist()
+
+    def step(a: int, b: int) -> float:
+        return seen_pairs.get(a * base + b, 0.0) + backoff.get(a, 1.0) * unigram[b]
+
+    def loop() -> list[list[int]]:
+        return [
+            peers.forward_backward_loop(
+                words[start : start + 20],
+                chances[start : start + 20],
+                step,
+                model.lexicon.start,
+                model.lexicon.end,
+            )
+            for start in range(0, len(words), 20)
+        ]
+
+    ours = attack.decode(few).guesses(np.arange(len(words)), 1).words[:, 0]
+    theirs = np.array([word for sentence in loop() for word in sentence])
+    assert (ours == theirs).mean() > 0.999  # the same work
+    what = "noisy channel, order 2, 50 candidates, against a loop"
+    whole = (lambda: attack.guess(seen, top=1), len(seen.targets))
+    yield compare(what, "tokens/s", whole, (loop, len(few.targets)), 3, repeats=3)
+
+
+def detector_rows(made: Scene) -> Iterator[Row]:
+    """The detector's training pairs and scores against strings and samples one at a time."""
+    encoder, words = load_encoder(), made.embedding.words
+    seen = made.part(10_000)
+    count, targets = len(seen.corpus), seen.targets
+    truth = made.private.ids[: 20 * count]
+    attack = ContextFreeBayes(made.mechanism, made.shadow)
+    best = attack.guess(seen, targets, top=2).words
+
+    def rows() -> None:
+        pairs = training_pairs(best, truth[targets])
+        pieces = Pieces(encoder.tokenizer, words, seen.corpus)
+        for start in range(0, len(pairs.rows), 1024):
+            some = slice(start, start + 1024)
+            pair_rows(
+                pieces,
+                targets[pairs.rows[some]],
+                pairs.candidates[some],
+                window=None,
+                longest=encoder.longest,
+            )
+
+    few = 40
+    chosen = targets[targets < 20 * few]
+    text = [[words[i] for i in seen.corpus[row]] for row in range(few)]
+    clear = [[words[i] for i in truth[20 * row : 20 * row + 20]] for row in range(few)]
+    guesses = {
+        divmod(int(place), 20): (words[a], words[b])
+        for place, (a, b) in zip(chosen.tolist(), best[: len(chosen)].tolist(), strict=True)
+    }
+    tokenizer, longest = encoder.tokenizer, encoder.longest
+
+    def loop() -> None:
+        peers.pair_strings_loop(text, clear, guesses, tokenizer, longest)
+
+    pairs_made = len(training_pairs(best, truth[targets]).rows)
+    yield compare(
+        "training pairs of the detector, against strings",
+        "pairs/s",
+        (rows, pairs_made),
+        (loop, 2 * len(chosen)),
+        20,
+        repeats=3,
+    )
+
+    detector = Detector(encoder, words).eval()
+    candidates = attack.guess(seen, targets[:30], top=10).words
+    row, column = np.nonzero(candidates >= 0)
+    positions, guessed = targets[row], candidates[row, column]
+    head = torch.nn.Sequential(
+        torch.nn.Linear(encoder.width, encoder.width),
+        torch.nn.Tanh(),
+        torch.nn.Linear(encoder.width, 1),
+    )
+    single = [
+        (text[place // 20], place % 20, words[guess])
+        for place, guess in zip(positions[:60].tolist(), guessed[:60].tolist(), strict=True)
+    ]
+
+    def one_by_one() -> None:
+        peers.score_loop(single, tokenizer, encoder.model.bert, head, longest)
+
+    yield compare(
+        "scores of the detector, against a sample per pass",
+        "candidates/s",
+        (lambda: detector.probability(seen, positions, guessed), len(positions)),
+        (one_by_one, len(single)),
+        5,
+        repeats=3,
+    )
+
+
+def costs(made: Scene) -> Iterator[str]:
+    """Seconds against the number of candidates, of tokens, and of epsilons."""
+
+    def decode(seen: Observed, candidates: int) -> str:
+        label = f"{len(seen.targets):,} tokens, {candidates} candidates"
+        times = []
+        for order in (2, 3):
+            model = made.models[order]
+            attack = NoisyChannel(made.mechanism, model=model, candidates=candidates)
+            times.append(seconds(partial(attack.guess, seen, top=1)))
+        return f"{label:<40} {times[0]:>9.2f} {times[1]:>9.2f}"
+
+    yield f"{'seconds of the noisy channel':<40} {'order 2':>9} {'order 3':>9}"
+    for candidates in (10, 20, 50, 100):
+        yield decode(made.part(4_000), candidates)
+    for tokens in (1_000, 2_000, 8_000, 16_000):
+        yield decode(made.part(tokens), 50)
+    small = made.embedding.subset(np.arange(8000))
+    sensitive = least_frequent(np.arange(8000)[::-1], 0.999)
+    santext = SanTextPlus(small, epsilon=3, sensitive=sensitive)
+
+    def one_by_one(epsilons: list[float]) -> None:
+        for epsilon in epsilons:
+            _ = santext.with_epsilon(epsilon)._log_normalizers
+
+    yield f"{'seconds of the normalisers, 8,000 words':<40} {'together':>9} {'apart':>9}"
+    for count in (1, 2, 4, 8):
+        epsilons = np.linspace(1.8, 3.2, count).tolist()
+        times = [seconds(partial(f, epsilons)) for f in (santext.sweep, one_by_one)]
+        yield f"{f'{count} epsilons':<40} {times[0]:>9.2f} {times[1]:>9.2f}"
+
+
 def memory_of_400_000_words() -> float:
     """Peak memory in GiB of a process that searches and sanitizes with 400,000 words."""
     code = (
@@ -205,11 +462,15 @@ def memory_of_400_000_words() -> float:
 def main() -> None:
     """Print the table; the exit status tells whether every target was met."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="*", help="search, sanitizing or memory (default: all)")
-    parts = parser.parse_args().part or ["search", "sanitizing", "memory"]
+    parser.add_argument("part", nargs="*", help="search, sanitizing, attacks, memory")
+    parts = parser.parse_args().part or ["search", "sanitizing", "attacks", "memory"]
     print(f"{'comparison':<58} {'ours':>13} {'theirs':>13} {'':<13}{'ratio':>10}")
     missed = 0
-    for name, rows in (("search", search_rows), ("sanitizing", sanitizing_rows)):
+    for name, rows in (
+        ("search", search_rows),
+        ("sanitizing", sanitizing_rows),
+        ("attacks", attack_rows),
+    ):
         for row in rows() if name in parts else ():
             print(row, flush=True)
             missed += row.ratio < row.target

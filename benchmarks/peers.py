@@ -6,7 +6,11 @@ outside the benchmarks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
@@ -77,3 +81,110 @@ def mahalanobis_loop(
         direction /= np.linalg.norm(direction)
         noise[row] = rng.gamma(dimension, 1 / epsilon) * (root @ direction)
     return noise
+
+
+def context_free_loop(
+    ids: list[int], sources: dict[int, dict[int, float]], prior: dict[int, float], constant: float
+) -> list[int]:
+    """A product per candidate and token: the inputs that may have given the output.
+
+    `sources[y][x]` is P(y|x): the table is turned around beforehand, which helps the loop.
+    """
+    guesses = []
+    for y in ids:
+        best, highest = -1, -1.0
+        for x, chance in sources[y].items():
+            score = chance * (prior.get(x, 0.0) + constant)
+            if score > highest:
+                best, highest = x, score
+        guesses.append(best)
+    return guesses
+
+
+def forward_backward_loop(
+    words: list[list[int]],
+    likelihood: list[list[float]],
+    step: Callable[[int, int], float],
+    start: int,
+    end: int,
+) -> list[int]:
+    """The word of largest posterior at each position, one pair of candidates at a time.
+
+    `step(a, b)` is P(b | a), looked up in dictionaries.
+    """
+    forward = [[p * step(start, w) for w, p in zip(words[0], likelihood[0], strict=True)]]
+    for place in range(1, len(words)):
+        row = []
+        for word, chance in zip(words[place], likelihood[place], strict=True):
+            total = 0.0
+            for earlier, mass in zip(words[place - 1], forward[-1], strict=True):
+                total += mass * step(earlier, word)
+            row.append(total * chance)
+        scale = sum(row)
+        forward.append([value / scale for value in row])
+    backward = [step(word, end) for word in words[-1]]
+    guesses = []
+    for place in range(len(words) - 1, -1, -1):
+        posterior = [a * b for a, b in zip(forward[place], backward, strict=True)]
+        guesses.append(words[place][max(range(len(posterior)), key=posterior.__getitem__)])
+        if place:
+            row = []
+            for earlier in words[place - 1]:
+                total = 0.0
+                for word, chance, mass in zip(
+                    words[place], likelihood[place], backward, strict=True
+                ):
+                    total += step(earlier, word) * chance * mass
+                row.append(total)
+            scale = sum(row)
+            backward = [value / scale for value in row]
+    return guesses[::-1]
+
+
+def pair_strings_loop(
+    sanitized: list[list[str]],
+    clear: list[list[str]],
+    best: dict[tuple[int, int], tuple[str, str]],
+    tokenizer: Any,
+    longest: int,
+) -> list[tuple[Any, int]]:
+    """Training pairs of the detector: two sentences per token, glued and tokenized each.
+
+    `best` holds the two best context-free guesses of each sanitized position.
+    """
+    samples = []
+    for row, (seen, truth) in enumerate(zip(sanitized, clear, strict=True)):
+        for place in range(len(seen)):
+            if (row, place) not in best:
+                continue
+            first, second = best[row, place]
+            right = first == truth[place]
+            for guess, label in (
+                (first, int(right)),
+                (second if right else truth[place], int(not right)),
+            ):
+                other = [*seen[:place], guess, *seen[place + 1 :]]
+                encoded = tokenizer(
+                    " ".join(seen), " ".join(other), truncation=True, max_length=longest
+                )
+                samples.append((encoded, label))
+    return samples
+
+
+@torch.inference_mode()
+def score_loop(
+    pairs: list[tuple[list[str], int, str]], tokenizer: Any, body: Any, head: Any, longest: int
+) -> list[float]:
+    """Probability of label 1 of each candidate: a pair, a tokenizer call, a forward pass."""
+    scores = []
+    for seen, place, guess in pairs:
+        other = [*seen[:place], guess, *seen[place + 1 :]]
+        encoded = tokenizer(
+            " ".join(seen),
+            " ".join(other),
+            truncation=True,
+            max_length=longest,
+            return_tensors="pt",
+        )
+        scores.append(float(torch.sigmoid(head(body(**encoded).last_hidden_state[:, 0]))))
+    return scores
