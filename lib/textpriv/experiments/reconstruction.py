@@ -1,0 +1,1114 @@
+"""Notebook 05: how many words an attacker gets back.
+
+Private sentences are sanitized, shadow sentences and public text are what the attacker has
+read. Every attack answers for the same tokens of the same sanitized text, so that attacks are
+compared in pairs. This module has the attacks without a neural network; what trains one is in
+`reconstruction_models`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.pipeline import Pipeline
+from statsmodels.stats.multitest import multipletests
+
+from textpriv import corpora, splits, stats
+from textpriv.attacks.base import (
+    Attack,
+    BoolArray,
+    Guesses,
+    IntArray,
+    Observed,
+    is_sensitive,
+    observe,
+)
+from textpriv.attacks.bayes import (
+    Bayes,
+    ContextFreeBayes,
+    ContextFreeBound,
+    EmbeddingInversion,
+    PriorOnly,
+    bayes_success,
+    prior_of,
+)
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
+from textpriv.channel import Channel
+from textpriv.corpora import Documents
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.experiments.mechanisms import classifier, most_frequent
+from textpriv.mechanisms import (
+    TEM,
+    CusText,
+    CusTextPlus,
+    FiniteMechanism,
+    Madlib,
+    Mechanism,
+    SanText,
+    SanTextPlus,
+    least_frequent,
+)
+from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.names import person_names
+from textpriv.seeds import stream
+from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
+
+if TYPE_CHECKING:
+    from textpriv.report.run import Run
+
+FloatArray = NDArray[np.float64]
+
+CORPORA = ("rotten-tomatoes", "imdb", "sst2", "sst2-by-sentence", "rented-clothes")
+DEFENSES = ("custext", "santext")
+PUBLIC = "noisy-channel"  # shadow data and public text of the domain, order 3
+SHADOW = "noisy-channel-shadow"  # shadow data alone, order 2
+COMPARED = (
+    "embedding-inversion",
+    "context-free-bayes",
+    "context-free-bound",
+    SHADOW,
+    PUBLIC,
+)
+PAIRS = tuple(
+    (first, second)
+    for first in (PUBLIC, SHADOW)
+    for second in ("context-free-bayes", "context-free-bound")
+)
+ELSEWHERE = "rented-clothes"  # another domain than the films of the other corpora
+SETTING = ("defense", "corpus", "epsilon", "attack")
+
+
+class Sizes(BaseModel):
+    """Sizes of notebook 05, set by the profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vocabulary: int | None = None  # most frequent words of the embedding; None: all
+    corpora: tuple[str, ...]
+    private: int = Field(ge=10)  # sentences, where the corpus has as many
+    shadow: int = Field(ge=4)
+    shadow_pool: int = Field(ge=4)  # of corpora cut from reviews, to vary the shadow data's size
+    public: int | None = None  # public documents; None: all
+    custext_epsilons: tuple[float, ...]
+    santext_epsilons: tuple[float, ...]
+    attacked: Mapping[str, Mapping[str, int]]  # sentences under attack, by defense and corpus
+    candidates: int = Field(ge=1)  # of the noisy channel
+    kept: int = Field(ge=1)
+    focus: Mapping[str, tuple[float, ...]]  # epsilons of what is measured at few of them
+    output_types: int = Field(ge=1)  # of the paper's scheme of sampling tokens
+    output_tokens: int = Field(ge=1)
+    constants: tuple[float, ...]  # times 1/alpha
+    shadow_percents: tuple[float, ...]  # of the private sentences
+    risk_epsilons: Mapping[str, tuple[float, ...]]
+    risk_sentences: int = Field(ge=10)
+    model_sentences: int = Field(ge=2)  # attacked with trained models
+    model_focus: Mapping[str, tuple[float, ...]]
+    masked_steps: int = Field(ge=1)
+    masked_texts: int = Field(ge=100)
+    detector_steps: int = Field(ge=0)  # 0: as the paper trains, three epochs of all copies
+    detector_further_steps: int = Field(ge=1)
+    pooling: Literal["target", "first"]
+    detector_marks: int = Field(ge=1)
+    inversion_steps: int = Field(ge=1)
+    window: int = Field(ge=0)  # words about a token that the detector reads; 0: all
+    contextual_k: tuple[int, ...]
+    encoder: str
+    pretrained: bool  # whether a pretrained causal model is tried as a prior
+
+
+# --- What is attacked, and what the attacker has read ---------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """One corpus, split into private, shadow and public text.
+
+    Parameters
+    ----------
+    private, shadow : as in Tong et al.: disjoint documents of one kind
+    read : the shadow documents that share no run of 8 words with a private one
+    pool : the same, and more of their kind where there are more
+    public : other text of the domain that shares none either
+    texts, public_texts : private and public documents as strings
+    cluster : number of the review, or of the sentence, that a private document was cut from:
+        what counts as independent in intervals and tests
+    labels : sentiment of the private documents, where the corpus has it
+    coverage : share of the private words (no punctuation, no numbers) that the vocabulary has
+    dropped : documents that the two filters took from shadow and public text
+    """
+
+    name: str
+    private: Corpus
+    shadow: Corpus
+    read: Corpus
+    pool: Corpus
+    public: Corpus
+    texts: tuple[str, ...]
+    public_texts: tuple[str, ...]
+    cluster: IntArray
+    labels: NDArray[Any] | None
+    coverage: float
+    dropped: tuple[int, int]
+
+    def first(self, count: int) -> Corpus:
+        """The first private documents: those under attack."""
+        return self.private.subset(np.arange(min(count, len(self.private))))
+
+    def shadow_tokens(self, mechanism: FiniteMechanism) -> int:
+        """alpha: tokens of the shadow data that a mechanism would replace."""
+        return int(is_sensitive(mechanism, self.shadow).sum())
+
+
+def vocabulary(embedding: Embedding, sizes: Sizes) -> Embedding:
+    """The embedding, cut to its most frequent words where the profile says so."""
+    return most_frequent(embedding, sizes.vocabulary)
+
+
+def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generator) -> Material:
+    """Load a corpus and divide it.
+
+    Rotten Tomatoes and SST-2 take the IMDb reviews as public text, and never each other: they
+    are made of the same sentences. "sst2-by-sentence" keeps the phrases of one sentence on one
+    side. IMDb and the clothes reviews are cut into sentences of 5 to 60 words; private, shadow
+    and public ones come from different reviews.
+    """
+    if name in ("imdb", "rented-clothes"):
+        private, shadow, public = _from_reviews(corpora.load(name), sizes, rng)
+    elif name in CORPORA:
+        documents = corpora.load(name.removesuffix("-by-sentence"))
+        groups = splits.parent_sentences(documents.texts) if "by-sentence" in name else None
+        count = min(sizes.private, len(documents) - sizes.shadow)
+        private, shadow = splits.private_and_shadow(documents, count, sizes.shadow, rng, groups)
+        public = _some(corpora.load("imdb"), sizes.public, rng)
+    else:
+        raise InvalidInput(f"corpus: got {name!r}, expected one of {CORPORA}")
+    if "document" in private.columns:
+        cluster = private.columns["document"].astype(np.int64)
+    elif name.startswith("sst2"):
+        cluster = splits.parent_sentences(private.texts)
+    else:
+        cluster = np.arange(len(private))
+    unseen = ~splits.shares_ngram(shadow.texts, private.texts)
+    apart = ~splits.shares_ngram(public.texts, private.texts)
+    tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
+    encoded = tokenizer.encode(private.texts)
+    pool = tokenizer.encode(shadow.texts)
+    rows = np.flatnonzero(unseen)
+    unknown = sum(text[0].isalpha() for text in encoded.kept.values())
+    known = int((encoded.ids >= 0).sum())
+    public_texts = tuple(public.texts[row] for row in np.flatnonzero(apart))
+    return Material(
+        name,
+        private=encoded,
+        shadow=pool.subset(np.arange(min(sizes.shadow, len(pool)))),
+        read=pool.subset(rows[rows < sizes.shadow]),
+        pool=pool.subset(rows),
+        public=tokenizer.encode(public_texts),
+        texts=private.texts,
+        public_texts=public_texts,
+        cluster=cluster,
+        labels=private.columns.get("label"),
+        coverage=known / (known + unknown),
+        dropped=(int((~unseen[: sizes.shadow]).sum()), int((~apart).sum())),
+    )
+
+
+def gather_all(
+    embedding: Embedding, sizes: Sizes, stream_of: Callable[..., np.random.Generator]
+) -> dict[str, Material]:
+    """The profile's corpora, and the one of another domain."""
+    names = (*sizes.corpora, ELSEWHERE)
+    return {name: gather(name, embedding, sizes, stream_of("material", name)) for name in names}
+
+
+def _from_reviews(
+    reviews: Documents, sizes: Sizes, rng: np.random.Generator
+) -> tuple[Documents, Documents, Documents]:
+    """Private and shadow sentences and public reviews, from different reviews."""
+    reviews = _some(reviews, 25_000, rng)
+    order = rng.permutation(len(reviews))
+    # A review has about ten sentences of 5 to 60 words; clothes reviews have about four.
+    first, second = round(len(reviews) * 0.3), round(len(reviews) * 0.36)
+    parts = []
+    for rows, count in ((order[:first], sizes.private), (order[first:second], sizes.shadow_pool)):
+        found = splits.sentences(reviews.subset(rows), 5, 60)
+        parts.append(found.sample(min(count, len(found)), rng))
+    return parts[0], parts[1], _some(reviews.subset(order[second:]), sizes.public, rng)
+
+
+def _some(documents: Documents, count: int | None, rng: np.random.Generator) -> Documents:
+    return documents if count is None else documents.sample(min(count, len(documents)), rng)
+
+
+def describe(materials: Iterable[Material]) -> pd.DataFrame:
+    """Sizes of the corpora, the coverage, and what the filters took away."""
+    rows = [
+        {
+            "corpus": m.name,
+            "private documents": len(m.private),
+            "private tokens": len(m.private.ids),
+            "words in the vocabulary": m.coverage,
+            "shadow documents": len(m.shadow),
+            "of these shared": m.dropped[0],
+            "public documents": len(m.public),
+            "left out as shared": m.dropped[1],
+            "public tokens": len(m.public.ids),
+        }
+        for m in materials
+    ]
+    return pd.DataFrame(rows).set_index("corpus")
+
+
+def defenses(embedding: Embedding, sizes: Sizes) -> dict[str, dict[float, FiniteMechanism]]:
+    """CusText+ (K = 20, aggressive) and SanText+ (w = 0.999, p = 0) at every epsilon.
+
+    Word frequencies are the order of the embedding's vocabulary, which is public.
+    """
+    custext = CusTextPlus(embedding, epsilon=1, stopwords=sorted(ENGLISH_STOP_WORDS))
+    rarity = np.arange(len(embedding))[::-1]
+    santext = SanTextPlus(embedding, epsilon=1, sensitive=least_frequent(rarity, 0.999))
+    return {
+        "custext": {each: custext.with_epsilon(each) for each in sizes.custext_epsilons},
+        "santext": dict(
+            zip(sizes.santext_epsilons, santext.sweep(sizes.santext_epsilons), strict=True)
+        ),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Language models of an attacker: of shadow data, of shadow data and public text.
+
+    `half` and `public_alone` have not read the shadow documents that are rehearsed with.
+    `counts` are those of the words in all that was read.
+    """
+
+    counts: IntArray
+    shadow: NGrams
+    public: NGrams
+    half: NGrams
+    public_alone: NGrams
+
+
+def learn(material: Material, size: int, *, read: Corpus | None = None) -> Knowledge:
+    """Train the language models of one corpus; `read` replaces the shadow documents."""
+    shadow = material.read if read is None else read
+    half = shadow.subset(np.arange(0, len(shadow), 2))
+    public = Lexicon(size, [shadow, material.public])
+    return Knowledge(
+        counts=shadow.counts(size) + material.public.counts(size),
+        shadow=NGrams.train(Lexicon(size, [shadow]), [shadow], order=2),
+        public=NGrams.train(public, [shadow, material.public], order=3),
+        half=NGrams.train(Lexicon(size, [half]), [half], order=2),
+        public_alone=NGrams.train(public, [material.public], order=2),
+    )
+
+
+# --- The attacks ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the attacks made of one sanitized text.
+
+    Parameters
+    ----------
+    truth, guessed_from, document : (targets,) original word, observed word, cluster
+    hits, top5, substring : by attack, (targets,) whether the best guess, one of the first five,
+        or the best guess as a string that holds the word was right
+    confidence : by attack, the probability it gives its best guess; attacks with a posterior
+    seconds : by attack
+    weights : of the language model, by attack, as tuned on shadow data
+    """
+
+    corpus: str
+    defense: str
+    epsilon: float
+    truth: IntArray
+    guessed_from: IntArray
+    document: IntArray
+    hits: dict[str, BoolArray] = field(default_factory=dict)
+    top5: dict[str, BoolArray] = field(default_factory=dict)
+    substring: dict[str, BoolArray] = field(default_factory=dict)
+    confidence: dict[str, FloatArray] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """Corpus, defense and epsilon, as tables name them."""
+        return {"corpus": self.corpus, "defense": self.defense, "epsilon": self.epsilon}
+
+    def add(self, name: str, guesses: Guesses, words: Sequence[str], *, posterior: bool) -> None:
+        """Keep what one attack achieved."""
+        self.hits[name] = guesses.hits(self.truth)
+        self.top5[name] = guesses.hits(self.truth, top=min(5, guesses.words.shape[1]))
+        self.substring[name] = guesses.substring_hits(self.truth, words)
+        if posterior:
+            self.confidence[name] = np.maximum(guesses.scores[:, 0], 0.0)
+
+
+def sanitized(
+    mechanism: FiniteMechanism, private: Corpus, material: str, seed: int | None
+) -> Observed:
+    """The sanitized text that every experiment of this corpus and mechanism attacks."""
+    return observe(
+        mechanism, private, stream(seed, "05", material, mechanism.name, mechanism.epsilon)
+    )
+
+
+def outcome_of(
+    material: Material,
+    defense: str,
+    mechanism: FiniteMechanism,
+    private: Corpus,
+    observed: Observed,
+) -> Outcome:
+    """An outcome without attacks yet, of the first private documents."""
+    targets = observed.targets
+    return Outcome(
+        material.name,
+        defense,
+        mechanism.epsilon,
+        truth=private.ids[targets],
+        guessed_from=observed.corpus.ids[targets],
+        document=material.cluster[private.document[targets]],
+    )
+
+
+def weights_of(
+    mechanism: FiniteMechanism,
+    knowledge: Knowledge,
+    shadow: Corpus,
+    sizes: Sizes,
+    rng: np.random.Generator,
+    *,
+    documents: int = 300,
+) -> dict[str, float]:
+    """Weights of the language models, tuned by rehearsing on some of the shadow data."""
+    shadow = shadow.subset(np.arange(min(documents, len(shadow))))
+    rehearsal = observe(mechanism, shadow, rng)
+    odd = rehearsal.targets[shadow.document[rehearsal.targets] % 2 == 1]
+    return {
+        PUBLIC: tuned_weight(mechanism, knowledge.public_alone, rehearsal, shadow),
+        SHADOW: tuned_weight(mechanism, knowledge.half, rehearsal, shadow, odd),
+    }
+
+
+def attack(
+    material: Material,
+    defense: str,
+    mechanism: FiniteMechanism,
+    knowledge: Knowledge,
+    sizes: Sizes,
+    seed: int | None,
+) -> Outcome:
+    """Every attack without a network on one sanitized text."""
+    private = material.first(sizes.attacked[defense][material.name])
+    observed = sanitized(mechanism, private, material.name, seed)
+    result = outcome_of(material, defense, mechanism, private, observed)
+    start = time.perf_counter()
+    rng = stream(seed, "05", "rehearsal", material.name, mechanism.name, mechanism.epsilon)
+    weights = weights_of(mechanism, knowledge, material.read, sizes, rng)
+    result.weights.update(weights)
+    rehearsed = time.perf_counter() - start
+    attacks: dict[str, Callable[[], Attack]] = {
+        "prior-only": lambda: PriorOnly(mechanism, material.shadow),
+        "embedding-inversion": lambda: EmbeddingInversion(mechanism, mechanism.embedding),
+        "context-free-bayes": lambda: ContextFreeBayes(mechanism, material.shadow),
+        "context-free-public": lambda: public_bayes(mechanism, knowledge),
+        "context-free-bound": lambda: ContextFreeBound(mechanism, material.private),
+        SHADOW: lambda: noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes),
+        PUBLIC: lambda: noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
+    }
+    for name, make in attacks.items():
+        start = time.perf_counter()
+        made = make()
+        guesses = made.guess(observed)
+        result.seconds[name] = time.perf_counter() - start
+        result.add(name, guesses, mechanism.embedding.words, posterior=made.posterior)
+    for name in (SHADOW, PUBLIC):
+        result.seconds[name] += rehearsed
+    return result
+
+
+def public_bayes(mechanism: FiniteMechanism, knowledge: Knowledge) -> Bayes:
+    """Bayes' rule on one token with the word frequencies of all that was read."""
+    prior = np.zeros(mechanism.size)
+    inputs = slice(None) if mechanism.inputs is None else mechanism.inputs
+    prior[inputs] = (knowledge.counts + 1.0)[inputs]
+    return Bayes(mechanism, prior, name="context-free-public")
+
+
+def run_all(
+    materials: Mapping[str, Material],
+    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
+    knowledge: Mapping[str, Knowledge],
+    sizes: Sizes,
+    seed: int | None,
+) -> list[Outcome]:
+    """`attack` on every corpus, defense and epsilon, one process per core."""
+    jobs = [
+        # Public text was learned from already, and need not go to the other process.
+        delayed(attack)(
+            replace(material, public=material.read, public_texts=()),
+            defense,
+            mechanism,
+            knowledge[name],
+            sizes,
+            seed,
+        )
+        for name, material in materials.items()
+        for defense, by_epsilon in mechanisms.items()
+        for mechanism in by_epsilon.values()
+    ]
+    return list(Parallel(n_jobs=-1, verbose=1)(jobs))
+
+
+# --- What the outcomes show -----------------------------------------------------------------
+
+
+def success_rates(
+    outcomes: Iterable[Outcome], attacks: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Success rate of every attack, with an interval that allows for tokens of one document.
+
+    Columns: corpus, defense, epsilon, attack, value, low, high, n, top5, inflation (points that
+    the substring test adds), seconds.
+    """
+    rows = []
+    for found in outcomes:
+        for name in found.hits if attacks is None else attacks:
+            rate = stats.clustered_share(found.hits[name], found.document)
+            rows.append(
+                {
+                    **found.setting,
+                    "attack": name,
+                    **asdict(rate),
+                    "top5": float(found.top5[name].mean()),
+                    "inflation": float(found.substring[name].mean() - rate.value),
+                    "seconds": found.seconds.get(name, np.nan),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def one(outcomes: Iterable[Outcome], corpus: str, defense: str, epsilon: float) -> Outcome:
+    """The outcome of one setting."""
+    for found in outcomes:
+        if (found.corpus, found.defense, found.epsilon) == (corpus, defense, epsilon):
+            return found
+    raise InvalidInput(f"no outcome for {corpus}, {defense}, epsilon {epsilon:g}")
+
+
+def in_focus(outcomes: Iterable[Outcome], sizes: Sizes) -> list[Outcome]:
+    """The outcomes at the epsilons that are looked at closely."""
+    return [found for found in outcomes if found.epsilon in sizes.focus[found.defense]]
+
+
+def compare(
+    outcomes: Iterable[Outcome],
+    pairs: Sequence[tuple[str, str]],
+    rng: np.random.Generator,
+    *,
+    resamples: int = 9999,
+) -> pd.DataFrame:
+    """Paired tests between attacks on the same tokens, corrected for their number (Holm).
+
+    Columns: corpus, defense, epsilon, first, second, difference (first minus second), low,
+    high (95%, by document), n, p (corrected).
+    """
+    rows = []
+    for found in outcomes:
+        for first, second in pairs:
+            if first in found.hits and second in found.hits:
+                one_way = found.hits[first] & ~found.hits[second]
+                other = found.hits[second] & ~found.hits[first]
+                gap = stats.clustered_mean(one_way.astype(float) - other, found.document)
+                rows.append(
+                    {
+                        **found.setting,
+                        "first": first,
+                        "second": second,
+                        "difference": gap.value,
+                        "low": gap.low,
+                        "high": gap.high,
+                        "n": gap.n,
+                        "p": stats.paired_test(
+                            found.hits[first],
+                            found.hits[second],
+                            found.document,
+                            rng,
+                            resamples=resamples,
+                        ),
+                    }
+                )
+    table = pd.DataFrame(rows)
+    table["p"] = multipletests(table["p"], method="holm")[1]
+    return table
+
+
+def by_frequency(
+    outcomes: Iterable[Outcome], attacks: Sequence[str], edges: Sequence[int]
+) -> pd.DataFrame:
+    """Success by the rank of the true word in the vocabulary's order of frequency."""
+    rows = []
+    for found in outcomes:
+        group = np.digitize(found.truth, edges)
+        for number in range(len(edges) + 1):
+            chosen = group == number
+            if not chosen.any():
+                continue
+            low, high = [0, *edges][number], [*edges, None][number]
+            for name in attacks:
+                rate = stats.clustered_share(found.hits[name][chosen], found.document[chosen])
+                rows.append(
+                    {
+                        **found.setting,
+                        "attack": name,
+                        "ranks": f"{low:,}-{high:,}" if high else f"from {low:,}",
+                        "group": number,
+                        **asdict(rate),
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def on_words(
+    outcomes: Iterable[Outcome], words: Iterable[int], attacks: Sequence[str]
+) -> pd.DataFrame:
+    """Success on the tokens whose original is one of these words (person names, say)."""
+    wanted = np.fromiter(words, dtype=np.int64)
+    rows = []
+    for found in outcomes:
+        chosen = np.isin(found.truth, wanted)
+        if not chosen.any():
+            continue
+        for name in attacks:
+            rate = stats.clustered_share(found.hits[name][chosen], found.document[chosen])
+            rows.append(
+                {
+                    **found.setting,
+                    "attack": name,
+                    **asdict(rate),
+                    "words": len(np.unique(found.truth[chosen])),
+                }
+            )
+    if not rows:
+        raise InvalidInput(
+            "words: none of the private tokens is one of them; attack more sentences"
+        )
+    return pd.DataFrame(rows)
+
+
+def schemes(
+    outcomes: Iterable[Outcome], attacks: Sequence[str], sizes: Sizes, rng: np.random.Generator
+) -> pd.DataFrame:
+    """All tokens against the scheme of the released code of Tong et al.
+
+    That code draws output types uniformly and evaluates random occurrences of these types, so
+    that rare outputs count for more than they occur.
+    """
+    rows = []
+    for found in in_focus(outcomes, sizes):
+        types = np.unique(found.guessed_from)
+        count = min(sizes.output_types, len(types))
+        drawn = np.isin(found.guessed_from, rng.choice(types, size=count, replace=False))
+        places = np.flatnonzero(drawn)
+        places = rng.choice(places, size=min(sizes.output_tokens, len(places)), replace=False)
+        for name in attacks:
+            every = stats.clustered_share(found.hits[name], found.document)
+            some = stats.clustered_share(found.hits[name][places], found.guessed_from[places])
+            rows.append(
+                {
+                    **found.setting,
+                    "attack": name,
+                    "all tokens": every.value,
+                    "types": some.value,
+                    "low": some.low,
+                    "high": some.high,
+                    "n": some.n,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def calibration(
+    outcomes: Iterable[Outcome], corpus: str, epsilons: Mapping[str, Sequence[float]], *, bins: int
+) -> pd.DataFrame:
+    """Share of right guesses against the probability that an attack gave them.
+
+    Of one corpus, at the `epsilons` of each defense.
+    """
+    rows = []
+    for found in outcomes:
+        if found.corpus != corpus or found.epsilon not in epsilons[found.defense]:
+            continue
+        for name in ("context-free-bayes", SHADOW, PUBLIC):
+            stated, right = found.confidence[name], found.hits[name]
+            group = np.minimum((stated * bins).astype(int), bins - 1)
+            for number in np.unique(group):
+                chosen = group == number
+                rate = stats.clustered_share(right[chosen], found.document[chosen])
+                rows.append(
+                    {
+                        **found.setting,
+                        "attack": name,
+                        "stated": float(stated[chosen].mean()),
+                        **asdict(rate),
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def _middle(epsilons: Sequence[float]) -> Sequence[float]:
+    return epsilons[len(epsilons) // 2 :][:1]
+
+
+def closed_form(
+    materials: Mapping[str, Material],
+    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
+    sizes: Sizes,
+    rates: pd.DataFrame,
+) -> pd.DataFrame:
+    """sum_y max_x P(y|x) P(x) with the private frequencies: what the bound is in expectation.
+
+    CusText+ at every epsilon, SanText+, whose rows are dense, in the middle of the grid. Beside
+    it the success rate that was measured, with its interval.
+    """
+    settings = [
+        (name, defense, epsilon)
+        for name in materials
+        for defense, by_epsilon in mechanisms.items()
+        for epsilon in (by_epsilon if defense == "custext" else _middle(sizes.focus[defense]))
+    ]
+    jobs = (
+        delayed(bayes_success)(
+            mechanisms[defense][epsilon],
+            prior_of(mechanisms[defense][epsilon], materials[name].private),
+        )
+        for name, defense, epsilon in settings
+    )
+    keys = ["corpus", "defense", "epsilon"]
+    table = pd.DataFrame(settings, columns=keys).assign(value=list(Parallel(n_jobs=-1)(jobs)))
+    measured = rates[rates["attack"] == "context-free-bound"]
+    columns = {"value": "measured", "low": "measured low", "high": "measured high"}
+    measured = measured[[*keys, *columns, "n"]].rename(columns={**columns, "n": "tokens"})
+    return table.merge(measured, on=keys)
+
+
+# --- What a setting changes -----------------------------------------------------------------
+
+
+def focused(
+    materials: Mapping[str, Material],
+    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
+    sizes: Sizes,
+    defense: str,
+) -> list[tuple[Material, FiniteMechanism, Corpus]]:
+    """Corpus, mechanism at each epsilon in focus, and the private sentences under attack."""
+    return [
+        (
+            material,
+            mechanisms[defense][epsilon],
+            material.first(sizes.attacked[defense][material.name]),
+        )
+        for material in materials.values()
+        for epsilon in sizes.focus[defense]
+    ]
+
+
+def constants(
+    materials: Mapping[str, Material],
+    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
+    sizes: Sizes,
+    seed: int | None,
+) -> pd.DataFrame:
+    """The context-free attack with other constants than 1/alpha (Tong et al., Fig. 2, Table 4).
+
+    Column `constant` is in units of 1/alpha; 0 leaves the shadow frequencies as they are.
+    """
+    rows = []
+    for defense in DEFENSES:
+        for material, mechanism, private in focused(materials, mechanisms, sizes, defense):
+            observed = sanitized(mechanism, private, material.name, seed)
+            found = outcome_of(material, defense, mechanism, private, observed)
+            one_over = 1 / int(material.shadow_tokens(mechanism))
+            for times in sizes.constants:
+                made = ContextFreeBayes(mechanism, material.shadow, constant=times * one_over)
+                found.add(f"{times:g}", made.guess(observed), mechanism.embedding.words,
+                          posterior=True)  # fmt: skip
+            table = success_rates([found])
+            rows.append(table.assign(constant=table["attack"].astype(float)))
+    table = pd.concat(rows, ignore_index=True)
+    names = {0.0: "without", 1.0: "with"}
+    return table.assign(attack=[names.get(c, f"times_{c:g}") for c in table["constant"]])
+
+
+def shadow_sizes(
+    material: Material,
+    mechanisms: Mapping[float, FiniteMechanism],
+    sizes: Sizes,
+    seed: int | None,
+) -> pd.DataFrame:
+    """Attacks that read shadow data, by its size in percent of the private data (Table 2)."""
+    rows = []
+    private = material.first(sizes.attacked["custext"][material.name])
+    for percent in sizes.shadow_percents:
+        documents = max(2, round(percent / 100 * len(material.private)))
+        if documents > len(material.pool):
+            raise InvalidInput(
+                f"shadow_percents: {percent:g}% of {len(material.private)} private documents are "
+                f"more than the {len(material.pool)} shadow documents at hand; raise shadow_pool"
+            )
+        read = material.pool.subset(np.arange(documents))
+        knowledge = learn(material, next(iter(mechanisms.values())).size, read=read)
+        for epsilon in sizes.focus["custext"]:
+            mechanism = mechanisms[epsilon]
+            observed = sanitized(mechanism, private, material.name, seed)
+            found = outcome_of(material, "custext", mechanism, private, observed)
+            rng = stream(seed, "05", "shadow size", percent, epsilon)
+            weights = weights_of(mechanism, knowledge, read, sizes, rng)
+            for made in (
+                ContextFreeBayes(mechanism, read),
+                noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes),
+                noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
+            ):
+                found.add(made.name, made.guess(observed), mechanism.embedding.words,
+                          posterior=True)  # fmt: skip
+            rows.append(success_rates([found]).assign(percent=percent, documents=documents))
+    return pd.concat(rows, ignore_index=True)
+
+
+def ablation(
+    material: Material,
+    mechanisms: Mapping[float, FiniteMechanism],
+    knowledge: Knowledge,
+    sizes: Sizes,
+    seed: int | None,
+) -> list[Outcome]:
+    """What each part of the noisy channel is worth: order, weight, decoding, candidates."""
+    outcomes = []
+    private = material.first(sizes.attacked["santext"][material.name])
+    base: dict[str, Any] = {"candidates": sizes.candidates, "kept": sizes.kept}
+    for epsilon in sizes.focus["custext"]:
+        mechanism = mechanisms[epsilon]
+        observed = sanitized(mechanism, private, material.name, seed)
+        found = outcome_of(material, "custext", mechanism, private, observed)
+        rng = stream(seed, "05", "ablation", epsilon)
+        weight = weights_of(mechanism, knowledge, material.read, sizes, rng)[PUBLIC]
+        lexicon = knowledge.public.lexicon
+        corpora_read = [material.read, material.public]
+        second = NGrams.train(lexicon, corpora_read, order=2)
+        first = NGrams.train(lexicon, corpora_read, order=1)
+        cases: dict[str, Attack] = {
+            "order 3": NoisyChannel(mechanism, model=knowledge.public, weight=weight, **base),
+            "order 2": NoisyChannel(mechanism, model=second, weight=weight, **base),
+            "order 1, weight 1": NoisyChannel(mechanism, model=first, **base),
+            "order 3, weight 1": NoisyChannel(mechanism, model=knowledge.public, **base),
+            "order 2, weight 1": NoisyChannel(mechanism, model=second, **base),
+            "order 2, Viterbi": NoisyChannel(
+                mechanism, model=second, weight=weight, decoding="viterbi", **base
+            ),
+            "order 3, 20 candidates": NoisyChannel(
+                mechanism, model=knowledge.public, weight=weight, candidates=20, kept=sizes.kept
+            ),
+            "order 3, 5 kept": NoisyChannel(
+                mechanism,
+                model=knowledge.public,
+                weight=weight,
+                candidates=sizes.candidates,
+                kept=5,
+            ),
+        }
+        for name, made in cases.items():
+            found.add(name, made.guess(observed), mechanism.embedding.words, posterior=True)
+        outcomes.append(found)
+    return outcomes
+
+
+def reused_draws(
+    material: Material,
+    mechanisms: Mapping[float, FiniteMechanism],
+    knowledge: Knowledge,
+    sizes: Sizes,
+    seed: int | None,
+) -> list[Outcome]:
+    """The attacks when a word repeated in a sentence gets one draw, as Tong's sanitizer does.
+
+    The noisy channel still decodes as if every token had its own draw.
+    """
+    outcomes = []
+    private = material.first(sizes.attacked["santext"][material.name])
+    for epsilon in sizes.focus["custext"]:
+        mechanism = mechanisms[epsilon]
+        rng = stream(seed, "05", "reused draws", epsilon)
+        weights = weights_of(mechanism, knowledge, material.read, sizes, rng)
+        observed = observe(mechanism, private, rng, reuse=True)
+        found = outcome_of(material, "custext", mechanism, private, observed)
+        for made in (
+            ContextFreeBayes(mechanism, material.shadow),
+            noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
+        ):
+            found.add(made.name, made.guess(observed), mechanism.embedding.words, posterior=True)
+        outcomes.append(found)
+    return outcomes
+
+
+def misaligned(
+    materials: Mapping[str, Material],
+    mechanisms: Mapping[float, FiniteMechanism],
+    knowledge: Mapping[str, Knowledge],
+    sizes: Sizes,
+    seed: int | None,
+) -> list[Outcome]:
+    """Attacks on clothes reviews by an attacker who has read such reviews, or films' only."""
+    target, other = materials[ELSEWHERE], next(iter(materials.values()))
+    outcomes = []
+    private = target.first(sizes.attacked["santext"][target.name])
+    for epsilon in sizes.focus["custext"]:
+        mechanism = mechanisms[epsilon]
+        observed = sanitized(mechanism, private, target.name, seed)
+        found = outcome_of(target, "custext", mechanism, private, observed)
+        words = mechanism.embedding.words
+        inversion = EmbeddingInversion(mechanism, mechanism.embedding)
+        found.add(inversion.name, inversion.guess(observed), words, posterior=False)
+        bound = ContextFreeBound(mechanism, target.private)
+        found.add(bound.name, bound.guess(observed), words, posterior=True)
+        for read, suffix in ((target, ""), (other, ", misaligned")):
+            rng = stream(seed, "05", "misaligned", read.name, epsilon)
+            weights = weights_of(mechanism, knowledge[read.name], read.read, sizes, rng)
+            for made in (
+                ContextFreeBayes(mechanism, read.shadow),
+                noisy(mechanism, knowledge[read.name].shadow, SHADOW, weights, sizes),
+                noisy(mechanism, knowledge[read.name].public, PUBLIC, weights, sizes),
+            ):
+                found.add(made.name + suffix, made.guess(observed), words, posterior=True)
+        outcomes.append(found)
+    return outcomes
+
+
+def noisy(
+    mechanism: FiniteMechanism,
+    model: NGrams,
+    name: str,
+    weights: Mapping[str, float],
+    sizes: Sizes,
+) -> NoisyChannel:
+    """The noisy-channel attack under one of its names, with its tuned weight."""
+    made = NoisyChannel(
+        mechanism,
+        model=model,
+        weight=weights[name],
+        candidates=sizes.candidates,
+        kept=sizes.kept,
+    )
+    made.name = name
+    return made
+
+
+# --- Mechanisms at equal risk ---------------------------------------------------------------
+
+
+def risk_mechanisms(
+    embedding: Embedding, sizes: Sizes, rng: np.random.Generator
+) -> list[tuple[Mechanism, Channel]]:
+    """Every word-level mechanism at each of its epsilons, with the channel that is attacked.
+
+    The finite mechanisms are their own channels; that of MADLIB is estimated through the
+    all-radii form.
+    """
+    grid = sizes.risk_epsilons
+    stopwords = sorted(ENGLISH_STOP_WORDS)
+    sensitive = least_frequent(np.arange(len(embedding))[::-1], 0.999)
+    conservative = CusText(embedding, epsilon=1, mapping="conservative")
+    custext_plus = CusTextPlus(embedding, epsilon=1, stopwords=stopwords)
+    finite: list[FiniteMechanism] = [
+        *(custext_plus.with_epsilon(each) for each in grid["custext+"]),
+        *(conservative.with_epsilon(each) for each in grid["custext-conservative"]),
+        *SanTextPlus(embedding, epsilon=1, sensitive=sensitive).sweep(grid["santext+"]),
+        *SanText(embedding, epsilon=1).sweep(grid["santext"]),
+        *TEM(embedding, epsilon=1).sweep(grid["tem"]),
+    ]
+    madlib = Madlib(embedding, epsilon=1)
+    estimated = NoiseChannel.estimate(madlib, grid["madlib"], rng)
+    return [(each, each) for each in finite] + [
+        (madlib.with_epsilon(epsilon), channel) for epsilon, channel in estimated.items()
+    ]
+
+
+def risk(
+    material: Material,
+    mechanisms: Sequence[tuple[Mechanism, Channel]],
+    knowledge: Knowledge,
+    sizes: Sizes,
+    seed: int | None,
+) -> tuple[pd.DataFrame, float]:
+    """Success of attacks on content words, and accuracy of sentiment on the sanitized text.
+
+    All mechanisms sanitize the same sentences. The classifier has learned from other sentences,
+    in clear; its accuracy on the sentences in clear is returned beside the table.
+    """
+    if material.labels is None:
+        raise InvalidInput(f"{material.name}: has no labels, expected a corpus with sentiment")
+    count = min(sizes.risk_sentences, len(material.texts) // 2)
+    embedding = mechanisms[0][0].embedding
+    words = Tokenizer(embedding.words, KEEP_UNKNOWN).words_of(material.texts)
+    model = classifier(0).fit(words[count:], material.labels[count:])
+    labels = material.labels[:count]
+    clean = float((model.predict(words[:count]) == labels).mean())
+    private = material.private.subset(np.arange(count))
+    prior = material.private.counts(len(embedding)).astype(float)
+    spared = embedding.ids(sorted(ENGLISH_STOP_WORDS))
+    content = (private.ids >= 0) & ~np.isin(private.ids, spared)
+    jobs = (
+        delayed(_risk_of)(*pair, private, content, prior, knowledge, model, labels, sizes, seed)
+        for pair in mechanisms
+    )
+    return pd.concat(Parallel(n_jobs=-1)(jobs), ignore_index=True), clean
+
+
+def _risk_of(
+    mechanism: Mechanism,
+    channel: Channel,
+    private: Corpus,
+    content: BoolArray,
+    prior: FloatArray,
+    knowledge: Knowledge,
+    model: Pipeline,
+    labels: NDArray[Any],
+    sizes: Sizes,
+    seed: int | None,
+) -> pd.DataFrame:
+    rng = stream(seed, "05", "risk", mechanism.name, mechanism.epsilon)
+    observed = observe(mechanism, private, rng)
+    tokenizer = Tokenizer(mechanism.embedding.words, KEEP_UNKNOWN)
+    right = model.predict(tokenizer.decode(observed.corpus)) == labels
+    accuracy = stats.share(int(right.sum()), len(right))
+    targets = np.flatnonzero(content & observed.sanitized)
+    truth, words = private.ids[targets], np.flatnonzero(content)
+    own = np.zeros_like(prior)
+    own[slice(None) if channel.inputs is None else channel.inputs] = 1
+    attacks = (
+        Bayes(channel, prior * own, name="context-free-bound"),
+        NoisyChannel(
+            channel,
+            model=knowledge.public,
+            weight=0.75,  # what rehearsals choose nearly everywhere
+            candidates=sizes.candidates,
+            kept=sizes.kept,
+        ),
+    )
+    rows = []
+    for made in attacks:
+        recovered = np.ones(len(private.ids), dtype=bool)  # what passes in clear is
+        recovered[targets] = made.guess(observed, targets).hits(truth)
+        rate = stats.clustered_share(recovered[words], private.document[words])
+        rows.append(
+            {
+                "mechanism": mechanism.name,
+                "epsilon": mechanism.epsilon,
+                "attack": made.name,
+                **asdict(rate),
+                "accuracy": accuracy.value,
+                "accuracy_low": accuracy.low,
+                "accuracy_high": accuracy.high,
+                "sentences": accuracy.n,
+                "kept": float((observed.corpus.ids[words] == private.ids[words]).mean()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# --- Person names ---------------------------------------------------------------------------
+
+
+def names_in(reviews: Documents, embedding: Embedding) -> IntArray:
+    """Ids of the person names that cased reviews use, as far as the vocabulary has them."""
+    ids = embedding.ids(sorted(person_names(reviews.texts)))
+    return np.unique(ids[ids >= 0])
+
+
+def largest_of(named: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the corpus with the most tokens, under CusText+."""
+    part = named[named["defense"] == "custext"]
+    return part[part["corpus"] == part.loc[part["n"].idxmax(), "corpus"]]
+
+
+# --- What the notebook records --------------------------------------------------------------
+
+
+def record(run: Run, table: pd.DataFrame, prefix: str, by: Sequence[str] = SETTING) -> None:
+    """Record the rows of a table of rates under dotted names made of the columns `by`."""
+    for row in table.to_dict("records"):
+        parts = [_part(column, row[column]) for column in by]
+        interval = [row.get(key) for key in ("low", "high", "n")]
+        run.record(".".join([prefix, *parts]), row["value"], *interval)
+
+
+def _part(column: str, value: Any) -> str:
+    if column == "epsilon":
+        return f"eps{value:g}"
+    if column != "attack":
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    return value.lower().replace(", ", ".").replace("-", "_").replace(" ", "_")
+
+
+def record_table2(run: Run, larger: pd.DataFrame) -> None:
+    """Record success by shadow size at the largest epsilon that was measured."""
+    kinds = {"context-free-bayes": "context_free", SHADOW: "noisy_channel_shadow"}
+    chosen = larger[(larger["epsilon"] == larger["epsilon"].max()) & larger["attack"].isin(kinds)]
+    for row in chosen.to_dict("records"):
+        name = f"table2.shadow{row['percent']:g}.{kinds[row['attack']]}"
+        run.record(name, row["value"], row["low"], row["high"], row["n"])
+
+
+def quoted(tests: pd.DataFrame, first: str) -> Callable[[str, str, float], str]:
+    """How the text quotes a paired test of `first` against another attack."""
+
+    def quote(second: str, defense: str, epsilon: float) -> str:
+        at = (tests["defense"] == defense) & (tests["epsilon"] == epsilon)
+        found = tests[at & (tests["first"] == first) & (tests["second"] == second)]
+        if found.empty:
+            return "(not run in this profile)"
+        row = found.iloc[0]
+        interval = f"{row['low']:+.3f} to {row['high']:+.3f}"
+        return f"{row['difference']:+.3f} ({interval}, p {row['p']:.4f})"
+
+    return quote
+
+
+def record_gains(run: Run, rates: pd.DataFrame) -> None:
+    """Record by how much context-free Bayes is above embedding inversion, everywhere."""
+    wide = rates.pivot(index=list(SETTING[:3]), columns="attack", values="value")
+    gains = wide["context-free-bayes"] - wide["embedding-inversion"]
+    for (defense, corpus, epsilon), gain in gains.items():
+        name = f"gain.{defense}.{corpus}.eps{epsilon:g}.context_free_bayes_over_embedding_inversion"
+        run.record(name, gain, unit="difference")
+
+
+def epsilon_that_meets(rates: pd.DataFrame, corpus: str, attack: str, value: float) -> float:
+    """Epsilon of CusText+ at which an attack reaches a success rate, by interpolation."""
+    chosen = rates[(rates["corpus"] == corpus) & (rates["defense"] == "custext")]
+    line = chosen[chosen["attack"] == attack].sort_values("epsilon")
+    return float(np.interp(value, line["value"], line["epsilon"]))
+
+
+def assets_of(sizes: Sizes) -> list[str]:
+    """Data and models that the notebook's results rest on."""
+    of_corpus = {"sst2": "sst2", "sst2-by-sentence": "sst2"}
+    named = [of_corpus.get(name, "movie-reviews") for name in sizes.corpora]
+    pretrained = ["smollm2-135m-instruct"] * sizes.pretrained
+    return sorted({"glove-840b-300d-34k", "movie-reviews", "rented-clothes-reviews",
+                   sizes.encoder, *named, *pretrained})  # fmt: skip

@@ -1,0 +1,298 @@
+"""The pictures of notebook 05; each takes tables of the experiments and returns a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from textpriv.report.figures import PAGE, band, label, style
+
+DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
+CORPUS = {
+    "rotten-tomatoes": "Rotten Tomatoes",
+    "imdb": "IMDb",
+    "sst2": "SST-2",
+    "sst2-by-sentence": "SST-2, split by sentence",
+    "rented-clothes": "clothes rental",
+}
+PANELS = 4  # settings that fit into a row
+
+
+def success(found: pd.DataFrame, with_models: pd.DataFrame) -> Figure:
+    """Success rate against epsilon: a panel per defense and corpus, a line per attack.
+
+    Attacks with a network stand as single points, measured on fewer sentences.
+    """
+    settings = list(found.groupby(["defense", "corpus"], sort=False).groups)
+    corpora = list(dict.fromkeys(corpus for _, corpus in settings))
+    shape = len(DEFENSE), len(corpora)
+    fig, axes = plt.subplots(*shape, figsize=(PAGE, 5.8), squeeze=False, sharey="row")
+    for row, defense in zip(axes, DEFENSE, strict=True):
+        for ax, corpus in zip(row, corpora, strict=True):
+            part = found[(found["defense"] == defense) & (found["corpus"] == corpus)]
+            for name, line in part.groupby("attack", sort=False):
+                look = {**style(str(name)), "label": label(str(name))}
+                band(ax, line["epsilon"], line["value"], line["low"], line["high"], ms=4, **look)
+            trained = with_models[
+                (with_models["defense"] == defense)
+                & (with_models["corpus"] == corpus)
+                & ~with_models["attack"].isin(part["attack"].unique())
+            ]
+            _points(ax, trained)
+            n = f"n = {int(part['n'].max()):,}"
+            ax.set_title(f"{DEFENSE[defense]}, {CORPUS[corpus]} ({n})", fontsize=8.5)
+            ax.set(xlabel="epsilon" if defense == "custext" else "epsilon (1 / distance)")
+            ax.set_ylim(0, 1)
+            ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        row[0].set_ylabel("attack success rate")
+    _shared_legend(fig, list(axes.ravel()), ncols=3)
+    return fig
+
+
+def ladder(found: pd.DataFrame, order: Sequence[str]) -> Figure:
+    """Success of every attack at a few settings, from the weakest to the strongest."""
+    settings = list(found.groupby(["defense", "epsilon"], sort=False).groups)[:PANELS]
+    shape = 1, len(settings)
+    fig, axes = plt.subplots(*shape, figsize=(PAGE, 4.2), sharey=True, squeeze=False)
+    names = [name for name in order if name in set(found["attack"])]
+    for ax, (defense, epsilon) in zip(axes[0], settings, strict=True):
+        part = found[(found["defense"] == defense) & (found["epsilon"] == epsilon)]
+        for row in part.itertuples():
+            if row.attack in names:
+                look = {**style(row.attack), "linestyle": ""}
+                place = len(names) - 1 - names.index(row.attack)
+                reach = [[row.value - row.low], [row.high - row.value]]
+                ax.errorbar(row.value, place, xerr=reach, ms=6, lw=1.2, **look)
+                ax.annotate(f"{row.value:.2f}", (row.high, place), (4, 0), va="center",
+                            textcoords="offset points", fontsize=7.5)  # fmt: skip
+        ax.set(xlim=(0, float(part["high"].max()) * 1.3), xlabel="attack success rate")
+        n = int(part["n"].max())
+        ax.set_title(f"{DEFENSE[defense]}, eps {epsilon:g}\n(n = {n:,})", fontsize=9)
+        ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes[0][0].set_yticks(range(len(names)), [label(name) for name in reversed(names)])
+    return fig
+
+
+def constants(found: pd.DataFrame) -> Figure:
+    """The context-free attack against the constant that is added to the shadow frequencies."""
+    defenses = list(dict.fromkeys(found["defense"]))
+    fig, axes = plt.subplots(1, len(defenses), figsize=(PAGE, 3.0), squeeze=False)
+    values = sorted(found["constant"].unique())
+    for ax, defense in zip(axes[0], defenses, strict=True):
+        part = found[found["defense"] == defense]
+        shades = plt.get_cmap("cividis")(np.linspace(0, 0.85, part["epsilon"].nunique()))
+        corpora = list(dict.fromkeys(part["corpus"]))
+        looks = dict(zip(corpora, [("o", "-"), ("s", "--"), ("D", "-."), ("^", ":")], strict=False))
+        for shade, (epsilon, at) in zip(shades, part.groupby("epsilon"), strict=True):
+            for corpus, line in at.groupby("corpus", sort=False):
+                band(
+                    ax,
+                    [values.index(each) for each in line["constant"]],
+                    line["value"],
+                    line["low"],
+                    line["high"],
+                    color=shade,
+                    marker=looks[corpus][0],
+                    linestyle=looks[corpus][1],
+                    ms=4,
+                    label=f"eps {epsilon:g}, {CORPUS[str(corpus)]} ({int(line['n'].max()):,})",
+                )
+        ax.set_xticks(range(len(values)), ["none" if v == 0 else f"{v:g}" for v in values])
+        ax.set(xlabel="added constant, in units of 1/alpha")
+        ax.set_title(DEFENSE[defense], fontsize=9)
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.legend(fontsize=6.5, title="(tokens)")
+    axes[0][0].set(ylabel="context-free success rate")
+    return fig
+
+
+def detectors(curves: pd.DataFrame, by_k: pd.DataFrame) -> Figure:
+    """Held-out accuracy of the detectors along their training, and success against K."""
+    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 3.4))
+    settings = list(dict.fromkeys(curves["setting"]))[:PANELS]
+    chosen = curves[(curves["attack"] != "inversion-bert") & curves["setting"].isin(settings)]
+    by_k = by_k[by_k["setting"].isin(settings)]
+    for (attack, setting), line in chosen.groupby(["attack", "setting"], sort=False):
+        look = _setting_look(str(attack), str(setting), settings)
+        axes[0].plot(line["step"], line["accuracy"], ms=4, **look)
+    axes[0].axhline(0.5, **{**style("chance"), "marker": ""}, lw=1)
+    axes[0].set(xlabel="step (32 pairs each)", ylabel="detector's held-out accuracy")
+    for (attack, setting), line in by_k.groupby(["attack", "setting"], sort=False):
+        look = _setting_look(str(attack), str(setting), settings)
+        band(axes[1], line["k"], line["value"], line["low"], line["high"], ms=4, **look)
+    axes[1].set(xlabel="K, candidates that the detector weighs", ylabel="attack success rate")
+    for ax in axes:
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    handles, labels = axes[1].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7.5)
+    return fig
+
+
+def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) -> Figure:
+    """Success by frequency of the true word, and on person names."""
+    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 3.6), sharey=True)
+    groups = found.drop_duplicates("group").sort_values("group")
+    for name in attacks:
+        part = found[found["attack"] == name].sort_values("group")
+        look = {**style(name), "label": label(name)}
+        band(axes[0], part["group"], part["value"], part["low"], part["high"], ms=4, **look)
+        line = names[names["attack"] == name].sort_values("epsilon")
+        band(axes[1], line["epsilon"], line["value"], line["low"], line["high"], ms=4, **look)
+    ticks = [f"{row.ranks}\n({row.n:,})" for row in groups.itertuples()]
+    axes[0].set_xticks(groups["group"], ticks, fontsize=7.5)
+    axes[0].set(xlabel="rank of the true word in the vocabulary (tokens)")
+    axes[0].set(ylabel="attack success rate")
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes[1].set(xlabel="epsilon")
+    axes[0].set_title(f"{_setting(found)}: by frequency", fontsize=9)
+    n, words = int(names["n"].max()), int(names["words"].max())
+    corpus, defense = CORPUS[names["corpus"].iloc[0]], DEFENSE[names["defense"].iloc[0]]
+    axes[1].set_title(f"{defense}, {corpus}: person names\n({n:,} of {words:,} words)", fontsize=9)
+    _shared_legend(fig, axes, ncols=3)
+    return fig
+
+
+def shadow(found: pd.DataFrame, misaligned: pd.DataFrame) -> Figure:
+    """Success against the size of the shadow data; and with text of another domain."""
+    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 3.8))
+    lines = dict(zip(sorted(found["epsilon"].unique()), ("-", "--", "-.", ":"), strict=False))
+    for (attack, epsilon), part in found.groupby(["attack", "epsilon"], sort=False):
+        look = {
+            **style(str(attack)),
+            "linestyle": lines.get(epsilon, ":"),
+            "label": f"{label(str(attack))}, eps {epsilon:g}",
+        }
+        band(axes[0], part["documents"], part["value"], part["low"], part["high"], ms=4, **look)
+    axes[0].set(xlabel="shadow sentences", ylabel="attack success rate", xscale="log")
+    axes[0].set_xticks(found["documents"].unique(), [f"{d:,}" for d in found["documents"].unique()])
+    axes[0].minorticks_off()
+    axes[0].set_title(f"{CORPUS[found['corpus'].iloc[0]]} (n = {found['n'].max():,})", fontsize=9)
+    axes[0].legend(fontsize=6.5)
+    order = list(dict.fromkeys(misaligned["attack"]))
+    for number, (_, part) in enumerate(misaligned.groupby("epsilon", sort=False)):
+        for row in part.itertuples():
+            base = row.attack.split(",")[0]
+            look = {**style(base), "linestyle": ""}
+            fill = {} if number == 0 else {"markerfacecolor": "white"}
+            place = len(order) - 1 - order.index(row.attack) - 0.16 + 0.32 * number
+            reach = [[row.value - row.low], [row.high - row.value]]
+            axes[1].errorbar(row.value, place, xerr=reach, ms=5, lw=1, **{**look, **fill})
+    names = [
+        label(each.split(",")[0]) + (", other domain" if "," in each else "") for each in order
+    ]
+    axes[1].set_yticks(range(len(order)), list(reversed(names)), fontsize=7)
+    axes[1].set(xlabel="attack success rate")
+    epsilons = [f"{each:g}" for each in misaligned["epsilon"].unique()]
+    corpus, n = CORPUS[misaligned["corpus"].iloc[0]], int(misaligned["n"].max())
+    filled = f"filled: eps {epsilons[0]}" + "".join(f", open: eps {e}" for e in epsilons[1:])
+    axes[1].set_title(f"{corpus} (n = {n:,})\n{filled}", fontsize=9)
+    for axis in (axes[0].yaxis, axes[1].xaxis):
+        axis.set_major_formatter(PercentFormatter(1, decimals=0))
+    return fig
+
+
+def calibration(found: pd.DataFrame) -> Figure:
+    """Share of right guesses against the probability that was stated."""
+    settings = list(found.groupby(["defense", "epsilon"], sort=False).groups)[:PANELS]
+    fig, axes = plt.subplots(1, len(settings), figsize=(PAGE, 3.4), sharey=True, squeeze=False)
+    for ax, (defense, epsilon) in zip(axes[0], settings, strict=True):
+        part = found[(found["defense"] == defense) & (found["epsilon"] == epsilon)]
+        ax.plot([0, 1], [0, 1], color="#7F7F7F", lw=0.8, zorder=1)
+        for name, line in part.groupby("attack", sort=False):
+            reach = np.clip([line["value"] - line["low"], line["high"] - line["value"]], 0, None)
+            look = {**style(str(name)), "label": label(str(name))}
+            ax.errorbar(line["stated"], line["value"], yerr=reach, ms=4, lw=1.2, **look)
+        total = int(part.groupby("attack")["n"].sum().max())
+        ax.set_title(f"{DEFENSE[defense]}, eps {epsilon:g} (n = {total:,})", fontsize=8.5)
+        ax.set(xlabel="probability that the attack states", xlim=(0, 1), ylim=(0, 1))
+    axes[0][0].set(ylabel="share that is right")
+    _shared_legend(fig, axes[0], ncols=2)
+    return fig
+
+
+def seconds(found: pd.DataFrame) -> Figure:
+    """Time per 1,000 attacked tokens, the training of networks included and named."""
+    part = found.sort_values("per_thousand").reset_index(drop=True)
+    fig, ax = plt.subplots(figsize=(5.8, 3.4))
+    for row in part.itertuples():
+        look = style(row.attack)
+        ax.plot(row.per_thousand, row.Index, color=look["color"], marker=look["marker"], ms=7)
+        ax.annotate(f"{row.per_thousand:,.2g} s", (row.per_thousand, row.Index), (7, 0),
+                    va="center", textcoords="offset points", fontsize=8)  # fmt: skip
+    ax.set_yticks(range(len(part)), [f"{label(r.attack)} ({r.n:,})" for r in part.itertuples()])
+    ax.set(xscale="log", xlabel="seconds per 1,000 tokens (one run on this machine)")
+    ax.set_xlim(right=float(part["per_thousand"].max()) * 6)
+    ax.set_title("Time of an attack (tokens that it was measured on)")
+    return fig
+
+
+def risk(found: pd.DataFrame, clean: float) -> Figure:
+    """Success of the best attack against accuracy on the sanitized text, by mechanism."""
+    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.0), sharex=True, sharey=True)
+    titles = {
+        "context-free-bound": "best guess on single tokens",
+        "noisy-channel": "noisy channel, public text",
+    }
+    for ax, (attack, title) in zip(axes, titles.items(), strict=True):
+        part = found[found["attack"] == attack]
+        for name, line in part.groupby("mechanism", sort=False):
+            line = line.sort_values("value")
+            reach = [line["value"] - line["low"], line["high"] - line["value"]]
+            across = [line["accuracy"] - line["accuracy_low"],
+                      line["accuracy_high"] - line["accuracy"]]  # fmt: skip
+            look = {**style(str(name)), "label": label(str(name))}
+            ax.errorbar(line["accuracy"], line["value"], xerr=across, yerr=reach, ms=4.5,
+                        lw=0.9, elinewidth=0.6, **look)  # fmt: skip
+        ax.axvline(clean, **{**style("original"), "marker": ""}, lw=1)
+        ax.set(xlabel="accuracy of sentiment on sanitized text")
+        ax.set_title(f"{title} (n = {int(part['n'].max()):,})", fontsize=9)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes[0].set(ylabel="content words that are recovered")
+    _shared_legend(fig, axes, ncols=4)
+    return fig
+
+
+def _points(ax: Axes, found: pd.DataFrame) -> None:
+    """Single measurements with their intervals, moved apart where they share an epsilon."""
+    for _, part in found.groupby("epsilon", sort=False):
+        for number, row in enumerate(part.itertuples()):
+            look: dict[str, Any] = {
+                **style(row.attack),
+                "linestyle": "",
+                "label": label(row.attack),
+            }
+            place = row.epsilon + 0.03 * np.ptp(ax.get_xlim()) * (number - (len(part) - 1) / 2)
+            reach = [[row.value - row.low], [row.high - row.value]]
+            ax.errorbar(place, row.value, yerr=reach, ms=5, lw=0.8, zorder=5, **look)
+
+
+def _setting(found: pd.DataFrame) -> str:
+    first = found.iloc[0]
+    return f"{DEFENSE[first['defense']]} eps {first['epsilon']:g}, {CORPUS[first['corpus']]}"
+
+
+def _setting_look(attack: str, setting: str, settings: Sequence[str]) -> dict[str, Any]:
+    """The attack's look, its line by the setting."""
+    name, _, rest = setting.partition(",")
+    return {
+        **style(attack),
+        "linestyle": ("-", "--", ":", "-.")[settings.index(setting)],
+        "label": f"{label(attack)}, {DEFENSE[name]}{rest}",
+    }
+
+
+def _shared_legend(fig: Figure, axes: Sequence[Axes], ncols: int) -> None:
+    """One legend below all panels, each name once."""
+    named: dict[str, Any] = {}
+    for ax in axes:
+        for handle, text in zip(*ax.get_legend_handles_labels(), strict=True):
+            named.setdefault(text, handle)
+    fig.legend(named.values(), named.keys(), loc="outside lower center", ncols=ncols, fontsize=7.5)

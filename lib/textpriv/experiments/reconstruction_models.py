@@ -1,0 +1,461 @@
+"""Notebook 05: the attacks that train or use a neural network, on fewer sentences.
+
+The first `model_sentences` private sentences are attacked, by every attack, so that all are
+compared on the same tokens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+
+from textpriv import corpora, splits, stats
+from textpriv.attacks.base import NONE, Attack, FloatArray, Guesses, Observed
+from textpriv.attacks.bayes import ContextFreeBayes, ContextFreeBound, EmbeddingInversion
+from textpriv.attacks.contextual import ContextualBayes, ContextualBound, Detector, weigh
+from textpriv.attacks.inversion import InversionBert
+from textpriv.attacks.masked import MaskInference
+from textpriv.attacks.neural_prior import NeuralChannel
+from textpriv.corpora import Documents
+from textpriv.errors import InvalidInput
+from textpriv.experiments.reconstruction import (
+    PUBLIC,
+    SHADOW,
+    Knowledge,
+    Material,
+    Outcome,
+    Sizes,
+    noisy,
+    outcome_of,
+    public_bayes,
+    weights_of,
+)
+from textpriv.experiments.reconstruction import sanitized as sanitized_text
+from textpriv.generators import load_generator
+from textpriv.mechanisms import FiniteMechanism
+from textpriv.models import (
+    Encoder,
+    LearningCurve,
+    MaskedSizes,
+    Training,
+    load_encoder,
+    masked_language_model,
+)
+from textpriv.seeds import stream
+from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
+
+if TYPE_CHECKING:
+    from textpriv.report.run import Run
+
+EXTENDED = "contextual-bayes-public"  # the contextual attack, given public text as well
+
+
+def masked_model(
+    material: Material, words: Sequence[str], sizes: Sizes, device: str, seed: int | None
+) -> Encoder:
+    """The encoder of all attacks, trained to fill in words of public text; kept in the cache."""
+    reviews = corpora.load("imdb")
+    apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, material.texts))
+    chosen = reviews.subset(apart[: sizes.masked_texts])
+    texts = Tokenizer(words, KEEP_UNKNOWN).words_of(chosen.texts)
+    encoder = load_encoder(sizes.encoder, device=device)
+    if encoder.can_fill:  # BERT is a masked LM already
+        return encoder
+    training = Training(steps=sizes.masked_steps, learning_rate=3e-4, weight_decay=0.01, marks=4)
+    return masked_language_model(encoder, texts, MaskedSizes(training=training), seed=seed or 0)
+
+
+K = 10  # candidates of the contextual attack, as in the paper
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What the attacks with a network achieved in one setting.
+
+    Parameters
+    ----------
+    outcome : success of every attack, those without a network too, on the same sentences
+    curves : attack, step, accuracy (held out), seconds of training
+    untrained : held-out accuracy of the detector before it is fine-tuned
+    by_k : attack, k, value, low, high, n, and coverage: truths among the K best candidates
+    guessable : share of the targets that mask inference can guess at all (a single WordPiece)
+    alone : success of each detector by itself, ranking the same K candidates
+    observed : the sanitized sentences
+    """
+
+    outcome: Outcome
+    curves: pd.DataFrame
+    untrained: float
+    by_k: pd.DataFrame
+    guessable: float
+    alone: dict[str, float]
+    observed: Observed
+
+
+def detector_training(sizes: Sizes, *, further: bool) -> Training | None:
+    """Fewer steps than the paper's, from a higher learning rate; None: as in the paper.
+
+    A detector that goes on from another one (`further`) takes fewer.
+    """
+    if not sizes.detector_steps:
+        return None
+    steps = sizes.detector_further_steps if further else sizes.detector_steps
+    return Training(steps=steps, learning_rate=3e-4, marks=sizes.detector_marks)
+
+
+def inversion_training(sizes: Sizes) -> Training:
+    """`batch` counts sentences."""
+    return Training(steps=sizes.inversion_steps, learning_rate=3e-4, marks=2)
+
+
+def public_sentences(
+    material: Material, words: Sequence[str], count: int, rng: np.random.Generator
+) -> Corpus:
+    """Sentences of the public text, of 5 to 60 words: what a detector can be trained on too."""
+    reviews = Documents("public", material.public_texts).sample(
+        min(count, len(material.public_texts)), rng
+    )
+    found = splits.sentences(reviews, 5, 60)
+    return Tokenizer(words, KEEP_UNKNOWN).encode(found.sample(min(count, len(found)), rng).texts)
+
+
+def attack_with_models(
+    material: Material,
+    defense: str,
+    mechanism: FiniteMechanism,
+    knowledge: Knowledge,
+    encoder: Encoder,
+    sizes: Sizes,
+    seed: int | None,
+    *,
+    with_public: bool = False,
+) -> Trained:
+    """Every attack, with and without a network, on the first private sentences.
+
+    Parameters
+    ----------
+    with_public : also train the detector further on sentences of the public text
+    """
+    private = material.first(sizes.model_sentences)
+    observed = sanitized_text(mechanism, private, material.name, seed)
+    found = outcome_of(material, defense, mechanism, private, observed)
+    words, number = mechanism.embedding.words, seed or 0
+    curves: list[pd.DataFrame] = []
+    by_k: list[pd.DataFrame] = []
+    alone: dict[str, float] = {}
+
+    def plain(name: str, make: Callable[[], Attack]) -> Attack:
+        began = time.perf_counter()
+        made = make()
+        guesses = made.guess(observed)
+        found.seconds[name] = time.perf_counter() - began
+        found.add(name, guesses, words, posterior=made.posterior)
+        return made
+
+    def contextual(
+        name: str,
+        kind: type[ContextualBayes],
+        shadow: Corpus,
+        context_free: Attack,
+        goes_on_from: Detector | None = None,
+        copies: int = 100,
+    ) -> Detector:
+        began = time.perf_counter()
+        made = kind(
+            mechanism,
+            shadow,
+            context_free=context_free,
+            encoder=encoder,
+            training=detector_training(sizes, further=goes_on_from is not None),
+            window=sizes.window or None,
+            pooling=sizes.pooling,
+            copies=copies,
+            start=goes_on_from,
+            seed=number,
+        )
+        ranked, unaided = by_candidates(made, observed, sizes.contextual_k)
+        found.seconds[name] = time.perf_counter() - began
+        found.add(name, ranked[K], words, posterior=False)
+        alone[name] = float(unaided.hits(found.truth).mean())
+        by_k.append(_k_table(name, ranked, found))
+        curves.append(_curve(name, made.detector.curve))
+        return made.detector
+
+    rng = stream(seed, "05", "rehearsal of models", material.name, mechanism.epsilon)
+    weights = weights_of(mechanism, knowledge, material.read, sizes, rng)
+    found.weights.update(weights)
+    bayes = ContextFreeBayes(mechanism, material.shadow)
+    bound = ContextFreeBound(mechanism, material.private)
+    by_public = public_bayes(mechanism, knowledge)
+    plain("embedding-inversion", lambda: EmbeddingInversion(mechanism, mechanism.embedding))
+    plain("context-free-bayes", lambda: bayes)
+    plain("context-free-public", lambda: by_public)
+    plain("context-free-bound", lambda: bound)
+    plain(SHADOW, lambda: noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes))
+    plain(PUBLIC, lambda: noisy(mechanism, knowledge.public, PUBLIC, weights, sizes))
+    mask = plain("mask-inference", lambda: MaskInference(mechanism, words, encoder))
+    plain(
+        "mask-inference-support",
+        lambda: MaskInference(mechanism, words, encoder, knows="support"),
+    )
+    plain("mask-bayes", lambda: MaskInference(mechanism, words, encoder, knows="likelihood"))
+    inversion = plain(
+        "inversion-bert",
+        lambda: InversionBert(
+            mechanism,
+            material.shadow,
+            encoder=encoder,
+            training=inversion_training(sizes),
+            seed=number,
+        ),
+    )
+    curves.append(_curve("inversion-bert", cast(InversionBert, inversion).curve))
+    own = contextual("contextual-bayes", ContextualBayes, material.shadow, bayes)
+    # The bound's detector knows the sentences under attack, in other sanitized copies.
+    contextual("contextual-bound", ContextualBound, private, bound, own, copies=30)
+    if with_public:
+        rng = stream(seed, "05", "public sentences", material.name)
+        text = public_sentences(material, words, 4000, rng)
+        contextual(EXTENDED, ContextualBayes, text, by_public, own)
+    untrained = ContextualBayes(
+        mechanism,
+        material.shadow,
+        context_free=bayes,
+        encoder=encoder,
+        training=Training(steps=1, learning_rate=1e-12, from_start=True),
+        window=sizes.window or None,
+        pooling=sizes.pooling,
+        seed=number,
+    )
+    return Trained(
+        found,
+        curves=pd.concat(curves, ignore_index=True),
+        untrained=untrained.detector.curve.accuracy[0],
+        alone=alone,
+        observed=observed,
+        by_k=pd.concat(by_k, ignore_index=True),
+        guessable=float(cast(MaskInference, mask).can_guess[found.truth].mean()),
+    )
+
+
+def by_candidates(
+    attack: ContextualBayes, observed: Observed, counts: Sequence[int]
+) -> tuple[dict[int, Guesses], Guesses]:
+    """The attack's guesses with each number of candidates, from one pass of the detector.
+
+    Beside them the guesses with K candidates by the detector alone, whatever their context-free
+    probability.
+    """
+    counts = sorted({*counts, K})
+    before = attack.context_free.guess(observed, top=counts[-1])
+    rows, columns = np.nonzero(before.words != NONE)
+    weights = np.zeros(before.words.shape)
+    weights[rows, columns] = attack.detector.probability(
+        observed, observed.targets[rows], before.words[rows, columns]
+    )
+
+    def weighed(k: int, scores: FloatArray) -> Guesses:
+        return weigh(Guesses(before.words[:, :k], scores[:, :k]), weights[:, :k], top=k)
+
+    flat = np.where(before.words == NONE, -np.inf, 1.0)
+    return {k: weighed(k, before.scores) for k in counts}, weighed(K, flat)
+
+
+def _k_table(name: str, ranked: Mapping[int, Guesses], found: Outcome) -> pd.DataFrame:
+    rows = []
+    for k, guesses in ranked.items():
+        rate = stats.clustered_share(guesses.hits(found.truth), found.document)
+        covered = float(guesses.hits(found.truth, top=k).mean())
+        rows.append({"attack": name, "k": k, "coverage": covered, **asdict(rate)})
+    return pd.DataFrame(rows)
+
+
+def _curve(name: str, curve: LearningCurve) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"attack": name, "step": curve.steps, "accuracy": curve.accuracy, "seconds": curve.seconds}
+    )
+
+
+def run_models(
+    materials: Mapping[str, Material],
+    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
+    knowledge: Mapping[str, Knowledge],
+    encoder: Encoder,
+    sizes: Sizes,
+    seed: int | None,
+) -> list[Trained]:
+    """`attack_with_models` on the first corpus, at the epsilons in its focus.
+
+    The first setting also trains a detector on public text. Settings run side by side, one per
+    core, and share nothing but the encoder that all start from.
+    """
+    material = next(iter(materials.values()))
+    settings = [
+        (defense, epsilon) for defense in mechanisms for epsilon in sizes.model_focus[defense]
+    ]
+    if not settings:
+        raise InvalidInput("model_focus: got no epsilon, expected at least one")
+    jobs = (
+        delayed(attack_with_models)(
+            material,
+            defense,
+            mechanisms[defense][epsilon],
+            knowledge[material.name],
+            encoder,
+            sizes,
+            seed,
+            with_public=number == 0,
+        )
+        for number, (defense, epsilon) in enumerate(settings)
+    )
+    return list(Parallel(n_jobs=-1, verbose=1)(jobs))
+
+
+def add_pretrained(
+    trained: Sequence[Trained],
+    material: Material,
+    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
+    knowledge: Mapping[str, Knowledge],
+    sizes: Sizes,
+    device: str,
+) -> None:
+    """Add the noisy channel with a pretrained causal model as its prior, under CusText+."""
+    generator = load_generator(device=device)
+    for each in trained:
+        found = each.outcome
+        if found.defense != "custext":
+            continue
+        mechanism = mechanisms[found.defense][found.epsilon]
+        start = time.perf_counter()
+        attack = NeuralChannel(
+            noisy(mechanism, knowledge[material.name].public, PUBLIC, found.weights, sizes),
+            mechanism.embedding.words,
+            generator,
+            material.read,
+            weight=1.0,  # did well on other shadow sentences, at both epsilons
+        )
+        guesses = attack.guess(each.observed)
+        found.seconds[attack.name] = time.perf_counter() - start
+        found.add(attack.name, guesses, mechanism.embedding.words, posterior=attack.posterior)
+
+
+# --- Tables of the notebook -----------------------------------------------------------------
+
+# The order of the figure: by what an attack uses.
+LADDER = (
+    "mask-inference",
+    "mask-inference-support",
+    "embedding-inversion",
+    "inversion-bert",
+    "context-free-bayes",
+    "contextual-bayes",
+    "context-free-public",
+    EXTENDED,
+    "context-free-bound",
+    "contextual-bound",
+    "mask-bayes",
+    SHADOW,
+    PUBLIC,
+    "noisy-channel-lm",
+)
+
+DUELS = (
+    (PUBLIC, "contextual-bayes"),
+    (PUBLIC, "contextual-bound"),
+    (PUBLIC, EXTENDED),
+    (PUBLIC, "context-free-bayes"),
+    (PUBLIC, "context-free-bound"),
+    (PUBLIC, "mask-bayes"),
+    (SHADOW, "contextual-bayes"),
+    (SHADOW, "contextual-bound"),
+    ("contextual-bayes", "context-free-bayes"),
+    ("contextual-bound", "context-free-bound"),
+    ("noisy-channel-lm", PUBLIC),
+)
+
+
+def setting(each: Trained) -> str:
+    """What figures call the setting of an outcome."""
+    return f"{each.outcome.defense}, eps {each.outcome.epsilon:g}"
+
+
+def curves(trained: Sequence[Trained]) -> pd.DataFrame:
+    """Held-out accuracy along all trainings; column `setting` says where."""
+    return pd.concat([each.curves.assign(setting=setting(each)) for each in trained])
+
+
+def by_k(trained: Sequence[Trained]) -> pd.DataFrame:
+    """Success of the contextual attacks by K; column `setting` says where."""
+    return pd.concat([each.by_k.assign(setting=setting(each)) for each in trained])
+
+
+def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
+    """Held-out accuracy along every training, and what the detector alone achieves (Fig. 3)."""
+    rows = []
+    for each in trained:
+        for name, curve in each.curves.groupby("attack", sort=False):
+            rows.append(
+                {
+                    "setting": setting(each),
+                    "attack": name,
+                    "untrained": each.untrained if name == "contextual-bayes" else np.nan,
+                    "accuracy": curve["accuracy"].iloc[-1],
+                    "gain in the last third": float(np.diff(curve["accuracy"])[-1:].sum()),
+                    "steps": curve["step"].iloc[-1],
+                    "success": each.outcome.hits[str(name)].mean(),
+                    "success of the detector alone": each.alone.get(str(name), np.nan),
+                }
+            )
+    return pd.DataFrame(rows).set_index(["setting", "attack"])
+
+
+def record_claims(run: Run, trained: Sequence[Trained]) -> None:
+    """Record what the paper's claims about attacks with networks are compared with."""
+    for each in trained:
+        found = each.outcome
+        where = f"{found.defense}.{found.corpus}.eps{found.epsilon:g}"
+        for name in ("mask-inference", "inversion-bert", "contextual-bayes", "contextual-bound"):
+            rate = stats.clustered_share(found.hits[name], found.document)
+            label = name.replace("-", "_")
+            run.record(f"asr.{where}.{label}", rate.value, rate.low, rate.high, rate.n)
+            run.record(f"minutes.{where}.{label}", found.seconds[name] / 60, unit="min")
+        for name in ("embedding-inversion", "context-free-bayes"):
+            minutes = found.seconds[name] / 60
+            run.record(f"minutes.{where}.{name.replace('-', '_')}", minutes, unit="min")
+        own = each.curves[each.curves["attack"] == "contextual-bayes"]
+        run.record(f"detector.{where}.finetuned", float(own["accuracy"].iloc[-1]))
+        run.record(f"detector.{where}.original", each.untrained)
+    last = max(
+        (each for each in trained if each.outcome.defense == "custext"),
+        key=lambda each: each.outcome.epsilon,
+    )
+    kinds = {"contextual-bayes": "attack", "contextual-bound": "bound"}
+    for row in last.by_k[last.by_k["attack"].isin(kinds)].itertuples():
+        run.record(f"table1.k{row.k}.{kinds[row.attack]}", row.value, row.low, row.high, row.n)
+        if row.k == K and row.attack == "contextual-bayes":
+            run.record(f"table1.k{K}.coverage", row.coverage)
+    by_size = last.by_k.pivot(index="k", columns="attack", values="value")
+    for attack, kind in kinds.items():
+        for small, large in ((1, K), (K, 20)):
+            if {small, large} <= set(by_size.index):
+                gain = by_size.loc[large, attack] - by_size.loc[small, attack]
+                run.record(f"table1.gain_k{small}_to_k{large}.{kind}", gain, unit="difference")
+
+
+def costs(rates: pd.DataFrame, modelled: pd.DataFrame, corpus: str, epsilon: float) -> pd.DataFrame:
+    """Seconds of every attack on CusText+ at one epsilon, and per 1,000 tokens.
+
+    Attacks without a network are timed on all sentences, the others on their few.
+    """
+    both = pd.concat([rates, modelled[~modelled["attack"].isin(rates["attack"].unique())]])
+    chosen = both[
+        (both["corpus"] == corpus) & (both["defense"] == "custext") & (both["epsilon"] == epsilon)
+    ]
+    chosen = chosen[["attack", "seconds", "n"]]
+    return chosen.assign(per_thousand=1000 * chosen["seconds"] / chosen["n"])
