@@ -19,7 +19,7 @@ from textpriv.errors import InvalidInput
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-ROW_BYTES = 8 << 20  # dense rows held at once; blocks much larger are paged in anew every time
+ROW_BYTES = 16 << 20  # dense rows held at once
 
 
 def check_ids(ids: object, size: int, *, what: str) -> IntArray:
