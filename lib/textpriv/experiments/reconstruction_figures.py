@@ -154,14 +154,16 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
     axes[0].set_title(f"{_setting(found)}: by frequency", fontsize=9)
     n, words = int(names["n"].max()), int(names["words"].max())
     corpus, defense = CORPUS[names["corpus"].iloc[0]], DEFENSE[names["defense"].iloc[0]]
-    axes[1].set_title(f"{defense}, {corpus}: person names\n({n:,} of {words:,} words)", fontsize=9)
+    axes[1].set_title(
+        f"{defense}, {corpus}: person names\n({n:,} tokens, {words:,} words)", fontsize=9
+    )
     _shared_legend(fig, axes, ncols=3)
     return fig
 
 
 def shadow(found: pd.DataFrame, misaligned: pd.DataFrame) -> Figure:
     """Success against the size of the shadow data; and with text of another domain."""
-    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 3.8))
+    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.4))
     lines = dict(zip(sorted(found["epsilon"].unique()), ("-", "--", "-.", ":"), strict=False))
     for (attack, epsilon), part in found.groupby(["attack", "epsilon"], sort=False):
         look = {
@@ -174,7 +176,6 @@ def shadow(found: pd.DataFrame, misaligned: pd.DataFrame) -> Figure:
     axes[0].set_xticks(found["documents"].unique(), [f"{d:,}" for d in found["documents"].unique()])
     axes[0].minorticks_off()
     axes[0].set_title(f"{CORPUS[found['corpus'].iloc[0]]} (n = {found['n'].max():,})", fontsize=9)
-    axes[0].legend(fontsize=6.5)
     order = list(dict.fromkeys(misaligned["attack"]))
     for number, (_, part) in enumerate(misaligned.groupby("epsilon", sort=False)):
         for row in part.itertuples():
@@ -195,6 +196,7 @@ def shadow(found: pd.DataFrame, misaligned: pd.DataFrame) -> Figure:
     axes[1].set_title(f"{corpus} (n = {n:,})\n{filled}", fontsize=9)
     for axis in (axes[0].yaxis, axes[1].xaxis):
         axis.set_major_formatter(PercentFormatter(1, decimals=0))
+    _shared_legend(fig, axes[:1], ncols=2)
     return fig
 
 
@@ -229,7 +231,7 @@ def seconds(found: pd.DataFrame) -> Figure:
     ax.set_yticks(range(len(part)), [f"{label(r.attack)} ({r.n:,})" for r in part.itertuples()])
     ax.set(xscale="log", xlabel="seconds per 1,000 tokens (one run on this machine)")
     ax.set_xlim(right=float(part["per_thousand"].max()) * 6)
-    ax.set_title("Time of an attack (tokens that it was measured on)")
+    ax.set_title("Time of an attack (tokens it was measured on)", fontsize=9, loc="center")
     return fig
 
 
@@ -269,7 +271,7 @@ def _points(ax: Axes, found: pd.DataFrame) -> None:
                 "linestyle": "",
                 "label": label(row.attack),
             }
-            place = row.epsilon + 0.03 * np.ptp(ax.get_xlim()) * (number - (len(part) - 1) / 2)
+            place = row.epsilon + 0.018 * np.ptp(ax.get_xlim()) * (number - (len(part) - 1) / 2)
             reach = [[row.value - row.low], [row.high - row.value]]
             ax.errorbar(place, row.value, yerr=reach, ms=5, lw=0.8, zorder=5, **look)
 
