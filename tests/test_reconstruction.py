@@ -1,0 +1,309 @@
+"""The experiments of notebook 05 on a made-up language: what is kept apart, and what is counted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+from textpriv import corpora, profiles, splits
+from textpriv.attacks.base import Guesses
+from textpriv.corpora import Documents
+from textpriv.embeddings import Embedding, from_arrays
+from textpriv.errors import InvalidInput
+from textpriv.experiments import reconstruction as experiment
+from textpriv.experiments import reconstruction_figures as figures
+from textpriv.mechanisms import CusTextPlus, SanTextPlus
+
+matplotlib.use("Agg")
+
+NOUNS = [f"noun{number}" for number in range(40)]
+VERBS = [f"verb{number}" for number in range(40)]
+WORDS = ["the", "a", *NOUNS, *VERBS]
+SEED = 3
+
+
+def text(rng: np.random.Generator, sentences: int) -> str:
+    """The noun with number i is followed by the verb with number i: context tells."""
+    numbers = rng.integers(40, size=(sentences, 3))
+    return " ".join(
+        "The " + " the ".join(f"noun{i} verb{i}" for i in row) + "." for row in numbers.tolist()
+    )
+
+
+def documents(name: str) -> Documents:
+    rng = np.random.default_rng(len(name))
+    count = {"rotten-tomatoes": 120, "imdb": 90, "rented-clothes": 90}[name]
+    texts = tuple(text(rng, 1 if name == "rotten-tomatoes" else 6) for _ in range(count))
+    return Documents(name, texts, {"label": rng.integers(2, size=count)})
+
+
+@pytest.fixture(scope="module")
+def embedding() -> Embedding:
+    return from_arrays("made up", WORDS, np.random.default_rng(1).standard_normal((82, 5)))
+
+
+@pytest.fixture(scope="module")
+def sizes() -> experiment.Sizes:
+    changes: dict[str, Any] = {
+        "vocabulary": 1000,
+        "private": 60,
+        "shadow": 30,
+        "shadow_pool": 40,
+        "public": None,
+        "santext_epsilons": [2.0, 6.0],
+        "focus": {"custext": [2, 6], "santext": [2.0]},
+        "attacked": {kind: dict.fromkeys(experiment.CORPORA, 50) for kind in experiment.DEFENSES},
+    }
+    return profiles.load("smoke", "05_reconstruction_attacks", experiment.Sizes, changes)
+
+
+@pytest.fixture(scope="module")
+def materials(embedding: Embedding, sizes: experiment.Sizes) -> dict[str, experiment.Material]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpora, "load", documents)
+        patch.setattr(splits, "shares_ngram", shares_nothing_but_copies)
+        return experiment.gather_all(
+            embedding, sizes, lambda *keys: np.random.default_rng(len(str(keys)))
+        )
+
+
+def shares_nothing_but_copies(texts: Any, others: Any) -> np.ndarray:
+    known = set(others)
+    return np.array([each in known for each in texts])
+
+
+@pytest.fixture(scope="module")
+def mechanisms(embedding: Embedding, sizes: experiment.Sizes) -> Any:
+    return experiment.defenses(embedding, sizes)
+
+
+@pytest.fixture(scope="module")
+def knowledge(materials: Any, embedding: Embedding) -> dict[str, experiment.Knowledge]:
+    return {name: experiment.learn(each, len(embedding)) for name, each in materials.items()}
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.Sizes
+) -> list[experiment.Outcome]:
+    chosen = {name: materials[name] for name in sizes.corpora}
+    return [
+        experiment.attack(chosen[name], defense, mechanism, knowledge[name], sizes, SEED)
+        for name in chosen
+        for defense, by_epsilon in mechanisms.items()
+        for mechanism in by_epsilon.values()
+    ]
+
+
+def test_nothing_private_is_read(materials: dict[str, experiment.Material]) -> None:
+    for each in materials.values():
+        assert not set(each.texts) & set(each.public_texts)
+        assert len(each.cluster) == len(each.private) == len(each.texts)
+        assert len(each.read) <= len(each.shadow) <= len(each.pool) + each.dropped[0]
+        assert each.coverage == 1.0  # every word of the language is in the vocabulary
+
+
+def test_overlapping_documents_are_dropped_from_what_models_read(
+    embedding: Embedding, sizes: experiment.Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpora, "load", documents)
+    flags = iter([np.arange(30) < 4, np.arange(90) < 7])  # shadow, then public
+    monkeypatch.setattr(splits, "shares_ngram", lambda texts, others: next(flags))
+    found = experiment.gather("rotten-tomatoes", embedding, sizes, np.random.default_rng(0))
+    assert found.dropped == (4, 7)
+    assert (len(found.shadow), len(found.read), len(found.public)) == (30, 26, 83)
+
+
+def test_sentences_of_one_review_are_one_cluster(
+    materials: dict[str, experiment.Material],
+) -> None:
+    assert len(np.unique(materials["imdb"].cluster)) < len(materials["imdb"].private)
+    rotten = materials["rotten-tomatoes"]
+    assert len(np.unique(rotten.cluster)) == len(rotten.private)
+
+
+def test_unknown_corpus(embedding: Embedding, sizes: experiment.Sizes) -> None:
+    with pytest.raises(InvalidInput, match="corpus: got 'sst'"):
+        experiment.gather("sst", embedding, sizes, np.random.default_rng(0))
+
+
+def test_defenses(mechanisms: Any) -> None:
+    assert all(isinstance(each, CusTextPlus) for each in mechanisms["custext"].values())
+    assert all(isinstance(each, SanTextPlus) for each in mechanisms["santext"].values())
+    assert [each.epsilon for each in mechanisms["santext"].values()] == [2.0, 6.0]
+
+
+def test_context_pays_where_words_come_in_pairs(outcomes: list[experiment.Outcome]) -> None:
+    # Nouns and verbs come in pairs here, so that decoding must beat any guess on one token.
+    found = experiment.one(outcomes, "rotten-tomatoes", "custext", 2)
+    alone = found.hits["context-free-bound"].mean()
+    assert found.hits[experiment.PUBLIC].mean() > alone + 0.2
+    assert found.hits["context-free-bound"].mean() >= found.hits["prior-only"].mean()
+
+
+def test_attacks_answer_for_the_same_tokens(outcomes: list[experiment.Outcome]) -> None:
+    for found in outcomes:
+        assert {len(hits) for hits in found.hits.values()} == {len(found.truth)}
+        for name, right in found.hits.items():
+            assert (found.top5[name] >= right).all()
+            assert (found.substring[name] >= right).all()
+        assert experiment.PUBLIC in found.weights
+
+
+def test_success_rates_are_those_of_the_hits(outcomes: list[experiment.Outcome]) -> None:
+    rates = experiment.success_rates(outcomes)
+    assert len(rates) == sum(len(found.hits) for found in outcomes)
+    for row in rates.itertuples():
+        found = experiment.one(outcomes, row.corpus, row.defense, row.epsilon)
+        assert row.value == pytest.approx(found.hits[row.attack].mean())
+        assert row.low <= row.value <= row.high
+
+
+def made_up(hits: dict[str, list[bool]], truth: list[int], document: list[int]) -> Any:
+    found = experiment.Outcome(
+        "rotten-tomatoes",
+        "custext",
+        2.0,
+        truth=np.array(truth),
+        guessed_from=np.array(truth),
+        document=np.array(document),
+    )
+    for name, right in hits.items():
+        words = np.where(right, truth, 81)[:, None]
+        guesses = Guesses(words, np.full(words.shape, 0.75))
+        found.add(name, guesses, WORDS, posterior=True)
+    return found
+
+
+def test_compare_by_hand() -> None:
+    first = [True, True, True, False] * 20
+    second = [False, True, False, False] * 20
+    found = made_up({"a": first, "b": second}, [5, 6, 7, 8] * 20, list(np.repeat(range(40), 2)))
+    table = experiment.compare([found], [("a", "b"), ("b", "a"), ("a", "absent")],
+                               np.random.default_rng(0))  # fmt: skip
+    assert table["difference"].tolist() == [0.5, -0.5]
+    assert (table["low"] <= table["difference"]).all() and (table["p"] <= 0.001).all()
+    quote = experiment.quoted(table, "a")
+    assert quote("b", "custext", 2.0).startswith("+0.500 (")
+    assert quote("absent", "custext", 2.0) == "(not run in this profile)"
+
+
+def test_success_by_frequency_and_on_words_by_hand() -> None:
+    found = made_up({"a": [True, False, True, True]}, [3, 4, 50, 60], [0, 0, 1, 1])
+    by = experiment.by_frequency([found], ["a"], [10, 55])
+    assert by[["ranks", "value", "n"]].values.tolist() == [
+        ["0-10", 0.5, 2], ["10-55", 1.0, 1], ["from 55", 1.0, 1]
+    ]  # fmt: skip
+    names = experiment.on_words([found], [4, 60, 70], ["a"])
+    assert names[["value", "n", "words"]].values.tolist() == [[0.5, 2, 2]]
+    with pytest.raises(InvalidInput, match="none of the private tokens"):
+        experiment.on_words([found], [70], ["a"])
+
+
+def test_schemes_draw_types_uniformly(sizes: experiment.Sizes) -> None:
+    # 99 tokens of one type that is guessed, one token of another that is not.
+    found = made_up({"a": [True] * 99 + [False]}, [3] * 99 + [4], list(range(100)))
+    one_type = sizes.model_copy(update={"output_types": 1})
+    drawn = [
+        experiment.schemes([found], ["a"], one_type, np.random.default_rng(seed)).iloc[0]
+        for seed in range(40)
+    ]
+    assert {row["all tokens"] for row in drawn} == {0.99}
+    share = np.mean([row["types"] for row in drawn])
+    assert 0.2 < share < 0.8  # each type is drawn half of the time, not 99 to 1
+
+
+def test_calibration_by_hand() -> None:
+    hits = [True, True, True, False]
+    names = ("context-free-bayes", experiment.SHADOW, experiment.PUBLIC)
+    found = made_up(dict.fromkeys(names, hits), [3, 4, 5, 6], [0, 1, 2, 3])
+    table = experiment.calibration(
+        [found], "rotten-tomatoes", {"custext": [2.0], "santext": []}, bins=10
+    )
+    assert table["attack"].tolist() == list(names)
+    assert (table["stated"] == 0.75).all() and (table["value"] == 0.75).all()
+
+
+def test_closed_form_meets_what_is_measured(
+    materials: Any, mechanisms: Any, sizes: experiment.Sizes, outcomes: list[experiment.Outcome]
+) -> None:
+    rates = experiment.success_rates(outcomes)
+    chosen = {"rotten-tomatoes": materials["rotten-tomatoes"]}
+    table = experiment.closed_form(chosen, mechanisms, sizes, rates)
+    assert set(table["defense"]) == {"custext", "santext"}
+    # 50 of 60 sentences are attacked: three standard errors and the missing sentences.
+    gap = (table["value"] - table["measured"]).abs()
+    assert (gap < 3 * (table["measured high"] - table["measured low"]) / 2 + 0.02).all()
+
+
+def test_constants_shadow_sizes_and_misaligned(
+    materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.Sizes
+) -> None:
+    only = {"rotten-tomatoes": materials["rotten-tomatoes"]}
+    added = experiment.constants(only, mechanisms, sizes, SEED)
+    assert set(added["attack"]) == {"with", "without"}
+    wide = added.pivot(index=["defense", "epsilon"], columns="attack", values="value")
+    assert (wide["with"] >= wide["without"] - 0.05).all()
+
+    larger = sizes.model_copy(update={"shadow_percents": (10.0, 45.0)})
+    custext = mechanisms["custext"]
+    table = experiment.shadow_sizes(materials["imdb"], custext, larger, SEED)
+    documents = sorted(table["documents"].unique())
+    assert documents == [6, 27]
+    with pytest.raises(InvalidInput, match="raise shadow_pool"):
+        too_many = sizes.model_copy(update={"shadow_percents": (90.0,)})
+        experiment.shadow_sizes(materials["imdb"], custext, too_many, SEED)
+
+    found = experiment.misaligned(materials, custext, knowledge, sizes, SEED)
+    names = list(found[0].hits)
+    assert f"{experiment.PUBLIC}, misaligned" in names and experiment.PUBLIC in names
+    parts = experiment.ablation(
+        materials["rotten-tomatoes"], custext, knowledge["rotten-tomatoes"], sizes, SEED
+    )
+    rates = experiment.success_rates(parts).set_index(["epsilon", "attack"])["value"]
+    assert rates[2, "order 2"] > rates[2, "order 1, weight 1"] + 0.1
+
+
+def test_records_have_the_names_that_claims_ask_for(outcomes: list[experiment.Outcome]) -> None:
+    recorded: dict[str, tuple[Any, ...]] = {}
+    run: Any = SimpleNamespace(record=lambda name, *rest, **_: recorded.setdefault(name, rest))
+    rates = experiment.success_rates(outcomes)
+    experiment.record(run, rates, "asr")
+    experiment.record_gains(run, rates)
+    assert "asr.custext.rotten-tomatoes.eps2.noisy_channel" in recorded
+    assert "asr.santext.imdb.eps6.context_free_bound" in recorded
+    gain = "gain.custext.imdb.eps6.context_free_bayes_over_embedding_inversion"
+    found = experiment.one(outcomes, "imdb", "custext", 6)
+    hits = found.hits["context-free-bayes"].mean() - found.hits["embedding-inversion"].mean()
+    assert recorded[gain][0] == pytest.approx(hits)
+
+
+def test_epsilon_that_meets() -> None:
+    rates = pd.DataFrame(
+        {
+            "corpus": "c",
+            "defense": "custext",
+            "epsilon": [2.0, 4.0],
+            "attack": "a",
+            "value": [0.2, 0.4],
+        }
+    )
+    assert experiment.epsilon_that_meets(rates, "c", "a", 0.25) == pytest.approx(2.5)
+
+
+def test_figures_draw_what_the_tables_hold(outcomes: list[experiment.Outcome]) -> None:
+    rates = experiment.success_rates(outcomes)
+    figure = figures.success(rates, rates.iloc[:0])
+    assert len(figure.axes) == 4
+    lines = {line.get_label() for line in figure.axes[0].lines}
+    assert {"noisy channel, public text", "prior only"} <= lines
+    by = experiment.by_frequency(outcomes[:1], experiment.COMPARED, [20, 40])
+    names = experiment.on_words(outcomes, range(10), experiment.COMPARED)
+    figures.frequency(by, experiment.largest_of(names), experiment.COMPARED)
+    stated = experiment.calibration(outcomes, "imdb", {"custext": [2, 6], "santext": [2.0]}, bins=5)
+    assert len(figures.calibration(stated).axes) == 3
