@@ -352,7 +352,9 @@ class ContextualBayes(Attack):
         is_held[chosen[: max(1, round(held_out * len(shadow)))]] = True
         if training is None:
             steps = 3 * len(pairs.rows) // 32 + 1
-            training = Training(steps=steps, schedule="tenths", dropout=0.1, marks=10)
+            training = Training(
+                steps=steps, schedule="tenths", dropout=0.1, marks=10, from_start=True
+            )
         self.detector = Detector.fit(
             encoder,
             mechanism.embedding.words,

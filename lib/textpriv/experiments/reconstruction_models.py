@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from textpriv.report.run import Run
 
 EXTENDED = "contextual-bayes-public"  # the contextual attack, given public text as well
+SEEN = "contextual-bound-seen"  # the bound with a detector that knows the attacked sentences
 
 
 def masked_model(
@@ -106,7 +107,9 @@ def detector_training(sizes: Sizes, *, further: bool) -> Training | None:
     if not sizes.detector_steps:
         return None
     steps = sizes.detector_further_steps if further else sizes.detector_steps
-    return Training(steps=steps, learning_rate=3e-4, marks=sizes.detector_marks)
+    return Training(
+        steps=steps, learning_rate=3e-4, marks=sizes.detector_marks, from_start=not further
+    )
 
 
 def inversion_training(sizes: Sizes) -> Training:
@@ -134,13 +137,14 @@ def attack_with_models(
     sizes: Sizes,
     seed: int | None,
     *,
-    with_public: bool = False,
+    with_variants: bool = False,
 ) -> Trained:
     """Every attack, with and without a network, on the first private sentences.
 
     Parameters
     ----------
-    with_public : also train the detector further on sentences of the public text
+    with_variants : also train the detector further on public text, and on the sentences under
+        attack
     """
     private = material.first(sizes.model_sentences)
     observed = sanitized_text(mechanism, private, material.name, seed)
@@ -217,26 +221,25 @@ def attack_with_models(
     )
     curves.append(_curve("inversion-bert", cast(InversionBert, inversion).curve))
     own = contextual("contextual-bayes", ContextualBayes, material.shadow, bayes)
-    # The bound's detector knows the sentences under attack, in other sanitized copies.
-    contextual("contextual-bound", ContextualBound, private, bound, own, copies=30)
-    if with_public:
+    others = np.arange(len(private), min(len(private) + sizes.private // 10, len(material.private)))
+    contextual(
+        "contextual-bound",
+        ContextualBound,
+        material.private.subset(others),
+        bound,
+        own,
+        copies=30,
+    )
+    if with_variants:
+        # As in the released code: trained on other sanitized copies of the attacked sentences.
+        contextual(SEEN, ContextualBound, private, bound, own, copies=30)
         rng = stream(seed, "05", "public sentences", material.name)
         text = public_sentences(material, words, 4000, rng)
         contextual(EXTENDED, ContextualBayes, text, by_public, own)
-    untrained = ContextualBayes(
-        mechanism,
-        material.shadow,
-        context_free=bayes,
-        encoder=encoder,
-        training=Training(steps=1, learning_rate=1e-12, from_start=True),
-        window=sizes.window or None,
-        pooling=sizes.pooling,
-        seed=number,
-    )
     return Trained(
         found,
         curves=pd.concat(curves, ignore_index=True),
-        untrained=untrained.detector.curve.accuracy[0],
+        untrained=own.curve.accuracy[0],
         alone=alone,
         observed=observed,
         by_k=pd.concat(by_k, ignore_index=True),
@@ -292,7 +295,7 @@ def run_models(
 ) -> list[Trained]:
     """`attack_with_models` on the first corpus, at the epsilons in its focus.
 
-    The first setting also trains a detector on public text. Settings run side by side, one per
+    The first setting also trains the detectors of the variants. Settings run side by side, one per
     core, and share nothing but the encoder that all start from.
     """
     material = next(iter(materials.values()))
@@ -310,7 +313,7 @@ def run_models(
             encoder,
             sizes,
             seed,
-            with_public=number == 0,
+            with_variants=number == 0,
         )
         for number, (defense, epsilon) in enumerate(settings)
     )
@@ -359,6 +362,7 @@ LADDER = (
     EXTENDED,
     "context-free-bound",
     "contextual-bound",
+    SEEN,
     "mask-bayes",
     SHADOW,
     PUBLIC,
@@ -368,6 +372,7 @@ LADDER = (
 DUELS = (
     (PUBLIC, "contextual-bayes"),
     (PUBLIC, "contextual-bound"),
+    (PUBLIC, SEEN),
     (PUBLIC, EXTENDED),
     (PUBLIC, "context-free-bayes"),
     (PUBLIC, "context-free-bound"),

@@ -84,6 +84,7 @@ ATTACKS = {
     "contextual-bayes": Style("contextual Bayes", BLUE, "s", "-"),
     "contextual-bayes-public": Style("contextual, public text", BLUE, "^", ":"),
     "contextual-bound": Style("contextual K-ASR bound", BLUE, "D", "--"),
+    "contextual-bound-seen": Style("K-ASR bound, sentences seen", BLUE, "v", ":"),
     "noisy-channel-shadow": Style("noisy channel, shadow data", RED, "o", ":"),
     "noisy-channel": Style("noisy channel, public text", RED, "P", "-"),
     "noisy-channel-lm": Style("noisy channel, pretrained model", PURPLE, "*", "-"),
