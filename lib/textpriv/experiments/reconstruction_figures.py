@@ -226,7 +226,8 @@ def seconds(found: pd.DataFrame) -> Figure:
     for row in part.itertuples():
         look = style(row.attack)
         ax.plot(row.per_thousand, row.Index, color=look["color"], marker=look["marker"], ms=7)
-        ax.annotate(f"{row.per_thousand:,.2g} s", (row.per_thousand, row.Index), (7, 0),
+        digits = 0 if row.per_thousand >= 10 else 1 - int(np.floor(np.log10(row.per_thousand)))
+        ax.annotate(f"{row.per_thousand:,.{digits}f} s", (row.per_thousand, row.Index), (7, 0),
                     va="center", textcoords="offset points", fontsize=8)  # fmt: skip
     ax.set_yticks(range(len(part)), [f"{label(r.attack)} ({r.n:,})" for r in part.itertuples()])
     ax.set(xscale="log", xlabel="seconds per 1,000 tokens (one run on this machine)")
