@@ -55,7 +55,6 @@ from textpriv.mechanisms import (
     FiniteMechanism,
     Madlib,
     Mechanism,
-    SanText,
     SanTextPlus,
     least_frequent,
 )
@@ -923,23 +922,23 @@ def noisy(
 
 
 def risk_mechanisms(
-    embedding: Embedding, sizes: Sizes, rng: np.random.Generator
+    embedding: Embedding,
+    known: Mapping[str, Mapping[float, FiniteMechanism]],
+    sizes: Sizes,
+    rng: np.random.Generator,
 ) -> list[tuple[Mechanism, Channel]]:
     """Every word-level mechanism at each of its epsilons, with the channel that is attacked.
 
-    The finite mechanisms are their own channels; that of MADLIB is estimated through the
-    all-radii form.
+    The finite mechanisms are their own channels; that of MADLIB is an estimate. CusText+ and
+    SanText+ come from `known`; SanText without the plus spares no word and is left out, being
+    the same otherwise.
     """
     grid = sizes.risk_epsilons
-    stopwords = sorted(ENGLISH_STOP_WORDS)
-    sensitive = least_frequent(np.arange(len(embedding))[::-1], 0.999)
     conservative = CusText(embedding, epsilon=1, mapping="conservative")
-    custext_plus = CusTextPlus(embedding, epsilon=1, stopwords=stopwords)
     finite: list[FiniteMechanism] = [
-        *(custext_plus.with_epsilon(each) for each in grid["custext+"]),
+        *(known["custext"][each] for each in grid["custext+"]),
         *(conservative.with_epsilon(each) for each in grid["custext-conservative"]),
-        *SanTextPlus(embedding, epsilon=1, sensitive=sensitive).sweep(grid["santext+"]),
-        *SanText(embedding, epsilon=1).sweep(grid["santext"]),
+        *(known["santext"][each] for each in grid["santext+"]),
         *TEM(embedding, epsilon=1).sweep(grid["tem"]),
     ]
     madlib = Madlib(embedding, epsilon=1)
