@@ -83,7 +83,7 @@ def ladder(found: pd.DataFrame, order: Sequence[str]) -> Figure:
 def constants(found: pd.DataFrame) -> Figure:
     """The context-free attack against the constant that is added to the shadow frequencies."""
     defenses = list(dict.fromkeys(found["defense"]))
-    fig, axes = plt.subplots(1, len(defenses), figsize=(PAGE, 3.0), squeeze=False)
+    fig, axes = plt.subplots(1, len(defenses), figsize=(PAGE, 3.6), squeeze=False)
     values = sorted(found["constant"].unique())
     for ax, defense in zip(axes[0], defenses, strict=True):
         part = found[found["defense"] == defense]
@@ -108,7 +108,9 @@ def constants(found: pd.DataFrame) -> Figure:
         ax.set(xlabel="added constant, in units of 1/alpha")
         ax.set_title(DEFENSE[defense], fontsize=9)
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        ax.legend(fontsize=6.5, title="(tokens)")
+        ax.legend(
+            fontsize=6.5, title="(tokens)", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2
+        )
     axes[0][0].set(ylabel="context-free success rate")
     return fig
 
