@@ -13,10 +13,12 @@ from exact binomial tests or, for counts in many cells, from the chi-square appr
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from scipy.special import logsumexp
 
 from textpriv.embeddings import Embedding, from_arrays
 
@@ -119,3 +121,20 @@ def embedding(vectors: ArrayLike, name: str = "synthetic") -> Embedding:
 def normal_embedding(size: int, dimension: int, seed: int = 0) -> Embedding:
     """Standard normal vectors."""
     return embedding(np.random.default_rng(seed).standard_normal((size, dimension)))
+
+
+def likeliest_by_hand(channel: Any, outputs: Any, prior: Any, count: int) -> tuple[Any, Any, Any]:
+    """`Channel.likeliest_inputs` from the columns, one output and one input at a time."""
+    words = np.full((len(outputs), count), -1)
+    joints, evidence = np.full((len(outputs), count), -np.inf), np.full(len(outputs), -np.inf)
+    for row, column in enumerate(channel.log_columns(np.asarray(outputs))):
+        pairs = [
+            (-(value + np.log(weight)), word)
+            for word, (value, weight) in enumerate(zip(column, prior, strict=True))
+            if weight > 0 and value > -np.inf
+        ]
+        for rank, (negative, word) in enumerate(sorted(pairs)[:count]):
+            words[row, rank], joints[row, rank] = word, -negative
+        if pairs:
+            evidence[row] = logsumexp([-negative for negative, _ in pairs])
+    return words, joints, evidence

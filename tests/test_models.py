@@ -27,9 +27,8 @@ from textpriv.models import (
     from_folder,
     load_encoder,
     masked_language_model,
-    ranges,
 )
-from textpriv.tokens import KEPT, UNKNOWN, Corpus
+from textpriv.tokens import KEPT, UNKNOWN, Corpus, ranges
 
 
 @pytest.fixture(scope="module")

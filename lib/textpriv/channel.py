@@ -7,13 +7,15 @@ same vocabulary; probabilities are float64 natural logarithms, -inf where imposs
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.sparse
+import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 
 IntArray = NDArray[np.int64]
@@ -100,6 +102,7 @@ class Channel(ABC):
             raise InvalidInput(f"outputs: {first} has probability 0 under this prior")
         return np.exp(joint - total)
 
+    @torch.inference_mode()
     def likeliest_inputs(
         self, outputs: IntArray, prior: FloatArray, count: int
     ) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -119,21 +122,28 @@ class Channel(ABC):
         """
         y = check_ids(outputs, self.size, what="outputs")
         log_prior = self._log_prior(prior)
-        count = self._check_count(count)
+        check_count(count, what="count")
         words = np.full((len(y), count), -1, dtype=np.int64)
         log_joint = np.full((len(y), count), -np.inf)
         log_evidence = np.full(len(y), -np.inf)
         possible = np.flatnonzero(log_prior > -np.inf)
         kept = min(count, len(possible))
+        if not kept:
+            return words, log_joint, log_evidence
+        joint_of = self._joint(possible, log_prior[possible])
         for start in range(0, len(y), self.row_chunk):
             rows = slice(start, start + self.row_chunk)
-            joint = self.log_columns(y[rows])[:, possible] + log_prior[possible]
+            joint = joint_of(y[rows])
             best = _largest(joint, kept)
             log_joint[rows, :kept] = np.take_along_axis(joint, best, axis=1)
             words[rows, :kept] = possible[best]
-            log_evidence[rows] = logsumexp(joint, axis=1)
+            log_evidence[rows] = torch.logsumexp(torch.from_numpy(joint), dim=1).numpy()
         words[np.isneginf(log_joint)] = -1
         return words, log_joint, log_evidence
+
+    def _joint(self, inputs: IntArray, log_prior: FloatArray) -> Callable[[IntArray], FloatArray]:
+        """log P(y|x) + log P(x) of these inputs (ascending), for outputs: (outputs, inputs)."""
+        return lambda outputs: self.log_columns(outputs)[:, inputs] + log_prior
 
     def check(self, inputs: IntArray | None = None) -> None:
         """Look whether rows are probabilities, and columns hold what the rows hold.
@@ -175,11 +185,6 @@ class Channel(ABC):
         with np.errstate(divide="ignore"):
             return np.log(weights)
 
-    def _check_count(self, count: int) -> int:
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise InvalidInput(f"count: got {count!r}, expected an integer >= 1")
-        return int(count)
-
     @property
     def row_chunk(self) -> int:
         """Dense rows that fit in ROW_BYTES."""
@@ -187,31 +192,17 @@ class Channel(ABC):
 
 
 def _largest(values: FloatArray, count: int) -> IntArray:
-    """Columns of the `count` largest values of each row, in decreasing order, ties in order."""
-    if count < values.shape[1]:
-        near = np.argpartition(-values, count - 1, axis=1)[:, :count]
-    else:
-        near = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-    return in_order(values, near)
-
-
-def in_order(values: FloatArray, near: IntArray) -> IntArray:
-    """Columns of the largest values of each row, in decreasing order, ties by column.
-
-    Parameters
-    ----------
-    near : (rows, count) columns of `count` largest values, in any order; of columns with equal
-        values, any
-    """
+    """Columns of the `count` largest values of each row, in decreasing order, ties by column."""
+    near = torch.topk(torch.from_numpy(values), count, dim=1).indices.numpy()
     near = np.sort(near, axis=1)
     found = np.take_along_axis(values, near, axis=1)
     best = np.take_along_axis(near, np.argsort(-found, axis=1, kind="stable"), axis=1)
-    if found.size:  # where a tie was cut off, others of equal value may come first
-        lowest = found.min(1, keepdims=True)
-        tied = (values >= lowest).sum(1) > near.shape[1]
-        cut = np.flatnonzero(tied & np.isfinite(lowest[:, 0]))
-        if len(cut):
-            best[cut] = np.argsort(-values[cut], axis=1, kind="stable")[:, : near.shape[1]]
+    # Where a tie was cut off, others of equal value may come first.
+    lowest = found.min(1, keepdims=True)
+    tied = (values >= lowest).sum(1) > count
+    cut = np.flatnonzero(tied & np.isfinite(lowest[:, 0]))
+    if len(cut):
+        best[cut] = np.argsort(-values[cut], axis=1, kind="stable")[:, :count]
     return best
 
 

@@ -31,11 +31,12 @@ from numpy.typing import NDArray
 from safetensors.torch import load_model, save_model
 
 from textpriv import assets
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.neighbors.table import bfloat16_is_fast
 from textpriv.seeds import stream
-from textpriv.tokens import KEPT, Corpus
+from textpriv.tokens import KEPT, Corpus, ranges
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -244,9 +245,7 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "marks"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidInput(f"{name}: got {value!r}, expected an integer >= 1")
+            check_count(getattr(self, name), what=name)
         if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise InvalidInput(f"learning_rate: got {self.learning_rate!r}, expected a number > 0")
         if not (np.isfinite(self.weight_decay) and self.weight_decay >= 0):
@@ -697,11 +696,19 @@ def pieces_of(tokenizer: FastTokenizer, words: tuple[str, ...]) -> tuple[IntArra
     return flat, bounds
 
 
-def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
-    """start, start + 1, ... of every range, one range after the other."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
+def held_out_documents(count: int, share: float, seed: int) -> BoolArray:
+    """Whether each of `count` documents measures a training: a random share, at least one.
+
+    Raises
+    ------
+    InvalidInput : a share that is not strictly between 0 and 1
+    """
+    if not 0 < share < 1:
+        raise InvalidInput(f"held_out: got {share!r}, expected 0 < held_out < 1")
+    chosen = stream(seed, "held out").permutation(count)
+    result = np.zeros(count, dtype=bool)
+    result[chosen[: max(1, round(share * count))]] = True
+    return result
 
 
 class endless:

@@ -151,8 +151,7 @@ class Corpus:
         """The documents of these numbers, in that order; repeats are allowed."""
         lengths = np.diff(self.offsets)[documents]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        first = np.repeat(self.offsets[:-1][documents] - offsets[:-1], lengths)
-        positions = np.arange(offsets[-1]) + first
+        positions = ranges(self.offsets[:-1][documents], lengths)
         ids = self.ids[positions]
         kept = {
             new: self.kept[old]
@@ -165,6 +164,12 @@ class Corpus:
     def counts(self, size: int) -> IntArray:
         """How often each word of a vocabulary of `size` words occurs."""
         return np.bincount(self.ids[self.ids >= 0], minlength=size)
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """start, start + 1, ... of every range, one range after the other."""
+    first = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) + np.repeat(starts - first, lengths)
 
 
 class Tokenizer:

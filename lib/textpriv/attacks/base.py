@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv.channel import Channel, check_ids
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.tokens import UNKNOWN, Corpus
@@ -75,6 +76,13 @@ def observe(
     return Observed(mechanism.sanitize_corpus(private, rng, reuse=reuse), sanitized)
 
 
+def is_input(channel: Channel | Mechanism) -> BoolArray:
+    """Whether each word is one that the channel replaces: (size,)."""
+    result = np.zeros(channel.size, dtype=bool)
+    result[slice(None) if channel.inputs is None else channel.inputs] = True
+    return result
+
+
 def is_sensitive(channel: Channel | Mechanism, corpus: Corpus) -> BoolArray:
     """Tokens of a corpus in clear that the channel would replace.
 
@@ -82,8 +90,7 @@ def is_sensitive(channel: Channel | Mechanism, corpus: Corpus) -> BoolArray:
     ------
     InvalidInput : the corpus has none: there is nothing to attack
     """
-    replaced = np.zeros(channel.size + 1, dtype=bool)  # the last stands for what is unknown
-    replaced[slice(channel.size) if channel.inputs is None else channel.inputs] = True
+    replaced = np.append(is_input(channel), False)  # the last stands for what is unknown
     if len(corpus.ids) and corpus.ids.max() >= channel.size:
         raise InvalidInput(f"corpus: got id {corpus.ids.max()}, expected 0..{channel.size - 1}")
     found = replaced[np.maximum(corpus.ids, -1)]
@@ -165,8 +172,7 @@ def padded(words: IntArray, scores: FloatArray, top: int) -> Guesses:
 
 def check_top(top: int) -> None:
     """How many guesses are asked for: an integer >= 1, or InvalidInput."""
-    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
-        raise InvalidInput(f"top: got {top!r}, expected an integer >= 1")
+    check_count(top, what="top")
 
 
 def check_targets(observed: Observed, targets: IntArray | None) -> IntArray:

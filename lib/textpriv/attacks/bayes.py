@@ -18,6 +18,7 @@ from textpriv.attacks.base import (
     Observed,
     check_targets,
     check_top,
+    is_input,
     is_sensitive,
     padded,
 )
@@ -53,9 +54,7 @@ def smoothed_prior(
     added = 1 / int(sensitive.sum()) if constant is None else constant
     if not (np.isfinite(added) and added >= 0):
         raise InvalidInput(f"constant: got {constant!r}, expected a finite number >= 0")
-    prior = prior_of(channel, shadow)
-    prior[slice(None) if channel.inputs is None else channel.inputs] += added
-    return prior
+    return prior_of(channel, shadow) + added * is_input(channel)
 
 
 class TokenAttack(Attack):
@@ -164,7 +163,7 @@ class EmbeddingInversion(TokenAttack):
                 f"embedding: got {len(embedding)} words, expected the channel's {channel.size}"
             )
         self.vectors = embedding.vectors
-        self.inputs = np.arange(channel.size) if channel.inputs is None else channel.inputs
+        self.inputs = np.flatnonzero(is_input(channel))
         self.search = ExactSearch(self.vectors[self.inputs])
 
     def guess_words(self, outputs: IntArray, top: int) -> Guesses:

@@ -32,9 +32,12 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     check_targets,
+    check_top,
     is_sensitive,
     observe,
+    padded,
 )
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.models import (
@@ -46,10 +49,10 @@ from textpriv.models import (
     by_length,
     endless,
     fine_tune,
-    ranges,
+    held_out_documents,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus
+from textpriv.tokens import Corpus, ranges
 
 Pooling = Literal["target", "first"]
 MEASURED = 1000  # held-out pairs at most, so that measuring costs less than training
@@ -332,11 +335,9 @@ class ContextualBayes(Attack):
         reuse: bool = False,
         seed: int = 0,
     ) -> None:
-        for name, value in (("candidates", candidates), ("copies", copies)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidInput(f"{name}: got {value!r}, expected an integer >= 1")
-        if not 0 < held_out < 1:
-            raise InvalidInput(f"held_out: got {held_out!r}, expected 0 < held_out < 1")
+        check_count(candidates, what="candidates")
+        check_count(copies, what="copies")
+        is_held = held_out_documents(len(shadow), held_out, seed)
         self.context_free, self.candidates = context_free, int(candidates)
         sensitive = int(is_sensitive(mechanism, shadow).sum())
         if training is not None:
@@ -347,9 +348,6 @@ class ContextualBayes(Attack):
         targets = observed.targets
         best = context_free.guess(observed, targets, top=2).words
         pairs = training_pairs(best, clear.ids[targets])
-        chosen = stream(seed, "held out").permutation(len(shadow))
-        is_held = np.zeros(len(shadow), dtype=bool)
-        is_held[chosen[: max(1, round(held_out * len(shadow)))]] = True
         if training is None:
             steps = 3 * len(pairs.rows) // 32 + 1
             training = Training(
@@ -372,14 +370,20 @@ class ContextualBayes(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
+        return weigh(*self.judged(observed, targets, self.candidates), top=top)
+
+    def judged(
+        self, observed: Observed, targets: IntArray | None, candidates: int
+    ) -> tuple[Guesses, FloatArray]:
+        """The best context-free guesses, and the detector's probability of each."""
         positions = check_targets(observed, targets)
-        before = self.context_free.guess(observed, positions, top=self.candidates)
+        before = self.context_free.guess(observed, positions, top=candidates)
         rows, columns = np.nonzero(before.words != NONE)
         weights = np.zeros(before.words.shape)
         weights[rows, columns] = self.detector.probability(
             observed, positions[rows], before.words[rows, columns]
         )
-        return weigh(before, weights, top=top)
+        return before, weights
 
 
 class ContextualBound(ContextualBayes):
@@ -408,8 +412,7 @@ def weigh(guesses: Guesses, weights: FloatArray, *, top: int) -> Guesses:
     weights : (targets, candidates) >= 0; what stands beside NONE does not matter
     top : >= 1; NONE fills up what exceeds the candidates
     """
-    if top < 1:
-        raise InvalidInput(f"top: got {top}, expected at least 1")
+    check_top(top)
     if weights.shape != guesses.words.shape:
         raise InvalidInput(f"weights: got {weights.shape}, expected {guesses.words.shape}")
     present = guesses.words != NONE
@@ -418,23 +421,9 @@ def weigh(guesses: Guesses, weights: FloatArray, *, top: int) -> Guesses:
     order = np.argsort(-scores, axis=1, kind="stable")[:, :top]
     words = np.take_along_axis(guesses.words, order, axis=1)
     ranked = np.take_along_axis(scores, order, axis=1)
-    missing = ((0, 0), (0, top - order.shape[1]))
-    return Guesses(
-        np.pad(words, missing, constant_values=NONE),
-        np.pad(ranked, missing, constant_values=-np.inf),
-    )
+    return padded(words, ranked, top)
 
 
 def repeat(corpus: Corpus, times: int) -> Corpus:
     """The documents of a corpus, `times` over: document i is i % len(corpus) of the original."""
-    size = len(corpus.ids)
-    lengths = np.tile(np.diff(corpus.offsets), times)
-    return Corpus(
-        ids=np.tile(corpus.ids, times),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        kept={
-            copy * size + place: text
-            for copy in range(times)
-            for place, text in corpus.kept.items()
-        },
-    )
+    return corpus.subset(np.tile(np.arange(len(corpus)), times))

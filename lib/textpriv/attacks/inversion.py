@@ -26,11 +26,13 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     check_targets,
+    is_input,
     is_sensitive,
     observe,
 )
 from textpriv.attacks.contextual import repeat
 from textpriv.channel import Channel
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.models import (
@@ -42,11 +44,11 @@ from textpriv.models import (
     autocast,
     endless,
     fine_tune,
+    held_out_documents,
     pieces_of,
-    ranges,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus
+from textpriv.tokens import Corpus, ranges
 
 MEASURED = 200  # held-out sentences at most, so that measuring costs less than training
 Classes = Literal["possible", "vocabulary"]
@@ -108,11 +110,9 @@ class InversionBert(Attack):
         reuse: bool = False,
         seed: int = 0,
     ) -> None:
-        for name, value in (("limit", limit), ("copies", copies)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidInput(f"{name}: got {value!r}, expected an integer >= 1")
-        if not 0 < held_out < 1:
-            raise InvalidInput(f"held_out: got {held_out!r}, expected 0 < held_out < 1")
+        check_count(limit, what="limit")
+        check_count(copies, what="copies")
+        is_held = held_out_documents(len(shadow), held_out, seed)
         if classes not in ("possible", "vocabulary"):
             raise InvalidInput(f"classes: got {classes!r}, expected 'possible' or 'vocabulary'")
         if not isinstance(mechanism, Channel) and classes == "possible":
@@ -132,8 +132,7 @@ class InversionBert(Attack):
                 steps=-(-10 * copies * len(shadow) // 32), learning_rate=5e-5, dropout=0.1, marks=10
             )
         self.encoder = encoder.clone(dropout=training.dropout)
-        inputs = mechanism.inputs
-        self._inputs = np.arange(len(self.words)) if inputs is None else inputs
+        self._inputs = np.flatnonzero(is_input(mechanism))
         self._vectors = word_vectors(encoder, self.words)
         counts = np.bincount(shadow.ids[is_sensitive(mechanism, shadow)], minlength=len(self.words))
         bias = torch.from_numpy(np.log((counts + 1.0) / (counts + 1.0).sum())).float()
@@ -143,9 +142,6 @@ class InversionBert(Attack):
         copies = min(copies, max(1, -(-training.steps * training.batch // len(shadow))))
         clear = repeat(shadow, copies)
         observed = observe(mechanism, clear, stream(seed, "shadow copies"), reuse=reuse)
-        chosen = stream(seed, "held out").permutation(len(shadow))
-        is_held = np.zeros(len(shadow), dtype=bool)
-        is_held[chosen[: max(1, round(held_out * len(shadow)))]] = True
         self.curve = self._train(clear.ids, observed, is_held, training, seed)
 
     def _train(

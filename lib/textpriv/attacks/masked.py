@@ -24,6 +24,7 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     check_targets,
+    is_input,
 )
 from textpriv.channel import Channel
 from textpriv.errors import InvalidInput
@@ -91,9 +92,7 @@ class MaskInference(Attack):
             raise InvalidInput(f"knows: got {knows!r}, expected one of {tuple(NAMES)}")
         self.knows, self.window, self.name = knows, window, NAMES[knows]
         piece = single_pieces(encoder, self.words)
-        is_replaced = np.zeros(channel.size, dtype=bool)
-        is_replaced[slice(None) if channel.inputs is None else channel.inputs] = True
-        self.can_guess: BoolArray = is_replaced & (piece != NONE)
+        self.can_guess: BoolArray = is_input(channel) & (piece != NONE)
         if not self.can_guess.any():
             raise InvalidInput("words: none is replaced and a single WordPiece; nothing to guess")
         self._ids = np.flatnonzero(self.can_guess)

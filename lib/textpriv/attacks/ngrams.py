@@ -144,12 +144,13 @@ class NGrams:
         Parameters
         ----------
         words : (n,) lexicon ids; the start of a sentence has probability 0
-        history : (n, order - 1) the words before, the nearest last, filled up with
-            `lexicon.start`
+        history : (n, length) the words before, the nearest last, filled up with
+            `lexicon.start`; a length below order - 1 takes the model of that lower order
         """
         result = np.append(self.unigram, 0.0)[words]
-        for level in range(1, self.order):
-            seen, backoff = self.parts(words, history[:, self.order - 1 - level :])
+        length = history.shape[1]
+        for level in range(1, length + 1):
+            seen, backoff = self.parts(words, history[:, length - level :])
             result = seen + backoff * result
         return result
 

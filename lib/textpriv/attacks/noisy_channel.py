@@ -27,12 +27,13 @@ from textpriv.attacks.base import (
     Observed,
     check_targets,
     check_top,
+    is_input,
 )
 from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
 from textpriv.errors import InvalidInput
-from textpriv.tokens import Corpus
+from textpriv.tokens import Corpus, ranges
 
 _EDGES = 1 << 22  # pairs (order 3: triples) of neighbouring candidates held at once
 
@@ -118,10 +119,7 @@ class NoisyChannel(Attack):
 
     def context_free(self, observed: Observed) -> Candidates:
         """What each token may have been by itself: the word if in clear, else likely inputs."""
-        prior = self.model.unigram[: self.channel.size]
-        if self.channel.inputs is not None:
-            prior = np.zeros_like(prior)
-            prior[self.channel.inputs] = self.model.unigram[self.channel.inputs]
+        prior = self.model.unigram[: self.channel.size] * is_input(self.channel)
         ids = observed.corpus.ids
         types, inverse = np.unique(ids[observed.sanitized], return_inverse=True)
         words, joint, evidence = self.channel.likeliest_inputs(types, prior, self.candidates)
@@ -281,7 +279,7 @@ def _unigram_lattice(
     """A node for each candidate; every word by itself."""
     counts = candidates.counts[position]
     place = np.repeat(np.arange(len(position)), counts)
-    candidate = _ranges(candidates.offsets[position], counts)
+    candidate = ranges(candidates.offsets[position], counts)
     one, none = np.ones(len(candidate)), np.empty(0, dtype=np.int64)
     return Lattice(
         step=step[place],
@@ -302,7 +300,7 @@ def _bigram_lattice(
     """A node for each candidate; an edge where the two words were seen side by side."""
     counts = candidates.counts[position]
     node_place = np.repeat(np.arange(len(position)), counts)
-    candidate = _ranges(candidates.offsets[position], counts)
+    candidate = ranges(candidates.offsets[position], counts)
     word, start = candidates.words[candidate], model.lexicon.start
     # Place of the same document's position one step before; the first step has none.
     before = _place_before(step, document)
@@ -317,7 +315,7 @@ def _bigram_lattice(
         likelihood=candidates.likelihood[candidate],
         backoff=model.backoff(word, 1),
         base=base,
-        last=_sum_parts(model, np.full(len(word), model.lexicon.end), word[:, None]),
+        last=model.probability(np.full(len(word), model.lexicon.end), word[:, None]),
         source=source[found],
         target=target[found],
         edge=seen,
@@ -330,7 +328,7 @@ def _trigram_lattice(
     """A node for each pair of a candidate before and a candidate; all edges, with no backoff."""
     counts = candidates.counts[position]
     before = _place_before(step, document)
-    own = _ranges(candidates.offsets[position], counts)
+    own = ranges(candidates.offsets[position], counts)
     own_place = np.repeat(np.arange(len(position)), counts)
     words, start = candidates.words[own], model.lexicon.start
     earlier = np.where(before < 0, 1, counts[before])  # words before, one at the first step
@@ -371,12 +369,6 @@ def _trigram_lattice(
     ), own[node_own]
 
 
-def _sum_parts(model: NGrams, words: IntArray, history: IntArray) -> FloatArray:
-    """P(word | one word before)."""
-    seen, backoff = model.parts(words, history)
-    return seen + backoff * model.unigram[words]
-
-
 def _place_before(step: IntArray, document: IntArray) -> IntArray:
     """For positions sorted by step and document: where the position before stands, -1 if none."""
     place = np.full(int(document.max()) + 1, -1)
@@ -389,16 +381,10 @@ def _place_before(step: IntArray, document: IntArray) -> IntArray:
     return result
 
 
-def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
-    """start, start + 1, ... of each range, one after another."""
-    first = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum())) + np.repeat(starts - first, counts)
-
-
 def _pairs(counts: IntArray, before: IntArray) -> tuple[IntArray, IntArray]:
     """All pairs of a node and a node of the place before, sorted by the later node."""
     nodes = np.concatenate([[0], np.cumsum(counts)])
     place = np.repeat(np.arange(len(counts)), counts)
     earlier = np.where(before < 0, 0, counts[before])[place]
     target = np.repeat(np.arange(len(place)), earlier)
-    return target, _ranges(nodes[before[place]], earlier)
+    return target, ranges(nodes[before[place]], earlier)

@@ -29,6 +29,7 @@ from textpriv.attacks.base import (
     Guesses,
     IntArray,
     Observed,
+    is_input,
     is_sensitive,
     observe,
 )
@@ -47,7 +48,7 @@ from textpriv.channel import Channel
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
-from textpriv.experiments.mechanisms import classifier, most_frequent
+from textpriv.experiments.mechanisms import classifier, some
 from textpriv.mechanisms import (
     TEM,
     CusText,
@@ -169,11 +170,6 @@ class Material:
         return int(is_sensitive(mechanism, self.shadow).sum())
 
 
-def vocabulary(embedding: Embedding, sizes: Sizes) -> Embedding:
-    """The embedding, cut to its most frequent words where the profile says so."""
-    return most_frequent(embedding, sizes.vocabulary)
-
-
 def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generator) -> Material:
     """Load a corpus and divide it.
 
@@ -189,7 +185,7 @@ def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generat
         groups = splits.parent_sentences(documents.texts) if "by-sentence" in name else None
         count = min(sizes.private, len(documents) - sizes.shadow)
         private, shadow = splits.private_and_shadow(documents, count, sizes.shadow, rng, groups)
-        public = _some(corpora.load("imdb"), sizes.public, rng)
+        public = some(corpora.load("imdb"), sizes.public, rng)
     else:
         raise InvalidInput(f"corpus: got {name!r}, expected one of {CORPORA}")
     if "document" in private.columns:
@@ -235,7 +231,7 @@ def _from_reviews(
     reviews: Documents, sizes: Sizes, rng: np.random.Generator
 ) -> tuple[Documents, Documents, Documents]:
     """Private and shadow sentences and public reviews, from different reviews."""
-    reviews = _some(reviews, 25_000, rng)
+    reviews = some(reviews, 25_000, rng)
     order = rng.permutation(len(reviews))
     # A review has about ten sentences of 5 to 60 words; clothes reviews have about four.
     first, second = round(len(reviews) * 0.3), round(len(reviews) * 0.36)
@@ -243,11 +239,7 @@ def _from_reviews(
     for rows, count in ((order[:first], sizes.private), (order[first:second], sizes.shadow_pool)):
         found = splits.sentences(reviews.subset(rows), 5, 60)
         parts.append(found.sample(min(count, len(found)), rng))
-    return parts[0], parts[1], _some(reviews.subset(order[second:]), sizes.public, rng)
-
-
-def _some(documents: Documents, count: int | None, rng: np.random.Generator) -> Documents:
-    return documents if count is None else documents.sample(min(count, len(documents)), rng)
+    return parts[0], parts[1], some(reviews.subset(order[second:]), sizes.public, rng)
 
 
 def describe(materials: Iterable[Material]) -> pd.DataFrame:
@@ -444,9 +436,7 @@ def attack(
 
 def public_bayes(mechanism: FiniteMechanism, knowledge: Knowledge) -> Bayes:
     """Bayes' rule on one token with the word frequencies of all that was read."""
-    prior = np.zeros(mechanism.size)
-    inputs = slice(None) if mechanism.inputs is None else mechanism.inputs
-    prior[inputs] = (knowledge.counts + 1.0)[inputs]
+    prior = np.where(is_input(mechanism), knowledge.counts + 1.0, 0.0)
     return Bayes(mechanism, prior, name="context-free-public")
 
 
@@ -478,9 +468,7 @@ def run_all(
 # --- What the outcomes show -----------------------------------------------------------------
 
 
-def success_rates(
-    outcomes: Iterable[Outcome], attacks: Sequence[str] | None = None
-) -> pd.DataFrame:
+def success_rates(outcomes: Iterable[Outcome]) -> pd.DataFrame:
     """Success rate of every attack, with an interval that allows for tokens of one document.
 
     Columns: corpus, defense, epsilon, attack, value, low, high, n, top5, inflation (points that
@@ -488,7 +476,7 @@ def success_rates(
     """
     rows = []
     for found in outcomes:
-        for name in found.hits if attacks is None else attacks:
+        for name in found.hits:
             rate = stats.clustered_share(found.hits[name], found.document)
             rows.append(
                 {
@@ -744,7 +732,7 @@ def constants(
         for material, mechanism, private in focused(materials, mechanisms, sizes, defense):
             observed = sanitized(mechanism, private, material.name, seed)
             found = outcome_of(material, defense, mechanism, private, observed)
-            one_over = 1 / int(material.shadow_tokens(mechanism))
+            one_over = 1 / material.shadow_tokens(mechanism)
             for times in sizes.constants:
                 made = ContextFreeBayes(mechanism, material.shadow, constant=times * one_over)
                 found.add(f"{times:g}", made.guess(observed), mechanism.embedding.words,
@@ -802,16 +790,16 @@ def ablation(
     outcomes = []
     private = material.first(sizes.attacked["santext"][material.name])
     base: dict[str, Any] = {"candidates": sizes.candidates, "kept": sizes.kept}
+    first, second = (
+        NGrams.train(knowledge.public.lexicon, [material.read, material.public], order=order)
+        for order in (1, 2)
+    )
     for epsilon in sizes.focus["custext"]:
         mechanism = mechanisms[epsilon]
         observed = sanitized(mechanism, private, material.name, seed)
         found = outcome_of(material, "custext", mechanism, private, observed)
         rng = stream(seed, "05", "ablation", epsilon)
         weight = weights_of(mechanism, knowledge, material.read, sizes, rng)[PUBLIC]
-        lexicon = knowledge.public.lexicon
-        corpora_read = [material.read, material.public]
-        second = NGrams.train(lexicon, corpora_read, order=2)
-        first = NGrams.train(lexicon, corpora_read, order=1)
         cases: dict[str, Attack] = {
             "order 3": NoisyChannel(mechanism, model=knowledge.public, weight=weight, **base),
             "order 2": NoisyChannel(mechanism, model=second, weight=weight, **base),
@@ -968,7 +956,7 @@ def risk(
     model = classifier(0).fit(words[count:], material.labels[count:])
     labels = material.labels[:count]
     clean = float((model.predict(words[:count]) == labels).mean())
-    private = material.private.subset(np.arange(count))
+    private = material.first(count)
     prior = material.private.counts(len(embedding)).astype(float)
     spared = embedding.ids(sorted(ENGLISH_STOP_WORDS))
     content = (private.ids >= 0) & ~np.isin(private.ids, spared)
@@ -998,14 +986,12 @@ def _risk_of(
     accuracy = stats.share(int(right.sum()), len(right))
     targets = np.flatnonzero(content & observed.sanitized)
     truth, words = private.ids[targets], np.flatnonzero(content)
-    own = np.zeros_like(prior)
-    own[slice(None) if channel.inputs is None else channel.inputs] = 1
     attacks = (
-        Bayes(channel, prior * own, name="context-free-bound"),
+        Bayes(channel, prior * is_input(channel), name="context-free-bound"),
         NoisyChannel(
             channel,
             model=knowledge.public,
-            weight=0.75,  # what rehearsals choose nearly everywhere
+            weight=0.75,  # what most rehearsals choose; the results list them
             candidates=sizes.candidates,
             kept=sizes.kept,
         ),
@@ -1063,6 +1049,21 @@ def _part(column: str, value: Any) -> str:
     if column != "attack":
         return f"{value:g}" if isinstance(value, float) else str(value)
     return value.lower().replace(", ", ".").replace("-", "_").replace(" ", "_")
+
+
+def record_weights(run: Run, outcomes: Iterable[Outcome]) -> None:
+    """Record the weights of the language models that rehearsing chose."""
+    for found in outcomes:
+        for name, weight in found.weights.items():
+            parts = [_part(column, found.setting[column]) for column in SETTING[:3]]
+            run.record(".".join(["weight", *parts, _part("attack", name)]), weight, unit="exponent")
+
+
+def record_grid(run: Run, outcomes: Iterable[Outcome], rates: pd.DataFrame) -> None:
+    """Record the success rates, the gains of context-free Bayes and the tuned weights."""
+    record(run, rates, "asr")
+    record_gains(run, rates)
+    record_weights(run, outcomes)
 
 
 def record_table2(run: Run, larger: pd.DataFrame) -> None:

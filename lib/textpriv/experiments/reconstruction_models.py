@@ -61,13 +61,13 @@ def masked_model(
     material: Material, words: Sequence[str], sizes: Sizes, device: str, seed: int | None
 ) -> Encoder:
     """The encoder of all attacks, trained to fill in words of public text; kept in the cache."""
+    encoder = load_encoder(sizes.encoder, device=device)
+    if encoder.can_fill:  # BERT is a masked LM already
+        return encoder
     reviews = corpora.load("imdb")
     apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, material.texts))
     chosen = reviews.subset(apart[: sizes.masked_texts])
     texts = Tokenizer(words, KEEP_UNKNOWN).words_of(chosen.texts)
-    encoder = load_encoder(sizes.encoder, device=device)
-    if encoder.can_fill:  # BERT is a masked LM already
-        return encoder
     training = Training(steps=sizes.masked_steps, learning_rate=3e-4, weight_decay=0.01, marks=4)
     return masked_language_model(encoder, texts, MaskedSizes(training=training), seed=seed or 0)
 
@@ -256,12 +256,7 @@ def by_candidates(
     probability.
     """
     counts = sorted({*counts, K})
-    before = attack.context_free.guess(observed, top=counts[-1])
-    rows, columns = np.nonzero(before.words != NONE)
-    weights = np.zeros(before.words.shape)
-    weights[rows, columns] = attack.detector.probability(
-        observed, observed.targets[rows], before.words[rows, columns]
-    )
+    before, weights = attack.judged(observed, None, counts[-1])
 
     def weighed(k: int, scores: FloatArray) -> Guesses:
         return weigh(Guesses(before.words[:, :k], scores[:, :k]), weights[:, :k], top=k)

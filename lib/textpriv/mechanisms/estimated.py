@@ -22,7 +22,7 @@ seen from 4,000 words of GloVe foretell the others' worse than the uniform law d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -181,32 +181,22 @@ class NoiseChannel(Channel):
     def _log_weights(self, words: IntArray) -> torch.Tensor:
         return self.distances.to(words).square_().mul_(-self.decay)
 
-    @torch.inference_mode()
-    def likeliest_inputs(
-        self, outputs: IntArray, prior: FloatArray, count: int
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
-        y = check_ids(outputs, self.size, what="outputs")
-        log_prior, count = self._log_prior(prior), self._check_count(count)
-        possible = np.flatnonzero(log_prior > -np.inf)
-        words = np.full((len(y), count), -1, dtype=np.int64)
-        log_joint, log_evidence = np.full((len(y), count), -np.inf), np.full(len(y), -np.inf)
-        kept = min(count, len(possible))
-        if not kept:
-            return words, log_joint, log_evidence
-        given = torch.from_numpy((log_prior + self._log_leaving)[possible])
-        if_kept = torch.from_numpy(log_prior + self.log_kept)
-        position = np.full(self.size, -1)  # of a word among the possible ones
-        position[possible] = np.arange(len(possible))
-        distances_to = self.distances.towards(possible)
-        for part in np.array_split(np.arange(len(y)), max(1, -(-len(y) // self.row_chunk))):
-            joint = distances_to(y[part]).square_().mul_(-self.decay).add_(given)
-            joint.add_(self.attraction[y[part], None])
-            itself = np.flatnonzero(position[y[part]] >= 0)
-            joint[itself, position[y[part[itself]]]] = if_kept[y[part[itself]]]
-            best, column = torch.topk(joint, kept, dim=1)
-            words[part, :kept], log_joint[part, :kept] = possible[column.numpy()], best.numpy()
-            log_evidence[part] = torch.logsumexp(joint, dim=1).numpy()
-        return words, log_joint, log_evidence
+    def _joint(self, inputs: IntArray, log_prior: FloatArray) -> Callable[[IntArray], FloatArray]:
+        given = torch.from_numpy(log_prior + self._log_leaving[inputs])
+        if_kept = torch.from_numpy(log_prior + self.log_kept[inputs])
+        position = np.full(self.size, -1)  # of a word among these inputs
+        position[inputs] = np.arange(len(inputs))
+        distances_to = self.distances.towards(inputs)
+
+        def joint(outputs: IntArray) -> FloatArray:
+            rows = distances_to(outputs).square_().mul_(-self.decay).add_(given)
+            rows.add_(self.attraction[outputs, None])
+            itself = np.flatnonzero(position[outputs] >= 0)
+            column = position[outputs[itself]]
+            rows[itself, column] = if_kept[column]
+            return rows.numpy()
+
+        return joint
 
 
 @torch.inference_mode()

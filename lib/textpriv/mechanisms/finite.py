@@ -8,7 +8,7 @@ float64; rows of the |V| x |V| table are made when asked for and never all at on
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Literal, Self
 
@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from textpriv.channel import Channel, check_ids, in_order
+from textpriv.channel import Channel, check_ids
+from textpriv.checks import check_count
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
@@ -76,29 +77,17 @@ class _DistanceMechanism(FiniteMechanism):
             columns[~np.isin(y, self.outputs)] = -np.inf
         return columns
 
-    @torch.inference_mode()
-    def likeliest_inputs(
-        self, outputs: IntArray, prior: FloatArray, count: int
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
-        y = check_ids(outputs, self.size, what="outputs")
-        log_prior, count = self._log_prior(prior), self._check_count(count)
-        possible = np.flatnonzero(log_prior > -np.inf)
-        words = np.full((len(y), count), -1, dtype=np.int64)
-        log_joint, log_evidence = np.full((len(y), count), -np.inf), np.full(len(y), -np.inf)
-        kept = min(count, len(possible))
-        given = torch.from_numpy((log_prior - self._log_normalizers)[possible])
-        distances_to = self.distances.towards(possible)
-        rows = (
-            np.arange(len(y)) if self.outputs is None else np.flatnonzero(np.isin(y, self.outputs))
-        )
-        for part in np.array_split(rows, max(1, -(-len(rows) // self.row_chunk))):
-            joint = given - self._energy(distances_to(y[part]))
-            column = in_order(joint.numpy(), torch.topk(joint, kept, dim=1).indices.numpy())
-            words[part, :kept] = possible[column]
-            log_joint[part, :kept] = np.take_along_axis(joint.numpy(), column, axis=1)
-            log_evidence[part] = torch.logsumexp(joint, dim=1).numpy()
-        words[np.isneginf(log_joint)] = -1
-        return words, log_joint, log_evidence
+    def _joint(self, inputs: IntArray, log_prior: FloatArray) -> Callable[[IntArray], FloatArray]:
+        given = torch.from_numpy(log_prior - self._log_normalizers[inputs])
+        distances_to = self.distances.towards(inputs)
+
+        def joint(outputs: IntArray) -> FloatArray:
+            rows = (given - self._energy(distances_to(outputs))).numpy()
+            if self.outputs is not None:
+                rows[~np.isin(outputs, self.outputs)] = -np.inf
+            return rows
+
+        return joint
 
     @cached_property
     def _log_normalizers(self) -> FloatArray:
@@ -263,14 +252,10 @@ class SanTextPlus(SanText):
             columns[spared, y[spared]] = np.log1p(-self.replace)
         return columns
 
-    def likeliest_inputs(
-        self, outputs: IntArray, prior: FloatArray, count: int
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _joint(self, inputs: IntArray, log_prior: FloatArray) -> Callable[[IntArray], FloatArray]:
         # Words that may pass in clear have another law; then the columns are made whole.
-        spared = np.asarray(prior)[~self.is_sensitive] if np.shape(prior) == (self.size,) else 1
-        general = self.replace > 0 or np.any(spared)
-        method = Channel.likeliest_inputs if general else SanText.likeliest_inputs
-        return method(self, outputs, prior, count)
+        plain = self.replace == 0 and self.is_sensitive[inputs].all()
+        return (SanText if plain else Channel)._joint(self, inputs, log_prior)
 
     def sample(self, inputs: IntArray, rng: np.random.Generator) -> IntArray:
         x = check_ids(inputs, self.size, what="inputs")
@@ -446,7 +431,8 @@ class CusText(FiniteMechanism):
         self, outputs: IntArray, prior: FloatArray, count: int
     ) -> tuple[IntArray, FloatArray, FloatArray]:
         y = check_ids(outputs, self.size, what="outputs")
-        log_prior, count = self._log_prior(prior), self._check_count(count)
+        log_prior = self._log_prior(prior)
+        check_count(count, what="count")
         words = np.full((len(y), count), -1, dtype=np.int64)
         log_joint = np.full((len(y), count), -np.inf)
         columns = self._columns[:, y]

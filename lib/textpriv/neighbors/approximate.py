@@ -15,6 +15,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.neighbors.exact import check_k, check_queries
 from textpriv.neighbors.table import FloatArray, IntArray, check_vectors
@@ -25,12 +26,6 @@ def _check_table(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     if not len(table):
         raise InvalidInput("vectors: got 0 rows, expected at least 1")
     return table
-
-
-def _check_count(value: object, least: int, most: float = np.inf, *, what: str) -> None:
-    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not (is_integer and least <= value <= most):  # type: ignore[operator]
-        raise InvalidInput(f"{what}: got {value!r}, expected an integer from {least} to {most}")
 
 
 def _distances(
@@ -64,7 +59,7 @@ class AnnoySearch:
         seed: int = 0,
         jobs: int = 2,
     ) -> None:
-        _check_count(trees, 1, what="trees")
+        check_count(trees, 1, what="trees")
         self._begin(vectors, search_k)
         self.index.set_seed(seed)
         for row, vector in enumerate(self.vectors):
@@ -97,7 +92,7 @@ class AnnoySearch:
     def _begin(self, vectors: NDArray[np.floating], search_k: int) -> None:
         self.vectors = _check_table(vectors)
         self.size, self.dimension = self.vectors.shape
-        _check_count(search_k, -1, what="search_k")
+        check_count(search_k, -1, what="search_k")
         self.search_k = search_k
         self.index = annoy.AnnoyIndex(self.dimension, "euclidean")
 
@@ -108,7 +103,7 @@ class AnnoySearch:
 
     @effort.setter
     def effort(self, search_k: int) -> None:
-        _check_count(search_k, -1, what="effort")
+        check_count(search_k, -1, what="effort")
         self.search_k = search_k
 
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
@@ -151,16 +146,16 @@ class FaissSearch:
             self.index = faiss.IndexFlatL2(self.dimension)
         elif method == "ivf":
             lists = min(self.size, int(4 * np.sqrt(self.size))) if lists is None else lists
-            _check_count(lists, 1, self.size, what="lists")
-            _check_count(probes, 1, what="probes")
+            check_count(lists, 1, self.size, what="lists")
+            check_count(probes, 1, what="probes")
             # Held here: the index keeps only a reference to its quantizer.
             self._quantizer = faiss.IndexFlatL2(self.dimension)
             self.index = faiss.IndexIVFFlat(self._quantizer, self.dimension, lists)
             self.index.train(table)
             self.index.nprobe = probes
         elif method == "hnsw":
-            _check_count(links, 2, what="links")
-            _check_count(effort, 1, what="effort")
+            check_count(links, 2, what="links")
+            check_count(effort, 1, what="effort")
             self.index = faiss.IndexHNSWFlat(self.dimension, links)
             self.index.hnsw.efSearch = effort
         else:
@@ -174,7 +169,7 @@ class FaissSearch:
 
     @effort.setter
     def effort(self, value: int) -> None:
-        _check_count(value, 1, what="effort")
+        check_count(value, 1, what="effort")
         setattr(*self._dial(), value)
 
     def _dial(self) -> tuple[Any, str]:
