@@ -127,6 +127,18 @@ def test_sentences_of_one_review_are_one_cluster(
     assert len(np.unique(rotten.cluster)) == len(rotten.private)
 
 
+def test_no_review_is_on_both_sides_of_a_rehearsal(
+    materials: dict[str, experiment.Material], embedding: Embedding
+) -> None:
+    material = materials["imdb"]
+    knowledge = experiment.learn(material, len(embedding))
+    cluster = material.pool_cluster[: len(knowledge.read)]
+    assert len(np.unique(cluster)) < len(cluster)  # reviews give several sentences
+    decoded, learned = cluster[knowledge.rehearsed], cluster[~knowledge.rehearsed]
+    assert len(decoded) and len(learned)
+    assert not set(decoded) & set(learned)
+
+
 def test_unknown_corpus(embedding: Embedding, sizes: experiment.Sizes) -> None:
     with pytest.raises(InvalidInput, match="corpus: got 'sst'"):
         experiment.gather("sst", embedding, sizes, np.random.default_rng(0))

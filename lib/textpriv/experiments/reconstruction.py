@@ -141,8 +141,8 @@ class Material:
     pool : the same, and more of their kind where there are more
     public : other text of the domain that shares none either
     texts, public_texts : private and public documents as strings
-    cluster : number of the review, or of the sentence, that a private document was cut from:
-        what counts as independent in intervals and tests
+    cluster, pool_cluster : number of the review, or of the sentence, that a private document, or
+        one of the pool, was cut from: what counts as independent in intervals and rehearsals
     labels : sentiment of the private documents, where the corpus has it
     coverage : share of the private words (no punctuation, no numbers) that the vocabulary has
     dropped : documents that the two filters took from shadow and public text
@@ -157,6 +157,7 @@ class Material:
     texts: tuple[str, ...]
     public_texts: tuple[str, ...]
     cluster: IntArray
+    pool_cluster: IntArray
     labels: NDArray[Any] | None
     coverage: float
     dropped: tuple[int, int]
@@ -188,12 +189,6 @@ def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generat
         public = some(corpora.load("imdb"), sizes.public, rng)
     else:
         raise InvalidInput(f"corpus: got {name!r}, expected one of {CORPORA}")
-    if "document" in private.columns:
-        cluster = private.columns["document"].astype(np.int64)
-    elif name.startswith("sst2"):
-        cluster = splits.parent_sentences(private.texts)
-    else:
-        cluster = np.arange(len(private))
     unseen = ~splits.shares_ngram(shadow.texts, private.texts)
     apart = ~splits.shares_ngram(public.texts, private.texts)
     tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
@@ -212,11 +207,20 @@ def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generat
         public=tokenizer.encode(public_texts),
         texts=private.texts,
         public_texts=public_texts,
-        cluster=cluster,
+        cluster=_clusters(private),
+        pool_cluster=_clusters(shadow)[rows],
         labels=private.columns.get("label"),
         coverage=known / (known + unknown),
         dropped=(int((~unseen[: sizes.shadow]).sum()), int((~apart).sum())),
     )
+
+
+def _clusters(documents: Documents) -> IntArray:
+    if "document" in documents.columns:
+        return documents.columns["document"].astype(np.int64)
+    if documents.name.startswith("sst2"):
+        return splits.parent_sentences(documents.texts)
+    return np.arange(len(documents))
 
 
 def gather_all(
@@ -281,10 +285,16 @@ def defenses(embedding: Embedding, sizes: Sizes) -> dict[str, dict[float, Finite
 class Knowledge:
     """Language models of an attacker: of shadow data, of shadow data and public text.
 
-    `half` and `public_alone` have not read the shadow documents that are rehearsed with.
-    `counts` are those of the words in all that was read.
+    Parameters
+    ----------
+    read : the shadow documents
+    rehearsed : those of them that `half` has not read, nor any of their review or sentence;
+        `public_alone` has read none
+    counts : of the words in all that was read
     """
 
+    read: Corpus
+    rehearsed: BoolArray
     counts: IntArray
     shadow: NGrams
     public: NGrams
@@ -292,12 +302,17 @@ class Knowledge:
     public_alone: NGrams
 
 
-def learn(material: Material, size: int, *, read: Corpus | None = None) -> Knowledge:
-    """Train the language models of one corpus; `read` replaces the shadow documents."""
-    shadow = material.read if read is None else read
-    half = shadow.subset(np.arange(0, len(shadow), 2))
+def learn(material: Material, size: int, *, documents: int | None = None) -> Knowledge:
+    """Train the language models of one corpus, on the first shadow documents of its pool."""
+    count = len(material.read) if documents is None else documents
+    shadow = material.pool.subset(np.arange(count))
+    # Every other review or sentence: its parts on both sides would flatter the rehearsal.
+    rehearsed = pd.factorize(material.pool_cluster[:count])[0] % 2 == 1
+    half = shadow.subset(np.flatnonzero(~rehearsed))
     public = Lexicon(size, [shadow, material.public])
     return Knowledge(
+        read=shadow,
+        rehearsed=rehearsed,
         counts=shadow.counts(size) + material.public.counts(size),
         shadow=NGrams.train(Lexicon(size, [shadow]), [shadow], order=2),
         public=NGrams.train(public, [shadow, material.public], order=3),
@@ -381,19 +396,19 @@ def outcome_of(
 def weights_of(
     mechanism: FiniteMechanism,
     knowledge: Knowledge,
-    shadow: Corpus,
-    sizes: Sizes,
     rng: np.random.Generator,
     *,
-    documents: int = 300,
+    documents: int = 200,
 ) -> dict[str, float]:
     """Weights of the language models, tuned by rehearsing on some of the shadow data."""
-    shadow = shadow.subset(np.arange(min(documents, len(shadow))))
+    count = len(knowledge.read)
+    rows = np.unique(np.linspace(0, count - 1, min(documents, count)).astype(int))
+    shadow = knowledge.read.subset(rows)
     rehearsal = observe(mechanism, shadow, rng)
-    odd = rehearsal.targets[shadow.document[rehearsal.targets] % 2 == 1]
+    apart = rehearsal.targets[knowledge.rehearsed[rows][shadow.document[rehearsal.targets]]]
     return {
         PUBLIC: tuned_weight(mechanism, knowledge.public_alone, rehearsal, shadow),
-        SHADOW: tuned_weight(mechanism, knowledge.half, rehearsal, shadow, odd),
+        SHADOW: tuned_weight(mechanism, knowledge.half, rehearsal, shadow, apart),
     }
 
 
@@ -411,7 +426,7 @@ def attack(
     result = outcome_of(material, defense, mechanism, private, observed)
     start = time.perf_counter()
     rng = stream(seed, "05", "rehearsal", material.name, mechanism.name, mechanism.epsilon)
-    weights = weights_of(mechanism, knowledge, material.read, sizes, rng)
+    weights = weights_of(mechanism, knowledge, rng)
     result.weights.update(weights)
     rehearsed = time.perf_counter() - start
     attacks: dict[str, Callable[[], Attack]] = {
@@ -760,16 +775,15 @@ def shadow_sizes(
                 f"shadow_percents: {percent:g}% of {len(material.private)} private documents are "
                 f"more than the {len(material.pool)} shadow documents at hand; raise shadow_pool"
             )
-        read = material.pool.subset(np.arange(documents))
-        knowledge = learn(material, next(iter(mechanisms.values())).size, read=read)
+        knowledge = learn(material, next(iter(mechanisms.values())).size, documents=documents)
         for epsilon in sizes.focus["custext"]:
             mechanism = mechanisms[epsilon]
             observed = sanitized(mechanism, private, material.name, seed)
             found = outcome_of(material, "custext", mechanism, private, observed)
             rng = stream(seed, "05", "shadow size", percent, epsilon)
-            weights = weights_of(mechanism, knowledge, read, sizes, rng)
+            weights = weights_of(mechanism, knowledge, rng)
             for made in (
-                ContextFreeBayes(mechanism, read),
+                ContextFreeBayes(mechanism, knowledge.read),
                 noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes),
                 noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
             ):
@@ -799,7 +813,7 @@ def ablation(
         observed = sanitized(mechanism, private, material.name, seed)
         found = outcome_of(material, "custext", mechanism, private, observed)
         rng = stream(seed, "05", "ablation", epsilon)
-        weight = weights_of(mechanism, knowledge, material.read, sizes, rng)[PUBLIC]
+        weight = weights_of(mechanism, knowledge, rng)[PUBLIC]
         cases: dict[str, Attack] = {
             "order 3": NoisyChannel(mechanism, model=knowledge.public, weight=weight, **base),
             "order 2": NoisyChannel(mechanism, model=second, weight=weight, **base),
@@ -842,7 +856,7 @@ def reused_draws(
     for epsilon in sizes.focus["custext"]:
         mechanism = mechanisms[epsilon]
         rng = stream(seed, "05", "reused draws", epsilon)
-        weights = weights_of(mechanism, knowledge, material.read, sizes, rng)
+        weights = weights_of(mechanism, knowledge, rng)
         observed = observe(mechanism, private, rng, reuse=True)
         found = outcome_of(material, "custext", mechanism, private, observed)
         for made in (
@@ -861,14 +875,21 @@ def misaligned(
     sizes: Sizes,
     seed: int | None,
 ) -> list[Outcome]:
-    """Attacks on clothes reviews by an attacker who has read such reviews, or films' only."""
+    """Attacks on clothes reviews by an attacker who has read such reviews, or films' only.
+
+    Sentences that share a run of words with a film review are left out.
+    """
     target, other = materials[ELSEWHERE], next(iter(materials.values()))
     outcomes = []
-    private = target.first(sizes.attacked["santext"][target.name])
+    count = sizes.attacked["santext"][target.name]
+    apart = ~splits.shares_ngram(target.texts[:count], other.public_texts)
+    rows = np.flatnonzero(apart)
+    attacked = replace(target, private=target.private.subset(rows), cluster=target.cluster[rows])
+    private = attacked.private
     for epsilon in sizes.focus["custext"]:
         mechanism = mechanisms[epsilon]
         observed = sanitized(mechanism, private, target.name, seed)
-        found = outcome_of(target, "custext", mechanism, private, observed)
+        found = outcome_of(attacked, "custext", mechanism, private, observed)
         words = mechanism.embedding.words
         inversion = EmbeddingInversion(mechanism, mechanism.embedding)
         found.add(inversion.name, inversion.guess(observed), words, posterior=False)
@@ -876,7 +897,7 @@ def misaligned(
         found.add(bound.name, bound.guess(observed), words, posterior=True)
         for read, suffix in ((target, ""), (other, ", misaligned")):
             rng = stream(seed, "05", "misaligned", read.name, epsilon)
-            weights = weights_of(mechanism, knowledge[read.name], read.read, sizes, rng)
+            weights = weights_of(mechanism, knowledge[read.name], rng)
             for made in (
                 ContextFreeBayes(mechanism, read.shadow),
                 noisy(mechanism, knowledge[read.name].shadow, SHADOW, weights, sizes),

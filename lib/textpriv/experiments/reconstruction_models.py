@@ -192,7 +192,7 @@ def attack_with_models(
         return made.detector
 
     rng = stream(seed, "05", "rehearsal of models", material.name, mechanism.epsilon)
-    weights = weights_of(mechanism, knowledge, material.read, sizes, rng)
+    weights = weights_of(mechanism, knowledge, rng)
     found.weights.update(weights)
     bayes = ContextFreeBayes(mechanism, material.shadow)
     bound = ContextFreeBound(mechanism, material.private)
@@ -406,7 +406,7 @@ def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
                     "attack": name,
                     "untrained": each.untrained if name == "contextual-bayes" else np.nan,
                     "accuracy": curve["accuracy"].iloc[-1],
-                    "gain in the last third": float(np.diff(curve["accuracy"])[-1:].sum()),
+                    "gain at the end": float(np.diff(curve["accuracy"])[-1:].sum()),
                     "steps": curve["step"].iloc[-1],
                     "success": each.outcome.hits[str(name)].mean(),
                     "success of the detector alone": each.alone.get(str(name), np.nan),
