@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse
@@ -189,6 +190,54 @@ class Channel(ABC):
     def row_chunk(self) -> int:
         """Dense rows that fit in ROW_BYTES."""
         return max(1, ROW_BYTES // (8 * self.size))
+
+
+class SparseChannel(Channel):
+    """A channel in which a word has few outputs: P(y|x) as a sparse matrix."""
+
+    @property
+    @abstractmethod
+    def matrix(self) -> scipy.sparse.csr_array:
+        """P(y|x): (size, size)."""
+
+    def log_rows(self, inputs: IntArray) -> FloatArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        with np.errstate(divide="ignore"):
+            return np.log(self.matrix[x].toarray())
+
+    def log_columns(self, outputs: IntArray) -> FloatArray:
+        y = check_ids(outputs, self.size, what="outputs")
+        with np.errstate(divide="ignore"):
+            return np.log(self._columns[:, y].toarray().T)
+
+    def likeliest_inputs(
+        self, outputs: IntArray, prior: FloatArray, count: int
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        y = check_ids(outputs, self.size, what="outputs")
+        log_prior = self._log_prior(prior)
+        check_count(count, what="count")
+        words = np.full((len(y), count), -1, dtype=np.int64)
+        log_joint = np.full((len(y), count), -np.inf)
+        columns = self._columns[:, y]
+        column = np.repeat(np.arange(len(y)), np.diff(columns.indptr))
+        with np.errstate(divide="ignore"):  # a probability may underflow
+            joint = np.log(columns.data) + log_prior[columns.indices]
+        possible = np.isfinite(joint)
+        column, joint, inputs = column[possible], joint[possible], columns.indices[possible]
+        order = np.lexsort((inputs, -joint, column))
+        column, joint, inputs = column[order], joint[order], inputs[order]
+        rank = np.arange(len(column)) - np.searchsorted(column, column)
+        near = rank < count
+        words[column[near], rank[near]] = inputs[near]
+        log_joint[column[near], rank[near]] = joint[near]
+        with np.errstate(divide="ignore"):
+            highest = np.where(np.isfinite(log_joint[:, 0]), log_joint[:, 0], 0.0)
+            total = np.bincount(column, np.exp(joint - highest[column]), minlength=len(y))
+            return words, log_joint, highest + np.log(total)
+
+    @cached_property
+    def _columns(self) -> scipy.sparse.csc_array:
+        return self.matrix.tocsc()
 
 
 def _largest(values: FloatArray, count: int) -> IntArray:

@@ -105,17 +105,14 @@ class NoisyChannel(Attack):
         `found` are those of `context_free`, where several attacks share them.
         """
         found = self.context_free(observed) if found is None else found
-        for order in range(min(2, self.model.order), self.model.order + 1):
-            found = found.keep(self.kept) if order == 3 else found
-            last = order == self.model.order
-            solve = viterbi if last and self.decoding == "viterbi" else forward_backward
-            posterior = np.zeros(len(found.words))
-            for lattice, candidate in lattices(found, observed.corpus, self.model, order):
-                np.add.at(posterior, candidate, solve(lattice.tempered(self.weight)))
-            found = replace(found, posterior=posterior)
-            if solve is viterbi:
-                found = replace(found, held=np.ones(len(found.held)))
-        return found
+        return decode(
+            found,
+            observed.corpus,
+            self.model,
+            kept=self.kept,
+            weight=self.weight,
+            decoding=self.decoding,
+        )
 
     def context_free(self, observed: Observed) -> Candidates:
         """What each token may have been by itself: the word if in clear, else likely inputs."""
@@ -151,6 +148,35 @@ class NoisyChannel(Attack):
         result.likelihood[uncertain] = likelihood[inverse][chosen]
         result.posterior[uncertain] = posterior[inverse][chosen]
         return result
+
+
+def decode(
+    found: Candidates,
+    corpus: Corpus,
+    model: NGrams,
+    *,
+    kept: int,
+    weight: float,
+    decoding: Literal["posterior", "viterbi"] = "posterior",
+) -> Candidates:
+    """Candidates with the posterior that a language model brings about.
+
+    Parameters
+    ----------
+    found : for every token of the corpus, whose documents alone are looked at
+    kept, weight, decoding : see `NoisyChannel`
+    """
+    for order in range(min(2, model.order), model.order + 1):
+        found = found.keep(kept) if order == 3 else found
+        last = order == model.order
+        solve = viterbi if last and decoding == "viterbi" else forward_backward
+        posterior = np.zeros(len(found.words))
+        for lattice, candidate in lattices(found, corpus, model, order):
+            np.add.at(posterior, candidate, solve(lattice.tempered(weight)))
+        found = replace(found, posterior=posterior)
+        if solve is viterbi:
+            found = replace(found, held=np.ones(len(found.held)))
+    return found
 
 
 def tuned_weight(

@@ -102,14 +102,13 @@ class Trained:
 def detector_training(sizes: Sizes, *, further: bool) -> Training | None:
     """Fewer steps than the paper's, from a higher learning rate; None: as in the paper.
 
-    A detector that goes on from another one (`further`) takes fewer.
+    A detector that goes on from another one (`further`) takes fewer, and is measured half as often.
     """
     if not sizes.detector_steps:
         return None
     steps = sizes.detector_further_steps if further else sizes.detector_steps
-    return Training(
-        steps=steps, learning_rate=3e-4, marks=sizes.detector_marks, from_start=not further
-    )
+    marks = max(1, sizes.detector_marks // 2) if further else sizes.detector_marks
+    return Training(steps=steps, learning_rate=3e-4, marks=marks, from_start=not further)
 
 
 def inversion_training(sizes: Sizes) -> Training:
@@ -138,6 +137,7 @@ def attack_with_models(
     seed: int | None,
     *,
     with_variants: bool = False,
+    many_candidates: bool = False,
 ) -> Trained:
     """Every attack, with and without a network, on the first private sentences.
 
@@ -145,11 +145,13 @@ def attack_with_models(
     ----------
     with_variants : also train the detector further on public text, and on the sentences under
         attack
+    many_candidates : also weigh more than K candidates, as far as the sizes say
     """
     private = material.first(sizes.model_sentences)
     observed = sanitized_text(mechanism, private, material.name, seed)
     found = outcome_of(material, defense, mechanism, private, observed)
     words, number = mechanism.embedding.words, seed or 0
+    counts = [k for k in sizes.contextual_k if many_candidates or k <= K]
     curves: list[pd.DataFrame] = []
     by_k: list[pd.DataFrame] = []
     alone: dict[str, float] = {}
@@ -183,7 +185,7 @@ def attack_with_models(
             start=goes_on_from,
             seed=number,
         )
-        ranked, unaided = by_candidates(made, observed, sizes.contextual_k)
+        ranked, unaided = by_candidates(made, observed, counts)
         found.seconds[name] = time.perf_counter() - began
         found.add(name, ranked[K], words, posterior=False)
         alone[name] = float(unaided.hits(found.truth).mean())
@@ -191,8 +193,7 @@ def attack_with_models(
         curves.append(_curve(name, made.detector.curve))
         return made.detector
 
-    rng = stream(seed, "05", "rehearsal of models", material.name, mechanism.epsilon)
-    weights = weights_of(mechanism, knowledge, rng)
+    weights = rehearsed(material, mechanism, knowledge, seed)
     found.weights.update(weights)
     bayes = ContextFreeBayes(mechanism, material.shadow)
     bound = ContextFreeBound(mechanism, material.private)
@@ -287,10 +288,12 @@ def run_models(
     encoder: Encoder,
     sizes: Sizes,
     seed: int | None,
+    device: str,
 ) -> list[Trained]:
     """`attack_with_models` on the first corpus, at the epsilons in its focus.
 
-    The first setting also trains the detectors of the variants. Settings run side by side, one per
+    The first setting also trains the detectors of the variants, the last of CusText+ weighs more
+    candidates, and a pretrained causal model attacks CusText+. Settings run side by side, one per
     core, and share nothing but the encoder that all start from.
     """
     material = next(iter(materials.values()))
@@ -299,48 +302,69 @@ def run_models(
     ]
     if not settings:
         raise InvalidInput("model_focus: got no epsilon, expected at least one")
-    jobs = (
+    custext = [number for number, (defense, _) in enumerate(settings) if defense == "custext"]
+    known = knowledge[material.name]
+    jobs = [
         delayed(attack_with_models)(
             material,
             defense,
             mechanisms[defense][epsilon],
-            knowledge[material.name],
+            known,
             encoder,
             sizes,
             seed,
             with_variants=number == 0,
+            many_candidates=number in custext[-1:],
         )
         for number, (defense, epsilon) in enumerate(settings)
-    )
-    return list(Parallel(n_jobs=-1, verbose=1)(jobs))
+    ]
+    if sizes.pretrained:
+        jobs += [
+            delayed(attack_with_generator)(
+                material, mechanisms["custext"][settings[number][1]], known, sizes, seed, device
+            )
+            for number in custext
+        ]
+    results = list(Parallel(n_jobs=-1, verbose=1)(jobs))
+    trained = cast(list[Trained], results[: len(settings)])
+    for number, (name, guesses, seconds) in zip(custext, results[len(settings) :], strict=False):
+        found = trained[number].outcome
+        words = mechanisms["custext"][found.epsilon].embedding.words
+        found.seconds[name] = seconds
+        found.add(name, guesses, words, posterior=True)
+    return trained
 
 
-def add_pretrained(
-    trained: Sequence[Trained],
+def attack_with_generator(
     material: Material,
-    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
-    knowledge: Mapping[str, Knowledge],
+    mechanism: FiniteMechanism,
+    knowledge: Knowledge,
     sizes: Sizes,
+    seed: int | None,
     device: str,
-) -> None:
-    """Add the noisy channel with a pretrained causal model as its prior, under CusText+."""
+) -> tuple[str, Guesses, float]:
+    """The noisy channel with a pretrained causal model as its prior: name, guesses, seconds."""
+    observed = sanitized_text(mechanism, material.first(sizes.model_sentences), material.name, seed)
+    weights = rehearsed(material, mechanism, knowledge, seed)
     generator = load_generator(device=device)
-    for each in trained:
-        found = each.outcome
-        if found.defense != "custext":
-            continue
-        mechanism = mechanisms[found.defense][found.epsilon]
-        start = time.perf_counter()
-        attack = NeuralChannel(
-            noisy(mechanism, knowledge[material.name].public, PUBLIC, found.weights, sizes),
-            mechanism.embedding.words,
-            generator,
-            material.read,
-            weight=1.0,  # did well on other shadow sentences, at both epsilons
-        )
-        guesses = attack.guess(each.observed)
-        found.seconds[attack.name] = time.perf_counter() - start
-        found.add(attack.name, guesses, mechanism.embedding.words, posterior=attack.posterior)
+    start = time.perf_counter()
+    attack = NeuralChannel(
+        noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
+        mechanism.embedding.words,
+        generator,
+        material.read,
+        weight=1.0,  # did well on other shadow sentences, at both epsilons
+    )
+    guesses = attack.guess(observed)
+    return attack.name, guesses, time.perf_counter() - start
+
+
+def rehearsed(
+    material: Material, mechanism: FiniteMechanism, knowledge: Knowledge, seed: int | None
+) -> dict[str, float]:
+    """Weights of the language models, the same for every attack of a setting."""
+    rng = stream(seed, "05", "rehearsal of models", material.name, mechanism.epsilon)
+    return weights_of(mechanism, knowledge, rng)
 
 
 # --- Tables of the notebook -----------------------------------------------------------------

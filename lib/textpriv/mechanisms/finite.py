@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from textpriv.channel import Channel, check_ids
-from textpriv.checks import check_count
+from textpriv.channel import Channel, SparseChannel, check_ids
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
@@ -303,7 +302,7 @@ class TEM(_DistanceMechanism):
         return distance.clamp_max_(self.gamma).mul_(self.epsilon / 2)
 
 
-class CusText(FiniteMechanism):
+class CusText(SparseChannel, FiniteMechanism):
     """Customised output sets: every word is replaced by one of K words.
 
     The score of y for x is u = -(d - min) / (max - min) over the set of x, and
@@ -416,45 +415,6 @@ class CusText(FiniteMechanism):
         rows = np.repeat(np.arange(self.size), present.sum(1))
         entries = (np.exp(self.log_probabilities[present]), (rows, self.candidates[present]))
         return scipy.sparse.csr_array(entries, shape=(self.size, self.size))
-
-    def log_rows(self, inputs: IntArray) -> FloatArray:
-        x = check_ids(inputs, self.size, what="inputs")
-        with np.errstate(divide="ignore"):
-            return np.log(self.matrix[x].toarray())
-
-    def log_columns(self, outputs: IntArray) -> FloatArray:
-        y = check_ids(outputs, self.size, what="outputs")
-        with np.errstate(divide="ignore"):
-            return np.log(self._columns[:, y].toarray().T)
-
-    def likeliest_inputs(
-        self, outputs: IntArray, prior: FloatArray, count: int
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
-        y = check_ids(outputs, self.size, what="outputs")
-        log_prior = self._log_prior(prior)
-        check_count(count, what="count")
-        words = np.full((len(y), count), -1, dtype=np.int64)
-        log_joint = np.full((len(y), count), -np.inf)
-        columns = self._columns[:, y]
-        column = np.repeat(np.arange(len(y)), np.diff(columns.indptr))
-        with np.errstate(divide="ignore"):  # a probability may underflow
-            joint = np.log(columns.data) + log_prior[columns.indices]
-        possible = np.isfinite(joint)
-        column, joint, inputs = column[possible], joint[possible], columns.indices[possible]
-        order = np.lexsort((inputs, -joint, column))
-        column, joint, inputs = column[order], joint[order], inputs[order]
-        rank = np.arange(len(column)) - np.searchsorted(column, column)
-        near = rank < count
-        words[column[near], rank[near]] = inputs[near]
-        log_joint[column[near], rank[near]] = joint[near]
-        with np.errstate(divide="ignore"):
-            highest = np.where(np.isfinite(log_joint[:, 0]), log_joint[:, 0], 0.0)
-            total = np.bincount(column, np.exp(joint - highest[column]), minlength=len(y))
-            return words, log_joint, highest + np.log(total)
-
-    @cached_property
-    def _columns(self) -> scipy.sparse.csc_array:
-        return self.matrix.tocsc()
 
     @cached_property
     def _thresholds(self) -> FloatArray:
