@@ -20,12 +20,14 @@ import torch
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from benchmarks import peers
-from textpriv import corpora, embeddings
+from textpriv import corpora, embeddings, pieces
 from textpriv.attacks.base import Observed, observe
 from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.contextual import Detector, pair_rows, training_pairs
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.attacks.oracle import OracleBeam
+from textpriv.generators import load_generator
 from textpriv.mechanisms import (
     TEM,
     CusText,
@@ -36,6 +38,8 @@ from textpriv.mechanisms import (
     SanTextPlus,
     least_frequent,
 )
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import Pieces, load_encoder
 from textpriv.neighbors import (
     AllRadii,
@@ -201,6 +205,51 @@ def sanitizing_rows() -> Iterator[Row]:
     whole = (lambda: mahalanobis.noise(20_000, rng), 20_000)
     yield compare("Mahalanobis noise, against a root per token", "vectors/s", whole, loop, 20)
 
+    yield from stencil_rows()
+
+
+def stencil_rows() -> Iterator[Row]:
+    """A corpus of reviews against a loop per token, and against its matrix product alone."""
+    encoder = load_encoder()
+    vectors, fixed = encoder.table.detach().numpy(), pieces.special_ids(encoder.tokenizer)
+    stencil = Stencil(TokenTable(vectors, fixed=fixed), window=9, sigma=0.8)
+    texts = corpora.load("imdb").texts[:100]
+    corpus = pieces.encode(encoder.tokenizer, texts, longest=128)
+    few = [corpus[row].tolist() for row in range(3)]
+    count = sum(map(len, few))
+
+    def per_token() -> list[int]:
+        return peers.stencil_loop(few, vectors, fixed, stencil.window, stencil.sigma)
+
+    assert stencil.sanitize_corpus(corpus).ids[:count].tolist() == per_token()  # the same work
+    whole = (lambda: stencil.sanitize_corpus(corpus), len(corpus.ids))
+    yield compare(
+        "stencil, 30,522 pieces, against a loop per token",
+        "tokens/s",
+        whole,
+        (per_token, count),
+        30,
+        repeats=3,
+    )
+
+    # The scores of all pieces and nothing else, in the chunks that suit it, into one place.
+    mixtures = torch.from_numpy((stencil.weights(corpus) @ vectors[corpus.ids]).astype(np.float32))
+    table = torch.from_numpy(vectors).T
+    scores = torch.empty(1024, len(vectors))
+
+    def product() -> None:
+        for part in mixtures.split(len(scores)):
+            torch.mm(part, table, out=scores[: len(part)])
+
+    yield compare(
+        "stencil, against the matrix product alone",
+        "tokens/s",
+        whole,
+        (product, len(mixtures)),
+        0.6,
+        repeats=3,
+    )
+
 
 # --- Attacks ------------------------------------------------------------------------------------
 
@@ -252,6 +301,7 @@ def attack_rows() -> Iterator[Row]:
     yield from token_rows(made)
     yield from decoding_rows(made)
     yield from detector_rows(made)
+    yield oracle_row()
     for line in costs(made):
         print(line, flush=True)
 
@@ -406,6 +456,46 @@ def detector_rows(made: Scene) -> Iterator[Row]:
         (one_by_one, len(single)),
         5,
         repeats=3,
+    )
+
+
+def oracle_row() -> Row:
+    """A search that runs every token once, texts side by side, against one that starts afresh."""
+    generator = load_generator()
+    rng = np.random.default_rng(0)
+    special = np.array(generator.tokenizer.all_special_ids)
+    mapper = LossyMap.random(len(generator.tokenizer), 2, rng, fixed=special)
+    attack = OracleBeam(generator, mapper)
+    texts = corpora.load("rotten-tomatoes").sample(8, rng).texts
+    rows = [row[:16] for row in generator.encode(texts)]  # longer texts gain more
+    offsets = np.cumsum([0, *map(len, rows)])
+    seen = mapper.sanitize_corpus(Corpus(np.concatenate(rows), offsets))
+    preimages = {y: mapper.preimages(y).tolist() for y in np.unique(seen.ids).tolist()}
+
+    def loop() -> list[tuple[list[int], int]]:
+        opening, model = generator.opening, generator.model
+        return [
+            peers.oracle_loop(
+                seen[text].tolist(), preimages, opening, model, attack.mass, attack.most
+            )
+            for text in range(len(seen))
+        ]
+
+    def search() -> list[tuple[list[int], int]]:
+        return [(each.sequences[0].tolist(), each.scored) for each in attack.search_corpus(seen)]
+
+    ours, theirs = search(), loop()
+    many, as_many = (sum(scored for _, scored in each) for each in (ours, theirs))
+    # The same work. In bfloat16 two ways to a number differ, and then the last prefix to stay.
+    assert [best for best, _ in ours] == [best for best, _ in theirs]
+    assert abs(many / as_many - 1) < 0.05
+    return compare(
+        "oracle beam, against scoring each prefix afresh",
+        "candidates/s",
+        (search, many),
+        (loop, as_many),
+        5,
+        repeats=2,
     )
 
 

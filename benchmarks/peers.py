@@ -6,6 +6,7 @@ outside the benchmarks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -81,6 +82,39 @@ def mahalanobis_loop(
         direction /= np.linalg.norm(direction)
         noise[row] = rng.gamma(dimension, 1 / epsilon) * (root @ direction)
     return noise
+
+
+def stencil_loop(
+    texts: list[list[int]],
+    vectors: NDArray[np.float32],
+    fixed: IntArray,
+    window: int,
+    sigma: float,
+) -> list[int]:
+    """A mixture, its cosine with the whole table and an argmax per token; the output differs.
+
+    The cosine is a function of two arrays, as libraries have it: it knows no lengths beforehand.
+    """
+    half, special = window // 2, set(fixed.tolist())
+    raw = [math.exp(-((o / sigma) ** 2) / 2) for o in range(-half, half + 1)]
+    outputs = []
+    for text in texts:
+        words = [place for place, token in enumerate(text) if token not in special]
+        for place, token in enumerate(text):
+            if token in special:
+                outputs.append(token)
+                continue
+            near = [other for other in words if abs(other - place) <= half]
+            held = [raw[other - place + half] / sum(raw) for other in near]
+            missing = (1 - sum(held)) / len(held)
+            mixture = np.zeros(vectors.shape[1], dtype=np.float32)
+            for other, weight in zip(near, held, strict=True):
+                mixture += np.float32(weight + missing) * vectors[text[other]]
+            cosine = vectors @ mixture
+            cosine /= np.linalg.norm(vectors, axis=1) * np.linalg.norm(mixture)
+            cosine[fixed] = cosine[token] = -np.inf
+            outputs.append(int(cosine.argmax()))
+    return outputs
 
 
 def context_free_loop(
@@ -188,3 +222,39 @@ def score_loop(
         )
         scores.append(float(torch.sigmoid(head(body(**encoded).last_hidden_state[:, 0]))))
     return scores
+
+
+@torch.inference_mode()
+def oracle_loop(
+    output: list[int],
+    preimages: dict[int, list[int]],
+    opening: int,
+    model: Any,
+    mass: float,
+    most: int,
+    batch: int = 16,
+) -> tuple[list[int], int]:
+    """Every prefix run from its first token at every step; the least likely ones are dropped.
+
+    The likeliest text, and how many prefixes were scored. Those of a step have one length, so
+    that they fill batches without padding.
+    """
+    live: list[list[int]] = [[]]
+    scored = 0
+    for token in output:
+        candidates = [[*prefix, choice] for prefix in live for choice in preimages[token]]
+        scores: list[float] = []
+        for start in range(0, len(candidates), batch):
+            ids = torch.tensor([[opening, *text] for text in candidates[start : start + batch]])
+            known = model(ids).logits[:, :-1].float().log_softmax(2)
+            scores += known.gather(2, ids[:, 1:, None])[..., 0].sum(1).tolist()
+        scored += len(candidates)
+        ranked = sorted(range(len(candidates)), key=scores.__getitem__, reverse=True)
+        weights = [math.exp(scores[number] - scores[ranked[0]]) for number in ranked]
+        held, live = 0.0, []
+        for number, weight in zip(ranked, weights, strict=True):
+            if held >= mass * sum(weights) or len(live) == most:
+                break
+            live.append(candidates[number])
+            held += weight
+    return live[0], scored

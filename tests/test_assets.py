@@ -172,7 +172,7 @@ def test_lock_pins_every_wheel_once() -> None:
         for source in asset.sources
         if source.kind == "wheel"
     }
-    assert len(lines) == len(pinned) == 7
+    assert len(lines) == len(pinned) == 8
 
 
 def test_registry_holds_what_the_design_names() -> None:
@@ -187,6 +187,7 @@ def test_registry_holds_what_the_design_names() -> None:
         "xsum-test",
         "multilexsum-test",
         "sst2",
+        "pos-lexicon",
     ]
     assert set(assets.defaults()) == {
         "glove-840b-300d-34k",
@@ -195,6 +196,7 @@ def test_registry_holds_what_the_design_names() -> None:
         "minilm-l6",
         "rented-clothes-reviews",
         "smollm2-135m-instruct",
+        "pos-lexicon",
     }
 
 

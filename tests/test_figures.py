@@ -86,7 +86,9 @@ def test_refuses(tmp_path: Path, stem: str, data: pd.DataFrame, alt: str, messag
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("group", ["MECHANISMS", "ATTACKS", "SEARCHES", "BASELINES"])
+@pytest.mark.parametrize(
+    "group", ["MECHANISMS", "ATTACKS", "TOKEN_ATTACKS", "SEARCHES", "BASELINES"]
+)
 def test_looks_are_told_apart_by_colour_and_marker(group: str) -> None:
     looks = getattr(figures, group)
     pairs = Counter((look.color, look.marker) for look in looks.values())
@@ -99,7 +101,13 @@ def test_every_look_can_be_drawn_and_no_name_is_in_two_groups() -> None:
     for name in figures.STYLES:
         assert matplotlib.colors.is_color_like(figures.style(name)["color"])
         ax.plot([0, 1], [0, 1], label=figures.label(name), **figures.style(name))
-    groups = (figures.MECHANISMS, figures.ATTACKS, figures.SEARCHES, figures.BASELINES)
+    groups = (
+        figures.MECHANISMS,
+        figures.ATTACKS,
+        figures.TOKEN_ATTACKS,
+        figures.SEARCHES,
+        figures.BASELINES,
+    )
     assert len(figures.STYLES) == sum(map(len, groups))
 
 

@@ -205,6 +205,20 @@ def test_compare_by_hand() -> None:
     assert quote("absent", "custext", 2.0) == "(not run in this profile)"
 
 
+def test_planned_tests_are_corrected_among_themselves() -> None:
+    rng = np.random.default_rng(4)
+    good, bad = rng.random(90) < 0.7, rng.random(90) < 0.45
+    found = made_up({"a": good, "b": bad, "c": ~bad}, [5] * 90, list(range(90)))
+
+    def p(pairs: list[tuple[str, str]], planned: list[tuple[str, str]]) -> float:
+        stream = np.random.default_rng(9)
+        return float(experiment.compare([found], pairs, stream, planned=planned)["p"][0])
+
+    alone = p([("a", "b")], [])
+    among_three = p([("a", "b"), ("a", "c"), ("b", "c")], [])
+    assert alone == p([("a", "b"), ("a", "c"), ("b", "c")], [("a", "b")]) < among_three
+
+
 def test_success_by_frequency_and_on_words_by_hand() -> None:
     found = made_up({"a": [True, False, True, True]}, [3, 4, 50, 60], [0, 0, 1, 1])
     by = experiment.by_frequency([found], ["a"], [10, 55])

@@ -70,7 +70,7 @@ MECHANISMS = {
     "high-freq": Style("high-freq", GREEN, "X", "-."),
     "low-freq": Style("low-freq", ORANGE, "X", "-."),
     "stencil": Style("stencil", RED, "s", "-"),
-    "punctuated-stencil": Style("punctuated stencil", RED, "^", "-"),
+    "punctuated-stencil": Style("punctuated stencil", PURPLE, "D", "-"),
 }
 ATTACKS = {
     "embedding-inversion": Style("embedding inversion", GREY, "o", "-"),
@@ -90,6 +90,17 @@ ATTACKS = {
     "noisy-channel-lm": Style("noisy channel, pretrained model", PURPLE, "*", "-"),
     "prior-only": Style("prior only", BLACK, "x", ":"),
 }
+TOKEN_ATTACKS = {  # on maps and stencils
+    "naive": Style("nearest tokens", GREY, "o", "-"),
+    "naive-skip": Style("nearest tokens, output skipped", GREY, "s", "--"),
+    "anywhere": Style("nearest tokens, any position", SKY, "^", ":"),
+    "deconvolution-raw": Style("deconvolution, no ridge", GREEN, "v", ":"),
+    "deconvolution": Style("deconvolution, ridge", ORANGE, "o", "-"),
+    "deconvolution-lm": Style("deconvolution, language model", RED, "P", "-"),
+    "stencil-simulation": Style("simulated stencil, language model", PURPLE, "*", "-"),
+    "context-free": Style("context-free, public text", ORANGE, "s", ":"),
+    "oracle-beam": Style("oracle beam, causal model", BLUE, "D", "-"),
+}
 SEARCHES = {
     "exact": Style("exact", BLUE, "o", "-"),
     "annoy": Style("Annoy", RED, "s", "--"),
@@ -98,9 +109,10 @@ SEARCHES = {
 }
 BASELINES = {
     "original": Style("original text", BLACK, "", "--"),
+    "plain": Style("plain text", BLACK, "*", ""),
     "chance": Style("chance", GREY, "", ":"),
 }
-STYLES = {**MECHANISMS, **ATTACKS, **SEARCHES, **BASELINES}
+STYLES = {**MECHANISMS, **ATTACKS, **TOKEN_ATTACKS, **SEARCHES, **BASELINES}
 
 
 def use_style() -> None:

@@ -1,0 +1,531 @@
+"""Attacks on stencils: the window is a known linear map, and what it mixes can be parted again.
+
+    Deconvolution(stencil, ridge=0.05).guess(observed, top=5)
+
+Every output stands for a mixture m = W x of the vectors of the text (W: `Stencil.weights`, known
+to all). Four attackers, from the one of the paper to the strongest here:
+
+- `TokenInversion` looks at the same position only: the tokens nearest to the output. Against the
+  punctuated stencil it finds nothing, since the token itself has no part in its mixture.
+- `Deconvolution` solves W x = vectors of the outputs, with a ridge, since W is badly conditioned
+  and an output is not quite its mixture; then it takes the nearest tokens.
+- `LanguageDeconvolution` knows by rehearsal how large that error is and in which directions, and
+  lets a language model choose among the nearest tokens.
+- `StencilSimulation` asks of every candidate which output the stencil would have given: that an
+  output differs from its input, no linear map expresses.
+
+Harel et al. report the first; their released file of attacks holds an unregularised deconvolution
+and the test of `hits_anywhere`, with the call commented out and the best guess sliced off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+import torch
+
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    BoolArray,
+    FloatArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+    check_top,
+    padded,
+)
+from textpriv.attacks.ngrams import NGrams
+from textpriv.attacks.noisy_channel import Candidates, decode
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.neighbors import ExactSearch
+from textpriv.tokens import Corpus
+
+_PAIRS = 512  # pairs of a token and an output near it that are looked at together
+
+
+def watch(stencil: Stencil, private: Corpus) -> Observed:
+    """What an attacker sees of a corpus after the stencil."""
+    return Observed(stencil.sanitize_corpus(private), stencil.replaced(private))
+
+
+def hits_anywhere(
+    guesses: Guesses, corpus: Corpus, targets: IntArray, truth: IntArray
+) -> BoolArray:
+    """The unordered test: is a token among the guesses for any position of its document?
+
+    Parameters
+    ----------
+    guesses : for every one of `targets`
+    corpus : whose documents count; `targets` are positions in it
+    truth : (targets,) original ids
+    """
+    document = corpus.document[targets]
+    size = int(max(guesses.words.max(initial=0), truth.max(initial=0))) + 1
+    present = guesses.words != NONE
+    guessed = (document[:, None] * size + guesses.words)[present]
+    return np.isin(document * size + truth, guessed)
+
+
+class TokenInversion(Attack):
+    """The tokens nearest to the output, as if it were the input with noise.
+
+    Parameters
+    ----------
+    skip : leave out the observed token itself, as the paper does for Noise and Stencil
+
+    References
+    ----------
+    Qu et al. 2021; Harel et al. 2024, section 3.2.
+    """
+
+    name = "embedding-inversion"
+
+    def __init__(self, table: TokenTable, *, skip: bool = True) -> None:
+        self.table, self.skip = table, skip
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        ids = observed.corpus.ids[check_targets(observed, targets)]
+        types, inverse = np.unique(ids, return_inverse=True)
+        words, distances = self.table.nearest(self.table.vectors[types], top + self.skip)
+        if self.skip:
+            words, distances = _without(types, words, distances)
+        return padded(words[inverse], -distances[inverse], top)
+
+
+def _without(ids: IntArray, words: IntArray, distances: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Ranked words without one id per row, or without the last where the id is not among them."""
+    # Tokens with the same vector may stand before the id.
+    order = np.argsort(words == ids[:, None], axis=1, kind="stable")[:, :-1]
+    return np.take_along_axis(words, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+
+class Deconvolution(Attack):
+    """Solves for the vectors of the text, then takes the nearest tokens.
+
+    Parameters
+    ----------
+    ridge : >= 0, added to the squared singular values of W; 0 inverts W as it is, where its
+        smallest singular values blow up whatever an output is off its mixture
+
+    Notes
+    -----
+    Where outputs differ from inputs, which is no secret, the output is never a guess.
+    """
+
+    name = "deconvolution"
+
+    def __init__(self, stencil: Stencil, *, ridge: float = 0.05) -> None:
+        if not (np.isfinite(ridge) and ridge >= 0):
+            raise InvalidInput(f"ridge: got {ridge!r}, expected a finite number >= 0")
+        self.stencil, self.ridge = stencil, ridge
+
+    def estimate(self, observed: Observed) -> FloatArray:
+        """The vector that each token may have had: (tokens, dimension)."""
+        vectors = self.stencil.table.vectors[observed.corpus.ids].astype(np.float64)
+        return undone(self.stencil, observed, vectors, self.ridge)[0]
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        positions = check_targets(observed, targets)
+        change = self.stencil.change
+        words, distances = self.stencil.table.nearest(
+            self.estimate(observed)[positions], top + change
+        )
+        if change:
+            words, distances = _without(observed.corpus.ids[positions], words, distances)
+        return padded(words, -distances, top)
+
+
+# --- The linear map -------------------------------------------------------------------------
+
+
+def blocks(stencil: Stencil, observed: Observed) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Documents in which the same positions are replaced, with their common W.
+
+    Yields
+    ------
+    positions : (documents, replaced), places in the corpus
+    weights : (replaced, replaced)
+    """
+    corpus = observed.corpus
+    alike: dict[bytes, list[int]] = {}
+    for document in range(len(corpus)):
+        first, last = corpus.offsets[document : document + 2].tolist()
+        alike.setdefault(observed.sanitized[first:last].tobytes(), []).append(document)
+    for documents in alike.values():
+        first, last = corpus.offsets[documents[0] : documents[0] + 2].tolist()
+        inside = np.flatnonzero(observed.sanitized[first:last])
+        if not len(inside):
+            continue
+        one = corpus.subset(np.array(documents[:1]))
+        weights = stencil.weights(one, observed.sanitized[first:last])
+        yield (
+            corpus.offsets[documents][:, None] + inside,
+            weights[inside][:, inside].toarray(),
+        )
+
+
+def singular_values(stencil: Stencil, length: int) -> FloatArray:
+    """Singular values of W of a text of `length` tokens, the largest first."""
+    check_count(length, what="length")
+    ids = np.full(length, stencil.inputs[0])
+    corpus = Corpus(ids=ids, offsets=np.array([0, length]))
+    values: FloatArray = scipy.linalg.svdvals(stencil.weights(corpus).toarray())
+    return values
+
+
+def undone(
+    stencil: Stencil, observed: Observed, outputs: FloatArray, ridge: float
+) -> tuple[FloatArray, FloatArray]:
+    """Ridge solution of W x = outputs, and how much of each token comes through.
+
+    Parameters
+    ----------
+    outputs : (tokens, dimension) in place of the mixtures
+
+    Returns
+    -------
+    estimate : (tokens, dimension) (W'W + ridge)^-1 W' outputs; 0 where nothing was replaced
+    gain : (tokens,) the diagonal of (W'W + ridge)^-1 W'W, from 0 to 1: the factor at which a
+        token's own vector is in its estimate
+    """
+    estimate, gain = np.zeros_like(outputs), np.zeros(len(outputs))
+    for positions, weights in blocks(stencil, observed):
+        left, values, right = scipy.linalg.svd(weights)
+        inverse = values / np.maximum(values**2 + ridge, np.finfo(float).tiny)
+        inverse[values < 1e-10 * values[0]] = 0.0  # of a W without inverse: the shortest solution
+        solved = (right.T * inverse) @ left.T
+        estimate[positions] = np.matmul(solved, outputs[positions])
+        gain[positions] = (solved * weights.T).sum(1)
+    return estimate, gain
+
+
+# --- With a language model --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What an attacker learns by running the stencil on public text.
+
+    Vectors are centred, and where `whiten` says so mapped so that the error of the outputs is
+    about alike in all directions: there, scale * output = mixture + noise.
+
+    Parameters
+    ----------
+    points : (size, dimension) the tokens' vectors, centred and mapped
+    scale : what brings outputs, which are longer, to the length of their mixtures
+    noise, spread : mean square per coordinate of the error, and of the tokens' own vectors
+    """
+
+    points: FloatArray
+    scale: float
+    noise: float
+    spread: float
+
+    @classmethod
+    def learn(cls, stencil: Stencil, public: Corpus, *, whiten: bool = True) -> Self:
+        """From public text that is not the attacked one; some thousand tokens suffice."""
+        observed = watch(stencil, public)
+        rows = observed.targets
+        if not len(rows):
+            raise InvalidInput("public: got no token that the stencil replaces")
+        vectors = stencil.table.vectors.astype(np.float64)
+        centered = vectors - vectors[public.ids[rows]].mean(0)
+        weights = stencil.weights(public)[rows][:, rows]
+        own = centered[public.ids[rows]]
+        mixtures, outputs = weights @ own, centered[observed.corpus.ids[rows]]
+        # Forwards, from mixture to output: the other way round would pull towards the mean.
+        scale = float((mixtures**2).sum() / (mixtures * outputs).sum())
+        error = scale * outputs - mixtures
+        mapping = np.eye(vectors.shape[1])
+        if whiten:
+            power, directions = np.linalg.eigh(error.T @ error / len(error))
+            # Half way to equal power: the weakest directions are known from few errors.
+            mapping = (directions / np.sqrt(power + power.mean())) @ directions.T
+        return cls(
+            points=centered @ mapping,
+            scale=scale,
+            noise=float(((error @ mapping) ** 2).mean()),
+            spread=float(((own @ mapping) ** 2).mean()),
+        )
+
+
+class LanguageDeconvolution(Attack):
+    """Deconvolution with the error learned by rehearsal, and a language model to choose.
+
+    Parameters
+    ----------
+    rehearsal : see `Rehearsal`
+    model : n-grams over the token table; None: no language model
+    ridge : > 0, as in `Deconvolution`; None: noise / spread, which the rehearsal found
+    candidates : >= 1 nearest tokens of every estimate that the model chooses from
+    sharpness : > 0, factor of the estimate's log-likelihood; below 1, since the errors of 384
+        coordinates are no 384 independent witnesses
+    kept : see `NoisyChannel`
+    """
+
+    name = "deconvolution-lm"
+    posterior = True
+
+    def __init__(
+        self,
+        stencil: Stencil,
+        rehearsal: Rehearsal,
+        model: NGrams | None,
+        *,
+        ridge: float | None = None,
+        candidates: int = 50,
+        sharpness: float = 0.3,
+        kept: int = 8,
+    ) -> None:
+        check_count(candidates, what="candidates")
+        check_count(kept, what="kept")
+        if model is not None and model.lexicon.size != stencil.size:
+            raise InvalidInput(
+                f"model: got a vocabulary of {model.lexicon.size}, expected {stencil.size}"
+            )
+        if not (np.isfinite(sharpness) and sharpness > 0):
+            raise InvalidInput(f"sharpness: got {sharpness!r}, expected a finite number > 0")
+        self.ridge = rehearsal.noise / rehearsal.spread if ridge is None else ridge
+        if not (np.isfinite(self.ridge) and self.ridge > 0):
+            raise InvalidInput(f"ridge: got {self.ridge!r}, expected a finite number > 0")
+        self.stencil, self.rehearsal, self.model = stencil, rehearsal, model
+        self.candidates, self.sharpness, self.kept = candidates, sharpness, kept
+        self.search = ExactSearch(rehearsal.points[stencil.inputs].astype(np.float32))
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        positions = check_targets(observed, targets)
+        words, log_likelihood = self.likely(observed)
+        found = chosen(words, log_likelihood, observed, self.model, self.kept)
+        return found.guesses(positions, top)
+
+    def likely(self, observed: Observed) -> tuple[IntArray, FloatArray]:
+        """Nearest tokens to every estimate, and their log-likelihoods: (replaced, candidates).
+
+        -inf for the output itself where it cannot be.
+        """
+        known, rows = self.rehearsal, observed.targets
+        outputs = known.scale * known.points[observed.corpus.ids]
+        estimate, gain = undone(self.stencil, observed, outputs, self.ridge)
+        share = np.clip(gain[rows], 1e-6, 1 - 1e-6)
+        unbiased = estimate[rows] / share[:, None]
+        variance = known.spread * (1 / share - 1)
+        count = min(self.candidates, len(self.stencil.inputs))
+        near, distance = self.search.nearest(unbiased, count)
+        words = self.stencil.inputs[near]
+        log_likelihood = -self.sharpness * distance**2 / (2 * variance[:, None])
+        if self.stencil.change and count > 1:
+            log_likelihood[words == observed.corpus.ids[rows][:, None]] = -np.inf
+        return words, log_likelihood
+
+
+def chosen(
+    words: IntArray,
+    log_likelihood: FloatArray,
+    observed: Observed,
+    model: NGrams | None,
+    kept: int = 8,
+    considered: int = 25,
+) -> Candidates:
+    """Posterior of candidates under a language model; tokens in clear stand for themselves.
+
+    Parameters
+    ----------
+    words, log_likelihood : (replaced, candidates); -inf rules a candidate out, one must be left
+    model : None weighs all words alike
+    kept : see `NoisyChannel`
+    considered : likeliest words of each token, by themselves, that are looked at in context
+    """
+    present = ~np.isneginf(log_likelihood)
+    likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True))
+    prior = np.ones(words.shape) if model is None else model.unigram[words]
+    posterior = likelihood * prior
+    posterior /= posterior.sum(1, keepdims=True)
+    counts = np.ones(len(observed.corpus.ids), dtype=np.int64)
+    counts[observed.targets] = present.sum(1)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    clear = observed.corpus.ids if model is None else model.lexicon.ids(observed.corpus)
+    every = np.repeat(clear, counts)
+    result = Candidates(
+        offsets, every, np.ones(len(every)), np.ones(len(every)), np.ones(len(counts))
+    )
+    uncertain = np.repeat(observed.sanitized, counts)
+    result.words[uncertain] = words[present]
+    result.likelihood[uncertain] = likelihood[present]
+    result.posterior[uncertain] = posterior[present]
+    if model is None or model.order == 1:
+        return result
+    return decode(result.keep(considered), observed.corpus, model, kept=kept, weight=1.0)
+
+
+# --- Simulation -------------------------------------------------------------------------------
+
+
+class StencilSimulation(Attack):
+    """Decodes by asking which outputs the stencil would give if a token were this or that.
+
+    For every token and candidate the mixtures of the window are made, with what is believed of
+    the other tokens (their mean vectors under the posterior so far). The candidate is the more
+    likely the better the outputs that were seen do in these mixtures against the tokens near
+    them: a softmax with a sharpness, since the other tokens are not known for certain. A few
+    rounds, each with the language model, from the beliefs of the deconvolution on. It pays where a
+    token outweighs its neighbours (a small sigma); where it has little or no part in its own
+    mixture, the deconvolution by itself is the better attack.
+
+    Parameters
+    ----------
+    start : proposes candidates and the first beliefs
+    candidates : >= 2, of either kind: nearest to the output, nearest to the deconvolution
+    rivals : >= 2, tokens near an output that it is compared with
+    sharpness : > 0, factor of the cosines (or of minus half the squared distances)
+    rounds : >= 1
+    """
+
+    name = "stencil-simulation"
+    posterior = True
+    least_weight = 0.03  # outputs that a token enters with less say next to nothing about it
+
+    def __init__(
+        self,
+        start: LanguageDeconvolution,
+        *,
+        candidates: int = 40,
+        rivals: int = 40,
+        sharpness: float = 50.0,
+        rounds: int = 3,
+    ) -> None:
+        check_count(candidates, least=2, what="candidates")  # one of them may be ruled out
+        check_count(rivals, least=2, what="rivals")
+        check_count(rounds, what="rounds")
+        if not (np.isfinite(sharpness) and sharpness > 0):
+            raise InvalidInput(f"sharpness: got {sharpness!r}, expected a finite number > 0")
+        self.start, self.stencil, self.table = start, start.stencil, start.stencil.table
+        self.candidates, self.rivals = candidates, rivals
+        self.sharpness, self.rounds = sharpness, rounds
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        positions = check_targets(observed, targets)
+        return self.decode(observed).guesses(positions, top)
+
+    def decode(self, observed: Observed) -> Candidates:
+        """Every token's candidates with their posterior probabilities."""
+        words, possible = self.propose(observed)
+        found = self._chosen(*self.start.likely(observed), observed)
+        for _ in range(self.rounds):
+            log_likelihood = self.likelihoods(observed, words, self._means(found, observed))
+            found = self._chosen(words, np.where(possible, log_likelihood, -np.inf), observed)
+        return found
+
+    def propose(self, observed: Observed) -> tuple[IntArray, BoolArray]:
+        """Candidates, and which of them count: (replaced, 2 candidates) each.
+
+        One that is proposed twice counts once, and one that cannot be, since outputs differ
+        from inputs, does not.
+        """
+        output = observed.corpus.ids[observed.targets]
+        near = self._near(output, self.candidates)
+        far = self.start.likely(observed)[0][:, : self.candidates]
+        words = np.concatenate([near, far], axis=1)
+        order = np.argsort(words, axis=1, kind="stable")
+        ranked = np.take_along_axis(words, order, axis=1)
+        possible = np.ones(words.shape, dtype=bool)
+        np.put_along_axis(possible, order[:, 1:], ranked[:, 1:] != ranked[:, :-1], axis=1)
+        if self.stencil.change:
+            possible &= words != output[:, None]
+        return words, possible
+
+    @torch.inference_mode()
+    def likelihoods(self, observed: Observed, words: IntArray, believed: FloatArray) -> FloatArray:
+        """Log-likelihood of every candidate, given the mean vectors of the others.
+
+        Parameters
+        ----------
+        words : (replaced, candidates)
+        believed : (replaced, dimension)
+        """
+        rows = observed.targets
+        weights = self.stencil.weights(observed.corpus, observed.sanitized)[rows][:, rows].tocoo()
+        enough = weights.data >= self.least_weight
+        place, token = weights.row[enough], weights.col[enough]
+        by_token = np.argsort(token, kind="stable")
+        place, token, share = place[by_token], token[by_token], weights.data[enough][by_token]
+        mixtures = torch.from_numpy((weights @ believed).astype(np.float32))
+        means = torch.from_numpy(believed.astype(np.float32))
+        output = observed.corpus.ids[rows]
+        rivals = self._near(output, self.rivals)
+        result = torch.zeros(words.shape, dtype=torch.float64)
+        for some in np.array_split(np.arange(len(token)), -(-len(token) // _PAIRS) or 1):
+            i, k = token[some], place[some]
+            factor = torch.from_numpy(share[some].astype(np.float32))[:, None]
+            rest = mixtures[k] - factor * means[i]
+            scores = self._scores(words[i], rivals[k], rest, factor)
+            # A rival that is the token itself was out of the race; where a token has part in its
+            # own mixture in the punctuated form, it stands alone, and the same holds.
+            if self.stencil.change or self.stencil.punctuated:
+                itself = (words[i][:, :, None] == rivals[k][:, None, :]) & (i == k)[:, None, None]
+                scores.masked_fill_(torch.from_numpy(itself), -torch.inf)
+            seen = torch.from_numpy(rivals[k] == output[k][:, None])[:, None, :]
+            won = torch.where(seen, scores, 0.0).sum(2) - scores.logsumexp(2)
+            result.index_add_(0, torch.from_numpy(i), won.double())
+        return result.numpy()
+
+    def _scores(
+        self, words: IntArray, rivals: IntArray, rest: torch.Tensor, factor: torch.Tensor
+    ) -> torch.Tensor:
+        """Sharpness times nearness of rivals to mixtures: (pairs, candidates, rivals)."""
+        vectors = self.table.vectors
+        own, other = (torch.from_numpy(vectors[each]).float() for each in (words, rivals))
+        inner = torch.bmm(own, other.transpose(1, 2)).mul_(factor[:, :, None])
+        inner.add_(torch.bmm(other, rest[:, :, None]).transpose(1, 2))
+        if self.table.measure == "euclidean":
+            return self.sharpness * (inner - (other**2).sum(2)[:, None, :] / 2)
+        along = torch.bmm(own, rest[:, :, None]).squeeze(2)
+        squared = (rest**2).sum(1, keepdim=True) + 2 * factor * along
+        squared += factor**2 * (own**2).sum(2)
+        length = squared.clamp_min(1e-12).sqrt()[:, :, None] * other.norm(dim=2)[:, None, :]
+        return self.sharpness * inner / length
+
+    def _near(self, output: IntArray, count: int) -> IntArray:
+        """The tokens nearest to each output, itself among them: (outputs, count)."""
+        types, inverse = np.unique(output, return_inverse=True)
+        near, _ = self.table.nearest(self.table.vectors[types], count)
+        absent = ~(near == types[:, None]).any(1)
+        near[absent, -1] = types[absent]  # where many share its vector
+        result: IntArray = near[inverse]
+        return result
+
+    def _chosen(
+        self, words: IntArray, log_likelihood: FloatArray, observed: Observed
+    ) -> Candidates:
+        return chosen(words, log_likelihood, observed, self.start.model, self.start.kept)
+
+    def _means(self, found: Candidates, observed: Observed) -> FloatArray:
+        """Mean vectors of the tokens under a posterior: (replaced, dimension)."""
+        uncertain = np.repeat(observed.sanitized, found.counts)
+        token = np.repeat(np.arange(len(observed.targets)), found.counts[observed.targets])
+        place = token, found.words[uncertain]
+        belief = scipy.sparse.csr_array(
+            (found.posterior[uncertain], place), shape=(len(observed.targets), self.table.size)
+        )
+        result: FloatArray = belief @ self.table.vectors.astype(np.float64)
+        return result

@@ -1,0 +1,429 @@
+"""The oracle attack on lossy maps: a language model picks among the preimages of every token.
+
+    generator = load_generator()
+    mapper = LossyMap.random(len(generator.tokenizer), 2, rng, fixed=special)
+    attack = OracleBeam(generator, mapper)
+    found = attack.search(mapper.sanitize_corpus(private)[0])      # one text
+    found.sequences[0], found.log_probability[0]                   # the likeliest original
+    every = attack.search_corpus(mapper.sanitize_corpus(private))
+    reciprocal_rank(every, private).mean()                         # MRR
+
+The attacker knows the partition. A map is deterministic, so all that is left of Bayes' rule is
+the prior: P(x | y) is P_LM(x) among the texts that are sent to y, and 0 elsewhere. There are
+2^n of them, or 3^n. They are searched from left to right: every prefix that is left goes on with
+every preimage of the next token, the model says how likely each became, and the least likely
+ones are dropped. A prefix is at least as likely as all that begins with it, so that a text
+which is likely at every step stays. One that begins oddly is lost, however well it goes on: with
+a larger `mass` fewer are, and public text in `prompt` tells the model what is odd.
+
+The released search runs every prefix afresh at each step, prunes from step 6 on, and gives a
+text up when more prefixes are needed than it allows. Here every token of the tree of prefixes
+that are kept is run once, every step prunes, and a text that needs too many prefixes is searched
+with those that are allowed; `Found.capped` and `Found.kept` say so. Few prefixes stay of most
+texts, so that a step of one text costs little more than reading the weights: some texts are
+searched side by side.
+
+References
+----------
+Harel et al. 2024, "Protecting Privacy in Classifiers by Token Manipulation", sections 2.2-2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from scipy.special import softmax
+
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    BoolArray,
+    FloatArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+    check_top,
+)
+from textpriv.channel import check_ids
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.generators import ROOT, Generator, Prefixes
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.models import by_length
+from textpriv.tokens import Corpus
+
+# --- The search ---------------------------------------------------------------------------------
+
+
+class OracleBeam(Attack):
+    """Searches the texts that are sent to what is seen for those that a language model likes.
+
+    Parameters
+    ----------
+    generator : the language model
+    mapper : the map, over the tokens of the model: ids are the model's
+    mass : 0 < mass <= 1; after every step the fewest prefixes are kept that hold this share of
+        the probability of all that the step has made. 1 keeps all.
+    most : >= 1, prefixes that are kept at most, whatever they hold; time and memory grow with it
+    prompt : tokens of public text that stands before every text, after the token that opens one
+    batch : >= 1, texts that are searched side by side; it changes only time,
+        memory and rounding
+
+    Raises
+    ------
+    InvalidInput : a setting out of its range, or a map over another vocabulary
+
+    Notes
+    -----
+    Which member of a group represents it does not matter to this attack. That a text ends is
+    not part of its probability. Probabilities are those of the whole vocabulary, and only in
+    pruning and in posteriors are they related to the prefixes that are left.
+    """
+
+    name = "oracle-beam"
+    posterior = True
+
+    def __init__(
+        self,
+        generator: Generator,
+        mapper: LossyMap,
+        *,
+        mass: float = 0.9975,
+        most: int = 150,
+        prompt: Sequence[int] | IntArray = (),
+        batch: int = 8,
+    ) -> None:
+        size = len(generator.tokenizer)
+        if mapper.size != size:
+            raise InvalidInput(
+                f"mapper: got a map over {mapper.size} ids, expected {size} (the tokens of "
+                f"{generator.name})"
+            )
+        if not 0 < mass <= 1:
+            raise InvalidInput(f"mass: got {mass!r}, expected a number above 0 and at most 1")
+        check_count(most, what="most")
+        check_count(batch, what="batch")
+        self.generator, self.mapper = generator, mapper
+        self.mass, self.most, self.batch = mass, most, batch
+        self.prompt = [generator.opening, *check_ids(prompt, size, what="prompt").tolist()]
+
+    def search(self, output: IntArray) -> Found:
+        """The likeliest originals of one text.
+
+        Parameters
+        ----------
+        output : (length,) what the map has put out; with the prompt and the opening token at
+            most the model's `longest`
+
+        Raises
+        ------
+        InvalidInput : an id outside the vocabulary or to which nothing is sent, or a text that
+            is too long
+        """
+        seen = check_ids(output, self.mapper.size, what="output")
+        return self.search_corpus(Corpus(seen, np.array([0, len(seen)])))[0]
+
+    def search_corpus(self, output: Corpus) -> list[Found]:
+        """The likeliest originals of every text; see `search`."""
+        every = Observed(output, np.ones(len(output.ids), dtype=bool))
+        return self._search([self._choices(every, text) for text in range(len(output))])
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        """The preimages of every target, by the share of the found texts that hold them.
+
+        A text counts with its probability. A preimage that no text holds has score 0. Only
+        documents with targets are searched; tokens that were not sanitized stand for themselves.
+        """
+        check_top(top)
+        positions = check_targets(observed, targets)
+        document = observed.corpus.document[positions]
+        words = np.full((len(positions), top), NONE)
+        scores = np.full((len(positions), top), -np.inf)
+        documents = np.unique(document).tolist()
+        texts = [self._choices(observed, each) for each in documents]
+        for each, choices, found in zip(documents, texts, self._search(texts), strict=True):
+            for row in np.flatnonzero(document == each).tolist():
+                place = int(positions[row] - observed.corpus.offsets[each])
+                votes = found.votes(place, choices[place])
+                best = np.argsort(-votes, kind="stable")[:top]
+                words[row, : len(best)] = choices[place][best]
+                scores[row, : len(best)] = votes[best]
+        return Guesses(words, scores)
+
+    def _search(self, texts: Sequence[Sequence[IntArray]]) -> list[Found]:
+        """For each text, given as the choices at its places, what is left of all that they make."""
+        lengths = np.array([len(choices) for choices in texts], dtype=np.int64)
+        longest = len(self.prompt) + lengths.max(initial=0)
+        if longest > self.generator.longest:
+            raise InvalidInput(
+                f"output: got {lengths.max()} tokens after {len(self.prompt)}, expected at most "
+                f"{self.generator.longest} together"
+            )
+        beams = [_Beam(choices) for choices in texts]
+        for of in by_length(lengths, self.batch):
+            together = [beams[number] for number in of.tolist()]
+            for step in range(int(lengths[of].max())):
+                self._advance([beam for beam in together if step < len(beam.choices)])
+        return [beam.found for beam in beams]
+
+    def _advance(self, beams: Sequence[_Beam]) -> None:
+        """Take the next step of some texts that have come equally far."""
+        states = self._states(beams)
+        counts = [len(beam.reached) for beam in beams]
+        most = max(len(beam.options) for beam in beams)
+        # Where a token has fewer preimages than another, some are asked for again.
+        asked = np.repeat([np.resize(beam.options, most) for beam in beams], counts, axis=0)
+        known = self.generator.next_log_probability(states, asked)
+        for beam, part in zip(beams, np.split(known, np.cumsum(counts)[:-1]), strict=True):
+            beam.advance(part[:, : len(beam.options)], mass=self.mass, most=self.most)
+
+    def _states(self, beams: Sequence[_Beam]) -> torch.Tensor:
+        """What the model knows after each prefix, text after text: (prefixes, width).
+
+        The last token of a text is never run, since what is known after it is never asked for.
+        """
+        prefixes = self._prefixes
+        if not beams[0].length:
+            return prefixes.root.expand(len(beams), -1)
+        # At first all hang on the root: what an earlier search has left is forgotten.
+        parents = prefixes.keep(np.concatenate([beam.nodes for beam in beams]))
+        first = len(prefixes)
+        tokens = np.concatenate([beam.sequences[:, -1] for beam in beams])
+        states = prefixes.grow(parents, tokens)
+        for beam in beams:
+            beam.nodes = first + np.arange(len(beam.nodes))
+            first += len(beam.nodes)
+        return states
+
+    @cached_property
+    def _prefixes(self) -> Prefixes:
+        """The tree, in which the prompt is run once for all texts."""
+        return Prefixes(self.generator, self.prompt)
+
+    def _preimages(self, token: int) -> IntArray:
+        """The words that are sent to a token, or InvalidInput where there is none."""
+        found = self.mapper.preimages(token)
+        if not len(found):
+            raise InvalidInput(
+                f"output: got {token}, to which no word is sent; expected a word that stands for "
+                "a group"
+            )
+        return found
+
+    def _choices(self, observed: Observed, document: int) -> list[IntArray]:
+        """What each token of a document may have been."""
+        place = slice(*observed.corpus.offsets[document : document + 2].tolist())
+        ids = check_ids(observed.corpus.ids[place], self.mapper.size, what="output")
+        return [
+            self._preimages(token) if is_sanitized else np.array([token])
+            for token, is_sanitized in zip(
+                ids.tolist(), observed.sanitized[place].tolist(), strict=True
+            )
+        ]
+
+
+class _Beam:
+    """The prefixes that are left of one text.
+
+    Parameters
+    ----------
+    choices : for each place, the tokens that it may have been
+
+    Attributes
+    ----------
+    sequences, reached : (prefixes, length), (prefixes,) the prefixes and ln of their probability,
+        the likeliest first
+    nodes : (prefixes,) the node of each in the tree or, before its last token was run, of what
+        stands before that
+    """
+
+    def __init__(self, choices: Sequence[IntArray]) -> None:
+        self.choices = choices
+        self.sequences, self.reached = np.zeros((1, 0), dtype=np.int64), np.zeros(1)
+        self.nodes = np.array([ROOT])
+        self._capped, self._kept, self._scored = 0, 1.0, 0
+
+    @property
+    def length(self) -> int:
+        """Tokens that are chosen."""
+        return self.sequences.shape[1]
+
+    @property
+    def options(self) -> IntArray:
+        """What the next token may have been."""
+        return self.choices[self.length]
+
+    @property
+    def found(self) -> Found:
+        """What is left."""
+        return Found(self.sequences, self.reached, self._capped, self._kept, self._scored)
+
+    def advance(self, known: FloatArray, *, mass: float, most: int) -> None:
+        """Go on with every option and prune, given ln P(option | prefix): (prefixes, options)."""
+        options, candidates = self.options, (self.reached[:, None] + known).ravel()
+        best, held, is_capped = prune(candidates, mass=mass, most=most)
+        prefix, option = np.divmod(best, len(options))
+        self.sequences = np.column_stack([self.sequences[prefix], options[option]])
+        self.reached, self.nodes = candidates[best], self.nodes[prefix]
+        self._capped += is_capped
+        self._kept = min(self._kept, held)
+        self._scored += len(candidates)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The texts that are left of a search, all different.
+
+    Parameters
+    ----------
+    sequences : (count, length) ids, the likeliest first; count >= 1
+    log_probability : (count,) ln P_LM(sequence), after the prompt, over the whole vocabulary
+    capped : steps that needed more prefixes than were allowed
+    kept : the smallest share of the probability that a step has kept, 0 to 1
+    scored : prefixes whose probability was computed, in all steps together
+    """
+
+    sequences: IntArray
+    log_probability: FloatArray
+    capped: int
+    kept: float
+    scored: int
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The probability of each sequence, given that it is one of these: (count,)."""
+        weights: FloatArray = softmax(self.log_probability)
+        return weights
+
+    def votes(self, place: int, options: IntArray) -> FloatArray:
+        """The probability that each of some ids stands at a place: (options,)."""
+        return self.weights @ (self.sequences[:, place, None] == options)
+
+    def rank(self, truth: IntArray) -> int:
+        """The place of a text, from 1; 0 where it is not among the sequences."""
+        original = np.asarray(truth)
+        length = self.sequences.shape[1]
+        if original.shape != (length,):
+            raise InvalidInput(f"truth: got {original.shape}, expected ({length},)")
+        (places,) = np.nonzero((self.sequences == original).all(1))
+        return int(places[0]) + 1 if len(places) else 0
+
+
+def prune(log_probability: FloatArray, *, mass: float, most: int) -> tuple[IntArray, float, bool]:
+    """The fewest candidates that hold a share of the probability, if there may be so many.
+
+    Parameters
+    ----------
+    log_probability : (candidates,), at least one, up to a constant
+    mass : 0 < mass <= 1; 1 keeps all
+    most : >= 1, candidates that are kept at most
+
+    Returns
+    -------
+    kept : their numbers, the likeliest first, of equal ones the first
+    held : the share that they hold, at least `mass` unless capped
+    capped : whether more were needed than `most`
+    """
+    order = np.argsort(-log_probability, kind="stable")
+    shares = softmax(log_probability[order])
+    # What is dropped is summed, from its smallest share on, because it may be far below 1.
+    dropped = np.append(np.cumsum(shares[::-1])[::-1], 0.0)  # where so many are kept
+    needed = max(1, int((dropped > 1 - mass).sum())) if mass < 1 else len(order)
+    count = min(needed, most)
+    return order[:count], 1 - float(dropped[count]), needed > most
+
+
+# --- Success over many texts --------------------------------------------------------------------
+
+
+def reciprocal_rank(found: Sequence[Found], truth: Corpus) -> FloatArray:
+    """1 / rank of each true text, 0 where it was pruned: (texts,). Their mean is the MRR.
+
+    Parameters
+    ----------
+    found : what the search has left of each text
+    truth : the texts in clear
+
+    Raises
+    ------
+    InvalidInput : texts of another number or length, here and in the functions below
+    """
+    ranks = _ranks(found, truth)
+    return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
+
+
+def among_first(found: Sequence[Found], truth: Corpus, *, top: int = 5) -> BoolArray:
+    """Whether each true text is among the `top` likeliest, top >= 1: (texts,)."""
+    check_count(top, what="top")
+    ranks = _ranks(found, truth)
+    return (ranks > 0) & (ranks <= top)
+
+
+def edit_distances(found: Sequence[Found], truth: Corpus) -> IntArray:
+    """Edits from each text's best guess to the truth, in tokens: (texts,)."""
+    pairs = [edit_distance(best, original) for best, original in _best(found, truth)]
+    return np.array(pairs, dtype=np.int64)
+
+
+def wrong_tokens(found: Sequence[Found], truth: Corpus) -> FloatArray:
+    """Share of the tokens that each text's best guess has wrong: (texts,); 0 for no tokens."""
+    wrong = [(best != original).sum() for best, original in _best(found, truth)]
+    return np.array(wrong) / np.maximum(np.diff(truth.offsets), 1)
+
+
+def token_success(
+    found: Sequence[Found], truth: Corpus, mapper: LossyMap
+) -> tuple[BoolArray, IntArray]:
+    """Whether the best guesses have each token right that had more than one preimage.
+
+    Returns
+    -------
+    right : (tokens,) of those tokens only, in the order of the texts
+    document : (tokens,) number of its text, the cluster of an interval
+    """
+    guessed = np.concatenate([np.zeros(0, np.int64), *(best for best, _ in _best(found, truth))])
+    check_ids(truth.ids, mapper.size, what="truth")
+    members = np.bincount(mapper.representative, minlength=mapper.size)
+    hidden = members[mapper.representative[truth.ids]] > 1
+    return (guessed == truth.ids)[hidden], truth.document[hidden]
+
+
+def edit_distance(first: IntArray, second: IntArray) -> int:
+    """Fewest tokens to insert, delete or replace (Levenshtein 1966) between two texts.
+
+    A row of the table of prefixes at a time: what a cell takes from the row above is known at
+    once, and a run of insertions along the row is a running minimum of value minus place.
+    """
+    places = np.arange(len(second) + 1)
+    row = places
+    for token in first.tolist():
+        above = row + 1
+        above[1:] = np.minimum(above[1:], row[:-1] + (second != token))
+        row = np.minimum.accumulate(above - places) + places
+    return int(row[-1])
+
+
+def _ranks(found: Sequence[Found], truth: Corpus) -> IntArray:
+    return np.array([each.rank(text) for each, text in _pairs(found, truth)], dtype=np.int64)
+
+
+def _best(found: Sequence[Found], truth: Corpus) -> Iterator[tuple[IntArray, IntArray]]:
+    """The best guess and the truth, text by text."""
+    return ((each.sequences[0], text) for each, text in _pairs(found, truth))
+
+
+def _pairs(found: Sequence[Found], truth: Corpus) -> Iterator[tuple[Found, IntArray]]:
+    lengths = [each.sequences.shape[1] for each in found]
+    if lengths != np.diff(truth.offsets).tolist():
+        raise InvalidInput(
+            f"truth: got texts of {np.diff(truth.offsets).tolist()!r:.60} tokens, expected "
+            f"{lengths!r:.60}, as they were searched"
+        )
+    return ((each, truth[number]) for number, each in enumerate(found))

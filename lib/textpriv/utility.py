@@ -1,0 +1,443 @@
+"""Utility: what a sentence classifier still achieves on manipulated text.
+
+    states = features(encoder, corpus)                       # (documents, width)
+    probe(states, labels, train, test).mean()                # accuracy of a linear classifier
+    classifier = fine_tuned(encoder, corpus, labels, training=Training(steps=150))
+    (classifier.predict(others) == truth).mean()             # accuracy of a trained encoder
+
+A corpus here holds WordPieces of the encoder itself, as `textpriv.pieces.encode` makes them and
+as maps and stencils leave them. On which text a classifier is trained is the caller's choice. In
+the terms of Harel et al. (2024, section 2) it is scenario Test when trained on plain text and
+asked about manipulated text, and scenario All when trained on manipulated text as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike, NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from textpriv.channel import check_ids
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.models import (
+    BoolArray,
+    Encoder,
+    FloatArray,
+    IntArray,
+    LearningCurve,
+    Rows,
+    Training,
+    by_length,
+    fine_tune,
+    held_out_documents,
+)
+from textpriv.seeds import stream
+from textpriv.tokens import Corpus, ranges
+
+Pooling = Literal["mean", "first"]
+C = 0.01  # of the probe: standardised states of some thousand documents need a strong penalty
+SORTED = 16  # batches whose documents are sorted by length together
+MEASURED = 1000  # held-out documents at most, so that measuring costs less than training
+
+
+# --- Sequences ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Sequences:
+    """What the encoder reads of every document: [CLS] text [SEP], or [CLS] text [SEP] text [SEP].
+
+    Parameters
+    ----------
+    ids : (pieces,) of all documents, one after the other
+    segments : (pieces,) 0, and 1 from the first piece of a document's second text on
+    offsets : (documents + 1,) where each begins
+    padding : id that fills up rows
+    """
+
+    ids: IntArray
+    segments: IntArray
+    offsets: IntArray
+    padding: int
+
+    @property
+    def lengths(self) -> IntArray:
+        """Pieces of every document, special ones included."""
+        return np.diff(self.offsets)
+
+    def rows(self, documents: IntArray) -> Rows:
+        """These documents, padded to the longest of them."""
+        lengths = self.lengths[documents]
+        is_piece = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        positions = ranges(self.offsets[documents], lengths)
+        ids = np.full(is_piece.shape, self.padding, dtype=np.int64)
+        segments = np.full(is_piece.shape, -1, dtype=np.int64)
+        ids[is_piece], segments[is_piece] = self.ids[positions], self.segments[positions]
+        return Rows(ids, segments)
+
+
+def _sequences(encoder: Encoder, corpus: Corpus, second: Corpus | None, longest: int) -> _Sequences:
+    texts = {"corpus": corpus} if second is None else {"corpus": corpus, "second": second}
+    check_count(longest, 1 + 2 * len(texts), encoder.longest, what="longest")
+    for what, text in texts.items():
+        check_ids(text.ids, len(encoder.table), what=what)
+        if len(text) != len(corpus):
+            raise InvalidInput(
+                f"{what}: got {len(text)} documents, expected {len(corpus)}, one for each of corpus"
+            )
+    tokenizer = encoder.tokenizer
+    special = np.array([tokenizer.cls_token_id, tokenizer.sep_token_id])
+    pool = np.concatenate([special, *(text.ids for text in texts.values())])
+    nothing, one = np.zeros(len(corpus), dtype=np.int64), np.ones(len(corpus), dtype=np.int64)
+    starts, lengths, begin = [nothing], [one], len(special)
+    room = longest - 1 - len(texts)
+    for text, kept in zip(texts.values(), _kept(list(texts.values()), room), strict=True):
+        starts += [begin + text.offsets[:-1], one]  # the text, and [SEP]: entry 1 of the pool
+        lengths += [kept, one]
+        begin += len(text.ids)
+    spans = np.stack(lengths, axis=1)
+    segments = np.broadcast_to(np.array([0, 0, 0, 1, 1])[: len(lengths)], spans.shape)
+    return _Sequences(
+        ids=pool[ranges(np.stack(starts, axis=1).ravel(), spans.ravel())],
+        segments=np.repeat(segments.ravel(), spans.ravel()),
+        offsets=np.concatenate([[0], np.cumsum(spans.sum(1))]),
+        padding=int(tokenizer.pad_token_id),
+    )
+
+
+def _kept(texts: list[Corpus], room: int) -> list[IntArray]:
+    """How many pieces of each text stay; of a pair, each may use what the other leaves."""
+    lengths = [np.diff(text.offsets) for text in texts]
+    if len(lengths) == 1:
+        return [np.minimum(lengths[0], room)]
+    first = np.minimum(lengths[0], np.maximum(room - lengths[1], room - room // 2))
+    return [first, np.minimum(lengths[1], room - first)]
+
+
+def _states(encoder: Encoder, rows: Rows) -> torch.Tensor:
+    """Last hidden states, float32: (rows, length, width)."""
+    return encoder.states(rows, types=rows.segments == 1).float()
+
+
+def _mean(states: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """Mean over all that is no padding: (rows, width)."""
+    is_piece = torch.from_numpy(rows.segments >= 0).to(states)[:, :, None]
+    return (states * is_piece).sum(1) / is_piece.sum(1)
+
+
+# --- Features and a linear classifier -----------------------------------------------------------
+
+
+@torch.inference_mode()
+def features(
+    encoder: Encoder,
+    corpus: Corpus,
+    *,
+    second: Corpus | None = None,
+    longest: int = 128,
+    batch: int = 64,
+) -> NDArray[np.float32]:
+    """Mean of the encoder's last hidden states over a document.
+
+    The states of [CLS] and [SEP] count, as they do in the sentence vectors for which
+    all-MiniLM-L6-v2 was trained. So an empty document, [CLS] [SEP], has features too.
+
+    Parameters
+    ----------
+    encoder : in evaluation mode
+    corpus : ids of the encoder's vocabulary; [CLS] and [SEP] are added here
+    second : the second sentences of pairs, as many documents as in `corpus`; None: no pairs
+    longest : pieces that are read of a document, special ones included: 3 (of a pair: 5) to the
+        encoder's longest. What follows is cut off. In a pair the longer sentence is cut first.
+    batch : > 0, documents at once; sorted by length, so that little is padding
+
+    Returns
+    -------
+    (documents, width) float32, in the order of the corpus
+
+    Raises
+    ------
+    InvalidInput : an id outside the vocabulary (unknown and kept words have none), a second
+        corpus of another number of documents, `longest` or `batch` out of range
+    """
+    check_count(batch, what="batch")
+    sequences = _sequences(encoder, corpus, second, longest)
+    result = np.empty((len(corpus), encoder.width), dtype=np.float32)
+    for of in by_length(sequences.lengths, batch):
+        rows = sequences.rows(of)
+        result[of] = _mean(_states(encoder, rows), rows).cpu().numpy()
+    return result
+
+
+def probe(
+    features: NDArray[np.floating],
+    labels: ArrayLike,
+    train: ArrayLike,
+    test: ArrayLike,
+    *,
+    seed: int = 0,
+) -> BoolArray:
+    """Whether a logistic regression, fitted to the training rows, is right about each test row.
+
+    Features are standardised by the training rows; the penalty is fixed (C = 0.01).
+
+    Parameters
+    ----------
+    features : (documents, width) finite. For scenario Test, plain text in the training rows and
+        manipulated text in the test rows.
+    labels : (documents,) integers, of at least two classes in the training rows
+    train, test : row numbers, at least one, none in both
+    seed : >= 0, for scikit-learn; its present solver has a unique answer and draws nothing
+
+    Returns
+    -------
+    (len(test),) bool
+
+    Raises
+    ------
+    InvalidInput : anything else
+    """
+    values = np.asarray(features, dtype=np.float64)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise InvalidInput(
+            f"features: got shape {values.shape}, expected (documents, width) of finite numbers"
+        )
+    truth = _checked_labels(labels, len(values))
+    rows = check_ids(train, len(values), what="train")
+    asked = check_ids(test, len(values), what="test")
+    shared = np.intersect1d(rows, asked)
+    if not len(rows) or not len(asked) or len(shared):
+        raise InvalidInput(
+            f"train, test: got {len(rows)} and {len(asked)} rows with {len(shared)} in both, "
+            "expected at least one each and none in both"
+        )
+    _check_several(truth[rows])
+    model = make_pipeline(
+        StandardScaler(), LogisticRegression(C=C, max_iter=1000, random_state=seed)
+    )
+    model.fit(values[rows], truth[rows])
+    correct: BoolArray = model.predict(values[asked]) == truth[asked]
+    return correct
+
+
+# --- A fine-tuned classifier --------------------------------------------------------------------
+
+
+class Classifier(torch.nn.Module):
+    """An encoder with a head that chooses one of several classes; `fine_tuned` trains it.
+
+    The head is that of BERT and RoBERTa: a layer with tanh and a linear one, each after dropout.
+
+    Parameters
+    ----------
+    encoder : taken as it is and trained in place
+    classes : >= 2
+    dropout : 0 <= p < 1, of the head
+    longest : see `features`
+    pooling : what the head sees: the "mean" of the states, or the "first", that of [CLS], which
+        BERT's own classifiers see. With MiniLM on Rotten Tomatoes both do alike.
+    seed : of the head
+
+    Attributes
+    ----------
+    curve : held-out accuracy along the training
+    """
+
+    curve: LearningCurve
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        classes: int = 2,
+        *,
+        dropout: float = 0.0,
+        longest: int = 128,
+        pooling: Pooling = "mean",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_count(classes, 2, what="classes")
+        if pooling not in ("mean", "first"):
+            raise InvalidInput(f"pooling: got {pooling!r}, expected 'mean' or 'first'")
+        self.encoder, self.longest, self.pooling = encoder, longest, pooling
+        self.body = encoder.model.bert
+        with torch.random.fork_rng():
+            torch.manual_seed(int(stream(seed, "classifier").integers(2**62)))
+            self.pooler = torch.nn.Linear(encoder.width, encoder.width)
+            self.classifier = torch.nn.Linear(encoder.width, classes)
+        for layer in (self.pooler, self.classifier):
+            torch.nn.init.zeros_(layer.bias)
+        self.dropout = torch.nn.Dropout(dropout)
+        self.to(encoder.device).eval()
+
+    def forward(self, rows: Rows) -> torch.Tensor:
+        """Scores: (rows, classes)."""
+        states = _states(self.encoder, rows)
+        pooled = states[:, 0] if self.pooling == "first" else _mean(states, rows)
+        seen = torch.tanh(self.pooler(self.dropout(pooled)))
+        scores: torch.Tensor = self.classifier(self.dropout(seen))
+        return scores
+
+    def predict(self, corpus: Corpus, second: Corpus | None = None, *, batch: int = 64) -> IntArray:
+        """The likeliest class of every document: (documents,); see `probability`."""
+        return self.probability(corpus, second, batch=batch).argmax(1)
+
+    def probability(
+        self, corpus: Corpus, second: Corpus | None = None, *, batch: int = 64
+    ) -> FloatArray:
+        """Probability of every class: (documents, classes); rows sum to 1.
+
+        Parameters
+        ----------
+        corpus, second, batch : see `features`
+
+        Raises
+        ------
+        InvalidInput : see `features`
+        """
+        check_count(batch, what="batch")
+        sequences = _sequences(self.encoder, corpus, second, self.longest)
+        return self._probability(sequences, np.arange(len(corpus)), batch)
+
+    @torch.inference_mode()
+    def _probability(self, sequences: _Sequences, documents: IntArray, batch: int) -> FloatArray:
+        result = np.empty((len(documents), self.classifier.out_features))
+        for of in by_length(sequences.lengths[documents], batch):
+            scores = self(sequences.rows(documents[of]))
+            result[of] = F.softmax(scores.double(), dim=1).cpu().numpy()
+        return result
+
+
+def fine_tuned(
+    encoder: Encoder,
+    corpus: Corpus,
+    labels: ArrayLike,
+    *,
+    training: Training,
+    second: Corpus | None = None,
+    classes: int = 2,
+    longest: int = 128,
+    pooling: Pooling = "mean",
+    held_out: float = 0.1,
+    seed: int = 0,
+) -> Classifier:
+    """Fine-tune a copy of an encoder to classify documents, with cross entropy.
+
+    Parameters
+    ----------
+    encoder : pretrained; left as it is
+    corpus, second, longest : see `features`
+    labels : (documents,) 0 .. classes - 1, at least two different ones
+    training : rows per step are documents of similar length. Every document is used once before
+        any is used again.
+    classes, pooling : see `Classifier`
+    held_out : 0 < share < 1 of the documents that do not train; the first 1,000 of these measure
+        the accuracy
+    seed : of what is held out, the head, the order and dropout
+
+    Returns
+    -------
+    Classifier in evaluation mode, with its `curve`
+
+    Raises
+    ------
+    InvalidInput : labels of another number or out of range, of one class only where they train,
+        and see `features`, `Classifier`
+
+    Notes
+    -----
+    Same seed, same classifier, on one machine; with another processor or number of threads the
+    last digits may differ.
+
+    References
+    ----------
+    Harel et al. 2024, section 2.1, who fine-tune RoBERTa.
+    """
+    truth = _checked_labels(labels, len(corpus))
+    model = Classifier(
+        encoder.clone(dropout=training.dropout),
+        classes,
+        dropout=training.dropout,
+        longest=longest,
+        pooling=pooling,
+        seed=seed,
+    )
+    if len(truth) and not (truth.min() >= 0 and truth.max() < classes):
+        raise InvalidInput(f"labels: got {truth.min()}..{truth.max()}, expected 0..{classes - 1}")
+    sequences = _sequences(encoder, corpus, second, longest)
+    is_held = held_out_documents(len(corpus), held_out, seed)
+    documents, measured = np.flatnonzero(~is_held), np.flatnonzero(is_held)[:MEASURED]
+    _check_several(truth[documents])
+    order = _batches(
+        documents, sequences.lengths, training.batch, stream(seed, "classifier", "order")
+    )
+
+    def loss(_: int) -> torch.Tensor:
+        chosen = next(order)
+        scores = model(sequences.rows(chosen))
+        return F.cross_entropy(scores, torch.from_numpy(truth[chosen]).to(scores.device))
+
+    def measure() -> float:
+        likeliest = model._probability(sequences, measured, 64).argmax(1)
+        return float((likeliest == truth[measured]).mean())
+
+    model.curve = fine_tune([model], loss, training, seed=seed, measure=measure)
+    return model
+
+
+def _batches(
+    documents: IntArray, lengths: IntArray, batch: int, rng: np.random.Generator
+) -> Iterator[IntArray]:
+    """Random batches of documents of similar length, without end.
+
+    Documents are shuffled, sorted by length within stretches of `SORTED` batches, and cut into
+    batches, which come in random order. All are used before any is used again, so that no batch
+    holds a document twice.
+
+    Parameters
+    ----------
+    documents : numbers, at least one
+    lengths : of all documents, by number
+    batch : documents in a batch, at most; some have one less where the number does not divide
+    """
+    while True:
+        shuffled = rng.permutation(documents)
+        batches: list[IntArray] = []
+        for start in range(0, len(shuffled), SORTED * batch):
+            some = shuffled[start : start + SORTED * batch]
+            alike = some[np.argsort(lengths[some], kind="stable")]
+            batches += np.array_split(alike, -(-len(alike) // batch))
+        for which in rng.permutation(len(batches)).tolist():
+            yield batches[which]
+
+
+# --- Checks -------------------------------------------------------------------------------------
+
+
+def _checked_labels(labels: ArrayLike, documents: int) -> IntArray:
+    array = np.asarray(labels)
+    if array.shape != (documents,) or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(
+            f"labels: got {array.dtype} of shape {array.shape}, expected {documents} integers, one "
+            "for each document"
+        )
+    return array.astype(np.int64)
+
+
+def _check_several(labels: IntArray) -> None:
+    """At least two classes to tell apart."""
+    found = np.unique(labels)
+    if len(found) < 2:
+        raise InvalidInput(
+            f"labels: got {found.tolist()} in {len(labels)} training documents, expected at least "
+            "two classes"
+        )

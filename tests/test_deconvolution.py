@@ -1,0 +1,901 @@
+"""Attacks on stencils: direct solves per document, hand-made tables, loops per token and candidate.
+
+The weights come from `test_stencil.plain_weights`, sentences are enumerated as in
+`test_noisy_channel`. Wrong versions stand beside the right ones where a plausible mistake would
+give another number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+from helpers import ALARM, FloatArray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import softmax
+from test_ngrams import corpus as texts
+from test_noisy_channel import (
+    LAW,
+    LEXICON,
+    OBSERVED,
+    SEEN,
+    enumerated,
+    model_of,
+    plain_of,
+    sentence_weight,
+)
+from test_stencil import both_forms, both_measures, corpora, ids, plain_weights, windows
+
+from textpriv.attacks import deconvolution
+from textpriv.attacks.base import NONE, Attack, Guesses, Observed
+from textpriv.attacks.deconvolution import (
+    Deconvolution,
+    LanguageDeconvolution,
+    Rehearsal,
+    StencilSimulation,
+    TokenInversion,
+    blocks,
+    chosen,
+    hits_anywhere,
+    singular_values,
+    undone,
+    watch,
+)
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.stencil import Measure, Stencil, TokenTable
+from textpriv.tokens import Corpus
+
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=80)
+FIXED = ids(0, 4)
+
+
+def table_of(vectors: Any, measure: Measure = "cosine", fixed: Any = FIXED) -> TokenTable:
+    return TokenTable(np.asarray(vectors, dtype=np.float64), fixed=ids(*fixed), measure=measure)
+
+
+def random_table(
+    size: int = 30, dimension: int = 6, seed: int = 0, measure: Measure = "cosine"
+) -> TokenTable:
+    rng = np.random.default_rng(seed)
+    return table_of(rng.standard_normal((size, dimension)), measure)
+
+
+def random_text(lengths: Any, size: int = 30, seed: int = 0, first: int = -2) -> Corpus:
+    """Documents of these lengths; some tokens are special, some have no id."""
+    drawn = np.random.default_rng(seed).integers(first, size, sum(lengths))
+    kept = {place: "Anna" for place in np.flatnonzero(drawn == -2).tolist()}
+    return Corpus(drawn, np.cumsum([0, *lengths]), kept)
+
+
+def weights_by_hand(stencil: Stencil, text: Corpus) -> FloatArray:
+    return plain_weights(
+        text, stencil.table.fixed.tolist(), stencil.window, stencil.sigma, stencil.punctuated
+    )
+
+
+def mixtures_of(stencil: Stencil, text: Corpus) -> FloatArray:
+    return weights_by_hand(stencil, text) @ stencil.table.vectors[text.ids]
+
+
+def documents_of(text: Corpus, replaced: Any) -> list[Any]:
+    """Positions of the replaced tokens of every document."""
+    bounds = pairwise(text.offsets.tolist())
+    return [a + np.flatnonzero(replaced[a:b]) for a, b in bounds]
+
+
+# --- The linear map -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sigma", [0.2, 0.6, 0.8, 1.0])
+@pytest.mark.parametrize("window", [3, 9])
+def test_exact_mixtures_give_the_text_back(window: int, sigma: float) -> None:
+    stencil = Stencil(random_table(), window=window, sigma=sigma)
+    text = random_text([1, 2, 5, 0, 9, 9, 23, 3])
+    replaced = stencil.replaced(text)
+    assert 0 < (~replaced).sum() < 20 < replaced.sum()
+    weights = weights_by_hand(stencil, text)[replaced][:, replaced]
+    assert np.linalg.cond(weights) < 1e6  # W can be inverted
+    observed = Observed(stencil.sanitize_corpus(text), replaced)
+    estimate, gain = undone(stencil, observed, mixtures_of(stencil, text), 0.0)
+    expected = np.where(replaced[:, None], stencil.table.vectors[text.ids], 0.0)
+    np.testing.assert_allclose(estimate, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(gain, replaced, rtol=0, atol=1e-9)
+
+
+@both_measures
+def test_the_attack_is_right_where_every_output_is_its_mixture(measure: Measure) -> None:
+    """A table that holds the mixtures of a text: the nearest token to each is the mixture."""
+    small = Stencil(random_table(measure=measure))
+    text = random_text([12, 1, 4, 25], seed=3, first=0)
+    vectors = np.concatenate([small.table.vectors, mixtures_of(small, text)])
+    vectors[30 + np.flatnonzero(~small.replaced(text))] = 100.0  # without a mixture
+    stencil = Stencil(table_of(vectors, measure))
+    observed = watch(stencil, text)
+    assert observed.targets.tolist() == np.flatnonzero(small.replaced(text)).tolist()
+    here = stencil.table.vectors[observed.corpus.ids[observed.targets]]
+    np.testing.assert_allclose(here, mixtures_of(small, text)[observed.targets])
+    truth = text.ids[observed.targets]
+    assert Deconvolution(stencil, ridge=0.0).guess(observed).hits(truth).all()
+    estimate = Deconvolution(stencil, ridge=0.0).estimate(observed)[observed.targets]
+    np.testing.assert_allclose(estimate, stencil.table.vectors[truth], rtol=0, atol=1e-9)
+    # A ridge shrinks the estimates, and the same position alone is no answer.
+    shrunk = Deconvolution(stencil).estimate(observed)[observed.targets]
+    assert np.linalg.norm(shrunk) < 0.95 * np.linalg.norm(estimate)
+    assert TokenInversion(stencil.table).guess(observed).hits(truth).mean() < 0.7
+
+
+@given(
+    corpora(),
+    windows,
+    st.sampled_from([0.2, 0.8, 2.0, 50.0]),
+    st.booleans(),
+    st.sampled_from([0.01, 0.05, 3.0]),
+    st.integers(0, 100),
+)
+@predictable
+def test_undone_is_the_direct_solution(
+    text: Corpus, window: int, sigma: float, punctuated: bool, ridge: float, seed: int
+) -> None:
+    table = random_table(9, 3)
+    stencil = Stencil(table, window=window, sigma=sigma, punctuated=punctuated)
+    observed = watch(stencil, text)
+    outputs = np.random.default_rng(seed).standard_normal((len(text.ids), 2))
+    estimate, gain = undone(stencil, observed, outputs, ridge)
+    expected, diagonal = np.zeros_like(outputs), np.zeros(len(outputs))
+    every = weights_by_hand(stencil, text)
+    for rows in documents_of(text, stencil.replaced(text)):
+        weights = every[rows][:, rows]
+        left = weights.T @ weights + ridge * np.eye(len(rows))
+        expected[rows] = np.linalg.solve(left, weights.T @ outputs[rows])
+        diagonal[rows] = np.linalg.solve(left, weights.T @ weights).diagonal()
+    np.testing.assert_allclose(estimate, expected, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(gain, diagonal, rtol=0, atol=1e-7)
+    assert (gain >= 0).all() and (gain <= 1 + 1e-12).all()
+
+
+def test_without_a_ridge_a_singular_map_gives_the_shortest_solution() -> None:
+    # Both ends of three tokens see the middle alone, which sees half of either.
+    stencil = Stencil(table_of(np.eye(4), fixed=()), window=3, punctuated=True)
+    text = texts([[0, 1, 2], [3, 1]])
+    observed = watch(stencil, text)
+    outputs = np.array([[2.0, 0], [5, 7], [4, 0], [1, 0], [0, 1]])
+    estimate, gain = undone(stencil, observed, outputs, 0.0)
+    # The middle of what both ends say; what is said of the ends is shared by them.
+    expected = [[5.0, 7], [3, 0], [5, 7], [0, 1], [1, 0]]
+    np.testing.assert_allclose(estimate, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(gain, [0.5, 1, 0.5, 1, 1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [5, 7, 9, 15])
+def test_what_a_singular_map_loses_does_not_blow_up(length: int) -> None:
+    stencil = Stencil(random_table(), window=3, punctuated=True)
+    text = texts([[7] * length])
+    weights = weights_by_hand(stencil, text)
+    assert np.linalg.matrix_rank(weights) == length - 1
+    outputs = np.random.default_rng(1).standard_normal((length, 2))
+    estimate, gain = undone(stencil, watch(stencil, text), outputs, 0.0)
+    inverse = np.linalg.pinv(weights, rcond=1e-10)
+    np.testing.assert_allclose(estimate, inverse @ outputs, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(gain, (inverse @ weights).diagonal(), rtol=0, atol=1e-9)
+
+
+@given(corpora(), windows, st.booleans())
+@predictable
+def test_blocks_are_documents_of_one_pattern(text: Corpus, window: int, punctuated: bool) -> None:
+    stencil = Stencil(random_table(9, 3), window=window, punctuated=punctuated)
+    observed = watch(stencil, text)
+    every = weights_by_hand(stencil, text)
+    found = list(blocks(stencil, observed))
+    places = [row for positions, _ in found for row in positions.tolist()]
+    documents = documents_of(text, observed.sanitized)
+    assert sorted(places) == sorted(rows.tolist() for rows in documents if len(rows))
+    for positions, weights in found:
+        for rows in positions:
+            np.testing.assert_allclose(every[rows][:, rows], weights, rtol=0, atol=1e-12)
+    # As few as there are patterns.
+    patterns = [observed.sanitized[a:b].tolist() for a, b in pairwise(text.offsets.tolist())]
+    assert len(found) == len({tuple(each) for each in patterns if any(each)})
+
+
+def test_blocks_by_hand() -> None:
+    """Equal lengths with other special tokens are apart, as are equal patterns of other ids not."""
+    text = texts([[1, 2, 3], [5, 0, 6], [], [7, 7, 1], [4, 0], [2, 3]])
+    stencil = Stencil(random_table(9, 3), window=3)
+    found = [positions.tolist() for positions, _ in blocks(stencil, watch(stencil, text))]
+    assert found == [[[0, 1, 2], [6, 7, 8]], [[3, 5]], [[11, 12]]]
+
+
+@both_forms
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 40])
+def test_singular_values(length: int, punctuated: bool) -> None:
+    stencil = Stencil(random_table(), punctuated=punctuated)
+    weights = weights_by_hand(stencil, texts([[7] * length]))
+    expected = np.sqrt(np.maximum(np.linalg.eigvalsh(weights.T @ weights)[::-1], 0))
+    found = singular_values(stencil, length)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
+    assert (np.diff(found) <= 0).all() and found[0] >= 1 - 1e-12
+
+
+def test_a_text_has_a_length() -> None:
+    for length in (0, -1, 2.5, True):
+        with pytest.raises(InvalidInput, match="length: got"):
+            singular_values(Stencil(random_table()), length)  # type: ignore[arg-type]
+
+
+# --- One position, and all of a document ----------------------------------------------------------
+
+# Id 0 is special. By direction 1 and 5 are equal; from 1 on tokens lie ever farther from 1.
+FAN = [[0, 9], [1, 0], [9, 1], [5, 5], [0, 3], [2, 0]]
+LINE = [[0.0], [1.0], [2.0], [4.0], [8.0], [1.0]]
+
+
+def inverted(table: TokenTable, seen: list[int], skip: bool, top: int) -> Guesses:
+    observed = Observed(texts([seen]), np.ones(len(seen), dtype=bool))
+    return TokenInversion(table, skip=skip).guess(observed, top=top)
+
+
+def test_inversion_by_hand() -> None:
+    line = table_of(LINE, "euclidean", fixed=(0,))
+    found = inverted(line, [3, 1, 3], False, 3)
+    assert found.words.tolist() == [[3, 2, 1], [1, 5, 2], [3, 2, 1]]
+    assert found.scores.tolist() == [[0, -2, -3], [0, 0, -1], [0, -2, -3]]
+    skipped = inverted(line, [3, 1, 3], True, 3)
+    assert skipped.words.tolist() == [[2, 1, 5], [5, 2, 3], [2, 1, 5]]
+    assert skipped.scores.tolist() == [[-2, -3, -3], [0, -1, -3], [-2, -3, -3]]
+    directions = table_of(FAN, fixed=(0,))
+    assert inverted(directions, [2], True, 5).words.tolist() == [[1, 5, 3, 4, NONE]]
+
+
+def test_tokens_that_share_a_vector() -> None:
+    """Of 5, 1 comes first; what is left out is 5 all the same."""
+    line = table_of(LINE, "euclidean", fixed=(0,))
+    assert inverted(line, [5], False, 2).words.tolist() == [[1, 5]]
+    assert inverted(line, [5], True, 2).words.tolist() == [[1, 2]]
+    # So many that the observed one is not among the nearest.
+    same = table_of(np.ones((6, 2)), fixed=(0,))
+    assert inverted(same, [5], True, 2).words.tolist() == [[1, 2]]
+    assert inverted(same, [2], True, 2).words.tolist() == [[1, 3]]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@both_measures
+def test_inversion_of_a_small_table_ends_with_none(measure: Measure, skip: bool) -> None:
+    table = random_table(6, 3, measure=measure)  # four tokens
+    found = inverted(table, [1, 2, 3, 5], skip, 7)
+    held = 3 if skip else 4
+    assert found.words.shape == found.scores.shape == (4, 7)
+    assert (found.words[:, held:] == NONE).all() and np.isneginf(found.scores[:, held:]).all()
+    for token, row in zip([1, 2, 3, 5], found.words.tolist(), strict=True):
+        assert set(row[:held]) == {1, 2, 3, 5} - ({token} if skip else set())
+    assert (np.diff(found.scores[:, :held]) <= 0).all()
+
+
+def test_anywhere_by_hand() -> None:
+    text = texts([[1, 2, 9], [3, 4], [], [5]])
+    targets = ids(0, 1, 3, 4, 5)
+    guesses = np.array([[2, 7], [8, NONE], [4, 1], [4, 6], [NONE, NONE]])
+    scores = np.zeros(guesses.shape)
+    truth = ids(1, 2, 3, 4, 5)
+    # 1 is guessed in the other document only; 2 at another place of its own.
+    found = hits_anywhere(Guesses(guesses, scores), text, targets, truth)
+    assert found.tolist() == [False, True, False, True, False]
+    everything = Guesses(np.tile(truth, (5, 1)), np.zeros((5, 5)))
+    assert hits_anywhere(everything, text, targets, truth).all()
+    # A missing guess is no guess, not even of the last word of the document before.
+    none = Guesses(np.full((5, 2), NONE), scores)
+    assert not hits_anywhere(none, text, targets, ids(8, 8, 8, 8, 0)).any()
+    empty = Guesses(np.empty((0, 2), dtype=np.int64), np.empty((0, 2)))
+    assert hits_anywhere(empty, text, ids(), ids()).shape == (0,)
+
+
+@given(st.integers(0, 1000))
+@predictable
+def test_anywhere_is_a_loop(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    text = random_text([4, 0, 1, 6], seed=seed, first=0)
+    targets = np.flatnonzero(rng.random(11) < 0.7)
+    words = rng.integers(-1, 30, (len(targets), 3))
+    truth = rng.integers(0, 40, len(targets))
+    found = hits_anywhere(Guesses(words, np.zeros(words.shape)), text, targets, truth)
+    for row, position in enumerate(targets):
+        same = text.document[targets] == text.document[position]
+        assert found[row] == (truth[row] in words[same])
+
+
+# --- Rehearsal ------------------------------------------------------------------------------------
+
+
+class Rigged(Stencil):
+    """Answers with the last tokens of its table, the mixtures of one text with a known error."""
+
+    def sanitize_corpus(self, corpus: Corpus) -> Corpus:
+        first = self.size - len(corpus.ids)
+        last = first + np.arange(len(corpus.ids))
+        return corpus.with_ids(np.where(self.replaced(corpus), last, corpus.ids))
+
+
+def rigged(
+    scale: float, law: FloatArray, seed: int = 0, words: int = 3000
+) -> tuple[Rigged, Corpus, FloatArray]:
+    """scale * output = mixture + error, both centred; the rows of the error follow N(0, law)."""
+    rng = np.random.default_rng(seed)
+    text = random_text([words // 20] * 20, seed=seed, first=0)
+    own = rng.standard_normal((30, len(law))) + 3.0  # a mean that must be taken off
+    plain = Stencil(table_of(own))
+    replaced = plain.replaced(text)
+    mean = own[text.ids[replaced]].mean(0)
+    mixtures = weights_by_hand(plain, text) @ (own - mean)[text.ids]
+    error = rng.multivariate_normal(np.zeros(len(law)), law, words)
+    outputs = mean + (mixtures + error) / scale
+    made = Rigged(table_of(np.concatenate([own, outputs])))
+    return made, text, mixtures[replaced]
+
+
+def test_rehearsal_recovers_scale_and_noise() -> None:
+    """With mixtures m and an isotropic error e, r = sum m e / sum m^2 is normal, and
+
+    scale = true scale / (1 + r), noise = (sum e^2 - r^2 sum m^2) / (n (1 + r)^2), where sum e^2
+    is a multiple of chi-square. False alarm at most 2 ALARM.
+    """
+    scale, noise, dimension = 0.6, 0.5, 4
+    stencil, text, mixtures = rigged(scale, noise * np.eye(dimension))
+    found = Rehearsal.learn(stencil, text, whiten=False)
+    power, count = float((mixtures**2).sum()), mixtures.size
+    reach = float(stats.norm.isf(ALARM / 2)) * np.sqrt(noise / power)
+    assert reach < 0.1
+    assert scale / (1 + reach) <= found.scale <= scale / (1 - reach)
+    # Backwards, from outputs to mixtures, it would be pulled towards 0.
+    assert scale * power / (power + count * noise) < scale / (1 + reach) - 0.05
+    low, high = stats.chi2.ppf([ALARM / 2, 1 - ALARM / 2], count) * noise / count
+    assert (low - reach**2 * power / count) / (1 + reach) ** 2 <= found.noise
+    assert found.noise <= high / (1 - reach) ** 2
+    own = stencil.table.vectors[text.ids[stencil.replaced(text)]]
+    assert found.spread == pytest.approx(own.var(0).mean(), rel=1e-12)
+    centered = stencil.table.vectors - own.mean(0)
+    np.testing.assert_allclose(found.points, centered, rtol=0, atol=1e-12)
+
+
+def test_whitening() -> None:
+    """A mapping by the inverse root of the error's law plus its mean, from the same data."""
+    law = np.diag([4.0, 1.0, 0.01]) + 0.05
+    stencil, text, mixtures = rigged(0.6, law)
+    plain, found = (Rehearsal.learn(stencil, text, whiten=each) for each in (False, True))
+    assert found.scale == plain.scale
+    replaced = stencil.replaced(text)
+    error = plain.scale * plain.points[watch(stencil, text).corpus.ids[replaced]] - mixtures
+    second = error.T @ error / len(error)
+    assert plain.noise == pytest.approx(np.trace(second) / 3)
+    mapping = np.linalg.inv(scipy.linalg.sqrtm(second + np.trace(second) / 3 * np.eye(3)))
+    np.testing.assert_allclose(found.points, plain.points @ mapping, rtol=0, atol=1e-9)
+    assert found.noise == pytest.approx(np.trace(mapping @ second @ mapping) / 3)
+    own = found.points[text.ids[replaced]]
+    assert found.spread == pytest.approx((own**2).mean())
+    powers = np.linalg.eigvalsh(mapping @ second @ mapping)
+    assert powers[-1] / powers[0] < 0.5 * np.linalg.cond(second)
+
+
+def test_a_rehearsal_needs_replaced_tokens() -> None:
+    for text in (texts([[0, 4], [0]]), texts([]), texts([[]])):
+        with pytest.raises(InvalidInput, match="public: got no token"):
+            Rehearsal.learn(Stencil(random_table()), text)
+
+
+# --- With a language model ------------------------------------------------------------------------
+
+
+def made_up(stencil: Stencil) -> Rehearsal:
+    return Rehearsal(points=stencil.table.vectors - 0.25, scale=0.7, noise=0.3, spread=1.5)
+
+
+def model_from(documents: list[list[int]], size: int, order: int) -> NGrams:
+    return NGrams.train(Lexicon(size), [texts(documents)], order=order)
+
+
+@pytest.mark.parametrize("ridge", [None, 0.02])
+@both_forms
+def test_without_a_model_the_nearest_come_first(punctuated: bool, ridge: float | None) -> None:
+    stencil = Stencil(random_table(), punctuated=punctuated)
+    text = random_text([1, 6, 14, 2])
+    observed, known = watch(stencil, text), made_up(stencil)
+    attack = LanguageDeconvolution(stencil, known, None, ridge=ridge, candidates=7, sharpness=0.4)
+    found = attack.guess(observed, top=7)
+    added = 0.3 / 1.5 if ridge is None else ridge
+    every = weights_by_hand(stencil, text)
+    row = 0
+    for rows in documents_of(text, observed.sanitized):
+        weights = every[rows][:, rows]
+        left = weights.T @ weights + added * np.eye(len(rows))
+        outputs = 0.7 * known.points[observed.corpus.ids[rows]]
+        estimate = np.linalg.solve(left, weights.T @ outputs)
+        gain = np.linalg.solve(left, weights.T @ weights).diagonal()
+        for vector, share in zip(estimate, gain, strict=True):
+            squared = ((known.points[stencil.inputs] - vector / share) ** 2).sum(1)
+            near = np.argsort(squared)[:7]
+            if not punctuated:  # the output is no guess
+                output = observed.corpus.ids[observed.targets[row]]
+                near = near[stencil.inputs[near] != output]
+            assert found.words[row, : len(near)].tolist() == stencil.inputs[near].tolist()
+            assert (found.words[row, len(near) :] == NONE).all()
+            variance = 1.5 * (1 - share) / share  # of the others' part, over the own part
+            expected = softmax(-0.4 * squared[near] / (2 * variance))
+            scores = found.scores[row, : len(near)]
+            np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-9)
+            row += 1
+    assert row == len(found.words) > 15
+
+
+def test_a_certain_model_names_the_sentence() -> None:
+    """Where estimates count for nothing the sentence is the one that was read, over and over."""
+    stencil = Stencil(random_table(8, 4), window=5, change=False)
+    read = [5, 3, 6, 1, 7, 2]
+    observed = watch(stencil, texts([[1, 1, 2, 5, 3, 3], read]))
+    for order in (2, 3):
+        model = model_from([read] * 2000, 8, order)
+        attack = LanguageDeconvolution(
+            stencil, made_up(stencil), model, sharpness=1e-9, candidates=6, kept=6
+        )
+        found = attack.guess(observed, top=1)
+        assert found.words[:, 0].tolist() == read * 2
+        assert (found.scores > 0.9).all()
+        # Where they count for everything, the model is not heard.
+        loud, alone = (
+            LanguageDeconvolution(stencil, made_up(stencil), each, sharpness=1e4, candidates=6)
+            for each in (model, None)
+        )
+        expected = alone.guess(observed, top=1).words.tolist()
+        assert loud.guess(observed, top=1).words.tolist() == expected != found.words.tolist()
+
+
+@both_forms
+def test_candidates_are_all_that_a_model_chooses_from(punctuated: bool) -> None:
+    stencil = Stencil(random_table(), punctuated=punctuated)
+    observed = watch(stencil, random_text([9, 9]))
+    output = observed.corpus.ids[observed.targets]
+    for model in (None, model_from([[1, 2, 3]], 30, 2)):
+        attack = LanguageDeconvolution(stencil, made_up(stencil), model, candidates=3)
+        found = attack.guess(observed, top=5)
+        words, log_likelihood = attack.likely(observed)
+        assert words.shape == log_likelihood.shape == (len(observed.targets), 3)
+        out = (words == output[:, None]) & (not punctuated)
+        np.testing.assert_array_equal(np.isneginf(log_likelihood), out)
+        for guessed, row, ruled_out in zip(found.words, words, out, strict=True):
+            assert sorted(guessed[guessed != NONE]) == sorted(row[~ruled_out])
+        np.testing.assert_allclose(found.scores.clip(0).sum(1), 1)
+    assert out.any() != punctuated
+    # No more than there are; and one alone is not ruled out.
+    small = Stencil(random_table(8, 3), punctuated=punctuated)
+    few, single = (
+        LanguageDeconvolution(small, made_up(small), None, candidates=each) for each in (50, 1)
+    )
+    seen = watch(small, texts([[1, 2, 3], [5, 6, 7, 3, 2, 1, 5, 6]]))
+    assert few.likely(seen)[0].shape == (11, 6)
+    assert (single.guess(seen, top=2).words != NONE).sum() == 11
+
+
+@both_measures
+def test_an_output_that_must_differ_is_no_guess(measure: Measure) -> None:
+    """The next nearest come in its place, and stay as many."""
+    table, text = random_table(8, 3, measure=measure), random_text([15, 1, 6], size=8, first=0)
+    for change in (True, False):
+        stencil = Stencil(table, change=change)
+        observed = watch(stencil, text)
+        attack = Deconvolution(stencil, ridge=3.0)
+        output = observed.corpus.ids[observed.targets]
+        found = attack.guess(observed, top=6)
+        near, distance = table.nearest(attack.estimate(observed)[observed.targets], 6)
+        for row, seen in enumerate(output.tolist()):
+            allowed = [each for each in range(6) if not change or near[row, each] != seen]
+            expected = near[row, allowed].tolist()
+            assert found.words[row].tolist() == expected + [NONE] * change
+            assert found.scores[row, : len(allowed)].tolist() == (-distance[row, allowed]).tolist()
+        assert (attack.guess(observed, top=3).words == found.words[:, :3]).all()
+
+
+POSSIBLE = LAW.copy()
+POSSIBLE[0, 2] = POSSIBLE[2, 0] = 0.0  # no sentence has these
+SENTENCES = np.tile([2, 0, 1], (len(OBSERVED.targets), 1))
+
+
+def chosen_of(model: NGrams | None, kept: int = 8, considered: int = 25) -> Guesses:
+    with np.errstate(divide="ignore"):
+        known = np.log(POSSIBLE[SENTENCES, SEEN.ids[OBSERVED.targets][:, None]])
+    shifted = known + np.arange(len(known))[:, None] * 300.0  # up to a factor per token
+    found = chosen(SENTENCES, shifted, OBSERVED, model, kept, considered)
+    assert np.diff(found.offsets).min() > 0
+    token = np.repeat(np.arange(len(SEEN.ids)), found.counts)
+    np.testing.assert_allclose(np.bincount(token, found.posterior), 1)
+    clear = ~OBSERVED.sanitized
+    assert (found.counts[clear] == 1).all()
+    expected = SEEN.ids if model is None else LEXICON.ids(SEEN)
+    assert found.words[found.offsets[:-1][clear]].tolist() == expected[clear].tolist()
+    return found.guesses(OBSERVED.targets, 3)
+
+
+def assert_law(found: Guesses, expected: dict[int, dict[int, float]]) -> None:
+    """Probabilities of what is possible, and no guess of what is not."""
+    for row, law in enumerate(expected.values()):
+        possible = {word: share for word, share in law.items() if share > 0}
+        words = [word for word in found.words[row].tolist() if word != NONE]
+        assert set(words) == set(possible) and len(words) == len(possible)
+        for word, score in zip(words, found.scores[row].tolist(), strict=False):
+            assert score == pytest.approx(possible[word], rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [None, 1, 2, 3])
+def test_chosen_sums_over_all_sentences(order: int | None) -> None:
+    """Words in clear, a known and an unknown name among them, count as they are."""
+    prior: Callable[[list[int]], float]
+    if order is None:
+        model, prior = None, lambda sentence: 1.0
+    else:
+        reference = plain_of(order)
+        model, prior = model_of(order), lambda s: sentence_weight(reference, s, 1.0)
+    expected, _ = enumerated(OBSERVED, POSSIBLE, prior)
+    assert min(min(law.values()) for law in expected.values()) == 0.0
+    assert_law(chosen_of(model), expected)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_chosen_looks_at_the_likeliest_in_context(order: int) -> None:
+    """Those by likelihood and single words; what the others held is not claimed."""
+    reference = plain_of(order)
+    single = np.array([reference.probability(word, ()) for word in range(3)])
+    for considered in (1, 2):
+        joint = single[:, None] * POSSIBLE[:3, :3]
+        ranked = np.argsort(-joint, axis=0)[:considered]
+        law = np.zeros((3, 3))
+        np.put_along_axis(law, ranked, np.take_along_axis(POSSIBLE[:, :3], ranked, 0), 0)
+        expected, _ = enumerated(OBSERVED, law, lambda s: sentence_weight(reference, s, 1.0))
+        held = np.take_along_axis(joint, ranked, 0).sum(0) / joint.sum(0)
+        scaled = {
+            place: {word: share * held[SEEN.ids[place]] for word, share in each.items()}
+            for place, each in expected.items()
+        }
+        assert held.min() < 1
+        assert_law(chosen_of(model_of(order), considered=considered), scaled)
+    # Alone, all are looked at.
+    for alone in (None, model_of(1)):
+        few, every = (chosen_of(alone, considered=each) for each in (1, 25))
+        np.testing.assert_array_equal(few.words, every.words)
+
+
+def test_chosen_keeps_some_for_triples() -> None:
+    found = chosen_of(model_of(3), kept=1)
+    best = chosen_of(model_of(3))
+    assert (found.words[:, 0] != NONE).all() and (found.words[:, 1:] == NONE).all()
+    assert (found.scores[:, 0] < 1).any()  # what was dropped is no longer claimed
+    assert not np.array_equal(found.scores[:, 0], best.scores[:, 0])
+
+
+def test_what_a_model_has_not_read_it_still_weighs() -> None:
+    """Tokens in clear that the table has no id for are the lexicon's unknown word."""
+    text = texts([[1, -1, 2], [-2, 1]], {3: "a name"})
+    observed = Observed(text, text.ids >= 0)
+    words, even = np.tile([0, 1, 2, 3], (3, 1)), np.zeros((3, 4))
+    for order in (1, 2, 3):
+        found = chosen(words, even, observed, model_of(order))
+        assert found.words[[4, 9]].tolist() == [LEXICON.unknown] * 2
+        assert found.posterior[[4, 9]].tolist() == pytest.approx([1, 1])
+
+
+# --- Simulation -----------------------------------------------------------------------------------
+
+
+def simulation(stencil: Stencil, model: NGrams | None = None, **changed: Any) -> StencilSimulation:
+    text = random_text([20] * 10, size=stencil.size, seed=9, first=0)
+    start = LanguageDeconvolution(stencil, Rehearsal.learn(stencil, text), model)
+    return StencilSimulation(start, **changed)
+
+
+def nearness(table: TokenTable, one: FloatArray, other: FloatArray) -> float:
+    if table.measure == "euclidean":
+        return -float(((one - other) ** 2).sum()) / 2
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+def plain_likelihoods(
+    attack: StencilSimulation, text: Corpus, observed: Observed, words: Any, believed: FloatArray
+) -> FloatArray:
+    """One token, candidate, output and rival after the other."""
+    stencil, table = attack.stencil, attack.table
+    rows = observed.targets.tolist()
+    weights = weights_by_hand(stencil, text)
+    result = np.zeros(words.shape)
+    for (row, token), column in product(enumerate(rows), range(words.shape[1])):
+        candidate = int(words[row, column])
+        vectors = {place: believed[each] for each, place in enumerate(rows)}
+        vectors[token] = table.vectors[candidate]
+        for place in rows:
+            if weights[place, token] < attack.least_weight:
+                continue
+            output = int(observed.corpus.ids[place])
+            mixture = sum(weights[place, each] * vectors[each] for each in rows)
+            here = table.vectors[output]
+            near = {int(each): nearness(table, table.vectors[each], here) for each in table.inputs}
+            if table.measure == "cosine":  # the search compares scaled vectors
+                assert near[output] == pytest.approx(1)
+            rivals = sorted(near, key=lambda each: -near[each])[: attack.rivals]
+            if place == token and (stencil.change or stencil.punctuated):
+                rivals = [each for each in rivals if each != candidate]
+            if output not in rivals:
+                result[row, column] = -np.inf
+                continue
+            scores = {r: attack.sharpness * nearness(table, mixture, table.vectors[r])  # type: ignore[arg-type]
+                      for r in rivals}  # fmt: skip
+            result[row, column] += scores[output] - np.logaddexp.reduce(list(scores.values()))
+    return result
+
+
+@both_forms
+@both_measures
+@pytest.mark.parametrize("change", [None, False, True])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_likelihoods_are_the_loop(
+    punctuated: bool, measure: Measure, change: bool | None, kind: Any
+) -> None:
+    vectors = np.random.default_rng(4).standard_normal((11, 3)).astype(kind)
+    table = TokenTable(vectors, fixed=FIXED, measure=measure)
+    stencil = Stencil(table, window=5, sigma=0.9, punctuated=punctuated, change=change)
+    text = random_text([7, 1, 2, 4], size=11, seed=6)  # one document has one token
+    observed = watch(stencil, text)
+    attack = simulation(stencil, sharpness=7.0, rivals=4)
+    rng = np.random.default_rng(1)
+    words = rng.choice(table.inputs, (len(observed.targets), 6))
+    words[:, 0] = observed.corpus.ids[observed.targets]
+    believed = rng.standard_normal((len(words), 3))
+    expected = plain_likelihoods(attack, text, observed, words, believed)
+    found = attack.likelihoods(observed, words, believed)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    must = stencil.change or punctuated
+    assert np.isneginf(found).any() == must and np.isfinite(found).any(1).all()
+
+
+def test_likelihoods_do_not_depend_on_how_many_are_looked_at_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stencil = Stencil(random_table())
+    observed = watch(stencil, random_text([9, 3, 15]))
+    attack = simulation(stencil)
+    words, _ = attack.propose(observed)
+    believed = stencil.table.vectors[observed.corpus.ids[observed.targets]]
+    together = attack.likelihoods(observed, words, believed)
+    monkeypatch.setattr(deconvolution, "_PAIRS", 3)
+    np.testing.assert_allclose(attack.likelihoods(observed, words, believed), together, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("punctuated", "change", "sigma"), [(False, False, 0.8), (True, None, 0.8), (False, True, 0.2)]
+)
+@both_measures
+def test_the_truth_is_likeliest_where_the_others_are_known(
+    measure: Measure, punctuated: bool, change: bool | None, sigma: float
+) -> None:
+    """Its outputs are those that were seen; almost any other word would have changed one.
+
+    Where outputs must differ, only a token's own output is judged by the words that it could be:
+    with the small sigma it is the only one.
+    """
+    table = random_table(60, 6, measure=measure)
+    stencil = Stencil(table, window=5, sigma=sigma, punctuated=punctuated, change=change)
+    text = random_text([30, 10], size=60)
+    observed = watch(stencil, text)
+    truth = text.ids[observed.targets]
+    attack = simulation(stencil, sharpness=3e3, rivals=58)
+    words = np.tile(stencil.inputs, (len(truth), 1))
+    found = attack.likelihoods(observed, words, stencil.table.vectors[truth])
+    of_truth = found[words == truth[:, None]]
+    assert (of_truth >= found.max(1) - 1).all()  # but for two outputs that are about as near
+    best = words[np.arange(len(truth)), found.argmax(1)]
+    assert (best == truth).mean() > (0.1 if change else 0.5)
+
+
+FIVE = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.2], [0.3, -1.0], [0.8, 0.9]]
+
+
+def five(**changed: Any) -> Stencil:
+    return Stencil(table_of(FIVE, fixed=()), window=3, **changed)
+
+
+@pytest.mark.parametrize("order", [None, 1, 2, 3])
+@pytest.mark.parametrize("sharpness", [3.0, 1e4])
+@both_forms
+def test_what_is_ruled_out_never_comes_out(
+    punctuated: bool, sharpness: float, order: int | None
+) -> None:
+    """Among five tokens, ten candidates: half of them twice, and one was the output."""
+    stencil = five(punctuated=punctuated)
+    model = None if order is None else model_from([[0, 1, 2, 3, 4], [1, 1, 0]], 5, order)
+    text = random_text([6, 3, 1, 8], size=5, seed=2, first=0)
+    observed = watch(stencil, text)
+    attack = simulation(stencil, model, sharpness=sharpness)
+    output = observed.corpus.ids[observed.targets]
+    words, possible = attack.propose(observed)
+    for row, allowed, seen in zip(words, possible, output, strict=True):
+        expected = set(range(5)) - (set() if punctuated else {int(seen)})
+        assert sorted(row[allowed].tolist()) == sorted(expected)
+    found = attack.guess(observed, top=6)
+    for row, seen in zip(found.words.tolist(), output.tolist(), strict=True):
+        guessed = [word for word in row if word != NONE]
+        assert len(guessed) == len(set(guessed)) >= 4
+        assert punctuated or seen not in guessed
+    held = found.scores.clip(0).sum(1)
+    np.testing.assert_allclose(held, 1, rtol=0, atol=1e-6)
+    # A token that stands alone is never its own output, not even in the punctuated form.
+    single = np.flatnonzero(np.diff(text.offsets)[text.document] == 1)
+    assert output[single] not in found.words[single]
+
+
+def test_proposed_are_the_nearest_to_the_output_and_to_the_estimate() -> None:
+    stencil = Stencil(random_table())
+    observed = watch(stencil, random_text([8, 8]))
+    attack = simulation(stencil, candidates=4)
+    words, possible = attack.propose(observed)
+    assert words.shape == possible.shape == (len(observed.targets), 8)
+    near = inverted(stencil.table, observed.corpus.ids[observed.targets].tolist(), False, 4).words
+    far = attack.start.likely(observed)[0][:, :4]
+    assert words.tolist() == np.concatenate([near, far], axis=1).tolist()
+    for row, each in zip(words.tolist(), possible.tolist(), strict=True):
+        for column, allowed in enumerate(each):
+            again = row[column] in row[:column]
+            assert allowed == (not again and row[column] != row[0])  # the first is the output
+    assert not possible[:, 4:].all() and possible[:, 4:].any()
+
+
+def test_simulation_finds_what_nearest_tokens_cannot() -> None:
+    """Of all texts of three among five tokens, and of one in particular."""
+    stencil = five()
+    every = texts([list(each) for each in product(range(5), repeat=3)])
+    observed = watch(stencil, every)
+    found = simulation(stencil).guess(observed).hits(every.ids)
+    near = TokenInversion(stencil.table).guess(observed).hits(every.ids)
+    assert found.mean() > near.mean() + 0.15
+    whole = found.reshape(-1, 3).all(1) & ~near.reshape(-1, 3).any(1)
+    assert whole.any()  # every token of a text, where the nearest token is wrong throughout
+
+
+def by_token(found: Guesses, row: int) -> dict[int, float]:
+    pairs = zip(found.words[row].tolist(), found.scores[row].tolist(), strict=True)
+    return {word: score for word, score in pairs if word != NONE}
+
+
+def test_a_round_starts_from_the_mean_of_the_last_one() -> None:
+    """Two rounds by hand: the mean vectors that are believed, then the likelihoods."""
+    stencil = five()
+    observed = watch(stencil, texts([[0, 3, 1, 2], [4, 1]]))
+    found = simulation(stencil).start.guess(observed, top=5)
+    for rounds in (1, 2):
+        attack = simulation(stencil, rounds=rounds, candidates=3)
+        words, possible = attack.propose(observed)
+        laws = [by_token(found, row) for row in range(len(words))]
+        believed = np.array(
+            [
+                sum(share * stencil.table.vectors[word] for word, share in law.items())
+                for law in laws
+            ]
+        )
+        log_likelihood = attack.likelihoods(observed, words, believed)
+        before, found = found, attack.guess(observed, top=6)
+        for row, allowed in enumerate(possible):
+            expected = softmax(log_likelihood[row, allowed])
+            law = by_token(found, row)
+            assert law.keys() == set(words[row, allowed].tolist())
+            for word, share in zip(words[row, allowed].tolist(), expected, strict=True):
+                assert law[word] == pytest.approx(share, abs=1e-6)
+        assert not np.array_equal(found.scores[:, :5], before.scores)
+
+
+# --- Form of the answer ---------------------------------------------------------------------------
+
+
+def every_attack(stencil: Stencil) -> list[Attack]:
+    model = model_from([[1, 2, 3], [5, 3, 2, 6]], stencil.size, 3)
+    known = made_up(stencil)
+    return [
+        TokenInversion(stencil.table),
+        TokenInversion(stencil.table, skip=False),
+        Deconvolution(stencil),
+        LanguageDeconvolution(stencil, known, None),
+        LanguageDeconvolution(stencil, known, model),
+        StencilSimulation(LanguageDeconvolution(stencil, known, None)),
+        StencilSimulation(LanguageDeconvolution(stencil, known, model), rounds=1),
+    ]
+
+
+@both_forms
+@both_measures
+def test_form(measure: Measure, punctuated: bool) -> None:
+    stencil = Stencil(random_table(measure=measure), punctuated=punctuated)
+    observed = watch(stencil, random_text([5, 0, 1, 9, 3]))
+    for attack in every_attack(stencil):
+        found = attack.guess(observed, top=4)
+        count = len(observed.targets)
+        assert found.words.shape == found.scores.shape == (count, 4)
+        assert found.words.dtype == np.int64 and found.scores.dtype == np.float64
+        assert not np.isin(found.words, stencil.table.fixed).any()
+        assert (np.diff(found.scores, axis=1) <= 0).all()
+        if attack.posterior:
+            assert (found.scores >= 0).all() and (found.scores.sum(1) <= 1 + 1e-9).all()
+        some = attack.guess(observed, observed.targets[[3, 0, 3]], top=2)
+        np.testing.assert_array_equal(some.words, found.words[[3, 0, 3], :2])
+        np.testing.assert_array_equal(some.scores, found.scores[[3, 0, 3], :2])
+        assert attack.guess(observed, ids(), top=2).words.shape == (0, 2)
+        with pytest.raises(InvalidInput, match="not sanitized"):
+            attack.guess(observed, np.flatnonzero(~observed.sanitized)[:1])
+        with pytest.raises(InvalidInput, match="top: got 0"):
+            attack.guess(observed, top=0)
+
+
+@both_forms
+def test_texts_without_replaced_tokens(punctuated: bool) -> None:
+    stencil = Stencil(random_table(), punctuated=punctuated)
+    for text in (texts([]), texts([[], []]), texts([[0, 4], [0]])):
+        for attack in every_attack(stencil):
+            assert attack.guess(watch(stencil, text), top=2).words.shape == (0, 2)
+
+
+def test_the_names_of_attacks() -> None:
+    names = [attack.name for attack in every_attack(Stencil(random_table()))]
+    assert names[1:4] == ["embedding-inversion", "deconvolution", "deconvolution-lm"]
+    assert names[-1] == "stencil-simulation"
+
+
+@pytest.mark.parametrize("ridge", [-0.1, np.nan, np.inf])
+def test_a_bad_ridge(ridge: float) -> None:
+    stencil = Stencil(random_table())
+    with pytest.raises(InvalidInput, match="ridge: got .*, expected a finite number >= 0"):
+        Deconvolution(stencil, ridge=ridge)
+    with pytest.raises(InvalidInput, match="ridge: got .*, expected a finite number > 0"):
+        LanguageDeconvolution(stencil, made_up(stencil), None, ridge=ridge)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"ridge": 0.0}, "ridge: got 0.0"),
+        ({"candidates": 0}, "candidates: got 0"),
+        ({"candidates": 2.5}, "candidates: got 2.5"),
+        ({"kept": 0}, "kept: got 0"),
+        ({"sharpness": 0.0}, "sharpness: got 0.0"),
+        ({"sharpness": np.nan}, "sharpness: got nan"),
+        ({"sharpness": np.inf}, "sharpness: got inf"),
+        ({"model": model_of(2)}, "model: got a vocabulary of 4, expected 30"),
+    ],
+)
+def test_bad_settings_of_the_deconvolution(changed: Any, message: str) -> None:
+    stencil = Stencil(random_table())
+    given: dict[str, Any] = {"model": None, **changed}
+    with pytest.raises(InvalidInput, match=message):
+        LanguageDeconvolution(stencil, made_up(stencil), **given)
+
+
+def test_a_rehearsal_without_noise_has_no_ridge() -> None:
+    stencil = Stencil(random_table())
+    exact = Rehearsal(stencil.table.vectors, scale=1.0, noise=0.0, spread=1.0)
+    with pytest.raises(InvalidInput, match="ridge: got 0.0"):
+        LanguageDeconvolution(stencil, exact, None)
+    LanguageDeconvolution(stencil, exact, None, ridge=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"candidates": 1}, "candidates: got 1"),
+        ({"rivals": 1}, "rivals: got 1"),
+        ({"rounds": 0}, "rounds: got 0"),
+        ({"rounds": True}, "rounds: got True"),
+        ({"sharpness": -1.0}, "sharpness: got -1.0"),
+        ({"sharpness": np.nan}, "sharpness: got nan"),
+    ],
+)
+def test_bad_settings_of_the_simulation(changed: Any, message: str) -> None:
+    stencil = Stencil(random_table())
+    start = LanguageDeconvolution(stencil, made_up(stencil), None)
+    with pytest.raises(InvalidInput, match=message):
+        StencilSimulation(start, **changed)

@@ -1,0 +1,408 @@
+"""Parts of speech with a lexicon of a few lines, readability with a tiny model, lengths by hand.
+
+Wrong versions stand beside the right ones where a plausible mistake would give another number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_generators import tiny_generator
+
+from textpriv import assets, generators, grammar, models
+from textpriv.errors import InvalidInput
+from textpriv.generators import Generator
+from textpriv.grammar import (
+    PartOfSpeech,
+    Readability,
+    chance,
+    guessed,
+    identified,
+    kept,
+    length_bits,
+    readability,
+    tag_shares,
+    tags,
+    whole_words,
+)
+
+N, V, A, R = (
+    PartOfSpeech.NOUN,
+    PartOfSpeech.VERB,
+    PartOfSpeech.ADJECTIVE,
+    PartOfSpeech.ADVERB,
+)
+P, D, L = PartOfSpeech.PRONOUN, PartOfSpeech.DETERMINER, PartOfSpeech.LINK
+NUMBER, MARK, OTHER = PartOfSpeech.NUMBER, PartOfSpeech.PUNCTUATION, PartOfSpeech.OTHER
+
+LEXICON = """\
+;;; A comment, not an entry.
+
+the DT
+film NN
+films NNS
+Kelly NNP
+WILL NNP
+Will NNP
+will MD
+good JJ
+very RB
+he PRP
+his PRP$
+of IN
+and CC
+does VBZ
+wo MD
+saw VBD
+2 IN
+% NN
+zilch NN|JJ
+bon FW
+oddity 1991)
+s PRP
+ma'am UH
+"""
+
+
+@pytest.fixture
+def lexicon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A replacement of the asset, as a user would name it."""
+    where = tmp_path / "lexicon.txt"
+    where.write_text(LEXICON, encoding="utf-8")
+    (tmp_path / "local.toml").write_text('[pos-lexicon]\npath = "lexicon.txt"\n')
+    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
+    return where
+
+
+# --- Parts of speech ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        *(("the", D), ("film", N), ("films", N), ("good", A), ("very", R), ("he", P), ("his", P)),
+        *(("of", L), ("and", L), ("saw", V), ("wo", V), ("bon", OTHER), ("zilch", N)),
+        *(("oddity", OTHER), ("ma'am", OTHER)),  # a misprinted tag; no clitic
+        *(("The", D), ("FILM", N), ("kelly", N), ("Will", V), ("WILL", V)),  # case is ignored
+        *(("2", NUMBER), ("1,000.50", NUMBER), ("$200", NUMBER), ("%", MARK), ("--", MARK)),
+        *(("[MASK]", OTHER), ("[unused7]", OTHER), ("##film", OTHER), ("##!", OTHER), ("##", MARK)),
+        *(("[film]", N), ("'", MARK)),
+        *(("film's", N), ("films'", N), ("he's", P), ("he’s", P), ("doesn't", V), ("won't", V)),
+        *(("'s", OTHER), ("s", OTHER), ("n't", R), ("t", R), ("'ll", V), ("d", V), ("’re", V)),
+        *(("doesn", V), ("Isn", V), ("'m", V)),
+    ],
+)
+def test_tags(lexicon: Path, word: str, expected: PartOfSpeech) -> None:
+    assert tags([word]).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        *(("clumsily", R), ("texting", V), ("texted", V), ("remake-like", A), ("crapulous", A)),
+        *(("plotless", A), ("filmic", A), ("kafkaesque", A), ("digitize", V), ("digitizes", V)),
+        *(("scorsese", N), ("scorsese's", N), ("plotless's", A), ("filmgoers", N), ("q", N)),
+        *(("zing", N), ("xly", N), ("xyzed", V), ("xyed", N), ("70s", N), ("été", N)),
+    ],
+)
+def test_words_that_the_lexicon_lacks_are_guessed(
+    lexicon: Path, word: str, expected: PartOfSpeech
+) -> None:
+    assert tags([word]).tolist() == [expected]
+    assert guessed([word]).tolist() == [True]
+
+
+def test_coverage_counts_what_is_certain(lexicon: Path) -> None:
+    words = ["the", "Film's", "2", ",", "[SEP]", "n't", "scorsese", "plotless", "the"]
+    assert guessed(words).tolist() == [False] * 6 + [True, True, False]
+
+
+def test_tags_of_a_sentence_and_its_type(lexicon: Path) -> None:
+    words = "the films of 2 good , very good kelly".split()
+    expected = [D, N, L, NUMBER, A, MARK, R, A, N]
+    for form in (words, tuple(words), np.array(words), np.array(words, dtype=object)):
+        found = tags(form)
+        assert found.dtype == np.int64 and found.tolist() == expected
+    assert tags([]).shape == (0,) and guessed([]).shape == (0,)
+
+
+def test_every_penn_tag_has_one_class() -> None:
+    names = [tag for tags_ in grammar._PENN.values() for tag in tags_.split()]
+    assert len(names) == len(set(names)) and set(grammar._PENN) == set(PartOfSpeech)
+    assert [int(each) for each in PartOfSpeech] == list(range(10))
+
+
+def test_rules_by_form_do_not_overlap() -> None:
+    endings = [each for suffixes in grammar._SUFFIXES.values() for each in suffixes]
+    pairs = [(a, b) for a in endings for b in endings if a != b and a.endswith(b)]
+    assert pairs == []  # so their order does not matter
+
+
+@pytest.mark.parametrize("words", ["film", ["film", ""], ["film", " "], ["film", 3], [["film"]]])
+def test_what_is_no_list_of_words(lexicon: Path, words: Any) -> None:
+    for judge in (tags, guessed, tag_shares):
+        with pytest.raises(InvalidInput, match="words: got"):
+            judge(words)
+
+
+@pytest.mark.parametrize(
+    "text", [b"film NN\nfilm\n", b"a b NN\n", b";;; film NN\n", b"", b"\xff N\n"]
+)
+def test_what_is_no_lexicon(lexicon: Path, text: bytes) -> None:
+    lexicon.with_name("other.txt").write_bytes(text)
+    lexicon.with_name("local.toml").write_text('[pos-lexicon]\npath = "other.txt"\n')
+    with pytest.raises(InvalidInput, match=r"other\.txt: got .*, expected"):
+        tags(["film"])
+
+
+def test_kept_compares_coarse_classes(lexicon: Path) -> None:
+    original = ["the", "film", "saw", "his", "good"]
+    replaced = ["The", "Kelly", "will", "he", "very"]  # NN and NNP, VBD and MD, PRP$ and PRP
+    found = kept(original, replaced)
+    assert found.dtype == np.bool_ and found.tolist() == [True, True, True, True, False]
+    assert kept(original, original).all()
+
+
+@pytest.mark.parametrize("judge", [kept, whole_words])
+def test_sequences_must_be_aligned(lexicon: Path, judge: Any) -> None:
+    with pytest.raises(InvalidInput, match="replaced: got 1 words, expected 2"):
+        judge(["film", "film"], ["film"])
+
+
+def test_kept_of_unrelated_words_is_chance(lexicon: Path) -> None:
+    """All pairs of two lists, each counted once, are two independent draws."""
+    first, second = "the film of films".split(), ["good", "film", "2", "the", "the"]
+    pairs = [(a, b) for a in first for b in second]
+    share = kept([a for a, _ in pairs], [b for _, b in pairs]).mean()
+    assert chance(tag_shares(first), tag_shares(second)) == pytest.approx(share)
+    assert share == pytest.approx((1 * 2 + 2 * 1) / 20)
+    again = kept(*zip(*[(a, b) for a in first for b in first], strict=True)).mean()
+    assert chance(tag_shares(first)) == pytest.approx(again) == pytest.approx((1 + 4 + 1) / 16)
+
+
+def test_shares_by_hand(lexicon: Path) -> None:
+    shares = tag_shares(["the", "film", "films", ","])
+    assert shares[[D, N, MARK]].tolist() == [0.25, 0.5, 0.25] and shares.shape == (10,)
+    assert shares.sum() == 1
+    with pytest.raises(InvalidInput, match="got none"):
+        tag_shares([])
+
+
+@given(st.lists(st.integers(0, 20), min_size=10, max_size=10).filter(any))
+def test_chance_lies_between_that_of_equal_classes_and_one(counts: list[int]) -> None:
+    shares = np.array(counts) / sum(counts)
+    assert 0.1 - 1e-12 <= chance(shares) <= 1 + 1e-12
+    assert chance(shares, np.full(10, 0.1)) == pytest.approx(0.1)  # unrelated to one that is even
+    assert (chance(shares) > 1 - 1e-12) == (max(counts) == sum(counts))
+
+
+@pytest.mark.parametrize("wrong", [[0.5, 0.6], [-0.5, 1.5], [], [[1.0]], [math.nan, 1.0]])
+def test_what_are_no_shares(wrong: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="shares: got"):
+        chance(wrong)
+    with pytest.raises(InvalidInput, match="others: got"):
+        chance([0.5, 0.5], wrong)
+
+
+def test_shares_of_other_classes() -> None:
+    with pytest.raises(InvalidInput, match="others: got 1 shares, expected 2"):
+        chance([0.5, 0.5], [1.0])
+
+
+# --- WordPieces ---------------------------------------------------------------------------------
+
+
+def test_whole_words_by_hand() -> None:
+    original = ["the", "film", "##go", "##ers", "saw", "it", ".", "[SEP]"]
+    replaced = ["a", "book", "##s", "of", "new", "##ly", "##!", "the"]
+    # "the" alone is whole in both, and what closes; "saw" is, but "new" goes on.
+    expected = [True, False, False, False, False, False, False, True]
+    assert whole_words(original, replaced).tolist() == expected
+    assert whole_words(replaced, original).tolist() == expected
+    assert whole_words(original, original).tolist() == [True] + [False] * 3 + [True] * 4
+    assert whole_words(["##ing"], ["a"]).tolist() == [False]
+    assert whole_words(["a"], ["##"]).tolist() == [True]  # two hash marks, no piece
+    assert whole_words([], []).shape == (0,)
+
+
+def test_words_do_not_go_on_in_the_next_text() -> None:
+    original, replaced = ["a", "b", "c", "d"], ["a", "b", "##c", "d"]
+    assert whole_words(original, replaced).tolist() == [True, False, False, True]
+    for offsets in ([0, 2, 4], [0, 0, 2, 2, 4, 4]):
+        found = whole_words(original, replaced, offsets=offsets)
+        assert found.tolist() == [True, True, False, True]
+    assert whole_words([], [], offsets=[0]).shape == (0,)
+
+
+@pytest.mark.parametrize("offsets", [[0, 3], [1, 4], [0, 3, 2, 4], [], [0.0, 4.0], [[0, 4]]])
+def test_offsets_of_other_pieces(offsets: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="offsets: got"):
+        whole_words(["a"] * 4, ["a"] * 4, offsets=offsets)
+
+
+PIECES = st.sampled_from(["a", "b", "##c", "##d", "[SEP]"])
+
+
+@given(st.lists(st.lists(st.tuples(PIECES, PIECES), max_size=6), max_size=4))
+def test_whole_words_text_by_text(texts: list[list[tuple[str, str]]]) -> None:
+    expected = []
+    for text in texts:
+        for place in range(len(text)):
+            near = [*text[place], *(text[place + 1] if place + 1 < len(text) else ())]
+            expected.append(not any(piece.startswith("##") for piece in near))
+    flat = [pair for text in texts for pair in text]
+    found = whole_words(
+        [a for a, _ in flat],
+        [b for _, b in flat],
+        offsets=np.cumsum([0, *map(len, texts)]),
+    )
+    assert found.tolist() == expected
+
+
+# --- The real lexicon ---------------------------------------------------------------------------
+
+
+def test_the_real_lexicon_knows_english() -> None:
+    """Only where it lies cached."""
+    if not assets.is_cached("pos-lexicon"):
+        pytest.skip("pos-lexicon is not in the cache, and tests download nothing")
+    sentence = "the film's young director never explains why 3 of them left , and she doesn't go ."
+    expected = [D, N, A, N, R, V, R, NUMBER, L, P, V, MARK, L, P, V, V, MARK]
+    assert tags(sentence.split()).tolist() == expected
+    assert not guessed(sentence.split()).any()
+    assert len(grammar._lexicon()) == 81_197  # the card has one more: it’s and it's
+
+
+# --- Readability --------------------------------------------------------------------------------
+
+TEXTS = ["the cat sat", "", "a dog", "the dog sat on the cat again"]
+
+
+@pytest.fixture
+def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
+    for module in (models, generators):
+        monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
+    return tiny_generator(tmp_path / "tiny")
+
+
+def test_readability_of_two_texts_by_hand() -> None:
+    """One text at 2 nats per token, one at 1: pooled by tokens, words and characters."""
+    found = Readability(np.array([2.0, 3.0]), np.array([1, 3]), np.array([1, 1]), np.array([4, 6]))
+    assert found.perplexity_per_token == pytest.approx(math.exp(5 / 4))
+    assert found.perplexity_per_word == pytest.approx(math.exp(5 / 2))
+    assert found.bits_per_character == pytest.approx(5 / math.log(2) / 10)
+    mean_of_perplexities = (math.exp(2) + math.exp(1)) / 2
+    assert abs(found.perplexity_per_token - mean_of_perplexities) > 1
+
+
+def test_a_uniform_model_is_as_perplexed_as_it_has_choices() -> None:
+    tokens, words = np.array([6, 2]), np.array([3, 1])
+    found = Readability(tokens * math.log(50), tokens, words, tokens * 2)
+    assert found.perplexity_per_token == pytest.approx(50)
+    assert found.perplexity_per_word == pytest.approx(2500)
+    assert found.bits_per_character == pytest.approx(math.log2(50) / 2)
+
+
+@pytest.mark.parametrize("after", ["", "a cat\n"])
+def test_readability_counts_what_the_model_reads(generator: Generator, after: str) -> None:
+    found = readability(generator, TEXTS, after=after)
+    nats = -generator.log_likelihood(TEXTS, after=after)
+    assert found.nats == pytest.approx(nats) and (found.nats >= 0).all() and found.nats[1] == 0
+    assert found.tokens.tolist() == [len(ids) for ids in generator.encode(TEXTS)]
+    assert found.words.tolist() == [3, 0, 2, 7]
+    assert found.characters.tolist() == [11, 0, 5, 28]
+    assert found.perplexity_per_token == pytest.approx(math.exp(nats.sum() / found.tokens.sum()))
+    assert found.perplexity_per_token < found.perplexity_per_word
+
+
+def test_an_empty_text_adds_nothing(generator: Generator) -> None:
+    some, all_ = readability(generator, ["a dog"]), readability(generator, ["", "a dog", ""])
+    assert some.perplexity_per_token == pytest.approx(all_.perplexity_per_token, rel=1e-5)
+    assert some.bits_per_character == pytest.approx(all_.bits_per_character, rel=1e-5)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", " \n"], "a dog"])
+def test_texts_without_a_word(generator: Generator, texts: Any) -> None:
+    with pytest.raises(InvalidInput, match="texts: got"):
+        readability(generator, texts)
+
+
+def test_a_text_that_is_too_long(generator: Generator) -> None:
+    with pytest.raises(InvalidInput, match="expected at most 64"):
+        readability(generator, ["x" * 100])
+
+
+# --- Length -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lengths", "bits", "alone"),
+    [
+        ([7], 0, 1),
+        ([5, 5, 5, 5], 0, 0),
+        ([1, 2, 3, 4], 2, 1),
+        ([3, 3, 9, 9], 1, 0),  # two lengths, yet nobody is alone
+        ([0, 0, 4, 8], 1.5, 0.5),
+        ([2, 2, 2, 9], 2 - 0.75 * math.log2(3), 0.25),
+    ],
+)
+def test_lengths_by_hand(lengths: list[int], bits: float, alone: float) -> None:
+    assert length_bits(lengths) == pytest.approx(bits, abs=1e-12)
+    assert identified(lengths) == alone
+    assert math.copysign(1, length_bits(lengths)) == 1  # no -0.0 in a table
+
+
+LENGTHS = st.lists(st.integers(0, 8), min_size=1, max_size=30)
+
+
+def entropy(counts: Sequence[int]) -> float:
+    return -sum(c / sum(counts) * math.log2(c / sum(counts)) for c in counts)
+
+
+@given(LENGTHS)
+def test_bits_are_the_entropy_and_the_mutual_information(lengths: list[int]) -> None:
+    bits, counts = length_bits(lengths), Counter(lengths)
+    assert bits == pytest.approx(entropy(list(counts.values())), abs=1e-12)
+    # I(text; length) = H(text) - H(text | length): given l, one of c_l texts.
+    left = sum(c / len(lengths) * math.log2(c) for c in counts.values())
+    assert bits == pytest.approx(math.log2(len(lengths)) - left, abs=1e-12)
+    assert -1e-12 <= bits <= math.log2(len(counts)) + 1e-12
+
+
+@given(LENGTHS, st.randoms(use_true_random=False))
+def test_only_which_lengths_agree_matters(lengths: list[int], random: Any) -> None:
+    names = random.sample(range(100), 9)
+    renamed = [names[length] for length in lengths]
+    random.shuffle(renamed)
+    assert identified(renamed) == identified(lengths)
+    assert length_bits(renamed) == pytest.approx(length_bits(lengths), abs=1e-12)
+
+
+@given(LENGTHS)
+def test_identified_counts_those_who_are_alone(lengths: list[int]) -> None:
+    alone = [sum(other == length for other in lengths) == 1 for length in lengths]
+    assert identified(lengths) == sum(alone) / len(lengths)
+    assert identified(lengths * 2) == 0  # each has a twin
+    assert length_bits(lengths * 2) == pytest.approx(length_bits(lengths), abs=1e-12)
+
+
+@given(LENGTHS, st.integers(1, 8))
+def test_rounding_lengths_tells_less(lengths: list[int], width: int) -> None:
+    padded = [-(-length // width) * width for length in lengths]
+    assert length_bits(padded) <= length_bits(lengths) + 1e-12
+    assert identified(padded) <= identified(lengths)
+
+
+@pytest.mark.parametrize("wrong", [[], [-1, 2], [1.0, 2.0], [[1, 2]], 3, ["a"], [True]])
+def test_what_are_no_lengths(wrong: Any) -> None:
+    for judge in (length_bits, identified):
+        with pytest.raises(InvalidInput, match="lengths: got"):
+            judge(wrong)

@@ -1,0 +1,610 @@
+"""The oracle attack against enumeration, with a tiny random Llama and with bigrams by hand."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import transformers
+from tiny_generators import OPENING, tiny_generator
+
+from textpriv import generators, models
+from textpriv.attacks import oracle
+from textpriv.attacks.base import NONE, Observed
+from textpriv.attacks.oracle import (
+    Found,
+    OracleBeam,
+    among_first,
+    edit_distance,
+    edit_distances,
+    prune,
+    reciprocal_rank,
+    token_success,
+    wrong_tokens,
+)
+from textpriv.channel import FloatArray, IntArray
+from textpriv.errors import InvalidInput
+from textpriv.generators import Generator, Prefixes
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.tokens import Corpus
+
+LONGEST = 24
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _exact() -> Any:
+    """float32 throughout, so that two ways to the same number agree."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (models, generators):
+            patch.setattr(module, "bfloat16_is_fast", lambda _: False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
+    return tiny_generator(tmp_path_factory.mktemp("generator"), longest=LONGEST)
+
+
+def bigrams(table: Any) -> Generator:
+    """A Llama whose next token depends on the last one only: P(b|a) is in row a, column b.
+
+    Its layers add nothing, an embedding is a corner of a cube, and the head reads the table.
+    Id 0 opens a text.
+    """
+    law = np.asarray(table, dtype=np.float64)
+    size = len(law)
+    assert np.allclose(law.sum(1), 1) and size % 4 == 0
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel(
+            vocab={OPENING: 0} | {f"w{number}": number for number in range(1, size)}
+        )
+    )
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=size,
+            hidden_size=size,
+            intermediate_size=size,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            max_position_embeddings=LONGEST,
+            tie_word_embeddings=False,
+        )
+    ).eval()
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                weights.zero_()
+        model.model.embed_tokens.weight.copy_(torch.eye(size))
+        # A corner has mean square 1 / size, by which its norm divides.
+        scores = np.log(np.maximum(law, 1e-30)).T / np.sqrt(size)
+        model.lm_head.weight.copy_(torch.from_numpy(scores))
+    wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=OPENING)
+    return Generator("bigrams", wrapped, model, torch.device("cpu"), "")
+
+
+# Pairs 1 and 2, 3 and 4, 5 and 6; the first stands for both. 0 and 7 are no input.
+PAIRS = LossyMap("pairs", np.array([0, 1, 1, 3, 3, 5, 5, 7]), fixed=np.array([0, 7]))
+#         0    1    2    3    4    5    6    7
+LAW = [
+    [0.0, 0.3, 0.2, 0.0, 0.0, 0.0, 0.0, 0.5],
+    [0.0, 0.0, 0.0, 0.1, 0.2, 0.0, 0.0, 0.7],
+    [0.0, 0.0, 0.0, 0.7, 0.25, 0.0, 0.0, 0.05],
+    [0.0, 0.0, 0.0, 0.0, 0.0, 0.6, 0.3, 0.1],
+    [0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.9, 0.0],
+    [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3],
+    [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3],
+    [0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1],
+]
+
+
+def law_of(text: Any) -> float:
+    """P(text) by the table."""
+    return float(np.prod([LAW[a][b] for a, b in itertools.pairwise([0, *text])]))
+
+
+def log_of(generator: Generator, text: Any, prompt: Any = ()) -> float:
+    """ln P of a text token by token, each from a run of its own over all that is before it."""
+    given, total = [generator.opening, *prompt], 0.0
+    for token in text:
+        with torch.inference_mode():
+            scores = generator.model(torch.tensor([given])).logits[0, -1].double()
+        total += float(scores.log_softmax(0)[int(token)])
+        given = [*given, int(token)]
+    return total
+
+
+def corpus(*texts: Any) -> Corpus:
+    ids = np.array([token for text in texts for token in text], dtype=np.int64)
+    return Corpus(ids, np.cumsum([0, *map(len, texts)]))
+
+
+def result(*texts: Any, log_probability: Any = None) -> Found:
+    """What a search has left, the best first."""
+    known = -np.arange(len(texts), dtype=float) if log_probability is None else log_probability
+    sequences = np.array(texts, dtype=np.int64).reshape(len(texts), -1)
+    return Found(sequences, np.asarray(known), capped=0, kept=1.0, scored=0)
+
+
+# --- The search ---------------------------------------------------------------------------------
+
+
+def test_a_certain_model_leaves_one_text() -> None:
+    chain = [0, 2, 3, 6, 1, 4, 5]
+    law = np.full((8, 8), 0.1 / 8)
+    for last, following in itertools.pairwise(chain):
+        law[last] = 1e-9 / 7
+        law[last, following] = 1 - 1e-9
+    attack = OracleBeam(bigrams(law / law.sum(1, keepdims=True)), PAIRS)
+    truth = np.array(chain[1:])
+    found = attack.search(PAIRS.representative[truth])
+    assert found.sequences.tolist() == [truth.tolist()]
+    assert found.log_probability == pytest.approx([0.0], abs=1e-4)
+    assert (found.capped, found.scored) == (0, 2 * len(truth)) and found.kept > 0.9975
+    assert found.rank(truth) == 1
+
+
+@pytest.mark.parametrize("group", [2, 3])
+@pytest.mark.parametrize("prompt", [(), (9, 30, 7)])
+def test_all_mass_is_enumeration(generator: Generator, group: int, prompt: Any) -> None:
+    """Every text written out and run alone, with a softmax over the whole vocabulary."""
+    rng = np.random.default_rng(group)
+    size = len(generator.tokenizer)
+    mapper = LossyMap.random(size, group, rng, fixed=np.array([generator.opening]))
+    truth = rng.integers(1, size, 4)
+    attack = OracleBeam(generator, mapper, mass=1.0, most=1000, prompt=prompt)
+    seen = mapper.representative[truth]
+    for _ in range(2):  # a search leaves nothing behind
+        found = attack.search(seen)
+        every = list(itertools.product(*(mapper.preimages(token) for token in seen.tolist())))
+        expected = {text: log_of(generator, text, prompt) for text in every}
+        got = {
+            tuple(text): value
+            for text, value in zip(
+                found.sequences.tolist(), found.log_probability.tolist(), strict=True
+            )
+        }
+        assert len(found.sequences) == len(every) == group**4
+        assert got.keys() == expected.keys()
+        assert max(abs(got[text] - expected[text]) for text in expected) < 1e-3
+        assert (np.diff(found.log_probability) <= 0).all()
+        assert (found.capped, found.kept) == (0, 1.0)
+        assert found.scored == sum(group**step for step in range(1, 5))
+    assert np.std(list(expected.values())) > 0.5  # the model has a say
+
+
+def test_pruned_searches_keep_true_probabilities(generator: Generator) -> None:
+    rng = np.random.default_rng(5)
+    size = len(generator.tokenizer)
+    mapper = LossyMap.random(size, 3, rng, fixed=np.array([generator.opening]))
+    truth = rng.integers(1, size, 9)
+    seen = mapper.representative[truth]
+    whole = OracleBeam(generator, mapper, mass=1.0, most=3**9).search(seen)
+    cut = OracleBeam(generator, mapper, mass=0.9, most=40).search(seen)
+    assert 1 < len(cut.sequences) <= 40
+    for text, value in zip(cut.sequences, cut.log_probability, strict=True):
+        assert value == pytest.approx(log_of(generator, text), abs=1e-3)
+        assert value == pytest.approx(whole.log_probability[whole.rank(text) - 1], abs=1e-3)
+    assert len(np.unique(cut.sequences, axis=0)) == len(cut.sequences)
+
+
+def test_pruning_by_hand() -> None:
+    """Pair 1|2, then 3|4, then 5|6, at a mass of 0.7.
+
+    Step 1 has 0.3 and 0.2 of 0.5: one is not enough. Step 2 has 13 with 0.03, 14 with 0.06, 23
+    with 0.14 and 24 with 0.05 of 0.28: 23 and 14 hold 0.71, while by the last token alone 24
+    (0.25) would come before 14 (0.2). Step 3 has 0.084, 0.042, 0.006 and 0.054 of 0.186.
+    """
+    attack = OracleBeam(bigrams(LAW), PAIRS, mass=0.7)
+    one = attack.search(np.array([1]))
+    assert one.sequences.tolist() == [[1], [2]] and one.kept == 1
+    two = attack.search(np.array([1, 3]))
+    assert two.sequences.tolist() == [[2, 3], [1, 4]]
+    assert np.exp(two.log_probability) == pytest.approx([0.14, 0.06], abs=1e-5)
+    assert two.kept == pytest.approx(0.20 / 0.28, abs=1e-4) and two.capped == 0
+    three = attack.search(np.array([1, 3, 5]))
+    assert three.sequences.tolist() == [[2, 3, 5], [1, 4, 6]]
+    assert np.exp(three.log_probability) == pytest.approx([0.084, 0.054], abs=1e-5)
+    assert three.kept == pytest.approx(0.20 / 0.28, abs=1e-4)  # the smallest, not the last
+    assert three.scored == 2 + 4 + 4
+    for text, value in zip(three.sequences, three.log_probability, strict=True):
+        assert np.exp(value) == pytest.approx(law_of(text), abs=1e-5)
+
+
+def test_wrong_ways_to_prune_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pruning by other weights would leave differs from the test above."""
+
+    def unnormalised(log_probability: FloatArray, *, mass: float, most: int) -> Any:
+        order = np.argsort(-log_probability, kind="stable")
+        total = np.cumsum(np.exp(log_probability[order]))
+        count = min(int(np.searchsorted(total, mass)) + 1, most, len(order))
+        return order[:count], float(total[count - 1]), False
+
+    def by_count(log_probability: FloatArray, *, mass: float, most: int) -> Any:
+        order = np.argsort(-log_probability, kind="stable")
+        count = int(np.ceil(mass * len(order)))
+        return order[:count], mass, False
+
+    def worst_first(log_probability: FloatArray, *, mass: float, most: int) -> Any:
+        order, held, capped = prune(-log_probability, mass=mass, most=most)
+        return order, held, capped
+
+    for wrong in (unnormalised, by_count, worst_first):
+        with monkeypatch.context() as patch:
+            patch.setattr(oracle, "prune", wrong)
+            with pytest.raises(AssertionError):
+                test_pruning_by_hand()
+    # Steps judged by themselves: every step forgets what stands before.
+    with monkeypatch.context() as patch:
+        patch.setattr(oracle, "prune", _last_step_alone())
+        with pytest.raises(AssertionError):
+            test_pruning_by_hand()
+
+
+def _last_step_alone() -> Any:
+    """A pruning that sees the last token's probability only, in place of the prefix's."""
+    reached = np.zeros(1)
+
+    def wrong(log_probability: FloatArray, *, mass: float, most: int) -> Any:
+        nonlocal reached
+        if len(log_probability) == 2:  # a text begins
+            reached = np.zeros(1)
+        before = np.repeat(reached, len(log_probability) // len(reached))
+        order, held, capped = prune(log_probability - before, mass=mass, most=most)
+        reached = log_probability[order]
+        return order, held, capped
+
+    return wrong
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_the_cap_is_told(most: int) -> None:
+    attack = OracleBeam(bigrams(LAW), PAIRS, mass=0.99, most=most)
+    found = attack.search(np.array([1, 3, 5]))
+    assert len(found.sequences) == most
+    if most == 1:  # greedy: 1, then 14, then 146
+        assert found.sequences.tolist() == [[1, 4, 6]]
+        assert found.capped == 3 and found.kept == pytest.approx(0.6, abs=1e-4)
+    elif most == 2:  # both, then 23 and 14 of 0.28, then 235 and 146, 0.138 of 0.186
+        assert found.sequences.tolist() == [[2, 3, 5], [1, 4, 6]]
+        assert found.capped == 2 and found.kept == pytest.approx(0.20 / 0.28, abs=1e-4)
+    else:  # both, then 24 as well, 0.25 of 0.28, then 246 (0.045), 0.183 of 0.236
+        assert found.sequences.tolist() == [[2, 3, 5], [1, 4, 6], [2, 4, 6]]
+        assert found.capped == 2 and found.kept == pytest.approx(0.183 / 0.236, abs=1e-4)
+
+
+def test_every_token_is_run_once(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many tokens go through the model as prefixes are kept, and those of the last step never.
+
+    Neither prefixes that were dropped nor what stands before a new token are run.
+    """
+    run, kept = [], []
+    states, keep = Generator.states, Prefixes.keep
+
+    def count(self: Generator, ids: torch.Tensor, **options: Any) -> torch.Tensor:
+        run.append(ids.numel())
+        return states(self, ids, **options)
+
+    def remember(self: Prefixes, nodes: Any = ()) -> IntArray:
+        kept.append(len(nodes))
+        return keep(self, nodes)
+
+    monkeypatch.setattr(Generator, "states", count)
+    monkeypatch.setattr(Prefixes, "keep", remember)
+    size = len(generator.tokenizer)
+    mapper = LossyMap.random(size, 2, np.random.default_rng(0))
+    attack = OracleBeam(generator, mapper, mass=0.9, most=6, prompt=[5, 6])
+    for _ in range(2):
+        attack.search(mapper.representative[np.arange(20, 32)])
+    assert run[0] == 3  # opening and prompt, once for both texts
+    assert run[1:] == [count for count in kept if count]
+    assert len(run) == 1 + 2 * 11 and max(run[1:]) <= 6
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 9])
+def test_texts_side_by_side(
+    generator: Generator, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts of several lengths, with and without choice, get what they get alone."""
+    rng = np.random.default_rng(3)
+    size = len(generator.tokenizer)
+    mapper = LossyMap.random(size, 3, rng, fixed=np.array([generator.opening, 40]))
+    lengths = [6, 0, 2, 9, 9, 1, 4]
+    texts = [rng.choice([40, *rng.integers(1, size, 9)], length) for length in lengths]
+    seen = mapper.sanitize_corpus(corpus(*texts))
+    settings: dict[str, Any] = {"mass": 0.9, "most": 12, "prompt": [9, 30]}
+    single = OracleBeam(generator, mapper, **settings)
+    alone = [single.search(seen[number]) for number in range(len(seen))]
+    runs = []
+    states = Generator.states
+
+    def count(self: Generator, ids: torch.Tensor, **options: Any) -> torch.Tensor:
+        runs.append(ids.numel())
+        return states(self, ids, **options)
+
+    monkeypatch.setattr(Generator, "states", count)
+    together = OracleBeam(generator, mapper, batch=batch, **settings).search_corpus(seen)
+    longest = sorted(lengths, reverse=True)[::batch]
+    assert len(runs) == 1 + sum(max(0, length - 1) for length in longest)
+    assert any(each.capped for each in alone) and len({len(each.sequences) for each in alone}) > 2
+    for one, other in zip(alone, together, strict=True):
+        assert one.sequences.tolist() == other.sequences.tolist()
+        assert np.allclose(one.log_probability, other.log_probability, atol=1e-4)
+        assert (one.capped, one.scored) == (other.capped, other.scored)
+        assert one.kept == pytest.approx(other.kept, abs=1e-4)
+    assert OracleBeam(generator, mapper).search_corpus(corpus()) == []
+
+
+def test_texts_without_choice() -> None:
+    attack = OracleBeam(bigrams(LAW), PAIRS)
+    empty = attack.search(np.zeros(0, np.int64))
+    assert empty.sequences.shape == (1, 0) and empty.log_probability.tolist() == [0.0]
+    assert (empty.capped, empty.kept, empty.scored) == (0, 1.0, 0)
+    assert empty.rank(np.zeros(0, np.int64)) == 1
+    one = attack.search(np.array([1]))
+    assert np.exp(one.log_probability) == pytest.approx([0.3, 0.2], abs=1e-5)
+    fixed = attack.search(np.array([7, 7, 0]))
+    assert fixed.sequences.tolist() == [[7, 7, 0]]
+    assert np.exp(fixed.log_probability) == pytest.approx([0.5 * 0.1 * 0.2], abs=1e-5)
+    between = attack.search(np.array([1, 7, 5]))  # what is fixed still tells 1 from 2
+    assert between.sequences[:, 1].tolist() == [7] * 4
+    assert np.exp(between.log_probability[0]) == pytest.approx(0.3 * 0.7 * 0.1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        ([1, 2], "output: got 2, to which no word is sent"),
+        ([1, 8], "output: got ids 1..8, expected 0..7"),
+        ([-1], "output: got ids -1..-1, expected 0..7"),
+        ([[1, 3]], "expected a 1-d integer array"),
+        ([0.5], "expected a 1-d integer array"),
+        ([1] * LONGEST, f"got {LONGEST} tokens after 1, expected at most {LONGEST} together"),
+    ],
+)
+def test_wrong_texts(output: Any, says: str) -> None:
+    attack = OracleBeam(bigrams(LAW), PAIRS)
+    with pytest.raises(InvalidInput, match=says):
+        attack.search(np.array(output))
+    assert len(attack.search(np.array([1, 3])).sequences) == 4  # no harm was done
+
+
+def test_the_longest_text() -> None:
+    attack = OracleBeam(bigrams(LAW), PAIRS, most=2)
+    assert attack.search(np.array([1] * (LONGEST - 1))).sequences.shape == (2, LONGEST - 1)
+    prompted = OracleBeam(bigrams(LAW), PAIRS, most=2, prompt=[1])
+    with pytest.raises(InvalidInput, match=f"got {LONGEST - 1} tokens after 2"):
+        prompted.search(np.array([1] * (LONGEST - 1)))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"mass": 0.0}, "mass: got 0.0"),
+        ({"mass": 1.01}, "mass: got 1.01"),
+        ({"mass": float("nan")}, "mass: got nan"),
+        ({"most": 0}, "most: got 0"),
+        ({"most": 1.5}, "most: got 1.5"),
+        ({"batch": 0}, "batch: got 0"),
+        ({"prompt": [8]}, "prompt: got ids 8..8"),
+    ],
+)
+def test_wrong_settings(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        OracleBeam(bigrams(LAW), PAIRS, **options)
+
+
+def test_another_vocabulary(generator: Generator) -> None:
+    with pytest.raises(InvalidInput, match=r"map over 8 ids, expected \d+ \(the tokens of tiny\)"):
+        OracleBeam(generator, PAIRS)
+
+
+# --- Pruning ------------------------------------------------------------------------------------
+
+
+def test_prune_by_hand() -> None:
+    known = np.log([0.01, 0.04, 0.02, 0.13])  # of 0.2: 0.05, 0.2, 0.1, 0.65
+    for mass, most, expected, held, capped in (
+        (0.6, 9, [3], 0.65, False),
+        (0.66, 9, [3, 1], 0.85, False),
+        (0.9, 9, [3, 1, 2], 0.95, False),
+        (0.96, 9, [3, 1, 2, 0], 1.0, False),
+        (1.0, 9, [3, 1, 2, 0], 1.0, False),
+        (0.9, 2, [3, 1], 0.85, True),
+        (1.0, 3, [3, 1, 2], 0.95, True),
+        (1e-20, 9, [3], 0.65, False),
+    ):
+        got = prune(known, mass=mass, most=most)
+        assert got[0].tolist() == expected and got[2] is capped
+        assert got[1] == pytest.approx(held)
+
+
+def test_prune_leaves_a_constant_and_small_numbers_alone() -> None:
+    known = np.array([-1000.0, -1001.0, -1040.0, -1800.0])
+    for shift in (0.0, 990.0):
+        kept, held, capped = prune(known + shift, mass=1.0, most=9)
+        assert kept.tolist() == [0, 1, 2, 3] and held == 1 and not capped
+    # What holds less than float64 can tell from 1 is dropped, where that is asked for.
+    assert prune(known, mass=1 - 1e-16, most=9)[0].tolist() == [0, 1]
+    assert prune(np.zeros(4), mass=0.7, most=9)[0].tolist() == [0, 1, 2]
+
+
+# --- Guesses ------------------------------------------------------------------------------------
+
+
+def test_guesses_are_the_exact_posterior(generator: Generator) -> None:
+    rng = np.random.default_rng(2)
+    size = len(generator.tokenizer)
+    mapper = LossyMap.random(size, 3, rng, fixed=np.array([generator.opening, 40]))
+    private = corpus(rng.integers(50, size, 4), [40, 60, 40, 61, 62], rng.integers(50, size, 2))
+    seen = mapper.sanitize_corpus(private)
+    sanitized = np.isin(private.ids, mapper.inputs)
+    sanitized[5] = False  # 60 was left in clear
+    ids = np.where(sanitized, seen.ids, private.ids)
+    observed = Observed(seen.with_ids(ids), sanitized)
+    attack = OracleBeam(generator, mapper, mass=1.0, most=1000)
+    guesses = attack.guess(observed, top=4)
+    row = 0
+    for document in range(3):
+        span = range(*seen.offsets[document : document + 2].tolist())
+        options = [
+            mapper.preimages(int(ids[place])) if sanitized[place] else ids[[place]]
+            for place in span
+        ]
+        texts = np.array(list(itertools.product(*options)))
+        weights = np.exp([log_of(generator, text) for text in texts])
+        weights /= weights.sum()
+        for number, place in enumerate(span):
+            if not sanitized[place]:
+                continue
+            shares = {x: weights[texts[:, number] == x].sum() for x in options[number].tolist()}
+            words, scores = guesses.words[row], guesses.scores[row]
+            known = words != NONE
+            assert set(words[known].tolist()) == shares.keys()
+            for word, score in zip(words[known].tolist(), scores[known].tolist(), strict=True):
+                assert score == pytest.approx(shares[word], abs=1e-3)
+            assert scores[known].sum() == pytest.approx(1) and (np.diff(scores[known]) <= 0).all()
+            assert np.isneginf(scores[~known]).all() and not known[3]
+            row += 1
+    assert row == len(guesses.words) == sanitized.sum()
+
+
+def test_votes_count_by_probability() -> None:
+    """Two texts of 0.2 each outvote one of 0.3; no one votes for 5."""
+    found = result([1, 3], [2, 4], [2, 3], log_probability=np.log([0.3, 0.2, 0.2]))
+    assert found.votes(0, np.array([1, 2, 5])) == pytest.approx([3 / 7, 4 / 7, 0])
+    assert found.votes(1, np.array([3, 4])) == pytest.approx([5 / 7, 2 / 7])
+
+
+def test_what_was_pruned_has_score_zero() -> None:
+    seen = corpus([1, 3], [1], [7])
+    observed = Observed(seen, np.array([True, True, True, False]))
+    guesses = OracleBeam(bigrams(LAW), PAIRS, most=1).guess(observed, top=2)
+    assert guesses.words.tolist() == [[1, 2], [4, 3], [1, 2]]
+    assert guesses.scores.tolist() == [[1.0, 0.0]] * 3
+
+
+def test_targets_choose_documents_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = Observed(corpus([1, 3], [3, 5], [1, 5, 3]), np.ones(7, dtype=bool))
+    attack = OracleBeam(bigrams(LAW), PAIRS, mass=1.0)
+    every = attack.guess(observed, top=2)
+    searched = []
+    search = OracleBeam._search
+
+    def remember(self: OracleBeam, texts: Any) -> list[Found]:
+        searched.extend(map(len, texts))
+        return search(self, texts)
+
+    monkeypatch.setattr(OracleBeam, "_search", remember)
+    rows = [5, 0, 4]
+    some = attack.guess(observed, np.array(rows), top=2)
+    assert (some.words == every.words[rows]).all()
+    assert np.allclose(some.scores, every.scores[rows])
+    assert searched == [2, 3]
+    assert attack.guess(observed, np.zeros(0, np.int64), top=3).words.shape == (0, 3)
+    with pytest.raises(InvalidInput, match="top: got 0"):
+        attack.guess(observed, top=0)
+    hidden = Observed(corpus([1, -1]), np.array([True, False]))
+    with pytest.raises(InvalidInput, match="output: got ids -1..1"):
+        attack.guess(hidden)
+
+
+# --- Success ------------------------------------------------------------------------------------
+
+
+def test_ranks_by_hand() -> None:
+    many = [[1, number] for number in range(7)]
+    found = [result([1, 2], [3, 4]), result([1, 2], [3, 4]), result([5, 6]), result(*many)]
+    found.append(result([]))
+    truth = corpus([1, 2], [3, 4], [6, 5], [1, 5], [])
+    assert reciprocal_rank(found, truth).tolist() == [1, 1 / 2, 0, 1 / 6, 1]
+    assert among_first(found, truth).tolist() == [True, True, False, False, True]
+    assert among_first(found, truth, top=1).tolist() == [True, False, False, False, True]
+    assert among_first(found, truth, top=6).tolist() == [True, True, False, True, True]
+    with pytest.raises(InvalidInput, match="top: got 0"):
+        among_first(found, truth, top=0)
+
+
+def test_distances_by_hand() -> None:
+    found = [result([1, 2, 3, 4], [9, 9, 9, 9]), result([1, 2]), result([])]
+    truth = corpus([2, 3, 4, 5], [1, 2], [])
+    # One deletion and one insertion, though every token is wrong at its place.
+    assert edit_distances(found, truth).tolist() == [2, 0, 0]
+    assert wrong_tokens(found, truth).tolist() == [1, 0, 0]
+    half = [result([1, 9, 3, 8])]
+    assert edit_distances(half, corpus([1, 2, 3, 4])).tolist() == [2]
+    assert wrong_tokens(half, corpus([1, 2, 3, 4])).tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("kitten", "sitting", 3),
+        ("flaw", "lawn", 2),
+        ("", "abc", 3),
+        ("abc", "", 3),
+        ("", "", 0),
+        ("abcd", "abcd", 0),
+        ("intention", "execution", 5),
+    ],
+)
+def test_known_edit_distances(first: str, second: str, expected: int) -> None:
+    a, b = (np.array([ord(letter) for letter in text], dtype=np.int64) for text in (first, second))
+    assert edit_distance(a, b) == edit_distance(b, a) == expected
+
+
+def test_edit_distance_cell_by_cell() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        first, second = (rng.integers(3, size=rng.integers(9)) for _ in range(2))
+        table = np.zeros((len(first) + 1, len(second) + 1), dtype=int)
+        table[:, 0], table[0] = np.arange(len(first) + 1), np.arange(len(second) + 1)
+        for i, j in itertools.product(range(len(first)), range(len(second))):
+            table[i + 1, j + 1] = min(
+                table[i, j + 1] + 1, table[i + 1, j] + 1, table[i, j] + int(first[i] != second[j])
+            )
+        assert edit_distance(first, second) == table[-1, -1]
+
+
+def test_token_success_leaves_out_what_has_no_choice() -> None:
+    # 7 and 0 are fixed; 2, 4 and 6 have company, and so have those that stand for them.
+    found = [result([1, 7, 4]), result([0]), result([6, 6])]
+    truth = corpus([2, 7, 4], [0], [5, 6])
+    right, document = token_success(found, truth, PAIRS)
+    assert right.tolist() == [False, True, False, True]
+    assert document.tolist() == [0, 0, 2, 2]
+    none, _ = token_success([result([7])], corpus([7]), PAIRS)
+    assert none.shape == (0,)
+
+
+def test_success_without_texts() -> None:
+    nothing = corpus()
+    for function in (reciprocal_rank, among_first, edit_distances, wrong_tokens):
+        assert function([], nothing).shape == (0,)
+    assert token_success([], nothing, PAIRS)[0].shape == (0,)
+
+
+def test_texts_that_do_not_fit() -> None:
+    found = [result([1, 2])]
+    for truth in (corpus([1, 2], [1]), corpus([1, 2, 3]), corpus()):
+        for function in (reciprocal_rank, among_first, edit_distances, wrong_tokens):
+            with pytest.raises(InvalidInput, match="truth: got texts of"):
+                function(found, truth)
+        with pytest.raises(InvalidInput, match="truth: got texts of"):
+            token_success(found, truth, PAIRS)
+    with pytest.raises(InvalidInput, match=r"truth: got \(3,\), expected \(2,\)"):
+        found[0].rank(np.array([1, 2, 3]))
+    with pytest.raises(InvalidInput, match="truth: got ids"):
+        token_success([result([8])], corpus([8]), PAIRS)
+
+
+def test_the_fixture_is_a_bigram_model(tmp_path: Path) -> None:
+    """What the tests above compute by hand is what the model says."""
+    law, made = np.array(LAW), bigrams(LAW)
+    states = made.states(torch.tensor([[0, 1, 6, 4, 3, 2, 5, 7]]))[0].detach()
+    found = np.exp(made.next_log_probability(states, np.tile(np.arange(8), (8, 1))))
+    assert np.abs(found - law[[0, 1, 6, 4, 3, 2, 5, 7]]).max() < 1e-5

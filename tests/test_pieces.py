@@ -1,0 +1,151 @@
+"""Pieces of a tokenizer as a corpus: a tiny WordPiece one, and a byte-level one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+import transformers
+from tiny_generators import OPENING, tiny_tokenizer
+from tiny_models import PIECES, SPECIAL, piece
+
+from textpriv import pieces
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.tokens import Corpus
+
+UNUSED = ["[unused0]", "[unused12]"]
+NOT_UNUSED = ["[unused]", "unused7", "[unused1]x"]
+
+
+def wordpiece(names: list[str]) -> Any:
+    """The tiny models' tokenizer with a vocabulary of these pieces."""
+    return transformers.BertTokenizerFast(
+        vocab={name: row for row, name in enumerate(names)}, do_lower_case=True
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return wordpiece(PIECES)
+
+
+def rows(corpus: Corpus) -> list[list[str]]:
+    return [[PIECES[i] for i in corpus[row]] for row in range(len(corpus))]
+
+
+def test_texts_become_pieces_and_texts_again(tokenizer: Any) -> None:
+    texts = ["The cat sat on the mat!", "", "SNOWBALL ran", "   "]
+    corpus = pieces.encode(tokenizer, texts)
+    assert rows(corpus) == [
+        ["the", "cat", "sat", "on", "the", "mat", "!"],
+        [],
+        ["snow", "##ball", "ran"],
+        [],
+    ]
+    assert corpus.ids.dtype == corpus.offsets.dtype == np.int64
+    assert corpus.offsets.tolist() == [0, 7, 7, 10, 10]
+    decoded = pieces.decode(tokenizer, corpus)
+    assert [each.replace(" !", "!") for each in decoded] == [
+        "the cat sat on the mat!",
+        "",
+        "snowball ran",
+        "",
+    ]
+    assert all(type(each) is str for each in decoded)
+    again = pieces.encode(tokenizer, decoded)
+    assert again.ids.tolist() == corpus.ids.tolist()
+
+
+def test_no_special_token_is_added_and_none_is_spelled(tokenizer: Any) -> None:
+    corpus = pieces.encode(tokenizer, ["cat xyz dog"])
+    assert rows(corpus) == [["cat", "[UNK]", "dog"]]
+    assert pieces.decode(tokenizer, corpus) == ["cat dog"]
+    framed = Corpus(
+        np.array([piece(name) for name in ("[CLS]", "cat", "[SEP]", "[PAD]")]), np.array([0, 4])
+    )
+    assert pieces.decode(tokenizer, framed) == ["cat"]
+
+
+@pytest.mark.parametrize("longest", [1, 2, 3, 7, 100, np.int64(2)])
+def test_the_first_pieces_are_kept(tokenizer: Any, longest: int) -> None:
+    texts = ["the cat sat on the mat!", "dog", "", "snowball snowball"]
+    every = pieces.encode(tokenizer, texts)
+    some = pieces.encode(tokenizer, texts, longest=longest)
+    for row in range(len(texts)):
+        assert some[row].tolist() == every[row][:longest].tolist()
+
+
+def test_a_text_beyond_the_models_length_is_whole_without_a_warning(
+    tokenizer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    short = wordpiece(PIECES)
+    short.model_max_length = 4
+    with caplog.at_level("WARNING"):
+        corpus = pieces.encode(short, ["cat " * 50])
+    assert len(corpus.ids) == 50 and not caplog.records
+
+
+@pytest.mark.parametrize("texts", [[], (), [""], np.array(["cat", ""])])
+def test_few_texts_and_other_sequences(tokenizer: Any, texts: Any) -> None:
+    corpus = pieces.encode(tokenizer, texts)
+    assert len(corpus) == len(texts) and len(pieces.decode(tokenizer, corpus)) == len(texts)
+    assert corpus.ids.dtype == np.int64
+    assert len(corpus.ids) == sum(text == "cat" for text in texts)
+
+
+def test_the_vocabulary_is_in_the_order_of_ids() -> None:
+    assert pieces.vocabulary(wordpiece(PIECES)) == tuple(PIECES)
+    byte_level = tiny_tokenizer()
+    names = pieces.vocabulary(byte_level)
+    assert names == tuple(byte_level.convert_ids_to_tokens(list(range(len(byte_level)))))
+
+
+def test_special_ids_are_special_and_unused_pieces() -> None:
+    names = [*SPECIAL[:2], *UNUSED, *SPECIAL[2:], "cat", *NOT_UNUSED, "[unused3]"]
+    found = pieces.special_ids(wordpiece(names))
+    assert found.dtype == np.int64
+    assert [names[i] for i in found] == [*SPECIAL[:2], *UNUSED, *SPECIAL[2:], "[unused3]"]
+    assert found.tolist() == sorted(found.tolist())
+    assert pieces.special_ids(wordpiece(PIECES)).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_special_ids_of_another_tokenizer() -> None:
+    names = [OPENING, "a", "<|reserved_special_token_0|>", "b", "<unk>", "<pad>", "<|other|>"]
+    vocab = {name: row for row, name in enumerate(names)} | {"z": 9}  # ids 7 and 8 have no piece
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab=vocab, unk_token="<unk>"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, bos_token=OPENING)
+    assert pieces.vocabulary(tokenizer) == (*names, "", "", "z")
+    assert pieces.special_ids(tokenizer).tolist() == [0, 2, 4, 5, 7, 8]
+    assert pieces.special_ids(tiny_tokenizer()).tolist() == [0]
+
+
+def test_a_map_of_pieces_leaves_special_ones_alone(tokenizer: Any) -> None:
+    fixed = pieces.special_ids(tokenizer)
+    mapper = LossyMap.random(
+        len(pieces.vocabulary(tokenizer)), 2, np.random.default_rng(0), fixed=fixed
+    )
+    corpus = pieces.encode(tokenizer, ["cat xyz dog", "the snowball"])
+    found = mapper.sanitize_corpus(corpus)
+    assert found.ids[1] == piece("[UNK]")
+    assert (np.isin(found.ids, fixed) == np.isin(corpus.ids, fixed)).all()
+    assert len(pieces.decode(tokenizer, found)) == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "longest", "says"),
+    [
+        ("the cat", None, "texts: got one string, expected a list of strings"),
+        ("", None, "texts: got one string"),
+        (["cat"], 0, "longest: got 0, expected an integer >= 1"),
+        (["cat"], -1, "longest: got -1"),
+        (["cat"], 2.0, "longest: got 2.0"),
+        (["cat"], True, "longest: got True"),
+        ([], 0, "longest: got 0"),
+    ],
+)
+def test_bad_input(tokenizer: Any, texts: Any, longest: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        pieces.encode(tokenizer, texts, longest=longest)

@@ -1,0 +1,552 @@
+"""Stencils: weights by hand, rows that sum to 1, a loop per token, known outputs, bad input.
+
+`plain_weights` and `plain_distances` write the method a second time, one token after the other in
+float64. Texts are strings of one letter per token: small letters are words, "S" is a special
+token, "?" and "!" are tokens without an id.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FloatArray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import stencil as module
+from textpriv.mechanisms.stencil import Measure, Stencil, TokenTable
+from textpriv.tokens import KEPT, UNKNOWN, Corpus
+
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=150)
+both_forms = pytest.mark.parametrize("punctuated", [False, True])
+both_measures = pytest.mark.parametrize("measure", ["cosine", "euclidean"])
+
+LETTERS = "Sabcd"  # id 0 is special
+NO_ID = {"?": UNKNOWN, "!": KEPT}
+
+
+def ids(*numbers: int) -> Any:
+    return np.array(numbers, dtype=np.int64)
+
+
+def corpus(*texts: str) -> Corpus:
+    letters = "".join(texts)
+    numbers = [NO_ID[each] if each in NO_ID else LETTERS.index(each) for each in letters]
+    kept = {place: "Anna" for place, each in enumerate(letters) if each == "!"}
+    return Corpus(ids(*numbers), np.cumsum([0, *map(len, texts)]), kept)
+
+
+def read(found: Corpus) -> list[str]:
+    names = {number: letter for letter, number in NO_ID.items()}
+    letters = [names.get(i) or LETTERS[i] for i in found.ids.tolist()]
+    bounds = found.offsets.tolist()
+    return ["".join(letters[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def random_table(size: int, *, fixed: Any = (0,), seed: int = 0, **changed: Any) -> TokenTable:
+    vectors = np.random.default_rng(seed).standard_normal((size, 3))
+    return TokenTable(vectors, fixed=ids(*fixed), **changed)
+
+
+@st.composite
+def corpora(draw: st.DrawFn, size: int = 9) -> Corpus:
+    """Documents of 0 to 14 tokens, some of them without an id; ids 0 and 4 may be special."""
+    number = st.integers(-2, size - 1)
+    documents = draw(st.lists(st.lists(number, max_size=14), max_size=5))
+    flat = [i for document in documents for i in document]
+    kept = {place: "Anna" for place, i in enumerate(flat) if i == KEPT}
+    return Corpus(ids(*flat), np.cumsum([0, *map(len, documents)], dtype=np.int64), kept)
+
+
+windows = st.sampled_from([3, 5, 7, 9, 11])
+sigmas = st.sampled_from([1e-3, 0.2, 0.6, 0.8, 1.0, 50.0])
+
+
+# --- The method, one token after the other --------------------------------------------------------
+
+
+def plain_weights(
+    text: Corpus,
+    fixed: Any,
+    window: int,
+    sigma: float,
+    punctuated: bool,
+    share: str = "equal",
+) -> FloatArray:
+    """Dense weights; `share` says how the missing weight is shared: "proportion" is wrong."""
+    weights, half = np.zeros((len(text.ids), len(text.ids))), window // 2
+    raw = [float(np.exp(-0.5 * (o / sigma) ** 2)) for o in range(-half, half + 1)]
+    kernel = [value / sum(raw) for value in raw]
+    for document in range(len(text)):
+        first, last = (int(each) for each in text.offsets[document : document + 2])
+        replaced = {p for p in range(first, last) if text.ids[p] >= 0 and text.ids[p] not in fixed}
+        for place in replaced:
+            near = [o for o in range(-half, half + 1) if place + o in replaced]
+            if punctuated and near != [0]:
+                near.remove(0)
+            held = [kernel[o + half] for o in near]
+            if share == "equal":
+                held = [value + (1 - sum(held)) / len(near) for value in held]
+            else:
+                held = [value / sum(held) for value in held]
+            for o, value in zip(near, held, strict=True):
+                weights[place, place + o] = value
+    return weights
+
+
+def plain_distances(
+    text: Corpus,
+    table: TokenTable,
+    weights: FloatArray,
+    punctuated: bool,
+    change: bool | None = None,
+) -> dict[int, FloatArray]:
+    """Of every replaced token its mixture's distances to all; inf where no answer is allowed."""
+    must = not punctuated if change is None else change
+    distances = {}
+    for place in np.flatnonzero(weights.sum(1)).tolist():
+        others = np.flatnonzero(weights[place]).tolist()
+        mixture = sum(weights[place, o] * table.vectors[text.ids[o]] for o in others)
+        if table.measure == "euclidean":
+            row = np.linalg.norm(mixture - table.vectors, axis=1)
+        else:
+            lengths = np.linalg.norm(mixture) * np.linalg.norm(table.vectors, axis=1)
+            row = 1 - table.vectors @ mixture / lengths
+        row[table.fixed] = np.inf
+        if must or (punctuated and others == [place]):
+            row[text.ids[place]] = np.inf
+        distances[place] = row
+    return distances
+
+
+def assert_nearest(found: Corpus, text: Corpus, distances: dict[int, FloatArray]) -> None:
+    """Every output is nearest, up to the float32 of the table; what is not replaced stays."""
+    for place, output in enumerate(found.ids.tolist()):
+        if place in distances:
+            assert distances[place][output] <= distances[place].min() + 1e-6
+        else:
+            assert output == text.ids[place]
+
+
+@given(
+    corpora(),
+    st.sampled_from(["cosine", "euclidean"]),
+    st.sampled_from([(), (0,), (0, 4)]),
+    windows,
+    sigmas,
+    st.booleans(),
+    st.sampled_from([None, False, True]),
+    st.integers(0, 1000),
+)
+@predictable
+def test_a_stencil_is_the_loop_per_token(
+    text: Corpus,
+    measure: Measure,
+    fixed: Any,
+    window: int,
+    sigma: float,
+    punctuated: bool,
+    change: bool | None,
+    seed: int,
+) -> None:
+    table = random_table(9, fixed=fixed, seed=seed, measure=measure)
+    stencil = Stencil(table, window=window, sigma=sigma, punctuated=punctuated, change=change)
+    weights = plain_weights(text, fixed, window, sigma, punctuated)
+    np.testing.assert_allclose(stencil.weights(text).toarray(), weights, rtol=0, atol=1e-12)
+    found = stencil.sanitize_corpus(text)
+    assert_nearest(found, text, plain_distances(text, table, weights, punctuated, change))
+    assert found.offsets.tolist() == text.offsets.tolist() and found.kept == text.kept
+
+
+@both_measures
+@both_forms
+def test_a_larger_table_is_searched_as_the_loop_does(measure: Measure, punctuated: bool) -> None:
+    rng = np.random.default_rng(7)
+    vectors, fixed = rng.standard_normal((5000, 3)), (0, 17, 4999)
+    table = TokenTable(vectors, fixed=ids(*fixed), measure=measure)
+    text = Corpus(rng.integers(0, 5000, 800), ids(0, 90, 91, 800))
+    weights = plain_weights(text, fixed, 9, 0.8, punctuated)
+    distances = plain_distances(text, table, weights, punctuated)
+    assert len(distances) > 790
+    assert_nearest(Stencil(table, punctuated=punctuated).sanitize_corpus(text), text, distances)
+
+
+# --- Weights by hand ------------------------------------------------------------------------------
+
+# Window 5 and sigma 1: 1, e^-1/2 and e^-2 over their sum of 2.483732.
+C, A, B = 0.402620, 0.244201, 0.054489
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "plain", "punctuated"),
+    [
+        # Inside a text nothing is missing but, in the punctuated form, the centre.
+        ("aaaaa", 2, [B, A, C, A, B], [B + C / 4, A + C / 4, 0, A + C / 4, B + C / 4]),
+        # The two ends.
+        (
+            "aaaaa",
+            0,
+            [C + (A + B) / 3, A + (A + B) / 3, B + (A + B) / 3, 0, 0],
+            [0, A + (C + A + B) / 2, B + (C + A + B) / 2, 0, 0],
+        ),
+        (
+            "aaaaa",
+            4,
+            [0, 0, B + (A + B) / 3, A + (A + B) / 3, C + (A + B) / 3],
+            [0, 0, B + (C + A + B) / 2, A + (C + A + B) / 2, 0],
+        ),
+        # One from an end.
+        (
+            "aaaaa",
+            1,
+            [A + B / 4, C + B / 4, A + B / 4, B + B / 4, 0],
+            [A + (C + B) / 3, 0, A + (C + B) / 3, B + (C + B) / 3, 0],
+        ),
+        # Texts shorter than the window.
+        (
+            "aaa",
+            1,
+            [A + 2 * B / 3, C + 2 * B / 3, A + 2 * B / 3],
+            [0.5, 0, 0.5],
+        ),
+        ("ab", 0, [C + (A + 2 * B) / 2, A + (A + 2 * B) / 2], [0, 1]),
+        # A token alone is its own neighbour in either form.
+        ("a", 0, [1], [1]),
+        # A special token takes no part, wherever it stands, and has an empty row.
+        (
+            "aaSaa",
+            1,
+            [A + (A + B) / 3, C + (A + B) / 3, 0, B + (A + B) / 3, 0],
+            [A + (C + A + B) / 2, 0, 0, B + (C + A + B) / 2, 0],
+        ),
+        ("aaSaa", 2, [0] * 5, [0] * 5),
+        ("Sab", 1, [0, C + (A + 2 * B) / 2, A + (A + 2 * B) / 2], [0, 0, 1]),
+        ("SaS", 1, [0, 1, 0], [0, 1, 0]),
+        ("aSSSa", 0, [1, 0, 0, 0, 0], [1, 0, 0, 0, 0]),  # the other one is out of the window
+        ("S", 0, [0], [0]),
+        # So do tokens without an id.
+        ("?ab", 1, [0, C + (A + 2 * B) / 2, A + (A + 2 * B) / 2], [0, 0, 1]),
+        ("!ab", 1, [0, C + (A + 2 * B) / 2, A + (A + 2 * B) / 2], [0, 0, 1]),
+        ("?a!", 1, [0, 1, 0], [0, 1, 0]),
+    ],
+)
+def test_weights_by_hand(text: str, row: int, plain: list[float], punctuated: list[float]) -> None:
+    for form, expected in ((False, plain), (True, punctuated)):
+        stencil = Stencil(random_table(5), window=5, sigma=1.0, punctuated=form)
+        found = stencil.weights(corpus(text)).toarray()[row]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+        np.testing.assert_array_equal(found != 0, np.array(expected) != 0)
+
+
+def test_a_sharp_punctuated_window_weighs_every_neighbour_alike() -> None:
+    # All the weight is at the centre, which is left out: eight equal parts, not two halves.
+    stencil = Stencil(random_table(5), window=9, sigma=0.2, punctuated=True)
+    found = stencil.weights(corpus("a" * 9)).toarray()[4]
+    np.testing.assert_allclose(found, [*[1 / 8] * 4, 0, *[1 / 8] * 4], rtol=0, atol=5e-6)
+    wrong = plain_weights(corpus("a" * 9), (0,), 9, 0.2, True, "proportion")[4]
+    np.testing.assert_allclose(wrong[[3, 5]], 0.5, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("sigma", [1e-300, 1e-9, 1e9, 1e300])
+def test_no_sigma_is_too_small_or_too_large(sigma: float) -> None:
+    stencil = Stencil(random_table(5), window=5, sigma=sigma)
+    expected = [0, 0, 1, 0, 0] if sigma < 1 else [0.2] * 5
+    np.testing.assert_allclose(stencil.kernel, expected, rtol=0, atol=1e-15)
+
+
+@both_forms
+def test_a_proportional_share_is_another_method(punctuated: bool) -> None:
+    text, stencil = corpus("abcda"), Stencil(random_table(5), window=5, punctuated=punctuated)
+    found = stencil.weights(text).toarray()
+    right, wrong = (
+        plain_weights(text, (0,), 5, 0.8, punctuated, share) for share in ("equal", "proportion")
+    )
+    np.testing.assert_allclose(found, right, rtol=0, atol=1e-12)
+    assert np.abs(wrong - right).max(1)[[0, 4]].min() > 0.08  # the ends miss most
+    # It shows in the output as well.
+    many, table = Corpus(np.arange(1, 201), ids(*range(0, 201, 5))), random_table(400)
+    ours = Stencil(table, window=5, punctuated=punctuated).sanitize_corpus(many).ids
+    differs = plain_weights(many, (0,), 5, 0.8, punctuated, "proportion")
+    theirs = [row.argmin() for row in plain_distances(many, table, differs, punctuated).values()]
+    assert (ours != np.array(theirs)).mean() > 0.2
+
+
+@given(corpora(), windows, sigmas, st.booleans())
+@predictable
+def test_rows_sum_to_one_and_documents_never_mix(
+    text: Corpus, window: int, sigma: float, punctuated: bool
+) -> None:
+    stencil = Stencil(
+        random_table(9, fixed=(0, 4)), window=window, sigma=sigma, punctuated=punctuated
+    )
+    weights = stencil.weights(text).toarray()
+    replaced = (text.ids > 0) & (text.ids != 4)
+    np.testing.assert_array_equal(stencil.replaced(text), replaced)
+    np.testing.assert_allclose(weights.sum(1), replaced, rtol=0, atol=1e-12)
+    assert weights.min(initial=0) > -1e-12
+    assert not weights[:, ~replaced].any()
+    assert not weights[text.document[:, None] != text.document].any()
+    if punctuated:
+        alone = np.count_nonzero(weights, axis=1) == 1
+        assert not weights.diagonal()[~alone].any()
+
+
+@both_forms
+def test_a_document_does_not_depend_on_the_others(punctuated: bool) -> None:
+    rng = np.random.default_rng(3)
+    text = Corpus(rng.integers(0, 60, 200), np.unique([0, 200, *rng.integers(0, 200, 12)]))
+    stencil = Stencil(random_table(60), punctuated=punctuated)
+    found = stencil.sanitize_corpus(text)
+    for document in range(len(text)):
+        one = stencil.sanitize_corpus(text.subset(ids(document)))
+        np.testing.assert_array_equal(one.ids, found[document])
+
+
+def test_weights_take_the_mask_that_is_given() -> None:
+    text, stencil = corpus("abSc"), Stencil(random_table(5), window=3)
+    found = stencil.weights(text, stencil.replaced(text)).toarray()
+    np.testing.assert_array_equal(found, stencil.weights(text).toarray())
+
+
+# --- Known outputs --------------------------------------------------------------------------------
+
+# S, a, b, c, d. Between a and b lies c by direction, but far from both.
+PLANE = np.array([[9.0, 9.0], [1.0, 0.0], [0.0, 1.0], [3.0, 3.0], [-1.0, -1.0]])
+
+
+@pytest.mark.parametrize(
+    ("measure", "punctuated", "change", "text", "output"),
+    [
+        # Mixtures of "ab" by window 3 and sigma 1 are (0.59, 0.41) and (0.41, 0.59).
+        ("cosine", False, None, "ab", "cc"),
+        ("cosine", False, False, "ab", "cc"),
+        ("euclidean", False, None, "ab", "ba"),  # the nearest are a and b themselves
+        ("euclidean", False, True, "ab", "ba"),
+        ("euclidean", False, False, "ab", "ab"),
+        # Without the centre each is where the other was.
+        ("cosine", True, None, "ab", "ba"),
+        ("euclidean", True, None, "ab", "ba"),
+        # Equal neighbours: the punctuated form may return the input, the plain one may not.
+        ("cosine", False, None, "aaa", "ccc"),
+        ("euclidean", False, None, "aaa", "bbb"),
+        ("cosine", True, None, "aaa", "aaa"),
+        ("euclidean", True, None, "aaa", "aaa"),
+        ("cosine", True, False, "aaa", "aaa"),
+        ("cosine", True, True, "aaa", "ccc"),
+        ("euclidean", True, True, "aaa", "bbb"),
+        ("cosine", False, False, "aaa", "aaa"),
+        # A token alone: it must differ in both forms, but where the plain one may stay.
+        ("cosine", False, None, "a", "c"),
+        ("cosine", True, None, "a", "c"),
+        ("cosine", True, False, "a", "c"),
+        ("cosine", True, True, "a", "c"),
+        ("cosine", False, False, "a", "a"),
+        ("euclidean", False, None, "a", "b"),
+        ("euclidean", True, None, "a", "b"),
+        ("euclidean", True, False, "a", "b"),
+        # Special tokens pass, and are no answer although nearest to c.
+        ("cosine", True, None, "SaS", "ScS"),
+        ("euclidean", False, None, "c", "a"),
+        ("cosine", False, None, "aSb", "cSc"),
+        ("cosine", False, None, "SS", "SS"),
+        # What has no id passes too.
+        ("cosine", False, None, "?a!", "?c!"),
+    ],
+)
+def test_outputs_by_hand(
+    measure: Measure, punctuated: bool, change: bool | None, text: str, output: str
+) -> None:
+    table = TokenTable(PLANE, fixed=ids(0), measure=measure)
+    stencil = Stencil(table, window=3, sigma=1.0, punctuated=punctuated, change=change)
+    assert read(stencil.sanitize_corpus(corpus(text))) == [output]
+
+
+def test_special_tokens_pass_and_are_never_an_output() -> None:
+    rng = np.random.default_rng(5)
+    vectors = rng.standard_normal((80, 4)).astype(np.float32)
+    vectors[:40] *= 0.01  # near every mixture, if distances counted
+    text = Corpus(rng.integers(0, 80, 500), np.arange(0, 501, 25))
+    for measure in ("cosine", "euclidean"):
+        for punctuated in (False, True):
+            table = TokenTable(vectors, fixed=np.arange(40), measure=measure)
+            found = Stencil(table, punctuated=punctuated).sanitize_corpus(text).ids
+            special = text.ids < 40
+            np.testing.assert_array_equal(found[special], text.ids[special])
+            assert (found[~special] >= 40).all()
+            # With the special tokens in the table they would be put out.
+            free = Stencil(TokenTable(vectors, measure=measure), punctuated=punctuated)
+            assert (free.sanitize_corpus(text).ids[~special] < 40).any()
+
+
+def test_names_and_what_takes_part() -> None:
+    table = random_table(5, fixed=(0, 3))
+    assert Stencil(table).name == "stencil" and Stencil(table).change is True
+    punctuated = Stencil(table, punctuated=True)
+    assert punctuated.name == "punctuated-stencil" and punctuated.change is False
+    assert punctuated.size == 5 and punctuated.inputs.tolist() == [1, 2, 4]
+    assert table.fixed.tolist() == [0, 3]
+
+
+@both_measures
+def test_the_nearest_tokens_of_a_point(measure: Measure) -> None:
+    table = TokenTable(PLANE, fixed=ids(0), measure=measure)
+    found, distances = table.nearest(np.array([[2.0, 1.0]]), 9)  # as many as there are
+    if measure == "cosine":
+        assert found.tolist() == [[3, 1, 2, 4]]
+        cosines = np.array([3 / np.sqrt(10), 2 / np.sqrt(5), 1 / np.sqrt(5), -3 / np.sqrt(10)])
+        expected = np.sqrt(2 - 2 * cosines)
+    else:
+        assert found.tolist() == [[1, 2, 3, 4]]
+        expected = np.sqrt([2.0, 4.0, 5.0, 13.0])
+    np.testing.assert_allclose(distances[0], expected, rtol=1e-6)
+
+
+# --- In parts -------------------------------------------------------------------------------------
+
+
+@both_forms
+@pytest.mark.parametrize("tokens", [1, 2, 7, 64, 10**6])
+def test_the_answer_does_not_depend_on_the_parts(
+    monkeypatch: pytest.MonkeyPatch, tokens: int, punctuated: bool
+) -> None:
+    rng = np.random.default_rng(2)
+    numbers = rng.integers(-2, 60, 300)
+    kept = {int(place): "Anna" for place in np.flatnonzero(numbers == KEPT)}
+    # Empty documents, first and last among them.
+    bounds = np.sort(np.concatenate([[0, 0, 300, 300], rng.integers(0, 300, 40)]))
+    text = Corpus(numbers, bounds, kept)
+    stencil = Stencil(random_table(60, fixed=(0, 7)), punctuated=punctuated)
+    expected = stencil.sanitize_corpus(text)
+    monkeypatch.setattr(module, "_TOKENS", tokens)
+    found = stencil.sanitize_corpus(text)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.offsets, bounds)
+    parts = list(module._parts(text))
+    assert len(parts) == 1 if tokens == 10**6 else len(parts) > 1
+    np.testing.assert_array_equal(np.concatenate([where for _, where in parts]), np.arange(300))
+
+
+@pytest.mark.parametrize("texts", [(), ("",), ("", "ab", "", "", "a", ""), ("S", "?")])
+@both_forms
+def test_empty_corpora_and_documents(texts: tuple[str, ...], punctuated: bool) -> None:
+    text, stencil = corpus(*texts), Stencil(random_table(5), punctuated=punctuated)
+    found = stencil.sanitize_corpus(text)
+    assert found.offsets.tolist() == text.offsets.tolist()
+    assert len(found.ids) == len(text.ids) and found.ids.dtype == np.int64
+    assert stencil.weights(text).shape == (len(text.ids), len(text.ids))
+
+
+MOST_MB = 48  # of a text of 512 tokens, beyond a text of 8; all distances in float32 are 102 MB
+
+MEASURE = """
+import sys
+import numpy as np
+from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.report.provenance import peak_mb
+from textpriv.tokens import Corpus
+
+rng = np.random.default_rng(0)
+table = TokenTable(rng.standard_normal((50_000, 16), dtype=np.float32))
+stencil = Stencil(table)
+text = Corpus(rng.integers(0, 50_000, 512), np.array([0, 512]))
+
+def all_at_once(text):
+    points = stencil.weights(text) @ table.vectors[text.ids].astype(np.float64)
+    points = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+    unit = table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True)
+    return (points @ unit.T).argmax(1)
+
+method = stencil.sanitize_corpus if sys.argv[1] == "ours" else all_at_once
+method(Corpus(text.ids[:8], np.array([0, 8])))
+before = peak_mb()
+method(text)
+print(peak_mb() - before)
+"""
+
+
+@pytest.mark.parametrize("method", ["ours", "all at once"])
+def test_memory_is_bounded(method: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, method], capture_output=True, text=True, check=True
+    )
+    assert (float(done.stdout) < MOST_MB) == (method == "ours")
+
+
+# --- Bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"window": 4}, "window: got 4, expected an odd number"),
+        ({"window": 1}, "window: got 1, expected an integer >= 3"),
+        ({"window": -3}, "window: got -3"),
+        ({"window": 5.0}, "window: got 5.0"),
+        ({"window": True}, "window: got True"),
+        ({"sigma": 0}, "sigma: got 0.0, expected a finite number > 0"),
+        ({"sigma": -1.0}, "sigma: got -1.0"),
+        ({"sigma": float("nan")}, "sigma: got nan"),
+        ({"sigma": float("inf")}, "sigma: got inf"),
+        ({"sigma": True}, "sigma: got True"),
+        ({"sigma": np.True_}, "sigma: got .*True"),
+        ({"sigma": "wide"}, "sigma: got 'wide', expected a number > 0"),
+        ({"sigma": None}, "sigma: got None"),
+    ],
+)
+def test_wrong_stencils(changed: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        Stencil(random_table(5), **changed)
+
+
+ONES = np.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "changed", "says"),
+    [
+        (ONES, {"measure": "manhattan"}, "measure: got 'manhattan', expected 'cosine' or 'euclid"),
+        (ONES, {"fixed": ids(3)}, "fixed: got ids 3..3, expected 0..2"),
+        (ONES, {"fixed": ids(-1)}, "fixed: got ids -1..-1"),
+        (ONES, {"fixed": ids(0, 1)}, "fixed: leaves 1 tokens, expected at least two"),
+        (ONES, {"fixed": ids(0, 1, 2)}, "fixed: leaves 0 tokens"),
+        (ONES[:1], {}, "fixed: leaves 1 tokens"),
+        (ONES[0], {}, "vectors: got shape"),
+        (ONES.astype(int), {}, "vectors: got dtype int64"),
+        (np.array([[1.0, 0.0], [np.nan, 1.0], [0.0, 1.0]]), {}, "vectors: 1 of 3 rows hold NaN"),
+        (np.diag([1.0, 0.0, 1.0]), {}, "vectors: row 1 has length 0 and no direction; use"),
+    ],
+)
+def test_wrong_tables(vectors: Any, changed: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        TokenTable(vectors, **changed)
+
+
+def test_a_vector_of_length_0_is_a_place_and_may_be_special() -> None:
+    vectors = np.diag([1.0, 0.0, 1.0])
+    assert TokenTable(vectors, measure="euclidean").inputs.tolist() == [0, 1, 2]
+    assert TokenTable(vectors, fixed=ids(1)).inputs.tolist() == [0, 2]
+
+
+def test_a_mixture_without_direction_is_refused() -> None:
+    opposite = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    table = TokenTable(opposite, fixed=ids(0))
+    with pytest.raises(InvalidInput, match="has length 0 and no direction; use measure='euclid"):
+        Stencil(table, window=3, punctuated=True).sanitize_corpus(corpus("acb"))
+    table = TokenTable(opposite, fixed=ids(0), measure="euclidean")
+    found = Stencil(table, window=3, punctuated=True).sanitize_corpus(corpus("acb"))
+    assert read(found) == ["cac"]  # all but d are as near to the middle: the lowest id
+
+
+@both_forms
+@pytest.mark.parametrize("number", [5, 99])
+def test_ids_outside_the_table(number: int, punctuated: bool) -> None:
+    stencil = Stencil(random_table(5), punctuated=punctuated)
+    text = Corpus(ids(1, number, 2), ids(0, 3))
+    for method in (stencil.sanitize_corpus, stencil.weights, stencil.replaced):
+        with pytest.raises(InvalidInput, match=rf"corpus: got ids 1..{number}, expected 0..4"):
+            method(text)

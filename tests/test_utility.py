@@ -1,0 +1,382 @@
+"""Utility: mean states by hand, a probe with stated error rates, an encoder that learns a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers import POWER, power_of_share, share_fits
+from tiny_models import PIECES, piece, tiny_encoder
+
+from textpriv import models, utility
+from textpriv.errors import InvalidInput
+from textpriv.models import Encoder, Training
+from textpriv.tokens import KEPT, UNKNOWN, Corpus
+from textpriv.utility import Classifier, features, fine_tuned, probe
+
+LONGEST = 40
+FIRST, LAST = piece("[CLS]"), piece("[SEP]")
+CAT, DOG, FISH = piece("cat"), piece("dog"), piece("fish")
+FILLERS = [piece(name) for name in ("the", "sat", "ran", "on", "mat", "!")]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("utility"), longest=LONGEST)
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float32 products on every processor."""
+    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: False)
+
+
+def corpus(documents: list[list[int]]) -> Corpus:
+    return Corpus(
+        ids=np.array([number for each in documents for number in each], dtype=np.int64),
+        offsets=np.cumsum([0, *map(len, documents)], dtype=np.int64),
+        kept={0: "kept"} if documents[:1] == [[KEPT]] else {},
+    )
+
+
+def of_many_lengths(seed: int = 0, documents: int = 30, longest: int = 20) -> Corpus:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, longest, size=documents)
+    return corpus([rng.integers(5, len(PIECES), size=length).tolist() for length in lengths])
+
+
+def telling(
+    count: int, words: list[int], seed: int, *, spread: int = 8
+) -> tuple[Corpus, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Documents of random fillers, one of `words` at a random place; its number is the label."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(len(words), size=count)
+    documents = []
+    for label in labels:
+        document = rng.choice(FILLERS, size=rng.integers(1, spread)).tolist()
+        document.insert(int(rng.integers(len(document) + 1)), words[label])
+        documents.append(document)
+    return corpus(documents), labels
+
+
+def alone(encoder: Encoder, ids: list[int], kinds: list[int] | None = None) -> Any:
+    """Mean state of one sequence by a direct forward pass: nothing is padded."""
+    with torch.inference_mode():
+        output = encoder.model.bert(
+            input_ids=torch.tensor([ids]),
+            token_type_ids=None if kinds is None else torch.tensor([kinds]),
+        )
+    return output.last_hidden_state[0].numpy().mean(0)
+
+
+# --- Features -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 7, 64])
+def test_features_are_the_means_of_each_document_alone(
+    encoder: Encoder, exact: None, batch: int
+) -> None:
+    """Neither padding nor the order in which documents are read matters."""
+    text = of_many_lengths()
+    found = features(encoder, text, longest=LONGEST, batch=batch)
+    expected = [alone(encoder, [FIRST, *text[row].tolist(), LAST]) for row in range(len(text))]
+    assert found.shape == (30, encoder.width) and found.dtype == np.float32
+    assert np.allclose(found, expected, atol=1e-5)
+    distances = np.abs(found[:, None] - found[None]).max(2) + np.eye(30)
+    lengths = np.diff(text.offsets)
+    assert distances[np.ix_(lengths > 2, lengths > 2)].min() > 1e-3  # so that a mix-up would show
+
+
+def test_low_precision_is_close(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, found = of_many_lengths(), []
+    for is_fast in (True, False):
+        monkeypatch.setattr(models, "bfloat16_is_fast", lambda device, is_fast=is_fast: is_fast)
+        found.append(features(encoder, text, longest=LONGEST))
+    assert found[0].dtype == np.float32
+    assert 0 < np.abs(found[0] - found[1]).max() < 0.1
+
+
+def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
+    document = [CAT, DOG, FISH, *FILLERS]
+    found = features(encoder, corpus([document, document[:4], document[:3]]), longest=6)
+    assert np.allclose(found[0], alone(encoder, [FIRST, *document[:4], LAST]), atol=1e-5)
+    assert np.allclose(found[0], found[1], atol=1e-5)
+    assert not np.allclose(found[0], found[2], atol=1e-3)
+    full = features(encoder, corpus([document]), longest=len(document) + 2)
+    assert np.allclose(full, alone(encoder, [FIRST, *document, LAST]), atol=1e-5)
+
+
+def test_empty_documents_and_no_documents(encoder: Encoder, exact: None) -> None:
+    found = features(encoder, corpus([[], [CAT], []]), longest=LONGEST)
+    assert np.allclose(found[0], alone(encoder, [FIRST, LAST]), atol=1e-5)
+    assert np.allclose(found[0], found[2], atol=1e-6)
+    assert features(encoder, corpus([]), longest=LONGEST).shape == (0, encoder.width)
+
+
+def test_pairs(encoder: Encoder, exact: None) -> None:
+    """[CLS] a [SEP] b [SEP], the second sequence of type 1; the longer sentence is cut first."""
+    first = [[CAT, *FILLERS], [CAT], [], [CAT, DOG, FISH], [CAT, *FILLERS]]
+    second = [[DOG, *FILLERS], [DOG, *FILLERS], [FISH], [], [DOG]]
+    kept = [(3, 2), (1, 4), (0, 1), (3, 0), (4, 1)]
+    found = features(encoder, corpus(first), second=corpus(second), longest=8)
+    for row, (one, two) in enumerate(kept):
+        ids = [FIRST, *first[row][:one], LAST, *second[row][:two], LAST]
+        expected = alone(encoder, ids, [0] * (one + 2) + [1] * (two + 1))
+        assert np.allclose(found[row], expected, atol=1e-5), row
+    swapped = features(encoder, corpus(second), second=corpus(first), longest=8)
+    assert not np.allclose(found[1], swapped[1], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "says"),
+    [
+        ([[len(PIECES)]], {}, r"corpus: got ids 16..16, expected 0..15"),
+        ([[CAT, UNKNOWN]], {}, r"corpus: got ids -1..5, expected 0..15"),
+        ([[KEPT]], {}, r"corpus: got ids -2..-2, expected 0..15"),
+        ([[CAT]], {"longest": 2}, "longest: got 2, expected an integer from 3 to 40"),
+        ([[CAT]], {"longest": 41}, "longest: got 41, expected an integer from 3 to 40"),
+        ([[CAT]], {"batch": 0}, "batch: got 0"),
+        ([[CAT]], {"second": corpus([[CAT], []])}, "second: got 2 documents, expected 1"),
+        ([[CAT]], {"second": corpus([[UNKNOWN]])}, r"second: got ids -1..-1"),
+        ([[CAT]], {"second": corpus([[CAT]]), "longest": 4}, "longest: got 4, expected .* from 5"),
+    ],
+)
+def test_what_features_refuse(
+    encoder: Encoder, documents: list[list[int]], options: Any, says: str
+) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        features(encoder, corpus(documents), **{"longest": LONGEST} | options)
+
+
+# --- The probe ----------------------------------------------------------------------------------
+
+
+def test_a_probe_separates_what_is_separable() -> None:
+    """Also where coordinates differ in scale by six orders, which the standardising undoes."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=300)
+    states = 0.1 * rng.standard_normal((300, 5))
+    states[np.arange(300), labels] += 1.0
+    scaled = (states * np.logspace(-3, 3, 5) + 10.0).astype(np.float32)
+    order = rng.permutation(300)
+    for values in (states, scaled):
+        correct = probe(values, labels, order[:200], order[200:])
+        assert correct.shape == (100,) and correct.dtype == np.bool_ and correct.all()
+
+
+def test_a_probe_is_at_chance_where_nothing_can_be_learned() -> None:
+    """Labels are fair coins beside the features, so that hits are exactly binomial.
+
+    False alarm at most 1e-6; a probe that saw test labels and is right 65% of the time is caught
+    with probability >= POWER. Fitted to all rows it would be right more often.
+    """
+    rng = np.random.default_rng(1)
+    states, labels = rng.standard_normal((2000, 400)), rng.integers(2, size=2000)
+    correct = probe(states, labels, np.arange(1000), np.arange(1000, 2000))
+    assert share_fits(int(correct.sum()), 1000, 0.5)
+    assert power_of_share(0.65, 0.5, 1000) >= POWER
+
+
+def test_correctness_is_in_the_order_of_the_test_rows() -> None:
+    """Two test rows carry the other label and are the only ones that are wrong."""
+    states = np.repeat([[-1.0], [1.0]], 20, axis=0)
+    labels = np.repeat([0, 1], 20)
+    labels[[3, 30]] = [1, 0]
+    test = np.array([30, 4, 31, 3])
+    train = np.setdiff1d(np.arange(40), test)
+    assert probe(states, labels, train, test).tolist() == [False, True, True, False]
+
+
+def test_test_rows_do_not_enter_the_standardising() -> None:
+    """A test row far away changes no other row's prediction."""
+    states = np.random.default_rng(2).uniform(0.5, 1.0, size=(60, 1))
+    states[::2] *= -1
+    labels = np.arange(60) % 2
+    states[59] = -1e9
+    correct = probe(states, labels, np.arange(40), np.arange(40, 60))
+    assert correct[:-1].all() and not correct[-1]
+
+
+FOUR = np.array([[0.0], [1.0], [0.0], [1.0]])
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "train", "test", "says"),
+    [
+        (FOUR[:, 0], [0, 1, 0, 1], [0, 1], [2, 3], r"features: got shape \(4,\)"),
+        (FOUR * np.nan, [0, 1, 0, 1], [0, 1], [2, 3], "finite"),
+        (FOUR, [0, 1, 0], [0, 1], [2, 3], r"labels: got int64 of shape \(3,\), expected 4"),
+        (FOUR, [0.0, 1.0, 0.0, 1.0], [0, 1], [2, 3], "labels: got float64"),
+        (FOUR, [0, 1, 0, 1], [0, 4], [2, 3], r"train: got ids 0..4, expected 0..3"),
+        (FOUR, [0, 1, 0, 1], [0, 1], [-1], r"test: got ids -1..-1"),
+        (FOUR, [0, 1, 0, 1], [True, True, False, False], [2], "train: got bool"),
+        (FOUR, [0, 1, 0, 1], [0, 1], [1, 2], "got 2 and 2 rows with 1 in both"),
+        (FOUR, [0, 1, 0, 1], [0, 1], [], "got 2 and 0 rows"),
+        (FOUR, [0, 1, 0, 1], [0, 2], [1], r"labels: got \[0\] in 2 training documents"),
+    ],
+)
+def test_what_the_probe_refuses(values: Any, labels: Any, train: Any, test: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        probe(values, labels, train, test)
+
+
+# --- The fine-tuned classifier ------------------------------------------------------------------
+
+
+def small(steps: int = 120, **options: Any) -> Training:
+    return Training(**{"steps": steps, "batch": 16, "learning_rate": 5e-3} | options)
+
+
+def tuned(
+    encoder: Encoder, text: Corpus, labels: Any, steps: int = 3, **options: Any
+) -> Classifier:
+    given = {"training": small(steps), "longest": LONGEST} | options
+    return fine_tuned(encoder, text, labels, **given)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_an_encoder_learns_the_word_that_decides(encoder: Encoder, pooling: Any) -> None:
+    text, labels = telling(400, [CAT, DOG, FISH], seed=0)
+    before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
+    training = small(marks=2)
+    model = tuned(encoder, text, labels, training=training, classes=3, pooling=pooling)
+    others, truth = telling(300, [CAT, DOG, FISH], seed=1)
+    assert (model.predict(others) == truth).mean() > 0.95
+    assert model.curve.steps == (60, 120) and model.curve.accuracy[-1] > 0.95
+    assert not model.training
+    after = encoder.model.state_dict()
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
+    assert not torch.equal(model.encoder.table, encoder.table)
+
+
+def test_probabilities(encoder: Encoder, exact: None) -> None:
+    """Rows sum to 1, whatever stands in the same batch; the likeliest class is predicted."""
+    text, labels = telling(60, [CAT, DOG, FISH], seed=2)
+    model = tuned(encoder, text, labels, classes=3)
+    asked = of_many_lengths()
+    found = model.probability(asked)
+    assert found.shape == (30, 3) and found.dtype == np.float64
+    assert np.allclose(found.sum(1), 1, atol=1e-12) and (found > 0).all()
+    assert (model.predict(asked) == found.argmax(1)).all()
+    assert np.allclose(found, model.probability(asked, batch=1), atol=1e-5)
+    order = np.random.default_rng(0).permutation(30)
+    assert np.allclose(found[order], model.probability(asked.subset(order)), atol=1e-5)
+    assert model.probability(corpus([])).shape == (0, 3)
+    with pytest.raises(InvalidInput, match=r"corpus: got ids -1..-1"):
+        model.predict(corpus([[UNKNOWN]]))
+    with pytest.raises(InvalidInput, match="batch: got 0"):
+        model.predict(asked, batch=0)
+
+
+def test_pooling(encoder: Encoder, exact: None) -> None:
+    """The head by hand, on the mean of the states and on the first of them."""
+    ids = [FIRST, CAT, *FILLERS, LAST]
+    with torch.inference_mode():
+        states = encoder.model.bert(input_ids=torch.tensor([ids])).last_hidden_state[0]
+        for pooling, seen in (("mean", states.mean(0)), ("first", states[0])):
+            model = Classifier(encoder, 2, longest=LONGEST, pooling=pooling)
+            expected = model.classifier(torch.tanh(model.pooler(seen))).softmax(0)
+            found = model.probability(corpus([ids[1:-1]]))[0]
+            assert np.allclose(found, expected.numpy(), atol=1e-5)
+
+
+def test_an_encoder_learns_from_pairs(encoder: Encoder) -> None:
+    """The label stands in the second sentence; the same word in the first one says nothing."""
+
+    def pairs(count: int, seed: int) -> tuple[Corpus, Corpus, Any]:
+        second, labels = telling(count, [CAT, DOG], seed=seed, spread=4)
+        return telling(count, [CAT, DOG], seed=seed + 100, spread=4)[0], second, labels
+
+    first, second, labels = pairs(400, 0)
+    model = tuned(encoder, first, labels, 200, second=second)
+    first, second, truth = pairs(300, 1)
+    assert (model.predict(first, second) == truth).mean() > 0.9
+
+
+def test_held_out_documents_do_not_train(encoder: Encoder) -> None:
+    """They alone hold a piece, whose row of the table then never changes."""
+    text, labels = telling(60, [CAT, DOG], seed=3)
+    is_held = models.held_out_documents(60, 0.25, 5)
+    documents = [
+        [piece("##ball")] if held else text[row].tolist() for row, held in enumerate(is_held)
+    ]
+    for share, is_still in ((0.25, True), (0.2, False)):
+        model = tuned(encoder, corpus(documents), labels, 12, held_out=share, seed=5)
+        same = torch.equal(model.encoder.table[piece("##ball")], encoder.table[piece("##ball")])
+        assert same == is_still
+
+
+def test_held_out_documents_measure_the_accuracy(encoder: Encoder) -> None:
+    """Their labels are the wrong ones, and nothing else is: the curve has to be near 0."""
+    text, labels = telling(300, [CAT, DOG], seed=6)
+    is_held = models.held_out_documents(300, 0.2, 7)
+    model = tuned(encoder, text, np.where(is_held, 1 - labels, labels), 60, held_out=0.2, seed=7)
+    assert model.curve.accuracy[-1] < 0.1
+    assert model.curve.accuracy[-1] == (model.predict(text) != labels)[is_held].mean()
+
+
+def test_one_seed_one_classifier(encoder: Encoder) -> None:
+    text, labels = telling(60, [CAT, DOG], seed=4)
+    training = small(3, dropout=0.1)
+    one, same, other = (
+        tuned(encoder, text, labels, training=training, seed=seed) for seed in (1, 1, 2)
+    )
+    weights, again = one.state_dict(), same.state_dict()
+    assert all(torch.equal(value, again[key]) for key, value in weights.items())
+    assert one.curve.accuracy == same.curve.accuracy
+    assert not torch.equal(one.encoder.table, other.encoder.table)
+    heads = [Classifier(encoder, seed=seed).pooler.weight for seed in (1, 1, 2)]
+    assert torch.equal(heads[0], heads[1]) and not torch.equal(heads[1], heads[2])
+
+
+def test_the_global_generator_is_left_alone(encoder: Encoder) -> None:
+    text, labels = telling(40, [CAT, DOG], seed=5)
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    tuned(encoder, text, labels, 1)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_batches_are_random_and_of_similar_length() -> None:
+    """Every document once per round, in other batches each time, with little padding."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(3, 100, size=1500)
+    documents = np.flatnonzero(rng.random(1500) < 0.9)
+    count = sum(
+        -(-len(documents[start : start + utility.SORTED * 8]) // 8)
+        for start in range(0, len(documents), utility.SORTED * 8)
+    )
+    batches = utility._batches(documents, lengths, 8, np.random.default_rng(1))
+    rounds = [[next(batches) for _ in range(count)] for _ in range(2)]
+    for batch_list in rounds:
+        assert (np.sort(np.concatenate(batch_list)) == documents).all()
+        assert {len(batch) for batch in batch_list} <= {7, 8}
+        spread = np.mean([np.ptp(lengths[batch]) for batch in batch_list])
+        assert spread < 10  # about 75 in batches of 8 that are not sorted
+        means = np.array([lengths[batch].mean() for batch in batch_list])
+        assert 0.35 < (np.diff(means) > 0).mean() < 0.65  # short and long batches take turns
+    shared = {frozenset(b.tolist()) for b in rounds[0]} & {frozenset(b.tolist()) for b in rounds[1]}
+    assert not shared
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "says"),
+    [
+        ([0, 1, 0], {}, r"labels: got int64 of shape \(3,\), expected 4"),
+        ([0.0, 1.0, 0.0, 1.0], {}, "labels: got float64"),
+        ([0, 1, 2, 1], {}, r"labels: got 0..2, expected 0..1"),
+        ([0, -1, 0, 1], {}, r"labels: got -1..1, expected 0..1"),
+        ([1, 1, 1, 1], {}, r"labels: got \[1\] in 3 training documents"),
+        ([0, 1, 0, 1], {"classes": 1}, "classes: got 1"),
+        ([0, 1, 0, 1], {"pooling": "last"}, "pooling: got 'last'"),
+        ([0, 1, 0, 1], {"held_out": 0.0}, "held_out: got 0.0"),
+        ([0, 1, 0, 1], {"longest": 128}, "longest: got 128"),
+        ([0, 1, 0, 1], {"second": corpus([[CAT]])}, "second: got 1 documents, expected 4"),
+    ],
+)
+def test_what_fine_tuning_refuses(encoder: Encoder, labels: Any, options: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        tuned(encoder, corpus([[CAT], [DOG], [FISH], []]), labels, 1, **options)
