@@ -8,7 +8,7 @@ import pytest
 from textpriv.errors import InvalidInput, RunError
 from textpriv.report import claims
 from textpriv.report.claims import Claim, Trend, Verdict, compare
-from textpriv.report.results import measure
+from textpriv.report.results import Measurement, measure
 
 VALUE: dict[str, Any] = {
     "id": "tong.t",
@@ -98,6 +98,23 @@ def test_trends(form: dict, values: tuple[float, ...], holds: bool) -> None:
     expected = Verdict.SAME_TREND if holds else Verdict.DIFFERS
     assert verdict(trend(**form), *ours) == expected
     assert verdict(trend(**form), *ours[1:]) == Verdict.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize(
+    ("half", "expected"), [(0.06, Verdict.NOT_COMPARABLE), (0.01, Verdict.DIFFERS)]
+)
+def test_an_order_that_fails_within_the_error_is_undecided(half: float, expected: Verdict) -> None:
+    def found(name: str, value: float) -> Measurement:
+        return measure(name, value, value - half, value + half)
+
+    order = trend(decreasing=["a.x", "a.y", "a.z"])
+    assert verdict(order, found("a.x", 0.5), found("a.y", 0.55), found("a.z", 0.3)) == expected
+    assert verdict(order, found("a.x", 0.6), found("a.y", 0.55), found("a.z", 0.3)) == "same trend"
+    # One step beyond the error decides, whatever the other does.
+    far = found("a.x", 0.3), found("a.y", 0.55), found("a.z", 0.3)
+    assert verdict(order, *far) == Verdict.DIFFERS
+    bound = trend(at_most=0.5, of=["a.x"])
+    assert verdict(bound, found("a.x", 0.501)) == Verdict.DIFFERS
 
 
 @pytest.mark.parametrize(

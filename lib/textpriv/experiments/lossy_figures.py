@@ -330,7 +330,7 @@ def frontier(utility: pd.DataFrame, attacks: pd.DataFrame, published: pd.DataFra
             ax.plot(row.naive, row.value, "x", color=style(row.kind)["color"], ms=6, mew=1)
         _name_extremes(ax, part)
         _title(ax, corpus, answers=utility, tokens=attacks)
-        ax.text(1, 1.01, "\N{NORTH WEST ARROW} better", ha="right", va="bottom", fontsize=8,
+        ax.text(0.5, 0.99, "\N{NORTH WEST ARROW} better", ha="center", va="top", fontsize=8,
                 transform=ax.transAxes)  # fmt: skip
         ax.set(xlim=(-0.04, 1.04), xlabel="share of tokens that an attacker gets back")
         _percent(ax.xaxis, ax.yaxis)

@@ -2,7 +2,8 @@
 
 `claims.toml` holds the papers' numbers and stated orderings as data. `compare` gives one
 of four verdicts with its reason: *match* (inside the paper's rounding plus the combined
-error), *same trend* (the stated ordering or bound holds), *differs*, *not comparable*.
+error), *same trend* (the stated ordering or bound holds), *differs*, *not comparable*. An
+ordering that fails by less than the combined error is undecided, and not comparable.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ class Trend(_Strict):
         if self.greater and self.than:
             return [self.greater, self.than]
         return self.decreasing or self.of or []
+
+    @property
+    def is_order(self) -> bool:
+        """Whether it says which is larger, and not on which side of a bound."""
+        return self.at_least is None and self.at_most is None
 
     def holds(self, values: Mapping[str, float]) -> bool:
         """Whether it is true of these values."""
@@ -214,8 +220,17 @@ def _compare_value(claim: Claim, measured: Mapping[str, Measurement]) -> Compari
 
 def _compare_trend(trend: Trend, measured: Mapping[str, Measurement]) -> Comparison:
     values = {name: measured[name].value for name in trend.measurements}
-    verdict = Verdict.SAME_TREND if trend.holds(values) else Verdict.DIFFERS
-    return Comparison(verdict, "ours: " + ", ".join(f"{value:.3g}" for value in values.values()))
+    ours = "ours: " + ", ".join(f"{value:.3g}" for value in values.values())
+    if trend.holds(values):
+        return Comparison(Verdict.SAME_TREND, ours)
+    if trend.is_order and all(
+        right.value - left.value <= _Z * math.hypot(_standard_error(left), _standard_error(right))
+        for left, right in pairwise(measured[name] for name in trend.measurements)
+    ):
+        # Equal numbers without an interval are no error of measurement.
+        if any(_standard_error(measured[name]) for name in trend.measurements):
+            return Comparison(Verdict.NOT_COMPARABLE, f"undecided within the error; {ours}")
+    return Comparison(Verdict.DIFFERS, ours)
 
 
 def _standard_error(measurement: Measurement) -> float:
