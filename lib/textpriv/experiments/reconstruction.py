@@ -398,7 +398,7 @@ def weights_of(
     knowledge: Knowledge,
     rng: np.random.Generator,
     *,
-    documents: int = 200,
+    documents: int = 150,
 ) -> dict[str, float]:
     """Weights of the language models, tuned by rehearsing on some of the shadow data."""
     count = len(knowledge.read)

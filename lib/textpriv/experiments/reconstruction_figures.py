@@ -108,9 +108,7 @@ def constants(found: pd.DataFrame) -> Figure:
         ax.set(xlabel="added constant, in units of 1/alpha")
         ax.set_title(DEFENSE[defense], fontsize=9)
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        ax.legend(
-            fontsize=6.5, title="(tokens)", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2
-        )
+        ax.legend(fontsize=6.5, title="(tokens)", loc="upper center", bbox_to_anchor=(0.5, -0.2))
     axes[0][0].set(ylabel="context-free success rate")
     return fig
 
