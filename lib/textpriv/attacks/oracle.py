@@ -372,12 +372,6 @@ def edit_distances(found: Sequence[Found], truth: Corpus) -> IntArray:
     return np.array(pairs, dtype=np.int64)
 
 
-def wrong_tokens(found: Sequence[Found], truth: Corpus) -> FloatArray:
-    """Share of the tokens that each text's best guess has wrong: (texts,); 0 for no tokens."""
-    wrong = [(best != original).sum() for best, original in _best(found, truth)]
-    return np.array(wrong) / np.maximum(np.diff(truth.offsets), 1)
-
-
 def token_success(
     found: Sequence[Found], truth: Corpus, mapper: LossyMap
 ) -> tuple[BoolArray, IntArray]:
