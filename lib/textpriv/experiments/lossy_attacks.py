@@ -41,6 +41,7 @@ from textpriv.experiments.lossy import (
     stencil,
 )
 from textpriv.generators import Generator
+from textpriv.models import FloatArray
 from textpriv.seeds import stream
 from textpriv.tokens import Corpus
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from textpriv.report.run import Run
 
 NAIVE, SKIP, ANYWHERE = "naive", "naive_skip", "anywhere"
+CHANCE = "naive_skip_elsewhere"  # the guesses of SKIP held against the tokens of all places
 RAW, RIDGE, LANGUAGE = "deconvolution_raw", "deconvolution", "deconvolution_lm"
 SIMULATION, CHANNEL, FREQUENCY = "stencil_simulation", "noisy_channel", "context_free"
 
@@ -109,7 +111,7 @@ def _attacked(
     return pd.DataFrame(rows)
 
 
-Scored = dict[int, tuple[BoolArray, IntArray]]  # by top: hits and documents
+Scored = dict[int, tuple[BoolArray | FloatArray, IntArray]]  # by top: hits and documents
 
 
 def _attacks(
@@ -135,6 +137,12 @@ def _attacks(
         guesses = TokenInversion(tools.table, skip=False).guess(observed)
         return {5: (hits_anywhere(guesses, seen, targets, truth), document)}
 
+    def elsewhere() -> Scored:
+        # Who is no better has learned from the place nothing but how frequent tokens are.
+        words = TokenInversion(tools.table).guess(observed, top=5).words
+        frequency = np.bincount(truth, minlength=tools.table.size + 1) / len(truth)  # NONE: 0
+        return {5: (frequency[words].sum(1), document)}
+
     def inversion(skip: bool) -> Callable[[], Scored]:
         return lambda: scored(TokenInversion(tools.table, skip=skip).guess(observed))
 
@@ -155,6 +163,7 @@ def _attacks(
         under = stencil(setting, tools)
         found |= {
             ANYWHERE: anywhere,
+            CHANCE: elsewhere,
             RAW: lambda: scored(Deconvolution(under, ridge=0.0).guess(observed)),
             RIDGE: lambda: scored(Deconvolution(under).guess(observed)),
         }
@@ -363,5 +372,5 @@ def record_oracle(run: Run, table: pd.DataFrame) -> None:
 
 def best(table: pd.DataFrame, *, top: int) -> pd.DataFrame:
     """The strongest attack on every setting: its row of the table."""
-    chosen = table[(table["top"] == top) & (table["attack"] != ANYWHERE)]
+    chosen = table[(table["top"] == top) & ~table["attack"].isin([ANYWHERE, CHANCE])]
     return chosen.loc[chosen.groupby(["corpus", "label"], sort=False)["value"].idxmax()]

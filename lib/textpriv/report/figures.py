@@ -93,6 +93,7 @@ ATTACKS = {
 TOKEN_ATTACKS = {  # on maps and stencils
     "naive": Style("nearest tokens", GREY, "o", "-"),
     "naive-skip": Style("nearest tokens, output skipped", GREY, "s", "--"),
+    "naive-skip-elsewhere": Style("the same guesses for another place", BLACK, ".", ":"),
     "anywhere": Style("nearest tokens, any position", SKY, "^", ":"),
     "deconvolution-raw": Style("deconvolution, no ridge", GREEN, "v", ":"),
     "deconvolution": Style("deconvolution, ridge", ORANGE, "o", "-"),
