@@ -210,7 +210,7 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
     found = [
         (row, sentence)
         for row, text in enumerate(documents.texts)
-        for sentence in _split(text)
+        for sentence in sentences_of(text)
         if fewest <= len(words(sentence)) <= limit
     ]
     if not found:
@@ -222,6 +222,20 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
     columns = {key: values[rows] for key, values in documents.columns.items()}
     texts = tuple(sentence for _, sentence in found)
     return Documents(documents.name, texts, {**columns, "document": rows})
+
+
+def sentences_of(text: str) -> Iterator[str]:
+    """The sentences of a text, in order; none where there is nothing but white space.
+
+    See `sentences` for where one ends.
+    """
+    begin = 0
+    for end in _END.finditer(text):
+        if not _NO_END.search(text, begin, end.start()):
+            yield text[begin : end.end()].strip()
+            begin = end.end()
+    if text[begin:].strip():
+        yield text[begin:].strip()
 
 
 # --- Runs of words ------------------------------------------------------------------------
@@ -312,16 +326,6 @@ def _divide(
     on_private_side = np.zeros(len(order), dtype=bool)
     on_private_side[order[: last + 1]] = True
     return on_private_side[groups]
-
-
-def _split(text: str) -> Iterator[str]:
-    begin = 0
-    for end in _END.finditer(text):
-        if not _NO_END.search(text, begin, end.start()):
-            yield text[begin : end.end()].strip()
-            begin = end.end()
-    if text[begin:].strip():
-        yield text[begin:].strip()
 
 
 def _check_positive(**numbers: int) -> None:

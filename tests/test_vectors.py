@@ -1,0 +1,150 @@
+"""Sentence vectors: by hand, against sentence-transformers, and what embedding must not mix up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_models import tiny_encoder, write_tiny_model
+
+from textpriv.errors import InvalidInput
+from textpriv.models import Encoder
+from textpriv.splits import sentences_of
+from textpriv.vectors import SentenceVectors, embed
+
+TEXTS = [
+    "The cat sat on the mat. The dog ran!",
+    "Snowball",
+    "",
+    "Fish. Fish sat. The fish sat on the dog! The mat",
+    "  \n ",
+    "The cat sat on the mat. The dog ran!",
+]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("encoder"), longest=300)
+
+
+def three() -> SentenceVectors:
+    """Documents of 2, 1 and 3 sentences in the plane."""
+    vectors = np.array([[1, 0], [0, 2], [5, 6], [0, 0], [3, 3], [0, 6]], dtype=np.float32)
+    return SentenceVectors(vectors, np.array([0, 2, 3, 6]))
+
+
+def test_documents_by_hand() -> None:
+    several = three()
+    assert len(several) == 3 and several.width == 2
+    assert several.sizes.tolist() == [2, 1, 3]
+    assert several.document.tolist() == [0, 0, 1, 2, 2, 2]
+    assert several[2].tolist() == [[0, 0], [3, 3], [0, 6]]
+    assert several.mean().tolist() == [[0.5, 1], [5, 6], [1, 3]]
+    assert several.mean().dtype == np.float64
+
+
+def test_means_are_summed_in_double_precision() -> None:
+    vectors = np.full((3, 1), 0.1, dtype=np.float32)
+    vectors[0] = 2**24
+    found = SentenceVectors(vectors, np.array([0, 3])).mean()
+    assert found[0, 0] == pytest.approx((2**24 + 2 * float(np.float32(0.1))) / 3, rel=1e-15)
+
+
+def test_a_subset_in_its_order_with_repeats() -> None:
+    some = three().subset(np.array([2, 0, 2]))
+    assert some.offsets.tolist() == [0, 3, 5, 8] and some.offsets.dtype == np.int64
+    for row, document in enumerate([2, 0, 2]):
+        assert some[row].tolist() == three()[document].tolist()
+
+
+FLOAT = np.zeros((2, 3), dtype=np.float32)
+ENDS = np.array([0, 2])
+
+
+@pytest.mark.parametrize(
+    ("vectors", "offsets", "says"),
+    [
+        (FLOAT.astype(float), ENDS, "vectors: got float64"),
+        (FLOAT[0], ENDS, r"vectors: got float32 \(3,\)"),
+        (FLOAT[:, :0], ENDS, r"vectors: got float32 \(2, 0\)"),
+        (FLOAT + np.float32(np.nan), ENDS, "vectors: got NaN or infinity"),
+        (FLOAT - np.float32(np.inf), ENDS, "vectors: got NaN or infinity"),
+        (FLOAT, ENDS.astype(float), "offsets: got float64"),
+        (FLOAT, ENDS[None], r"offsets: got int64 \(1, 2\)"),
+        (FLOAT[:0], ENDS[:1], "offsets: got no document"),
+        (FLOAT, np.array([0, 1]), "offsets: got 0 .. 1, expected 0 .. 2"),
+        (FLOAT, np.array([1, 2]), "offsets: got 1 .. 2, expected 0 .. 2"),
+        (FLOAT, np.array([0, 1, 1, 2]), "offsets: got no sentence in document 1"),
+        (FLOAT, np.array([0, 2, 1, 2]), "offsets: got no sentence in document 1"),
+    ],
+)
+def test_what_is_no_table_of_sentences(vectors: Any, offsets: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        SentenceVectors(vectors, offsets)
+
+
+def test_a_subset_of_what_is_not_there() -> None:
+    with pytest.raises(InvalidInput, match=r"documents: got ids 3..3, expected 0..2"):
+        three().subset(np.array([3]))
+    with pytest.raises(InvalidInput, match="offsets: got no document"):
+        three().subset(np.array([], dtype=np.int64))
+
+
+# --- Embedding ----------------------------------------------------------------------------------
+
+
+def test_every_sentence_has_a_vector_of_length_1(encoder: Encoder) -> None:
+    found = embed(encoder, TEXTS)
+    assert found.sizes.tolist() == [2, 1, 1, 4, 1, 2]
+    assert found.vectors.dtype == np.float32 and found.width == encoder.width
+    np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(found[2], found[4], atol=1e-5)
+    np.testing.assert_allclose(found[0], found[5], atol=1e-5)
+    assert abs(found[0][0] - found[0][1]).max() > 0.01
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_vectors_do_not_depend_on_the_company(encoder: Encoder, batch: int) -> None:
+    found = embed(encoder, TEXTS, batch=batch)
+    for row, text in enumerate(TEXTS):
+        for vector, sentence in zip(found[row], list(sentences_of(text)) or [""], strict=True):
+            (alone,) = embed(encoder, [sentence])[0]
+            np.testing.assert_allclose(vector, alone, atol=0.02)  # bfloat16
+
+
+def test_the_first_pieces_are_read(encoder: Encoder) -> None:
+    short = embed(encoder, ["the cat sat on the mat"], longest=4)  # [CLS] the cat [SEP]
+    np.testing.assert_allclose(short[0], embed(encoder, ["the cat"])[0], atol=1e-5)
+    whole = embed(encoder, ["the cat sat on the mat"], longest=encoder.longest)
+    assert abs(whole[0] - short[0]).max() > 0.01
+    long = embed(encoder, ["the cat sat " * 100])  # 126 pieces by default
+    np.testing.assert_allclose(long[0], embed(encoder, ["the cat sat " * 42])[0], atol=1e-5)
+
+
+def test_the_vectors_of_sentence_transformers(tmp_path: Path, encoder: Encoder) -> None:
+    from sentence_transformers import SentenceTransformer  # slow to import
+
+    folder = write_tiny_model(tmp_path, longest=300)
+    whole = SentenceTransformer(str(folder), device="cpu")  # adds the mean over states
+    flat = [sentence for text in TEXTS for sentence in list(sentences_of(text)) or [""]]
+    expected = whole.encode(flat, normalize_embeddings=True)
+    found = embed(encoder, TEXTS).vectors
+    assert (found * expected).sum(1).min() > 0.999  # 0.99996 with MiniLM in bfloat16
+    assert (found[:2] * expected[1::-1]).sum(1).max() < 0.99
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "says"),
+    [
+        ("the cat", {}, "texts: got one string, expected a list of strings"),
+        ([], {}, "texts: got no document"),
+        (["cat"], {"longest": 2}, "longest: got 2, expected an integer from 3 to 300"),
+        (["cat"], {"longest": 301}, "longest: got 301"),
+        (["cat"], {"batch": 0}, "batch: got 0"),
+    ],
+)
+def test_bad_input(encoder: Encoder, texts: Any, options: dict[str, int], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        embed(encoder, texts, **options)
