@@ -1,0 +1,606 @@
+"""Author identification: who wrote a sanitized document, and what it says, by its text or vector.
+
+    arguments = (vectors[train], author[train], vectors[validation], author[validation])
+    (guess,) = embedding_attack(*arguments, [sanitized[test]], classes=10, seed=7)    # static
+    macro_f1(author[test], guess, 10)
+    f1_estimate(author[test], guess, 10, rng)                  # with its interval
+    random_baseline(author[test], 10)                          # what a blind guesser reaches
+
+An attacker learns from training documents, chooses its settings on validation documents and is
+asked about test documents. What it is depends on what is passed, and on nothing else:
+
+    static     training and validation documents in clear, test documents sanitized
+    adaptive   all three sanitized by the same mechanism
+
+A trained attacker is not kept: every call trains anew. One call serves several test sets, so that
+a static attacker need not be trained again for every mechanism. The same functions with sentiment
+as labels measure utility (Utpala et al. 2023, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Sized
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.stats import binom, norm
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.models import Encoder, Training
+from textpriv.pieces import encode
+from textpriv.seeds import stream
+from textpriv.stats import CONFIDENCE, Estimate, share
+from textpriv.utility import fine_tuned
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+PENALTIES = (1.0, 10.0, 100.0)  # C of the logistic regression on texts
+_TOKEN = r"\w+(?:['’]\w+)*|[^\w\s]"  # words, and every other character that is no white space
+_CHUNK = 1 << 22  # weights of resampled documents that are held at once
+
+
+# --- Attackers ----------------------------------------------------------------------------------
+
+
+def embedding_attack(
+    train: NDArray[np.floating],
+    train_labels: ArrayLike,
+    validation: NDArray[np.floating],
+    validation_labels: ArrayLike,
+    tests: Sequence[NDArray[np.floating]],
+    *,
+    classes: int,
+    seed: int,
+    epochs: int = 50,
+    batch: int = 32,
+    hidden: int = 768,
+    device: str = "cpu",
+) -> list[IntArray]:
+    """Guesses of a network with three layers that sees document vectors.
+
+    Parameters
+    ----------
+    train, validation : (documents, width) finite vectors, at least one of each
+    train_labels, validation_labels : 0 .. classes - 1; at least two different ones train
+    tests : test sets, each (documents, width)
+    classes : >= 2
+    seed : of the weights, the order and dropout
+    epochs : >= 1. The weights of the epoch with the best macro F1 on the validation documents
+        guess; of equal epochs the last.
+    batch, hidden : >= 1; documents per step, width of both hidden layers
+    device : a torch device
+
+    Returns
+    -------
+    (documents,) int64 for every test set
+
+    Raises
+    ------
+    InvalidInput : anything else
+
+    Notes
+    -----
+    ReLU, dropout 0.5, Adam with a learning rate of 1e-3 that falls by 0.95 after every epoch.
+    Beyond the paper, vectors are centred and divided by one number, their standard deviation over
+    the training documents and coordinates. With MiniLM on the clothes reviews this raises the macro
+    F1 for the author by 0.02; a scale of its own for every coordinate does not do better.
+
+    References
+    ----------
+    Utpala et al. 2023, appendix C.4. Their released code keeps a reference to the weights and
+    so guesses with those of the last epoch; here they are copied.
+    """
+    for what, number in (("epochs", epochs), ("batch", batch), ("hidden", hidden)):
+        check_count(number, what=what)
+    truth, held = _labels(train_labels, validation_labels, classes)
+    named = [("train", train), ("validation", validation), *(("tests", each) for each in tests)]
+    sets = [_vectors(values, what) for what, values in named]
+    _check_sizes(sets[0], truth, sets[1], held)
+    if any(values.shape[1] != sets[0].shape[1] for values in sets):
+        raise InvalidInput(
+            f"train, validation, tests: got widths {[values.shape[1] for values in sets]}, "
+            "expected the same of all"
+        )
+    centre = sets[0].mean(0)
+    scale = float((sets[0] - centre).std()) or 1.0  # equal vectors say nothing, at any scale
+    learned, measured, *asked = (
+        torch.from_numpy(((values - centre) / scale).astype(np.float32)).to(device)
+        for values in sets
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(int(stream(seed, "author attack").integers(2**62)))
+        model = _network(learned.shape[1], hidden, classes).to(device)
+        _train(
+            model,
+            learned,
+            torch.from_numpy(truth).to(device),
+            lambda: macro_f1(held, _likeliest(model, measured), classes),
+            epochs,
+            batch,
+            stream(seed, "author attack", "order"),
+        )
+    return [_likeliest(model, values) for values in asked]
+
+
+def _network(width: int, hidden: int, classes: int) -> torch.nn.Sequential:
+    layers: list[torch.nn.Module] = []
+    for size in (width, hidden):
+        layers += [torch.nn.Linear(size, hidden), torch.nn.ReLU(), torch.nn.Dropout(0.5)]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(hidden, classes))
+
+
+def _train(
+    model: torch.nn.Sequential,
+    values: torch.Tensor,
+    truth: torch.Tensor,
+    measure: Callable[[], float],
+    epochs: int,
+    batch: int,
+    rng: np.random.Generator,
+) -> None:
+    """Train in place; the weights of the best epoch stay."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.95)
+    best, weights = -1.0, model.state_dict()
+    for _ in range(epochs):
+        model.train()
+        for rows in torch.from_numpy(rng.permutation(len(truth))).to(truth.device).split(batch):
+            optimizer.zero_grad()
+            F.cross_entropy(model(values[rows]), truth[rows]).backward()
+            optimizer.step()
+        schedule.step()
+        reached = measure()
+        if reached >= best:
+            # A copy: what state_dict returns changes with every further step.
+            best = reached
+            weights = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(weights)
+
+
+@torch.inference_mode()
+def _likeliest(model: torch.nn.Module, values: torch.Tensor) -> IntArray:
+    found: IntArray = model.eval()(values).argmax(1).cpu().numpy()
+    return found
+
+
+def text_attack(
+    train: Sequence[str],
+    train_labels: ArrayLike,
+    validation: Sequence[str],
+    validation_labels: ArrayLike,
+    tests: Sequence[Sequence[str]],
+    *,
+    classes: int,
+) -> list[IntArray]:
+    """Guesses of a logistic regression that sees words and runs of characters.
+
+    Features are TF-IDF weights of single words and pairs, punctuation marks being words, and of
+    runs of 2 to 4 characters, all in the case in which they stand and in at least two training
+    texts. Every class has the same weight. The penalty, of PENALTIES, is the one with the best
+    macro F1 on the validation texts (of equal ones the strongest); with it the regression is
+    fitted again to training and validation texts together.
+
+    Parameters
+    ----------
+    train, validation : texts, at least one of each; an empty text is a text without features
+    train_labels, validation_labels : 0 .. classes - 1; at least two different ones train
+    tests : test sets, each a sequence of texts
+    classes : >= 2
+
+    Returns
+    -------
+    (documents,) int64 for every test set
+
+    Raises
+    ------
+    InvalidInput : anything else, or training texts of which no two have anything in common
+
+    Notes
+    -----
+    On the clothes reviews in clear it reaches 0.90 for the author, where single words in lower case
+    reach 0.82, and 0.78 for the sentiment, where they reach 0.74. No randomness.
+    """
+    truth, held = checked_texts(train, train_labels, validation, validation_labels, tests, classes)
+    views = [view for view in _views() if _is_fitted(view, train)]
+    if not views:
+        raise InvalidInput(
+            f"train: got {len(train)} texts of which no two share two characters, expected texts "
+            "with something in common"
+        )
+    learned, measured, *asked = (
+        sparse.hstack([view.transform(texts) for view in views], format="csr")
+        for texts in (train, validation, *tests)
+    )
+    model = LogisticRegression(class_weight="balanced", max_iter=1000, warm_start=True)
+    reached = []
+    for penalty in PENALTIES:
+        model.set_params(C=penalty).fit(learned, truth)
+        reached.append(macro_f1(held, model.predict(measured), classes))
+    model.set_params(C=PENALTIES[int(np.argmax(reached))])
+    model.fit(sparse.vstack([learned, measured]), np.concatenate([truth, held]))
+    return [model.predict(values) for values in asked]
+
+
+def _views() -> list[TfidfVectorizer]:
+    return [
+        TfidfVectorizer(
+            lowercase=False, token_pattern=_TOKEN, ngram_range=(1, 2), sublinear_tf=True, min_df=2
+        ),
+        TfidfVectorizer(
+            preprocessor=_visible,
+            analyzer="char",
+            ngram_range=(2, 4),
+            sublinear_tf=True,
+            min_df=2,
+        ),
+    ]
+
+
+def _visible(text: str) -> str:
+    """White space that is style, as marks: scikit-learn takes any run of it for one space."""
+    return text.replace("\n", "\u2424").replace("\t", "\u2409").replace("  ", " \u2423")
+
+
+def _is_fitted(view: TfidfVectorizer, texts: Sequence[str]) -> bool:
+    """Fit it; whether any feature stands in two texts."""
+    try:
+        view.fit(texts)
+    except ValueError:  # scikit-learn's only answer to an empty vocabulary
+        return False
+    return True
+
+
+def tuned_attack(
+    encoder: Encoder,
+    train: Sequence[str],
+    train_labels: ArrayLike,
+    validation: Sequence[str],
+    validation_labels: ArrayLike,
+    tests: Sequence[Sequence[str]],
+    *,
+    classes: int,
+    seed: int,
+    epochs: int = 3,
+    batch: int = 16,
+    learning_rate: float = 5e-5,
+    longest: int = 512,
+) -> list[IntArray]:
+    """Guesses of an encoder that is fine-tuned on texts.
+
+    There is nothing to choose, so training and validation texts train together, but for as many
+    as there are validation texts, drawn anew, which `utility.fine_tuned` sets aside.
+
+    Parameters
+    ----------
+    encoder : pretrained; left as it is
+    train, train_labels, validation, validation_labels, tests, classes : see `text_attack`
+    seed : of what is set aside, the head, the order and dropout
+    epochs, batch, learning_rate : as in the paper, for 10,000 documents and BERT. A few hundred
+        documents and a small encoder need a higher rate: with these defaults MiniLM reaches a
+        macro F1 of 0.32 for the author of clothes reviews.
+    longest : WordPieces that are read of a text, at most the encoder's own longest
+
+    Returns
+    -------
+    (documents,) int64 for every test set
+
+    Raises
+    ------
+    InvalidInput : see `text_attack` and `textpriv.utility.fine_tuned`
+
+    References
+    ----------
+    Utpala et al. 2023, appendix C.4: bert-base-cased, 3 epochs, batches of 16, AdamW with a linear
+    schedule; the learning rate and 512 pieces stand in the released code.
+    """
+    check_count(epochs, what="epochs")
+    truth, held = checked_texts(train, train_labels, validation, validation_labels, tests, classes)
+    longest = min(longest, encoder.longest)
+    model = fine_tuned(
+        encoder,
+        encode(encoder.tokenizer, [*train, *validation], longest=longest),
+        np.concatenate([truth, held]),
+        training=Training(
+            steps=epochs * -(-len(train) // batch),
+            batch=batch,
+            learning_rate=learning_rate,
+            dropout=0.1,
+            weight_decay=0.01,
+        ),
+        classes=classes,
+        longest=longest,
+        held_out=len(validation) / (len(train) + len(validation)),
+        seed=seed,
+    )
+    return [model.predict(encode(encoder.tokenizer, texts, longest=longest)) for texts in tests]
+
+
+# --- Macro F1 -----------------------------------------------------------------------------------
+
+
+def macro_f1(truth: ArrayLike, guess: ArrayLike, classes: int) -> float:
+    """Mean over the classes of F1 = 2 TP / (2 TP + FP + FN), 0 for a class that never occurs.
+
+    Parameters
+    ----------
+    truth, guess : (documents,) 0 .. classes - 1, at least one
+    classes : >= 2
+    """
+    actual, guessed = _pair(truth, guess, classes)
+    right = np.bincount(actual[actual == guessed], minlength=classes)
+    both = np.bincount(actual, minlength=classes) + np.bincount(guessed, minlength=classes)
+    return float(_mean_f1(right, both))
+
+
+def f1_estimate(
+    truth: ArrayLike,
+    guess: ArrayLike,
+    classes: int,
+    rng: np.random.Generator,
+    *,
+    document: ArrayLike | None = None,
+    resamples: int = 2000,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """Macro F1 with an interval by resampling documents.
+
+    Documents are drawn with replacement, each with all its guesses; the interval is normal with the
+    standard deviation of the resampled F1. It covers the choice of documents and the mechanism's
+    noise, but not the training of the attacker, which all guesses of a call have in common. Where
+    all resamples agree, as when all guesses are right, it is Wilson's with documents as trials.
+
+    Parameters
+    ----------
+    truth, guess, classes : see `macro_f1`
+    rng : of the resamples
+    document : (guesses,) integers, which document each guess is about, when several runs of a
+        mechanism stand one after the other; None: each about another
+    resamples : >= 100
+    confidence : 0 < confidence < 1
+
+    Returns
+    -------
+    Estimate within 0..1, of all guesses; `n` counts guesses
+
+    Raises
+    ------
+    InvalidInput : anything else
+    """
+    actual, guessed = _pair(truth, guess, classes)
+    right, both = _counts(actual, guessed, document, classes)
+    value = float(_mean_f1(right.sum(0), both.sum(0)))
+    (drawn,) = _resampled([(right, both)], rng, resamples)
+    if np.ptp(drawn) < 1e-9:  # no more than rounding
+        wilson = share(round(value * len(right)), len(right), confidence=confidence)
+        return Estimate(value, min(value, wilson.low), max(value, wilson.high), len(actual))
+    return _interval(value, drawn, len(actual), 0.0, confidence)
+
+
+def f1_difference(
+    truth: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    classes: int,
+    rng: np.random.Generator,
+    *,
+    document: ArrayLike | None = None,
+    resamples: int = 2000,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """Macro F1 of one attack less that of another on the same documents; see `f1_estimate`.
+
+    Both are resampled together, so that documents which are hard for both do not widen the
+    interval. Where both always agree, the interval is the value alone.
+
+    Parameters
+    ----------
+    first, second : (guesses,) of the two attacks, aligned with the truth
+    truth, classes, rng, document, resamples, confidence : see `f1_estimate`
+
+    Returns
+    -------
+    Estimate within -1..1
+    """
+    counts = []
+    for guess in (first, second):
+        actual, guessed = _pair(truth, guess, classes)
+        counts.append(_counts(actual, guessed, document, classes))
+    values = [float(_mean_f1(right.sum(0), both.sum(0))) for right, both in counts]
+    drawn = _resampled(counts, rng, resamples)
+    return _interval(values[0] - values[1], drawn[0] - drawn[1], len(actual), -1.0, confidence)
+
+
+def random_baseline(labels: ArrayLike, classes: int) -> float:
+    """Expected macro F1 of a guesser who draws every guess uniformly; exact for these documents.
+
+    Let n_c of n documents be of class c, and G of the guesses be c, a binomial number with n trials
+    of probability 1/classes. Given G the right ones among them are G n_c / n on average, so that
+
+        E[F1_c] = E[2 TP / (n_c + G)] = 2 (n_c / n) E[G / (n_c + G)].
+
+    Parameters
+    ----------
+    labels : (documents,) 0 .. classes - 1, at least one
+    classes : >= 2
+
+    Notes
+    -----
+    Utpala et al. 2023 (appendix C.6) put the expected G = n / classes in this place, which is
+    2 p_c / (classes p_c + 1) with p_c = n_c / n: the limit of many documents, and an upper bound,
+    since G / (n_c + G) is concave in G.
+    """
+    actual, _ = _pair(labels, labels, classes)
+    n = len(actual)
+    sizes = np.bincount(actual, minlength=classes)[:, None]
+    guesses = np.arange(1, n + 1)  # none contributes nothing
+    ratio = guesses / (sizes + guesses) @ binom.pmf(guesses, n, 1 / classes)
+    return float((2 * sizes[:, 0] / n * ratio).mean())
+
+
+def _mean_f1(right: NDArray[np.number], both: NDArray[np.number]) -> FloatArray:
+    """Macro F1 from right guesses and from documents plus guesses of each class: (..., classes)."""
+    ratio = np.zeros(np.shape(both))
+    np.divide(2.0 * right, both, out=ratio, where=both > 0)
+    found: FloatArray = ratio.mean(-1)
+    return found
+
+
+def _counts(
+    actual: IntArray, guessed: IntArray, document: ArrayLike | None, classes: int
+) -> tuple[FloatArray, FloatArray]:
+    """What `_mean_f1` takes, of every document: (documents, classes) each."""
+    about = np.arange(len(actual)) if document is None else np.asarray(document)
+    if about.shape != actual.shape or not np.issubdtype(about.dtype, np.integer):
+        raise InvalidInput(
+            f"document: got {about.dtype} of shape {about.shape}, expected {len(actual)} integers, "
+            "one for each guess"
+        )
+    _, first, row = np.unique(about, return_index=True, return_inverse=True)
+    if (actual != actual[first][row]).any():
+        raise InvalidInput("document: got one with two true classes; align it with truth")
+    size = len(first) * classes
+    right = np.bincount((row * classes + actual)[actual == guessed], minlength=size)
+    both = np.bincount(row * classes + actual, minlength=size)
+    both += np.bincount(row * classes + guessed, minlength=size)
+    return right.reshape(-1, classes).astype(float), both.reshape(-1, classes).astype(float)
+
+
+def _resampled(
+    counts: Sequence[tuple[FloatArray, FloatArray]], rng: np.random.Generator, resamples: int
+) -> FloatArray:
+    """Macro F1 of documents drawn with replacement, the same for each of the counts.
+
+    Returns
+    -------
+    (len(counts), resamples)
+    """
+    check_count(resamples, 100, what="resamples")
+    documents = len(counts[0][0])
+    result = np.empty((len(counts), resamples))
+    step = max(1, _CHUNK // documents)
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        drawn = rng.multinomial(documents, np.full(documents, 1 / documents), size=rows)
+        weights = drawn.astype(float)
+        for which, (right, both) in enumerate(counts):
+            result[which, start : start + rows] = _mean_f1(weights @ right, weights @ both)
+    return result
+
+
+def _interval(value: float, drawn: FloatArray, n: int, least: float, confidence: float) -> Estimate:
+    """The normal interval with the spread of what was drawn, cut to least .. 1."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence: got {confidence!r}, expected a number between 0 and 1")
+    reach = float(norm.ppf((1 + confidence) / 2) * drawn.std())
+    return Estimate(value, max(least, value - reach), min(1.0, value + reach), n)
+
+
+# --- Repeated queries ---------------------------------------------------------------------------
+
+
+def cumulative_means(vectors: NDArray[np.floating], counts: Sequence[int]) -> FloatArray:
+    """Mean vector of every document over its first k releases, for every k in `counts`.
+
+    An attacker who sees a document sanitized k times independently averages the noise away.
+
+    Parameters
+    ----------
+    vectors : (releases, documents, width) finite
+    counts : each k in 1 .. releases, ascending
+
+    Returns
+    -------
+    (len(counts), documents, width) float64
+    """
+    values = np.asarray(vectors)
+    if values.ndim != 3 or not values.size or not np.isfinite(values).all():
+        raise InvalidInput(
+            f"vectors: got shape {values.shape}, expected (releases, documents, width) of finite "
+            "numbers"
+        )
+    for count in counts:
+        check_count(count, 1, len(values), what="counts")
+    if not len(counts) or list(counts) != sorted(set(counts)):
+        raise InvalidInput(f"counts: got {list(counts)}, expected ascending numbers, each once")
+    total = np.zeros(values.shape[1:])
+    result = np.empty((len(counts), *values.shape[1:]))
+    for which, (start, end) in enumerate(zip([0, *counts], counts, strict=False)):
+        total += values[start:end].sum(0, dtype=np.float64)
+        result[which] = total / end
+    return result
+
+
+# --- Checks -------------------------------------------------------------------------------------
+
+
+def _pair(truth: ArrayLike, guess: ArrayLike, classes: int) -> tuple[IntArray, IntArray]:
+    check_count(classes, 2, what="classes")
+    actual, guessed = _classes(truth, classes, "truth"), _classes(guess, classes, "guess")
+    if len(actual) != len(guessed) or not len(actual):
+        raise InvalidInput(
+            f"guess: got {len(guessed)} for {len(actual)} true classes, expected one for each, and "
+            "at least one"
+        )
+    return actual, guessed
+
+
+def _labels(train: ArrayLike, validation: ArrayLike, classes: int) -> tuple[IntArray, IntArray]:
+    check_count(classes, 2, what="classes")
+    truth = _classes(train, classes, "train_labels")
+    if len(np.unique(truth)) < 2:
+        raise InvalidInput(
+            f"train_labels: got {np.unique(truth).tolist()}, expected at least two classes"
+        )
+    return truth, _classes(validation, classes, "validation_labels")
+
+
+def _classes(labels: ArrayLike, classes: int, what: str) -> IntArray:
+    array = np.asarray(labels)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(f"{what}: got {array.dtype} of shape {array.shape}, expected integers")
+    if len(array) and not (array.min() >= 0 and array.max() < classes):
+        raise InvalidInput(f"{what}: got {array.min()}..{array.max()}, expected 0..{classes - 1}")
+    return array.astype(np.int64)
+
+
+def _check_sizes(train: Sized, truth: IntArray, validation: Sized, held: IntArray) -> None:
+    for what, given, labels in (("train", train, truth), ("validation", validation, held)):
+        if len(given) != len(labels) or not len(labels):
+            raise InvalidInput(
+                f"{what}: got {len(given)} documents with {len(labels)} labels, expected one label "
+                "for each, and at least one"
+            )
+
+
+def _vectors(values: NDArray[np.floating], what: str) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or not np.isfinite(array).all():
+        raise InvalidInput(
+            f"{what}: got shape {array.shape}, expected (documents, width) of finite numbers"
+        )
+    return array
+
+
+def checked_texts(
+    train: Sequence[str],
+    train_labels: ArrayLike,
+    validation: Sequence[str],
+    validation_labels: ArrayLike,
+    tests: Sequence[Sequence[str]],
+    classes: int,
+) -> tuple[IntArray, IntArray]:
+    """Labels of training and validation texts, all of them checked."""
+    named = [("train", train), ("validation", validation), *(("tests", each) for each in tests)]
+    for what, texts in named:
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise InvalidInput(f"{what}: got {texts!r:.60}, expected a sequence of strings")
+    truth, held = _labels(train_labels, validation_labels, classes)
+    _check_sizes(train, truth, validation, held)
+    return truth, held

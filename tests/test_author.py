@@ -1,0 +1,532 @@
+"""Author identification: F1 against scikit-learn, intervals and baselines against simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers import share_fits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
+from tiny_models import tiny_encoder
+
+from textpriv.attacks import author
+from textpriv.attacks.author import (
+    cumulative_means,
+    embedding_attack,
+    f1_difference,
+    f1_estimate,
+    macro_f1,
+    random_baseline,
+    text_attack,
+    tuned_attack,
+)
+from textpriv.errors import InvalidInput
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+# --- Macro F1 -----------------------------------------------------------------------------------
+
+
+def test_macro_f1_by_hand() -> None:
+    """Class 0: TP 2, FP 1, FN 0: 4/5. Class 1: TP 1, FN 1: 2/3. Class 2 never occurs: 0."""
+    assert macro_f1([0, 0, 1, 1], [0, 0, 1, 0], 3) == pytest.approx((4 / 5 + 2 / 3) / 3)
+    assert macro_f1([0, 1, 2], [0, 1, 2], 3) == 1.0
+    assert macro_f1([0, 1], [1, 0], 2) == 0.0
+
+
+@given(st.integers(2, 6), st.integers(1, 40), st.integers(0, 999))
+def test_macro_f1_equals_scikit_learn(classes: int, documents: int, seed: int) -> None:
+    truth, guess = rng(seed).integers(classes, size=(2, documents))
+    expected = f1_score(truth, guess, labels=range(classes), average="macro", zero_division=0)
+    assert macro_f1(truth, guess, classes) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("truth", "guess", "classes", "says"),
+    [
+        ([0, 1], [0], 2, "guess: got 1 for 2 true classes"),
+        ([], [], 2, "truth: got float64"),
+        (np.zeros(0, int), np.zeros(0, int), 2, "guess: got 0 for 0"),
+        ([0, 2], [0, 1], 2, r"truth: got 0..2, expected 0..1"),
+        ([0, 1], [0, -1], 2, r"guess: got -1..0"),
+        ([0, 1], [0.0, 1.0], 2, "guess: got float64"),
+        ([0, 0], [0, 0], 1, "classes: got 1, expected an integer >= 2"),
+    ],
+)
+def test_what_macro_f1_refuses(truth: Any, guess: Any, classes: int, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        macro_f1(truth, guess, classes)
+
+
+# --- Intervals ----------------------------------------------------------------------------------
+
+
+def noisy(documents: int, right: float, seed: Any, runs: int = 1) -> tuple[Any, Any, Any]:
+    """Truth, guesses and documents: `runs` guesses about each, whose difficulty they share."""
+    draw = np.random.default_rng(seed)
+    truth = draw.choice(3, size=documents, p=[0.5, 0.3, 0.2])
+    easy = draw.beta(right / 5, (1 - right) / 5, size=documents)
+    hits = draw.random((runs, documents)) < easy
+    guess = np.where(hits, truth, draw.integers(3, size=(runs, documents)))
+    return np.tile(truth, runs), guess.ravel(), np.tile(np.arange(documents), runs)
+
+
+def test_an_estimate_surrounds_macro_f1() -> None:
+    truth, guess, _ = noisy(200, 0.6, 0)
+    found = f1_estimate(truth, guess, 3, rng())
+    assert found.value == macro_f1(truth, guess, 3) and found.n == 200
+    assert found.low < found.value < found.high and found.half_width < 0.1
+    assert found == f1_estimate(truth, guess, 3, rng())
+    narrow = f1_estimate(truth, guess, 3, rng(), confidence=0.5)
+    assert 0.3 < narrow.half_width / found.half_width < 0.4  # 0.674 / 1.960
+
+
+def test_intervals_cover() -> None:
+    """Of 250 intervals of 95% at least 88% cover the F1 of the population (a normal interval of a
+    bent statistic falls a little short); a coverage of 0.945 fails this with probability 2e-5.
+
+    With four runs on each document taken for four documents, which is the named wrong version,
+    fewer than 80% do.
+    """
+    population = macro_f1(*noisy(100_000, 0.6, 99, 4)[:2], 3)
+    covered = np.zeros(2)
+    for seed in range(250):
+        truth, guess, document = noisy(100, 0.6, seed, 4)
+        for which, about in enumerate((document, None)):
+            found = f1_estimate(truth, guess, 3, rng(seed), document=about, resamples=100)
+            covered[which] += found.low <= population <= found.high
+    assert covered[0] / 250 >= 0.88
+    assert covered[1] / 250 < 0.8
+
+
+def test_an_interval_where_all_guesses_agree() -> None:
+    """Wilson's with documents as trials, which 3 runs do not make narrower."""
+    truth = np.tile([0, 1], 30)
+    assert f1_estimate(truth, truth, 2, rng()).low == pytest.approx(0.9398, abs=1e-4)
+    pooled = f1_estimate(
+        np.tile(truth, 3), np.tile(truth, 3), 2, rng(), document=np.tile(np.arange(60), 3)
+    )
+    assert pooled.low == pytest.approx(0.9398, abs=1e-4) and pooled.n == 180
+    wrong = f1_estimate(truth, 1 - truth, 2, rng())
+    assert (wrong.value, wrong.low) == (0, 0) and wrong.high == pytest.approx(0.0602, abs=1e-4)
+
+
+def test_resamples_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded, and the parts together are what one draw would be."""
+    truth, guess, _ = noisy(50, 0.6, 0)
+    whole = f1_estimate(truth, guess, 3, rng(), resamples=1000)
+    monkeypatch.setattr(author, "_CHUNK", 50 * 7)
+    assert f1_estimate(truth, guess, 3, rng(), resamples=1000) == whole
+
+
+def test_a_difference_is_paired() -> None:
+    """Two attacks that differ in few documents differ surely, though both intervals are wide."""
+    truth, first, _ = noisy(300, 0.5, 1)
+    second = first.copy()
+    spoiled = np.flatnonzero(first == truth)[:12]
+    second[spoiled] = (truth[spoiled] + 1) % 3
+    found = f1_difference(truth, first, second, 3, rng())
+    assert found.value == pytest.approx(macro_f1(truth, first, 3) - macro_f1(truth, second, 3))
+    assert 0 < found.low < found.high
+    one, other = (f1_estimate(truth, guess, 3, rng()) for guess in (first, second))
+    assert other.high > one.low
+    back = f1_difference(truth, second, first, 3, rng())
+    assert (back.value, back.low, back.high) == pytest.approx(
+        (-found.value, -found.high, -found.low)
+    )
+    same = f1_difference(truth, first, first, 3, rng())
+    assert (same.low, same.value, same.high) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"document": [0, 1]}, r"document: got int64 of shape \(2,\), expected 3 integers"),
+        ({"document": [0.0, 1.0, 2.0]}, "document: got float64"),
+        ({"document": [0, 0, 1]}, "document: got one with two true classes"),
+        ({"resamples": 99}, "resamples: got 99, expected an integer >= 100"),
+        ({"confidence": 1.0}, "confidence: got 1.0"),
+    ],
+)
+def test_what_intervals_refuse(options: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        f1_estimate([0, 1, 1], [0, 1, 0], 2, rng(), **options)
+
+
+# --- The blind guesser --------------------------------------------------------------------------
+
+
+def test_the_baseline_by_hand() -> None:
+    """One document of each of 2 classes: guesses 00, 01, 10, 11 give F1 1/3, 1, 0 and 1/3."""
+    assert random_baseline([0, 1], 2) == pytest.approx((1 / 3 + 1 + 0 + 1 / 3) / 4)
+    assert random_baseline([0], 2) == pytest.approx(1 / 4)  # right or wrong; class 1 is never right
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=5))
+def test_the_baseline_equals_the_mean_over_all_guesses(labels: list[int]) -> None:
+    every = np.stack(np.meshgrid(*[range(3)] * len(labels)), -1).reshape(-1, len(labels))
+    expected = np.mean([macro_f1(labels, guess, 3) for guess in every])
+    assert random_baseline(labels, 3) == pytest.approx(expected)
+
+
+def test_the_baseline_and_the_papers() -> None:
+    """Many documents: 2 p / (classes p + 1). Few: less, and a simulation agrees with the exact."""
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+    limit = (2 * shares / (4 * shares + 1)).mean()
+    many = np.repeat(np.arange(4), (shares * 100_000).astype(int))
+    assert random_baseline(many, 4) == pytest.approx(limit, abs=1e-5)
+    few = np.repeat(np.arange(4), [4, 3, 2, 1])
+    exact = random_baseline(few, 4)
+    assert exact < limit - 0.01
+    drawn = rng().integers(4, size=(20_000, 10))
+    simulated = np.array([macro_f1(few, guess, 4) for guess in drawn])
+    error = simulated.std() / np.sqrt(len(drawn))
+    assert abs(simulated.mean() - exact) < 5 * error  # false alarm 6e-7
+    assert abs(simulated.mean() - limit) > 10 * error
+
+
+# --- Attacks on vectors -------------------------------------------------------------------------
+
+
+def groups(
+    documents: int, seed: int, *, classes: int = 3, width: int = 6, away: float = 3.0
+) -> Any:
+    """Vectors around the corner of their class, and the classes."""
+    draw = rng(seed)
+    labels = draw.integers(classes, size=documents)
+    vectors = draw.standard_normal((documents, width))
+    vectors[np.arange(documents), labels] += away
+    return vectors.astype(np.float32), labels
+
+
+def on_vectors(train: Any, validation: Any, tests: Any, classes: int = 3, **options: Any) -> Any:
+    given_ = {"seed": 0, "epochs": 10, "hidden": 32} | options
+    return embedding_attack(*train, *validation, tests, classes=classes, **given_)
+
+
+def test_groups_are_told_apart() -> None:
+    tests = [groups(200, 2), groups(100, 3)]
+    found = on_vectors(groups(300, 0), groups(40, 1), [vectors for vectors, _ in tests])
+    for guess, (_, truth) in zip(found, tests, strict=True):
+        assert guess.dtype == np.int64 and guess.shape == truth.shape
+        assert macro_f1(truth, guess, 3) > 0.9
+
+
+def test_scale_and_place_do_not_matter() -> None:
+    (train, labels), (held, held_labels), (asked, truth) = (
+        groups(200, seed, away=4.0) for seed in range(3)
+    )
+    for scale, shift in ((1e-4, 0.0), (1.0, 50.0), (1e3, -5.0)):
+        moved = [values.astype(np.float64) * scale + shift for values in (train, held, asked)]
+        (guess,) = on_vectors((moved[0], labels), (moved[1], held_labels), [moved[2]], epochs=30)
+        assert macro_f1(truth, guess, 3) > 0.9
+
+
+def test_noise_gives_the_blind_guessers_hits() -> None:
+    """Labels are uniform coins beside vectors, so hits are exactly binomial with 1/4.
+
+    False alarm 1e-6. With the test documents in training, the named wrong version, far more hit.
+    """
+    draw = rng(5)
+    vectors = draw.standard_normal((1500, 30)).astype(np.float32)
+    labels = draw.integers(4, size=1500)
+    train, held, asked = np.split(np.arange(1500), [400, 500])
+    clean = (vectors[train], labels[train]), (vectors[held], labels[held])
+    (guess,) = on_vectors(*clean, [vectors[asked]], classes=4, hidden=128)
+    assert share_fits(int((guess == labels[asked]).sum()), 1000, 0.25)
+    # The F1 of guesses without knowledge: the baseline, within 6 standard deviations of 0.0133.
+    assert abs(macro_f1(labels[asked], guess, 4) - random_baseline(labels[asked], 4)) < 0.08
+    leaked = np.concatenate([train, asked[:300]])
+    (guess,) = on_vectors(
+        (vectors[leaked], labels[leaked]), clean[1], [vectors[asked]], classes=4, hidden=128,
+        epochs=30,
+    )  # fmt: skip
+    assert not share_fits(int((guess == labels[asked]).sum()), 1000, 0.25)
+
+
+def test_what_is_passed_makes_an_attacker_static_or_adaptive() -> None:
+    """The mechanism turns corner c into corner c + 1: static is always wrong, adaptive right.
+
+    So that a static attack passed off as adaptive, or the reverse, would show.
+    """
+    clear, labels = groups(300, 0, width=3)
+    held, held_labels = groups(60, 1, width=3)
+    asked, truth = groups(200, 2, width=3)
+    clear, held, asked = clear * 2, held * 2, asked * 2
+
+    def sanitized(vectors: Any) -> Any:
+        return np.roll(vectors, 1, axis=1)
+
+    (static,) = on_vectors((clear, labels), (held, held_labels), [sanitized(asked)])
+    (adaptive,) = on_vectors(
+        (sanitized(clear), labels), (sanitized(held), held_labels), [sanitized(asked)]
+    )
+    assert macro_f1(truth, static, 3) < 0.1 and macro_f1(truth, adaptive, 3) > 0.9
+
+
+def test_the_best_epoch_guesses_not_the_last() -> None:
+    """Validation carries other labels than training, so that the least trained network is best.
+
+    On 100 training vectors, each a class of its own kind, the last epoch knows them all; the
+    validation documents are the same vectors with shifted labels, of which it gets none right.
+    """
+    vectors, labels = groups(120, 0)
+    shifted = (labels + 1) % 3
+    (guess,) = on_vectors((vectors, labels), (vectors, shifted), [vectors], epochs=40)
+    (last,) = on_vectors((vectors, labels), (vectors, labels), [vectors], epochs=40)
+    assert macro_f1(shifted, last, 3) < 0.05
+    assert macro_f1(shifted, guess, 3) > macro_f1(shifted, last, 3) + 0.02
+
+
+def test_the_weights_of_the_best_epoch_are_copied() -> None:
+    """Seven epochs measured by rule: the second is best, so its very guesses come back."""
+    vectors, labels = groups(60, 0, away=0.5)
+    values, truth = torch.from_numpy(vectors), torch.from_numpy(labels)
+    for rule, best in (([1, 3, 2, 0, 1], 1), ([1, 3, 3, 0, 1], 2)):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = author._network(6, 8, 3)
+            seen: list[torch.Tensor] = []
+
+            def measure(model: Any = model, seen: Any = seen, rule: Any = rule) -> float:
+                seen.append(model.eval()(values).detach().clone())
+                return float(rule[len(seen) - 1])
+
+            author._train(model, values, truth, measure, 5, 16, rng())
+        found = model.eval()(values)
+        assert [torch.equal(found, each) for each in seen] == [row == best for row in range(5)]
+
+
+def test_one_seed_one_attack() -> None:
+    train, held, (asked, _) = groups(90, 0, away=0.5), groups(30, 1, away=0.5), groups(500, 2)
+    state = torch.random.get_rng_state()
+    one, same, other = (
+        on_vectors(train, held, [asked], seed=seed, epochs=2)[0] for seed in (1, 1, 2)
+    )
+    assert (one == same).all() and (one != other).any()
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_nothing_is_kept_between_calls() -> None:
+    """A call gives what it gives alone, whatever was trained before."""
+    train, held, (asked, _) = groups(90, 0), groups(30, 1), groups(200, 2)
+    (alone,) = on_vectors(train, held, [asked], epochs=2)
+    on_vectors((train[0], (train[1] + 1) % 3), held, [asked], epochs=2)
+    (again,) = on_vectors(train, held, [asked], epochs=2)
+    assert (alone == again).all()
+
+
+ROWS, TWO = np.eye(2, dtype=np.float32), np.array([0, 1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"train": ROWS[0]}, r"train: got shape \(2,\)"),
+        ({"validation": ROWS * np.nan}, "validation: got shape .* of finite numbers"),
+        ({"tests": [np.zeros((1, 3))]}, r"got widths \[2, 2, 3\]"),
+        ({"train_labels": [0, 1, 1]}, "train: got 2 documents with 3 labels"),
+        ({"train_labels": [1, 1]}, r"train_labels: got \[1\], expected at least two classes"),
+        ({"train_labels": [0, 2]}, r"train_labels: got 0..2, expected 0..1"),
+        ({"validation_labels": [0, -1]}, r"validation_labels: got -1..0"),
+        ({"validation": ROWS[:0], "validation_labels": TWO[:0]}, "validation: got 0 documents"),
+        ({"classes": 1}, "classes: got 1"),
+        ({"epochs": 0}, "epochs: got 0"),
+        ({"batch": 0}, "batch: got 0"),
+        ({"hidden": 0}, "hidden: got 0"),
+    ],
+)
+def test_what_the_attack_on_vectors_refuses(changed: Any, says: str) -> None:
+    arguments = {
+        "train": ROWS, "train_labels": TWO, "validation": ROWS, "validation_labels": TWO,
+        "tests": [ROWS], "classes": 2, "seed": 0,
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match=says):
+        embedding_attack(**arguments | changed)
+
+
+def test_equal_vectors_are_no_error() -> None:
+    same = np.ones((6, 2), dtype=np.float32)
+    (guess,) = on_vectors((same, np.arange(6) % 2), (same, np.arange(6) % 2), [same], classes=2)
+    assert len(np.unique(guess)) == 1
+
+
+# --- Attacks on texts ---------------------------------------------------------------------------
+
+WORDS = ["dress", "fit", "great", "size", "small", "wore", "color", "night"]
+
+
+def styled(documents: int, seed: int, marks: Any = (".", "!", ";")) -> tuple[list[str], Any]:
+    """Random words; the author shows in the mark that ends a text and in nothing else."""
+    draw = rng(seed)
+    labels = draw.integers(len(marks), size=documents)
+    return [
+        " ".join(draw.choice(WORDS, size=8)) + marks[label] for label in labels.tolist()
+    ], labels
+
+
+@pytest.mark.parametrize(
+    "marks", [(".", "!", ";"), (" dress", " Dress", " DRESS"), ("  ", " ", " \n")]
+)
+def test_style_is_enough(marks: Any) -> None:
+    """Punctuation, case and white space: what a bag of words in lower case does not see."""
+    train, held, (asked, truth) = (styled(n, seed, marks) for seed, n in enumerate((150, 20, 100)))
+    guess, again = text_attack(*train, *held, [asked, asked[:30]], classes=3)
+    assert macro_f1(truth, guess, 3) > 0.9
+    assert (again == guess[:30]).all() and guess.dtype == np.int64
+
+
+def test_the_penalty_is_chosen_on_validation_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is best there is fitted again, to both; of equal ones the strongest penalty."""
+    fitted: list[tuple[float, int]] = []
+    fit = author.LogisticRegression.fit
+
+    def spy(model: Any, values: Any, labels: Any) -> Any:
+        fitted.append((model.C, values.shape[0]))
+        return fit(model, values, labels)
+
+    monkeypatch.setattr(author.LogisticRegression, "fit", spy)
+    train, held, (asked, _) = styled(60, 0), styled(20, 1), styled(10, 2)
+    for scores, best in (([0.1, 0.3, 0.2], 10.0), ([0.2, 0.2, 0.2], 1.0), ([0, 0.1, 0.4], 100.0)):
+        given_ = iter(scores)
+        monkeypatch.setattr(author, "macro_f1", lambda *_, given_=given_: next(given_))
+        text_attack(*train, *held, [asked], classes=3)
+        assert fitted == [(1.0, 60), (10.0, 60), (100.0, 60), (best, 80)]
+        fitted.clear()
+
+
+def test_texts_without_words_and_without_anything() -> None:
+    train, held = styled(60, 0), styled(20, 1)
+    (guess,) = text_attack(*train, *held, [["", "\U0001f600", "zzz"]], classes=3)
+    assert guess.shape == (3,)
+    assert text_attack(*train, *held, [], classes=3) == []
+    only_marks = ["!!!", "???"] * 4  # no word stands in two texts, characters do
+    (guess,) = text_attack(only_marks, [0, 1] * 4, ["!!!"], [0], [["!!!!", "??"]], classes=2)
+    assert guess.tolist() == [0, 1]
+    with pytest.raises(InvalidInput, match="train: got 2 texts of which no two share"):
+        text_attack(["a", ""], [0, 1], ["a"], [0], [["a"]], classes=2)
+
+
+@pytest.mark.parametrize("attack", ["text", "tuned"])
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"train": "one text"}, "train: got 'one text', expected a sequence of strings"),
+        ({"tests": ["one text"]}, "tests: got 'one text'"),
+        ({"validation": [1]}, r"validation: got \[1\]"),
+        ({"train_labels": [0, 0]}, r"train_labels: got \[0\]"),
+        ({"train_labels": [0]}, "train_labels: got|train: got 2 documents with 1 labels"),
+        ({"validation": []}, "validation: got 0 documents with 1 labels"),
+    ],
+)
+def test_what_attacks_on_texts_refuse(attack: str, changed: Any, says: str, tmp_path: Path) -> None:
+    arguments: Any = {
+        "train": ["a cat", "a dog"], "train_labels": [0, 1], "validation": ["cat"],
+        "validation_labels": [0], "tests": [["dog"]], "classes": 2,
+    }  # fmt: skip
+    if attack == "tuned":
+        arguments |= {"encoder": tiny_encoder(tmp_path), "seed": 0}
+    with pytest.raises(InvalidInput, match=says):
+        (text_attack if attack == "text" else tuned_attack)(**arguments | changed)
+
+
+def test_a_tuned_encoder_learns_the_word_that_tells(tmp_path: Path) -> None:
+    encoder = tiny_encoder(tmp_path)
+    marks = (" cat", " dog", " fish")
+
+    def animals(documents: int, seed: int) -> tuple[list[str], Any]:
+        texts, labels = styled(documents, seed, marks)
+        return [
+            " ".join("the" if word in WORDS else word for word in t.split()) for t in texts
+        ], labels
+
+    train, held, (asked, truth) = animals(200, 0), animals(20, 1), animals(100, 2)
+    options: Any = {"classes": 3, "seed": 1, "epochs": 8, "learning_rate": 5e-3}
+    guess, again = tuned_attack(encoder, *train, *held, [asked, asked[:9]], **options)
+    assert macro_f1(truth, guess, 3) > 0.95 and (again == guess[:9]).all()
+
+
+def test_how_an_encoder_is_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps, pool and held-out share; what is read is cut to what the encoder can read."""
+    seen: list[Any] = []
+
+    class Stopped(Exception):
+        pass
+
+    def stop(encoder: Any, corpus: Any, labels: Any, **options: Any) -> Any:
+        seen.append((len(corpus), labels.tolist(), options))
+        raise Stopped
+
+    monkeypatch.setattr(author, "fine_tuned", stop)
+    with pytest.raises(Stopped):
+        tuned_attack(
+            tiny_encoder(tmp_path), ["cat"] * 33, [0, 1, 0] * 11, ["dog"] * 3, [1, 1, 0], [],
+            classes=2, seed=3,
+        )  # fmt: skip
+    ((size, labels, options),) = seen
+    training = options["training"]
+    assert (size, labels[-3:], options["held_out"]) == (36, [1, 1, 0], 3 / 36)
+    assert (training.steps, training.batch, training.learning_rate) == (9, 16, 5e-5)
+    assert (options["longest"], options["classes"], options["seed"]) == (40, 2, 3)
+
+
+# --- Repeated queries ---------------------------------------------------------------------------
+
+
+def test_cumulative_means_by_hand() -> None:
+    vectors = np.array([[[1.0], [10.0]], [[3.0], [20.0]], [[8.0], [30.0]]])
+    found = cumulative_means(vectors, [1, 2, 3])
+    assert found[:, :, 0].tolist() == [[1, 10], [2, 15], [4, 20]]
+    assert cumulative_means(vectors, [3])[0, :, 0].tolist() == [4, 20]
+
+
+@given(st.integers(1, 9), st.data())
+def test_cumulative_means(releases: int, data: Any) -> None:
+    counts = sorted(data.draw(st.sets(st.integers(1, releases), min_size=1)))
+    vectors = rng(releases).standard_normal((releases, 2, 3)).astype(np.float32)
+    found = cumulative_means(vectors, counts)
+    assert found.dtype == np.float64
+    assert np.allclose(found, [vectors[:k].astype(float).mean(0) for k in counts])
+
+
+@pytest.mark.parametrize(
+    ("vectors", "counts", "says"),
+    [
+        (np.zeros((2, 3)), [1], r"vectors: got shape \(2, 3\)"),
+        (np.full((2, 1, 1), np.nan), [1], "finite"),
+        (np.zeros((2, 1, 1)), [3], "counts: got 3, expected an integer from 1 to 2"),
+        (np.zeros((2, 1, 1)), [0], "counts: got 0"),
+        (np.zeros((2, 1, 1)), [2, 1], r"counts: got \[2, 1\], expected ascending"),
+        (np.zeros((2, 1, 1)), [], r"counts: got \[\]"),
+    ],
+)
+def test_what_cumulative_means_refuse(vectors: Any, counts: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        cumulative_means(vectors, counts)
+
+
+def test_averaging_uncovers_the_author() -> None:
+    """Noise ten times the signal in one release; the mean of 400 tells the classes apart."""
+    draw = rng(0)
+    clear, labels = groups(360, 0, width=3, away=8.0)
+    releases = clear + 40 * draw.standard_normal((400, 360, 3))
+    one, many = cumulative_means(releases, [1, 400])
+    train, held, asked = np.split(np.arange(360), [200, 240])
+    reached = [
+        macro_f1(
+            labels[asked],
+            on_vectors((v[train], labels[train]), (v[held], labels[held]), [v[asked]])[0],
+            3,
+        )
+        for v in (one, many)
+    ]
+    assert reached[0] < 0.6 and reached[1] > 0.9
