@@ -1,0 +1,149 @@
+"""How alike two texts are, by an encoder: piece by piece (BERTScore) and as a whole (cosine).
+
+    found = bert_score(encoder, references, candidates)   # precision, recall, F1 of every pair
+    cosine(encoder, references, candidates)               # (pairs,)
+
+BERTScore matches every piece of one text with the piece of the other whose state is nearest in
+angle. It has no fixed zero: unrelated English texts have many states in common, so that it must
+be read beside the score of texts that belong to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from textpriv import pieces
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.models import Encoder, Rows, by_length
+from textpriv.utility import features
+
+FloatArray = NDArray[np.float64]
+
+_PAIRS = 512  # pairs whose states are held at once
+
+
+@dataclass(frozen=True)
+class BertScore:
+    """Scores of pairs of texts, each (pairs,) in -1..1.
+
+    Parameters
+    ----------
+    precision : mean over the candidate's pieces of the largest cosine with one of the reference's
+    recall : the same with the two exchanged
+    """
+
+    precision: FloatArray
+    recall: FloatArray
+
+    @property
+    def f1(self) -> FloatArray:
+        """Harmonic mean of the two; 0 where they add up to no more than 0."""
+        total = self.precision + self.recall
+        product = 2 * self.precision * self.recall
+        return np.divide(product, total, out=np.zeros_like(total), where=total > 0)
+
+
+def cosine(
+    encoder: Encoder, references: Sequence[str], candidates: Sequence[str], *, longest: int = 256
+) -> FloatArray:
+    """Cosine of the mean states of two texts: (pairs,).
+
+    Parameters
+    ----------
+    encoder : one that was trained for it, as all-MiniLM-L6-v2
+    references, candidates : as many of one as of the other
+    longest : pieces that are read of a text, special ones included
+    """
+    _check_pairs(references, candidates)
+    both = pieces.encode(encoder.tokenizer, [*references, *candidates], longest=longest)
+    states = features(encoder, both, longest=longest).astype(np.float64)
+    states /= np.linalg.norm(states, axis=1, keepdims=True)
+    count = len(references)
+    result: FloatArray = (states[:count] * states[count:]).sum(1)
+    return result
+
+
+@torch.inference_mode()
+def bert_score(
+    encoder: Encoder,
+    references: Sequence[str],
+    candidates: Sequence[str],
+    *,
+    longest: int = 256,
+    batch: int = 32,
+) -> BertScore:
+    """BERTScore of every pair, by the encoder's last states, without weights or rescaling.
+
+    The paper has roberta-large at its 17th layer, so that the numbers of another encoder are on
+    another scale.
+
+    Parameters
+    ----------
+    references, candidates : as many of one as of the other; a text without a piece scores 0
+    longest : pieces that are read of a text, special ones included
+    batch : texts at once, of similar length
+
+    Raises
+    ------
+    InvalidInput : another number of candidates than of references, or numbers out of range
+
+    References
+    ----------
+    Zhang et al. 2020, BERTScore, section 3; Utpala et al. 2023, tables 4 and 5.
+    """
+    _check_pairs(references, candidates)
+    check_count(longest, 3, encoder.longest, what="longest")
+    parts = [
+        _matched(
+            _states(encoder, references[start : start + _PAIRS], longest, batch),
+            _states(encoder, candidates[start : start + _PAIRS], longest, batch),
+        )
+        for start in range(0, len(references), _PAIRS)
+    ]
+    precision, recall = np.concatenate(parts, axis=1)
+    return BertScore(precision=precision, recall=recall)
+
+
+def _states(encoder: Encoder, texts: Sequence[str], longest: int, batch: int) -> list[torch.Tensor]:
+    """Unit states of every text's own pieces, special ones left out: each (pieces, width)."""
+    tokenizer = encoder.tokenizer
+    corpus = pieces.encode(tokenizer, texts, longest=longest - 2)
+    sizes = np.diff(corpus.offsets)
+    result = [torch.empty(0, encoder.width)] * len(texts)
+    for of in by_length(sizes, batch):
+        ids = np.full((len(of), int(sizes[of].max()) + 2), tokenizer.pad_token_id)
+        segments = np.full(ids.shape, -1)
+        for row, text in enumerate(of.tolist()):
+            inside = [tokenizer.cls_token_id, *corpus[text].tolist(), tokenizer.sep_token_id]
+            ids[row, : len(inside)], segments[row, : len(inside)] = inside, 0
+        found = torch.nn.functional.normalize(encoder.states(Rows(ids, segments)).float(), dim=2)
+        for row, text in enumerate(of.tolist()):
+            result[text] = found[row, 1 : 1 + int(sizes[text])].cpu()
+    return result
+
+
+def _matched(references: list[torch.Tensor], candidates: list[torch.Tensor]) -> FloatArray:
+    """Precision and recall of every pair: (2, pairs)."""
+    scores = np.zeros((2, len(references)))
+    for pair, (reference, candidate) in enumerate(zip(references, candidates, strict=True)):
+        products = candidate @ reference.T
+        if products.numel():
+            scores[:, pair] = [products.amax(1).mean(), products.amax(0).mean()]
+    return scores
+
+
+def _check_pairs(references: Sequence[str], candidates: Sequence[str]) -> None:
+    for what, texts in (("references", references), ("candidates", candidates)):
+        if isinstance(texts, str):
+            raise InvalidInput(f"{what}: got one string, expected a list of strings; use [text]")
+    if len(references) != len(candidates) or not len(references):
+        raise InvalidInput(
+            f"candidates: got {len(candidates)} for {len(references)} references, expected as many "
+            "of one as of the other, at least one"
+        )

@@ -1,0 +1,84 @@
+"""BERTScore and cosine against a plain forward pass, one text at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import tiny_encoder
+
+from textpriv import similarity
+from textpriv.errors import InvalidInput
+from textpriv.models import Encoder
+from textpriv.similarity import BertScore, bert_score, cosine
+
+REFERENCES = ["the cat sat on the mat", "a dog", "cat dog cat", "the"]
+CANDIDATES = ["a cat sat", "a dog", "", "mat mat the the mat on a"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def states(encoder: Encoder, text: str) -> torch.Tensor:
+    """All states of one text, special pieces included, by transformers itself."""
+    with torch.inference_mode():
+        found = encoder.model.bert(**encoder.tokenizer([text], return_tensors="pt"))
+    return found.last_hidden_state[0].float()
+
+
+def by_hand(encoder: Encoder, reference: str, candidate: str) -> tuple[float, float]:
+    left, right = states(encoder, reference)[1:-1], states(encoder, candidate)[1:-1]
+    if not len(left) or not len(right):
+        return 0.0, 0.0
+    table = torch.cosine_similarity(right[:, None], left[None], dim=2)
+    return float(table.amax(1).mean()), float(table.amax(0).mean())
+
+
+def test_bert_score_is_that_of_a_plain_forward_pass(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = np.array(
+        [by_hand(encoder, *pair) for pair in zip(REFERENCES, CANDIDATES, strict=True)]
+    ).T
+    for batch, pairs in ((32, 512), (1, 512), (2, 3)):
+        monkeypatch.setattr(similarity, "_PAIRS", pairs)
+        found = bert_score(encoder, REFERENCES, CANDIDATES, batch=batch, longest=40)
+        np.testing.assert_allclose([found.precision, found.recall], expected, atol=2e-2)
+    assert found.precision[1] == pytest.approx(1, abs=1e-5)  # a text and itself
+    assert found.precision[0] != pytest.approx(found.recall[0], abs=1e-3)
+    exchanged = bert_score(encoder, CANDIDATES, REFERENCES, longest=40)
+    np.testing.assert_allclose(exchanged.precision, found.recall, atol=1e-2)
+
+
+def test_texts_are_cut_where_said(encoder: Encoder) -> None:
+    short = bert_score(encoder, ["the cat"], ["the cat"], longest=40)
+    cut = bert_score(encoder, ["the cat sat on the mat"], ["the cat"], longest=4)
+    assert cut.recall == pytest.approx(short.recall, abs=1e-5)
+
+
+def test_f1_is_the_harmonic_mean() -> None:
+    score = BertScore(np.array([0.5, 0.0, 1.0]), np.array([1.0, 0.0, 1.0]))
+    np.testing.assert_allclose(score.f1, [2 / 3, 0, 1])
+
+
+def test_cosine_is_that_of_the_mean_states(encoder: Encoder) -> None:
+    left = [states(encoder, text).mean(0) for text in REFERENCES]
+    right = [states(encoder, text).mean(0) for text in CANDIDATES]
+    expected = [
+        float(torch.cosine_similarity(a, b, dim=0)) for a, b in zip(left, right, strict=True)
+    ]
+    found = cosine(encoder, REFERENCES, CANDIDATES, longest=40)
+    np.testing.assert_allclose(found, expected, atol=2e-2)
+    assert found[1] == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("measure", [bert_score, cosine])
+def test_what_is_no_list_of_pairs_is_refused(encoder: Encoder, measure: object) -> None:
+    assert callable(measure)
+    for left, right in (([], []), (["a"], ["a", "b"])):
+        with pytest.raises(InvalidInput, match="candidates: got"):
+            measure(encoder, left, right)
+    with pytest.raises(InvalidInput, match="got one string"):
+        measure(encoder, "a", ["a"])
