@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import http.client
+import io
 import json
 import os
 import re
@@ -15,6 +17,8 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -188,6 +192,28 @@ def test_registry_holds_what_the_design_names() -> None:
         "multilexsum-test",
         "sst2",
         "pos-lexicon",
+        "bert-base-cased",
+        "roberta-base",
+        "roberta-large",
+        "all-mpnet-base-v2",
+        "gpt2",
+        "gpt2-xl",
+        "t5-small",
+        "t5-3b",
+        "flan-t5-xl",
+        "bart-large-cnn",
+        "falconsai-text-summarization",
+        "tinyllama-chat",
+        "llama-3-8b-instruct",
+        "qnli",
+        "paws",
+        "ag-news",
+        "yelp-polarity",
+        "multi-news",
+        "imdb-authors",
+        "yelp-authors",
+        "chatgpt-paraphrases-imdb",
+        "chatgpt-paraphrases-yelp",
     ]
     assert set(assets.defaults()) == {
         "glove-840b-300d-34k",
@@ -198,6 +224,19 @@ def test_registry_holds_what_the_design_names() -> None:
         "smollm2-135m-instruct",
         "pos-lexicon",
     }
+
+
+def test_models_are_safetensors_or_gguf() -> None:
+    for asset in assets.registry().values():
+        names = {Path(m.name).suffix for m in asset.members}
+        assert asset.kind != "model" or names & {".safetensors", ".gguf"}, asset.id
+        assert not names & {".bin", ".h5", ".msgpack", ".ot", ".pt"}
+
+
+def test_a_card_says_so_where_the_revision_alone_pins_bytes() -> None:
+    for asset in assets.registry().values():
+        if any(m.pin is None for m in asset.members):
+            assert "by revision alone" in asset.flaws[0], asset.id
 
 
 def test_default_assets_need_no_hub() -> None:
@@ -701,6 +740,158 @@ def test_a_wheel_needs_pinned_members(shop: Shop) -> None:
         assets.registry()
 
 
+# --- GitHub -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),  # as `git hash-object` prints them
+    [
+        (b"", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"),
+        (b"hello\n", "ce013625030ba8dba906f756967f9e9ca394464a"),
+        (b"blob 6\0hello\n", "dc93d88d7b9d691be200b77ce5cef34ced4131ac"),
+    ],
+)
+def test_git_blob(tmp_path: Path, data: bytes, name: str) -> None:
+    (tmp_path / "file").write_bytes(data)
+    assert assets.git_blob(tmp_path / "file") == name
+
+
+def test_git_blob_of_a_file_longer_than_one_chunk(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 10_000  # 2.4 chunks
+    (tmp_path / "file").write_bytes(data)
+    assert assets.git_blob(tmp_path / "file") == blob(data)
+
+
+def blob(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0%b" % (len(data), data)).hexdigest()
+
+
+@dataclass
+class Github:
+    """What the fake server answers, and what it was asked."""
+
+    body: bytes
+    asked: list[str]
+    error: Exception | None = None
+    breaks: bool = False
+
+    def urlopen(self, url: str, *, timeout: float) -> Any:
+        self.asked.append(url)
+        assert timeout > 0
+        if self.error:
+            raise self.error
+        return self
+
+    def __enter__(self) -> Github:
+        self._left = io.BytesIO(self.body)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def read(self, size: int) -> bytes:
+        if self.breaks and self._left.tell():
+            raise http.client.IncompleteRead(b"")
+        return self._left.read(10 if self.breaks else size)
+
+
+@pytest.fixture
+def github(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Github:
+    """A shop whose asset is one archive on GitHub, pinned by the name that git gives to it."""
+    server = Github(hashlib.sha256(b"archive").digest() * 20, [])
+    monkeypatch.setattr(urllib.request, "urlopen", server.urlopen)
+    head = shop.registry.read_text().split("members = ")[0]
+    shop.registry.write_text(
+        f"""{head}members = [{{ name = "clean data.zip", git_blob = "{blob(server.body)}" }}]
+[[assets.tiny.sources]]
+kind = "github"
+repo = "someone/tiny"
+revision = "{REVISION}"
+folder = "data/clean"
+licence = "MIT"
+"""
+    )
+    assets._parsed.cache_clear()
+    return server
+
+
+def test_github_is_asked_for_the_pinned_commit(github: Github) -> None:
+    path = assets.file("tiny", "clean data.zip")
+    assert path.read_bytes() == github.body
+    host = "https://raw.githubusercontent.com"
+    assert github.asked == [f"{host}/someone/tiny/{REVISION}/data/clean/clean%20data.zip"]
+    assert assets.verify("tiny") == assets.fetch("tiny", source="github") == path.parent
+    assert len(github.asked) == 1  # and never again
+    provenance = assets.provenance("tiny")
+    assert provenance["source"] == f"github someone/tiny@{REVISION}"
+    assert f"`git blob {blob(github.body)}`" in assets.card("tiny")
+    path.write_bytes(b"changed")
+    with pytest.raises(AssetCorrupt, match=sha(github.body)):  # pinned when it was fetched
+        assets.verify("tiny")
+
+
+def test_a_flipped_byte_from_github_is_caught(shop: Shop, github: Github) -> None:
+    original = github.body
+    for position in [*range(0, len(original), 13), len(original) - 1]:
+        damaged = bytearray(original)
+        damaged[position] ^= 0x01
+        github.body = bytes(damaged)
+        with pytest.raises(
+            AssetCorrupt, match=rf"expected git blob {blob(original)}, got git blob"
+        ):
+            assets.fetch("tiny")
+    shop.assert_nothing_kept()
+    github.body = original
+    assets.fetch("tiny")
+
+
+@pytest.mark.parametrize("change", [lambda body: body[:-1], lambda body: body + b"\0"])
+def test_other_lengths_from_github_are_caught(
+    shop: Shop, github: Github, change: Callable[[bytes], bytes]
+) -> None:
+    github.body = change(github.body)
+    with pytest.raises(AssetCorrupt, match=rf"git blob \w+ of {len(github.body)} bytes"):
+        assets.fetch("tiny")
+    shop.assert_nothing_kept()
+
+
+@pytest.mark.parametrize("error", [urllib.error.URLError("no route"), TimeoutError("too slow")])
+def test_github_out_of_reach(shop: Shop, github: Github, error: Exception) -> None:
+    github.error = error
+    with pytest.raises(AssetUnavailable, match=r"tiny: expected a download.*github someone/tiny@"):
+        assets.fetch("tiny")
+    shop.assert_nothing_kept()
+
+
+def test_a_broken_download_from_github(shop: Shop, github: Github) -> None:
+    github.breaks = True
+    with pytest.raises(AssetUnavailable, match="IncompleteRead"):
+        assets.fetch("tiny")
+    shop.assert_nothing_kept()
+
+
+def test_the_digest_depends_on_the_git_blob(shop: Shop, github: Github) -> None:
+    first = assets.registry()["tiny"].digest
+    text = shop.registry.read_text()
+    shop.registry.write_text(text.replace(blob(github.body), blob(b"other")))
+    assets._parsed.cache_clear()
+    assert assets.registry()["tiny"].digest != first
+
+
+def test_members_from_github_need_a_hash(shop: Shop, github: Github) -> None:
+    text = shop.registry.read_text()
+    shop.registry.write_text(text.replace(f', git_blob = "{blob(github.body)}"', ""))
+    assets._parsed.cache_clear()
+    with pytest.raises(ValidationError, match="members from GitHub need sha256 or git_blob"):
+        assets.registry()
+
+
+@pytest.mark.parametrize("pin", ["abc", "G" * 40, "0" * 64])
+def test_git_blobs_have_forty_digits(pin: str) -> None:
+    with pytest.raises(ValidationError, match="git_blob"):
+        assets.Member(name="a.zip", git_blob=pin)
+
+
 # --- Local replacements -------------------------------------------------------------------
 
 
@@ -879,7 +1070,8 @@ def test_cards_say_all_that_the_registry_knows(capsys: pytest.CaptureFixture[str
         section = cards.split(f"## {asset.title}\n")[1].split("\n## ")[0]
         told = [asset.id, asset.data_licence, asset.redistribution_why, asset.reference]
         told += [*asset.flaws, *map(str, asset.sources), *(s.licence for s in asset.sources)]
-        told += [m.sha256 or "" for m in asset.members] + [" ".join(asset.otherwise.split())]
+        told += [m.pin or "by revision" for m in asset.members]
+        told += [" ".join(asset.otherwise.split())]
         assert [each for each in told if each not in section] == []
 
 

