@@ -214,9 +214,11 @@ def split_by_hand(given: Material, sizes: Sizes, number: int) -> Any:
     )
 
 
-def test_splits_are_stratified_and_differ(materials: dict[str, Material], sizes: Sizes) -> None:
+def test_splits_are_stratified_and_differ(
+    materials: dict[str, Material], tools: Tools, sizes: Sizes
+) -> None:
     given = materials["rotten-tomatoes"]
-    splits = experiment._task(given, sizes, SEED).splits
+    splits = experiment._task(given, tools.encoder, sizes, SEED).splits
     for train, test in splits:
         assert sorted([*train, *test]) == list(range(400))
         assert given.labels[test].mean() == 0.5
@@ -228,7 +230,7 @@ def test_draws(
     materials: dict[str, Material], tools: Tools, sizes: Sizes, setting: Setting
 ) -> None:
     """Another draw is another text where the setting is random; the same draw is the same."""
-    task = experiment._task(materials["imdb"], sizes, SEED)
+    task = experiment._task(materials["imdb"], tools.encoder, sizes, SEED)
     first, again, other, seeded = (
         task.manipulated(setting, draw, tools, seed).ids.tolist()
         for draw, seed in ((0, SEED), (0, SEED), (1, SEED), (0, SEED + 1))
@@ -251,7 +253,7 @@ def test_workers(
 
 
 def test_workers_get_no_public_text(tools: Tools) -> None:
-    light = experiment._private(tools)
+    light = experiment._private(tools, "imdb")
     assert len(light.public) == 0 and len(light.public.ids) == 0
     assert light.encoder is tools.encoder and light.table is tools.table
 
@@ -332,6 +334,83 @@ def test_unknown_label(materials: dict[str, Material], tools: Tools, sizes: Size
     other = sizes.model_copy(update={"tuned": ("plain", "high-frequency")})
     with pytest.raises(InvalidInput, match=r"tuned: got \['high-frequency'\], expected .*plain"):
         experiment.tuned(materials, tools, SETTINGS, other, SEED)
+
+
+# --- Pairs, which another encoder reads ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, Material]:
+    """The label stands in the second texts."""
+    second = material("qnli", 200, 7)
+    first = material("qnli", 200, 8)
+    return {"qnli": Material("qnli", second.documents, first.corpus, second.corpus)}
+
+
+@pytest.fixture(scope="module")
+def two_tools(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """Another tiny encoder for the pairs, with the same pieces."""
+    other = tiny_encoder(tmp_path_factory.mktemp("lossy-pairs"), seed=1)
+    others = {"qnli": tools_with(other, {CAT: 99, DOG: 1})}
+    return Tools(tools.encoder, tools.table, tools.public, tools.counts, others)
+
+
+@pytest.fixture(scope="module")
+def of_pairs(sizes: Sizes) -> Sizes:
+    changes = {"longest": {"qnli": 8}, "tuned_steps": {"qnli": 60}, "tuned_rates": {"qnli": 5e-3}}
+    return sizes.model_copy(update=changes)
+
+
+def test_pairs_are_probed_by_their_own_encoder(
+    pairs: dict[str, Material], two_tools: Tools, of_pairs: Sizes
+) -> None:
+    """Both texts are manipulated, by one map, and read together: three special pieces."""
+    given, own = pairs["qnli"], two_tools.of("qnli")
+    found = experiment.probes(pairs, two_tools, [RANDOM], of_pairs, SEED)
+    correct, document = [], []
+    plain = features(own.encoder, given.corpus, second=given.second, longest=19)
+    for draw in range(of_pairs.seeds):
+        rng = stream(SEED, "03", "manipulate", "qnli", RANDOM.label, draw)
+        text = lossy.manipulate(RANDOM, given.texts, own, rng)
+        halves = [text.subset(np.arange(200) + start) for start in (0, 200)]
+        states = features(own.encoder, halves[0], second=halves[1], longest=19)
+        for number in range(of_pairs.seeds):
+            train, test = split_by_hand(given, of_pairs, number)
+            mixed = np.where(np.isin(np.arange(200), train)[:, None], plain, states)
+            correct.append(probe(mixed, given.labels, train, test))
+            document.append(test)
+    expected = stats.clustered_share(np.concatenate(correct), np.concatenate(document))
+    row = one(found, "qnli", RANDOM, "test")
+    assert (row.value, row.low, row.high) == (expected.value, expected.low, expected.high)
+
+
+def test_an_encoder_is_tuned_to_pairs(
+    pairs: dict[str, Material], two_tools: Tools, of_pairs: Sizes
+) -> None:
+    table, _ = experiment.tuned(pairs, two_tools, SETTINGS, of_pairs, SEED)
+    assert one(table, "qnli", PLAIN, "all").value > 0.9
+    given, own = pairs["qnli"], two_tools.of("qnli")
+    assert given.second is not None
+    train, test = split_by_hand(given, of_pairs, 0)
+    model = fine_tuned(
+        own.encoder,
+        given.corpus.subset(train),
+        given.labels[train],
+        second=given.second.subset(train),
+        training=Training(steps=60, learning_rate=5e-3, marks=5),
+        longest=19,
+        seed=int(stream(SEED, "03", "tuned", "qnli").integers(2**31)),
+    )
+    text = lossy.manipulate(HIGH, given.texts, own, np.random.default_rng(0))
+    asked = model.predict(text.subset(test), text.subset(200 + test))
+    row = one(table, "qnli", HIGH, "test")
+    assert row.value == (asked == given.labels[test]).mean()
+    assert row.unchanged == (text.ids == given.texts.ids).mean()
+
+
+def test_the_learning_rate_is_the_profiles(sizes: Sizes, of_pairs: Sizes) -> None:
+    assert experiment._training("qnli", of_pairs).learning_rate == 5e-3
+    assert experiment._training("rotten-tomatoes", sizes).learning_rate == experiment.LEARNING_RATE
 
 
 # --- The two together ---------------------------------------------------------------------------

@@ -10,7 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import CAT, FISH, MAT, PIECES, SAT, SNOWBALL, THE, WORDS, XYZ, piece, tiny_encoder
+import transformers
+from tiny_models import (
+    BEYOND,
+    CAT,
+    FAMILIES,
+    FISH,
+    MAT,
+    PIECES,
+    SAT,
+    SNOWBALL,
+    THE,
+    WORDS,
+    XYZ,
+    piece,
+    tiny_encoder,
+    tiny_family,
+    write_family,
+)
 from tiny_models import write_tiny_model as write
 
 from textpriv import assets, models
@@ -100,6 +117,155 @@ def test_a_clone_is_a_copy(encoder: Encoder) -> None:
     assert rates == {0.25}
     with pytest.raises(InvalidInput, match="dropout: got 1.0"):
         encoder.clone(dropout=1.0)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def any_encoder(folder: Path, request: pytest.FixtureRequest) -> Encoder:
+    return tiny_family(folder / f"any-{request.param}", request.param)
+
+
+@pytest.fixture(scope="module")
+def roberta(folder: Path) -> Encoder:
+    return tiny_family(folder / "roberta", "roberta", head=True)
+
+
+@pytest.fixture(scope="module")
+def t5(folder: Path) -> Encoder:
+    return tiny_family(folder / "t5", "t5")
+
+
+def two_rows(encoder: Encoder) -> Rows:
+    """Two rows of three and five pieces, padded."""
+    ids = encoder.tokenizer(["the cat", "the cat sat on"], add_special_tokens=False)["input_ids"]
+    most = max(map(len, ids))
+    pad = encoder.tokenizer.pad_token_id
+    return Rows(
+        np.array([row + [pad] * (most - len(row)) for row in ids]),
+        np.array([[0] * len(row) + [-1] * (most - len(row)) for row in ids]),
+    )
+
+
+def test_every_family(any_encoder: Encoder) -> None:
+    encoder, kind = any_encoder, any_encoder.model.config.model_type
+    pieces = len(encoder.tokenizer) + (BEYOND if kind == "t5" else 0)
+    assert (encoder.width, len(encoder.table)) == (16, pieces)
+    assert encoder.longest == (512 if kind == "t5" else 40)
+    assert not encoder.can_fill and not encoder.model.training
+    with torch.inference_mode():
+        states = encoder.states(two_rows(encoder))
+    assert states.shape[2] == 16 and torch.isfinite(states).all()
+
+
+def test_what_stands_between_texts_is_what_the_tokenizer_writes(any_encoder: Encoder) -> None:
+    tokenizer = any_encoder.tokenizer
+    one, other = (
+        tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("the cat", "dog")
+    )
+    first, last = any_encoder.framed(1)
+    assert first + one + last == tokenizer("the cat")["input_ids"]
+    first, middle, last = any_encoder.framed(2)
+    assert first + one + middle + other + last == tokenizer("the cat", "dog")["input_ids"]
+
+
+def test_the_longest_row_fits(any_encoder: Encoder) -> None:
+    """And one piece more does not, but where positions are relative."""
+    for more in (0, 1):
+        ids = np.full(
+            (1, any_encoder.longest + more), any_encoder.tokenizer.convert_tokens_to_ids("on")
+        )
+        rows = Rows(ids, np.zeros_like(ids))
+        with torch.inference_mode():
+            if more and any_encoder.model.config.model_type != "t5":
+                with pytest.raises((IndexError, RuntimeError)):
+                    any_encoder.states(rows)
+            else:
+                assert any_encoder.states(rows).shape[1] == any_encoder.longest + more
+
+
+def test_positions_of_a_roberta_start_behind_the_padding(roberta: Encoder) -> None:
+    seen: list[Any] = []
+    table = roberta.body.get_submodule("embeddings.position_embeddings")
+    hook = table.register_forward_hook(lambda _, given, __: seen.append(given[0].tolist()))
+    rows = two_rows(roberta)
+    roberta.states(rows, types=rows.segments == 0)  # types it has none of
+    hook.remove()
+    lengths = (rows.segments >= 0).sum(1)
+    assert lengths[0] < lengths[1]
+    padding = [1] * int(lengths[1] - lengths[0])
+    assert seen == [[[*range(2, 2 + lengths[0]), *padding], [*range(2, 2 + lengths[1])]]]
+
+
+def test_a_cased_bert_tells_case_apart(folder: Path) -> None:
+    for family, is_cased in (("bert", False), ("bert-cased", True)):
+        tokenizer = tiny_family(folder / f"case-{family}", family).tokenizer
+        assert (tokenizer("Cat")["input_ids"] != tokenizer("cat")["input_ids"]) == is_cased
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
+def test_heads(folder: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head of the folder is read as it is; an absent one lets the state itself ask the table."""
+    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: False)
+    where = write_family(folder / f"{family}-head", family, head=True)
+    encoder = from_folder(family, where, digest="")
+    rows = two_rows(encoder)
+    reference = transformers.AutoModelForMaskedLM.from_pretrained(where).eval()
+    with torch.inference_mode():
+        states = encoder.states(rows)
+        expected = reference(
+            input_ids=torch.from_numpy(rows.ids),
+            attention_mask=torch.from_numpy(rows.segments >= 0),
+        ).logits
+        assert encoder.can_fill and torch.allclose(encoder.logits(states), expected, atol=1e-5)
+        by_hand = encoder.asked(states) @ encoder.table.T + encoder.head.bias
+        assert torch.allclose(encoder.logits(states), by_hand, atol=1e-5)
+        plain = tiny_family(folder / f"{family}-headless", family)
+        states = plain.states(rows)
+        width = (plain.width,)
+        asked = torch.nn.functional.layer_norm(torch.nn.functional.gelu(states), width, eps=1e-12)
+        assert not plain.can_fill and torch.allclose(plain.asked(states), asked, atol=1e-4)
+        assert torch.allclose(plain.logits(states), asked @ plain.table.T, atol=1e-3)
+
+
+def test_a_t5_has_no_head(t5: Encoder, cache: Path) -> None:
+    states = torch.zeros(1, 1, 16)
+    for ask in (t5.logits, t5.asked):
+        with pytest.raises(InvalidInput, match="tiny-t5: has no masked-LM head"):
+            ask(states)
+    with pytest.raises(InvalidInput, match="tiny-t5: has no masked-LM head"):
+        masked_language_model(t5, texts(60), small(1))
+
+
+def test_dropout_of_a_clone_is_that_of_every_layer(any_encoder: Encoder) -> None:
+    """Attention included: without dropout, a model in training gives the states of any other."""
+    rows = two_rows(any_encoder)
+    states = any_encoder.states(rows)
+    still, noisy = any_encoder.clone(), any_encoder.clone(dropout=0.5)
+    for each in (still, noisy):
+        each.model.train()
+    assert torch.equal(still.states(rows), states)
+    assert not torch.allclose(noisy.states(rows), states, atol=1e-2)
+    rates = {
+        getattr(module, "p", module.dropout if hasattr(module, "dropout") else None)
+        for module in noisy.model.modules()
+        if isinstance(module, torch.nn.Dropout | models.T5Attention)
+    }
+    assert rates == {0.5}
+
+
+def test_other_models_are_refused(folder: Path) -> None:
+    where = write_family(folder / "other", "roberta")
+    config = json.loads((where / "config.json").read_text())
+    (where / "config.json").write_text(json.dumps(config | {"pad_token_id": 3}))
+    with pytest.raises(
+        InvalidInput, match="tokenizer with padding 1, expected .* configuration, 3"
+    ):
+        from_folder("other", where, digest="")
+    (where / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    with pytest.raises(InvalidInput, match="expected the weights of a ROBERTA"):
+        from_folder("other", where, digest="")
+    (where / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    with pytest.raises(InvalidInput, match="model_type 'gpt2', expected one of .*'roberta'"):
+        from_folder("other", where, digest="")
 
 
 def test_names() -> None:
@@ -297,6 +463,35 @@ def test_only_whole_words_are_masked(encoder: Encoder) -> None:
     assert np.flatnonzero(only[0]).tolist() == [7]
 
 
+def test_whole_words_of_pieces_of_bytes(roberta: Encoder) -> None:
+    """A word is what stands between spaces, and whole if it is one piece."""
+    tokenizer = roberta.tokenizer
+    ids = np.array([tokenizer(" cat catty dog ran. sat")["input_ids"]])
+    names = tokenizer.convert_ids_to_tokens(ids[0].tolist())
+    assert names == ["<s>", "Ġcat", "Ġcat", "t", "y", "Ġdog", "Ġran", ".", "Ġsat", "</s>"]
+    mask = models._WholeWords(tokenizer).draw(
+        ids, np.ones(len(tokenizer)), np.random.default_rng(0)
+    )
+    assert [names[i] for i in np.flatnonzero(mask[0])] == ["Ġcat", "Ġdog", "Ġsat"]
+    assert mask[0, 1] and not mask[0, 2]
+
+
+def test_a_roberta_is_trained_as_a_masked_lm(folder: Path, cache: Path) -> None:
+    """After "cat" always "sat", after "dog" always "ran"."""
+    plain = tiny_family(folder / "to-train", "roberta")
+    rng = np.random.default_rng(0)
+    sentences = np.array([" the cat sat on the mat", " the dog ran on the mat"])
+    lines = ["".join(rng.choice(sentences, size=8)) for _ in range(150)]
+    filler = masked_language_model(plain, lines, small(150))
+    assert filler.can_fill and filler.accuracy is not None and filler.accuracy > 0.75
+    again = masked_language_model(plain, lines, small(150))
+    assert all(
+        torch.equal(value, again.model.state_dict()[key])
+        for key, value in filler.model.state_dict().items()
+    )
+    assert again.model.get_output_embeddings().weight is again.table  # still tied
+
+
 @pytest.mark.parametrize(
     ("made", "says"),
     [
@@ -427,3 +622,11 @@ def test_ranges_and_batches() -> None:
     assert len(ranges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))) == 0
     batches = [each.tolist() for each in by_length(np.array([3, 9, 5, 9, 1]), 2)]
     assert batches == [[1, 3], [2, 0], [4]]
+
+
+def test_words_of_other_tokenizers_have_no_pieces_of_their_own(
+    roberta: Encoder, t5: Encoder
+) -> None:
+    for encoder, kind in ((roberta, "BPE"), (t5, "Unigram")):
+        with pytest.raises(InvalidInput, match=f"tokenizer: got {kind}, expected WordPiece"):
+            Pieces(encoder.tokenizer, WORDS, CORPUS)

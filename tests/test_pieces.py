@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tokenizers
 import transformers
 from tiny_generators import OPENING, tiny_tokenizer
-from tiny_models import PIECES, SPECIAL, piece
+from tiny_models import PIECES, SPECIAL, piece, tiny_family
 
 from textpriv import pieces
 from textpriv.errors import InvalidInput
@@ -120,6 +121,44 @@ def test_special_ids_of_another_tokenizer() -> None:
     assert pieces.vocabulary(tokenizer) == (*names, "", "", "z")
     assert pieces.special_ids(tokenizer).tolist() == [0, 2, 4, 5, 7, 8]
     assert pieces.special_ids(tiny_tokenizer()).tolist() == [0]
+
+
+def test_special_ids_of_every_family(tmp_path: Path) -> None:
+    expected = {
+        "roberta": ["<s>", "<pad>", "</s>", "<unk>", "madeupword0000", "<mask>"],
+        "mpnet": ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "<mask>"],
+        "t5": ["<pad>", "</s>", "<unk>", "<extra_id_1>", "<extra_id_0>"],
+    }
+    for family, names in expected.items():
+        tokenizer = tiny_family(tmp_path / family, family).tokenizer
+        found = pieces.special_ids(tokenizer).tolist()
+        assert tokenizer.convert_ids_to_tokens(found) == names
+
+
+def test_pieces_as_wordpiece_writes_them(tokenizer: Any, tmp_path: Path) -> None:
+    """Among them: a letter and a full stop without a space before, the space alone."""
+    assert pieces.as_wordpieces(tokenizer) == tuple(PIECES)
+    expected = {
+        "roberta": {
+            "Ġcat": "cat", "t": "##t", ".": ".", "Ġ": "Ġ", "4": "##4", "<mask>": "<mask>",
+            "<s>": "<s>",
+        },
+        "t5": {"▁cat": "cat", "ball": "##ball", "▁": "▁", "</s>": "</s>"},
+        "mpnet": {"cat": "cat", "##ball": "##ball", "<mask>": "<mask>"},
+    }  # fmt: skip
+    for family, names in expected.items():
+        other = tiny_family(tmp_path / family, family).tokenizer
+        found = dict(zip(pieces.vocabulary(other), pieces.as_wordpieces(other), strict=True))
+        assert {name: found[name] for name in names} == names
+
+
+def test_texts_become_pieces_of_every_family(tmp_path: Path) -> None:
+    for family in ("roberta", "mpnet", "t5"):
+        tokenizer = tiny_family(tmp_path / family, family).tokenizer
+        corpus = pieces.encode(tokenizer, [" the cat sat", "", " on the mat"])
+        assert np.diff(corpus.offsets).tolist() == [3, 0, 3]
+        found = [text.strip() for text in pieces.decode(tokenizer, corpus)]
+        assert found == ["the cat sat", "", "on the mat"]
 
 
 def test_a_map_of_pieces_leaves_special_ones_alone(tokenizer: Any) -> None:

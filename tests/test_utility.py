@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from helpers import POWER, power_of_share, share_fits
-from tiny_models import PIECES, piece, tiny_encoder
+from tiny_models import (
+    FAMILIES,
+    PIECES,
+    TELLING,
+    piece,
+    tiny_encoder,
+    tiny_family,
+    words_of_many_lengths,
+)
+from tiny_models import FILLERS as WORDS
 
 from textpriv import models, utility
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Training
+from textpriv.pieces import encode
 from textpriv.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.utility import Classifier, features, fine_tuned, probe
 
@@ -148,6 +160,112 @@ def test_what_features_refuse(
 ) -> None:
     with pytest.raises(InvalidInput, match=says):
         features(encoder, corpus(documents), **{"longest": LONGEST} | options)
+
+
+# --- Every family of encoders -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Encoder, Any]:
+    """A tiny encoder, and the same model and tokenizer as the library alone reads them."""
+    folder = tmp_path_factory.mktemp("family")
+    encoder = tiny_family(folder, request.param, longest=LONGEST)
+    kind = transformers.T5EncoderModel if request.param == "t5" else transformers.AutoModel
+    model = kind.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+
+    def read(*texts: str) -> Any:
+        with torch.inference_mode():
+            output = model(**tokenizer(*([text] for text in texts), return_tensors="pt"))
+        return output.last_hidden_state[0].numpy().mean(0)
+
+    return encoder, read
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_features_are_those_of_the_library(
+    family: tuple[Encoder, Any], exact: None, batch: int
+) -> None:
+    """The tokenizer writes the special pieces, the model counts positions, nothing is padded."""
+    encoder, read = family
+    texts = words_of_many_lengths(16, seed=0)
+    found = features(encoder, encode(encoder.tokenizer, texts), longest=LONGEST, batch=batch)
+    assert np.allclose(found, [read(text) for text in texts], atol=1e-5)
+    distances = np.abs(found[:, None] - found[None]).max(2) + np.eye(len(texts))
+    assert distances.min() > 1e-3  # so that a mix-up would show
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_pairs_are_those_of_the_library(
+    family: tuple[Encoder, Any], exact: None, batch: int
+) -> None:
+    encoder, read = family
+    first = words_of_many_lengths(16, seed=1, longest=7)
+    second = words_of_many_lengths(16, seed=2, longest=7)[::-1]
+    one, two = (encode(encoder.tokenizer, texts) for texts in (first, second))
+    found = features(encoder, one, second=two, longest=LONGEST, batch=batch)
+    expected = [read(a, b) for a, b in zip(first, second, strict=True)]
+    assert np.allclose(found, expected, atol=1e-5)
+    swapped = features(encoder, two, second=one, longest=LONGEST)
+    assert np.abs(found - swapped).max(1).min() > 1e-3
+
+
+def test_rows_of_pairs_by_hand(tmp_path: Path) -> None:
+    """Two closing pieces in the middle of RoBERTa's, none before T5's; both padded as they are."""
+    for family, opening, middle, last, pad in (
+        ("bert", [2], [3], [3], 0), ("roberta", [0], [2, 2], [2], 1), ("t5", [], [1], [1], 0)
+    ):  # fmt: skip
+        encoder = tiny_family(tmp_path / family, family)
+        first, second = corpus([[5, 6], [7]]), corpus([[8], [9, 5, 6]])
+        rows = utility._sequences(encoder, first, second, 12).rows(np.arange(2))
+        one = [*opening, 5, 6, *middle, 8, *last]
+        other = [*opening, 7, *middle, 9, 5, 6, *last]
+        assert rows.ids.tolist() == [[*one, pad], other]
+        before = len(opening) + len(middle)
+        assert rows.segments.tolist() == [
+            [0] * (before + 2) + [1, 1, -1],
+            [0] * (before + 1) + [1, 1, 1, 1],
+        ]
+
+
+def test_every_family_learns(family: tuple[Encoder, Any]) -> None:
+    """The word that decides stands in the second text; the first one says nothing."""
+    encoder, _ = family
+
+    def pairs(count: int, seed: int) -> tuple[Corpus, Corpus, Any]:
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(2, size=count)
+        first, second = [], []
+        for label in labels:
+            first.append(" ".join(["", *rng.choice(TELLING, size=2)]))
+            second.append(" ".join(["", *rng.choice(WORDS, size=2), TELLING[label]]))
+        one, two = (encode(encoder.tokenizer, texts) for texts in (first, second))
+        return one, two, labels
+
+    first, second, labels = pairs(300, 0)
+    model = tuned(encoder, first, labels, 200, second=second)
+    first, second, truth = pairs(200, 1)
+    assert (model.predict(first, second) == truth).mean() > 0.9
+    assert not torch.equal(model.encoder.table, encoder.table)
+
+
+def test_pieces_that_fit(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """At least one of each text beside the special ones, at most the encoder's longest."""
+    text = Corpus(ids=np.array([5]), offsets=np.array([0, 1]))
+    for name, one, two, most in (("roberta", 3, 6, 40), ("mpnet", 3, 6, 40), ("t5", 2, 4, 512)):
+        encoder = tiny_family(tmp_path_factory.mktemp(name), name)
+        for second, least in ((None, one), (text, two)):
+            for longest in (least, most):
+                found = features(encoder, text, second=second, longest=longest)
+                assert found.shape == (1, 16)
+            for longest in (least - 1, most + 1):
+                says = f"longest: got {longest}, expected an integer from {least} to {most}"
+                with pytest.raises(InvalidInput, match=says):
+                    features(encoder, text, second=second, longest=longest)
+    with pytest.raises(InvalidInput, match="pooling: got 'first', but tiny-t5 has no"):
+        Classifier(encoder, pooling="first")
 
 
 # --- The probe ----------------------------------------------------------------------------------

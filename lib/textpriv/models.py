@@ -9,6 +9,8 @@
 The attacks that use a language model take an encoder, the part that BERT plays in the papers.
 BERT is a masked LM already. all-MiniLM-L6-v2 is not: it was tuned to embed sentences, so here it
 is trained again to fill in masked words of public text. Any attack also takes it as it came.
+
+Classifiers (`textpriv.utility`) also take RoBERTa, MPNet and the encoder of T5: `FAMILIES`.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import tokenizers
 import torch
 import torch.nn.functional as F
 import transformers
 from numpy.typing import NDArray
 from safetensors.torch import load_model, save_model
+from transformers.models.t5.modeling_t5 import T5Attention
 
 from textpriv import assets
 from textpriv.checks import check_count
@@ -43,24 +47,76 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 FastTokenizer = transformers.PreTrainedTokenizerFast
 
-NAMES = ("minilm-l6", "bert-base-uncased")
+NAMES = (
+    "minilm-l6",
+    "bert-base-uncased",
+    "bert-base-cased",
+    "roberta-base",
+    "all-mpnet-base-v2",
+    "t5-small",
+)
 _FORMAT = "masked language model, 1"  # part of the cache key; raise it when the training changes
+SPACE = "Ġ"  # how pieces of bytes write a space
 _FREQUENT = 200  # words that `rare_accuracy` leaves out
 
 
 # --- Encoders -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Family:
+    """What encoders of one architecture have in common.
+
+    Parameters
+    ----------
+    model : what the weights are read as
+    head : path of the masked-LM head in it; "": it has none
+    separators : closing pieces between the two texts of a pair
+    longest : pieces that fit in one row, by configuration
+    """
+
+    model: type[transformers.PreTrainedModel]
+    head: str
+    separators: int
+    longest: Callable[[transformers.PreTrainedConfig], int]
+
+
+def _positions(config: transformers.PreTrainedConfig) -> int:
+    return int(config.max_position_embeddings)
+
+
+def _positions_after_padding(config: transformers.PreTrainedConfig) -> int:
+    """The first piece of a row has the position behind that of the padding."""
+    return _positions(config) - int(config.pad_token_id) - 1
+
+
+def _trained_on(config: transformers.PreTrainedConfig) -> int:
+    """T5 has relative positions and no limit; longer rows than 512 it never saw."""
+    return 512
+
+
+FAMILIES = {  # by the "model_type" of a configuration
+    "bert": Family(transformers.BertForMaskedLM, "cls.predictions", 1, _positions),
+    "roberta": Family(transformers.RobertaForMaskedLM, "lm_head", 2, _positions_after_padding),
+    "mpnet": Family(transformers.MPNetForMaskedLM, "lm_head", 2, _positions_after_padding),
+    "t5": Family(transformers.T5EncoderModel, "", 1, _trained_on),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A BERT with its tokenizer, and a head that scores words at a position.
+    """A pretrained encoder with its tokenizer, and with a head that scores words at a position.
+
+    BERT and MPNet write [CLS] text [SEP] and have WordPieces; RoBERTa has pieces of bytes; T5, of
+    which only the encoder is here, writes text [SEP] and has no head. [SEP] stands for what closes
+    a text, which RoBERTa, MPNet and T5 call </s>.
 
     Parameters
     ----------
     name : how results call it
-    tokenizer : a fast WordPiece tokenizer
-    model : body (`model.bert`) and masked-LM head (`model.cls`: BERT's transform, then the word
-        table as decoder, and a bias)
+    tokenizer : a fast tokenizer
+    model : of one of the `FAMILIES`: the body, and but for T5 the masked-LM head (a layer, then
+        the word table as decoder, and a bias)
     device : where the model is
     digest : what the weights depend on
     can_fill : whether the head was trained, so that the encoder is a masked LM
@@ -72,13 +128,35 @@ class Encoder:
 
     name: str
     tokenizer: FastTokenizer
-    model: transformers.BertForMaskedLM
+    model: transformers.PreTrainedModel
     device: torch.device
     digest: str
     can_fill: bool
     accuracy: float | None = None
     rare_accuracy: float | None = None
     curve: LearningCurve | None = None
+
+    @property
+    def family(self) -> Family:
+        """What it shares with encoders of its architecture."""
+        return FAMILIES[self.model.config.model_type]
+
+    @property
+    def body(self) -> torch.nn.Module:
+        """The model without its head: what gives states."""
+        return self.model.base_model
+
+    @property
+    def head(self) -> Any:
+        """The masked-LM head.
+
+        Raises
+        ------
+        InvalidInput : the model has none
+        """
+        if not self.family.head:
+            raise InvalidInput(f"{self.name}: has no masked-LM head; use a BERT, RoBERTa or MPNet")
+        return self.model.get_submodule(self.family.head)
 
     @property
     def width(self) -> int:
@@ -88,35 +166,62 @@ class Encoder:
     @property
     def longest(self) -> int:
         """Pieces that fit in one row."""
-        return int(self.model.config.max_position_embeddings)
+        return self.family.longest(self.model.config)
 
     @property
     def table(self) -> torch.Tensor:
-        """Vectors of the WordPieces: (pieces, width)."""
+        """Vectors of the pieces: (pieces, width). T5's has rows beyond the tokenizer's pieces."""
         table = self.model.get_input_embeddings().weight
         assert isinstance(table, torch.Tensor)
         return table
+
+    def framed(self, texts: int) -> list[list[int]]:
+        """Special pieces before the first text and after each text, of one (1) or a pair (2).
+
+        One text: [CLS] text [SEP]. A pair: [CLS] text [SEP] text [SEP], with two [SEP] in the
+        middle for RoBERTa and MPNet, and without [CLS] for T5.
+        """
+        opening, closing = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        if closing is None:  # T5
+            closing = self.tokenizer.eos_token_id
+        between = [[closing] * self.family.separators] * (texts - 1)
+        return [[] if opening is None else [opening], *between, [closing]]
 
     def states(self, rows: Rows, *, types: BoolArray | None = None) -> torch.Tensor:
         """Hidden states of the last layer: (rows, length, width).
 
         Parameters
         ----------
-        types : (rows, length) true in the second sequence of a pair; None: one sequence
+        types : (rows, length) true in the second sequence of a pair; None: one sequence. Only a
+            BERT is told; the others know a pair by what stands between its texts.
         """
-        kinds = np.zeros(rows.ids.shape, dtype=np.int64) if types is None else types
+        inputs = {
+            "input_ids": torch.from_numpy(rows.ids).to(self.device),
+            "attention_mask": torch.from_numpy(rows.segments >= 0).to(self.device),
+        }
+        if self.model.config.model_type == "bert":
+            kinds = np.zeros(rows.ids.shape, dtype=np.int64) if types is None else types
+            inputs["token_type_ids"] = torch.from_numpy(kinds.astype(np.int64)).to(self.device)
         with autocast(self.device):
-            output = self.model.bert(
-                input_ids=torch.from_numpy(rows.ids).to(self.device),
-                attention_mask=torch.from_numpy(rows.segments >= 0).to(self.device),
-                token_type_ids=torch.from_numpy(kinds.astype(np.int64)).to(self.device),
-            )
-        return output.last_hidden_state
+            states: torch.Tensor = self.body(**inputs).last_hidden_state
+        return states
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Scores of all WordPieces by the masked-LM head, float32: (..., pieces)."""
+        """Scores of all pieces by the masked-LM head, float32: (..., pieces)."""
         with autocast(self.device):
-            return self.model.cls(states).float()
+            scores: torch.Tensor = self.head(states).float()
+        return scores
+
+    def asked(self, states: torch.Tensor) -> torch.Tensor:
+        """What the head compares with the vectors of the pieces: (..., width)."""
+        head = self.head
+        with autocast(self.device):
+            compared: torch.Tensor = (
+                head.transform(states)
+                if self.model.config.model_type == "bert"
+                else head.layer_norm(F.gelu(head.dense(states)))
+            )
+        return compared
 
     def clone(self, *, dropout: float = 0.0) -> Encoder:
         """A copy that can be trained without changing this one.
@@ -131,6 +236,8 @@ class Encoder:
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = dropout
+            elif isinstance(module, T5Attention):  # keeps its own as a number
+                module.dropout = dropout
         return replace(self, model=model)
 
 
@@ -139,8 +246,9 @@ def load_encoder(name: str = "minilm-l6", device: str = "cpu") -> Encoder:
 
     Parameters
     ----------
-    name : "minilm-l6" (from the package index; its masked-LM head is untrained) or
-        "bert-base-uncased" (from the hub, as in the papers; with its own masked-LM head)
+    name : "minilm-l6" (from the package index; its masked-LM head is untrained), or from the hub,
+        as in the papers: "bert-base-uncased", "bert-base-cased" and "roberta-base" (with their
+        own masked-LM heads), "all-mpnet-base-v2" (its head is untrained), "t5-small" (no head)
     device : a torch device
 
     Raises
@@ -157,40 +265,61 @@ def load_encoder(name: str = "minilm-l6", device: str = "cpu") -> Encoder:
 def from_folder(name: str, folder: Path, *, digest: str, device: str = "cpu") -> Encoder:
     """Encoder from a folder with configuration, tokenizer and weights as safetensors.
 
-    What the folder lacks of the masked-LM head is set here: see `_reset_head`.
+    What the folder lacks of the masked-LM head is set here: see `_reset_head`. Of a T5 the
+    decoder is left out.
+
+    Raises
+    ------
+    InvalidInput : a model of none of the `FAMILIES`, weights that are missing, a tokenizer that
+        is slow or has another padding piece than the model
     """
     place = torch.device(device)
+    kind = json.loads((folder / "config.json").read_bytes()).get("model_type")
+    if kind not in FAMILIES:
+        raise InvalidInput(f"{folder}: got model_type {kind!r}, expected one of {[*FAMILIES]}")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     if not isinstance(tokenizer, FastTokenizer):
         raise InvalidInput(f"{folder}: got {type(tokenizer).__name__}, expected a fast tokenizer")
     with quiet():
-        loaded: Any = transformers.BertForMaskedLM.from_pretrained(
+        loaded: Any = FAMILIES[kind].model.from_pretrained(
             folder,
             use_safetensors=True,
             trust_remote_code=False,
             output_loading_info=True,
             dtype=torch.float32,
-            # On a CPU the plain form trains 1.4 times as fast as the fused one.
-            attn_implementation="eager" if place.type == "cpu" else "sdpa",
+            # On a CPU the plain form trains 1.4 times as fast as the fused one; None: the fused
+            # one where the model has it.
+            attn_implementation="eager" if place.type == "cpu" else None,
         )
     model, report = loaded
-    absent = {key for key in report["missing_keys"] if not key.startswith("cls.")}
+    head = FAMILIES[kind].head
+    absent = {key for key in report["missing_keys"] if not (head and key.startswith(f"{head}."))}
     if absent or report["mismatched_keys"]:
-        raise InvalidInput(f"{folder}: expected the weights of a BERT, got none for {absent}")
-    can_fill = not report["missing_keys"] - {"cls.predictions.decoder.bias"}  # tied to the bias
-    if not can_fill:
-        _reset_head(model)
-    return Encoder(name, tokenizer, model.to(place).eval(), place, digest, can_fill)
+        raise InvalidInput(
+            f"{folder}: expected the weights of a {kind.upper()}, got none for {absent}"
+        )
+    if tokenizer.pad_token_id != model.config.pad_token_id:  # RoBERTa counts what is no padding
+        raise InvalidInput(
+            f"{folder}: got a tokenizer with padding {tokenizer.pad_token_id}, expected that of "
+            f"the configuration, {model.config.pad_token_id}"
+        )
+    can_fill = bool(head) and not report["missing_keys"] - {f"{head}.decoder.bias"}  # tied
+    encoder = Encoder(name, tokenizer, model.to(place).eval(), place, digest, can_fill)
+    if head and not can_fill:
+        _reset_head(encoder.head)
+    return encoder
 
 
-def _reset_head(model: transformers.BertForMaskedLM) -> None:
+def _reset_head(head: Any) -> None:
     """An untrained head that is the same whatever the global generator's state."""
-    head = model.cls.predictions
     with torch.no_grad():
-        torch.nn.init.eye_(head.transform.dense.weight)  # the state itself asks the word table
-        head.transform.dense.bias.zero_()
-        head.transform.LayerNorm.weight.fill_(1.0)
-        head.transform.LayerNorm.bias.zero_()
+        for layer in head.modules():
+            if isinstance(layer, torch.nn.LayerNorm):
+                layer.weight.fill_(1.0)
+                layer.bias.zero_()
+            elif isinstance(layer, torch.nn.Linear) and layer is not head.decoder:
+                torch.nn.init.eye_(layer.weight)  # the state itself asks the word table
+                layer.bias.zero_()
         head.bias.zero_()
 
 
@@ -382,7 +511,7 @@ def masked_language_model(
 ) -> Encoder:
     """The encoder, trained to fill in masked words; computed once and kept in the cache.
 
-    Masked are whole words of a single WordPiece, always by [MASK], since that is what an
+    Masked are whole words of a single piece, always by [MASK], since that is what an
     attacker asks. The logits are computed at masked positions only.
 
     Parameters
@@ -394,7 +523,8 @@ def masked_language_model(
 
     Raises
     ------
-    InvalidInput : too little text for one row to train on and the held-out rows
+    InvalidInput : too little text for one row to train on and the held-out rows; an encoder
+        without a head
 
     Notes
     -----
@@ -437,15 +567,16 @@ def _train_masked(
 ) -> tuple[Encoder, dict[str, object]]:
     training = sizes.training
     needed = training.steps * training.batch
-    held, rows = _blocks(encoder, texts, sizes.length, sizes.held_out, needed)
     trained = encoder.clone(dropout=training.dropout)
+    bias = trained.head.bias
+    held, rows = _blocks(encoder, texts, sizes.length, sizes.held_out, needed)
     counts = np.bincount(rows.ravel(), minlength=len(encoder.table))
     whole = _WholeWords(encoder.tokenizer)
     frequency = (counts + 0.1) / (counts + 0.1).sum()
     shares = sizes.share * np.sqrt(np.minimum(1.0, sizes.frequent / frequency))
     if not encoder.can_fill:  # an untrained head starts from the frequencies of what is masked
         with torch.no_grad():
-            trained.model.cls.predictions.bias.copy_(torch.from_numpy(np.log(frequency * shares)))
+            bias.copy_(torch.from_numpy(np.log(frequency * shares)))
     held_mask = whole.draw(held, np.full(len(counts), 0.15), stream(seed, "masked LM", "held out"))
     order = stream(seed, "masked LM", "order").permutation(needed) % len(rows)
     hits: list[BoolArray] = []
@@ -518,19 +649,32 @@ def _blocks(
 
 
 class _WholeWords:
-    """Finds the words of a text that are a single WordPiece."""
+    """Finds the words of a text that are a single piece.
+
+    Among pieces of bytes, where nothing but a space opens a word, a full stop is a part of the
+    word before it.
+    """
 
     def __init__(self, tokenizer: FastTokenizer) -> None:
         names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        self.continues = np.array([name.startswith("##") for name in names])
+        if is_wordpiece(tokenizer):
+            self.continues = np.array([name.startswith("##") for name in names])
+        else:
+            self.continues = np.array([not name.startswith(SPACE) for name in names])
         self.is_special = np.zeros(len(names), dtype=bool)
         self.is_special[list(tokenizer.all_special_ids)] = True
+        self.continues[self.is_special] = False
 
     def draw(self, ids: IntArray, shares: FloatArray, rng: np.random.Generator) -> BoolArray:
         """Some of them, each with the share of its id, to be masked."""
         is_part = self.continues[ids]
         is_part[:, :-1] |= self.continues[ids[:, 1:]]
         return ~is_part & ~self.is_special[ids] & (rng.random(ids.shape) < shares[ids])
+
+
+def is_wordpiece(tokenizer: FastTokenizer) -> bool:
+    """Whether the tokenizer is that of a BERT, which marks what goes on with a word ("##ing")."""
+    return isinstance(tokenizer.backend_tokenizer.model, tokenizers.models.WordPiece)
 
 
 def _digest(texts: Sequence[str]) -> str:
@@ -576,13 +720,13 @@ class Pieces:
 
     Parameters
     ----------
-    tokenizer : of the encoder
+    tokenizer : of the encoder, WordPiece; others write a word after a space otherwise
     words : the vocabulary of the corpus' ids
     corpus : a sanitized text: no token is UNKNOWN
 
     Raises
     ------
-    InvalidInput : an unknown token, or an id outside the vocabulary
+    InvalidInput : an unknown token, or an id outside the vocabulary; another tokenizer
     """
 
     def __init__(self, tokenizer: FastTokenizer, words: Sequence[str], corpus: Corpus) -> None:
@@ -685,7 +829,17 @@ def pieces_of(tokenizer: FastTokenizer, words: tuple[str, ...]) -> tuple[IntArra
     """WordPieces of words: all of them, and the bounds (words + 1,) of each word's.
 
     A word has at least one: [UNK] where the tokenizer drops all its characters.
+
+    Raises
+    ------
+    InvalidInput : a tokenizer that is not WordPiece
     """
+    if not is_wordpiece(tokenizer):
+        kind = type(tokenizer.backend_tokenizer.model).__name__
+        raise InvalidInput(
+            f"tokenizer: got {kind}, expected WordPiece, which writes a word alike wherever it "
+            "stands; use a BERT"
+        )
     if not words:
         return np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     found = tokenizer(list(words), add_special_tokens=False)["input_ids"]

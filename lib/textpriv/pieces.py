@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
-from textpriv.models import FastTokenizer
+from textpriv.models import SPACE, FastTokenizer, is_wordpiece
 from textpriv.tokens import Corpus
 
 IntArray = NDArray[np.int64]
 
-_UNUSED = re.compile(r"\[unused\d+\]|<\|reserved_special_token_\d+\|>|<unk>|<pad>")
+_UNUSED = re.compile(
+    r"\[unused\d+\]|<\|reserved_special_token_\d+\|>|<unk>|<pad>|<extra_id_\d+>|madeupword\d{4}"
+)
+
+_AFTER_SPACE = (SPACE, "▁")  # how pieces of bytes and those of SentencePiece write a space
 
 
 def vocabulary(tokenizer: FastTokenizer) -> tuple[str, ...]:
@@ -29,6 +33,25 @@ def vocabulary(tokenizer: FastTokenizer) -> tuple[str, ...]:
     for piece, number in tokenizer.get_vocab().items():
         names[number] = piece
     return tuple(names)
+
+
+def as_wordpieces(tokenizer: FastTokenizer) -> tuple[str, ...]:
+    """The vocabulary as WordPiece writes it: "the" opens a word, "##ing" goes on with one.
+
+    Other tokenizers mark what follows a space ("Ġthe", "▁the"). A letter or digit without the mark
+    goes on with a word, also at the beginning of a text; punctuation stands for itself.
+    """
+    names = vocabulary(tokenizer)
+    if is_wordpiece(tokenizer):
+        return names
+    return tuple(_as_wordpiece(tokenizer, name) for name in names)
+
+
+def _as_wordpiece(tokenizer: FastTokenizer, name: str) -> str:
+    text = tokenizer.convert_tokens_to_string([name]).strip()
+    if not text or name in tokenizer.all_special_tokens:
+        return name
+    return text if name.startswith(_AFTER_SPACE) or not text[0].isalnum() else f"##{text}"
 
 
 def special_ids(tokenizer: FastTokenizer) -> IntArray:

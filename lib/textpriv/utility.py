@@ -54,12 +54,13 @@ MEASURED = 1000  # held-out documents at most, so that measuring costs less than
 
 @dataclass(frozen=True, eq=False)
 class _Sequences:
-    """What the encoder reads of every document: [CLS] text [SEP], or [CLS] text [SEP] text [SEP].
+    """What the encoder reads of every document: a text or a pair, as `Encoder.framed` says.
 
     Parameters
     ----------
     ids : (pieces,) of all documents, one after the other
-    segments : (pieces,) 0, and 1 from the first piece of a document's second text on
+    segments : (pieces,) 0, and 1 from the first piece of a document's second text on, whether
+        or not the encoder is told
     offsets : (documents + 1,) where each begins
     padding : id that fills up rows
     """
@@ -87,30 +88,33 @@ class _Sequences:
 
 def _sequences(encoder: Encoder, corpus: Corpus, second: Corpus | None, longest: int) -> _Sequences:
     texts = {"corpus": corpus} if second is None else {"corpus": corpus, "second": second}
-    check_count(longest, 1 + 2 * len(texts), encoder.longest, what="longest")
+    special = encoder.framed(len(texts))
+    added = sum(map(len, special))
+    check_count(longest, added + len(texts), encoder.longest, what="longest")
     for what, text in texts.items():
         check_ids(text.ids, len(encoder.table), what=what)
         if len(text) != len(corpus):
             raise InvalidInput(
                 f"{what}: got {len(text)} documents, expected {len(corpus)}, one for each of corpus"
             )
-    tokenizer = encoder.tokenizer
-    special = np.array([tokenizer.cls_token_id, tokenizer.sep_token_id])
-    pool = np.concatenate([special, *(text.ids for text in texts.values())])
-    nothing, one = np.zeros(len(corpus), dtype=np.int64), np.ones(len(corpus), dtype=np.int64)
-    starts, lengths, begin = [nothing], [one], len(special)
-    room = longest - 1 - len(texts)
-    for text, kept in zip(texts.values(), _kept(list(texts.values()), room), strict=True):
-        starts += [begin + text.offsets[:-1], one]  # the text, and [SEP]: entry 1 of the pool
-        lengths += [kept, one]
-        begin += len(text.ids)
+    pool = np.concatenate(
+        [np.array(sum(special, []), dtype=np.int64), *(text.ids for text in texts.values())]
+    )
+    every = np.ones(len(corpus), dtype=np.int64)
+    starts, lengths = [0 * every], [len(special[0]) * every]
+    frame, begin = len(special[0]), added
+    kept = _kept(list(texts.values()), longest - added)
+    for text, count, after in zip(texts.values(), kept, special[1:], strict=True):
+        starts += [begin + text.offsets[:-1], frame * every]
+        lengths += [count, len(after) * every]
+        frame, begin = frame + len(after), begin + len(text.ids)
     spans = np.stack(lengths, axis=1)
     segments = np.broadcast_to(np.array([0, 0, 0, 1, 1])[: len(lengths)], spans.shape)
     return _Sequences(
         ids=pool[ranges(np.stack(starts, axis=1).ravel(), spans.ravel())],
         segments=np.repeat(segments.ravel(), spans.ravel()),
         offsets=np.concatenate([[0], np.cumsum(spans.sum(1))]),
-        padding=int(tokenizer.pad_token_id),
+        padding=int(encoder.tokenizer.pad_token_id),
     )
 
 
@@ -149,15 +153,17 @@ def features(
     """Mean of the encoder's last hidden states over a document.
 
     The states of [CLS] and [SEP] count, as they do in the sentence vectors for which
-    all-MiniLM-L6-v2 was trained. So an empty document, [CLS] [SEP], has features too.
+    all-MiniLM-L6-v2 was trained, and all-mpnet-base-v2. So an empty document, [CLS] [SEP], has
+    features too.
 
     Parameters
     ----------
     encoder : in evaluation mode
-    corpus : ids of the encoder's vocabulary; [CLS] and [SEP] are added here
+    corpus : ids of the encoder's vocabulary; special pieces are added here, see `Encoder.framed`
     second : the second sentences of pairs, as many documents as in `corpus`; None: no pairs
-    longest : pieces that are read of a document, special ones included: 3 (of a pair: 5) to the
-        encoder's longest. What follows is cut off. In a pair the longer sentence is cut first.
+    longest : pieces that are read of a document, special ones included: at least one of each
+        text (3 for a BERT, of a pair 5), to the encoder's longest. What follows is cut off. In a
+        pair the longer sentence is cut first.
     batch : > 0, documents at once; sorted by length, so that little is padding
 
     Returns
@@ -231,6 +237,8 @@ class Classifier(torch.nn.Module):
     """An encoder with a head that chooses one of several classes; `fine_tuned` trains it.
 
     The head is that of BERT and RoBERTa: a layer with tanh and a linear one, each after dropout.
+    T5 gets it too, in place of its decoder, which is left out: Harel et al. let that write the
+    name of the class.
 
     Parameters
     ----------
@@ -239,7 +247,7 @@ class Classifier(torch.nn.Module):
     dropout : 0 <= p < 1, of the head
     longest : see `features`
     pooling : what the head sees: the "mean" of the states, or the "first", that of [CLS], which
-        BERT's own classifiers see. With MiniLM on Rotten Tomatoes both do alike.
+        BERT's own classifiers see and T5 has not. With MiniLM on Rotten Tomatoes both do alike.
     seed : of the head
 
     Attributes
@@ -263,8 +271,10 @@ class Classifier(torch.nn.Module):
         check_count(classes, 2, what="classes")
         if pooling not in ("mean", "first"):
             raise InvalidInput(f"pooling: got {pooling!r}, expected 'mean' or 'first'")
+        if pooling == "first" and not encoder.framed(1)[0]:
+            raise InvalidInput(f"pooling: got 'first', but {encoder.name} has no [CLS]; use 'mean'")
         self.encoder, self.longest, self.pooling = encoder, longest, pooling
-        self.body = encoder.model.bert
+        self.body = encoder.body
         with torch.random.fork_rng():
             torch.manual_seed(int(stream(seed, "classifier").integers(2**62)))
             self.pooler = torch.nn.Linear(encoder.width, encoder.width)
@@ -355,7 +365,7 @@ def fine_tuned(
 
     References
     ----------
-    Harel et al. 2024, section 2.1, who fine-tune RoBERTa.
+    Harel et al. 2024, sections 2 and 3.1, who fine-tune RoBERTa, and T5-small on pairs.
     """
     truth = _checked_labels(labels, len(corpus))
     model = Classifier(

@@ -163,7 +163,7 @@ class Detector(torch.nn.Module):
             raise InvalidInput(f"pooling: got {pooling!r}, expected 'target' or 'first'")
         self.encoder, self.words = encoder, tuple(words)
         self.window, self.pooling = window, pooling
-        self.body = encoder.model.bert
+        self.body = encoder.body
         width = encoder.width
         inputs = width if pooling == "first" else 2 * width
         with torch.random.fork_rng():

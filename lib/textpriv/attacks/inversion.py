@@ -247,7 +247,7 @@ class _Reader:
         states = encoder.states(self.pieces.rows([ends[0], inside, ends[1]]))
         at = states[np.repeat(np.arange(len(passages)), count), self.column[rows]]
         with autocast(encoder.device):
-            asked = encoder.model.cls.predictions.transform(at)
+            asked = encoder.asked(at)
             if attack.classes == "vocabulary":
                 scores = asked @ self.vectors.T
                 return rows, scores.float() + attack._bias.weight[self.classes[0], 0]

@@ -1,13 +1,16 @@
 """Notebook 03: what lossy maps and stencils do to a text, and what an attacker gets back.
 
-Text is a corpus of the encoder's WordPieces. A `Setting` is one way to manipulate it, under the
+Text is a corpus of the encoder's pieces. A `Setting` is one way to manipulate it, under the
 label that results use; `manipulate` applies it. Utility is measured in `lossy_utility`.
+
+A profile may let another encoder read some corpora, as the paper has T5 read pairs of sentences:
+`Tools.of` has the word table and the public text in the pieces of that encoder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ from textpriv.experiments.mechanisms import some
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
-from textpriv.models import Encoder
+from textpriv.models import Encoder, load_encoder
 from textpriv.tokens import Corpus
 
 IntArray = NDArray[np.int64]
@@ -38,8 +41,9 @@ class Sizes(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     encoder: str
+    encoders: Mapping[str, str] = Field(default_factory=dict)  # of corpora that another one reads
     corpora: Mapping[str, int]  # documents, by corpus
-    longest: Mapping[str, int]  # pieces that are kept of a document
+    longest: Mapping[str, int]  # pieces that are kept of a text: of a pair, of each one
     public: int = Field(ge=10)  # reviews that anyone can read: frequencies, language models
     windows: tuple[int, ...]
     sigmas: tuple[float, ...]
@@ -49,6 +53,7 @@ class Sizes(BaseModel):
     test_share: float = Field(gt=0, lt=1)
     tuned: tuple[str, ...]  # labels for which the encoder is fine-tuned
     tuned_steps: Mapping[str, int]  # 0: not on this corpus
+    tuned_rates: Mapping[str, float] = Field(default_factory=dict)  # learning rates, 1e-4 if absent
     attacked: Mapping[str, int]  # documents under attack
     rehearsed: int = Field(ge=1)  # public reviews that an attacker rehearses with
     guesses: int = Field(ge=5)  # candidates that a language model chooses from
@@ -124,20 +129,35 @@ class Material:
     ----------
     documents : as text, with the column "label"
     corpus : their pieces, at most `longest` of each
+    second : likewise of the second texts, where documents are pairs
     """
 
     name: str
     documents: Documents
     corpus: Corpus
+    second: Corpus | None = None
 
     @property
     def labels(self) -> NDArray[Any]:
         """(documents,) 0 or 1."""
         return np.asarray(self.documents.columns["label"]).astype(np.int64)
 
+    @property
+    def texts(self) -> Corpus:
+        """All texts, the second ones behind the first ones, so that no window reaches across."""
+        return self.corpus if self.second is None else _joined(self.corpus, self.second)
+
     def first(self, count: int) -> Corpus:
-        """The first documents: those under attack."""
-        return self.corpus.subset(np.arange(min(count, len(self.corpus))))
+        """The texts of the first documents: those under attack, of pairs both."""
+        chosen = np.arange(min(count, len(self.corpus)))
+        if self.second is None:
+            return self.corpus.subset(chosen)
+        return _joined(self.corpus.subset(chosen), self.second.subset(chosen))
+
+
+def _joined(one: Corpus, other: Corpus) -> Corpus:
+    offsets = np.concatenate([one.offsets, len(one.ids) + other.offsets[1:]])
+    return Corpus(ids=np.concatenate([one.ids, other.ids]), offsets=offsets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +170,18 @@ class Tools:
     table : nearest pieces; special and unused ones take no part
     public : reviews that share no run of eight words with a private document, as pieces
     counts : how often each piece occurs in them
+    others : tools of the corpora that another encoder reads
     """
 
     encoder: Encoder
     table: TokenTable
     public: Corpus
     counts: IntArray
+    others: Mapping[str, Tools] = field(default_factory=dict)
+
+    def of(self, corpus: str) -> Tools:
+        """The tools of the encoder that reads a corpus, without the others'."""
+        return self.others[corpus] if corpus in self.others else replace(self, others={})
 
 
 def gather(
@@ -163,26 +189,55 @@ def gather(
 ) -> tuple[dict[str, Material], Tools]:
     """The private corpora, and the public text and tables beside them.
 
-    IMDb's private and public reviews are different ones.
+    IMDb's private and public reviews are different ones. A corpus with a column "second" is one of
+    pairs.
     """
-    materials = {}
+    documents = {}
     reviews = corpora.load("imdb")
     order = stream_of("reviews").permutation(len(reviews))
     for name, count in sizes.corpora.items():
         if name == "imdb":
-            documents = reviews.subset(order[:count])
+            documents[name] = reviews.subset(order[:count])
             order = order[count:]
         else:
-            documents = some(corpora.load(name), count, stream_of("documents", name))
-        corpus = pieces.encode(encoder.tokenizer, documents.texts, longest=sizes.longest[name])
-        materials[name] = Material(name, documents, corpus)
+            documents[name] = some(corpora.load(name), count, stream_of("documents", name))
     public = reviews.subset(order[: sizes.public])
-    private = [text for each in materials.values() for text in each.documents.texts]
-    apart = public.subset(np.flatnonzero(~splits.shares_ngram(public.texts, private)))
-    text = pieces.encode(encoder.tokenizer, apart.texts)
-    vectors = encoder.table.detach().cpu().numpy()
+    private = [text for each in documents.values() for text in (*each.texts, *_second(each))]
+    apart = public.subset(np.flatnonzero(~splits.shares_ngram(public.texts, private))).texts
+    device = str(encoder.device)
+    others = {
+        name: _tools(load_encoder(each, device), apart)
+        for name, each in sizes.encoders.items()
+        if name in documents
+    }
+    tools = replace(_tools(encoder, apart), others=others)
+    materials = {
+        name: _material(each, tools.of(name).encoder, sizes.longest[name])
+        for name, each in documents.items()
+    }
+    return materials, tools
+
+
+def _second(documents: Documents) -> tuple[str, ...]:
+    """Second texts of pairs; none where documents are single texts."""
+    return tuple(documents.columns.get("second", ()))
+
+
+def _material(documents: Documents, encoder: Encoder, longest: int) -> Material:
+    first, second = (
+        pieces.encode(encoder.tokenizer, texts, longest=longest)
+        for texts in (documents.texts, _second(documents))
+    )
+    return Material(documents.name, documents, first, second if len(second) else None)
+
+
+def _tools(encoder: Encoder, public: Sequence[str]) -> Tools:
+    """Table and public text of one encoder; rows of its table without a piece are left out."""
+    text = pieces.encode(encoder.tokenizer, public)
+    named = len(pieces.vocabulary(encoder.tokenizer))
+    vectors = encoder.table.detach().cpu().numpy()[:named]
     table = TokenTable(vectors, fixed=pieces.special_ids(encoder.tokenizer))
-    return materials, Tools(encoder, table, text, text.counts(len(vectors)))
+    return Tools(encoder, table, text, text.counts(len(vectors)))
 
 
 def mapper(

@@ -70,12 +70,26 @@ def attacked(
 ) -> pd.DataFrame:
     """Every attack on every setting; with `model` those with a language model too.
 
+    A corpus that another encoder reads is attacked with the tools and a model of its own pieces.
+
     Columns: corpus, label, kind, window, sigma, eta, attack, top (1 or 5), value, low, high, n,
     seconds. Intervals are clustered by document.
     """
+    models = {
+        name: language_model(tools.of(name))
+        if model is not None and name in tools.others
+        else model
+        for name in materials
+    }
     jobs = (
         delayed(_attacked)(
-            name, each.first(sizes.attacked[name]), tools, setting, sizes, seed, model
+            name,
+            each.first(sizes.attacked[name]),
+            tools.of(name),
+            setting,
+            sizes,
+            seed,
+            models[name],
         )
         for name, each in materials.items()
         for setting in settings
@@ -208,7 +222,7 @@ def ridges(
     rows = []
     private = material.first(sizes.attacked[material.name])
     for setting in settings:
-        under = stencil(setting, tools)
+        under = stencil(setting, tools.of(material.name))
         observed = watch(under, private)
         truth = private.ids[observed.targets]
         document = private.document[observed.targets]
@@ -304,7 +318,8 @@ def readable(
     what two unrelated words of both texts would give, `judged` the share of pieces that are
     whole words on either side.
     """
-    names = np.array(pieces.vocabulary(tools.encoder.tokenizer), dtype=object)
+    tools = tools.of(material.name)
+    names = np.array(pieces.as_wordpieces(tools.encoder.tokenizer), dtype=object)
     private = material.first(count)
     rows = []
     for setting in settings:

@@ -39,9 +39,8 @@ COLUMNS = (
     *("value", "low", "high", "n", "unchanged", "seconds"),
 )
 MEASURED_AS = {"probe": "accuracy", "fine-tuned": "accuracy_tuned"}
-LEARNING_RATE = 1e-4
+LEARNING_RATE = 1e-4  # where the profile has none for the corpus
 MARKS = 5  # points of a learning curve
-SPECIAL = 2  # pieces that the encoder adds to a document: [CLS] and [SEP]
 
 
 # --- What is classified -------------------------------------------------------------------------
@@ -53,6 +52,7 @@ class _Task:
 
     Parameters
     ----------
+    corpus : all texts; of pairs the second ones behind the first ones, see `Material.texts`
     labels : (documents,)
     splits : document numbers of training and test, disjoint; the same for every setting
     longest : pieces that the encoder reads of a document, special ones included
@@ -73,12 +73,19 @@ class _Task:
         """Share of the pieces that stay as they are."""
         return float((text.ids == self.corpus.ids).mean())
 
+    def read(self, text: Corpus, documents: IntArray) -> tuple[Corpus, Corpus | None]:
+        """What a classifier reads of some documents: their texts, and their second ones if any."""
+        is_pair = len(text) > len(self.labels)
+        second = text.subset(len(self.labels) + documents) if is_pair else None
+        return text.subset(documents), second
+
     def features(self, text: Corpus, encoder: Encoder) -> States:
         """What the frozen encoder makes of a text: (documents, width)."""
-        return features(encoder, text, longest=self.longest)
+        first, second = self.read(text, np.arange(len(self.labels)))
+        return features(encoder, first, second=second, longest=self.longest)
 
 
-def _task(material: Material, sizes: Sizes, seed: int | None) -> _Task:
+def _task(material: Material, encoder: Encoder, sizes: Sizes, seed: int | None) -> _Task:
     labels = material.labels
     splits = []
     for number in range(sizes.seeds):
@@ -90,13 +97,15 @@ def _task(material: Material, sizes: Sizes, seed: int | None) -> _Task:
             random_state=int(rng.integers(2**32)),
         )
         splits.append((train, test))
-    longest = sizes.longest[material.name] + SPECIAL
-    return _Task(material.name, material.corpus, labels, tuple(splits), longest)
+    texts = 1 if material.second is None else 2
+    longest = texts * sizes.longest[material.name] + sum(map(len, encoder.framed(texts)))
+    return _Task(material.name, material.texts, labels, tuple(splits), longest)
 
 
-def _private(tools: Tools) -> Tools:
-    """The tools without the public text, which no manipulation needs and no worker gets."""
-    return replace(tools, public=tools.public.subset(np.arange(0)))
+def _private(tools: Tools, corpus: str) -> Tools:
+    """A corpus' tools without the public text, which no manipulation needs and no worker gets."""
+    found = tools.of(corpus)
+    return replace(found, public=found.public.subset(np.arange(0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +182,13 @@ def probes(
     as they were drawn. On Rotten Tomatoes one draw of "2-random" differs from another by some 3
     points in scenario "test": the mean over few draws is less sure than the interval says.
     """
-    tasks = [_task(material, sizes, seed) for material in materials.values()]
-    light = _private(tools)
+    light = {name: _private(tools, name) for name in materials}
+    tasks = [_task(each, light[name].encoder, sizes, seed) for name, each in materials.items()]
     plain = Parallel(n_jobs=-1, verbose=1)(
-        delayed(task.features)(task.corpus, tools.encoder) for task in tasks
+        delayed(task.features)(task.corpus, light[task.name].encoder) for task in tasks
     )
     jobs = [
-        delayed(_probed)(task, setting, draw, states, light, seed)
+        delayed(_probed)(task, setting, draw, states, light[task.name], seed)
         for task, states in zip(tasks, plain, strict=True)
         for setting in settings
         for draw in range(sizes.seeds if setting.is_random else 1)
@@ -247,19 +256,20 @@ def tuned(
     """
     plain = Setting(PLAIN)
     chosen = _chosen(settings, sizes)
+    light = {name: _private(tools, name) for name in materials}
     tasks = [
-        _task(material, sizes, seed)
+        _task(material, light[name].encoder, sizes, seed)
         for name, material in materials.items()
         if sizes.tuned_steps.get(name, 0) > 0
     ]
-    texts = _texts(tasks, chosen, _private(tools), seed)
+    texts = _texts(tasks, chosen, light, seed)
     jobs = [
         delayed(_trained)(
             task,
             learned,
             {each: texts[task.name, each] for each in (chosen if learned == plain else [learned])},
-            tools.encoder,
-            sizes.tuned_steps[task.name],
+            light[task.name].encoder,
+            _training(task.name, sizes),
             seed,
         )
         for task in tasks
@@ -283,14 +293,22 @@ def _chosen(settings: Sequence[Setting], sizes: Sizes) -> list[Setting]:
 
 
 def _texts(
-    tasks: Sequence[_Task], settings: Sequence[Setting], tools: Tools, seed: int | None
+    tasks: Sequence[_Task],
+    settings: Sequence[Setting],
+    tools: Mapping[str, Tools],
+    seed: int | None,
 ) -> dict[tuple[str, Setting], Corpus]:
     """The first draw of every corpus and setting, which several models are asked about."""
     pairs = [(task, setting) for task in tasks for setting in settings]
     made = Parallel(n_jobs=-1, verbose=1)(
-        delayed(task.manipulated)(setting, 0, tools, seed) for task, setting in pairs
+        delayed(task.manipulated)(setting, 0, tools[task.name], seed) for task, setting in pairs
     )
     return {(task.name, setting): text for (task, setting), text in zip(pairs, made, strict=True)}
+
+
+def _training(corpus: str, sizes: Sizes) -> Training:
+    rate = sizes.tuned_rates.get(corpus, LEARNING_RATE)
+    return Training(steps=sizes.tuned_steps[corpus], learning_rate=rate, marks=MARKS)
 
 
 def _trained(
@@ -298,17 +316,19 @@ def _trained(
     learned: Setting,
     texts: Mapping[Setting, Corpus],
     encoder: Encoder,
-    steps: int,
+    training: Training,
     seed: int | None,
 ) -> tuple[list[_Answers], list[dict[str, Any]]]:
     """Train a model on the text of one setting and ask it about others: answers, its curve."""
     train, test = task.splits[0]
     start = time.perf_counter()
+    first, second = task.read(task.corpus if learned.kind == PLAIN else texts[learned], train)
     model = fine_tuned(
         encoder,
-        (task.corpus if learned.kind == PLAIN else texts[learned]).subset(train),
+        first,
         task.labels[train],
-        training=Training(steps=steps, learning_rate=LEARNING_RATE, marks=MARKS),
+        second=second,
+        training=training,
         longest=task.longest,
         seed=int(stream(seed, "03", "tuned", task.name).integers(2**31)),
     )
@@ -316,7 +336,7 @@ def _trained(
     answers = []
     for about, text in texts.items():
         start = time.perf_counter()
-        correct = model.predict(text.subset(test)) == task.labels[test]
+        correct = model.predict(*task.read(text, test)) == task.labels[test]
         seconds = trained + time.perf_counter() - start
         answers += [
             _Answers(task.name, about, scenario, correct, test, task.unchanged(text), seconds)
