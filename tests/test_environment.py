@@ -154,8 +154,9 @@ def test_everything_imported_is_declared() -> None:
     declared = set(bounds(PROJECT["dependencies"]))
     for extra in EXTRAS.values():
         declared |= set(bounds(extra))
-    # through declared ones: jupyter_client and IPython by ipykernel, PIL by matplotlib, ...
-    through = {"jupyter-client", "ipython", "pillow", "packaging", "tokenizers"}
+    # through declared ones: jupyter_client and IPython by ipykernel, PIL by matplotlib, triton by
+    # torch's CUDA build, ...
+    through = {"jupyter-client", "ipython", "pillow", "packaging", "tokenizers", "triton"}
     for module in sorted(modules - sys.stdlib_module_names - {"textpriv"} - own_modules()):
         names = {canonicalize_name(name) for name in distributions.get(module, [module])}
         assert names & (declared | through), f"{module} is imported, not declared"

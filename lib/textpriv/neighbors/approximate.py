@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-import annoy
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 
@@ -94,6 +92,8 @@ class AnnoySearch:
         self.size, self.dimension = self.vectors.shape
         check_count(search_k, -1, what="search_k")
         self.search_k = search_k
+        import annoy  # here, so that a machine that searches exactly needs neither of the two
+
         self.index = annoy.AnnoyIndex(self.dimension, "euclidean")
 
     @property
@@ -141,6 +141,8 @@ class FaissSearch:
         table = np.ascontiguousarray(_check_table(vectors), dtype=np.float32)
         self.name, self.method, self.vectors = f"faiss-{method}", method, table
         self.size, self.dimension = table.shape
+        import faiss
+
         self.index: Any
         if method == "flat":
             self.index = faiss.IndexFlatL2(self.dimension)

@@ -17,6 +17,7 @@ from textpriv.neighbors.table import (
     Precision,
     best_per_query,
     check_vectors,
+    first_best,
 )
 
 QUERY_CHUNK = 1024
@@ -43,6 +44,20 @@ def check_k(k: int, size: int) -> None:
     """1 <= k <= size, or InvalidInput."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= size:
         raise InvalidInput(f"k: got {k!r}, expected an integer from 1 to {size} (the table's rows)")
+
+
+def _best(
+    query: torch.Tensor, ids: torch.Tensor, scores: torch.Tensor, *, k: int, queries: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k best candidates of every query, (queries, k): one on the device, more by sorting."""
+    if k == 1:
+        one_id, one_score = first_best(query, ids, scores, queries)
+        return one_id[:, None], one_score[:, None]
+    found = best_per_query(
+        query.cpu().numpy(), ids.cpu().numpy(), scores.cpu().numpy(), k=k, queries=queries
+    )
+    best_ids, best_scores = (torch.from_numpy(array).to(query.device) for array in found)
+    return best_ids, best_scores
 
 
 class ExactSearch:
@@ -94,8 +109,9 @@ class ExactSearch:
         check_k(k, self.size)
         ids = np.empty((len(array), k), dtype=np.int64)
         distances = np.empty((len(array), k))
-        for start in range(0, len(array), QUERY_CHUNK):
-            chunk = slice(start, start + QUERY_CHUNK)
+        step = QUERY_CHUNK * self.table.room
+        for start in range(0, len(array), step):
+            chunk = slice(start, start + step)
             ids[chunk], distances[chunk] = self._nearest(array[chunk], k)
         return ids, distances
 
@@ -108,21 +124,17 @@ class ExactSearch:
         far = centered.norm(dim=1) > FAR * self.table.extent
         nearness = torch.empty(len(rows), dtype=torch.float64, device=self.table.device)
         # Many candidates where rows coincide: some at a time.
-        for part in torch.arange(len(rows)).split(max(1, GATHER_BYTES // (8 * self.dimension))):
+        step = max(1, GATHER_BYTES * self.table.gather_room // (8 * self.dimension))
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
             points, which = self.table.rows[rows[part]].double(), query[part]
             distance = (exact[which] - points).norm(dim=1)
             points -= self.table.center
             score = (centered[which] * points).sum(1) - (points**2).sum(1) / 2
             nearness[part] = torch.where(far[which], score, -distance)
-        ids, _ = best_per_query(
-            query.cpu().numpy(),
-            rows.cpu().numpy(),
-            nearness.cpu().numpy(),
-            k=k,
-            queries=len(exact),
-        )
-        found = self.table.rows[torch.from_numpy(ids).to(self.table.device)].double()
-        return ids, (exact[:, None] - found).norm(dim=2).cpu().numpy()
+        ids, _ = _best(query, rows, nearness, k=k, queries=len(exact))
+        found = self.table.rows[ids].double()
+        return ids.cpu().numpy(), (exact[:, None] - found).norm(dim=2).cpu().numpy()
 
     def _candidate_groups(
         self, centered: torch.Tensor, k: int
@@ -169,18 +181,18 @@ class ExactSearch:
             products = torch.bmm(rows, single[query[batch], :, None]).squeeze(2)
             scores[batch] = products - table.half_norm.view(-1, table.group)[group[batch]]
         ids = table.row_ids(group)
-        scores[ids >= self.size] = -torch.inf
+        scores.masked_fill_(ids >= self.size, -torch.inf)
 
         top = torch.topk(scores, min(k, table.group), dim=1)
         owner = query[:, None].expand_as(top.values)
-        _, ranked = best_per_query(
-            owner.reshape(-1).cpu().numpy(),
-            ids.gather(1, top.indices).reshape(-1).cpu().numpy(),
-            top.values.reshape(-1).double().cpu().numpy(),
+        _, ranked = _best(
+            owner.reshape(-1),
+            ids.gather(1, top.indices).reshape(-1),
+            top.values.reshape(-1).double(),
             k=k,
             queries=len(exact),
         )
-        kth = torch.from_numpy(ranked[:, -1]).to(table.device)
+        kth = ranked[:, -1]
         # One float32 dot product errs by at most accumulation * |q||z|; twice, for two rows.
         # The float64 result and underflow are in the margin and at the end.
         largest, length = table.half_norm.max().double().mul(2).sqrt(), exact.norm(dim=1)

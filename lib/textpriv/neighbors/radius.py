@@ -29,19 +29,23 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaincinv
 
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
-from textpriv.neighbors.exact import ExactSearch, check_queries
+from textpriv.neighbors.exact import QUERY_CHUNK, ExactSearch, check_queries
+from textpriv.neighbors.fused import FUSED_DIRECTIONS, LEAST, fused_rates
 from textpriv.neighbors.table import (
     FLOAT64,
     GATHER_BYTES,
     LARGEST_ROW,
     FloatArray,
     IntArray,
-    best_per_query,
+    first_best,
     round_split,
 )
 
-PAIR_CHUNK = 1024
+PAIR_CHUNK = 1024  # (word, direction) pairs at once
+FUSED_CHUNK = 1 << 15  # where one kernel makes the first pass
+DIRECTION_BYTES = 64 << 20  # directions drawn at once
 
 
 def random_directions(count: int, dimension: int, rng: np.random.Generator) -> FloatArray:
@@ -119,6 +123,7 @@ class AllRadii:
     def __init__(self, search: ExactSearch) -> None:
         self.search, self.table = search, search.table
         self.size, self.dimension = search.size, search.dimension
+        self._fused = fused_rates(self.table)
 
     def first_crossing(
         self, words: IntArray, directions: NDArray[np.floating]
@@ -138,12 +143,58 @@ class AllRadii:
         takers : (count, k) the word that takes over (the word itself where none does)
         """
         ids, units = self._check(words, directions)
-        count, k, _ = units.shape
-        radii, takers = np.empty((count, k)), np.empty((count, k), dtype=np.int64)
-        for start in range(0, count, max(1, PAIR_CHUNK // k)):
-            chunk = slice(start, start + max(1, PAIR_CHUNK // k))
-            radii[chunk], takers[chunk] = self._first_crossing(ids[chunk], units[chunk])
-        return radii, takers
+        radii, takers = self._crossings(ids, self._first_rows(ids), torch.from_numpy(units))
+        return radii.numpy(), takers.numpy()
+
+    @torch.inference_mode()
+    def kept(
+        self,
+        words: IntArray,
+        epsilons: ArrayLike,
+        *,
+        directions: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """P(word is kept) under isotropic noise, averaged over random directions of its own.
+
+        All is done where the table is, so that a GPU waits for nothing. The directions are
+        those of that device's generator, seeded by `rng`: another device draws others.
+
+        Parameters
+        ----------
+        words : (count,) row numbers
+        epsilons : (epsilons,) > 0
+        directions : > 0, per word
+        rng : seeds the directions
+
+        Returns
+        -------
+        (epsilons, count) float64
+        """
+        ids = self._check_words(words)
+        check_count(directions, what="directions")
+        device, n = self.table.device, self.dimension
+        scales = torch.as_tensor(np.atleast_1d(np.asarray(epsilons, dtype=np.float64)))
+        if not bool((scales.isfinite() & (scales > 0)).all()):
+            raise InvalidInput(f"epsilons: got {epsilons!r}, expected finite numbers > 0")
+        generator = torch.Generator(device).manual_seed(int(rng.integers(2**62)))
+        first, shape = self._first_rows(ids), torch.tensor(float(n), device=device).double()
+        result = np.empty((len(scales), len(ids)))
+        step = max(1, DIRECTION_BYTES * self.table.room // (8 * directions * n))
+        for start in range(0, len(ids), step):
+            chunk = slice(start, start + step)
+            units = torch.randn(
+                (len(ids[chunk]), directions, n),
+                dtype=torch.float64,
+                device=device,
+                generator=generator,
+            )
+            units /= units.norm(dim=2, keepdim=True)
+            radii, _ = self._crossings(ids[chunk], first[chunk], units)
+            for row, epsilon in enumerate(scales.tolist()):
+                mass = torch.special.gammainc(shape, epsilon * radii)
+                result[row, chunk] = mass.mean(1).cpu().numpy()
+        return result
 
     def envelope(
         self, words: IntArray, directions: NDArray[np.floating], *, max_radius: float
@@ -218,20 +269,24 @@ class AllRadii:
     def _check(
         self, words: IntArray, directions: NDArray[np.floating]
     ) -> tuple[IntArray, FloatArray]:
-        ids, units = np.asarray(words), np.asarray(directions, dtype=np.float64)
-        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-            raise InvalidInput(f"words: got {ids.dtype} {ids.shape}, expected a 1-d integer array")
-        if len(ids) and (ids.min() < 0 or ids.max() >= self.size):
-            raise InvalidInput(
-                f"words: got ids {ids.min()}..{ids.max()}, expected 0..{self.size - 1}"
-            )
+        ids, units = self._check_words(words), np.asarray(directions, dtype=np.float64)
         if units.ndim != 3 or len(units) != len(ids) or units.shape[1] < 1:
             raise InvalidInput(
                 f"directions: got shape {units.shape}, expected ({len(ids)}, k, {self.dimension})"
             )
         flat = units.reshape(-1, units.shape[2])
         check_queries(flat, self.dimension, what="directions", largest=LARGEST_ROW)
-        return ids.astype(np.int64), units
+        return ids, units
+
+    def _check_words(self, words: IntArray) -> IntArray:
+        ids = np.asarray(words)
+        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+            raise InvalidInput(f"words: got {ids.dtype} {ids.shape}, expected a 1-d integer array")
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.size):
+            raise InvalidInput(
+                f"words: got ids {ids.min()}..{ids.max()}, expected 0..{self.size - 1}"
+            )
+        return ids.astype(np.int64)
 
     @property
     def _half_error(self) -> torch.Tensor:
@@ -241,35 +296,96 @@ class AllRadii:
     def _vectors(self, ids: IntArray) -> FloatArray:
         return self.table.rows[torch.from_numpy(ids)].double().cpu().numpy()
 
+    def _first_rows(self, ids: IntArray) -> torch.Tensor:
+        """The lowest row identical to each word's: the word itself unless it has a twin."""
+        distinct, inverse = np.unique(ids, return_inverse=True)
+        step = QUERY_CHUNK * self.table.room
+        parts = [
+            self.search.nearest(self._vectors(distinct[start : start + step]))[0][:, 0]
+            for start in range(0, len(distinct), step)
+        ]
+        return torch.from_numpy(np.concatenate([*parts, distinct[:0]])[inverse])
+
     @torch.inference_mode()
-    def _first_crossing(self, ids: IntArray, units: FloatArray) -> tuple[FloatArray, IntArray]:
+    def _crossings(
+        self, ids: IntArray, first: torch.Tensor, units: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Radii and takers, (count, k) each, on the device that holds the units (words, k, n)."""
+        table, (count, k, _) = self.table, units.shape
+        radii = torch.empty(count, k, dtype=torch.float64, device=units.device)
+        takers = torch.empty(count, k, dtype=torch.int64, device=units.device)
+        pairs = FUSED_CHUNK if self._is_fused(k) else PAIR_CHUNK * table.room
+        step = max(1, pairs // k)
+        for start in range(0, count, step):
+            chunk = slice(start, start + step)
+            own = torch.from_numpy(ids[chunk]).to(table.device)
+            radius, taker = self._first_crossing(own, units[chunk].to(table.device))
+            twin = first[chunk].to(table.device)[:, None]  # an identical row may come first
+            radius.masked_fill_(twin != own[:, None], 0.0)
+            radii[chunk] = radius
+            takers[chunk] = torch.where(twin != own[:, None], twin, taker)
+        return radii, takers
+
+    def _first_crossing(
+        self, own: torch.Tensor, units: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """One chunk; pairs are numbered direction-major: pair = direction * words + word."""
         table, (words, k, n) = self.table, units.shape
-        own = torch.from_numpy(ids).to(table.device)
-        unit = torch.from_numpy(units).to(table.device).transpose(0, 1).reshape(-1, n)
-        group, pair = self._candidate_groups(own, unit)
-        row, pair = self._candidate_rows(own, unit, group, pair)
+        unit = units.transpose(0, 1).reshape(-1, n)
+        candidates = self._fused_groups if self._is_fused(k) else self._candidate_groups
+        row, pair = self._candidate_rows(own, unit, *candidates(own, unit))
         rate = torch.empty(len(row), dtype=torch.float64, device=table.device)  # 1 / radius
-        for part in torch.arange(len(row)).split(max(1, GATHER_BYTES // (8 * n))):
+        step = max(1, GATHER_BYTES * table.gather_room // (8 * n))
+        for start in range(0, len(row), step):
+            part = slice(start, start + step)
             which = pair[part]
             offset = table.rows[row[part]].double() - table.rows[own[which % words]].double()
             rate[part] = (offset * unit[which]).sum(1) / ((offset**2).sum(1) / 2)
-        keep = rate > 0
         # A stand-in of rate 0 for every pair: the word itself, which never takes over.
+        rate = torch.where(rate > 0, rate, -torch.inf)
         everyone = torch.arange(words * k, device=table.device)
-        takers, best = best_per_query(
-            torch.cat([pair[keep], everyone]).cpu().numpy(),
-            torch.cat([row[keep], own.repeat(k)]).cpu().numpy(),
-            torch.cat([rate[keep], torch.zeros_like(everyone, dtype=rate.dtype)]).cpu().numpy(),
-            k=1,
-            queries=words * k,
+        takers, best = first_best(
+            torch.cat([pair, everyone]),
+            torch.cat([row, own.repeat(k)]),
+            torch.cat([rate, torch.zeros_like(everyone, dtype=rate.dtype)]),
+            words * k,
         )
-        with np.errstate(divide="ignore"):
-            radii = 1 / best
-        first = self.search.nearest(self._vectors(ids))[0]  # an identical row may come first
-        radii, takers = radii.reshape(k, words).T, takers.reshape(k, words).T
-        shadowed = first != ids[:, None]
-        return np.where(shadowed, 0.0, radii), np.where(shadowed, first, takers)
+        return (1 / best).view(k, words).T, takers.view(k, words).T
+
+    def _is_fused(self, k: int) -> bool:
+        """Whether one kernel makes the first pass: on a GPU, with many directions per word."""
+        return k >= FUSED_DIRECTIONS and self._fused is not None
+
+    def _fused_groups(
+        self, own: torch.Tensor, unit: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `_candidate_groups`, from one kernel that keeps an upper bound per group.
+
+        The group of the greatest bound is looked at first: what it surely attains sets the
+        mark that the bounds of the others have to reach.
+        """
+        assert self._fused is not None
+        table, words = self.table, len(own)
+        k = len(unit) // words
+        centered = table.rows[own].double() - table.center
+        shift = (unit.view(k, words, -1) * centered).sum(2).view(-1)  # <u, x>
+        half, half_error = table.half_norm, self._half_error
+        half_squared = half + half[own, None] - table.rows[own] @ table.rows.T
+        reciprocal = torch.where(
+            half_squared > 2 * half_error, (1 + 2.0**-20) / (half_squared - half_error), torch.inf
+        )
+        reciprocal[:, self.size :] = 0.0
+        reciprocal[torch.arange(words, device=table.device), own] = 0.0
+        upper = self._fused.upper(unit, shift, reciprocal)  # (words, k, groups)
+        pair = torch.arange(words * k, device=table.device)
+        bound, top = upper.max(2)
+        unknown = bound.isinf()  # a row too near to x for float32: another one sets the mark
+        top[unknown] = upper[unknown].nan_to_num(posinf=-1.0).argmax(1)
+        _, lower, _ = self._rate_bounds(own, unit, top.T.reshape(-1), pair)
+        certain = lower.amax(1).clamp_min_(LEAST)  # rates above 0 count
+        mark = certain.view(k, words).T
+        word, direction, group = (upper >= mark[:, :, None]).nonzero(as_tuple=True)
+        return group, direction * words + word
 
     def _candidate_groups(
         self, own: torch.Tensor, unit: torch.Tensor
@@ -323,18 +439,29 @@ class AllRadii:
         self, own: torch.Tensor, unit: torch.Tensor, group: torch.Tensor, pair: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Pairs (row, pair) that may be the first to take over, by float32 rates."""
+        upper, lower, ids = self._rate_bounds(own, unit, group, pair)
+        certain = torch.zeros(len(unit), device=self.table.device)
+        certain.scatter_reduce_(0, pair, lower.amax(1), "amax")
+        found, position = (upper >= certain[pair, None]).nonzero(as_tuple=True)
+        return ids[found, position], pair[found]
+
+    def _rate_bounds(
+        self, own: torch.Tensor, unit: torch.Tensor, group: torch.Tensor, pair: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Upper and lower bounds of every row's rate, from float32, and the rows' numbers."""
         table, words, half = self.table, len(own), self.table.half_norm
         origin = table.rows[own]
         both = torch.stack([unit.float(), origin.repeat(len(unit) // words, 1)], dim=2)
         upper = torch.empty(len(group), table.group, device=table.device)
         lower = torch.empty_like(upper)
+        every = table.row_ids(group)
         # Errors of a float32 product with a unit vector and of half a squared distance.
         largest, length = half.max().double().mul(2).sqrt(), unit.norm(dim=1)
         along_error = 4 * table.accumulation * largest * length
         along_error = (along_error + 4 * table.underflow * (1 + length + largest)).float()
         half_error = self._half_error
         for batch, rows in table.gathered(group):
-            owner, ids = pair[batch], table.row_ids(group[batch])
+            owner, ids = pair[batch], every[batch]
             products = torch.bmm(rows, both[owner])
             along = products[:, :, 0] - (both[owner, :, 0] * both[owner, :, 1]).sum(1)[:, None]
             squared = half[ids] + half[own[owner % words], None] - products[:, :, 1]
@@ -346,7 +473,4 @@ class AllRadii:
             invalid = (ids >= self.size) | (ids == own[owner % words, None])
             upper[batch].masked_fill_(invalid, -torch.inf)
             lower[batch].masked_fill_(invalid, -torch.inf)
-        certain = torch.zeros(len(unit), device=table.device)
-        certain.scatter_reduce_(0, pair, lower.amax(1), "amax")
-        found, position = (upper >= certain[pair, None]).nonzero(as_tuple=True)
-        return table.row_ids(group[found])[torch.arange(len(found)), position], pair[found]
+        return upper, lower, every

@@ -14,8 +14,10 @@ where the residual norms |q - q^| and |z - z^| are measured, not estimated. Sums
 products accumulated in float32 add at most m 2^-23 |q^| |z^|, in any order, and a result
 stored in bfloat16 adds 2^-8 of its size. Numbers too small for float32 (`underflow`) and
 the rounding of the float64 result itself (`FLOAT64`) have their own terms; numbers too
-large for float32 are refused. This holds for IEEE arithmetic as processors have it; on a
-GPU, reduced-precision accumulation is switched off, and the bound is yet to be tested there.
+large for float32 are refused. This holds for IEEE arithmetic as processors have it. A GPU's
+matrix unit cuts off where a processor rounds, which doubles the error of a sum: the bound
+takes every sum twice. Reduced-precision accumulation is switched off there, and
+tests/test_gpu_paths.py compares the results with float64 on whatever GPU there is.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ Precision = Literal["auto", "bf16", "fp32"]
 ROW_BLOCK = 2048  # table rows per matrix product: the scores of a block stay in the cache
 GATHER_BYTES = 16 << 20  # rows gathered at once for the second pass
 FLOAT64 = 2.0**-26  # rounding of a float64 result over that of a float32 one, with a margin
+ROOM = 16  # times as much at once on a GPU, whose speed comes from few large products
+GATHER_ROOM = 128  # times as many bytes there: 2 GiB hold the rows of a chunk of directions
 LARGEST_ROW, LARGEST_QUERY = 2.0**40, 2.0**70  # of any coordinate: products fit in float32
 
 
@@ -115,10 +119,14 @@ class GroupedTable:
         # Largest relative error of a result stored in `dtype`.
         self.output_rounding = 2.0**-8 if precision == "bf16" else 2.0**-23
         self.size, self.dimension = table.shape
-        # A second look at one group costs about as much as the first pass over 1/1000 of rows.
-        self.group = group or (16 if self.dimension > 128 else 128)
         self.device = device
-        if torch.device(device).type == "cuda":  # the bound asks for float32 accumulation
+        self.is_on_gpu = torch.device(device).type == "cuda"
+        self.room = ROOM if self.is_on_gpu else 1
+        self.gather_room = GATHER_ROOM if self.is_on_gpu else 1
+        # A second look at one group costs about as much as the first pass over 1/1000 of rows.
+        wide = 32 if self.is_on_gpu else 16
+        self.group = group or (wide if self.dimension > 128 else 128)
+        if self.is_on_gpu:  # the bound asks for float32 accumulation
             torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
             torch.backends.cuda.matmul.allow_tf32 = False
 
@@ -183,7 +191,7 @@ class GroupedTable:
     def gathered(self, groups: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
         """Float32 rows of the given groups, some pairs at a time: (pairs, group, dimension)."""
         flat = self.rows.view(-1, self.group * self.dimension)
-        step = max(1, GATHER_BYTES // (4 * flat.shape[1]))
+        step = max(1, GATHER_BYTES * self.gather_room // (4 * flat.shape[1]))
         for start in range(0, len(groups), step):
             batch = slice(start, start + step)
             rows = flat.index_select(0, groups[batch])
@@ -191,7 +199,7 @@ class GroupedTable:
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Slices of rows and of their groups; what is computed for one stays in the cache."""
-        step = max(1, ROW_BLOCK // self.group)
+        step = max(1, ROW_BLOCK * self.room // self.group)
         count = len(self.rows) // self.group
         for start in range(0, count, step):
             stop = min(start + step, count)
@@ -218,3 +226,16 @@ def best_per_query(
     first = np.searchsorted(query[order], np.arange(queries))
     chosen = order[first[:, None] + np.arange(k)]
     return ids[chosen], scores[chosen]
+
+
+def first_best(
+    query: torch.Tensor, ids: torch.Tensor, scores: torch.Tensor, queries: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`best_per_query` for k = 1, where the tensors are: ids and scores, (queries,) each."""
+    best = torch.full((queries,), -torch.inf, dtype=scores.dtype, device=scores.device)
+    best.scatter_reduce_(0, query, scores, "amax")
+    # The lowest id among equals: all others get one that no row has.
+    above = torch.iinfo(ids.dtype).max
+    first = torch.full((queries,), above, dtype=ids.dtype, device=ids.device)
+    first.scatter_reduce_(0, query, ids.masked_fill(scores != best[query], above), "amin")
+    return first, best

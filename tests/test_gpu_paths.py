@@ -1,0 +1,389 @@
+"""What a GPU computes: the bounds of its first pass anywhere, and all of it where there is one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from benchmarks import gpu
+from helpers import FloatArray
+from tiny_generators import tiny_generator, write_tiny_generator
+from tiny_models import tiny_encoder, write_tiny_model
+
+from textpriv import generators, models
+from textpriv.embeddings import from_arrays
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import Madlib
+from textpriv.neighbors import AllRadii, ExactSearch, fused, radius_cdf, random_directions
+from textpriv.tokens import Corpus
+from textpriv.utility import features
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+DEVICES = ("cpu", pytest.param("cuda", marks=needs_gpu))
+DIRECTIONS = fused.FUSED_DIRECTIONS
+
+
+def plain_maxima(
+    self: fused.FusedRates,
+    direction: torch.Tensor,
+    factor: torch.Tensor,
+    upper: torch.Tensor,
+    padded: int,
+) -> None:
+    """What the kernel does, in three steps."""
+    words, k, groups = upper.shape
+    score = direction[:, :k].float() @ self.rows.float().T
+    ahead = (score > 0) & (factor > 0)[:, None]
+    rate = torch.where(ahead, (score * factor[:, None]).clamp_min(fused.LEAST), 0.0)
+    upper[:] = rate.view(words, k, -1, self.table.group).amax(3)[:, :, :groups]
+
+
+def with_kernel(table: FloatArray, device: str, group: int = 32) -> AllRadii:
+    """With the kernel; on a processor with its plain form, since Triton needs a GPU."""
+    search = ExactSearch(table, precision="bf16", group=group, device=device)
+    radii = AllRadii(search)
+    rates = fused.FusedRates(search.table)
+    if device == "cpu":
+        rates._launch = types.MethodType(plain_maxima, rates)  # type: ignore[method-assign]
+    radii._fused = rates
+    return radii
+
+
+def awkward(size: int, dimension: int, scale: float = 1.0) -> FloatArray:
+    """Far words, twins (the later one never wins), and words too near for float32."""
+    table = np.random.default_rng(size).standard_normal((size, dimension)) * scale
+    table[5] *= 20
+    table[17] = table[3]
+    table[40] = table[41] * (1 + 1e-6)
+    return table
+
+
+def units(words: int, k: int, dimension: int, seed: int = 0) -> FloatArray:
+    rng = np.random.default_rng(seed)
+    return random_directions(words * k, dimension, rng).reshape(words, k, dimension)
+
+
+def true_rates(table: torch.Tensor, word: int, unit: torch.Tensor) -> torch.Tensor:
+    """<u, z - x> / (|z - x|^2 / 2) in float64; 0 where z never overtakes: (k, rows)."""
+    offset = table - table[word]
+    rate = (unit @ offset.T) / ((offset**2).sum(1) / 2)
+    rate[:, (offset == 0).all(1)] = 0.0
+    return rate.clamp_min(0.0)
+
+
+# --- The first pass -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("size", "dimension"), [(300, 2), (500, 50), (520, 300)])
+def test_no_rate_is_above_its_bound_and_the_bound_is_near(
+    size: int, dimension: int, device: str
+) -> None:
+    table = awkward(size, dimension)
+    radii = with_kernel(table, device)
+    made: list[torch.Tensor] = []
+    assert radii._fused is not None
+    upper = radii._fused.upper
+
+    def spy(*arguments: Any) -> torch.Tensor:
+        made.append(upper(*arguments))
+        return made[-1]
+
+    radii._fused.upper = spy  # type: ignore[method-assign]
+    words = np.array([0, 5, 60])
+    directions = units(3, 70, dimension)
+    radii.first_crossing(words, directions)
+    rows = torch.from_numpy(table.astype(np.float32)).double()
+    (bound,) = (each.cpu().double() for each in made)
+    for i, word in enumerate(words):
+        rate = true_rates(rows, int(word), torch.from_numpy(directions[i]))
+        padded = torch.nn.functional.pad(rate, (0, -size % 32)).view(70, -1, 32).amax(2)
+        assert bound[i].shape == padded.shape
+        assert (bound[i] >= padded).all()
+        # Next to rates near 0 the floor is large, and too near for float32 is unknown.
+        high = (padded > padded.amax(1, keepdim=True) / 2) & bound[i].isfinite()
+        share = bound[i][high] / padded[high]  # bfloat16 loses 2^-9 of either factor
+        assert share.median() < 1.1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("group", [16, 128])
+@pytest.mark.parametrize(
+    ("size", "dimension", "scale"),
+    [(300, 2, 1.0), (300, 3, 1e-12), (300, 3, 1e6), (700, 60, 1.0), (520, 300, 1.0)],
+)
+def test_crossings_are_the_same_by_either_first_pass(
+    size: int, dimension: int, scale: float, group: int, device: str
+) -> None:
+    table = awkward(size, dimension, scale)
+    words = np.array([0, 3, 5, 17, 40, 41, size - 1])
+    directions = units(len(words), DIRECTIONS + 3, dimension)
+    plain = AllRadii(ExactSearch(table, precision="fp32")).first_crossing(words, directions)
+    radii = with_kernel(table, device, group)
+    assert radii._is_fused(DIRECTIONS) and not radii._is_fused(DIRECTIONS - 1)
+    found = radii.first_crossing(words, directions)
+    np.testing.assert_allclose(found[0], plain[0], rtol=1e-12)
+    np.testing.assert_array_equal(found[1], plain[1])
+    assert (found[0][3] == 0).all() and (found[1][3] == 3).all()  # the twin
+    assert np.isinf(plain[0]).any() or dimension > 3
+
+
+def test_few_groups_are_looked_at_again() -> None:
+    table = awkward(2000, 40)
+    radii = with_kernel(table, "cpu")
+    looked: list[int] = []
+    second = radii._candidate_rows
+
+    def spy(own: Any, unit: Any, group: Any, pair: Any) -> Any:
+        looked.append(len(group))
+        return second(own, unit, group, pair)
+
+    radii._candidate_rows = spy  # type: ignore[method-assign]
+    words = np.array([0, 3, 5, 40, 41, 99])
+    radii.first_crossing(words, units(6, 100, 40))
+    assert sum(looked) < 3 * 600  # of 63 groups for each of 600
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("length", [1e-37, 1e-33, 1e-20, 1e9])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6])
+def test_directions_may_have_any_length(length: float, scale: float, device: str) -> None:
+    """Rates below the normal float32 numbers count too: they are above 0."""
+    table = awkward(300, 4, scale)
+    words = np.array([0, 5, 60])
+    directions = units(3, DIRECTIONS, 4) * length
+    found, takers = with_kernel(table, device).first_crossing(words, directions)
+    rows = torch.from_numpy(table.astype(np.float32)).double()
+    for i, word in enumerate(words):
+        best = true_rates(rows, int(word), torch.from_numpy(directions[i])).max(1)
+        np.testing.assert_allclose(found[i], 1 / best.values, rtol=1e-9)
+        wins = best.values > 0
+        np.testing.assert_array_equal(takers[i][wins], best.indices[wins])
+
+
+def test_tiles_are_loaded_ahead_as_far_as_the_memory_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Properties:
+        shared_memory_per_block_optin = 0
+
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+    for shared, stages in ((232_448, 4), (166_912, 3), (101_376, 2), (49_152, 1), (1024, 1)):
+        Properties.shared_memory_per_block_optin = shared
+        assert fused._stages("cuda") == stages
+    assert fused._stages("cpu") == fused.STAGES
+
+
+def test_only_a_gpu_gets_the_kernel() -> None:
+    table = ExactSearch(awkward(300, 4), device="cpu").table
+    assert fused.fused_rates(table) is None
+
+
+# --- Kept words ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_kept_is_the_mean_of_the_law_over_directions(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = awkward(400, 6)
+    radii = AllRadii(ExactSearch(table, device=device))
+    words, epsilons = np.array([7, 0, 17, 7]), (2.0, 8.0)
+    seen: list[FloatArray] = []
+    crossings = radii._crossings
+
+    def spy(ids: Any, first: Any, unit: torch.Tensor) -> Any:
+        np.testing.assert_allclose(unit.norm(dim=2).cpu(), 1, rtol=1e-12)
+        found = crossings(ids, first, unit)
+        seen.append(found[0].cpu().numpy())
+        return found
+
+    monkeypatch.setattr(radii, "_crossings", spy)
+    monkeypatch.setattr("textpriv.neighbors.radius.DIRECTION_BYTES", 8 * 50 * 6 * 3)
+    kept = radii.kept(words, epsilons, directions=50, rng=np.random.default_rng(1))
+    if device == "cpu":
+        assert len(seen) == 2  # three words, then one
+    found = np.concatenate(seen)
+    for row, epsilon in enumerate(epsilons):
+        np.testing.assert_allclose(kept[row], radius_cdf(found, 6, epsilon).mean(1), atol=1e-8)
+    assert (kept[:, 2] == 0).all()  # its twin is always first
+    assert not np.array_equal(found[0], found[3])  # directions of their own
+    again = radii.kept(words, epsilons, directions=50, rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(again, kept)
+
+
+def test_kept_agrees_with_directions_drawn_elsewhere() -> None:
+    radii = AllRadii(ExactSearch(awkward(400, 6)))
+    word = np.array([7])
+    ours = radii.kept(word, 6.0, directions=4000, rng=np.random.default_rng(2))[0, 0]
+    along = radius_cdf(radii.first_crossing(word, units(1, 4000, 6))[0], 6, 6.0)
+    # Two means of 4,000: an error rate of 1e-6 is 4.9 standard errors of their difference.
+    assert abs(ours - along.mean()) < 4.9 * along.std() * np.sqrt(2 / 4000)
+    assert 4.9 * along.std() * np.sqrt(2 / 4000) < 0.05 < along.mean() < 0.95
+
+
+@pytest.mark.parametrize(
+    ("words", "epsilons", "directions", "message"),
+    [
+        ([400], [1.0], 2, "words: got ids 400..400"),
+        ([0.5], [1.0], 2, "words: got float64"),
+        ([0], [0.0], 2, "epsilons: got"),
+        ([0], [np.inf], 2, "epsilons: got"),
+        ([0], [1.0], 0, "directions: got 0"),
+    ],
+)
+def test_kept_refuses(words: Any, epsilons: Any, directions: Any, message: str) -> None:
+    radii = AllRadii(ExactSearch(awkward(400, 6)))
+    with pytest.raises(InvalidInput, match=message):
+        radii.kept(np.array(words), epsilons, directions=directions, rng=np.random.default_rng(0))
+
+
+# --- A GPU against the processor ----------------------------------------------------------------
+
+
+@needs_gpu
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+@pytest.mark.parametrize(("size", "dimension"), [(5000, 300), (70_000, 50), (300, 3)])
+def test_neighbours_are_those_of_the_processor(size: int, dimension: int, precision: Any) -> None:
+    table = awkward(size, dimension)
+    words = np.arange(500) % size
+    queries = table[words] + np.random.default_rng(1).standard_normal((500, dimension)) / 2
+    here = ExactSearch(table, precision="fp32")
+    there = ExactSearch(table, precision=precision, device="cuda")
+    for k in (1, 3):
+        ours, theirs = there.nearest(queries, k), here.nearest(queries, k)
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-12)
+
+
+@needs_gpu
+@pytest.mark.parametrize("k", [1, 5, 200])
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_crossings_are_those_of_the_processor(k: int, precision: Any) -> None:
+    table = awkward(20_000, 300)
+    words = np.array([0, 3, 5, 17, 40, 41, 19_999])
+    directions = units(len(words), k, 300)
+    here = AllRadii(ExactSearch(table, precision="fp32")).first_crossing(words, directions)
+    there = AllRadii(ExactSearch(table, precision=precision, device="cuda"))
+    assert there._is_fused(k) == (precision == "bf16" and k >= DIRECTIONS)
+    found = there.first_crossing(words, directions)
+    np.testing.assert_allclose(found[0], here[0], rtol=1e-12)
+    np.testing.assert_array_equal(found[1], here[1])
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_sums_of_products_err_by_less_than_the_bound_says(dtype: torch.dtype) -> None:
+    ExactSearch(np.ones((2, 2)), device="cuda")  # switches reduced precision off
+    generator = torch.Generator("cuda").manual_seed(0)
+    for spread in (0.0, 4.0):  # numbers of one size, and of very different ones
+        left, right = (
+            (
+                torch.randn(4096, 304, device="cuda", generator=generator)
+                * torch.exp(spread * torch.randn(304, device="cuda", generator=generator))
+            ).to(dtype)
+            for _ in range(2)
+        )
+        found = (
+            torch.mm(left, right.T, out_dtype=torch.float32)
+            if (dtype == torch.bfloat16)
+            else left @ right.T
+        )
+        exact = left.double() @ right.double().T
+        size = left.double().norm(dim=1)[:, None] * right.double().norm(dim=1)
+        share = ((found.double() - exact).abs() / size).max() / (304 * 2.0**-23)
+        assert share < 1  # and the bound takes it twice
+
+
+@needs_gpu
+def test_madlib_says_the_same() -> None:
+    embedding = from_arrays("table", [f"w{i}" for i in range(3000)], awkward(3000, 20))
+    ids = np.arange(3000)
+    there, here = (
+        Madlib(embedding, epsilon=4, search=ExactSearch(embedding.vectors, device=device))
+        for device in ("cuda", "cpu")
+    )
+    ours, theirs = (m.sanitize_ids(ids, np.random.default_rng(0)) for m in (there, here))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@needs_gpu
+def test_features_are_near_those_of_the_processor(tmp_path: Path) -> None:
+    slow = tiny_encoder(tmp_path)
+    folder = write_tiny_model(tmp_path / "there")
+    fast = models.from_folder("tiny", folder, digest="tiny", device="cuda")
+    corpus = Corpus(np.random.default_rng(0).integers(5, 16, 400), np.arange(0, 401, 20))
+    ours, theirs = (features(each, corpus, longest=30) for each in (fast, slow))
+    assert np.linalg.norm(ours - theirs) < 0.03 * np.linalg.norm(theirs)
+    assert not np.array_equal(ours, theirs)
+
+
+@needs_gpu
+def test_likelihoods_are_near_those_of_the_processor(tmp_path: Path) -> None:
+    slow = tiny_generator(tmp_path / "here")
+    folder = write_tiny_generator(tmp_path / "there")
+    fast = generators.from_folder("tiny", folder, digest="tiny", device="cuda")
+    texts = ["the cat", "a dog sat", "cat cat cat"]
+    ours, theirs = (each.log_likelihood(texts) for each in (fast, slow))
+    np.testing.assert_allclose(ours, theirs, atol=0.6)
+
+
+# --- The benchmark ------------------------------------------------------------------------------
+
+
+def test_the_benchmark_runs_anywhere(tmp_path: Path) -> None:
+    sizes = dataclasses.replace(
+        gpu.SMALL, large=(300, 20), narrow=(300, 5), documents=20, queries=8, tokens=8
+    )
+    run = gpu.Run(tmp_path / "gpu.json", "cpu", sizes, budget=600)
+    gpu.limits(run)
+    gpu.search_part(run, None)
+    gpu.radius_part(run, None)
+    gpu.sanitize_part(run, None)
+    run.write()
+    assert "synthetic" in (tmp_path / "gpu.md").read_text()
+    assert len(run.checks) >= 10 and all(check.is_right for check in run.checks)
+    assert {each.what.split(",")[0] for each in run.timed} >= {"exact nearest neighbour", "MADLIB"}
+    assert all(0 < each.fraction < 1 for each in run.timed)
+    assert "ok" in run.table() and "WRONG" not in run.table()
+    kept = run.measured["N_w, mean over all words, synthetic, 300 x 20"]
+    assert kept[5.0] < kept[55.0] <= 1
+
+
+def test_a_wrong_result_is_shown(tmp_path: Path) -> None:
+    run = gpu.Run(tmp_path / "gpu.json", "cpu", gpu.SMALL, budget=1)
+    run.check("words that differ", float("nan"), 1.0)
+    run.check("error", 2e-3, 1e-3)
+    assert [check.is_right for check in run.checks] == [False, False]
+    assert run.table().count("WRONG") == 2
+
+
+def test_what_does_not_fit_the_budget_is_left_out_and_said(tmp_path: Path) -> None:
+    sizes = dataclasses.replace(gpu.SMALL, large=(300, 20), narrow=(300, 5))
+    run = gpu.Run(tmp_path / "gpu.json", "cpu", sizes, budget=0)
+    run.limits[gpu.PRODUCT] = 1e12
+    gpu.radius_part(run, None)
+    assert run.measured["N_w of all words, synthetic, 300 x 20"].startswith("not run")
+    assert not any("all words" in each.what for each in run.timed)
+
+
+def test_a_part_that_fails_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    out, done = tmp_path / "gpu.json", []
+    for part in gpu.PARTS:
+        monkeypatch.setattr(gpu, f"{part}_part", lambda *_, part=part: done.append(part))
+    monkeypatch.setattr(gpu, "search_part", broken)
+    monkeypatch.setattr("sys.argv", ["gpu", "--small", "--device", "cpu", "--out", str(out)])
+    with pytest.raises(SystemExit, match="failed"):
+        gpu.main()
+    assert done == list(gpu.PARTS[1:])
+    assert json.loads(out.read_text())["failed"] == {"search": "RuntimeError: out of memory"}
+    assert "search FAILED: RuntimeError" in out.with_suffix(".md").read_text()
