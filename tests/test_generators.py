@@ -1,4 +1,4 @@
-"""Likelihood and prefixes of causal language models, with a tiny random Llama."""
+"""Likelihood, prefixes and generation, with tiny random models of every family."""
 
 from __future__ import annotations
 
@@ -11,11 +11,31 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tiny_generators import OPENING, tiny_generator, write_tiny_generator
+from helpers import fits, power_of_fit
+from tiny_generators import (
+    FAMILIES,
+    OPENING,
+    PADDING,
+    WITH_ENCODER,
+    tiny_family,
+    tiny_generator,
+    write_tiny_family,
+    write_tiny_generator,
+)
 
 from textpriv import assets, generators, models
 from textpriv.errors import InvalidInput
-from textpriv.generators import ROOT, Generator, Prefixes, load_generator
+from textpriv.generators import (
+    ROOT,
+    Generator,
+    IntArray,
+    Prefixes,
+    Sampled,
+    draw,
+    generate,
+    likeliest,
+    load_generator,
+)
 from textpriv.neighbors.table import bfloat16_is_fast
 
 TEXTS = ["the cat sat", "", "a dog", "the dog sat on the cat again", "x", "the cat sat"]
@@ -105,6 +125,340 @@ def test_bfloat16_is_close_to_float32(tmp_path: Path, monkeypatch: Any) -> None:
     error = np.abs(got - expected)
     assert 0 < error.mean() < 0.005 * np.abs(expected).mean()
     assert error[:20].mean() < np.abs(pure - expected[:20]).mean()
+
+
+# --- Generation ---------------------------------------------------------------------------------
+
+PROMPTS = ("the cat", "a dog sat", "x", "the dog sat on the cat again", "dog dog", "the cat")
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: Any, tmp_path: Path, exact: None) -> Generator:
+    return tiny_family(tmp_path / "tiny", request.param)
+
+
+def outputs(generator: Generator, prompts: Any, choose: Any, **options: Any) -> list[list[int]]:
+    """By the number of the prompt."""
+    found = {
+        int(number): output
+        for numbers, some in generate(generator, prompts, choose, **options)
+        for number, output in zip(numbers, some, strict=True)
+    }
+    assert sorted(found) == list(range(len(prompts)))
+    return [found[number] for number in range(len(prompts))]
+
+
+def never_ends(generator: Generator) -> Any:
+    """Greedy, but for the token that ends a text."""
+
+    def choose(scores: torch.Tensor, _: IntArray) -> IntArray:
+        scores = scores.clone()
+        scores[:, np.flatnonzero(generator.sayable == generator.end)] = -torch.inf
+        return likeliest(scores, _)
+
+    return choose
+
+
+def of_the_library(generator: Generator, prompt: list[int], tokens: int) -> list[int]:
+    """Greedy by transformers' own loop; what stands for no token is suppressed there too."""
+    rows = generator.model.get_output_embeddings().weight.shape[0]
+    found = generator.model.generate(
+        torch.tensor([prompt]),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+        do_sample=False,
+        max_new_tokens=tokens,
+        eos_token_id=generator.end,
+        suppress_tokens=list(range(len(generator.tokenizer), rows)),
+    )[0].tolist()
+    found = found[1:] if generator.is_encoder_decoder else found[len(prompt) :]
+    return found[: found.index(generator.end)] if generator.end in found else found
+
+
+def test_greedy_is_that_of_the_library(family: Generator) -> None:
+    prompts = [family.ask(text) for text in PROMPTS]
+    expected = [of_the_library(family, prompt, 12) for prompt in prompts]
+    assert outputs(family, prompts, likeliest, tokens=12, batch=6) == expected
+    assert len({tuple(each) for each in expected}) > 2  # the prompt matters
+    assert any(len(set(each)) > 2 for each in expected)  # and so does what was said
+
+
+def test_a_batch_says_what_each_says_alone(family: Generator) -> None:
+    """Whatever fills up the rows, and whoever leaves: sampled, so that all texts differ."""
+    prompts = [family.ask(text) for text in PROMPTS]
+
+    def sampled(seed: int, batch: int) -> list[list[int]]:
+        law = Sampled(3.0, seed=seed)
+
+        def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+            scores = scores.clone()  # the end as one in ten, so that texts differ in length
+            scores[:, column] = 3 * ((scores / 3).logsumexp(1) - np.log(10))
+            return law(scores, numbers)
+
+        return outputs(family, prompts, choose, tokens=20, batch=batch)
+
+    column = int(np.flatnonzero(family.sayable == family.end)[0])
+    alone = sampled(5, 1)
+    for batch in (2, 4, 6):
+        assert sampled(5, batch) == alone
+    assert len({len(each) for each in alone}) > 1  # some left their batch
+    assert alone[0] != alone[5]  # the same prompt, another stream
+    assert alone != sampled(6, 1)
+
+
+def test_scores_are_those_of_one_run_over_all(family: Generator) -> None:
+    """Every step's scores in a batch, against the model over the whole text without a cache."""
+    prompts = [family.ask(text) for text in PROMPTS]
+    seen: dict[int, list[torch.Tensor]] = {number: [] for number in range(len(prompts))}
+
+    def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+        assert scores.dtype == torch.float32
+        for row, number in zip(scores, numbers.tolist(), strict=True):
+            seen[number].append(row)
+        return never_ends(family)(scores, numbers)
+
+    said = outputs(family, prompts, choose, tokens=5)
+    size = len(family.tokenizer)
+    for number, prompt in enumerate(prompts):
+        with torch.inference_mode():
+            if family.is_encoder_decoder:
+                written = torch.tensor([[0, *said[number][:-1]]])
+                logits = family.model(torch.tensor([prompt]), decoder_input_ids=written).logits[0]
+            else:
+                logits = family.model(torch.tensor([prompt + said[number][:-1]])).logits[0, -5:]
+        assert torch.allclose(torch.stack(seen[number]), logits[:, :size], atol=1e-4, rtol=1e-3)
+
+
+def test_bfloat16_is_close_to_it(tmp_path: Path, monkeypatch: Any) -> None:
+    if not bfloat16_is_fast():
+        pytest.skip("this processor has no fast bfloat16")
+    for family in FAMILIES:
+        where = write_tiny_family(tmp_path / family, family)
+        scores: list[torch.Tensor] = []
+
+        def choose(found: torch.Tensor, _: IntArray, scores: Any = scores) -> IntArray:
+            scores.append(found)
+            return likeliest(found, _)
+
+        for fast in (True, False):
+            with monkeypatch.context() as patch:
+                for module in (models, generators):
+                    patch.setattr(module, "bfloat16_is_fast", lambda _, fast=fast: fast)
+                generator = generators.from_folder(family, where, digest="")
+                assert generator.dtype == (torch.bfloat16 if fast else torch.float32)
+                outputs(generator, [generator.ask(text) for text in PROMPTS], choose, tokens=1)
+        error = (scores[0] - scores[1]).abs().mean() / scores[1].std()
+        assert 0 < error < 0.05
+
+
+def test_the_cap_counts_the_token_that_ends(generator: Generator) -> None:
+    end, column = generator.end, int(np.flatnonzero(generator.sayable == generator.end)[0])
+    steps: list[int] = []
+
+    def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+        """Prompt n says n tokens and ends."""
+        steps.append(len(numbers))
+        return np.where(numbers < len(steps), column, 7)
+
+    prompts = [generator.ask("a")] * 5
+    said = outputs(generator, prompts, choose, tokens=3)
+    assert [len(each) for each in said] == [0, 1, 2, 3, 3]
+    assert steps == [5, 4, 3]  # who has ended costs nothing
+    assert not any(end in each for each in said)
+    steps.clear()
+    outputs(generator, prompts, choose, tokens=30)
+    assert steps == [5, 4, 3, 2, 1]  # and when all have ended, it is over
+
+
+def test_every_token_can_be_said_and_nothing_else(tmp_path: Path, exact: None) -> None:
+    generator = tiny_family(tmp_path / "gap", "gpt2")
+    size, rows = len(generator.tokenizer), generator.model.config.vocab_size
+    assert generator.sayable.tolist() == list(range(size)) and rows == size + PADDING
+    generator.tokenizer.add_tokens(["zebra"])
+    vocabulary = {**generator.tokenizer.get_vocab(), "zebra": size + 1}  # leaves a gap
+    gap = replace(generator)
+
+    class WithGap:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(generator.tokenizer, name)
+
+        def get_vocab(self) -> dict[str, int]:
+            return vocabulary | {"beyond the table": rows}
+
+    object.__setattr__(gap, "tokenizer", WithGap())
+    assert gap.sayable.tolist() == [*range(size), size + 1]
+    last = outputs(gap, [[0, 5]], lambda scores, _: np.array([scores.shape[1] - 1]), tokens=2)
+    assert last == [[size + 1, size + 1]]
+
+
+def test_batches_can_be_left_out(generator: Generator) -> None:
+    prompts = [generator.ask(text) for text in PROMPTS]
+    parts = list(generate(generator, prompts, likeliest, tokens=3, batch=2))
+    assert [len(numbers) for numbers, _ in parts] == [2, 2, 2]
+    assert parts[0][0].tolist() == [3, 1]  # the longest first
+    (rest,) = generate(generator, prompts, likeliest, tokens=3, batch=2, skip={0, 2})
+    assert rest[0].tolist() == parts[1][0].tolist() and rest[1] == parts[1][1]
+    assert list(generate(generator, [], likeliest, tokens=3)) == []
+
+
+def test_what_cannot_be_generated(generator: Generator) -> None:
+    def run(*prompts: list[int], **options: Any) -> None:
+        list(generate(generator, prompts, likeliest, **options))
+
+    for options, message in (
+        ({"tokens": 0}, "tokens: got 0"),
+        ({"tokens": 2.0}, "tokens: got 2.0"),
+        ({"tokens": 64}, "fewer than the 64"),
+        ({"tokens": 2, "batch": 0}, "batch: got 0"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            run([1], **options)
+    run([1] * 60, tokens=4)
+    with pytest.raises(InvalidInput, match="got 61 tokens in number 1, expected 1 to 60"):
+        run([1], [1] * 61, tokens=4)
+    with pytest.raises(InvalidInput, match="got 0 tokens in number 0"):
+        run([], tokens=4)
+
+
+def test_an_encoder_has_a_context_of_its_own(tmp_path: Path, exact: None) -> None:
+    generator = tiny_family(tmp_path / "t5", "t5")
+    assert len(outputs(generator, [[1] * 64], never_ends(generator), tokens=63)[0]) == 63
+    with pytest.raises(InvalidInput, match="got 65 tokens in number 0, expected 1 to 64"):
+        list(generate(generator, [[1] * 65], likeliest, tokens=4))
+    for ask in (lambda: generator.log_likelihood(["a"]), lambda: Prefixes(generator, [0])):
+        with pytest.raises(InvalidInput, match="t5: got an encoder-decoder model"):
+            ask()
+
+
+def test_lengths_that_no_configuration_names(tmp_path: Path, exact: None) -> None:
+    generator = tiny_family(tmp_path / "t5", "t5")
+    del generator.model.config.n_positions
+    assert generator.longest == 512
+    generator.tokenizer.model_max_length = 70
+    assert generator.longest == 70
+
+
+# --- Prompts ------------------------------------------------------------------------------------
+
+
+def test_plain_prompts(family: Generator) -> None:
+    plain = family.tokenizer("the cat", add_special_tokens=False)["input_ids"]
+    with_encoder = family.name in WITH_ENCODER
+    assert family.ask("the cat") == (plain if with_encoder else [family.opening, *plain])
+    assert family.is_encoder_decoder == with_encoder
+    assert family.end == family.tokenizer.eos_token_id
+
+
+def test_chats(tmp_path: Path, exact: None) -> None:
+    chat = tiny_family(tmp_path / "chat", "llama", chat=True)
+    turn = chat.tokenizer.convert_tokens_to_ids("<|turn|>")
+    assert chat.end == turn != chat.tokenizer.eos_token_id
+    assert chat.tokenizer.decode(chat.ask("the cat")) == "<user>the cat<|turn|><assistant>"
+    assert chat.say([[turn, *chat.encode([" a cat "])[0], turn], []]) == ["a cat", ""]
+
+
+def test_cutting(generator: Generator) -> None:
+    text = "the cat sat"
+    (tokens,) = generator.encode([text])
+    for most in range(1, len(tokens) + 2):
+        assert generator.encode([generator.cut(text, most)]) == [tokens[:most]]
+    assert generator.cut("", 1) == ""
+    with pytest.raises(InvalidInput, match="tokens: got 0"):
+        generator.cut("the cat", 0)
+
+
+# --- Drawing ------------------------------------------------------------------------------------
+
+
+def counts(log_weights: list[float], n: int, seed: int = 0) -> IntArray:
+    rng = np.random.default_rng(seed)
+    rows = torch.tensor([log_weights] * n, dtype=torch.float64)
+    return np.bincount(draw(rows, [rng] * n), minlength=len(log_weights))
+
+
+def softmax(log_weights: list[float]) -> Any:
+    return torch.tensor(log_weights, dtype=torch.float64).softmax(0).numpy()
+
+
+def test_draws_follow_the_softmax() -> None:
+    """False alarm at most 1e-6; a temperature that is off by a fifth would be seen."""
+    weights = [0.0, 1.5, -3.0, -torch.inf, 0.5, 2.5, -9.0]
+    law, n = softmax(weights), 20_000
+    assert fits(counts(weights, n), law)
+    wrong = softmax([each / 1.2 for each in weights])
+    assert power_of_fit(wrong[law > 0], law[law > 0], n) > 0.999
+
+
+def test_a_temperature_divides_the_scores() -> None:
+    scores, n = [0.0, 1.5, -3.0, 2.5], 5_000
+    found = Sampled(2.0, seed=1)(torch.tensor([scores] * n), np.arange(n))
+    law = softmax([each / 2 for each in scores])
+    assert fits(np.bincount(found, minlength=4), law)
+    assert power_of_fit(softmax(scores), law, n) > 0.999
+
+
+def test_rare_tokens_follow_the_softmax_too() -> None:
+    """Half of the mass is tens of thousands of tokens, each below 2^-20 of the one that leads."""
+    many = 3_000_000
+    weights = torch.full((1, many + 1), -float(np.log(many)), dtype=torch.float64)
+    weights[0, 0] = 0.0
+    weights[0, 1 : 1 + many // 2] -= np.log(3)
+    rng = np.random.default_rng(0)
+    found = np.array([draw(weights, [rng])[0] for _ in range(60)])
+    shares = np.array([(found == 0).sum(), (found > many // 2).sum()])
+    assert fits([*shares, 60 - shares.sum()], np.array([3, 1.5, 0.5]) / 5)
+
+
+class Fixed:
+    """A stream of given numbers."""
+
+    def __init__(self, *values: float) -> None:
+        self.values = list(values)
+
+    def random(self) -> float:
+        return self.values.pop(0)
+
+
+def test_a_token_of_probability_e_to_minus_90_is_drawn() -> None:
+    """Just below its probability, at a uniform with all its bits, and not just above."""
+    weights = torch.tensor([[0.0, -90.0, -91.0]], dtype=torch.float64)
+    rare = np.exp(-90.0) + np.exp(-91.0)
+    levels = 0
+    value = rare * 0.999
+    while value < 2.0**-26:
+        value, levels = value * 2.0**26, levels + 1
+    below, above = [1e-9] * levels + [value], [1e-9] * levels + [value / 0.998]
+    assert draw(weights, [Fixed(*below, 0.72)]).tolist() == [1]  # type: ignore[list-item]
+    assert draw(weights, [Fixed(*below, 0.74)]).tolist() == [2]  # type: ignore[list-item]
+    assert draw(weights, [Fixed(*above)]).tolist() == [0]  # type: ignore[list-item]
+
+
+def test_draws_at_the_edges() -> None:
+    weights = torch.tensor([[-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf]], dtype=torch.float64)
+    for value, expected in ((0.0, 1), (0.499, 1), (0.5, 3), (1 - 2.0**-53, 3)):
+        stream: Any = Fixed(*([value] if value else [0.0] * 60))
+        assert draw(weights, [stream]).tolist() == [expected]
+    for damaged in ([0.0, torch.nan], [-torch.inf] * 2, [torch.inf, 0.0]):
+        with pytest.raises(InvalidInput, match="scores: got NaN"):
+            draw(torch.tensor([damaged], dtype=torch.float64), [np.random.default_rng(0)])
+
+
+@pytest.mark.parametrize("temperature", [0, -1.0, np.inf, np.nan])
+def test_temperatures(temperature: float) -> None:
+    with pytest.raises(InvalidInput, match="temperature: got"):
+        Sampled(temperature, seed=0)
+
+
+def test_streams_are_named() -> None:
+    one, same, other = Sampled(seed=1), Sampled(seed=1), Sampled(seed=1, keys=["x"])
+    scores, numbers = torch.zeros(50, 1000), np.arange(50)
+    first, second = one(scores, numbers), one(scores, numbers)
+    assert first.tolist() == same(scores, numbers).tolist() != second.tolist()
+    assert first.tolist() != other(scores, numbers).tolist()
+    assert len(set(first.tolist())) > 40
+    backwards = Sampled(seed=1)(scores, numbers[::-1].copy())
+    assert backwards[::-1].tolist() == first.tolist()
+    entropy = [Sampled(seed=None)(scores, numbers).tolist() for _ in range(2)]
+    assert entropy[0] != entropy[1]
 
 
 # --- Prefixes -----------------------------------------------------------------------------------

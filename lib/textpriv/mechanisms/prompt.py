@@ -1,0 +1,656 @@
+"""DP-Prompt: a language model writes a paraphrase, one clipped and heated draw per token.
+
+    limits = learn_limits(generator, public, tokens=48, seed=0)   # of the logits, per token id
+    mechanism = DPPrompt(generator, temperature=1.5, tokens=48, limits=limits)
+    mechanism.guarantee.epsilon                       # for any two documents; see `Guarantee`
+    mechanism.sanitize(["the rock is destined to be ...", ...])
+
+Every next token is drawn from softmax(clip(logits) / T) over the whole vocabulary, which is the
+exponential mechanism with the logit as utility. The document enters through the logits alone,
+and these lie between public limits: that, and nothing about the model, carries the guarantee.
+Whatever looks at the logits after the clipping voids it (top-k, top-p, beams, penalties), and so
+does a length that depends on the document.
+
+What one token tells. Let l <= h be the limits over T, one pair per id, and u, v the clipped
+logits over T of two documents after the same beginning. The log-ratio at token i is
+f_i(u) - f_i(v) with f_i(u) = u_i - ln sum_j e^{u_j}, which grows with u_i and falls with every
+other u_j. So over the box f_i is largest at (h_i, all others l_j), smallest at (l_i, all others
+h_j), and as u and v vary freely the supremum is
+
+    max_i { h_i - ln(e^{h_i} + sum_{j!=i} e^{l_j}) - l_i + ln(e^{l_i} + sum_{j!=i} e^{h_j}) },
+
+reached by a model that puts the two documents at these corners. It is at most the paper's
+2 max_i (h_i - l_i), since either difference is at most max_i (h_i - l_i). For one pair of limits
+and V ids it is ln[a (1 + (V-1) a) / (a + V - 1)] with a = e^(h-l). That closed form with the
+widest range of unequal limits put in is NOT a bound: l = (-10, 0, 0, 0), h = l + 3 loses 6.00
+per token, and the closed form says 3.98. Over n tokens the losses add up, since each step is
+bounded whatever stands before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.files import canonical_json, write_atomic
+from textpriv.generators import Generator, Sampled, draw, generate
+from textpriv.mechanisms.base import Claim, check_epsilon
+from textpriv.models import by_length
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+PAPER = "Review: {text}\nParaphrase of the review:"
+_DEFINITION = (
+    "local differential privacy: P(M(x)=y) <= exp(eps) * P(M(x')=y) for any two documents x, x' "
+    "and every output y, with eps the sum over at most n tokens"
+)
+_FORMAT = "DP-Prompt, 1"  # part of the key of what is kept; raise it when the draws change
+
+
+# --- Limits of the logits -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Between which numbers every logit is clipped; public, or learned on public documents.
+
+    Parameters
+    ----------
+    low, high : (vocabulary,) finite, low <= high, in the order of `Generator.sayable`. Where
+        they are equal, that token's logit tells nothing.
+
+    Raises
+    ------
+    InvalidInput : limits that are not finite, in the wrong order or of unequal length
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    def __post_init__(self) -> None:
+        low, high = (np.array(each, dtype=np.float64) for each in (self.low, self.high))
+        if low.ndim != 1 or low.shape != high.shape or not len(low):
+            raise InvalidInput(
+                f"limits: got shapes {low.shape} and {high.shape}, expected (vocabulary,) twice; "
+                "see Limits.same for one pair"
+            )
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise InvalidInput("limits: got NaN or infinity, expected finite numbers")
+        if (low > high).any():
+            at = int(np.argmax(low > high))
+            raise InvalidInput(
+                f"limits: got {low[at]:g} to {high[at]:g} for id {at}, expected low <= high"
+            )
+        for name, value in (("low", low), ("high", high)):
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def same(cls, low: float, high: float, size: int) -> Self:
+        """One pair for all `size` ids."""
+        check_count(size, what="size")
+        return cls(np.full(size, low), np.full(size, high))
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @property
+    def digest(self) -> str:
+        """What results depend on."""
+        return hashlib.sha256(self.low.tobytes() + self.high.tobytes()).hexdigest()
+
+    def clip(self, scores: torch.Tensor) -> torch.Tensor:
+        """Scores between the limits, float64; NaN and infinite ones become the low limit.
+
+        A model that overflows, or that forbids a token by -inf, thus keeps the guarantee.
+
+        Parameters
+        ----------
+        scores : (rows, vocabulary)
+        """
+        if scores.shape[-1] != len(self):
+            raise InvalidInput(
+                f"limits: got {len(self)} for a vocabulary of {scores.shape[-1]} tokens"
+            )
+        low, high = (
+            torch.tensor(each, dtype=torch.float64, device=scores.device)
+            for each in (self.low, self.high)
+        )
+        wide = scores.double()
+        return torch.where(wide.isfinite(), wide, low).clamp(low, high)
+
+
+def learn_limits(
+    generator: Generator,
+    texts: Sequence[str],
+    *,
+    tokens: int,
+    seed: int | None,
+    temperature: float = 1.0,
+    per_id: bool = True,
+    template: str = PAPER,
+    longest: int | None = None,
+    batch: int = 32,
+    progress: bool = False,
+) -> Limits:
+    """The least and the greatest logit that DP-Prompt meets on public documents.
+
+    Parameters
+    ----------
+    texts : public documents, at least one, none of them to be sanitized
+    tokens, template, longest, temperature : those of the mechanism, see `DPPrompt`; here
+        nothing is clipped
+    seed : of the draws
+    per_id : one pair of limits per token id, as in the paper, or one pair for all
+    batch, progress : see `DPPrompt.sanitize`
+
+    Raises
+    ------
+    InvalidInput : no texts, or a token without a finite logit
+
+    References
+    ----------
+    Utpala et al. 2023, C.3 (minimum and maximum where Meehan et al. 2022 take quantiles).
+    """
+    mechanism = DPPrompt(
+        generator, temperature=temperature, tokens=tokens, template=template, longest=longest
+    )
+    prompts = mechanism.prompts(texts)
+    if not prompts:
+        raise InvalidInput("texts: got none, expected public documents to learn the limits from")
+    law = Sampled(temperature, seed=seed, keys=("limits",))
+    low = torch.full((len(generator.sayable),), torch.inf, device=generator.device)
+    high = -low
+
+    def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+        finite = scores.isfinite()
+        torch.minimum(low, scores.masked_fill(~finite, torch.inf).amin(0), out=low)
+        torch.maximum(high, scores.masked_fill(~finite, -torch.inf).amax(0), out=high)
+        return law(scores, numbers)
+
+    for _ in generate(generator, prompts, choose, tokens=tokens, batch=batch, progress=progress):
+        pass
+    least, most = (each.double().cpu().numpy() for each in (low, high))
+    return Limits(least, most) if per_id else Limits.same(least.min(), most.max(), len(least))
+
+
+def paper_loss(limits: Limits, temperature: float) -> float:
+    """What one token tells, as in the paper: 2 max_i (h_i - l_i) / T.
+
+    References
+    ----------
+    Utpala et al. 2023, Theorem 1.
+    """
+    temperature = check_epsilon(temperature, what="temperature")
+    return float(2 * (limits.high - limits.low).max() / temperature)
+
+
+def tight_loss(limits: Limits, temperature: float) -> float:
+    """What one token tells at most, exactly: see the head of this module.
+
+    In logarithms throughout; of the sums without one id, each is joined from the one over the
+    ids before it and the one over those behind it, so that nothing cancels.
+    """
+    temperature = check_epsilon(temperature, what="temperature")
+    low, high = limits.low / temperature, limits.high / temperature
+    gained = high - np.logaddexp(high, _without_each(low))
+    lost = low - np.logaddexp(low, _without_each(high))
+    return float((gained - lost).max())
+
+
+def _without_each(values: FloatArray) -> FloatArray:
+    """ln of the sum of exp over all entries but one, for each one left out."""
+    before = np.logaddexp.accumulate(np.concatenate([[-np.inf], values[:-1]]))
+    behind = np.logaddexp.accumulate(np.concatenate([[-np.inf], values[:0:-1]]))[::-1]
+    return np.asarray(np.logaddexp(before, behind))
+
+
+# --- The guarantee ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What an output tells at most of the document that it was made from.
+
+    Attributes
+    ----------
+    tokens : the public cap n, the token that ends an output included
+    temperature : T
+    paper_loss, tight_loss : of one token, in nats; infinite when withdrawn
+    withdrawn : why there is no guarantee; "" when there is one
+    definition : the inequality that epsilon bounds
+    """
+
+    tokens: int
+    temperature: float
+    paper_loss: float
+    tight_loss: float
+    withdrawn: str = ""
+    definition: str = _DEFINITION
+
+    @property
+    def epsilon_paper(self) -> float:
+        """n times the paper's loss: 2 n max_i (h_i - l_i) / T."""
+        return self.tokens * self.paper_loss
+
+    @property
+    def epsilon(self) -> float:
+        """n times the tight loss."""
+        return self.tokens * self.tight_loss
+
+
+# --- Settings of transformers -------------------------------------------------------------------
+
+_SUPPORT = "it decides by the private logits which tokens can occur, so that no epsilon is finite"
+_PENALTY = "it changes the logits after they were clipped, and may look at the private prompt"
+_SEARCH = "it searches for likely texts instead of drawing each token once"
+_SUBSET = "the loss is computed for the whole vocabulary, drawn from as it is"
+_LENGTH = "it ties the length to the private text"
+# By name: the values that change nothing (beside None, which means the same) and why others do.
+_REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
+    "top_p": ((1.0,), _SUPPORT),
+    "typical_p": ((1.0,), _SUPPORT),
+    "min_p": ((0.0,), _SUPPORT),
+    "top_h": ((), _SUPPORT),
+    "epsilon_cutoff": ((0.0,), _SUPPORT),
+    "eta_cutoff": ((0.0,), _SUPPORT),
+    "no_repeat_ngram_size": ((0,), _SUPPORT),
+    "encoder_no_repeat_ngram_size": ((0,), _SUPPORT),
+    "repetition_penalty": ((1.0,), _PENALTY),
+    "encoder_repetition_penalty": ((1.0,), _PENALTY),
+    "guidance_scale": ((1.0,), _PENALTY),
+    "sequence_bias": ((), _PENALTY),
+    "exponential_decay_length_penalty": ((), _PENALTY),
+    "num_beams": ((1,), _SEARCH),
+    "num_beam_groups": ((1,), _SEARCH),
+    "diversity_penalty": ((0.0,), _SEARCH),
+    "penalty_alpha": ((0.0,), _SEARCH),
+    "num_return_sequences": ((1,), "every output costs epsilon again"),
+    "bad_words_ids": (([], ()), _SUBSET),
+    "suppress_tokens": (([], ()), _SUBSET),
+    "begin_suppress_tokens": (([], ()), _SUBSET),
+    "min_length": ((0,), _LENGTH),
+    "min_new_tokens": ((0,), _SUBSET),
+    "max_time": ((), "what time is left depends on the private text"),
+}
+# Without any effect on what is drawn here.
+_HARMLESS = {
+    "max_new_tokens", "temperature", "early_stopping", "length_penalty", "use_cache",
+    "cache_implementation", "cache_config", "renormalize_logits", "remove_invalid_values",
+    "output_attentions", "output_hidden_states", "output_scores", "output_logits",
+    "return_dict_in_generate", "pad_token_id", "bos_token_id", "eos_token_id",
+    "decoder_start_token_id", "transformers_version", "_from_model_config",
+}  # fmt: skip
+
+Settings = Mapping[str, Any] | transformers.GenerationConfig
+
+
+def refuse_unsafe(settings: Settings, *, ablation: bool = False) -> None:
+    """InvalidInput for settings of transformers' `generate` that void the guarantee.
+
+    What is not known to be harmless is refused, and so is what is left at a default that is
+    not: `generate` takes top_k = 50 and no sampling at all where nothing else is said.
+
+    Parameters
+    ----------
+    settings : as for `generate`; `max_new_tokens` must be there
+    ablation : let `top_k` pass; the guarantee is then withdrawn, see `DPPrompt`
+    """
+    given = _as_dict(settings)
+    if given.get("do_sample") is not True:
+        raise InvalidInput(
+            f"do_sample: got {given.get('do_sample')!r}, expected True: {_SEARCH} (the default)"
+        )
+    top_k = given.get("top_k")
+    if top_k != 0 and not (ablation and top_k is not None):
+        default = ", for which transformers takes 50" if top_k is None else ""
+        raise InvalidInput(f"top_k: got {top_k!r}{default}, expected 0: {_SUPPORT}")
+    if given.get("max_new_tokens") is None:
+        raise InvalidInput(
+            f"max_new_tokens: got none, expected an integer >= 1; max_length counts the prompt, "
+            f"so {_LENGTH}"
+        )
+    for name, value in given.items():
+        harmless, why = _REFUSED.get(name, ((), "it is not known to keep the guarantee"))
+        known = name in _HARMLESS or name in ("do_sample", "top_k", "max_length")
+        if value is not None and not known and value not in harmless:
+            expected = f"expected {harmless[0]!r}" if harmless else "leave it out"
+            raise InvalidInput(f"{name}: got {value!r}, {expected}: {why}")
+
+
+def _as_dict(settings: Settings) -> dict[str, Any]:
+    if isinstance(settings, transformers.GenerationConfig):
+        return dict(settings.to_dict())
+    if not isinstance(settings, Mapping):
+        raise InvalidInput(
+            f"settings: got {type(settings).__name__}, expected a mapping or a GenerationConfig"
+        )
+    return dict(settings)
+
+
+# --- The mechanism ------------------------------------------------------------------------------
+
+
+class DPPrompt:
+    """Paraphrases of documents by a language model, with local differential privacy.
+
+    Parameters
+    ----------
+    generator : causal or encoder-decoder, not trained on the private documents. It is asked by
+        its chat template where it has one.
+    temperature : finite number > 0
+    tokens : the public cap on an output, one number for all documents; the token that ends an
+        output counts
+    limits : see `learn_limits`; without them the guarantee is withdrawn
+    template : what is asked, with {text} where the document stands
+    longest : the public cap on a document; what lies beyond so many of its tokens is cut off.
+        None: nothing is cut, and a document that does not fit the context is an error.
+    top_k : only with `ablation`: draw from the k largest logits (and those equal to the last)
+    ablation : the run is to show what top-k does; the guarantee is withdrawn
+
+    Raises
+    ------
+    InvalidInput : anything out of its range, limits of another vocabulary
+
+    Notes
+    -----
+    Any token of the tokenizer can be drawn, special ones included; of these one ends the output
+    and the others are left out of the text. Rows of the model's table that stand for no token
+    are never drawn. Reading the tokens as a text is post-processing.
+
+    In bfloat16 the logits of a document differ in their last digits with the other documents in
+    its batch. Each is bounded all the same, but to be exact the guarantee is about a batch: with
+    `batch=1` every output depends on its own document only.
+
+    References
+    ----------
+    Utpala et al. 2023, Algorithm 1 and Theorem 1.
+    """
+
+    name = "dp-prompt"
+    claim = Claim(
+        definition=_DEFINITION,
+        protects="a whole document against any other, of any length and topic",
+        unit="none: epsilon bounds a log-ratio, in nats",
+        in_clear="the number of documents; the length of an output, up to the cap, is drawn with "
+        "it and is part of what epsilon covers",
+        unknown="none: every text has tokens",
+        composition="sum over the tokens of an output and over repeated queries",
+    )
+
+    def __init__(
+        self,
+        generator: Generator,
+        *,
+        temperature: float,
+        tokens: int,
+        limits: Limits | None = None,
+        template: str = PAPER,
+        longest: int | None = None,
+        top_k: int | None = None,
+        ablation: bool = False,
+    ) -> None:
+        if isinstance(tokens, Sequence | np.ndarray) or callable(tokens):
+            raise InvalidInput(
+                f"tokens: got {type(tokens).__name__}, expected one integer for all documents: "
+                "a cap that depends on the private text tells of it"
+            )
+        check_count(tokens, what="tokens")
+        if template.count("{text}") != 1:
+            raise InvalidInput(f"template: got {template!r}, expected one {{text}} in it")
+        if longest is not None:
+            check_count(longest, what="longest")
+        if top_k is not None:
+            check_count(top_k, what="top_k")
+            if not ablation:
+                raise InvalidInput(
+                    f"top_k: got {top_k}, expected None: {_SUPPORT}; ablation=True lets it pass "
+                    "and withdraws the guarantee"
+                )
+        if limits is not None and len(limits) != len(generator.sayable):
+            raise InvalidInput(
+                f"limits: got {len(limits)} for the {len(generator.sayable)} tokens of "
+                f"{generator.name}; learn them with the same generator"
+            )
+        self.generator, self.limits, self.template = generator, limits, template
+        self.temperature = check_epsilon(temperature, what="temperature")
+        self.tokens, self.longest, self.top_k = int(tokens), longest, top_k
+
+    @classmethod
+    def from_settings(
+        cls,
+        generator: Generator,
+        settings: Settings,
+        *,
+        limits: Limits | None = None,
+        template: str = PAPER,
+        longest: int | None = None,
+        ablation: bool = False,
+    ) -> Self:
+        """DP-Prompt with the temperature and the cap of settings for transformers' `generate`.
+
+        Raises
+        ------
+        InvalidInput : settings that void the guarantee, see `refuse_unsafe`
+        """
+        refuse_unsafe(settings, ablation=ablation)
+        given = _as_dict(settings)
+        temperature = given.get("temperature")
+        return cls(
+            generator,
+            temperature=1.0 if temperature is None else temperature,
+            tokens=given["max_new_tokens"],
+            limits=limits,
+            template=template,
+            longest=longest,
+            top_k=given["top_k"] or None,
+            ablation=ablation,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of one output per document; see `Guarantee`."""
+        if self.limits is None or self.top_k is not None:
+            unbounded = "the logits are not clipped, and have no public bound"
+            cut = f"top_k = {self.top_k}: {_SUPPORT}"
+            withdrawn = unbounded if self.top_k is None else cut
+            return Guarantee(self.tokens, self.temperature, np.inf, np.inf, withdrawn)
+        paper, tight = (loss(self.limits, self.temperature) for loss in (paper_loss, tight_loss))
+        return Guarantee(self.tokens, self.temperature, paper, tight)
+
+    def log_weights(self, scores: torch.Tensor) -> torch.Tensor:
+        """The law of the next token up to a constant, ln, float64: (rows, vocabulary).
+
+        Parameters
+        ----------
+        scores : (rows, vocabulary) what the model gives for the tokens `generator.sayable`
+        """
+        clipped = scores.double() if self.limits is None else self.limits.clip(scores)
+        heated = clipped / self.temperature
+        if self.top_k is None:
+            return heated
+        least = heated.topk(min(self.top_k, heated.shape[1]), dim=1).values[:, -1:]
+        return heated.masked_fill(heated < least, -torch.inf)
+
+    def prompts(self, texts: Sequence[str]) -> list[list[int]]:
+        """What the model is asked for each document, as tokens."""
+        if isinstance(texts, str):
+            raise InvalidInput("texts: got one string, expected a list of strings")
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InvalidInput(
+                    f"texts: got {type(text).__name__} in number {number}, expected a string"
+                )
+        ask, cap = self.generator.ask, self.longest
+        documents = texts if cap is None else [self.generator.cut(text, cap) for text in texts]
+        return [ask(self.template.replace("{text}", document)) for document in documents]
+
+    def sanitize(
+        self,
+        texts: Sequence[str],
+        seed: int | None = None,
+        *,
+        batch: int = 32,
+        progress: bool = False,
+        keep: Path | None = None,
+    ) -> list[str]:
+        """One paraphrase per document.
+
+        Parameters
+        ----------
+        texts : documents; the empty one is asked about like any other
+        seed : integer >= 0. A known seed makes the output reproducible and therefore not
+            private; without one the operating system's entropy is used.
+        batch : documents that are run together
+        progress : show a bar
+        keep : folder in which finished batches are kept, so that an interrupted run loses one
+            batch at most; the same call goes on from there, with a seed to the same outputs.
+            Without a seed a folder is for one release. It is as private as the documents,
+            since the names of its files are made from them too. None: nothing is kept.
+
+        Raises
+        ------
+        InvalidInput : a document that does not fit the context
+        StorageError : `keep` cannot be written
+        """
+        prompts = self.prompts(texts)
+        # Named by all settings, so that no two of them share what they draw.
+        law = Sampled(seed=seed, keys=("dp-prompt", self._settings))
+
+        def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+            return draw(self.log_weights(scores), law.streams(numbers))
+
+        check_count(batch, what="batch")
+        lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
+        batches = list(by_length(lengths, batch))  # those of `generate`
+        done: dict[int, list[list[int]]] = {}
+        files: list[Path] = []
+        if keep is not None:
+            key = _digest([_FORMAT, self._settings, seed, batch, list(texts)])[:24]
+            files = [keep / f"{key}-{number:05d}.json" for number in range(len(batches))]
+            done = {
+                number: found
+                for number, of in enumerate(batches)
+                if (found := _read(files[number], of)) is not None
+            }
+        left = [number for number in range(len(batches)) if number not in done]
+        made = generate(
+            self.generator,
+            prompts,
+            choose,
+            tokens=self.tokens,
+            batch=batch,
+            skip=done,
+            progress=progress,
+        )
+        for number, (of, outputs) in zip(left, made, strict=True):
+            done[number] = outputs
+            if keep is not None:
+                _write(files[number], of, outputs)
+        result = [""] * len(prompts)
+        for number, of in enumerate(batches):
+            for row, text in zip(of.tolist(), self.generator.say(done[number]), strict=True):
+                result[row] = text
+        return result
+
+    @property
+    def _settings(self) -> str:
+        """All that the law of an output depends on."""
+        generator, limits = self.generator, self.limits
+        model = [generator.name, generator.digest, str(generator.dtype), generator.device.type]
+        return canonical_json(
+            [
+                *model,
+                self.template,
+                self.longest,
+                self.temperature,
+                self.tokens,
+                None if limits is None else limits.digest,
+                self.top_k,
+            ]
+        )
+
+
+def sanitize_at(
+    mechanisms: Sequence[DPPrompt],
+    texts: Sequence[str],
+    seed: int | None = None,
+    *,
+    batch: int = 32,
+    progress: bool = False,
+) -> list[list[str]]:
+    """Paraphrases by several mechanisms that differ in temperature, limits or top-k only.
+
+    Every document is read once for all of them. Each output is drawn as by the mechanism's own
+    `sanitize` with this seed.
+
+    Parameters
+    ----------
+    mechanisms : at least one, with the same generator, template, `longest` and `tokens`
+    texts, seed, batch, progress : see `DPPrompt.sanitize`; `batch` counts outputs
+
+    Returns
+    -------
+    of every mechanism, one paraphrase per document
+
+    Raises
+    ------
+    InvalidInput : no mechanism, or some that ask differently; see `DPPrompt.sanitize`
+    """
+    asked = {(id(m.generator), m.template, m.longest, m.tokens) for m in mechanisms}
+    if len(asked) != 1:
+        raise InvalidInput(
+            f"mechanisms: got {len(mechanisms)} that ask in {len(asked)} ways, expected at least "
+            "one, all with the same generator, template, longest and tokens"
+        )
+    first, count = mechanisms[0], len(mechanisms)
+    laws = [Sampled(seed=seed, keys=("dp-prompt", each._settings)) for each in mechanisms]
+
+    def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+        result = np.empty(len(numbers), dtype=np.int64)
+        for which in np.unique(numbers % count).tolist():
+            rows = np.flatnonzero(numbers % count == which)
+            weights = mechanisms[which].log_weights(scores[torch.from_numpy(rows)])
+            result[rows] = draw(weights, laws[which].streams(numbers[rows] // count))
+        return result
+
+    prompts = [prompt for prompt in first.prompts(texts) for _ in mechanisms]
+    outputs: list[list[int]] = [[] for _ in prompts]
+    for numbers, found in generate(
+        first.generator, prompts, choose, tokens=first.tokens, batch=batch, progress=progress
+    ):
+        for number, output in zip(numbers.tolist(), found, strict=True):
+            outputs[number] = output
+    return [first.generator.say(outputs[which::count]) for which in range(count)]
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def _write(path: Path, documents: IntArray, outputs: list[list[int]]) -> None:
+    value = {"documents": documents.tolist(), "outputs": outputs}
+    write_atomic(path, (canonical_json(value) + "\n").encode())
+
+
+def _read(path: Path, documents: IntArray) -> list[list[int]] | None:
+    """Outputs of a finished batch; None where there are none, or the file is damaged."""
+    try:
+        value = json.loads(path.read_bytes())
+        right = value["documents"] == documents.tolist()
+        outputs = [[int(token) for token in output] for output in value["outputs"]]
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+    return outputs if right and len(outputs) == len(documents) else None

@@ -1,0 +1,599 @@
+"""DP-Prompt: the loss against every output of a toy model, the guard, resuming, all families."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import transformers
+from helpers import fits, power_of_fit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from tiny_generators import FAMILIES, tiny_family
+
+from textpriv import generators, models
+from textpriv.errors import InvalidInput, StorageError
+from textpriv.generators import Generator, IntArray, generate
+from textpriv.mechanisms.prompt import (
+    PAPER,
+    DPPrompt,
+    Limits,
+    learn_limits,
+    paper_loss,
+    refuse_unsafe,
+    tight_loss,
+)
+
+# --- A toy model --------------------------------------------------------------------------------
+
+WORDS = ("</s>", "a", "b", "c", "d", "e")  # the first one ends an output
+SIZE, TOKENS = len(WORDS), 3
+ROWS = SIZE + 2  # of the table; the last two stand for no token and have the largest scores
+DOCUMENTS = ("", "a", "b", "c d", "a a e b", "e e e")
+
+
+class Toy(torch.nn.Module):
+    """Scores of the next token: one row of a table for each token so far, added up."""
+
+    dtype = torch.float64
+
+    def __init__(self, table: Any) -> None:
+        super().__init__()
+        self.config = transformers.LlamaConfig(vocab_size=ROWS, max_position_embeddings=40)
+        self.embedding = torch.nn.Embedding.from_pretrained(torch.eye(ROWS))
+        self.table = torch.as_tensor(np.asarray(table), dtype=torch.float32)
+        self.calls, self.fails_at = 0, -1
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        return self.embedding
+
+    get_output_embeddings = get_input_embeddings
+
+    def forward(
+        self, inputs_embeds: Any, attention_mask: Any, past_key_values: Any, **_: Any
+    ) -> Any:
+        self.calls += 1
+        if self.calls == self.fails_at:
+            raise KeyboardInterrupt
+        new = inputs_embeds[:, None]
+        every, _ = past_key_values.update(new, new, 0)
+        seen = (every[:, 0] * attention_mask[:, :, None]).sum(1)
+        found = seen @ self.table
+        found[:, SIZE:] = 1e4
+        return transformers.modeling_outputs.CausalLMOutput(logits=found[:, None])
+
+
+def toy(table: Any) -> Generator:
+    inner = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="a")
+    )
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token=WORDS[0], eos_token=WORDS[0]
+    )
+    model: Any = Toy(table)
+    return Generator("toy", tokenizer, model, torch.device("cpu"), "toy")
+
+
+def random_toy(seed: int, *, strength: float = 4.0) -> Generator:
+    return toy(np.random.default_rng(seed).normal(0, strength, (ROWS, ROWS)))
+
+
+def toy_limits(seed: int) -> Limits:
+    """Wide and narrow, overlapping and not."""
+    rng = np.random.default_rng(seed)
+    low = rng.normal(0, 3, SIZE)
+    return Limits(low, low + rng.exponential(3, SIZE))
+
+
+SAME = Limits.same(-2.0, 3.0, SIZE)
+EVERY = [SAME, toy_limits(1), toy_limits(2)]
+
+
+def outputs(tokens: int = TOKENS) -> list[tuple[int, ...]]:
+    """All that can be said: columns, with the one that ends it where it stands before the cap."""
+    said = range(1, SIZE)
+    ended = [(*each, 0) for k in range(tokens) for each in itertools.product(said, repeat=k)]
+    return ended + list(itertools.product(said, repeat=tokens))
+
+
+def law(mechanism: DPPrompt, text: str) -> Any:
+    """ln P of every output, by the library's own loop and clipping."""
+    every = outputs(mechanism.tokens)
+    total, step = np.zeros(len(every)), np.zeros(len(every), dtype=int)
+
+    def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+        chosen = np.array([every[number][step[number]] for number in numbers])
+        found = mechanism.log_weights(scores).log_softmax(1).numpy()
+        assert found.dtype == np.float64
+        total[numbers] += found[np.arange(len(numbers)), chosen]
+        step[numbers] += 1
+        return chosen
+
+    prompts = mechanism.prompts([text]) * len(every)
+    for _ in generate(mechanism.generator, prompts, choose, tokens=mechanism.tokens, batch=300):
+        pass
+    assert step.tolist() == [len(each) for each in every]
+    assert np.exp(total).sum() == pytest.approx(1, abs=1e-9)
+    return total
+
+
+def mechanism(generator: Generator, limits: Limits | None, **options: Any) -> DPPrompt:
+    given = {"temperature": 1.3, "tokens": TOKENS, "template": "{text}"} | options
+    return DPPrompt(generator, limits=limits, **given)
+
+
+# --- The guarantee ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limits", EVERY, ids=["scalar", "per id", "per id 2"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_no_pair_of_documents_exceeds_the_loss(limits: Limits, seed: int) -> None:
+    """Every output of every pair of documents; and the documents do differ."""
+    made = mechanism(random_toy(seed), limits)
+    laws = np.array([law(made, text) for text in DOCUMENTS])
+    widest = (laws.max(0) - laws.min(0)).max()
+    assert 0.1 * made.guarantee.epsilon < widest <= made.guarantee.epsilon + 1e-9
+    assert made.guarantee.epsilon <= made.guarantee.epsilon_paper
+
+
+def corner(limits: Limits, temperature: float) -> tuple[Generator, int]:
+    """A model that puts two documents at opposite corners of the box, and the token to say."""
+    low, high = limits.low / temperature, limits.high / temperature
+    losses = [
+        high[i]
+        - logsumexp(np.where(np.arange(SIZE) == i, high, low))
+        - low[i]
+        + logsumexp(np.where(np.arange(SIZE) == i, low, high))
+        for i in range(SIZE)
+    ]
+    best = int(np.argmax(losses))
+    table = np.zeros((ROWS, ROWS))
+    a, b = map(WORDS.index, _pair(best))
+    table[a], table[b] = -1e3, 1e3
+    table[a, best], table[b, best] = 1e3, -1e3
+    return toy(table), best
+
+
+def _pair(best: int) -> tuple[str, str]:
+    """Two documents whose tokens are not the one that tells most."""
+    first, second = [word for word in WORDS[1:] if word != WORDS[best]][:2]
+    return first, second
+
+
+@pytest.mark.parametrize("limits", EVERY, ids=["scalar", "per id", "per id 2"])
+def test_a_constructed_pair_reaches_the_loss(limits: Limits) -> None:
+    generator, best = corner(limits, 1.3)
+    made = mechanism(generator, limits)
+    one, other = _pair(best)
+    gap = law(made, one) - law(made, other)
+    if best:  # the token that ends it can be said once only
+        assert gap.max() == pytest.approx(made.guarantee.epsilon, rel=1e-9)
+        assert outputs()[int(gap.argmax())] == (best,) * TOKENS
+    else:
+        assert gap.max() > made.guarantee.epsilon / TOKENS - 1e-9
+    assert gap.max() <= made.guarantee.epsilon + 1e-9
+
+
+def test_the_unsafe_shortcut_is_caught() -> None:
+    """The scalar closed form with the widest per-id range put in: 3.98, and 6.00 is lost."""
+    low = np.array([-10.0, 0, 0, 0])
+    limits = Limits(low, low + 3)
+    a, size = np.exp(3.0), 4
+    shortcut = np.log(a * (1 + (size - 1) * a) / (a + size - 1))
+    assert shortcut == pytest.approx(3.98, abs=0.005)
+    assert tight_loss(limits, 1.0) == pytest.approx(6.00, abs=0.005)
+    # The same in the toy, where two more tokens change little: what is seen exceeds the shortcut.
+    low = np.array([0.0, 0, 0, -14, 0, 0])
+    limits = Limits(low, low + 3)
+    shortcut = np.log(a * (1 + (SIZE - 1) * a) / (a + SIZE - 1))
+    generator, best = corner(limits, 1.0)
+    made = mechanism(generator, limits, temperature=1.0)
+    one, other = _pair(best)
+    seen = (law(made, one) - law(made, other)).max()
+    assert seen > TOKENS * shortcut * 1.3
+    assert seen == pytest.approx(made.guarantee.epsilon, rel=1e-9)
+
+
+def test_top_k_breaks_the_bound_and_the_guard_sees_it() -> None:
+    generator, limits = random_toy(0), toy_limits(1)
+    with pytest.raises(InvalidInput, match="top_k: got 2.*no epsilon is finite.*ablation=True"):
+        mechanism(generator, limits, top_k=2)
+    cut = mechanism(generator, limits, top_k=2, ablation=True)
+    laws = np.array([law(cut, text) for text in DOCUMENTS])
+    assert (np.isfinite(laws).any(0) & np.isneginf(laws).any(0)).any()
+    assert cut.guarantee.epsilon == np.inf and cut.guarantee.withdrawn.startswith("top_k = 2")
+    assert np.isfinite(law(mechanism(generator, limits), "a")).all()
+
+
+def test_without_limits_there_is_no_guarantee() -> None:
+    made = mechanism(random_toy(0), None)
+    assert made.guarantee.epsilon == made.guarantee.epsilon_paper == np.inf
+    assert "not clipped" in made.guarantee.withdrawn
+    assert mechanism(random_toy(0), SAME).guarantee.withdrawn == ""
+
+
+def test_the_guarantee_counts_tokens_and_heat() -> None:
+    limits = toy_limits(1)
+    found = mechanism(random_toy(0), limits, tokens=7, temperature=2.0).guarantee
+    assert (found.tokens, found.temperature) == (7, 2.0)
+    assert found.epsilon == pytest.approx(7 * tight_loss(limits, 2.0))
+    width = (limits.high - limits.low).max()
+    assert found.epsilon_paper == pytest.approx(2 * 7 * width / 2.0)
+    assert "any two documents" in found.definition == DPPrompt.claim.definition
+
+
+# --- The losses ---------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(st.floats(-80, 80), st.floats(0, 120)), min_size=1, max_size=12),
+    temperature=st.floats(0.1, 10),
+)
+def test_the_loss_is_its_formula(pairs: list[tuple[float, float]], temperature: float) -> None:
+    low = np.array([pair[0] for pair in pairs])
+    limits = Limits(low, low + np.array([pair[1] for pair in pairs]))
+    l, h = limits.low / temperature, limits.high / temperature  # noqa: E741
+    chosen = np.eye(len(pairs), dtype=bool)
+    formula = (
+        h
+        - logsumexp(np.where(chosen, h, l), axis=1)
+        - l
+        + logsumexp(np.where(chosen, l, h), axis=1)
+    ).max()
+    found = tight_loss(limits, temperature)
+    assert found == pytest.approx(formula, rel=1e-9, abs=1e-9)
+    assert -1e-9 <= found <= paper_loss(limits, temperature) + 1e-9
+
+
+@settings(max_examples=30, deadline=None)
+@given(low=st.floats(-100, 100), width=st.floats(0, 100), size=st.sampled_from([1, 2, 20, 50_000]))
+def test_the_loss_of_one_pair_has_a_closed_form(low: float, width: float, size: int) -> None:
+    limits, temperature = Limits.same(low, low + width, size), 0.75
+    range_ = float((limits.high - limits.low)[0]) / temperature
+    rest = np.log(size - 1) if size > 1 else -np.inf
+    closed = range_ + np.logaddexp(0, rest + range_) - np.logaddexp(range_, rest)
+    assert tight_loss(limits, temperature) == pytest.approx(closed, rel=1e-9, abs=1e-9)
+    assert paper_loss(limits, temperature) == pytest.approx(2 * range_)
+
+
+def test_the_loss_is_stable_in_a_large_vocabulary() -> None:
+    """50,000 ids and ranges of 100: a token that outweighs all others by e^150 included."""
+    rng = np.random.default_rng(0)
+    low = rng.uniform(-60, 0, 50_000)
+    high = low + rng.uniform(0, 100, 50_000)
+    low[17], high[17] = 90.0, 110.0
+    found = tight_loss(Limits(low, high), 0.75)
+    few = np.concatenate([[17], np.argsort(low - high)[:20], np.argsort(-high)[:20]])
+    by_hand = []
+    for i in few:
+        others = np.arange(50_000) != i
+        sums = (logsumexp(each[others] / 0.75) for each in (low, high))
+        under, over = sums
+        l, h = low[i] / 0.75, high[i] / 0.75  # noqa: E741
+        by_hand.append(h - np.logaddexp(h, under) - l + np.logaddexp(l, over))
+    assert found == pytest.approx(max(by_hand), rel=1e-9)
+
+
+def test_equal_limits_tell_nothing() -> None:
+    limits = Limits(np.arange(4.0), np.arange(4.0))
+    assert tight_loss(limits, 1.0) == pytest.approx(0, abs=1e-12) and paper_loss(limits, 1.0) == 0
+
+
+# --- Limits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        ([0.0, 1.0], [1.0, 0.5], "got 1 to 0.5 for id 1, expected low <= high"),
+        ([0.0, np.nan], [1.0, 1.0], "got NaN or infinity"),
+        ([0.0], [np.inf], "got NaN or infinity"),
+        ([-np.inf], [0.0], "got NaN or infinity"),
+        ([0.0], [1.0, 2.0], "got shapes"),
+        ([], [], "got shapes"),
+        (0.0, 1.0, "see Limits.same"),
+    ],
+)
+def test_wrong_limits(low: Any, high: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Limits(low, high)
+
+
+def test_clipping() -> None:
+    limits = Limits(np.array([-1.0, 0.1, 5.0]), np.array([2.0, 0.3, 5.0]))
+    scores = torch.tensor([[-9.0, 0.2, 0.0], [9.0, 9.0, 9.0], [torch.nan, torch.inf, -torch.inf]])
+    found = limits.clip(scores)
+    assert found.dtype == torch.float64
+    assert found.tolist() == [[-1.0, pytest.approx(0.2), 5.0], [2.0, 0.3, 5.0], [-1.0, 0.1, 5.0]]
+    with pytest.raises(InvalidInput, match="got 3 for a vocabulary of 2"):
+        limits.clip(torch.zeros(1, 2))
+    with pytest.raises(ValueError, match="read-only"):
+        limits.low[0] = 7
+    assert limits.digest != Limits(limits.low, limits.high + 1).digest
+    assert limits.digest == Limits(limits.low, limits.high).digest
+
+
+def test_a_model_that_overflows_stays_within_the_loss() -> None:
+    table = np.random.default_rng(0).normal(0, 4, (ROWS, ROWS))
+    table[1, 2], table[2, 3], table[3, 1] = np.nan, -np.inf, np.inf
+    made = mechanism(toy(table), SAME)
+    laws = np.array([law(made, text) for text in DOCUMENTS])
+    assert np.isfinite(laws).all()
+    assert (laws.max(0) - laws.min(0)).max() <= made.guarantee.epsilon + 1e-9
+
+
+def test_limits_are_those_of_the_logits_on_public_documents() -> None:
+    """A table whose rows are zero but for the document: its logits are known at every step."""
+    table = np.zeros((ROWS, ROWS))
+    table[1, :SIZE] = np.arange(SIZE) - 30  # "a" hardly ever ends: -30 against the others
+    generator = toy(table)
+    options: dict[str, Any] = {"tokens": 1, "seed": 0, "template": "{text}"}
+    found = learn_limits(generator, ["a", "a a", "b"], **options)
+    expected = np.array([table[1] * times for times in (0, 1, 2)])[:, :SIZE]
+    assert found.low.tolist() == expected.min(0).tolist()
+    assert found.high.tolist() == expected.max(0).tolist()
+    one = learn_limits(generator, ["a", "a a", "b"], per_id=False, **options)
+    assert set(one.low) == {-60.0} and set(one.high) == {0.0}
+    longer = learn_limits(generator, ["a"] * 1000, **options | {"tokens": 2})
+    assert longer.low[1] < -29  # an "a" that was said adds its row
+    with pytest.raises(InvalidInput, match="texts: got none"):
+        learn_limits(generator, [], **options)
+
+
+def test_every_step_counts_for_the_limits() -> None:
+    table = np.zeros((ROWS, ROWS))
+    table[3, :SIZE] = 7.0
+    table[1, :SIZE] = [-50, -50, -50, 0, -50, -50]  # after "a" comes "c"
+    found = learn_limits(toy(table), ["a"], tokens=2, seed=0, template="{text}")
+    assert found.high.tolist() == [-43, -43, -43, 7, -43, -43] and found.low[3] == 0
+
+
+# --- Sanitizing ---------------------------------------------------------------------------------
+
+
+def test_outputs_follow_the_law() -> None:
+    """False alarm at most 1e-6; without clipping, or at another temperature, it would be seen."""
+    generator, limits, n = random_toy(3, strength=2.0), toy_limits(1), 4_000
+    made = mechanism(generator, limits, tokens=2)
+    texts = made.sanitize(["c d"] * n, seed=4, batch=500)
+    said = {" ".join(WORDS[i] for i in each if i): row for row, each in enumerate(outputs(2))}
+    counts = np.bincount([said[text] for text in texts], minlength=len(said))
+    right = np.exp(law(made, "c d"))
+    assert fits(counts, right)
+    for other in (
+        mechanism(generator, None, tokens=2),
+        mechanism(generator, limits, tokens=2, temperature=1.0),
+    ):
+        wrong = np.exp(law(other, "c d"))
+        assert power_of_fit(np.maximum(wrong, 1e-12), right, n) > 0.999
+
+
+def test_seeds_and_settings_name_the_draws() -> None:
+    generator = random_toy(3, strength=1.0)
+    made = mechanism(generator, SAME)
+    texts = list(DOCUMENTS) * 10
+    first = made.sanitize(texts, seed=1)
+    assert first == made.sanitize(texts, seed=1, batch=7) == made.sanitize(texts, seed=1, batch=1)
+    assert first != made.sanitize(texts, seed=2)
+    assert made.sanitize(texts) != made.sanitize(texts)
+    # Nearly the same law, other draws.
+    assert first != mechanism(generator, SAME, temperature=1.3001).sanitize(texts, seed=1)
+    assert made.sanitize([]) == []
+    assert len(made.sanitize([""], seed=0)) == 1
+
+
+def test_documents_that_do_not_fit() -> None:
+    made = mechanism(random_toy(0), SAME)
+    fits_in = " ".join(["a"] * 36)  # with the opening token and three more: 40
+    assert len(made.sanitize([fits_in], seed=0)) == 1
+    with pytest.raises(InvalidInput, match="got 38 tokens in number 1, expected 1 to 37"):
+        made.sanitize(["a", fits_in + " a"], seed=0)
+    cut = mechanism(random_toy(0), SAME, longest=2)
+    assert cut.prompts(["a b c d", "a b", ""]) == made.prompts(["a b", "a b", ""])
+    assert len(cut.sanitize([fits_in * 5], seed=0)) == 1
+
+
+def test_wrong_arguments() -> None:
+    generator = random_toy(0)
+    for options, message in (
+        ({"temperature": 0}, "temperature: got 0"),
+        ({"temperature": -1.0}, "temperature: got -1.0"),
+        ({"temperature": np.nan}, "temperature: got nan"),
+        ({"tokens": 0}, "tokens: got 0"),
+        ({"tokens": [3, 4]}, "tokens: got list.*private text"),
+        ({"tokens": len}, "tokens: got builtin_function_or_method.*private text"),
+        ({"tokens": np.array([3])}, "tokens: got ndarray"),
+        ({"longest": 0}, "longest: got 0"),
+        ({"template": "no place"}, "template: got 'no place'"),
+        ({"template": "{text} {text}"}, "template: got"),
+        ({"top_k": 0, "ablation": True}, "top_k: got 0"),
+        ({"limits": Limits.same(0, 1, 5)}, "limits: got 5 for the 6 tokens of toy"),
+    ):
+        given = {"temperature": 1.0, "tokens": 3, "limits": SAME} | options
+        with pytest.raises(InvalidInput, match=message):
+            DPPrompt(generator, **given)
+    made = mechanism(generator, SAME)
+    with pytest.raises(InvalidInput, match="texts: got one string"):
+        made.sanitize("a b", seed=0)
+    with pytest.raises(InvalidInput, match="texts: got int in number 1"):
+        made.sanitize(["a", 3], seed=0)  # type: ignore[list-item]
+    for loss in (paper_loss, tight_loss):
+        with pytest.raises(InvalidInput, match="temperature: got 0"):
+            loss(SAME, 0)
+
+
+# --- Interruption -------------------------------------------------------------------------------
+
+
+def model_of(generator: Generator) -> Toy:
+    model: Any = generator.model
+    return model
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+    generator = random_toy(3, strength=1.0)
+    made, texts = mechanism(generator, SAME), list(DOCUMENTS) * 4
+    expected = made.sanitize(texts, seed=1, batch=5)
+    whole = model_of(generator).calls
+    keep = tmp_path / "kept"
+    model_of(generator).calls, model_of(generator).fails_at = 0, 8  # in the third batch
+    with pytest.raises(KeyboardInterrupt):
+        made.sanitize(texts, seed=1, batch=5, keep=keep)
+    done = sorted(keep.iterdir())
+    assert len(done) == 2
+    model_of(generator).calls, model_of(generator).fails_at = 0, -1
+    assert made.sanitize(texts, seed=1, batch=5, keep=keep) == expected
+    assert model_of(generator).calls <= whole - 2  # two batches were not run again
+    assert len(sorted(keep.iterdir())) == 5
+    model_of(generator).calls = 0
+    assert made.sanitize(texts, seed=1, batch=5, keep=keep) == expected
+    assert model_of(generator).calls == 0
+    # A file that is damaged is made again.
+    for damage in (b"", b"{}", b'{"documents":[1],"outputs":[[1]]}', b"[1]"):
+        done[0].write_bytes(damage)
+        assert made.sanitize(texts, seed=1, batch=5, keep=keep) == expected
+    assert model_of(generator).calls > 0
+
+
+def test_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
+    """Whatever the outputs depend on has files of its own."""
+    generator, texts = random_toy(3, strength=1.0), ["a", "b"]
+    base: dict[str, Any] = {"limits": SAME}
+    for number, (options, documents, seed, batch) in enumerate(
+        (
+            ({}, texts, 1, 2),
+            ({"temperature": 2.0}, texts, 1, 2),
+            ({"tokens": 2}, texts, 1, 2),
+            ({"template": "b {text}"}, texts, 1, 2),
+            ({"longest": 5}, texts, 1, 2),
+            ({"limits": toy_limits(1)}, texts, 1, 2),
+            ({"limits": None}, texts, 1, 2),
+            ({"top_k": 2, "ablation": True}, texts, 1, 2),
+            ({}, ["b", "a"], 1, 2),
+            ({}, texts, 2, 2),
+            ({}, texts, None, 2),
+        )
+    ):
+        options = base | options
+        made = mechanism(generator, options.pop("limits"), **options)
+        made.sanitize(documents, seed, batch=batch, keep=tmp_path)
+        assert len(list(tmp_path.iterdir())) == number + 1
+    mechanism(random_toy(4), SAME).sanitize(texts, 1, batch=1, keep=tmp_path)
+    assert len(list(tmp_path.iterdir())) == number + 3
+    (tmp_path / "a file").write_text("")
+    with pytest.raises(StorageError):
+        mechanism(generator, SAME).sanitize(texts, 9, keep=tmp_path / "a file")
+
+
+# --- The guard ----------------------------------------------------------------------------------
+
+SAFE = {"do_sample": True, "top_k": 0, "max_new_tokens": 3}
+
+
+def test_safe_settings_pass() -> None:
+    refuse_unsafe(SAFE)
+    config = transformers.GenerationConfig(**SAFE, temperature=1.5, top_p=1.0, num_beams=1)
+    refuse_unsafe(config)
+    made = DPPrompt.from_settings(random_toy(0), config, limits=SAME)
+    assert (made.temperature, made.tokens, made.top_k, made.template) == (1.5, 3, None, PAPER)
+    assert DPPrompt.from_settings(random_toy(0), SAFE, limits=SAME).temperature == 1.0
+    neutral = {"top_p": 1.0, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_length": 0}
+    refuse_unsafe(SAFE | neutral | {"bad_words_ids": None, "eos_token_id": 2, "use_cache": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("top_k", 50),
+        ("top_k", None),
+        ("top_p", 0.9),
+        ("typical_p", 0.5),
+        ("min_p", 0.1),
+        ("top_h", 0.4),
+        ("epsilon_cutoff", 3e-4),
+        ("eta_cutoff", 3e-4),
+        ("num_beams", 4),
+        ("repetition_penalty", 1.2),
+        ("no_repeat_ngram_size", 3),
+        ("encoder_no_repeat_ngram_size", 3),
+        ("bad_words_ids", [[5]]),
+        ("suppress_tokens", [5]),
+        ("penalty_alpha", 0.6),
+        ("min_length", 7),
+        ("min_new_tokens", 7),
+        ("max_time", 3.0),
+        ("num_return_sequences", 2),
+        ("do_sample", False),
+        ("do_sample", None),
+        ("max_new_tokens", None),
+        ("guidance_scale", 2.0),
+        ("something_new", 1),
+    ],
+)
+def test_unsafe_settings_are_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=f"^{name}: got"):
+        refuse_unsafe(SAFE | {name: value})
+
+
+def test_defaults_of_the_library_are_refused() -> None:
+    config = transformers.GenerationConfig(do_sample=True, temperature=1.5, max_new_tokens=3)
+    with pytest.raises(InvalidInput, match="top_k: got None, for which transformers takes 50"):
+        DPPrompt.from_settings(random_toy(0), config, limits=SAME)
+    with pytest.raises(InvalidInput, match="top_k: got None"):
+        refuse_unsafe(config, ablation=True)
+    with pytest.raises(InvalidInput, match="max_new_tokens: got none.*max_length counts"):
+        refuse_unsafe({"do_sample": True, "top_k": 0, "max_length": 20})
+    with pytest.raises(InvalidInput, match="settings: got list"):
+        refuse_unsafe([("top_k", 0)])  # type: ignore[arg-type]
+
+
+def test_a_length_for_each_document_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="tokens: got list"):
+        DPPrompt.from_settings(random_toy(0), SAFE | {"max_new_tokens": [3, 4]}, limits=SAME)
+
+
+def test_the_ablation_withdraws_the_guarantee() -> None:
+    settings_ = SAFE | {"top_k": 40}
+    made = DPPrompt.from_settings(random_toy(0), settings_, limits=SAME, ablation=True)
+    assert made.top_k == 40 and made.guarantee.withdrawn
+    plain = DPPrompt.from_settings(random_toy(0), SAFE, limits=SAME, ablation=True)
+    assert plain.top_k is None and not plain.guarantee.withdrawn
+
+
+# --- Every family -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (models, generators):
+        monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_paraphrases(family: str, tmp_path: Path, exact: None) -> None:
+    """From its configuration, saved and loaded offline; in batches as alone."""
+    generator = tiny_family(tmp_path / family, family)
+    options: dict[str, Any] = {"template": "{text}:", "tokens": 6}
+    public, private = ["a cat", "the dog sat", "dog"], ["the cat sat", "", "a dog"]
+    limits = learn_limits(generator, public, seed=0, **options)
+    made = DPPrompt(generator, temperature=2.0, limits=limits, **options)
+    found = made.sanitize(private, seed=3, batch=3)
+    assert found == made.sanitize(private, seed=3, batch=1) and len(set(found)) == 3
+    assert 0 < made.guarantee.epsilon <= made.guarantee.epsilon_paper < np.inf
+
+
+def test_a_chat_model_is_asked_in_its_form(tmp_path: Path, exact: None) -> None:
+    generator = tiny_family(tmp_path / "chat", "llama", chat=True, longest=128)
+    made = DPPrompt(generator, temperature=1.0, tokens=4)
+    (prompt,) = made.prompts(["a cat"])
+    expected = f"<user>{PAPER.replace('{text}', 'a cat')}<|turn|><assistant>"
+    assert generator.tokenizer.decode(prompt) == expected
+    assert len(made.sanitize(["a cat", "the dog"], seed=0)) == 2
