@@ -1,0 +1,197 @@
+"""A text at every epsilon in one pass: one draw of the noise, cut to every length.
+
+    grid = epsilons_for(mechanism, words, [0.9, 0.5, 0.1], rng)   # shares of words that change
+    sweep(mechanism, ids, grid, rng)                              # (epsilons, tokens)
+
+An epsilon says nothing without its table of vectors: at 100 all words of one change and none of
+another. So a grid is chosen by the share of words that change, which the all-radii form foretells
+without a single look-up.
+
+The noise of MADLIB is (G / epsilon) u with G ~ Gamma(shape n, scale 1), so that one draw of
+(u, G) serves every epsilon: its points x + (G / epsilon) u lie on one line. Which word is nearest
+where on that line is the envelope of `neighbors.radius`, which is found with some three searches
+per token however many epsilons there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from textpriv.channel import check_ids
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.base import Mechanism, check_epsilon
+from textpriv.mechanisms.finite import FiniteMechanism
+from textpriv.mechanisms.noise import Madlib
+from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
+from textpriv.tokens import UNKNOWN
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+EXTREMES = (1e-6, 1e6)  # between which an epsilon is looked for
+_ROWS = 128  # of a finite mechanism, from which a share is foretold
+_TOKENS = 1 << 12  # tokens whose envelopes are held at once
+
+
+def sweep(
+    mechanism: Mechanism,
+    ids: IntArray,
+    epsilons: Iterable[float],
+    rng: np.random.Generator | None = None,
+) -> IntArray:
+    """Sanitized ids at every epsilon: (epsilons, tokens).
+
+    Each row has exactly the law of `mechanism.with_epsilon(epsilon).sanitize_ids(ids)`. With
+    `Madlib` or `Mahalanobis` over an exact search the rows share their noise, which costs little
+    more than a few rows and takes the noise between epsilons out of a curve. With others every
+    row is drawn by itself.
+
+    Parameters
+    ----------
+    mechanism : its own epsilon does not count
+    ids : (tokens,) words of its vocabulary, or UNKNOWN, which becomes a word drawn uniformly
+    epsilons : finite numbers > 0, at least one, in any order
+
+    Raises
+    ------
+    InvalidInput : no epsilon, or one that is not a finite number > 0; ids out of range
+
+    Notes
+    -----
+    Each row by itself has its mechanism's guarantee, several rows together have none where they
+    share their noise: from two points on a known line of the form x + z / epsilon, x follows.
+    Send one row and show nobody the others.
+    """
+    rng = np.random.default_rng() if rng is None else rng
+    wanted = check_epsilons(epsilons)
+    if len(wanted) == 1 or not (
+        isinstance(mechanism, Madlib) and isinstance(mechanism.search, ExactSearch)
+    ):
+        rows = [mechanism.with_epsilon(each).sanitize_ids(ids, rng) for each in wanted]
+        return np.stack(rows)
+    words = np.array(ids)
+    unknown = words == UNKNOWN
+    words[unknown] = rng.choice(mechanism.fallback, size=int(unknown.sum()))
+    words = check_ids(words, mechanism.size, what="ids")
+    lines, dimension = AllRadii(mechanism.search), mechanism.embedding.dimension
+    # All lengths first: the same noise however the tokens are parted.
+    lengths = rng.gamma(shape=dimension, size=(len(words), 1))
+    parts = [np.empty((len(wanted), 0), dtype=np.int64)]
+    for start in range(0, len(words), _TOKENS):
+        part = slice(start, start + _TOKENS)
+        units = mechanism.stretched(random_directions(len(words[part]), dimension, rng))
+        parts.append(_along(lines, words[part], lengths[part] * units, np.array(wanted)))
+    return np.concatenate(parts, axis=1)
+
+
+def _along(
+    lines: AllRadii, words: IntArray, directions: FloatArray, epsilons: FloatArray
+) -> IntArray:
+    """Words nearest to x + direction / epsilon, at every epsilon: (epsilons, words)."""
+    # In units of the direction's length, the noise of epsilon has length 1 / epsilon.
+    envelope = lines.envelope(words, directions[:, None], max_radius=1 / epsilons.min())
+    result = np.empty((len(epsilons), len(words)), dtype=np.int64)
+    for row, radius in enumerate(1 / epsilons):
+        # A pair's segments that begin before the radius; the last of them covers it.
+        begun = np.bincount(envelope.pair, envelope.start <= radius, len(words))
+        first = np.searchsorted(envelope.pair, np.arange(len(words)))
+        result[row] = envelope.output[first + begun.astype(np.int64) - 1]
+    return result
+
+
+# --- Which epsilons -----------------------------------------------------------------------------
+
+
+def expected_change(
+    mechanism: Mechanism, words: IntArray, rng: np.random.Generator
+) -> Callable[[float], float]:
+    """Share of some words that a mechanism changes in expectation, as a function of epsilon.
+
+    With `Madlib` or `Mahalanobis` over an exact search: one minus the mean, over the words along
+    one random direction each, of P(kept | direction) = GammaCDF(first crossing). Of a finite
+    mechanism the mean of P(kept) over 128 of the words, whose rows it computes whole. Of others
+    every epsilon draws anew, from the same random numbers.
+
+    Parameters
+    ----------
+    words : (words,) at least one; occurrences count, so that text weighs as text
+    """
+    ids = check_ids(words, mechanism.size, what="words")
+    if not len(ids):
+        raise InvalidInput("words: got none, expected at least one")
+    dimension = mechanism.embedding.dimension
+    if isinstance(mechanism, Madlib) and isinstance(mechanism.search, ExactSearch):
+        drawn = mechanism.stretched(random_directions(len(ids), dimension, rng))
+        radii, _ = AllRadii(mechanism.search).first_crossing(ids, drawn[:, None])
+        return lambda epsilon: float(1 - radius_cdf(radii, dimension, epsilon).mean())
+    if isinstance(mechanism, FiniteMechanism):
+        some = rng.choice(ids, min(len(ids), _ROWS), replace=False)
+
+        def finite(epsilon: float) -> float:
+            kept = mechanism.with_epsilon(epsilon).log_prob(some, some)
+            return float(1 - np.exp(kept).mean())
+
+        return finite
+    seed = int(rng.integers(2**62))
+
+    def drawn_anew(epsilon: float) -> float:
+        same = np.random.default_rng(seed)
+        return float((mechanism.with_epsilon(epsilon).sanitize_ids(ids, same) != ids).mean())
+
+    return drawn_anew
+
+
+def epsilons_for(
+    mechanism: Mechanism, words: IntArray, shares: Iterable[float], rng: np.random.Generator
+) -> FloatArray:
+    """Epsilons at which given shares of some words change in expectation: (shares,).
+
+    Parameters
+    ----------
+    words : see `expected_change`
+    shares : inside (0, 1); the larger the share, the smaller its epsilon
+
+    Raises
+    ------
+    InvalidInput : a share out of range, or one that no epsilon from 1e-6 to 1e6 gives
+    """
+    change = lru_cache(maxsize=None)(expected_change(mechanism, words, rng))
+    result = []
+    for share in shares:
+        if not 0 < share < 1:
+            raise InvalidInput(f"shares: got {share!r}, expected numbers between 0 and 1")
+        if not change(EXTREMES[0]) >= share >= change(EXTREMES[1]):
+            raise InvalidInput(
+                f"shares: got {share:g}, expected from {change(EXTREMES[1]):.3g} to "
+                f"{change(EXTREMES[0]):.3g}, what {mechanism.name} gives at epsilons {EXTREMES}"
+            )
+
+        def excess(logarithm: float, share: float = share) -> float:
+            return change(float(np.exp(logarithm))) - share
+
+        result.append(float(np.exp(brentq(excess, *np.log(EXTREMES), xtol=1e-6))))
+    return np.array(result)
+
+
+def check_epsilons(epsilons: Iterable[float]) -> list[float]:
+    """At least one finite number > 0, or InvalidInput."""
+    wanted = [check_epsilon(each) for each in epsilons]
+    if not wanted:
+        raise InvalidInput("epsilons: got none, expected at least one")
+    return wanted
+
+
+def check_grid(epsilons: Iterable[float]) -> list[float]:
+    """Finite numbers > 0 in ascending order, none twice, at least one; or InvalidInput."""
+    wanted = check_epsilons(epsilons)
+    if (np.diff(wanted) <= 0).any():
+        raise InvalidInput(
+            f"epsilons: got {wanted}, expected them ascending and none twice; "
+            "use sorted(set(epsilons))"
+        )
+    return wanted

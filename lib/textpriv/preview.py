@@ -1,0 +1,374 @@
+"""Before a prompt is sent: what it would look like, what it would be worth, who could read it.
+
+    reader = Reader.of(encoder, small, public)            # once, from public text
+    shown = preview(text, mechanism, epsilons, reader=reader, predictor=predictor)
+    shown.table()          # per epsilon: the text, the expected similarity, the attacker's success
+    shown.figure()
+
+Nothing here asks the large model. The text is sanitized at every epsilon, the small model
+summarizes it, and a `textpriv.prediction.Predictor`, fitted to other documents, says what the
+large model's summary would be worth.
+
+The epsilon of a mechanism covers the one text that is sent. Who chooses among several after a
+look at them lets the text choose, and that choice is not covered: `preview` shows a trade-off,
+and a rule that must keep its promise fixes epsilon beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from textpriv import pieces
+from textpriv.attacks.bayes import Bayes
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.channel import Channel
+from textpriv.checks import check_count
+from textpriv.embeddings import Embedding, from_arrays
+from textpriv.errors import InvalidInput
+from textpriv.generators import Generator
+from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.sweep import check_grid, sweep
+from textpriv.models import Encoder, FastTokenizer
+from textpriv.prediction import Predictor
+from textpriv.summaries import Summarizer, similarity
+from textpriv.tokens import UNKNOWN, Corpus
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+# --- Text as a mechanism sees it ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PieceTable:
+    """A model's token table as the vocabulary of a mechanism.
+
+    Special tokens and rows that no text uses take no part: they are never put out, and one in a
+    text (an unknown character) is UNKNOWN, in whose place a random piece is sanitized.
+
+    Parameters
+    ----------
+    tokenizer : of the model
+    embedding : the pieces that are left, with their vectors
+    inputs : (rows,) id of the tokenizer for each row of the embedding, ascending
+    """
+
+    tokenizer: FastTokenizer
+    embedding: Embedding
+    inputs: IntArray
+
+    @classmethod
+    def of(cls, model: Encoder | Generator) -> Self:
+        """The table of a model's inputs. Rows beyond the tokenizer's pieces take no part."""
+        inner: Any = model.model
+        vectors = inner.get_input_embeddings().weight.detach().float().cpu().numpy()
+        names = pieces.vocabulary(model.tokenizer)[: len(vectors)]
+        inputs = np.setdiff1d(np.arange(len(names)), pieces.special_ids(model.tokenizer))
+        words = [names[number] for number in inputs]
+        embedding = from_arrays(f"{model.name} pieces", words, vectors[inputs])
+        return cls(model.tokenizer, embedding, inputs)
+
+    def encode(self, texts: Sequence[str], *, longest: int | None = None) -> Corpus:
+        """Rows of the embedding, the first `longest` of each text.
+
+        Raises
+        ------
+        InvalidInput : a text without any piece, which nothing can be said about
+        """
+        corpus = pieces.encode(self.tokenizer, texts, longest=longest)
+        empty = np.flatnonzero(np.diff(corpus.offsets) == 0)
+        if len(empty):
+            raise InvalidInput(
+                f"texts: got nothing to sanitize in number {empty[0]}, {texts[empty[0]]!r:.40}; "
+                "expected at least one token in each"
+            )
+        row = np.full(max(int(self.inputs[-1]), int(corpus.ids.max(initial=0))) + 1, UNKNOWN)
+        row[self.inputs] = np.arange(len(self.inputs))
+        return corpus.with_ids(row[corpus.ids])
+
+    def decode(self, corpus: Corpus) -> list[str]:
+        """The texts that the rows spell; UNKNOWN is left out."""
+        known = np.flatnonzero(corpus.ids != UNKNOWN)
+        kept = np.bincount(corpus.document[known], minlength=len(corpus))
+        offsets = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+        ids = self.inputs[corpus.ids[known]]
+        return pieces.decode(self.tokenizer, Corpus(ids=ids, offsets=offsets))
+
+
+# --- What is measured of it ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Measures features of sanitized texts, at home and for nothing.
+
+    Parameters
+    ----------
+    table : vocabulary of the mechanism
+    encoder : whose vectors are compared
+    small : the small model
+    language : n-grams of public text over the table's rows
+    counts : (rows,) how often each row occurs in that text
+    """
+
+    table: PieceTable
+    encoder: Encoder
+    small: Summarizer
+    language: NGrams
+    counts: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        encoder: Encoder,
+        small: Summarizer,
+        public: Sequence[str],
+        *,
+        table: PieceTable | None = None,
+    ) -> Self:
+        """A reader that knows these public texts.
+
+        Parameters
+        ----------
+        public : texts that share nothing with the private ones; they should be of their kind
+        table : None: the encoder's
+        """
+        table = PieceTable.of(encoder) if table is None else table
+        corpus = table.encode(public)
+        size = len(table.embedding)
+        language = NGrams.train(Lexicon(size), [corpus], order=2)
+        return cls(table, encoder, small, language, corpus.counts(size))
+
+    @property
+    def prior(self) -> FloatArray:
+        """Public weights of the rows: (rows,) their share, and a little for those never seen."""
+        total = int(self.counts.sum())
+        weights: FloatArray = (self.counts + 1 / total) / total
+        return weights
+
+    def features(
+        self, original: Corpus, versions: Sequence[Corpus], epsilons: Sequence[float]
+    ) -> pd.DataFrame:
+        """One line per version and document, version after version.
+
+        Columns: document, epsilon, small_original (similarity of the original and the small
+        model's summary of it), small_sanitized (of the original and the summary of the sanitized
+        text), changed (share of tokens), surprise (bits per token of the sanitized text under the
+        n-grams), text_similarity (of original and sanitized text), and the texts: original,
+        sanitized, summary_small.
+
+        Parameters
+        ----------
+        original, versions : rows of the table, as many in each document
+        epsilons : of each version
+        """
+        count = len(original)
+        plain = self.table.decode(original)
+        alone = similarity(self.encoder, plain, self.small.summarize(plain))
+        parts = []
+        for version, epsilon in zip(versions, epsilons, strict=True):
+            texts = self.table.decode(version)
+            summaries = self.small.summarize(texts)
+            parts.append(
+                {
+                    "document": np.arange(count),
+                    "epsilon": np.full(count, float(epsilon)),
+                    "small_original": alone,
+                    "small_sanitized": similarity(self.encoder, plain, summaries),
+                    "changed": _mean(version.ids != original.ids, original),
+                    "surprise": _mean(-self.language.log_likelihood(version) / np.log(2), version),
+                    "text_similarity": similarity(self.encoder, plain, texts),
+                    "original": plain,
+                    "sanitized": texts,
+                    "summary_small": summaries,
+                }
+            )
+        return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
+
+
+def _mean(values: NDArray[np.generic], corpus: Corpus) -> FloatArray:
+    """Mean over the tokens of each document."""
+    return np.bincount(corpus.document, values) / np.diff(corpus.offsets)
+
+
+def sanitized_at(
+    mechanism: Mechanism,
+    corpus: Corpus,
+    epsilons: Sequence[float],
+    rng: np.random.Generator | None = None,
+) -> list[Corpus]:
+    """The corpus at every epsilon, see `textpriv.mechanisms.sweep`."""
+    return [corpus.with_ids(ids) for ids in sweep(mechanism, corpus.ids, epsilons, rng)]
+
+
+# --- What an attacker reads ---------------------------------------------------------------------
+
+
+def recovered(
+    mechanism: Mechanism,
+    ids: IntArray,
+    epsilons: Sequence[float],
+    *,
+    prior: FloatArray,
+    channels: Mapping[float, Channel] | None = None,
+    draws: int = 8,
+    rng: np.random.Generator | None = None,
+) -> FloatArray:
+    """Share of a text's tokens that an attacker is expected to guess, per epsilon: (epsilons,).
+
+    The attacker knows the mechanism and a public prior, sees the sanitized text and takes the
+    likeliest input of each token (`attacks.bayes`). The share is the mean over `draws`.
+
+    Parameters
+    ----------
+    ids : (tokens,) at least one; no guess for an UNKNOWN one is right
+    prior : (size,) weights >= 0 of the words
+    channels : of each epsilon (see `mechanisms.estimated.NoiseChannel`); None: a finite
+        mechanism is its own, and with the others the attacker takes each token at its word,
+        which on MADLIB with the table of MiniLM is within 0.04 of the estimated channel
+    draws : >= 1
+    """
+    check_count(draws, what="draws")
+    rng = np.random.default_rng() if rng is None else rng
+    if not len(ids):
+        raise InvalidInput("ids: got no token, expected at least one")
+    truth = np.tile(ids, draws)
+    outputs = sweep(mechanism, truth, epsilons, rng)
+    result = np.empty(len(epsilons))
+    for row, epsilon in enumerate(epsilons):
+        channel: Channel | None = None
+        if channels is not None:
+            channel = channels[epsilon]
+        elif isinstance(mechanism, Channel):
+            channel = mechanism.with_epsilon(epsilon)
+        types, inverse = np.unique(outputs[row], return_inverse=True)
+        guesses = types
+        if channel is not None:
+            guesses = Bayes(channel, prior, name="bayes").guess_words(types, 1).words[:, 0]
+        result[row] = (guesses[inverse] == truth).mean()
+    return result
+
+
+# --- The preview --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """What `preview` found, epsilon by epsilon.
+
+    Parameters
+    ----------
+    text : the original, as far as it is sanitized
+    level : of the intervals
+    rows : columns epsilon, sanitized (the text), changed (share of tokens), predicted, low, high
+        (similarity of the large model's summary and the original), recovered (share of tokens
+        that an attacker is expected to guess)
+    """
+
+    text: str
+    level: float
+    rows: pd.DataFrame
+
+    def table(self) -> pd.DataFrame:
+        """A copy of `rows`, by epsilon."""
+        return self.rows.set_index("epsilon")
+
+    def figure(self) -> Figure:
+        """Usefulness with its interval, and what an attacker reads, against epsilon."""
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(figsize=(3.4, 3.2), layout="constrained")
+        epsilon = self.rows["epsilon"]
+        (line,) = axes.plot(epsilon, self.rows["predicted"], marker="o", label="summary's worth")
+        axes.fill_between(
+            epsilon,
+            self.rows["low"],
+            self.rows["high"],
+            color=line.get_color(),
+            alpha=0.2,
+            linewidth=0,
+            label=f"{self.level:.0%} interval",
+        )
+        axes.plot(
+            epsilon,
+            self.rows["recovered"],
+            marker="s",
+            linestyle="--",
+            color="black",
+            label="read by an attacker",
+        )
+        axes.set(xscale="log", xlabel="epsilon", ylabel="similarity, share of tokens")
+        axes.set_xticks(epsilon, [f"{each:g}" for each in epsilon], rotation=60)
+        axes.minorticks_off()
+        figure.legend(loc="outside upper center", fontsize="small")
+        return figure
+
+
+def preview(
+    text: str,
+    mechanism: Mechanism,
+    epsilons: Sequence[float],
+    *,
+    reader: Reader,
+    predictor: Predictor,
+    level: float = 0.9,
+    longest: int = 256,
+    channels: Mapping[float, Channel] | None = None,
+    draws: int = 8,
+    rng: np.random.Generator | None = None,
+) -> Preview:
+    """What sending a text would show and yield, at several epsilons, without sending it.
+
+    Parameters
+    ----------
+    text : at least one token; what follows the first `longest` is left out
+    mechanism : over the reader's table; its own epsilon does not count
+    epsilons : ascending, none twice. Intervals hold at the predictor's epsilons and are borrowed
+        from the nearest of these elsewhere.
+    reader, predictor : the predictor from rows of this reader, of other documents
+    level : 0 < level < 1, of the intervals
+    channels, draws : see `recovered`
+    rng : None: entropy of the operating system, as privacy needs
+
+    Raises
+    ------
+    InvalidInput : an empty text, epsilons in disorder, a mechanism over another vocabulary
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"text: got {type(text).__name__}, expected one string")
+    wanted = check_grid(epsilons)
+    table = reader.table
+    if mechanism.embedding.words != table.embedding.words:
+        raise InvalidInput(
+            f"mechanism: its vocabulary {mechanism.embedding!r} is not the reader's, "
+            f"{table.embedding!r}; make it over reader.table.embedding"
+        )
+    rng = np.random.default_rng() if rng is None else rng
+    original = table.encode([text], longest=longest)
+    rows = reader.features(original, sanitized_at(mechanism, original, wanted, rng), wanted)
+    low, high = predictor.interval(rows, level=level)
+    shown = rows[["epsilon", "sanitized", "changed"]].assign(
+        predicted=predictor.predict(rows),
+        low=low,
+        high=high,
+        recovered=recovered(
+            mechanism,
+            original.ids,
+            wanted,
+            prior=reader.prior,
+            channels=channels,
+            draws=draws,
+            rng=rng,
+        ),
+    )
+    return Preview(table.decode(original)[0], level, shown)

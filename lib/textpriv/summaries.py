@@ -1,0 +1,263 @@
+"""Summaries: a small summariser, larger ones, and how much of a text its summary holds.
+
+    small = Extractive(load_encoder(), tokens=48)         # passages of the text itself
+    large = Writer(load_generator(), tokens=48)           # SmolLM2 is asked to summarize
+    similarity(encoder, texts, large.summarize(texts))    # (texts,) cosines
+
+A summariser takes texts and gives texts, and does not know whether they were sanitized. The
+extractive one needs units, and sanitized text need not have sentences, since full stops are
+replaced like all else. So a *passage* ends with a full stop or, without one, after some pieces:
+plain text is cut into sentences and noise into windows, by one rule.
+
+What counts as small and large is the user's: here a 6-layer encoder that writes nothing and a
+language model of 135 million parameters, both small; in the papers BART, T5 or TinyLlama beside
+Llama-3-8B. What matters is that one runs for nothing at home and the other does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textpriv import pieces
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.generators import Generator, generate, likeliest
+from textpriv.models import Encoder
+from textpriv.tokens import Corpus, ranges
+from textpriv.utility import features
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+INSTRUCTION = "Your task is to summarize your input text."
+CORRECTION = (
+    "Correct the grammar of the text below. Answer with the corrected text and nothing else."
+)
+_ENDS = (".", "!", "?")
+
+
+class Summarizer(Protocol):
+    """What an experiment asks of a model that summarizes."""
+
+    @property
+    def name(self) -> str:
+        """How results call it."""
+
+    def summarize(self, texts: Sequence[str]) -> list[str]:
+        """One summary per text, which may be empty."""
+
+
+# --- A small one: passages of the text ----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Extractive:
+    """Summarizes by the passages that are nearest to the whole, and far from each other.
+
+    Greedily the passage of highest
+
+        weight <v, m> - (1 - weight) max over chosen c of <v, c>
+
+    is added while it fits: v and c are the passages' vectors and m that of the whole text, the
+    direction of their mean. The summary keeps the order of the text.
+
+    Parameters
+    ----------
+    encoder : see `textpriv.models.load_encoder`; vectors are means of its states
+    tokens : >= 1, pieces that a summary has at most; a first passage that is longer is cut
+    passage : shortest and longest passage, in pieces: a full stop ends one that has `shortest`
+    weight : 0 < weight <= 1, of nearness against redundancy
+
+    References
+    ----------
+    Carbonell and Goldstein 1998 (maximal marginal relevance).
+    """
+
+    encoder: Encoder
+    tokens: int = 48
+    passage: tuple[int, int] = (5, 24)
+    weight: float = 0.7
+
+    @property
+    def name(self) -> str:
+        """How results call it."""
+        return "extractive"
+
+    def __post_init__(self) -> None:
+        check_count(self.tokens, what="tokens")
+        shortest, longest = self.passage
+        special = sum(map(len, self.encoder.framed(1)))
+        check_count(longest, 1, self.encoder.longest - special, what="passage")
+        check_count(shortest, 1, longest, what="passage")
+        if not 0 < self.weight <= 1:
+            raise InvalidInput(f"weight: got {self.weight!r}, expected 0 < weight <= 1")
+
+    def summarize(self, texts: Sequence[str]) -> list[str]:
+        """One summary per text: at most `tokens` pieces of it; nothing of an empty text."""
+        corpus = pieces.encode(self.encoder.tokenizer, texts)
+        cut, counts = self.passages(corpus)
+        states = features(self.encoder, cut, longest=self.encoder.longest).astype(np.float64)
+        vectors = states / np.linalg.norm(states, axis=1, keepdims=True)
+        lengths = np.diff(cut.offsets)
+        rows: list[IntArray] = []
+        for first, count in zip(np.cumsum(counts) - counts, counts, strict=True):
+            some = slice(first, first + count)
+            chosen = first + self.choose(vectors[some], lengths[some])
+            positions = ranges(cut.offsets[:-1][chosen], lengths[chosen])
+            rows.append(cut.ids[positions][: self.tokens])
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        ids = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+        return pieces.decode(self.encoder.tokenizer, Corpus(ids=ids, offsets=offsets))
+
+    def passages(self, corpus: Corpus) -> tuple[Corpus, IntArray]:
+        """Passages as documents of their own, and how many each document has."""
+        known = self.encoder.tokenizer.get_vocab()
+        is_end = np.isin(corpus.ids, [known[end] for end in _ENDS if end in known])
+        shortest, longest = self.passage
+        cuts, counts = [0], np.zeros(len(corpus), dtype=np.int64)
+        for document, (begin, end) in enumerate(
+            zip(corpus.offsets[:-1].tolist(), corpus.offsets[1:].tolist(), strict=True)
+        ):
+            for position in range(begin, end):
+                length = position + 1 - cuts[-1]
+                is_last = position + 1 == end or length == longest
+                if is_last or (is_end[position] and length >= shortest):
+                    cuts.append(position + 1)
+                    counts[document] += 1
+        return Corpus(ids=corpus.ids, offsets=np.array(cuts, dtype=np.int64)), counts
+
+    def choose(self, vectors: FloatArray, lengths: IntArray) -> IntArray:
+        """Passages of the summary, ascending; none where there are none.
+
+        Parameters
+        ----------
+        vectors : (passages, width) of length 1
+        lengths : (passages,) in pieces
+        """
+        if not len(vectors):
+            return np.empty(0, dtype=np.int64)
+        mean = vectors.mean(0)
+        nearness = vectors @ (mean / max(float(np.linalg.norm(mean)), np.finfo(float).tiny))
+        chosen = [int(nearness.argmax())]
+        redundancy = vectors @ vectors[chosen[0]]
+        while True:
+            fits = lengths <= self.tokens - lengths[chosen].sum()
+            fits[chosen] = False
+            if not fits.any():
+                return np.sort(np.array(chosen, dtype=np.int64))
+            score = self.weight * nearness - (1 - self.weight) * redundancy
+            best = int(np.where(fits, score, -np.inf).argmax())
+            chosen.append(best)
+            redundancy = np.maximum(redundancy, vectors @ vectors[best])
+
+
+# --- Larger ones: models that write -------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Writer:
+    """A language model that is told what to do with a text, or was trained to do one thing.
+
+    The likeliest token is taken at each step, so that a text has one answer.
+
+    Parameters
+    ----------
+    generator : a chat model, or one that was trained to summarize (BART, T5)
+    tokens : >= 1, that an answer has at most
+    instruction : stands before the text, between them an empty line; "" for a model that was
+        trained to summarize whatever it reads. T5 was trained with "summarize:".
+    batch : texts that are answered together
+    progress : show a bar
+
+    References
+    ----------
+    Carpentier et al. 2024, section 4.2, for the instruction.
+    """
+
+    generator: Generator
+    tokens: int = 48
+    instruction: str = INSTRUCTION
+    batch: int = 32
+    progress: bool = False
+
+    @property
+    def name(self) -> str:
+        """That of the model."""
+        return self.generator.name
+
+    def summarize(self, texts: Sequence[str]) -> list[str]:
+        """One answer per text, white space around it stripped; it may be empty.
+
+        Raises
+        ------
+        InvalidInput : a text that, with the instruction and the answer, is too long
+        """
+        check_several(texts)
+        before = f"{self.instruction}\n\n" if self.instruction else ""
+        prompts = [self.generator.ask(before + text) for text in texts]
+        result = [""] * len(texts)
+        for numbers, outputs in generate(
+            self.generator,
+            prompts,
+            likeliest,
+            tokens=self.tokens,
+            batch=self.batch,
+            progress=self.progress,
+        ):
+            for number, text in zip(numbers.tolist(), self.generator.say(outputs), strict=True):
+                result[number] = text
+        return result
+
+
+# --- What a summary is worth --------------------------------------------------------------------
+
+
+def similarity(
+    encoder: Encoder, texts: Sequence[str], others: Sequence[str], *, batch: int = 64
+) -> FloatArray:
+    """Cosine of the vectors of two texts: (texts,), from -1 to 1.
+
+    A vector is the mean of the encoder's states over the whole text, as far as the encoder
+    reads. A text that holds nothing but white space says nothing: its similarity is 0.
+
+    Parameters
+    ----------
+    encoder : one that was trained for the mean of its states, as all-MiniLM-L6-v2 was
+    texts, others : as many of each; a text that occurs several times is read once
+
+    Raises
+    ------
+    InvalidInput : another number of `others`
+
+    References
+    ----------
+    Carpentier et al. 2024, section 4.1, with all-mpnet-base-v2.
+    """
+    for each in (texts, others):
+        check_several(each)
+    if len(texts) != len(others):
+        raise InvalidInput(f"others: got {len(others)} texts, expected {len(texts)}")
+    distinct = {text: row for row, text in enumerate(dict.fromkeys([*texts, *others]))}
+    if not distinct:
+        return np.empty(0)
+    corpus = pieces.encode(encoder.tokenizer, list(distinct))
+    states = features(encoder, corpus, longest=encoder.longest, batch=batch).astype(np.float64)
+    vectors = states / np.linalg.norm(states, axis=1, keepdims=True)
+    first, second = ([distinct[text] for text in each] for each in (texts, others))
+    cosine = (vectors[first] * vectors[second]).sum(1)
+    speaks = [
+        bool(text.strip()) and bool(other.strip())
+        for text, other in zip(texts, others, strict=True)
+    ]
+    return np.where(speaks, np.clip(cosine, -1, 1), 0.0)
+
+
+def check_several(texts: Sequence[str]) -> None:
+    """A list of strings and not one string, or InvalidInput."""
+    if isinstance(texts, str):
+        raise InvalidInput("texts: got one string, expected a list of strings; use [text]")

@@ -1,0 +1,447 @@
+"""Prediction: folds without leaks, scores by hand, intervals with measured coverage, decisions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+from sklearn.metrics import r2_score
+
+from textpriv import prediction
+from textpriv.errors import InvalidInput
+from textpriv.prediction import (
+    ALL,
+    BOUNDS,
+    KEPT,
+    REGRESSORS,
+    TARGET,
+    By,
+    Predictor,
+    cross_intervals,
+    decide,
+    document_weights,
+    folds,
+    gain,
+    misjudged,
+    out_of_fold,
+    regressor,
+    scores,
+)
+
+Rng = np.random.default_rng
+EPSILONS = (40.0, 60.0, 80.0, 100.0)
+
+
+def rows_of(documents: int, seed: int = 0, *, noise: float = 0.03) -> pd.DataFrame:
+    """Similarity that rises with epsilon and depends on the document, which B tells in part."""
+    rng = Rng(seed)
+    level = rng.normal(0.0, 0.1, documents)
+    table = pd.DataFrame(
+        {
+            "document": np.repeat(np.arange(documents), len(EPSILONS)),
+            "epsilon": np.tile(EPSILONS, documents),
+        }
+    )
+    rise = (table["epsilon"] - 40) / 100
+    each = level[table["document"]]
+    count = len(table)
+    return table.assign(
+        small_original=0.6 + each + 0.02 * rng.standard_normal(count),
+        small_sanitized=rise + each + noise * rng.standard_normal(count),
+        **{TARGET: rise + each + noise * rng.standard_normal(count)},
+    )
+
+
+# --- Folds --------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=12, max_size=60),
+    st.integers(2, 4),
+    st.integers(0, 2**32 - 1),
+)
+def test_folds_by_document_never_part_one(documents: list[int], count: int, seed: int) -> None:
+    if len(set(documents)) < count:
+        return
+    fold = folds(documents, count, Rng(seed))
+    table = pd.DataFrame({"document": documents, "fold": fold})
+    assert (table.groupby("document")["fold"].nunique() == 1).all()
+    assert set(fold) == set(range(count))
+
+
+def test_folds_by_row_part_documents_and_are_of_equal_size() -> None:
+    documents = np.repeat(np.arange(20), 8)
+    fold = folds(documents, 5, Rng(0), by="row")
+    assert (np.bincount(fold) == 32).all()
+    assert (pd.Series(fold).groupby(documents).nunique() > 1).all()
+
+
+def test_folds_are_drawn() -> None:
+    documents = np.repeat(np.arange(20), 2)
+    first, second, again = (folds(documents, 4, Rng(seed)) for seed in (1, 2, 1))
+    assert (first == again).all() and (first != second).any()
+
+
+def memory(documents: int = 60, rows: int = 6, seed: int = 3) -> pd.DataFrame:
+    """What a document is worth follows from nothing, but a feature names the document."""
+    rng = Rng(seed)
+    document = np.repeat(np.arange(documents), rows)
+    worth, name = rng.normal(0, 0.2, documents), rng.permutation(documents) * 10.0
+    table = pd.DataFrame(
+        {"document": document, "epsilon": np.tile(np.arange(1.0, rows + 1), documents)}
+    )
+    table["name"] = name[document] + 0.01 * rng.random(len(document))
+    table[TARGET] = worth[document] + 0.02 * rng.standard_normal(len(document))
+    return table
+
+
+def test_rows_of_the_same_document_leak_and_grouped_folds_do_not() -> None:
+    table = memory()
+    found = {}
+    both: tuple[By, ...] = ("row", "document")
+    for by in both:
+        fold = folds(table["document"], 5, Rng(0), by=by)
+        predicted = out_of_fold(table, ["name"], fold, regressor="neighbors")
+        found[by] = r2_score(table[TARGET], predicted)
+    assert found["row"] > 0.8
+    assert found["document"] < 0.1
+
+
+def test_out_of_fold_predicts_with_the_other_folds_alone() -> None:
+    table = rows_of(6)
+    fold = table["document"].to_numpy() % 3
+    predicted = out_of_fold(table, ["epsilon"], fold, regressor="mean")
+    for number in range(3):
+        others = table[TARGET][fold != number].mean()
+        assert predicted[fold == number] == pytest.approx(others)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_every_regressor_is_reproducible_and_learns(name: str) -> None:
+    table = rows_of(40)
+    fold = folds(table["document"], 5, Rng(0))
+    first, again = (out_of_fold(table, ALL, fold, regressor=name, seed=7) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert (r2_score(table[TARGET], first) > 0.5) == (name != "mean")
+
+
+def test_the_seed_reaches_a_forest() -> None:
+    table = rows_of(20)
+    fold = folds(table["document"], 2, Rng(0))
+    first, other = (out_of_fold(table, ALL, fold, regressor="forest", seed=s) for s in (1, 2))
+    assert (first != other).any()
+
+
+def test_the_table_is_the_mean_at_each_epsilon() -> None:
+    table = rows_of(10)
+    model = regressor("table").fit(table[["epsilon"]].to_numpy(), table[TARGET])
+    means = table.groupby("epsilon")[TARGET].mean()
+    np.testing.assert_allclose(model.predict(np.array(EPSILONS)[:, None]), means)
+
+
+# --- Scores -------------------------------------------------------------------------------------
+
+
+def test_scores_by_hand() -> None:
+    truth, predicted = [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0]
+    found = scores(truth, predicted, [0, 0, 1, 1], Rng(0))
+    assert found.r2.value == pytest.approx(1 - 4 / 5)
+    assert found.rmse.value == pytest.approx(1.0)
+    assert found.r2.n == 4
+    # Resampled: one document twice or both; R2 0.2, 1 (no error) or 1 - 8 / 1.
+    assert found.r2.low == pytest.approx(-7) and found.r2.high == pytest.approx(1)
+    assert found.rmse.low == pytest.approx(0) and found.rmse.high == pytest.approx(np.sqrt(2))
+
+
+def test_a_draw_of_equal_rows_has_no_r2_and_is_left_out() -> None:
+    found = scores([0.0, 1.0], [0.5, 0.5], [0, 1], Rng(0))  # often one document twice
+    assert (found.r2.low, found.r2.value, found.r2.high) == (0, 0, 0)
+
+
+def test_r2_is_that_of_scikit_learn_far_from_0() -> None:
+    rng = Rng(5)
+    truth = 1e6 + rng.standard_normal(200)
+    predicted = truth + 0.5 * rng.standard_normal(200)
+    found = scores(truth, predicted, np.arange(200) // 4, Rng(0))
+    assert found.r2.value == pytest.approx(r2_score(truth, predicted), abs=1e-9)
+
+
+def test_the_bootstrap_draws_documents_and_not_rows() -> None:
+    """Rows of a document all err alike: 10 rows say no more than one."""
+    rng = Rng(1)
+    truth, error = rng.standard_normal(60), rng.standard_normal(60)
+    once = scores(truth, truth + error, np.arange(60), Rng(2))
+    often = scores(
+        np.repeat(truth, 10), np.repeat(truth + error, 10), np.repeat(np.arange(60), 10), Rng(2)
+    )
+    as_rows = scores(np.repeat(truth, 10), np.repeat(truth + error, 10), np.arange(600), Rng(2))
+    width = once.rmse.half_width
+    assert often.rmse.half_width == pytest.approx(width, rel=1e-6)
+    assert as_rows.rmse.half_width < width / 2
+
+
+def test_a_gain_is_paired() -> None:
+    table = rows_of(40)
+    fold = folds(table["document"], 5, Rng(0))
+    worse, better = (
+        out_of_fold(table, each, fold, regressor="linear") for each in (["epsilon"], ALL)
+    )
+    truth, documents = table[TARGET], table["document"]
+    found = gain(truth, better, worse, documents, Rng(3))
+    alone = [scores(truth, each, documents, Rng(3)) for each in (better, worse)]
+    assert found.r2.value == pytest.approx(alone[0].r2.value - alone[1].r2.value)
+    assert found.rmse.value == pytest.approx(alone[0].rmse.value - alone[1].rmse.value)
+    assert found.r2.low > 0 and found.rmse.high < 0
+    nothing = gain(truth, better, better, documents, Rng(3))
+    assert (nothing.r2.low, nothing.r2.value, nothing.r2.high) == (0, 0, 0)
+
+
+def test_misjudged_by_hand() -> None:
+    truth = np.array([0.5, 0.5, 0.5, 0.5])
+    found = misjudged(truth, truth + [0.11, 0.09, -0.2, 0.3], [0, 0, 1, 1])
+    assert found.optimistic.value == 0.5 and found.pessimistic.value == 0.25
+    wider = misjudged(truth, truth + [0.11, 0.09, -0.2, 0.3], [0, 0, 1, 1], threshold=0.25)
+    assert wider.optimistic.value == 0.25 and wider.pessimistic.value == 0
+
+
+# --- Intervals ----------------------------------------------------------------------------------
+
+
+def test_a_document_weighs_the_same_whatever_its_rows() -> None:
+    weight = document_weights(np.array([4, 4, 4, 9]))
+    np.testing.assert_allclose(weight, [1 / 9, 1 / 9, 1 / 9, 1 / 3])
+
+
+class Constant:
+    """A regressor that says one number."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def predict(self, values: Any) -> Any:
+        return np.full(len(values), self.value)
+
+
+def made(errors: list[float], document: list[int] | None = None, **other: Any) -> Predictor:
+    """One fold that always says 0, and these errors."""
+    count = len(errors)
+    fields: dict[str, Any] = {
+        "features": ("epsilon",),
+        "models": (Constant(0.0),),
+        "fold": np.zeros(count, dtype=np.int64),
+        "error": np.array(errors),
+        "epsilon": np.ones(count),
+        "document": np.arange(count) if document is None else np.array(document),
+    }
+    return Predictor(**(fields | other))
+
+
+ONE = pd.DataFrame({"epsilon": [1.0]})
+
+
+@pytest.mark.parametrize(
+    ("level", "end"),
+    [(0.9, 0.09), (0.8, 0.08), (0.81, 0.09), (0.1, 0.01), (0.05, 0.01), (0.91, 1.0)],
+)
+def test_the_end_is_the_order_statistic_of_split_conformal(level: float, end: float) -> None:
+    """Of 9 documents the ceil(10 level)-th smallest error, or no limit if that is the tenth."""
+    errors = [0.03, 0.01, 0.02, 0.09, 0.05, 0.04, 0.06, 0.08, 0.07]
+    low, high = made(errors).interval(ONE, level=level)
+    assert high[0] == pytest.approx(end) and low[0] == pytest.approx(-end)
+
+
+def test_many_rows_of_one_document_count_as_one() -> None:
+    # 4 documents; that of the large errors has 6 rows: 1/5 of the weight, not 6/10.
+    errors, document = [0.1, 0.2, 0.3] + [0.9] * 6, [0, 1, 2] + [3] * 6
+    low, high = made(errors, document).interval(ONE, level=0.6)
+    assert (low[0], high[0]) == pytest.approx((-0.3, 0.3))
+    by_row = made(errors).interval(ONE, level=0.6)
+    assert by_row[1][0] == pytest.approx(0.9)
+
+
+def test_each_end_is_built_from_the_model_that_did_not_see_the_document() -> None:
+    predictor = made(
+        [0.1, 0.1, 0.1, 0.2],
+        models=(Constant(0.0), Constant(0.5)),
+        fold=np.array([0, 0, 1, 1]),
+    )
+    low, high = predictor.interval(ONE, level=0.6)  # third of four: 1/5 each
+    assert high[0] == pytest.approx(0.6)  # of 0.1, 0.1, 0.6, 0.7
+    assert low[0] == pytest.approx(-0.1)  # of 0.4, 0.3, -0.1, -0.1 from above
+    assert predictor.predict(ONE)[0] == pytest.approx(0.25)
+
+
+def test_ends_that_cross_meet_in_their_middle() -> None:
+    predictor = made([0.0] * 4, models=(Constant(0.0), Constant(0.5)), fold=np.array([0, 0, 1, 1]))
+    low, high = predictor.interval(ONE, level=0.3)  # 0 and 0.5 from the wrong sides
+    assert low[0] == high[0] == pytest.approx(0.25)
+
+
+def test_errors_at_the_same_epsilon_count_and_others_take_the_nearest() -> None:
+    predictor = made([0.1, 0.1, 0.4, 0.4], [0, 1, 0, 1], epsilon=np.array([10.0, 10, 40, 40]))
+    asked = pd.DataFrame({"epsilon": [10.0, 40.0, 19.0, 21.0]})
+    _, high = predictor.interval(asked, level=0.6)
+    assert high == pytest.approx([0.1, 0.4, 0.1, 0.4])
+    _, pooled = predictor.interval(asked, level=0.6, per_epsilon=False)
+    assert pooled == pytest.approx([0.4] * 4)
+    assert predictor.epsilons.tolist() == [10, 40]
+
+
+def test_errors_are_those_of_the_folds_that_did_not_see_the_document() -> None:
+    table = rows_of(12)
+    made = Predictor.fit(table, ["epsilon"], regressor="mean", count=3)
+    truth = table[TARGET].to_numpy()
+    for number in range(3):
+        held_out = made.fold == number
+        mean = truth[~held_out].mean()
+        assert made.error[held_out] == pytest.approx(np.abs(truth[held_out] - mean))
+
+
+def test_few_documents_promise_nothing() -> None:
+    low, high = made([0.1] * 8).interval(ONE, level=0.9)
+    assert (low[0], high[0]) == BOUNDS
+
+
+def test_long_tables_are_cut_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor, asked = Predictor.fit(rows_of(30), ALL, regressor="ridge"), rows_of(20, seed=1)
+    whole = predictor.interval(asked)
+    monkeypatch.setattr(prediction, "_VALUES", 1)
+    np.testing.assert_array_equal(predictor.interval(asked), whole)
+
+
+def simulated(rng: np.random.Generator, documents: int) -> pd.DataFrame:
+    """Half of the documents have one row with a large error, half have eight alike, at noise."""
+    sizes = np.where(np.arange(documents) % 2, 8, 1)
+    document = np.repeat(np.arange(documents), sizes)
+    own = rng.standard_normal(documents) * np.where(sizes == 1, 0.4, 0.05)
+    table = pd.DataFrame({"document": document, "epsilon": 1.0})
+    table[TARGET] = own[document] + 0.01 * rng.standard_normal(len(document))
+    return table
+
+
+def test_new_documents_are_covered_and_the_naive_form_fails() -> None:
+    """False alarm below 1e-6 for a coverage of 0.9; the naive form covers about 0.6."""
+    rng, trials = Rng(11), 200
+    hits = {"honest": 0, "naive": 0}
+    for trial in range(trials):
+        table, new = simulated(rng, 40), simulated(rng, 2)
+        asked = new[new["document"] == trial % 2].sample(1, random_state=trial)
+        honest = Predictor.fit(table, ["epsilon"], regressor="mean", seed=trial)
+        # Every row as an observation of its own.
+        naive = replace(honest, document=np.arange(len(table)))
+        for what, predictor in (("honest", honest), ("naive", naive)):
+            low, high = predictor.interval(asked, level=0.9, per_epsilon=False)
+            hits[what] += int(low[0] <= asked[TARGET].iloc[0] <= high[0])
+    least = int(binom.ppf(1e-6, trials, 0.9))
+    assert hits["honest"] >= least > hits["naive"]
+
+
+def test_row_folds_give_intervals_that_miss_new_documents() -> None:
+    """With siblings in training, the errors are small and say nothing of a new document."""
+    table, level = memory(documents=80), 0.9
+    leaky = Predictor.fit(
+        table.assign(document=np.arange(len(table))), ["name"], regressor="neighbors"
+    )
+    honest = Predictor.fit(table, ["name"], regressor="neighbors")
+    new = memory(documents=300, seed=9)
+    covered = {}
+    for what, predictor in (("leaky", leaky), ("honest", honest)):
+        low, high = predictor.interval(new, level=level)
+        inside = ((low <= new[TARGET]) & (new[TARGET] <= high)).groupby(new["document"]).first()
+        covered[what] = inside.mean()
+    assert covered["honest"] > 0.8
+    assert covered["leaky"] < 0.5
+
+
+def test_cross_intervals_ask_about_new_documents_and_cover_them() -> None:
+    table = rows_of(80)
+    found = cross_intervals(table, ALL, regressor="linear", seed=1)
+    assert found.index.equals(table.index)
+    assert (found["low"] <= found["high"]).all()
+    share = found.groupby("epsilon")["covered"].mean()
+    assert (share > 0.75).all() and found["covered"].mean() < 1
+    # What is known of the document makes intervals narrower than those of epsilon alone.
+    plain = cross_intervals(table, ["epsilon"], regressor="table", seed=1)
+    assert (found["high"] - found["low"]).mean() < (plain["high"] - plain["low"]).mean()
+    np.testing.assert_array_equal(found, cross_intervals(table, ALL, regressor="linear", seed=1))
+
+
+def test_cross_intervals_do_not_see_the_document_that_they_are_about() -> None:
+    table = memory(documents=20)
+    found = cross_intervals(table, ["name"], regressor="neighbors", count=4)
+    changed = table.copy()
+    mine = changed["document"] == 7
+    changed.loc[mine, TARGET] = 0.9
+    again = cross_intervals(changed, ["name"], regressor="neighbors", count=4)
+    columns = ["predicted", "low", "high"]
+    np.testing.assert_array_equal(found.loc[mine, columns], again.loc[mine, columns])
+    assert (found.loc[~mine, columns] != again.loc[~mine, columns]).any(axis=None)
+
+
+# --- Decisions ----------------------------------------------------------------------------------
+
+
+def test_decisions_by_hand() -> None:
+    revealed = np.tile([0.1, 0.5, 0.9], (5, 1))
+    believed = np.array([[0, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1], [0, 0, 0]], dtype=float)
+    truth = np.array([[1, 1, 1], [0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=float)
+    found = decide(believed, truth, revealed, 0.5)
+    assert found.level.tolist() == [1, 0, KEPT, 2, KEPT]
+    assert found.wasted.tolist() == [False, True, False, False, False]
+    assert found.missed.tolist() == [False, False, True, False, False]
+    # Sent at 0.5 where 0.1 would do; 0.1 shown for nothing; kept; no more than needed; kept.
+    assert found.exposed == pytest.approx([0.4, 0.1, 0, 0, 0])
+    assert found.cost(money=2, privacy=10, missed=3) == pytest.approx([4, 3, 3, 0, 0])
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(-1, 1))
+def test_the_truth_itself_wastes_nothing(seed: int, threshold: float) -> None:
+    rng = Rng(seed)
+    truth, revealed = rng.uniform(-1, 1, (6, 4)), np.sort(rng.random((6, 4)), axis=1)
+    found = decide(truth, truth, revealed, threshold)
+    assert not found.cost().any()
+
+
+# --- Bad input ----------------------------------------------------------------------------------
+
+
+def test_bad_input_is_named() -> None:
+    table = rows_of(6)
+    with pytest.raises(InvalidInput, match="count: got 7, expected an integer from 2 to 6"):
+        folds(table["document"], 7, Rng(0))
+    with pytest.raises(InvalidInput, match="by: got 'word'"):
+        folds(table["document"], 2, Rng(0), by="word")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="documents: got float64"):
+        folds([0.5, 1.5], 2, Rng(0))
+    with pytest.raises(InvalidInput, match="regressor: got 'magic'"):
+        Predictor.fit(table, ALL, regressor="magic")
+    with pytest.raises(InvalidInput, match=r"no column \['other'\]"):
+        Predictor.fit(table, ["other"])
+    with pytest.raises(InvalidInput, match="features: got 'epsilon'"):
+        Predictor.fit(table, "epsilon")
+    with pytest.raises(InvalidInput, match="NaN or infinity in column 'small_original'"):
+        Predictor.fit(table.assign(small_original=np.nan), ALL)
+    predictor = Predictor.fit(table, ["epsilon"], regressor="table", count=2)
+    for level in (0, 1, np.nan):
+        with pytest.raises(InvalidInput, match="level: got"):
+            predictor.interval(table, level=level)
+    with pytest.raises(InvalidInput, match="at least two to resample"):
+        scores([0, 1], [0, 1], [3, 3], Rng(0))
+    with pytest.raises(InvalidInput, match="not all equal"):
+        scores([1, 1], [0, 1], [0, 1], Rng(0))
+    with pytest.raises(InvalidInput, match="got shapes"):
+        scores([0, 1], [0, 1, 2], [0, 1], Rng(0))
+    with pytest.raises(InvalidInput, match="resamples: got 10"):
+        scores([0, 1], [0, 1], [0, 1], Rng(0), resamples=10)
+    with pytest.raises(InvalidInput, match="threshold: got -1"):
+        misjudged([0.0], [0.0], [0], threshold=-1)
+    with pytest.raises(InvalidInput, match="got shapes"):
+        decide(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), 0.5)
+    with pytest.raises(InvalidInput, match="expected finite"):
+        decide(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 3)), np.nan)

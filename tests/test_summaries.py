@@ -1,0 +1,223 @@
+"""Summaries: passages and the greedy choice by hand, models that write, similarity by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_generators import tiny_family, tiny_generator
+from tiny_models import PIECES, tiny_encoder
+
+from textpriv import pieces, summaries
+from textpriv.errors import InvalidInput
+from textpriv.generators import Generator, generate, likeliest
+from textpriv.models import Encoder
+from textpriv.summaries import INSTRUCTION, Extractive, Writer, similarity
+from textpriv.utility import features
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("summaries"))
+
+
+def cut(small: Extractive, texts: list[str]) -> list[list[str]]:
+    """Passages of every text, as pieces."""
+    corpus = pieces.encode(small.encoder.tokenizer, texts)
+    passages, counts = small.passages(corpus)
+    assert counts.sum() == len(passages)
+    spelled = [" ".join(PIECES[i] for i in passages[row].tolist()) for row in range(len(passages))]
+    ends = np.cumsum([0, *counts])
+    return [spelled[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+
+# --- Passages -----------------------------------------------------------------------------------
+
+
+def test_a_passage_ends_with_a_stop_or_where_it_is_full(encoder: Encoder) -> None:
+    small = Extractive(encoder, passage=(2, 4))
+    text = "cat sat ! dog ran on the mat fish ! ! cat"
+    found = cut(small, [text, "", "dog", "cat sat on mat", "dog ! cat"])
+    assert found == [
+        # After four pieces the passage is full; "!" alone is too short to end one.
+        ["cat sat !", "dog ran on the", "mat fish !", "! cat"],
+        [],
+        ["dog"],
+        ["cat sat on mat"],
+        ["dog !", "cat"],
+    ]
+
+
+def test_text_without_stops_is_cut_into_windows(encoder: Encoder) -> None:
+    small = Extractive(encoder, passage=(2, 3))
+    assert cut(small, ["cat dog fish cat dog fish cat"]) == [
+        ["cat dog fish", "cat dog fish", "cat"]
+    ]
+
+
+@given(words=st.lists(st.sampled_from(["cat", "dog", "!", "snowball"]), max_size=30))
+def test_passages_are_the_text_in_order(words: list[str], encoder: Encoder) -> None:
+    small = Extractive(encoder, passage=(3, 5))
+    corpus = pieces.encode(encoder.tokenizer, [" ".join(words), "cat"])
+    passages, counts = small.passages(corpus)
+    np.testing.assert_array_equal(passages.ids, corpus.ids)
+    lengths = np.diff(passages.offsets)
+    assert (lengths >= 1).all() and (lengths <= 5).all()
+    assert np.add.reduceat(lengths, [counts[0]])[0] == 1 == counts[1]
+
+
+# --- The choice ---------------------------------------------------------------------------------
+
+
+def units(*degrees: float) -> Any:
+    angle = np.radians(degrees)
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def test_the_choice_by_hand(encoder: Encoder) -> None:
+    small = Extractive(encoder, tokens=20, weight=0.5)
+    # Mean direction of 0, 10, 20 and 90 degrees: 27.6. The nearest is 20, then with half the
+    # weight on novelty 90: cos 62.4 - cos 70 = 0.12, against cos 17.6 - cos 10 = -0.03.
+    vectors, lengths = units(0, 10, 20, 90), np.array([10, 10, 10, 10])
+    assert small.choose(vectors, lengths).tolist() == [2, 3]
+    near = Extractive(encoder, tokens=20, weight=1.0)
+    assert near.choose(vectors, lengths).tolist() == [1, 2]
+
+
+def test_the_choice_is_what_fits(encoder: Encoder) -> None:
+    small = Extractive(encoder, tokens=20, weight=1.0)
+    vectors = units(0, 10, 20, 90)
+    assert small.choose(vectors, np.array([5, 11, 10, 6])).tolist() == [0, 2]
+    assert small.choose(vectors, np.array([5, 5, 30, 5])).tolist() == [2]
+    assert small.choose(vectors[:0], np.empty(0, np.int64)).tolist() == []
+
+
+def test_redundancy_is_against_the_most_similar_one_chosen(encoder: Encoder) -> None:
+    small = Extractive(encoder, tokens=3, weight=0.3)
+    one = np.ones(5, dtype=np.int64)
+    # 55 first, then 0. By the one chosen last, 80 would come next; but 55 is nearer to it than 0
+    # is to 40.
+    assert small.choose(units(0, 40, 55, 80, 60), one).tolist() == [0, 1, 2]
+
+
+def test_a_summary_is_made_of_the_text(encoder: Encoder) -> None:
+    small = Extractive(encoder, tokens=6, passage=(2, 3))
+    text = "cat sat ! dog ran on the mat fish the snowball ran"
+    (found,) = small.summarize([text])
+    corpus = pieces.encode(encoder.tokenizer, [text])
+    passages, _ = small.passages(corpus)
+    states = features(encoder, passages, longest=encoder.longest).astype(float)
+    vectors = states / np.linalg.norm(states, axis=1, keepdims=True)
+    chosen = small.choose(vectors, np.diff(passages.offsets))
+    expected = pieces.decode(encoder.tokenizer, passages.subset(chosen))
+    assert found == " ".join(expected) and len(chosen) == 2
+
+
+def test_summaries_do_not_depend_on_the_other_texts(encoder: Encoder) -> None:
+    small = Extractive(encoder, tokens=5, passage=(2, 3))
+    texts = ["cat sat on the mat ! dog ran", "", "fish", "dog dog dog cat ! the mat ran on"]
+    together = small.summarize(texts)
+    assert together == [small.summarize([text])[0] for text in texts]
+    assert together[1] == "" and together[2] == "fish"
+
+
+def test_a_first_passage_that_is_too_long_is_cut(encoder: Encoder) -> None:
+    small = Extractive(encoder, tokens=2, passage=(2, 5))
+    assert small.summarize(["cat sat on the mat"]) == ["cat sat"]
+
+
+# --- Models that write --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["llama", "llama-chat", "bart", "t5"])
+def generator(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Generator:
+    family = request.param.removesuffix("-chat")
+    chat = request.param.endswith("-chat")
+    folder = tmp_path_factory.mktemp(request.param)
+    return tiny_family(folder, family, longest=160, chat=chat)
+
+
+TEXTS = ["the cat", "do the dog the cat sat", "", "a cat sat on the dog the cat"]
+
+
+def test_every_family_writes_a_summary(generator: Generator) -> None:
+    writer = Writer(generator, tokens=5, batch=2)
+    found = writer.summarize(TEXTS)
+    assert writer.name == generator.name and len(found) == 4
+    prompts = [generator.ask(f"{INSTRUCTION}\n\n{text}") for text in TEXTS]
+    for row, prompt in enumerate(prompts):
+        ((_, outputs),) = generate(generator, [prompt], likeliest, tokens=5)
+        assert found[row] == generator.say(outputs)[0]
+    assert any(found)
+
+
+def test_without_an_instruction_the_text_stands_alone(generator: Generator) -> None:
+    (found,) = Writer(generator, tokens=6, instruction="").summarize(["the cat sat"])
+    ((_, outputs),) = generate(generator, [generator.ask("the cat sat")], likeliest, tokens=6)
+    assert found == generator.say(outputs)[0]
+
+
+def test_a_text_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    writer = Writer(tiny_generator(tmp_path, longest=64), tokens=5, instruction="")
+    with pytest.raises(InvalidInput, match="cut it"):
+        writer.summarize(["x" * 100])
+
+
+# --- Similarity ---------------------------------------------------------------------------------
+
+
+def test_similarity_is_the_cosine_of_mean_states(encoder: Encoder) -> None:
+    texts, others = ["cat sat on", "dog", "cat sat on"], ["cat sat on", "fish ran", "dog"]
+    found = similarity(encoder, texts, others)
+    states = [
+        features(encoder, pieces.encode(encoder.tokenizer, each), longest=40).astype(float)
+        for each in (texts, others)
+    ]
+    first, second = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in states)
+    np.testing.assert_allclose(found, (first * second).sum(1), atol=1e-3)  # other batches
+    assert found[0] == pytest.approx(1) and found[1] < 0.999
+
+
+def test_a_text_is_read_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def counted(encoder: Encoder, corpus: Any, **options: Any) -> Any:
+        read.append(len(corpus))
+        return features(encoder, corpus, **options)
+
+    monkeypatch.setattr(summaries, "features", counted)
+    similarity(encoder, ["cat", "cat", "cat"], ["dog", "fish", "dog"])
+    assert read == [3]
+
+
+def test_nothing_said_is_worth_nothing(encoder: Encoder) -> None:
+    found = similarity(encoder, ["cat", "", " \n", "cat"], ["", "cat", " ", "cat"])
+    assert found[:3].tolist() == [0, 0, 0] and found[3] == pytest.approx(1)
+    assert similarity(encoder, [], []).shape == (0,)
+
+
+def test_long_texts_are_read_as_far_as_the_encoder_reads(encoder: Encoder) -> None:
+    long, longer = "cat " * 38, "cat " * 38 + "dog " * 100
+    assert similarity(encoder, [long], [longer])[0] == pytest.approx(1, abs=1e-6)
+
+
+def test_bad_input_is_named(encoder: Encoder, tmp_path: Path) -> None:
+    for wrong in (0, 2.5):
+        with pytest.raises(InvalidInput, match="tokens: got"):
+            Extractive(encoder, tokens=wrong)  # type: ignore[arg-type]
+    for passage in ((3, 2), (0, 5), (2, 39)):
+        with pytest.raises(InvalidInput, match="passage: got"):
+            Extractive(encoder, passage=passage)
+    for weight in (0, 1.5):
+        with pytest.raises(InvalidInput, match="weight: got"):
+            Extractive(encoder, weight=weight)
+    with pytest.raises(InvalidInput, match="others: got 2 texts, expected 1"):
+        similarity(encoder, ["cat"], ["cat", "dog"])
+    writer = Writer(tiny_generator(tmp_path))
+    for call in (writer.summarize, Extractive(encoder).summarize):
+        with pytest.raises(InvalidInput, match="got one string"):
+            call("cat")
