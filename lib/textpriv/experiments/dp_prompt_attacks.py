@@ -1,0 +1,590 @@
+"""Notebook 04: who wrote a sanitized document, and what is it still worth?
+
+The documents are divided into parts. Each part is asked about in turn by attackers who have
+learned from the others, clean ones (static) or sanitized ones (adaptive); the answers for all
+documents are pooled. Utility is the same with the sentiment in place of the author: what a
+classifier of the sanitized documents achieves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from sklearn.model_selection import train_test_split
+
+from textpriv import similarity
+from textpriv.attacks.author import (
+    embedding_attack,
+    f1_estimate,
+    random_baseline,
+    text_attack,
+    tuned_attack,
+)
+from textpriv.attacks.ledger import features, ledger
+from textpriv.errors import InvalidInput
+from textpriv.experiments.dp_prompt import (
+    CLEAN,
+    CLIPPED,
+    LARGE,
+    PROMPTED,
+    WORD_LEVEL,
+    FloatArray,
+    IntArray,
+    Material,
+    Output,
+    Sizes,
+    Stream,
+    clean,
+    prompts_again,
+    words_again,
+)
+from textpriv.mechanisms.prompt import DPPrompt
+from textpriv.models import Encoder
+from textpriv.seeds import stream
+
+if TYPE_CHECKING:
+    from textpriv.report.run import Run
+
+TARGETS = ("author", "sentiment")
+STATIC, ADAPTIVE = "static", "adaptive"
+EMBEDDING, TEXT, TUNED = "embedding", "text", "tuned"
+VALIDATION = 0.1  # of the documents that train, as in the paper
+TUNED_EPOCHS, TUNED_RATE = 10, 3e-4  # the paper's 3 and 5e-5 are for a larger encoder
+NOTEBOOK = "04"
+
+
+# --- Who is asked about whom --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows of the documents that train an attacker, choose its settings, and are asked about."""
+
+    number: int
+    train: IntArray
+    validation: IntArray
+    test: IntArray
+
+
+def folds(material: Material, seed: int | None) -> list[Fold]:
+    """One per part, which is asked about; a tenth of the others is validation, by author."""
+    made, author = [], material.labels("author")
+    for number in np.unique(material.part).tolist():
+        others = np.flatnonzero(material.part != number)
+        train, validation = train_test_split(
+            others,
+            test_size=max(round(VALIDATION * len(others)), len(np.unique(author))),
+            stratify=author[others],
+            random_state=int(stream(seed, NOTEBOOK, "fold", number).integers(2**32)),
+        )
+        test = np.flatnonzero(material.part == number)
+        made.append(Fold(number, np.sort(train), np.sort(validation), test))
+    return made
+
+
+Seen = FloatArray | Sequence[str]  # what an attacker has of every document
+
+
+def _seen(output: Output, access: str, run: int) -> Seen:
+    """A run of an output; runs are used in turn, so that every part meets another one."""
+    runs: Sequence[Seen] = output.vectors if access == EMBEDDING else output.texts
+    return runs[run % len(runs)]
+
+
+def _of(seen: Seen, rows: IntArray) -> Any:
+    return seen[rows] if isinstance(seen, np.ndarray) else [seen[row] for row in rows.tolist()]
+
+
+def _given(
+    fold: Fold, learned: Seen, asked: Sequence[Seen], labels: IntArray
+) -> tuple[Any, IntArray, Any, IntArray, list[Any]]:
+    """What an attacker takes: training and validation documents with labels, and test sets."""
+    return (
+        _of(learned, fold.train),
+        labels[fold.train],
+        _of(learned, fold.validation),
+        labels[fold.validation],
+        [_of(each, fold.test) for each in asked],
+    )
+
+
+def _answers(
+    fold: Fold,
+    learned: Seen,
+    asked: Sequence[Seen],
+    labels: IntArray,
+    *,
+    seed: int,
+    encoder: Encoder | None = None,
+) -> list[IntArray]:
+    """Guesses for the test documents of a fold, under each of several outputs.
+
+    Parameters
+    ----------
+    learned : what the attacker has of the documents that train it
+    asked : what it has of the test documents, each of all documents
+    encoder : the one that is fine-tuned, for the tuned attacker; None: the other two
+    """
+    classes = int(labels.max()) + 1
+    own = _given(fold, learned, asked, labels)
+    if encoder is not None:
+        return tuned_attack(
+            encoder, *own, classes=classes, seed=seed, epochs=TUNED_EPOCHS, learning_rate=TUNED_RATE
+        )
+    if isinstance(learned, np.ndarray):
+        return embedding_attack(*own, classes=classes, seed=seed)
+    return text_attack(*own, classes=classes)
+
+
+def _estimated(
+    material: Material,
+    parts: Iterable[tuple[Fold, IntArray]],
+    target: str,
+    rng_key: tuple[Any, ...],
+) -> dict[str, float]:
+    """Macro F1 of the answers for all parts together."""
+    pairs = list(parts)
+    document = np.concatenate([fold.test for fold, _ in pairs])
+    labels = material.labels(target)
+    found = f1_estimate(
+        labels[document],
+        np.concatenate([guess for _, guess in pairs]),
+        int(labels.max()) + 1,
+        stream(*rng_key),
+        document=document,
+    )
+    return asdict(found)
+
+
+# --- The plane ----------------------------------------------------------------------------------
+
+
+def attacked(
+    material: Material, outputs: Sequence[Output], sizes: Sizes, seed: int | None
+) -> pd.DataFrame:
+    """Macro F1 for the author and for the sentiment under all four attackers.
+
+    A static attacker learns once per part and is asked about every output; an adaptive one learns
+    every output anew. What was learned is not kept. Of several runs each part meets another one,
+    both to learn from and to be asked about.
+
+    Columns: mechanism, setting, level, target, attacker ("static" or "adaptive"), access
+    ("embedding" or "text", and "tuned" for the outputs in `sizes.tuned`), value, low, high, n.
+    """
+    parts = folds(material, seed)
+    plain = clean(material)
+    jobs = []
+    for access in (EMBEDDING, TEXT):
+        able = [each for each in (plain, *outputs) if access == EMBEDDING or each.texts]
+        for target in TARGETS:
+            labels = material.labels(target)
+            for fold in parts:
+                own = _seed(seed, target, fold.number)
+                asked = [_seen(each, access, fold.number) for each in able]
+                jobs.append(
+                    (
+                        STATIC,
+                        access,
+                        target,
+                        fold,
+                        able,
+                        _seen(plain, access, 0),
+                        asked,
+                        labels,
+                        own,
+                    )
+                )
+                jobs += [
+                    (ADAPTIVE, access, target, fold, [each], seen, [seen], labels, own)
+                    for each, seen in zip(able, asked, strict=True)
+                    if each is not plain
+                ]
+    found = Parallel(n_jobs=-1, verbose=1)(
+        delayed(_answers)(fold, learned, asked, labels, seed=own)
+        for _, _, _, fold, _, learned, asked, labels, own in jobs
+    )
+    guesses: dict[tuple[Output, str, str, str], list[tuple[Fold, IntArray]]] = {}
+    for (attacker, access, target, fold, able, *_), answers in zip(jobs, found, strict=True):
+        for each, guess in zip(able, answers, strict=True):
+            guesses.setdefault((each, target, attacker, access), []).append((fold, guess))
+    return _table(material, guesses, seed)
+
+
+def tuned(
+    material: Material, outputs: Sequence[Output], sizes: Sizes, seed: int | None
+) -> pd.DataFrame:
+    """The same columns for the fine-tuned encoder, on the outputs named in `sizes.tuned`.
+
+    On the first part only, adaptive only, for the author only: a training takes longer than
+    everything that the other attackers do with an output.
+    """
+    known = {each.label: each for each in (clean(material), *outputs)}
+    unknown = set(sizes.tuned) - set(known)
+    if unknown:
+        raise InvalidInput(f"tuned: got {sorted(unknown)}, expected among {sorted(known)}")
+    fold = folds(material, seed)[0]
+    found = Parallel(n_jobs=-1, verbose=1)(
+        delayed(_answers)(
+            fold,
+            known[name].texts[0],
+            [known[name].texts[0]],
+            material.labels("author"),
+            seed=_seed(seed, "author", fold.number),
+            encoder=material.encoder,
+        )
+        for name in sizes.tuned
+    )
+    guesses = {
+        (known[name], "author", ADAPTIVE, TUNED): [(fold, answers[0])]
+        for name, answers in zip(sizes.tuned, found, strict=True)
+    }
+    return _table(material, guesses, seed)
+
+
+def _table(
+    material: Material,
+    guesses: Mapping[tuple[Output, str, str, str], Sequence[tuple[Fold, IntArray]]],
+    seed: int | None,
+) -> pd.DataFrame:
+    rows = [
+        {
+            "mechanism": output.mechanism,
+            "setting": output.setting,
+            "level": output.level,
+            "target": target,
+            "attacker": attacker,
+            "access": access,
+            **_estimated(material, parts, target, (seed, NOTEBOOK, "resample")),
+        }
+        for (output, target, attacker, access), parts in guesses.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _seed(seed: int | None, *keys: str | int) -> int:
+    return int(stream(seed, NOTEBOOK, "attacker", *keys).integers(2**31))
+
+
+def baselines(material: Material) -> dict[str, float]:
+    """Expected macro F1 of who guesses uniformly at random, by target."""
+    return {
+        target: random_baseline(labels, int(labels.max()) + 1)
+        for target in TARGETS
+        for labels in [material.labels(target)]
+    }
+
+
+# --- At equal risk ------------------------------------------------------------------------------
+
+
+def at_equal_risk(
+    table: pd.DataFrame,
+    risks: Sequence[float],
+    *,
+    attacker: str = ADAPTIVE,
+    access: str = EMBEDDING,
+) -> pd.DataFrame:
+    """What is left of the sentiment where every mechanism gives the author away alike.
+
+    Along a mechanism's settings, in the order of their author F1, the sentiment F1 and its
+    interval are interpolated. Where no setting has so much or so little risk there is no row.
+
+    Columns: mechanism, risk, level (epsilon or temperature, interpolated), value, low, high.
+    """
+    chosen = table[(table["attacker"] == attacker) & (table["access"] == access)]
+    rows = []
+    for mechanism, part in chosen.groupby("mechanism", sort=False):
+        wide = part.pivot_table(index="level", columns="target", values=["value", "low", "high"])
+        wide = wide.sort_values(("value", "author"))
+        risk = wide["value", "author"].to_numpy()
+        for wanted in risks:
+            if not (len(risk) > 1 and risk[0] <= wanted <= risk[-1]):
+                continue
+            found = {
+                name: float(np.interp(wanted, risk, wide[name, "sentiment"]))
+                for name in ("value", "low", "high")
+            }
+            level = float(np.interp(wanted, risk, wide.index.to_numpy()))
+            rows.append({"mechanism": mechanism, "risk": wanted, "level": level, **found})
+    return pd.DataFrame(rows, columns=["mechanism", "risk", "level", "value", "low", "high"])
+
+
+# --- What gives an author away ------------------------------------------------------------------
+
+
+def ledgers(
+    material: Material, outputs: Sequence[Output], sizes: Sizes, seed: int | None
+) -> pd.DataFrame:
+    """Author F1 from single traits of the surface, on clean text and on the outputs of `sizes`.
+
+    The attacker is adaptive and sees nothing but one group of traits. Columns: mechanism, setting,
+    feature, value, low, high, n.
+    """
+    known = {each.label: each for each in (clean(material), *outputs)}
+    unknown = set(sizes.ledger) - set(known)
+    if unknown:
+        raise InvalidInput(f"ledger: got {sorted(unknown)}, expected among {sorted(known)}")
+    labels, parts = material.labels("author"), folds(material, seed)
+    kinds = features(frozenset(material.small.words))
+    jobs = [(known[name], fold) for name in sizes.ledger for fold in parts]
+    found = Parallel(n_jobs=-1, verbose=1)(
+        delayed(ledger)(
+            kinds,
+            *_given(fold, seen, [seen], labels),
+            classes=int(labels.max()) + 1,
+        )
+        for output, fold in jobs
+        for seen in [_seen(output, TEXT, fold.number)]
+    )
+    guesses: dict[tuple[Output, str], list[tuple[Fold, IntArray]]] = {}
+    for (output, fold), answers in zip(jobs, found, strict=True):
+        for feature, (guess,) in answers.items():
+            guesses.setdefault((output, feature), []).append((fold, guess))
+    rows = [
+        {
+            "mechanism": output.mechanism,
+            "setting": output.setting,
+            "feature": feature,
+            **_estimated(material, pairs, "author", (seed, NOTEBOOK, "resample")),
+        }
+        for (output, feature), pairs in guesses.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+# --- Asked again and again ----------------------------------------------------------------------
+
+
+def repeated(
+    material: Material,
+    output: Output,
+    again: Sequence[FloatArray],
+    repeats: Sequence[int],
+    epsilon: float,
+    seed: int | None,
+) -> pd.DataFrame:
+    """Author F1 when k outputs of one document are averaged before the attacker is asked.
+
+    The documents of the first part are asked about. A static attacker has learned from the clean
+    documents of the other parts, an adaptive one from the mean of their runs in `output`.
+
+    Parameters
+    ----------
+    output : the mechanism at the setting of `again`
+    again : vectors of further outputs, (documents of the first part, width) each
+    repeats : values of k, at most len(again)
+    epsilon : of one output
+
+    Returns
+    -------
+    Columns: mechanism, setting, k, epsilon (k times that of one output: what composition gives),
+    attacker, value, low, high, n.
+    """
+    if max(repeats) > len(again):
+        raise InvalidInput(f"repeats: got {max(repeats)}, expected at most {len(again)} outputs")
+    fold, labels = folds(material, seed)[0], material.labels("author")
+    total = np.cumsum(again, axis=0)
+    asked = []
+    for k in repeats:
+        vectors = np.zeros_like(output.vectors[0])
+        vectors[fold.test] = total[k - 1] / k
+        asked.append(vectors)
+    learned = {STATIC: clean(material).vectors[0], ADAPTIVE: np.mean(output.vectors, axis=0)}
+    rows = []
+    for attacker, seen in learned.items():
+        own = _seed(seed, "repeated", attacker)
+        for k, guess in zip(repeats, _answers(fold, seen, asked, labels, seed=own), strict=True):
+            rows.append(
+                {
+                    "mechanism": output.mechanism,
+                    "setting": output.setting,
+                    "k": k,
+                    "epsilon": k * epsilon,
+                    "attacker": attacker,
+                    **_estimated(material, [(fold, guess)], "author", (seed, NOTEBOOK, "resample")),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def asked_again(
+    material: Material,
+    outputs: Sequence[Output],
+    mechanisms: Sequence[tuple[str, DPPrompt]],
+    sizes: Sizes,
+    stream: Stream,
+    seed: int | None,
+) -> pd.DataFrame:
+    """`repeated` for MADLIB at every k, and for clipped DP-Prompt as far as time allows.
+
+    The epsilon of MADLIB is that of a word per unit of distance, DP-Prompt's that of a document.
+    """
+    test = folds(material, seed)[0].test
+    known = {each.label: each for each in outputs}
+    words = known[f"madlib eps{sizes.repeated_epsilon:g}"]
+    written = known[f"{CLIPPED} t{sizes.repeated_temperature:g}"]
+    mechanism = dict((name + f" t{each.temperature:g}", each) for name, each in mechanisms)
+    prompt = mechanism[written.label]
+    many, some = max(sizes.repeats), sizes.generated_repeats
+    drawn = words_again(material, sizes.repeated_epsilon, test, many, stream("again", "words"))
+    asked = prompts_again(prompt, material, test, some, sizes.batch, stream("again", "prompt"))
+    few = [k for k in sizes.repeats if k <= some]
+    return pd.concat(
+        [
+            repeated(material, words, drawn, sizes.repeats, words.level, seed),
+            repeated(material, written, asked, few, written.epsilon, seed),
+        ],
+        ignore_index=True,
+    )
+
+
+# --- What a paraphrase keeps --------------------------------------------------------------------
+
+
+def alike(
+    material: Material, outputs: Sequence[Output], count: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """BERTScore F1 and cosine of original and sanitized document, by the encoder at hand.
+
+    Over `count` random documents, the same for all outputs; of several runs the first. The row
+    "other document" has another document's original in place of the sanitized one: what two
+    texts of this corpus have in common anyway.
+
+    Columns: mechanism, setting, level, bertscore, cosine, words (mean number in the output), n.
+    """
+    chosen = rng.permutation(len(material.private))[:count]
+    originals = _of(material.private.texts, chosen)
+    compared = [("other document", "plain", 0.0, [*originals[1:], originals[0]])]
+    compared += [
+        (each.mechanism, each.setting, each.level, _of(each.texts[0], chosen))
+        for each in outputs
+        if each.texts
+    ]
+    rows = []
+    for mechanism, setting, level, texts in compared:
+        rows.append(
+            {
+                "mechanism": mechanism,
+                "setting": setting,
+                "level": level,
+                "bertscore": float(
+                    similarity.bert_score(material.encoder, originals, texts).f1.mean()
+                ),
+                "cosine": float(similarity.cosine(material.encoder, originals, texts).mean()),
+                "words": float(np.mean([len(text.split()) for text in texts])),
+                "n": len(texts),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# --- Results ------------------------------------------------------------------------------------
+
+
+def record(run: Run, table: pd.DataFrame, random: Mapping[str, float] | None = None) -> None:
+    """`f1.<mechanism>.<setting>.<author|sentiment>.<static|adaptive>.<embedding|text|tuned>`.
+
+    Of clean text there is one attacker, who is static and adaptive at once, under "adaptive".
+    With `random`, of `baselines`, `f1.random.plain.<author|sentiment>` and the `summaries` too.
+    """
+    for row in table.itertuples():
+        attacker = ADAPTIVE if row.mechanism == CLEAN else row.attacker
+        name = f"f1.{row.mechanism}.{row.setting}.{row.target}.{attacker}.{row.access}"
+        run.record(name, row.value, row.low, row.high, row.n)
+    if random is None:
+        return
+    for target, value in random.items():
+        run.record(f"f1.random.plain.{target}", value)
+    for name, value in summaries(table, random).items():
+        is_share = name.startswith(("f1.mean", "f1.spread"))
+        run.record(name, value, unit="share" if is_share else "difference")
+
+
+def summaries(table: pd.DataFrame, random: Mapping[str, float]) -> dict[str, float]:
+    """The numbers that the paper's statements compare, by name.
+
+    `f1.mean.<mechanism>.<target>.<attacker>.<access>` : over the settings
+    `f1.fall.<target>.<mechanism>...` : from the lowest temperature to the highest, relative
+    `f1.excess.deep-candidate.<target>.static.embedding` : the mean beyond guessing at random
+    `f1.spread.word-level.sentiment...` : the largest difference between two word-level
+        mechanisms at equal author F1
+    `f1.gain.<mechanism>-300d.sentiment...` : what 300 dimensions add at equal author F1, on average
+    `f1.gain.dp-prompt-top-k<k>.<setting>.sentiment...` : what the cut adds
+    """
+    found: dict[str, float] = {}
+    keys = ["mechanism", "target", "attacker", "access"]
+    for (mechanism, target, attacker, access), part in table.groupby(keys, sort=False):
+        which = f"{attacker}.{access}"
+        ordered = part.sort_values("level")["value"].to_numpy()
+        found[f"f1.mean.{mechanism}.{target}.{which}"] = float(ordered.mean())
+        if mechanism in (PROMPTED, CLIPPED) and len(ordered) > 1:
+            fall = float(1 - ordered[-1] / ordered[0])
+            found[f"f1.fall.{target}.{mechanism}.{which}"] = fall
+    for target in TARGETS:
+        mean = found.get(f"f1.mean.deep-candidate.{target}.{STATIC}.{EMBEDDING}")
+        if mean is not None:
+            name = f"f1.excess.deep-candidate.{target}.{STATIC}.{EMBEDDING}"
+            found[name] = mean - random[target]
+    for attacker in (STATIC, ADAPTIVE):
+        which = f"sentiment.{attacker}.{EMBEDDING}"
+        risks = np.linspace(0, 1, 101)
+        level = at_equal_risk(table, risks.tolist(), attacker=attacker)
+        wide = level.pivot_table(index="risk", columns="mechanism", values="value")
+        words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
+        if len(words) and words.shape[1] > 1:
+            spread = words.max(axis=1) - words.min(axis=1)
+            found[f"f1.spread.word-level.{which}"] = float(spread.max())
+        for name in WORD_LEVEL:
+            if {name, name + LARGE} <= set(wide):
+                gain = (wide[name + LARGE] - wide[name]).dropna()
+                if len(gain):
+                    found[f"f1.gain.{name}{LARGE}.{which}"] = float(gain.mean())
+    cut = table[table["mechanism"].str.startswith(f"{PROMPTED}-top-k")]
+    plain = table[table["mechanism"] == PROMPTED]
+    same = ["setting", "target", "attacker", "access"]
+    both = cut.merge(plain[[*same, "value"]], on=same, suffixes=("", "_plain"))
+    for row in both[both["target"] == "sentiment"].itertuples():
+        name = f"f1.gain.{row.mechanism}.{row.setting}.sentiment.{row.attacker}.{row.access}"
+        found[name] = row.value - row.value_plain
+    return found
+
+
+def record_guarantees(run: Run, table: pd.DataFrame) -> None:
+    """`epsilon.<mechanism>.<setting>.<token_tight|token_paper|tight|paper>`, in nats."""
+    for row in table[table["withdrawn"] == ""].itertuples():
+        for kind in ("token_tight", "token_paper", "tight", "paper"):
+            name = f"epsilon.{row.mechanism}.{row.setting}.{kind}"
+            run.record(name, getattr(row, kind), unit="nats")
+
+
+def record_equal_risk(run: Run, table: pd.DataFrame) -> None:
+    """`f1_at_risk.<risk>.<mechanism>`: sentiment F1 where the author F1 is that risk."""
+    for row in table.itertuples():
+        run.record(f"f1_at_risk.{row.risk:g}.{row.mechanism}", row.value, row.low, row.high)
+
+
+def record_ledger(run: Run, table: pd.DataFrame) -> None:
+    """`ledger.<mechanism>.<setting>.<feature>`."""
+    for row in table.itertuples():
+        name = f"ledger.{row.mechanism}.{row.setting}.{row.feature.replace(' ', '-')}"
+        run.record(name, row.value, row.low, row.high, row.n)
+
+
+def record_repeated(run: Run, table: pd.DataFrame) -> None:
+    """`repeated.<mechanism>.<setting>.k<k>.<static|adaptive>`."""
+    for row in table.itertuples():
+        name = f"repeated.{row.mechanism}.{row.setting}.k{row.k}.{row.attacker}"
+        run.record(name, row.value, row.low, row.high, row.n)
+
+
+def record_alike(run: Run, table: pd.DataFrame) -> None:
+    """`<bertscore|cosine>.<mechanism>.<setting>`, another document's under "other.plain"."""
+    for row in table.itertuples():
+        for measure in ("bertscore", "cosine"):
+            name = f"{measure}.{row.mechanism.split()[0]}.{row.setting}"
+            run.record(name, getattr(row, measure), n=row.n, unit="cosine")
