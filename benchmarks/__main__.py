@@ -10,7 +10,6 @@ import argparse
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,8 @@ import torch
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from benchmarks import peers
+from benchmarks.compare import Row, compare, seconds
+from benchmarks.generation import generation_costs, generation_rows
 from textpriv import corpora, embeddings, pieces
 from textpriv.attacks.base import Observed, observe
 from textpriv.attacks.bayes import ContextFreeBayes
@@ -51,53 +52,6 @@ from textpriv.neighbors import (
 from textpriv.tokens import Corpus, Tokenizer
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison: speeds in items per second, their ratio, and what we ask of it."""
-
-    what: str
-    unit: str
-    ours: float
-    theirs: float
-    ratio: float
-    target: float
-
-    def __str__(self) -> str:
-        mark = "ok" if self.ratio >= self.target else "BELOW TARGET"
-        return (
-            f"{self.what:<58} {self.ours:>13,.0f} {self.theirs:>13,.0f} {self.unit:<13}"
-            f"{self.ratio:>9.1f}x  (at least {self.target:g}x) {mark}"
-        )
-
-
-def seconds(action: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
-def compare(
-    what: str,
-    unit: str,
-    ours: tuple[Callable[[], object], int],
-    theirs: tuple[Callable[[], object], int],
-    target: float,
-    *,
-    repeats: int = 5,
-    factor: float = 1.0,
-) -> Row:
-    """Time both sides alternately; each side is an action and its number of items.
-
-    `factor` is how many of our items do the work of one of theirs, and more.
-    """
-    ours[0]()  # caches, threads and pages
-    pairs = [(ours[1] / seconds(ours[0]), theirs[1] / seconds(theirs[0])) for _ in range(repeats)]
-    ratio = float(np.median([a / b for a, b in pairs])) * factor
-    fast, slow = (float(np.median(speeds)) for speeds in zip(*pairs, strict=True))
-    return Row(what, unit, fast, slow, ratio, target)
 
 
 def search_rows() -> Iterator[Row]:
@@ -552,18 +506,22 @@ def memory_of_400_000_words() -> float:
 def main() -> None:
     """Print the table; the exit status tells whether every target was met."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="*", help="search, sanitizing, attacks, memory")
-    parts = parser.parse_args().part or ["search", "sanitizing", "attacks", "memory"]
+    every = ["search", "sanitizing", "attacks", "generation", "memory"]
+    parser.add_argument("part", nargs="*", help=", ".join(every))
+    parts = parser.parse_args().part or every
     print(f"{'comparison':<58} {'ours':>13} {'theirs':>13} {'':<13}{'ratio':>10}")
     missed = 0
     for name, rows in (
         ("search", search_rows),
         ("sanitizing", sanitizing_rows),
         ("attacks", attack_rows),
+        ("generation", generation_rows),
     ):
         for row in rows() if name in parts else ():
             print(row, flush=True)
             missed += row.ratio < row.target
+    for line in generation_costs() if "generation" in parts else ():
+        print(line, flush=True)
     if "memory" in parts:
         peak = memory_of_400_000_words()
         missed += peak > 2

@@ -250,6 +250,60 @@ def test_bfloat16_is_close_to_it(tmp_path: Path, monkeypatch: Any) -> None:
         assert 0 < error < 0.05
 
 
+REPEATED = ("the cat", "a dog sat", "the cat", "x", "the cat", "a dog sat", "the cat again")
+DIFFERENT = 4  # of them
+
+
+def test_equal_prompts_are_read_once(family: Generator) -> None:
+    """By the encoder, or at the first step of a causal model; then each goes its own way."""
+    prompts = [family.ask(text) for text in REPEATED]
+    reader = family.model.get_encoder() if family.is_encoder_decoder else family.model
+    rows: list[int] = []
+    reader.register_forward_pre_hook(
+        lambda _, __, given: rows.append(len(given["inputs_embeds"])), with_kwargs=True
+    )
+
+    def read(batch: int) -> list[int]:
+        rows.clear()
+        outputs(family, prompts, never_ends(family), tokens=3, batch=batch)
+        return rows if family.is_encoder_decoder else rows[::3]  # of every batch the first step
+
+    assert read(len(prompts)) == [DIFFERENT]
+    assert rows == ([DIFFERENT] if family.is_encoder_decoder else [DIFFERENT, 7, 7])
+    # Those of another batch are not known; the longest prompts come first.
+    assert sum(read(1)) == len(prompts)
+    lengths = [len(prompt) for prompt in prompts]
+    order = sorted(range(len(prompts)), key=lambda row: -lengths[row])
+    parts = [order[start : start + 3] for start in (0, 3, 6)]
+    assert read(3) == [len({REPEATED[row] for row in part}) for part in parts]
+
+
+def test_copies_part_and_end_each_for_itself(family: Generator) -> None:
+    """Sampled, so that copies differ; each says what it says alone, whoever has left."""
+    prompts, ends = [family.ask(text) for text in REPEATED], np.array([3, 0, 6, 2, 5, 1, 4])
+    column = int(np.flatnonzero(family.sayable == family.end)[0])
+
+    def sampled(batch: int) -> tuple[list[list[int]], list[int]]:
+        law, said, active = Sampled(3.0, seed=5), np.zeros(len(prompts), dtype=np.int64), []
+
+        def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+            active.append(len(numbers))
+            scores = scores.clone()
+            scores[:, column] = -torch.inf
+            chosen = np.where(said[numbers] == ends[numbers], column, law(scores, numbers))
+            said[numbers] += 1
+            return chosen
+
+        return outputs(family, prompts, choose, tokens=7, batch=batch), active
+
+    alone, _ = sampled(1)
+    together, active = sampled(len(prompts))
+    assert together == alone == sampled(3)[0]
+    assert [len(each) for each in alone] == ends.tolist()
+    assert active == [7, 6, 5, 4, 3, 2, 1]
+    assert alone[2][:5] != alone[4]
+
+
 def test_the_cap_counts_the_token_that_ends(generator: Generator) -> None:
     end, column = generator.end, int(np.flatnonzero(generator.sayable == generator.end)[0])
     steps: list[int] = []
@@ -354,6 +408,7 @@ def test_chats(tmp_path: Path, exact: None) -> None:
     assert chat.end == turn != chat.tokenizer.eos_token_id
     assert chat.tokenizer.decode(chat.ask("the cat")) == "<user>the cat<|turn|><assistant>"
     assert chat.say([[turn, *chat.encode([" a cat "])[0], turn], []]) == ["a cat", ""]
+    assert chat.say([]) == []
 
 
 def test_cutting(generator: Generator) -> None:

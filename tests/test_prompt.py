@@ -27,6 +27,7 @@ from textpriv.mechanisms.prompt import (
     learn_limits,
     paper_loss,
     refuse_unsafe,
+    sanitize_at,
     tight_loss,
 )
 
@@ -575,6 +576,80 @@ def test_the_ablation_withdraws_the_guarantee() -> None:
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (models, generators):
         monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
+
+
+# --- Several mechanisms at once -----------------------------------------------------------------
+
+ASKED = ["the cat sat", "", "a dog", "the cat sat", "dog dog sat"]
+
+
+def several(generator: Generator) -> list[DPPrompt]:
+    """Without limits, hotter, clipped, clipped harder and cut: all that may differ."""
+    size = len(generator.sayable)
+    limits = learn_limits(generator, ["a cat", "the dog"], tokens=3, seed=0, template="{text}:")
+    options: dict[str, Any] = {"tokens": 6, "template": "{text}:"}
+    return [
+        DPPrompt(generator, temperature=6.0, **options),
+        DPPrompt(generator, temperature=15.0, **options),
+        DPPrompt(generator, temperature=6.0, limits=limits, **options),
+        DPPrompt(generator, temperature=6.0, limits=Limits.same(-1, 1, size), **options),
+        DPPrompt(generator, temperature=6.0, top_k=1, ablation=True, **options),
+    ]
+
+
+@pytest.mark.parametrize("family", ["llama", "t5"])
+def test_at_once_as_by_themselves(family: str, tmp_path: Path, exact: None) -> None:
+    made = several(tiny_family(tmp_path / family, family))
+    expected = [each.sanitize(ASKED, seed=3) for each in made]
+    for batch in (1, 4, 32):
+        assert sanitize_at(made, ASKED, 3, batch=batch) == expected
+    assert sanitize_at(made[::-1], ASKED, 3) == expected[::-1]
+    assert sanitize_at(made[2:3], ASKED, 3) == expected[2:3]
+    assert sanitize_at(made, ASKED, 4) != expected
+    # Every setting matters: no two mechanisms say the same, and one token cannot vary.
+    assert len({tuple(each) for each in expected}) == len(made)
+    assert expected[4][0] == expected[4][3] and expected[0][0] != expected[0][3]
+
+
+def test_each_document_is_read_once_for_all(tmp_path: Path, exact: None) -> None:
+    generator = tiny_family(tmp_path / "t5", "t5")
+    rows: list[int] = []
+    generator.model.get_encoder().register_forward_pre_hook(
+        lambda _, __, given: rows.append(len(given["inputs_embeds"])), with_kwargs=True
+    )
+    made, different = several(generator), ["the cat sat", "a dog", "dog"]
+    rows.clear()
+    sanitize_at(made, different, 0)
+    assert rows == [3]
+
+
+def test_at_once_without_a_seed_or_a_document() -> None:
+    generator = random_toy(3, strength=1.0)
+    made = [mechanism(generator, SAME), mechanism(generator, None)]
+    texts = list(DOCUMENTS) * 5
+    assert sanitize_at(made, texts) != sanitize_at(made, texts)
+    first, second = sanitize_at([made[0]] * 2, texts)
+    assert first != second  # with entropy each draws for itself
+    first, second = sanitize_at([made[0]] * 2, texts, 1)
+    assert first == second
+    assert sanitize_at(made, [], 1) == [[], []]
+    with pytest.raises(InvalidInput, match="texts: got one string"):
+        sanitize_at(made, "a b", 1)
+
+
+def test_who_asks_differently_asks_alone() -> None:
+    generator = random_toy(0)
+    one = mechanism(generator, SAME)
+    for other in (
+        mechanism(generator, SAME, template="b {text}"),
+        mechanism(generator, SAME, tokens=TOKENS + 1),
+        mechanism(generator, SAME, longest=4),
+        mechanism(random_toy(0), SAME),
+    ):
+        with pytest.raises(InvalidInput, match="mechanisms: got 3 that ask in 2 ways"):
+            sanitize_at([one, other, one], ["a"], 0)
+    with pytest.raises(InvalidInput, match="mechanisms: got 0 that ask in 0 ways"):
+        sanitize_at([], ["a"], 0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

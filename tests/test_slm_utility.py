@@ -20,7 +20,7 @@ from textpriv.models import Encoder
 from textpriv.neighbors import AnnoySearch
 from textpriv.prediction import FREE, KEPT, TARGET
 from textpriv.preview import Reader
-from textpriv.report import results
+from textpriv.report import claims, results
 from textpriv.seeds import stream
 from textpriv.summaries import Extractive, Writer, similarity
 
@@ -205,6 +205,62 @@ def test_losses_by_hand() -> None:
     )
 
 
+def levelled(**columns: Any) -> pd.DataFrame:
+    """Two documents at epsilons 10, 20 and 40; a column is given as (documents, epsilons)."""
+    base = {
+        "changed": [[1.0, 0.96, 0.0]] * 2,
+        "text_similarity": [[0.1, 0.2, 1.0]] * 2,
+        "small_original": [[0.9] * 3] * 2,
+        "small_sanitized": [[0.1, 0.2, 0.9]] * 2,
+        "large_original": [[0.8] * 3] * 2,
+        TARGET: [[0.1, 0.2, 0.8]] * 2,
+    }
+    flat = {name: np.ravel(values) for name, values in (base | columns).items()}
+    where = {"document": np.repeat([0, 1], 3), "epsilon": np.tile([10.0, 20.0, 40.0], 2)}
+    return pd.DataFrame(where | flat)
+
+
+def headlines(**columns: Any) -> pd.DataFrame:
+    rows = levelled(**columns).sample(frac=1, random_state=0)
+    return experiment.headlines(rows, np.random.default_rng(0)).set_index("name")
+
+
+def test_headlines_by_hand() -> None:
+    found = headlines(**{TARGET: [[0.0, 0.3, 0.9], [0.1, 0.2, 0.8]]})
+    value = found["value"]
+    # Mean losses of the large model: 0.75, 0.55, -0.05; of the small one 0.8, 0.7, 0.
+    assert value["knee.llm.eps"] == pytest.approx(20 * 2 ** (0.45 / 0.6))
+    assert value["knee.slm.eps"] == pytest.approx(20 * 2 ** (0.6 / 0.7))
+    assert value["loss.range.lowest_eps"] == pytest.approx(0.05)
+    assert value["loss.llm.lowest_eps"] == pytest.approx(0.75)
+    assert value["loss.llm.highest_eps"] == pytest.approx(-0.05)
+    assert value["loss.slm.lowest_eps"] == pytest.approx(0.8)
+    assert value["loss.text.highest_eps"] == pytest.approx(0)
+    assert value["changed.lowest_eps"] == 1 and value["changed.highest_eps"] == 0
+    assert value["similarity.llm.gain.nearly_all_changed"] == pytest.approx(0.2)
+    assert (found["low"] <= value).all() and (value <= found["high"]).all()
+    assert (found["n"] == 2).all()
+
+
+def test_headlines_at_the_widest_epsilon() -> None:
+    found = headlines(**{TARGET: [[0.1, 0.0, 0.8], [0.2, 0.6, 0.9]]})["value"]
+    assert found["similarity.llm.widest.lowest"] == 0
+    assert found["similarity.llm.widest.highest"] == 0.6
+    assert found["similarity.llm.widest.p80_minus_p20"] == pytest.approx(0.6 * 0.6)
+
+
+def test_headlines_leave_out_what_is_not_there() -> None:
+    found = headlines(
+        **{TARGET: [[0.1, 0.2, 0.3]] * 2, "small_sanitized": [[0.85, 0.9, 0.9]] * 2},
+        changed=[[0.96, 0.9, 0.0]] * 2,
+    )
+    assert "knee.llm.eps" not in found.index  # always lost
+    assert found["value"]["knee.slm.eps"] == 10  # never lost
+    assert "similarity.llm.gain.nearly_all_changed" not in found.index
+    none = headlines(changed=[[0.9, 0.5, 0.0]] * 2)
+    assert "similarity.llm.gain.nearly_all_changed" not in none.index
+
+
 def test_the_knee_is_foretold(material: Material) -> None:
     """Many copies of one document, so that the measured share has little error."""
     copies = material.original.subset(np.zeros(400, dtype=np.int64))
@@ -289,6 +345,21 @@ def test_regressors_share_folds_and_gains_are_differences() -> None:
     assert gained.loc[("all", "r2"), "low"] > 0 > gained.loc[("all", "rmse"), "high"]
 
 
+def test_table_1_holds_the_small_model_against_epsilon() -> None:
+    rows, small = known(), sizes()
+    found = experiment.table_1(rows, small, SEED).set_index("name")["value"]
+    by_set = experiment.regressions(rows, small, SEED).set_index(["features", "measure", "by"])
+    value = by_set["value"].xs("row", level="by")
+    expected = value["all", "r2"] - value["no_bc", "r2"]
+    assert found["regression.gain.r2.by_row"] == pytest.approx(expected) and expected > 0
+    expected = value["no_bc", "rmse"] - value["all", "rmse"]
+    assert found["regression.gain.rmse.by_row"] == pytest.approx(expected) and expected > 0
+    expected = value[EPS_ONLY, "r2"] / value["all", "r2"]
+    assert found["regression.share.eps_only.r2.by_row"] == pytest.approx(expected)
+    rows[TARGET] = np.random.default_rng(3).random(len(rows))
+    assert len(experiment.table_1(rows, small, SEED)) == 2  # no share of nothing
+
+
 def test_misjudgements_fall_with_what_is_known() -> None:
     found = experiment.misjudgements(known(), sizes(), SEED).set_index(["features", "by", "kind"])
     for kind in ("optimistic", "pessimistic"):
@@ -343,6 +414,18 @@ def test_transfer_asks_about_documents_that_did_not_train(monkeypatch: pytest.Mo
     assert max(map(len, fitted)) > 30  # the other twenty documents train too
 
 
+def test_elsewhere_measures_the_first_documents(material: Material, large: Writer) -> None:
+    wanted = sizes(transfer=("tem",), transfer_documents=3, transfer_shares=(0.9, 0.5))
+    found = experiment.elsewhere(material, large, wanted, lambda *keys: stream(SEED, *keys))
+    assert list(found) == ["tem"] and len(found["tem"]) == 6
+    assert set(found["tem"]["document"]) == {0, 1, 2}
+    assert set(found["tem"]["mechanism"]) == {"tem"}
+    assert found["tem"]["original"][:3].tolist() == material.texts[:3]
+    means = found["tem"].groupby("epsilon")["changed"].mean()
+    assert means.is_monotonic_decreasing
+    assert experiment.elsewhere(material, large, sizes(), lambda *keys: stream(0, *keys)) == {}
+
+
 def test_corrections_compare_the_same_texts(
     material: Material, measured: pd.DataFrame, large: Writer
 ) -> None:
@@ -365,6 +448,24 @@ def test_the_preview_gets_a_predictor_of_everything() -> None:
     assert made.epsilons.tolist() == [1, 2, 4]
 
 
+def test_the_live_controls_preview_own_text(material: Material, measured: pd.DataFrame) -> None:
+    fitted = experiment.predictor(measured, sizes(), SEED)
+    made = experiment.mechanism("madlib", material, sizes())
+    box: Any = experiment.interactive(material, made, fitted, [3.0, 12.0], "cat", level=0.6)
+    own, again, output = box.children
+    assert own.value == "cat" and output.outputs is not None
+    again.click()
+    own.value = ""  # is told what is wrong, and does not raise
+    again.click()
+
+
+def test_assets_are_those_of_the_profile() -> None:
+    wanted = sizes(corpus="xsum", encoder="minilm-l6", large="smollm2-135m-instruct")
+    assert experiment.assets_of(wanted) == ["minilm-l6", "smollm2-135m-instruct", "xsum-test"]
+    paper = sizes(corpus="multi-news", table="bart", small="bart", encoder="mpnet", large="llama")
+    assert experiment.assets_of(paper) == ["bart", "llama", "mpnet", "multi-news"]
+
+
 # --- Results ------------------------------------------------------------------------------------
 
 
@@ -379,10 +480,12 @@ def test_every_table_can_be_recorded(
             experiment.originals(material, measured), np.random.default_rng(0)
         ),
         "losses": experiment.losses(measured),
+        "headlines": experiment.headlines(measured, np.random.default_rng(0)),
         "knee": experiment.knee(measured, material, made, np.random.default_rng(0)),
         "regressions": experiment.regressions(rows, small, SEED),
         "regressors": experiment.regressors(rows, small, SEED),
         "gains": experiment.gains(rows, small, SEED),
+        "table_1": experiment.table_1(rows, small, SEED),
         "misjudgements": experiment.misjudgements(rows, small, SEED),
         "coverage": experiment.coverage(found),
         "decisions": experiment.decisions(rows, found, small.thresholds),
@@ -406,9 +509,35 @@ def test_every_table_can_be_recorded(
         "decision.all.low.wasted.at0.5",
         "changed.foretold.eps12",
         "similarity.llm.original",
+        "similarity.people.original.p10",
+        "loss.slm.eps12",
+        "loss.llm.lowest_eps",
+        "regression.gain.r2.by_row",
+        "decision.all.low.wasted.at0.0",
     ):
         assert name in recorded
+    starts = tuple(f"correction.text.{kind}.eps" for kind in ("as_is", "corrected"))
+    assert all(any(name.startswith(start) for name in recorded) for start in starts)
     assert recorded["interval.all.covered.eps2"].unit == "share"
     assert recorded["regression.all.r2.by_row"].unit == "R2"
     with pytest.raises(InvalidInput, match="got 'other'"):
         experiment.record(run, other=tables["worth"])  # type: ignore[arg-type]
+
+
+def test_every_claim_that_can_be_compared_is_recorded() -> None:
+    rows, small = known(), sizes()
+    plain = pd.DataFrame(
+        {"model": ["small"] * 3 + ["large"] * 3, "similarity": np.linspace(0.3, 0.8, 6)}
+    )
+    recorded: set[str] = set()
+    run = SimpleNamespace(record=lambda name, *numbers: recorded.add(name))
+    experiment.record(
+        run,  # type: ignore[arg-type]
+        worth=experiment.worth(plain, np.random.default_rng(0)),
+        headlines=experiment.headlines(levelled(), np.random.default_rng(0)),
+        regressions=experiment.regressions(rows, small, SEED),
+        table_1=experiment.table_1(rows, small, SEED),
+    )
+    wanted = [claim for claim in claims.of("06_slm_utility") if claim.comparable]
+    assert len(wanted) > 10
+    assert {name for claim in wanted for name in claim.measurements} <= recorded

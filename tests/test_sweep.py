@@ -99,6 +99,25 @@ def test_no_token_gives_no_output() -> None:
     assert found.shape == (2, 0)
 
 
+@pytest.mark.parametrize("kind", [Madlib, Mahalanobis])
+def test_a_single_epsilon_is_drawn_by_the_mechanism_itself(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No envelope for one point of it; unknown words and the epsilon that is asked for included."""
+
+    def refused(*_: Any) -> None:
+        raise AssertionError("an envelope")
+
+    monkeypatch.setattr(module, "AllRadii", refused)
+    mechanism, ids = kind(normal_embedding(40, 3), epsilon=90.0), np.append(np.arange(40), UNKNOWN)
+    expected = mechanism.with_epsilon(3.0).sanitize_ids(ids, Rng(4))
+    found = sweep(mechanism, ids, [3.0], Rng(4))
+    np.testing.assert_array_equal(found, expected[None])
+    assert (found[0] != mechanism.sanitize_ids(ids, Rng(4))).any()
+    with pytest.raises(AssertionError, match="an envelope"):
+        sweep(mechanism, ids, [3.0, 4.0], Rng(4))
+
+
 def others(table: Any) -> dict[str, Any]:
     madlib = Madlib(table, epsilon=1.0)
     return {

@@ -698,9 +698,9 @@ def elsewhere(
     stream_of: Callable[..., np.random.Generator],
 ) -> dict[str, pd.DataFrame]:
     """The first documents under the other mechanisms, each at the epsilons of the same shares."""
-    part = material.first(sizes.transfer_documents)
     result = {}
     for name in sizes.transfer:
+        part = material.first(sizes.transfer_documents)
         made = mechanism(name, part, sizes)
         shares = sizes.transfer_shares
         grid = _rounded(epsilons_for(made, part.words, shares, stream_of("grid", name)))

@@ -6,7 +6,8 @@
 
 Noise then nearest word: `Madlib`, `Mahalanobis`, `RankRepair`. With an explicit
 P(output | input), which makes them channels: `SanText`, `SanTextPlus`, `CusText`,
-`CusTextPlus`, `TEM`.
+`CusTextPlus`, `TEM`. Mechanisms for sentences and documents, and those that claim nothing, are in
+`sentences`, `prompt`, `maps` and `stencil`.
 """
 
 from textpriv.mechanisms.base import Claim, Mechanism

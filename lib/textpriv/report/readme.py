@@ -44,11 +44,15 @@ def mechanisms() -> str:
     from textpriv.corpora import Documents
     from textpriv.embeddings import from_arrays
     from textpriv.experiments.mechanisms import prepare
+    from textpriv.mechanisms.prompt import DPPrompt
+    from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
 
     # Claims do not depend on the vocabulary, so a small made-up one will do.
     words = [f"word{number}" for number in range(40)]
     vectors = np.random.default_rng(0).standard_normal((40, 3))
     made = prepare(from_arrays("any", words, vectors), Documents("any", ("word1",), {}))
+    stated = {name: each.claim for name, each in made.mechanisms.items()}
+    stated |= {each.name: each.claim for each in (TruncatedLaplace, DeepCandidate, DPPrompt)}
     rows = [
         [
             name,
@@ -59,7 +63,7 @@ def mechanisms() -> str:
             claim.unknown,
             claim.composition,
         ]
-        for name, claim in ((name, m.claim) for name, m in made.mechanisms.items())
+        for name, claim in stated.items()
     ]
     header = ["mechanism", "guarantee", "what is protected", "unit of eps", "stays in clear"]
     header += ["unknown words", "several uses cost"]
