@@ -176,6 +176,8 @@ class Generator:
 
     def say(self, outputs: Sequence[Sequence[int]]) -> list[str]:
         """Texts of outputs: special tokens are left out, and spaces at either end."""
+        if not len(outputs):
+            return []  # for which the tokenizer has one empty text
         kept = [list(map(int, each)) for each in outputs]
         texts = self.tokenizer.batch_decode(kept, skip_special_tokens=True)
         return [str(text).strip() for text in texts]
