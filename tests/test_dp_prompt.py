@@ -124,9 +124,12 @@ def table(name: str) -> Embedding:
     return from_arrays(name, list(words), rng.standard_normal((len(words), width)))
 
 
-def gathered(encoder: Encoder, sizes: Sizes, seed: int = 5) -> Material:
+def gathered(
+    encoder: Encoder, sizes: Sizes, seed: int = 5, documents: Documents | None = None
+) -> Material:
+    known = reviews() if documents is None else documents
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpora, "load", lambda name: {"rented-clothes": reviews()}[name])
+        patch.setattr(corpora, "load", lambda name: {known.name: known}[name])
         patch.setattr(embeddings, "load", lambda name: {each: table(each) for each in TABLES}[name])
         return experiment.gather(encoder, sizes, lambda *keys: named_stream(seed, *keys))
 
@@ -147,7 +150,7 @@ def close(found: Any, expected: Any) -> None:
 # --- Sizes --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", ["smoke", "default"])
+@pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
 def test_what_a_profile_names_is_there(profile: str) -> None:
     sizes = profiles.load(profile, "04_dp_prompt", Sizes)
     assert sizes.documents // sizes.authors >= 2 * sizes.runs
@@ -217,6 +220,35 @@ def test_public_documents_quote_nothing(material: Material, encoder: Encoder) ->
     few = gathered(encoder, SIZES.model_copy(update={"public": 12}))
     assert len(few.public) == 12
     assert len(few.public_vectors) == 12
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+def test_a_corpus_with_labels(encoder: Encoder, has_others: bool) -> None:
+    """Of named authors and labels; where it has no other authors, public are those not drawn."""
+    users, texts = np.asarray(reviews().columns["user_id"]), reviews().texts
+    rows = np.flatnonzero(np.isin(users, MANY) | has_others)
+    number, label = (
+        np.unique(users[rows], return_inverse=True)[1] + 40,
+        np.arange(len(rows)) // 2 % 2,
+    )
+    whole = Documents(
+        "imdb-authors", tuple(texts[row] for row in rows), {"author": number, "label": label}
+    )
+    sizes = SIZES.model_copy(update={"corpus": "imdb-authors"})
+    found = gathered(encoder, sizes, documents=whole)
+    drawn = []
+    for text in found.private.texts:
+        (row,) = (n for n, each in enumerate(whole.texts) if each.startswith(text + " ")
+                  and users[rows][n] in MANY)  # fmt: skip
+        drawn.append(row)
+    assert found.labels("sentiment").tolist() == label[drawn].tolist()
+    assert len(set(zip(found.labels("author"), number[drawn], strict=True))) == 3
+    assert np.bincount(found.labels("author")).tolist() == [8, 8, 8]
+    public = set(found.public.columns["author"])
+    mine = set(number[np.isin(users[rows], MANY)])
+    assert not public & mine if has_others else public == mine
+    assert len(found.public) == SIZES.public
+    assert not shares_ngram(found.public.texts, found.private.texts).any()
 
 
 def test_vectors_are_those_of_the_cut_documents(material: Material, encoder: Encoder) -> None:
