@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 WITH_PYTHON := source ./setup.sh;
-.PHONY: help test lint figures smoke paper lab readme bench
+.PHONY: help test lint figures smoke paper lab readme bench audit
 
 help:  ## this list
 	@grep -hE '^[a-z]+: *##' $(MAKEFILE_LIST) | sed -E 's/: *## */\t/' | expand -t 12
@@ -32,3 +32,6 @@ readme:  ## the generated parts of README.md
 
 bench:  ## speed against peers' methods
 	@$(WITH_PYTHON) "$$python" -m benchmarks
+
+audit:  ## try to break every claim
+	@$(WITH_PYTHON) "$$python" -m textpriv.privacy

@@ -1,0 +1,95 @@
+"""Claims put to the test: what a text costs, what really is lost, and attempts to break it.
+
+    account_texts(mechanism, corpus)       documents: the sum, and less than the sum
+    tight_loss(SanText(embedding, ...))    the epsilon that really holds
+    audit_exactly(mechanism)               every pair of words, every output
+    audit_words(mechanism, draw_words(...))  noise: draws against the claim
+    audit_table([...])                     did we break it?
+
+`python -m textpriv.privacy` runs the long audits, with progress; interrupted, it goes on.
+
+What no claim here covers: the length of a text (its tokens are counted, not hidden), repeated
+queries (each costs again), deterministic maps and stencils (no claim at all), an observer of the
+network, and what a pretrained model remembers of its training text.
+"""
+
+from textpriv.privacy.accounting import (
+    Account,
+    account,
+    composed_epsilon,
+    optimal_delta,
+    optimal_epsilon,
+    renyi_divergence,
+)
+from textpriv.privacy.certified import Certified, certified_losses
+from textpriv.privacy.claims import (
+    ClaimedLoss,
+    claimed_loss,
+    diameter,
+    has_bounded_range,
+    token_range,
+)
+from textpriv.privacy.exact import (
+    Tight,
+    audit_candidates,
+    audit_exactly,
+    audit_map,
+    audit_next_token,
+    tight_loss,
+)
+from textpriv.privacy.results import (
+    Audit,
+    audit_numbers,
+    audit_table,
+    read_audits,
+    write_audits,
+)
+from textpriv.privacy.sampled import (
+    Drawn,
+    PlainSearch,
+    at_most,
+    audit_laplace,
+    audit_words,
+    draw_words,
+    spread_words,
+)
+from textpriv.privacy.statement import Statement, document_statement
+from textpriv.privacy.texts import TextAccount, account_texts
+
+__all__ = [
+    "Account",
+    "Audit",
+    "Certified",
+    "ClaimedLoss",
+    "Drawn",
+    "PlainSearch",
+    "Statement",
+    "TextAccount",
+    "Tight",
+    "account",
+    "account_texts",
+    "at_most",
+    "audit_candidates",
+    "audit_exactly",
+    "audit_laplace",
+    "audit_map",
+    "audit_next_token",
+    "audit_numbers",
+    "audit_table",
+    "audit_words",
+    "certified_losses",
+    "claimed_loss",
+    "composed_epsilon",
+    "diameter",
+    "document_statement",
+    "draw_words",
+    "has_bounded_range",
+    "optimal_delta",
+    "optimal_epsilon",
+    "read_audits",
+    "renyi_divergence",
+    "spread_words",
+    "tight_loss",
+    "token_range",
+    "write_audits",
+]

@@ -1,0 +1,269 @@
+"""Claims as numbers: how large a loss each mechanism admits between two words.
+
+    claimed = claimed_loss(mechanism)
+    claimed.between(words, others)      bounds of aligned pairs, in nats; inf where none is claimed
+    claimed.largest()                   the worst pair of the vocabulary
+    has_bounded_range(mechanism)        whether they are ranges too, see `accounting`
+
+`mechanism.claim` says it in words. The audits hold what a mechanism does against these numbers,
+so they are worked out here from the public vectors alone, by differences of rows, and share
+nothing with the code that draws.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textpriv.channel import check_ids
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import (
+    TEM,
+    CusText,
+    Madlib,
+    Mahalanobis,
+    Mechanism,
+    RankRepair,
+    SanText,
+    SanTextPlus,
+)
+from textpriv.mechanisms.base import check_epsilon
+from textpriv.mechanisms.prompt import Limits
+from textpriv.mechanisms.sentences import DeepCandidate
+from textpriv.neighbors import Distances
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_ROWS = 256  # of distances to all words held at once
+
+
+class ClaimedLoss(ABC):
+    """Largest |ln P(y|w) - ln P(y|w')| that is claimed for two words, over all outputs y."""
+
+    size: int
+
+    @abstractmethod
+    def between(self, words: IntArray, others: IntArray) -> FloatArray:
+        """Bounds of aligned pairs: (pairs,), 0 for a word and itself, inf for no bound."""
+
+    @abstractmethod
+    def rows(self, words: IntArray) -> FloatArray:
+        """Bounds between some words and all: (len(words), size)."""
+
+    @abstractmethod
+    def largest(self) -> float:
+        """Bound of the worst pair among the words that are protected."""
+
+    @property
+    def protected(self) -> IntArray:
+        """Words that have a finite bound with some other word."""
+        return np.arange(self.size)
+
+
+class _Scaled(ClaimedLoss):
+    """epsilon times the Euclidean distance of some points."""
+
+    def __init__(self, points: NDArray[np.floating], epsilon: float) -> None:
+        self.points, self.epsilon = np.asarray(points, dtype=np.float64), epsilon
+        self.size = len(points)
+        self.distances = Distances(self.points)
+
+    def between(self, words: IntArray, others: IntArray) -> FloatArray:
+        x, z = _check_pairs(words, others, self.size)
+        return self.epsilon * np.linalg.norm(self.points[x] - self.points[z], axis=1)
+
+    def rows(self, words: IntArray) -> FloatArray:
+        ids = check_ids(words, self.size, what="words")
+        return self.epsilon * self.distances.to(ids).numpy()
+
+    def largest(self) -> float:
+        return self.epsilon * diameter(self.points)
+
+
+@dataclass(frozen=True)
+class _Among(ClaimedLoss):
+    """A bound for pairs of some words; for all others there is none."""
+
+    inner: ClaimedLoss
+    words: IntArray
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.inner.size
+
+    @property
+    def protected(self) -> IntArray:
+        return self.words
+
+    def between(self, words: IntArray, others: IntArray) -> FloatArray:
+        both = np.isin(words, self.words) & np.isin(others, self.words)
+        bound = np.where(both, self.inner.between(words, others), np.inf)
+        return np.where(words == others, 0.0, bound)
+
+    def rows(self, words: IntArray) -> FloatArray:
+        bound = self.inner.rows(words)
+        outside = np.setdiff1d(np.arange(self.size), self.words)
+        bound[:, outside] = np.inf
+        bound[~np.isin(words, self.words)] = np.inf
+        bound[np.arange(len(words)), words] = 0.0
+        return bound
+
+    def largest(self) -> float:
+        if isinstance(self.inner, _Scaled):
+            return self.inner.epsilon * diameter(self.inner.points[self.words])
+        return self.inner.largest()
+
+
+class _Groups(ClaimedLoss):
+    """One bound between words of which one is in the other's set; alone in it, a word has none."""
+
+    def __init__(self, sets: IntArray, epsilon: float) -> None:
+        self.sets, self.epsilon, self.size = sets, epsilon, len(sets)
+        self.is_protected = (sets >= 0).sum(1) > 1
+
+    @property
+    def protected(self) -> IntArray:
+        return np.flatnonzero(self.is_protected)
+
+    def between(self, words: IntArray, others: IntArray) -> FloatArray:
+        x, z = _check_pairs(words, others, self.size)
+        together = (self.sets[x] == z[:, None]).any(1) | (self.sets[z] == x[:, None]).any(1)
+        together &= self.is_protected[x] & self.is_protected[z]
+        return np.where(x == z, 0.0, np.where(together, self.epsilon, np.inf))
+
+    def rows(self, words: IntArray) -> FloatArray:
+        ids = check_ids(words, self.size, what="words")
+        every = np.arange(self.size)
+        return np.stack([self.between(np.full(self.size, word), every) for word in ids])
+
+    def largest(self) -> float:
+        return self.epsilon
+
+
+@dataclass(frozen=True)
+class _Nothing(ClaimedLoss):
+    """No bound between any two words."""
+
+    size: int
+
+    @property
+    def protected(self) -> IntArray:
+        return np.arange(0)
+
+    def between(self, words: IntArray, others: IntArray) -> FloatArray:
+        x, z = _check_pairs(words, others, self.size)
+        return np.where(x == z, 0.0, np.inf)
+
+    def rows(self, words: IntArray) -> FloatArray:
+        ids = check_ids(words, self.size, what="words")
+        return np.where(ids[:, None] == np.arange(self.size), 0.0, np.inf)
+
+    def largest(self) -> float:
+        return np.inf
+
+
+@singledispatch
+def claimed_loss(mechanism: Mechanism) -> ClaimedLoss:
+    """The claim of a mechanism as numbers.
+
+    Raises
+    ------
+    InvalidInput : a mechanism whose claim nobody has written down here; register it
+    """
+    raise InvalidInput(
+        f"mechanism: got {type(mechanism).__name__}, expected one whose claim is known; "
+        "add it with claimed_loss.register"
+    )
+
+
+@claimed_loss.register(Madlib)
+@claimed_loss.register(SanText)
+@claimed_loss.register(TEM)
+def _(mechanism: Madlib | SanText | TEM) -> ClaimedLoss:
+    return _Scaled(mechanism.embedding.vectors, mechanism.epsilon)
+
+
+@claimed_loss.register
+def _(mechanism: Mahalanobis) -> ClaimedLoss:
+    x = mechanism.embedding.vectors.astype(np.float64)
+    covariance = np.atleast_2d(np.cov(x, rowvar=False))
+    share = mechanism.strength
+    shape = share * covariance * len(covariance) / np.trace(covariance)
+    shape = shape + (1 - share) * np.eye(len(covariance))
+    # |L^-1 (x - x')|^2 = (x - x')' A^-1 (x - x') with A = L L'.
+    return _Scaled(np.linalg.solve(np.linalg.cholesky(shape), x.T).T, mechanism.epsilon)
+
+
+@claimed_loss.register
+def _(mechanism: RankRepair) -> ClaimedLoss:
+    return claimed_loss(mechanism.madlib)
+
+
+@claimed_loss.register
+def _(mechanism: SanTextPlus) -> ClaimedLoss:
+    inner = _Scaled(mechanism.embedding.vectors, mechanism.epsilon)
+    return _Among(inner, np.flatnonzero(mechanism.is_sensitive))
+
+
+@claimed_loss.register
+def _(mechanism: CusText) -> ClaimedLoss:
+    if mechanism.mapping == "conservative":
+        return _Groups(mechanism.candidates, mechanism.epsilon)
+    return _Nothing(mechanism.size)
+
+
+def has_bounded_range(mechanism: object) -> bool:
+    """Whether claimed losses are bounded ranges as well: of exponential mechanisms, not of noise.
+
+    P(y|w) is proportional to e^{s_w(y)} with scores that differ between two words by at most half
+    the claimed loss in either direction; the normalisers shift all outputs alike.
+    """
+    if isinstance(mechanism, CusText):
+        return mechanism.mapping == "conservative"
+    return isinstance(mechanism, SanText | TEM | DeepCandidate)
+
+
+def token_range(limits: Limits, temperature: float) -> float:
+    """Bounded range of one token of DP-Prompt: the two widest limits together, over T.
+
+    At most the paper's 2 max_i (h_i - l_i) / T, and not less than the tight loss. The clipped
+    logits of two documents differ at token i by at most h_i - l_i, one way at one token and the
+    other way at another; the normalisers shift all tokens alike.
+    """
+    temperature = check_epsilon(temperature, what="temperature")
+    widths = np.sort(limits.high - limits.low)[-2:]
+    return float(widths.sum() / temperature) if len(widths) > 1 else 0.0
+
+
+def diameter(points: NDArray[np.floating]) -> float:
+    """Largest Euclidean distance between two rows, exact in float64.
+
+    Two rows are at most the sum of their distances from the mean apart, so that rows are taken
+    from the outermost inwards until no pair that is left can be farther apart.
+    """
+    exact = np.asarray(points, dtype=np.float64)
+    if exact.ndim != 2 or not len(exact):
+        raise InvalidInput(f"points: got shape {exact.shape}, expected (rows >= 1, dimension)")
+    length = np.linalg.norm(exact - exact.mean(0), axis=1)
+    order = np.argsort(-length, kind="stable")
+    distances, length = Distances(exact[order]), length[order]
+    best = 0.0
+    for start in range(0, len(exact), _ROWS):
+        reach = int(np.searchsorted(-length, length[start] - best, side="right"))
+        if reach <= start:
+            break
+        rows = np.arange(start, min(start + _ROWS, reach))
+        best = max(best, float(distances.to(rows, np.arange(reach)).max()))
+    return best
+
+
+def _check_pairs(words: IntArray, others: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    x, z = check_ids(words, size, what="words"), check_ids(others, size, what="others")
+    if x.shape != z.shape:
+        raise InvalidInput(f"others: got {z.shape}, expected the words' shape {x.shape}")
+    return x, z

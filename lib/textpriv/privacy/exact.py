@@ -1,0 +1,373 @@
+"""Exact audits: every output of every pair of words, from the probabilities themselves.
+
+    audit_exactly(SanText(embedding, epsilon=3))        every pair, or a stated choice of pairs
+    tight_loss(SanText(embedding, epsilon=3)).loss      the epsilon that really holds
+
+The loss of a pair w, w' is max over y of |ln P(y|w) - ln P(y|w')|, and a claim is broken when
+it exceeds `claimed_loss`. Between all pairs of a vocabulary of V words that is V^3 comparisons.
+Two ways out need V^2 only:
+
+- the largest loss of all, which is max over y of (max over w - min over w) of ln P(y|w);
+- for energies that are a metric e (SanText, and TEM, whose energy is cut at gamma and is a metric
+  still), e(w', y) - e(w, y) is largest at y = w and least at y = w', by the triangle inequality:
+  the worst output of a pair is one of the two words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from textpriv.channel import Channel, SparseChannel, check_ids
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import CusText, FiniteMechanism, Mechanism
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.prompt import DPPrompt, Limits
+from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
+from textpriv.mechanisms.sentences import DeepCandidate
+from textpriv.neighbors import ExactSearch
+from textpriv.privacy.claims import claimed_loss
+from textpriv.privacy.results import Audit
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+SLACK = 1e-9  # of rounding, in nats; measured losses of valid mechanisms stay below it
+EVERY_PAIR = 1500  # words up to which all pairs are compared at all outputs
+_IMPOSSIBLE = 1e300  # stands for -ln 0, so that two impossible outputs differ by 0
+_PRESENT = 4000.0  # added to logarithms of sparse rows, which are 0 where nothing is stored
+_BYTES = 64 << 20
+
+
+def losses(channel: Channel, words: IntArray, others: IntArray) -> FloatArray:
+    """max over all outputs of |ln P(y|w) - ln P(y|w')| for aligned pairs: (pairs,).
+
+    inf where an output is possible for one word only.
+    """
+    x = check_ids(words, channel.size, what="words")
+    z = check_ids(others, channel.size, what="others")
+    if x.shape != z.shape:
+        raise InvalidInput(f"others: got {z.shape}, expected the words' shape {x.shape}")
+    of_some = _sparse_losses if isinstance(channel, SparseChannel) else _dense_losses
+    order = np.argsort(x, kind="stable")  # pairs of one word share its row
+    result = np.empty(len(x))
+    parts = min(len(x), -(-len(x) * 24 * channel.size // _BYTES))
+    for part in np.array_split(order, max(1, parts)):
+        result[part] = of_some(channel, x[part], z[part])  # type: ignore[arg-type]
+    return result
+
+
+def _dense_losses(channel: Channel, x: IntArray, z: IntArray) -> FloatArray:
+    distinct, place = np.unique(np.concatenate([x, z]), return_inverse=True)
+    rows = _log_rows(channel, distinct)
+    pairs = zip(place[: len(x)], place[len(x) :], strict=True)
+    return _found(np.array([np.abs(rows[one] - rows[other]).max() for one, other in pairs]))
+
+
+def _sparse_losses(channel: SparseChannel, x: IntArray, z: IntArray) -> FloatArray:
+    matrix = channel.matrix.copy()
+    matrix.eliminate_zeros()
+    matrix.data = np.log(matrix.data) + _PRESENT  # at least -745: no logarithm becomes 0
+    apart = abs(matrix[x] - matrix[z]).max(axis=1).toarray().ravel()
+    return np.where(apart > _PRESENT / 2, np.inf, apart)
+
+
+def every_loss(channel: Channel, words: IntArray) -> FloatArray:
+    """The same for every pair i < j of some words, flat in that order."""
+    rows = _log_rows(channel, check_ids(words, channel.size, what="words"))
+    return _found(torch.pdist(torch.from_numpy(rows), p=float("inf")).numpy())
+
+
+def _log_rows(channel: Channel, words: IntArray) -> FloatArray:
+    """ln P(.|w), with a large negative number for what is impossible."""
+    rows = channel.log_rows(words)
+    return np.where(np.isneginf(rows), -_IMPOSSIBLE, rows)
+
+
+def _found(apart: FloatArray) -> FloatArray:
+    return np.where(apart > _IMPOSSIBLE / 2, np.inf, apart)
+
+
+# --- Audits ------------------------------------------------------------------------------------
+
+
+def audit_exactly(
+    mechanism: FiniteMechanism,
+    *,
+    setting: str | None = None,
+    rng: np.random.Generator | None = None,
+    random_pairs: int = 10_000,
+) -> Audit:
+    """Hold a mechanism's probabilities against its claim, at all outputs.
+
+    All pairs of protected words, up to EVERY_PAIR words; beyond, every word with its nearest
+    neighbour and some random pairs. Under CusText all pairs inside groups.
+
+    Parameters
+    ----------
+    setting : how tables call it; by default epsilon and the size of the vocabulary
+    rng : draws the random pairs; needed beyond EVERY_PAIR words
+    random_pairs : >= 0
+    """
+    words = claimed_loss(mechanism).protected
+    if isinstance(mechanism, CusText):
+        pairs, method = _group_pairs(mechanism), "exact, every pair of a group"
+    elif len(words) <= EVERY_PAIR:
+        i, j = np.triu_indices(len(words), 1)
+        pairs, method = (words[i], words[j]), "exact, every pair"
+        return judge(mechanism, *pairs, every_loss(mechanism, words), method, setting)
+    else:
+        if rng is None:
+            raise InvalidInput("rng: got None, expected a generator: pairs are drawn at random")
+        check_count(random_pairs, least=0, what="random_pairs")
+        near, nearest = nearest_pairs(mechanism.embedding.vectors, words)
+        drawn = rng.choice(words, size=(2, random_pairs))
+        pairs = np.append(near, drawn[0]), np.append(nearest, drawn[1])
+        method = f"exact, every nearest pair and {random_pairs:,} random ones"
+    return judge(mechanism, *pairs, losses(mechanism, *pairs), method, setting)
+
+
+def nearest_pairs(vectors: NDArray[np.floating], words: IntArray) -> tuple[IntArray, IntArray]:
+    """Every one of some words with the nearest other one of them."""
+    found, _ = ExactSearch(vectors[words]).nearest(vectors[words], 2)
+    own = np.arange(len(words))
+    return words, words[np.where(found[:, 0] == own, found[:, 1], found[:, 0])]
+
+
+def _group_pairs(mechanism: CusText) -> tuple[IntArray, IntArray]:
+    """Every pair of which one word is in the other's set, where anything is claimed."""
+    sets = mechanism.candidates
+    pairs = np.stack([np.repeat(np.arange(len(sets)), sets.shape[1]), sets.ravel()])
+    pairs = np.unique(np.sort(pairs[:, pairs[1] >= 0], axis=0), axis=1)
+    first, second = pairs[:, pairs[0] != pairs[1]]
+    claimed = np.isfinite(claimed_loss(mechanism).between(first, second))
+    return first[claimed], second[claimed]
+
+
+def judge(
+    mechanism: Mechanism,
+    words: IntArray,
+    others: IntArray,
+    found: FloatArray,
+    method: str,
+    setting: str | None = None,
+) -> Audit:
+    """The losses of some pairs against what is claimed for them."""
+    claimed = claimed_loss(mechanism).between(words, others)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(found <= SLACK, 0.0, found / claimed)
+    vocabulary = mechanism.embedding.words
+    worst = int(ratio.argmax()) if len(ratio) else None
+    return Audit(
+        mechanism=mechanism.name,
+        setting=setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words",
+        claim=mechanism.claim.definition,
+        method=method,
+        pairs=len(words),
+        draws=0,
+        worst_ratio=np.nan if worst is None else float(ratio[worst]),
+        worst_pair=("", "") if worst is None else _named(vocabulary, words[worst], others[worst]),
+        violations=int(
+            (found > claimed + SLACK * (1 + np.where(claimed < np.inf, claimed, 0))).sum()
+        ),
+    )
+
+
+def audit_map(mapper: LossyMap) -> Audit:
+    """A map that claims nothing: how many pairs of words its output tells apart for certain.
+
+    Two words of one group have the same output and a loss of 0; two words of different groups
+    never do, and have an infinite one.
+    """
+    free = np.setdiff1d(np.arange(mapper.size), mapper.fixed)
+    sizes, count = np.bincount(mapper.representative[free]), len(free)
+    pairs, hidden = count * (count - 1) // 2, int((sizes * (sizes - 1) // 2).sum())
+    return Audit(
+        mechanism=mapper.name,
+        setting=f"{(sizes > 0).sum():,} groups; {pairs - hidden:,} pairs told apart for certain",
+        claim="none: deterministic, the same word always looks the same",
+        method="exact, every pair",
+        pairs=pairs,
+        draws=0,
+        worst_ratio=np.nan,
+        worst_pair=("", ""),
+        violations=0,
+    )
+
+
+# --- Sentences and tokens ------------------------------------------------------------------------
+
+
+def audit_candidates(
+    mechanism: DeepCandidate, sentences: NDArray[np.floating], *, size: int
+) -> Audit:
+    """All documents of `size` sentences out of a few, and all pairs that differ in one.
+
+    Parameters
+    ----------
+    sentences : (distinct, width) float32, of which documents are made, repeats allowed
+    size : sentences per document, >= 1
+    """
+    check_count(size, what="size")
+    pool = np.asarray(sentences, dtype=np.float32)
+    documents = list(combinations_with_replacement(range(len(pool)), size))
+    rows = np.stack([mechanism.log_probability(pool[list(each)]) for each in documents])
+    places = {each: number for number, each in enumerate(documents)}
+    neighbours = {
+        (place, places[other])
+        for each, place in places.items()
+        for left_out in range(size)
+        for new in range(len(pool))
+        for other in [tuple(sorted((*each[:left_out], *each[left_out + 1 :], new)))]
+        if places[other] > place
+    }
+    pairs = np.array(sorted(neighbours), dtype=np.int64).reshape(-1, 2)
+    ratio = np.abs(rows[pairs[:, 0]] - rows[pairs[:, 1]]).max(1) / mechanism.epsilon
+    worst = pairs[int(ratio.argmax())]
+    return Audit(
+        mechanism=mechanism.name,
+        setting=f"eps {mechanism.epsilon:g}, {rows.shape[1]:,} candidates, {size} sentences",
+        claim=mechanism.claim.definition,
+        method=f"exact, every document of {size} out of {len(pool)} sentences",
+        pairs=len(pairs),
+        draws=0,
+        worst_ratio=float(ratio.max()),
+        worst_pair=(str(documents[worst[0]]), str(documents[worst[1]])),
+        violations=int((ratio * mechanism.epsilon > mechanism.epsilon + SLACK).sum()),
+    )
+
+
+def audit_next_token(
+    log_weights: Callable[[torch.Tensor], torch.Tensor],
+    limits: Limits,
+    temperature: float,
+    scores: FloatArray,
+    *,
+    claimed: float | None = None,
+) -> Audit:
+    """One token of DP-Prompt on a toy vocabulary: all pairs of score vectors, and the corners.
+
+    To the given scores are added, for every token, the two that the tight loss says are worst:
+    this token at its upper limit and all others at their lower ones, and the other way round.
+
+    Parameters
+    ----------
+    log_weights : `DPPrompt.log_weights`: (rows, vocabulary) scores to logarithms of weights
+    limits, temperature : what the loss is claimed for
+    scores : (rows, vocabulary) what a hostile model may give: huge, infinite, NaN
+    claimed : loss per token, in nats; None: `tight_loss` of the limits
+    """
+    claim = tight_token_loss(limits, temperature) if claimed is None else claimed
+    corners = np.where(np.eye(len(limits), dtype=bool), limits.high, limits.low)
+    opposite = np.where(np.eye(len(limits), dtype=bool), limits.low, limits.high)
+    every = np.concatenate([np.asarray(scores, dtype=np.float64), corners, opposite])
+    weights = log_weights(torch.from_numpy(every)).double()
+    rows = (weights - torch.logsumexp(weights, 1, keepdim=True)).numpy()
+    rows = np.where(np.isfinite(rows), rows, -_IMPOSSIBLE)
+    found = _found(torch.pdist(torch.from_numpy(rows), p=float("inf")).numpy())
+    i, j = np.triu_indices(len(rows), 1)
+    worst = int(found.argmax())
+    return Audit(
+        mechanism="dp-prompt",
+        setting=f"T {temperature:g}, {len(limits)} tokens",
+        claim=DPPrompt.claim.definition,
+        method="exact, every pair of score vectors and all corners",
+        pairs=len(found),
+        draws=0,
+        worst_ratio=float(found[worst] / claim),
+        worst_pair=(f"scores {i[worst]}", f"scores {j[worst]}"),
+        violations=int((found > claim + SLACK * (1 + claim)).sum()),
+    )
+
+
+def _named(vocabulary: tuple[str, ...], word: int, other: int) -> tuple[str, str]:
+    return vocabulary[word], vocabulary[other]
+
+
+# --- The epsilon that really holds --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tight:
+    """What a finite mechanism really costs per word, over a fixed public vocabulary.
+
+    Attributes
+    ----------
+    epsilon : of the mechanism, as set
+    loss : largest loss between two protected words, in nats; exact, inf where supports differ
+    pair : the two words
+    claimed : largest claimed loss between two protected words
+    share : largest share of its own claim that a pair reaches: exact for SanText and TEM, at
+        least this much for other mechanisms
+    share_pair : the pair that reaches it
+    """
+
+    epsilon: float
+    loss: float
+    pair: tuple[str, str]
+    claimed: float
+    share: float
+    share_pair: tuple[str, str]
+
+
+def tight_loss(mechanism: FiniteMechanism) -> Tight:
+    """The largest loss of a mechanism, and the largest share of a claim that is reached.
+
+    One pass over all columns P(y|.): for every output the likeliest input against the least
+    likely one; and the output's own word against all others, which for a metric energy is the
+    worst output of each such pair.
+
+    Raises
+    ------
+    InvalidInput : no word is protected
+    """
+    claim, vocabulary = claimed_loss(mechanism), mechanism.embedding.words
+    words = claim.protected
+    if len(words) < 2:
+        raise InvalidInput(f"mechanism: {mechanism.name} protects no pair of words")
+    if isinstance(mechanism, CusText):
+        first, second = _group_pairs(mechanism)
+        found = losses(mechanism, first, second)
+        worst = int(found.argmax())
+        pair = _named(vocabulary, first[worst], second[worst])
+        loss, claimed = float(found[worst]), claim.largest()
+        return Tight(mechanism.epsilon, loss, pair, claimed, loss / claimed, pair)
+    largest, share = _Largest(), _Largest()
+    parts = min(len(words), -(-len(words) * 32 * mechanism.size // _BYTES))
+    for outputs in np.array_split(words, parts):
+        columns = np.maximum(mechanism.log_columns(outputs), -_IMPOSSIBLE)
+        own = columns[np.arange(len(outputs)), outputs, None]
+        claimed_rows = claim.rows(outputs)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reached = np.where(claimed_rows > 0, np.abs(own - columns) / claimed_rows, 0.0)
+        row, column = np.unravel_index(int(reached.argmax()), reached.shape)
+        share.take(float(reached[row, column]), int(outputs[row]), int(column))
+        compared = columns if len(words) == mechanism.size else columns[:, words]
+        span = compared.max(1) - compared.min(1)
+        likely, unlikely = compared[at := int(span.argmax())].argmax(), compared[at].argmin()
+        largest.take(float(span[at]), int(words[likely]), int(words[unlikely]))
+    return Tight(
+        epsilon=mechanism.epsilon,
+        loss=np.inf if largest.value > _IMPOSSIBLE / 2 else largest.value,
+        pair=_named(vocabulary, *largest.pair),
+        claimed=claim.largest(),
+        share=share.value,
+        share_pair=_named(vocabulary, *share.pair),
+    )
+
+
+class _Largest:
+    """The largest of some values, and the pair that it belongs to."""
+
+    def __init__(self) -> None:
+        self.value, self.pair = -1.0, (0, 0)
+
+    def take(self, value: float, word: int, other: int) -> None:
+        if value > self.value:
+            self.value, self.pair = value, (word, other)

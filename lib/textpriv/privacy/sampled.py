@@ -1,0 +1,429 @@
+"""Sampled audits: draws of two inputs, and an event that the claim says cannot differ so much.
+
+    drawn = draw_words(madlib, words, draws=1_000_000, seed=7)
+    audit_words(madlib, drawn)
+
+For two inputs x, x' with the claimed loss L, an event S breaks the claim when
+P(S|x) > e^L P(S|x'). Any event will do, so the strongest is looked for: the first half of the
+draws orders the outputs by their estimated ratio and takes the first so many of them, as the
+lemma of Neyman and Pearson has it, and besides the best single output and all outputs of x that
+x' was never seen to give (the support). The second half, which knows nothing of that choice,
+bounds P(S|x) from below and P(S|x') from above (Clopper and Pearson 1934). All bounds of an audit
+hold together with the stated confidence (Bonferroni: over both directions of all pairs, three
+events each, two bounds per event), so that a valid mechanism is called broken with probability
+0.001 at most.
+
+What such an audit overlooks is said as well. The *detectable excess* of a pair is the c for which
+a loss of (1 + c) L at the chosen event would just have been found out. It grows with L and as L
+nears 0: hence pairs with L from `LEAST` to `MOST`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy.special import betainccinv, betaincinv
+from scipy.stats import norm
+
+from textpriv.channel import check_ids
+from textpriv.checks import check_count
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.sentences import TruncatedLaplace
+from textpriv.privacy.claims import claimed_loss
+from textpriv.privacy.results import MOST_EXCESS, Audit
+from textpriv.seeds import stream
+from textpriv.vectors import SentenceVectors
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+CONFIDENCE = 0.999  # of all bounds of one audit together
+LEAST, MOST = 0.3, 3.0  # claimed losses, in nats, between which sampling can decide anything
+DRAWS = 1 << 17  # at once
+_QUERIES = 1 << 13  # rows of scores held at once
+_CLEAR = 0.75  # of the largest excess: what the second half may lose against the first
+EVENTS = 3  # per direction of a pair: the best output, the best set, the support
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How often each of some words gave each output, in two independent halves.
+
+    Parameters
+    ----------
+    words : (inputs,) ids
+    first, second : (inputs, size) counts; each row sums to `draws`
+    """
+
+    words: IntArray
+    first: IntArray
+    second: IntArray
+
+    @property
+    def draws(self) -> int:
+        """Draws per input and half."""
+        return int(self.first[0].sum())
+
+
+def draw_word(
+    mechanism: Mechanism, word: int, *, draws: int, seed: int, label: str = ""
+) -> tuple[IntArray, IntArray]:
+    """Counts of the outputs of one word in both halves: (size,) each.
+
+    Each part of DRAWS draws has a stream of its own, named by label, word, half and part.
+
+    Raises
+    ------
+    InvalidInput : an output that is no word of the vocabulary
+    """
+    check_count(draws, what="draws")
+    halves = []
+    for half in range(2):
+        counts = np.zeros(mechanism.size, dtype=np.int64)
+        for part, start in enumerate(range(0, draws, DRAWS)):
+            rng = stream(seed, "audit", label, int(word), half, part)
+            ids = np.full(min(DRAWS, draws - start), word)
+            outputs = check_ids(mechanism.sanitize_ids(ids, rng), mechanism.size, what="outputs")
+            counts += np.bincount(outputs, minlength=mechanism.size)
+        halves.append(counts)
+    return halves[0], halves[1]
+
+
+def draw_words(
+    mechanism: Mechanism, words: Sequence[int] | IntArray, *, draws: int, seed: int, label: str = ""
+) -> Drawn:
+    """Counts of the outputs of some words.
+
+    Parameters
+    ----------
+    words : distinct ids
+    draws : >= 1, per word and half
+    seed, label : name the streams
+    """
+    ids = check_ids(words, mechanism.size, what="words")
+    counts = [draw_word(mechanism, word, draws=draws, seed=seed, label=label) for word in ids]
+    first, second = (np.stack(half) for half in zip(*counts, strict=True))
+    return Drawn(ids, first, second)
+
+
+class PlainSearch:
+    """Nearest rows of a small table by looking at all of them in float32.
+
+    `ExactSearch` is made for large tables. Which of two rows wins a near tie does not matter to
+    the privacy of noise, and neither does this search: it comes after the noise.
+    """
+
+    name = "plain"
+
+    def __init__(self, vectors: NDArray[np.floating]) -> None:
+        self.size, self.dimension = vectors.shape
+        self._rows = torch.from_numpy(np.array(vectors, dtype=np.float32))
+        self._half = (self._rows.double() ** 2).sum(1).div(2).float()
+
+    @torch.inference_mode()
+    def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
+        """See `neighbors.Search`."""
+        found = np.empty((len(queries), k), dtype=np.int64)
+        for start in range(0, len(queries), _QUERIES):
+            part = torch.from_numpy(np.asarray(queries[start : start + _QUERIES], np.float32))
+            nearness = torch.addmm(self._half, part, self._rows.T, beta=-1)
+            top = nearness.argmax(1)[:, None] if k == 1 else nearness.topk(k).indices
+            found[start : start + _QUERIES] = top.numpy()
+        offset = self._rows.numpy()[found].astype(np.float64) - queries[:, None]
+        return found, np.linalg.norm(offset, axis=2)
+
+
+# --- One pair --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the draws say of one ordered pair.
+
+    Attributes
+    ----------
+    loss : ln P(S|x) - ln P(S|x') that is certain for the worst event; may be negative
+    excess : detectable excess of the set, as a share of the claim
+    """
+
+    loss: float
+    excess: float
+
+
+def examine(
+    first: tuple[IntArray, IntArray],
+    second: tuple[IntArray, IntArray],
+    claim: float,
+    *,
+    level: float,
+) -> Finding:
+    """Events chosen in the first half, judged in the second.
+
+    Parameters
+    ----------
+    first, second : counts of all outputs of x and of x'; as many draws of both in a half
+    claim : > 0, in nats
+    level : probability that one bound may fail, see `bound_level`
+    """
+    draws = int(second[0].sum())
+    events = list(_events(*first, claim, z=float(norm.isf(level))))
+    mine, others = (np.array([half[event].sum() for event in events]) for half in second)
+    with np.errstate(divide="ignore"):
+        least = np.log(lower_bound(mine, draws, level))
+    certain = least - np.log(upper_bound(others, draws, level))
+    return Finding(float(certain.max()), _excess(mine[-1], draws, claim, level))
+
+
+def bound_level(pairs: int, confidence: float = CONFIDENCE) -> float:
+    """Probability that each bound of an audit of `pairs` unordered pairs may fail."""
+    return (1 - confidence) / (max(1, pairs) * 2 * EVENTS * 2)
+
+
+def _events(mine: IntArray, others: IntArray, claim: float, *, z: float) -> Iterator[IntArray]:
+    """The support, the best single output and the best set, as arrays of outputs."""
+    yield np.flatnonzero((mine > 0) & (others == 0))
+    a, b = mine + 0.5, others + 0.5
+    yield np.array([int(np.argmax(_certain(a, b, z)))])
+    order = np.argsort(b / a, kind="stable")
+    a, b = np.cumsum(a[order]), np.cumsum(b[order])
+    # A set of few draws would leave a small violation unseen: of the others the best.
+    blur = z * (np.sqrt(1 / a) + np.sqrt(np.exp(claim) / a))
+    clear = blur <= _CLEAR * MOST_EXCESS * claim
+    score = np.where(clear, _certain(a, b, z), -np.inf) if clear.any() else _certain(a, b, z)
+    yield order[: int(np.argmax(score)) + 1]
+
+
+def _certain(a: NDArray[np.floating], b: NDArray[np.floating], z: float) -> FloatArray:
+    """About what the bounds would leave of the loss ln(a / b)."""
+    return np.asarray(np.log(a / b) - z * np.sqrt(1 / a + 1 / b))
+
+
+def lower_bound(successes: NDArray[np.integer], draws: int, level: float) -> FloatArray:
+    """Clopper and Pearson's lower bound of a probability; fails with probability `level`."""
+    k = np.asarray(successes, dtype=np.float64)
+    return np.where(k > 0, betaincinv(np.maximum(k, 1), draws - k + 1, level), 0.0)
+
+
+def upper_bound(successes: NDArray[np.integer], draws: int, level: float) -> FloatArray:
+    """Clopper and Pearson's upper bound of a probability; fails with probability `level`."""
+    k = np.asarray(successes, dtype=np.float64)
+    return np.where(k < draws, betainccinv(k + 1, np.maximum(draws - k, 1), level), 1.0)
+
+
+def _excess(seen: int, draws: int, claim: float, level: float) -> float:
+    """c such that `seen` against e^(-(1 + c) claim) of it is just beyond both bounds."""
+    if not seen:
+        return np.inf
+    other = int(seen * np.exp(-claim))
+    least = lower_bound(np.array([seen]), draws, level)[0]
+    most = upper_bound(np.array([other]), draws, level)[0]
+    return float((np.log(seen / least) + np.log(most / max(other, 0.5))) / claim)
+
+
+# --- Word-level mechanisms -----------------------------------------------------------------------
+
+
+def audit_words(
+    mechanism: Mechanism,
+    drawn: Drawn,
+    *,
+    setting: str | None = None,
+    confidence: float = CONFIDENCE,
+) -> Audit:
+    """Hold the draws of some words against the mechanism's claim.
+
+    All pairs of them whose claimed loss lies between LEAST and MOST are compared, both ways.
+
+    Parameters
+    ----------
+    drawn : from this mechanism
+    setting : how tables call it; by default epsilon and the size of the vocabulary
+    confidence : of all bounds together
+    """
+    claim = claimed_loss(mechanism)
+    i, j = np.triu_indices(len(drawn.words), 1)
+    losses = claim.between(drawn.words[i], drawn.words[j])
+    chosen = (losses >= LEAST) & (losses <= MOST)
+    i, j, losses = i[chosen], j[chosen], losses[chosen]
+    level = bound_level(len(i), confidence)
+
+    def halves(a: int, b: int) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+        return (drawn.first[a], drawn.first[b]), (drawn.second[a], drawn.second[b])
+
+    found = [
+        (examine(*halves(a, b), loss, level=level), examine(*halves(b, a), loss, level=level))
+        for a, b, loss in zip(i.tolist(), j.tolist(), losses.tolist(), strict=True)
+    ]
+    words = np.array(mechanism.embedding.words, dtype=object)
+    return _judged(
+        found,
+        losses,
+        (words[drawn.words[i]], words[drawn.words[j]]),
+        name=mechanism.name,
+        setting=setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words",
+        claim=mechanism.claim.definition,
+        draws=drawn.draws,
+    )
+
+
+def _judged(
+    found: Sequence[tuple[Finding, Finding]],
+    losses: FloatArray,
+    named: tuple[NDArray[np.object_], NDArray[np.object_]],
+    *,
+    name: str,
+    setting: str,
+    claim: str,
+    draws: int,
+) -> Audit:
+    """Both directions of all pairs as one audit; a pair's excess is that of its worse direction."""
+    worse = np.array([[max(one.loss, two.loss), max(one.excess, two.excess)] for one, two in found])
+    worse = worse.reshape(-1, 2)
+    table = pd.DataFrame(
+        {
+            "word": named[0],
+            "other": named[1],
+            "claim": losses,
+            "ratio": worse[:, 0] / losses,
+            "excess": worse[:, 1],
+        }
+    )
+    worst = table.loc[table["ratio"].idxmax()] if len(table) else None
+    return Audit(
+        mechanism=name,
+        setting=setting,
+        claim=claim,
+        method="sampled, best output, set and support",
+        pairs=len(table),
+        draws=draws,
+        worst_ratio=np.nan if worst is None else float(worst["ratio"]),
+        worst_pair=("", "") if worst is None else (str(worst["word"]), str(worst["other"])),
+        violations=int((table["ratio"] > 1).sum()),
+        excess=float(table["excess"].max()) if len(table) else np.inf,
+        details=table,
+    )
+
+
+def spread_words(mechanism: Mechanism, count: int, *, around: int = 0) -> IntArray:
+    """Words whose claimed losses are alike: near one word, and far from each other.
+
+    The 4 * count words nearest to a word are taken; of these one after the other the one
+    farthest from those taken before. Pairs of them have losses within a small factor.
+
+    Parameters
+    ----------
+    count : >= 2, at most the vocabulary
+    around : the word that comes first
+    """
+    check_count(count, 2, mechanism.size, what="count")
+    claim = claimed_loss(mechanism)
+    near = np.argsort(claim.rows(np.array([around]))[0], kind="stable")[: 4 * count]
+    table = claim.rows(near)[:, near]
+    taken, reach = [0], table[0].copy()
+    while len(taken) < count:
+        taken.append(int(reach.argmax()))
+        reach = np.minimum(reach, table[taken[-1]])
+    return near[taken]
+
+
+def at_most(mechanism: Mechanism, words: IntArray, loss: float = MOST) -> Mechanism:
+    """The mechanism at the epsilon where the farthest two of some words have this loss."""
+    ids = check_ids(words, mechanism.size, what="words")
+    largest = float(claimed_loss(mechanism).rows(ids)[:, ids].max())
+    if not 0 < largest < np.inf:
+        raise InvalidInput(f"words: their largest claimed loss is {largest}, expected finite, > 0")
+    return mechanism.with_epsilon(mechanism.epsilon * loss * (1 - 1e-9) / largest)
+
+
+# --- Sentence-level noise ------------------------------------------------------------------------
+
+_CELLS = 400  # of the statistic, between its least and largest possible value
+
+
+def audit_laplace(
+    mechanism: TruncatedLaplace,
+    sentences: NDArray[np.floating],
+    *,
+    draws: int,
+    seed: int,
+    kept: NDArray[np.floating] | None = None,
+    setting: str | None = None,
+    confidence: float = CONFIDENCE,
+) -> Audit:
+    """Hold noisy means of documents that differ in one sentence against the claim.
+
+    Outputs are vectors. They are told apart by the statistic sum_j (|y_j - m'_j| - |y_j - m_j|)
+    / b_j, cut into cells, where m and m' are the clipped means without noise and b the scale that
+    is claimed: if the claim holds this is the logarithm of the ratio of densities, and no event
+    has a larger loss than one of its cells.
+
+    Parameters
+    ----------
+    sentences : (inputs, width); document i holds sentence i, all pairs of documents are compared
+    draws : >= 1, per document and half
+    seed : of the draws
+    kept : (k - 1, width) the sentences that all documents have in common; None: no other
+    setting, confidence : see `audit_words`
+
+    Notes
+    -----
+    All pairs have the claim eps, however near their means: a pair tells something only if its
+    sentences lie at opposite ends of the box.
+    """
+    check_count(draws, what="draws")
+    if not LEAST <= mechanism.epsilon <= MOST:
+        raise InvalidInput(f"epsilon: got {mechanism.epsilon:g}, expected {LEAST} to {MOST}")
+    common = np.empty((0, mechanism.width)) if kept is None else np.asarray(kept)
+    documents = [np.vstack([row, common]).astype(np.float32) for row in np.asarray(sentences)]
+    k = len(common) + 1
+    clipped = [np.clip(rows, mechanism.box.low, mechanism.box.high) for rows in documents]
+    means = np.stack([rows.astype(np.float64).mean(0) for rows in clipped])
+    scale = mechanism.box.range * mechanism.width / (k * mechanism.epsilon)
+    i, j = np.triu_indices(len(documents), 1)
+    # Beyond both means the statistic is +-epsilon but for rounding, which is not to be cut: there
+    # the last digits of y tell the documents apart (Mironov 2012), as the mechanism says.
+    edges = np.linspace(-1, 1, _CELLS - 1) * mechanism.epsilon * (1 - 1e-9)
+    counts = np.zeros((2, 2, len(i), _CELLS), dtype=np.int64)  # half, side, pair, cell
+    for half in range(2):
+        for document, rows in enumerate(documents):
+            for part, start in enumerate(range(0, draws, DRAWS)):
+                count = min(DRAWS, draws - start)
+                many = SentenceVectors(
+                    np.tile(rows, (count, 1)), np.arange(count + 1, dtype=np.int64) * k
+                )
+                y = mechanism.sanitize(many, stream(seed, "audit", document, half, part)) / scale
+                apart = np.stack([np.abs(y - mean / scale).sum(1) for mean in means])
+                for side, own in enumerate((i, j)):
+                    for pair in np.flatnonzero(own == document):
+                        statistic = apart[j[pair]] - apart[i[pair]]
+                        cell = np.searchsorted(edges, statistic, side="right")
+                        counts[half, side, pair] += np.bincount(cell, minlength=_CELLS)
+    level = bound_level(len(i), confidence)
+    found = [
+        tuple(
+            examine(
+                (counts[0, a, pair], counts[0, 1 - a, pair]),
+                (counts[1, a, pair], counts[1, 1 - a, pair]),
+                mechanism.epsilon,
+                level=level,
+            )
+            for a in (0, 1)
+        )
+        for pair in range(len(i))
+    ]
+    names = np.array([f"document {number}" for number in range(len(documents))], dtype=object)
+    return _judged(
+        found,  # type: ignore[arg-type]
+        np.full(len(i), mechanism.epsilon),
+        (names[i], names[j]),
+        name=mechanism.name,
+        setting=setting or f"eps {mechanism.epsilon:g}, {k} sentences, width {mechanism.width}",
+        claim=mechanism.claim.definition,
+        draws=draws,
+    )

@@ -1,0 +1,764 @@
+"""Audits: they find every flaw of `mutants`, pass what is right, and say what they overlook.
+
+A valid mechanism is called broken with probability 0.001 per sampled audit, over seeds (which
+are fixed here).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FloatArray, embedding, normal_embedding
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutants import (
+    BOX,
+    CANDIDATES,
+    CASES,
+    CLOUD,
+    CORNERS,
+    HOSTILE,
+    LIMITS,
+    LINE,
+    MADLIB,
+    PLANE,
+    POOL,
+    STRETCHED,
+    Case,
+    NoNeighbour,
+    clipped,
+    recode,
+    tem_by_gumbel,
+)
+from scipy import stats
+from scipy.special import logsumexp
+from streams import by_document, by_shared_generator
+
+from textpriv.embeddings import Embedding, from_arrays
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import TEM, CusText, CusTextPlus, Madlib, SanText, SanTextPlus
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
+from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
+from textpriv.neighbors import ExactSearch
+from textpriv.privacy import (
+    Audit,
+    Drawn,
+    PlainSearch,
+    at_most,
+    audit_candidates,
+    audit_exactly,
+    audit_laplace,
+    audit_map,
+    audit_next_token,
+    audit_numbers,
+    audit_table,
+    audit_words,
+    claimed_loss,
+    draw_words,
+    exact,
+    read_audits,
+    sampled,
+    spread_words,
+    tight_loss,
+    write_audits,
+)
+from textpriv.privacy import __main__ as command
+from textpriv.seeds import stream
+from textpriv.tokens import KEPT, PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
+
+EXAMPLES = int(os.environ.get("AUDIT_EXAMPLES", "500"))  # `make audit` asks for 10,000
+
+
+# --- Every flaw is caught, and nothing else ----------------------------------------------------
+
+
+@cache
+def right(position: int) -> Audit:
+    return CASES[position].audit(CASES[position].right())
+
+
+def twin(case: Case) -> Audit:
+    """The audit of the right version; cases that share it are audited once."""
+    same = [i for i, other in enumerate(CASES) if other.right is case.right]
+    return right(same[0])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.flaw}: {case.audit.__name__}")
+def test_the_audit_catches(case: Case) -> None:
+    found = case.audit(case.wrong())
+    assert found.violations > 0 and found.worst_ratio > 1 and found.verdict == "broken"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.flaw}: {case.audit.__name__}")
+def test_the_audit_passes_the_right_version(case: Case) -> None:
+    found = twin(case)
+    assert found.violations == 0 and 0.5 < found.worst_ratio <= 1 + 1e-9
+    assert found.verdict == "holds"
+
+
+def test_a_neighbour_that_is_none_is_caught() -> None:
+    mechanism = NoNeighbour(PLANE, epsilon=1.0)
+    with pytest.raises(InvalidInput, match="outputs: got ids -1"):
+        draw_words(mechanism, [3], draws=2000, seed=1)
+
+
+# --- Exact audits ------------------------------------------------------------------------------
+
+
+def loss_by_hand(rows: FloatArray, x: int, z: int) -> float:
+    possible = np.isfinite(rows[x])
+    if (possible != np.isfinite(rows[z])).any():
+        return np.inf
+    return float(np.abs(rows[x][possible] - rows[z][possible]).max())
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        SanText(CLOUD, epsilon=3.0),
+        TEM(CLOUD, epsilon=6.0, beta=0.1),
+        SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(20, 60), replace=0.3),
+        CusText(CLOUD, epsilon=3.0, set_size=6),
+        CusText(CLOUD, epsilon=3.0, set_size=6, mapping="conservative"),
+        CusText(CLOUD, epsilon=1e5, set_size=6, mapping="conservative"),  # underflows
+    ],
+    ids=lambda mechanism: f"{mechanism.name} {mechanism.epsilon:g}",
+)
+def test_losses_are_the_largest_over_all_outputs(
+    mechanism: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = mechanism.log_rows(np.arange(60))
+    x, z = np.random.default_rng(1).integers(0, 60, (2, 150))
+    if isinstance(mechanism, CusText):  # some of one group
+        x, z = np.append(x, np.arange(60)), np.append(z, mechanism.candidates[:, 1])
+    expected = [loss_by_hand(rows, *pair) for pair in zip(x, z, strict=True)]
+    np.testing.assert_allclose(exact.losses(mechanism, x, z), expected, rtol=1e-9, atol=1e-9)
+    monkeypatch.setattr(exact, "_BYTES", 24 * 60 * 7)
+    np.testing.assert_allclose(exact.losses(mechanism, x, z), expected, rtol=1e-9, atol=1e-9)
+    if not isinstance(mechanism, CusText):
+        i, j = np.triu_indices(60, 1)
+        every = exact.every_loss(mechanism, np.arange(60))
+        np.testing.assert_allclose(every, exact.losses(mechanism, i, j), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("memory", [1, 1 << 26])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        SanText(CLOUD, epsilon=1.0),
+        SanText(CLOUD, epsilon=15.0),
+        TEM(CLOUD, epsilon=6.0, beta=0.1),
+        SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(20, 60)),
+        CusText(CLOUD, epsilon=3.0, set_size=6, mapping="conservative"),
+        CusTextPlus(
+            CLOUD, epsilon=3.0, set_size=6, mapping="conservative", stopwords=["w1", "w30"]
+        ),
+    ],
+    ids=lambda value: f"{getattr(value, 'name', value)}",
+)
+def test_the_tight_loss_is_the_worst_of_every_pair(
+    mechanism: Any, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, rows = claimed_loss(mechanism), mechanism.log_rows(np.arange(60))
+    pairs = [
+        (loss_by_hand(rows, x, z), claimed, x, z)
+        for x in claim.protected.tolist()
+        for z, claimed in enumerate(claim.rows(np.array([x]))[0].tolist())
+        if x < z and np.isfinite(claimed)
+    ]
+    loss, _, x, z = max(pairs)
+    share, one, other = max((loss / claimed, x, z) for loss, claimed, x, z in pairs)
+    monkeypatch.setattr(exact, "_BYTES", memory)
+    found = tight_loss(mechanism)
+    assert found.loss == pytest.approx(loss) and found.share == pytest.approx(share)
+    assert set(found.pair) == {f"w{x}", f"w{z}"}
+    assert set(found.share_pair) == {f"w{one}", f"w{other}"}
+    assert found.claimed == pytest.approx(claim.largest()) and found.epsilon == mechanism.epsilon
+    assert 0.2 < found.loss / found.claimed < found.share + 1e-12 <= 1 + 1e-12
+
+
+def test_the_tight_loss_is_that_of_the_algebra_on_two_words() -> None:
+    """P(0|0) / P(0|1) = e^(eps d / 2) for words alike in all else: half the claim."""
+    found = tight_loss(SanText(embedding([[0.0], [3.0]]), epsilon=2.0))
+    assert found.loss == pytest.approx(3.0) and found.claimed == pytest.approx(6.0)
+    assert found.share == pytest.approx(0.5)
+
+
+def test_what_protects_no_pair_has_no_tight_loss() -> None:
+    with pytest.raises(InvalidInput, match="custext-aggressive protects no pair of words"):
+        tight_loss(CusText(CLOUD, epsilon=1.0, set_size=6))
+
+
+def test_larger_vocabularies_are_audited_on_nearest_and_random_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exact, "EVERY_PAIR", 50)
+    mechanism, rng = SanText(CLOUD, epsilon=3.0), np.random.default_rng(1)
+    found = audit_exactly(mechanism, rng=rng, random_pairs=40)
+    assert found.pairs == 100 and found.verdict == "holds"
+    assert found.method == "exact, every nearest pair and 40 random ones"
+    some = SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(5, 60))
+    assert audit_exactly(some, rng=rng, random_pairs=0).pairs == 55
+    wrong = CASES[0].wrong()
+    assert audit_exactly(wrong, rng=rng, random_pairs=0).verdict == "broken"
+    with pytest.raises(InvalidInput, match="rng: got None"):
+        audit_exactly(mechanism)
+
+
+def test_every_word_is_paired_with_its_nearest_neighbour() -> None:
+    words = np.array([0, *range(7, 60)])
+    first, second = exact.nearest_pairs(CLOUD.vectors, words)
+    apart = np.linalg.norm(CLOUD.vectors[words][:, None] - CLOUD.vectors[words][None], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    np.testing.assert_array_equal(second, words[apart.argmin(1)])
+    np.testing.assert_array_equal(first, words)
+    twins = embedding([[0.0], [0.0], [5.0]])
+    assert exact.nearest_pairs(twins.vectors, np.arange(3))[1].tolist()[:2] == [1, 0]
+
+
+def test_words_of_one_vector_break_no_claim() -> None:
+    table = embedding(np.repeat(CLOUD.vectors[:20], 2, axis=0))
+    found = audit_exactly(SanText(table, epsilon=3.0))
+    assert found.verdict == "holds" and tight_loss(SanText(table, epsilon=3.0)).share <= 1
+
+
+def test_an_audit_without_a_claim_says_so() -> None:
+    found = audit_exactly(CusText(CLOUD, epsilon=1.0, set_size=6))
+    assert (found.pairs, found.violations, found.verdict) == (0, 0, "no claim")
+    assert np.isnan(found.worst_ratio) and found.worst_pair == ("", "")
+
+
+@pytest.mark.parametrize("group", [2, 3])
+def test_a_map_tells_words_of_different_groups_apart(group: int) -> None:
+    mapper = LossyMap.random(20, group, np.random.default_rng(1), fixed=np.array([0, 7]))
+    found, words = audit_map(mapper), mapper.inputs
+    told = sum(
+        mapper.representative[x] != mapper.representative[z] for x in words for z in words if x < z
+    )
+    assert found.pairs == 18 * 17 // 2 and found.verdict == "no claim"
+    assert found.setting == f"{18 // group} groups; {told} pairs told apart for certain"
+
+
+def test_all_documents_of_a_few_sentences_are_compared() -> None:
+    """Three sentences of five: 35 documents; neighbours share two."""
+    mechanism = DeepCandidate(CANDIDATES, recode, epsilon=2.0)
+    found = audit_candidates(mechanism, POOL, size=3)
+    documents = {tuple(sorted(each)) for each in np.ndindex(5, 5, 5)}
+    pairs = [
+        (one, other)
+        for one in documents
+        for other in documents
+        if one < other
+        and any(
+            sorted(one[:i] + one[i + 1 :]) == sorted(other[:j] + other[j + 1 :])
+            for i in range(3)
+            for j in range(3)
+        )
+    ]
+    assert found.pairs == len(pairs)
+    rows = {each: mechanism.log_probability(POOL[list(each)]) for each in documents}
+    worst = max(np.abs(rows[one] - rows[other]).max() for one, other in pairs) / 2
+    assert found.worst_ratio == pytest.approx(worst)
+
+
+def test_the_corners_of_dp_prompt_reach_the_tight_loss() -> None:
+    found = audit_next_token(clipped, LIMITS, 1.0, HOSTILE)
+    assert found.worst_ratio == pytest.approx(1.0) and found.violations == 0
+    none = audit_next_token(clipped, LIMITS, 1.0, np.empty((0, 4)))
+    assert none.worst_ratio == pytest.approx(1.0)  # they are added
+    idle = audit_next_token(clipped, LIMITS, 1.0, HOSTILE, claimed=2 * tight_token_loss(LIMITS, 1))
+    assert idle.worst_ratio == pytest.approx(0.5)
+
+
+# --- The reach of float32 -----------------------------------------------------------------------
+
+
+def test_tem_reaches_words_that_gumbel_noise_in_float32_cannot() -> None:
+    """Log-weights more than 19.5 apart are out of its reach: an output with no way to come, which
+    another word gives, has an infinite loss. A uniform draw in float64 reaches 36.7."""
+    table = embedding([[0.0], [1.0], [10.0]])
+    tem = TEM(table, epsilon=5.0, beta=1e-11)
+    assert tem.gamma > 10
+    assert tem_by_gumbel(tem, 0, np.float32) == {0, 1} != tem_by_gumbel(tem, 0, np.float64)
+
+    class Last(np.random.Generator):
+        def random(self, size: Any = None, *_: Any) -> Any:  # type: ignore[override]
+            return np.full(size, 1 - 2.0**-53)
+
+    assert tem.sample(np.array([0]), Last(np.random.PCG64(0))).tolist() == [2]
+
+
+# --- Sampled audits -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 50), (1, 50), (20, 50), (49, 50), (50, 50), (7, 10**6)])
+@pytest.mark.parametrize("level", [0.025, 1e-7])
+def test_bounds_are_those_of_clopper_and_pearson(k: int, n: int, level: float) -> None:
+    """At the bound, what was seen or more extreme has just that probability."""
+    low = float(sampled.lower_bound(np.array(k), n, level))
+    high = float(sampled.upper_bound(np.array(k), n, level))
+    assert low <= k / n <= high
+    if k:
+        assert stats.binom.sf(k - 1, n, low) == pytest.approx(level, rel=1e-4)
+    else:
+        assert low < 1e-200
+    if k < n:
+        assert stats.binom.cdf(k, n, high) == pytest.approx(level, rel=1e-4)
+    else:
+        assert high == 1
+
+
+def test_an_audit_errs_no_more_often_than_it_says() -> None:
+    """Two laws with a loss of exactly the claim: 2,000 audits at confidence 0.9, of which 200
+    may call it broken; the bound on the count fails once in 10^6."""
+    p = np.array([np.e, 1.0, 0.5]) / (1.5 + np.e)
+    q = np.array([p[0] / np.e, 0, 0])
+    q[1:] = (1 - q[0]) * p[1:] / p[1:].sum()
+    rng, level, wrong = np.random.default_rng(2), sampled.bound_level(1, 0.9), 0
+    for _ in range(2000):
+        first, second = ((rng.multinomial(3000, p), rng.multinomial(3000, q)) for _ in range(2))
+        wrong += sampled.examine(first, second, 1.0, level=level).loss > 1.0
+    assert wrong <= stats.binom.isf(1e-6, 2000, 0.1)
+
+
+def test_all_bounds_of_an_audit_share_its_chance_to_err() -> None:
+    """200 pairs, two directions, three events, two bounds."""
+    assert sampled.bound_level(200) == pytest.approx(0.001 / (200 * 12))
+    assert sampled.bound_level(7, 0.9) == pytest.approx(0.1 / (7 * 12))
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_both_directions_of_a_pair_are_looked_at(flipped: bool) -> None:
+    """Word 0 is nearly always kept; word 1 gives two outputs, alike often."""
+    mechanism = SanText(embedding([[0.0], [1.0], [9.0]]), epsilon=1.0)
+    counts = np.array([[99_999, 1, 0], [50_000, 50_000, 0]])
+    drawn = (
+        Drawn(np.arange(2), counts[::-1], counts[::-1])
+        if flipped
+        else Drawn(np.arange(2), counts, counts)
+    )
+    assert audit_words(mechanism, drawn).verdict == "broken"
+    one_way = sampled.examine(tuple(counts), tuple(counts), 1.0, level=1e-6)  # type: ignore[arg-type]
+    assert one_way.loss < 1
+
+
+def test_choosing_and_judging_on_the_same_draws_is_caught() -> None:
+    """Wrong: 200 outputs of one law for both inputs, judged on the draws that chose the set."""
+    rng, level = np.random.default_rng(3), sampled.bound_level(1, 0.9)
+
+    def broken(same: bool) -> float:
+        count = 0
+        for _ in range(300):
+            drawn = rng.multinomial(4000, np.full(200, 1 / 200), size=4)
+            halves = (drawn[0], drawn[1]), (drawn[2], drawn[3])
+            found = sampled.examine(halves[0], halves[0 if same else 1], 0.02, level=level)
+            count += found.loss > 0.02
+        return count / 300
+
+    assert broken(same=True) > 0.5 and broken(same=False) <= 0.1
+
+
+def test_the_detectable_excess_is_what_is_detected_half_of_the_time() -> None:
+    """Two outputs; the loss of the first is (1 + excess) times the claim."""
+    draws, claim, level, share = 200_000, 1.5, sampled.bound_level(200), 0.5
+    excess = sampled._excess(int(share * draws), draws, claim, level)
+    assert 0.01 < excess < 0.1
+    rng, caught = np.random.default_rng(4), {0.7: 0, 1.0: 0, 1.3: 0}
+    for factor in caught:
+        other = share * np.exp(-claim * (1 + factor * excess))
+        for _ in range(200):
+            halves = [
+                (
+                    rng.multinomial(draws, [share, 1 - share]),
+                    rng.multinomial(draws, [other, 1 - other]),
+                )
+                for _ in range(2)
+            ]
+            caught[factor] += sampled.examine(*halves, claim, level=level).loss > claim
+    assert caught[0.7] < 60 and 40 < caught[1.0] < 160 and caught[1.3] > 140
+
+
+def test_a_set_finds_what_no_single_output_shows() -> None:
+    """Forty outputs that are each a little likelier: together they break the claim."""
+    p, q = np.full(80, 1 / 80), np.full(80, 1 / 80)
+    p[:40], p[40:], q[:40], q[40:] = 1.3 / 80, 0.7 / 80, 0.7 / 80, 1.3 / 80
+    rng, level = np.random.default_rng(5), sampled.bound_level(200)
+    first, second = ((rng.multinomial(20_000, p), rng.multinomial(20_000, q)) for _ in range(2))
+    assert sampled.examine(first, second, 0.45, level=level).loss > 0.45 < np.log(1.3 / 0.7)
+    singles = np.log(sampled.lower_bound(second[0], 20_000, level)) - np.log(
+        sampled.upper_bound(second[1], 20_000, level)
+    )
+    assert singles.max() < 0.45
+
+
+def test_a_support_that_differs_is_found() -> None:
+    """Outputs of one input, three draws in a thousand, which the other never gives."""
+    p, q = np.full(50, 0.3 / 25), np.full(50, 0.3 / 25)
+    p[26:], q[26:] = 0.003 / 24, 0
+    p[0], q[0] = 0.697, 0.7
+    rng, level = np.random.default_rng(6), sampled.bound_level(200)
+    first, second = ((rng.multinomial(60_000, p), rng.multinomial(60_000, q)) for _ in range(2))
+    assert sampled.examine(first, second, 0.5, level=level).loss > 0.5
+
+
+def test_draws_are_named_and_add_up() -> None:
+    mechanism = MADLIB()
+    words = np.array([3, 9])
+    drawn = draw_words(mechanism, words, draws=5000, seed=1, label="a")
+    assert drawn.draws == 5000 and drawn.first.shape == (2, 150)
+    assert (drawn.first.sum(1) == 5000).all() and (drawn.second.sum(1) == 5000).all()
+    again = draw_words(mechanism, words[::-1], draws=5000, seed=1, label="a")
+    np.testing.assert_array_equal(again.first[::-1], drawn.first)
+    for other in (
+        drawn.second,
+        draw_words(mechanism, words, draws=5000, seed=2, label="a").first,
+        draw_words(mechanism, words, draws=5000, seed=1, label="b").first,
+    ):
+        assert (other != drawn.first).any(1).all()
+    rng = stream(1, "audit", "a", 3, 0, 0)
+    ids = mechanism.sanitize_ids(np.full(5000, 3), rng)
+    np.testing.assert_array_equal(np.bincount(ids, minlength=150), drawn.first[0])
+
+
+def test_parts_of_the_draws_have_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampled, "DRAWS", 1000)
+    drawn = draw_words(MADLIB(), [3], draws=2000, seed=1)
+    assert drawn.draws == 2000
+    assert (drawn.first % 2).any()  # equal parts would make all counts even
+    assert draw_words(MADLIB(), [3], draws=2500, seed=1).draws == 2500
+
+
+def test_the_plain_search_is_exact_but_for_near_ties() -> None:
+    rng = np.random.default_rng(7)
+    for table in (PLANE, normal_embedding(300, 50)):
+        queries = rng.standard_normal((9000, table.dimension)) * 2
+        plain, exactly = PlainSearch(table.vectors), ExactSearch(table.vectors)
+        assert (plain.nearest(queries)[0] == exactly.nearest(queries)[0]).mean() > 0.999
+        near, distance = plain.nearest(queries[:50], 3)
+        expected = exactly.nearest(queries[:50], 3)
+        np.testing.assert_array_equal(near, expected[0])
+        np.testing.assert_allclose(distance, expected[1], rtol=1e-6)
+        assert (plain.size, plain.dimension) == table.vectors.shape
+
+
+def test_pairs_are_those_whose_loss_can_be_decided() -> None:
+    mechanism = SanText(embedding([[0.0], [0.1], [1.0], [9.0]]), epsilon=1.0)
+    counts = np.ones((4, 4), dtype=np.int64)
+    found = audit_words(mechanism, Drawn(np.arange(4), counts, counts))
+    assert found.details is not None
+    assert list(zip(found.details["word"], found.details["other"], strict=True)) == [
+        ("w0", "w2"),
+        ("w1", "w2"),
+    ]
+    assert found.verdict == "undecided"  # four draws
+    far = audit_words(mechanism, Drawn(np.array([0, 3]), counts[:2], counts[:2]))
+    assert far.pairs == 0 and far.verdict == "no claim"
+
+
+def test_words_are_spread_around_one() -> None:
+    mechanism = MADLIB()
+    words = spread_words(mechanism, 6, around=20)
+    assert words[0] == 20 and len(set(words.tolist())) == 6
+    claim = claimed_loss(mechanism)
+    near = np.argsort(claim.rows(np.array([20]))[0])[:24]
+    assert set(words.tolist()) <= set(near.tolist())
+    apart = claim.rows(words)[:, words]
+    tried = at_most(mechanism, words)
+    assert claimed_loss(tried).rows(words)[:, words].max() == pytest.approx(3.0)
+    assert claimed_loss(tried).rows(words)[:, words].max() <= 3.0
+    assert apart[np.triu_indices(6, 1)].min() > apart.max() / 6
+    with pytest.raises(InvalidInput, match="count: got 1"):
+        spread_words(mechanism, 1)
+    with pytest.raises(InvalidInput, match="words: their largest claimed loss is inf"):
+        at_most(CusText(CLOUD, epsilon=1.0, set_size=6), np.array([0, 1]))
+
+
+def test_rounding_of_the_noise_is_no_event() -> None:
+    """Beyond both means the last digits of the output show which mean was added to: cells whose
+    edges cut there would find a loss of twice the claim, of the numbers and not of the law."""
+    mechanism = TruncatedLaplace(Box(np.zeros(1), np.ones(1)), epsilon=2.0)
+    ends, middle = np.array([[0.0], [1.0]]), np.array([[0.5]])
+    found = audit_laplace(mechanism, ends, draws=20_000, seed=7, kept=middle)
+    assert found.verdict == "holds" and found.worst_ratio > 0.9
+
+
+def test_epsilons_of_laplace_are_such_that_draws_can_decide() -> None:
+    for epsilon in (0.1, 5.0):
+        with pytest.raises(InvalidInput, match="epsilon: got .* expected 0.3 to 3"):
+            audit_laplace(TruncatedLaplace(BOX, epsilon=epsilon), CORNERS, draws=10, seed=1)
+
+
+# --- Tables -----------------------------------------------------------------------------------
+
+
+def tried(**changes: Any) -> Audit:
+    plain: dict[str, Any] = {
+        "mechanism": "santext", "setting": "eps 1", "claim": "c", "method": "exact", "pairs": 10,
+        "draws": 0, "worst_ratio": 0.7, "worst_pair": ("a", "b"), "violations": 0,
+    }  # fmt: skip
+    return Audit(**plain | changes)
+
+
+def test_verdicts() -> None:
+    assert tried().verdict == "holds"
+    assert tried(violations=1, worst_ratio=1.2).verdict == "broken"
+    assert tried(excess=0.2).verdict == "undecided"
+    assert tried(excess=0.2, violations=1).verdict == "broken"
+    assert tried(worst_ratio=np.nan, pairs=0).verdict == "no claim"
+
+
+def test_tables_and_numbers() -> None:
+    audits = [
+        tried(),
+        tried(worst_ratio=0.9, pairs=5),
+        tried(mechanism="madlib", draws=100, excess=0.05),
+        tried(mechanism="custext-aggressive", worst_ratio=np.nan, pairs=0),
+    ]
+    table = audit_table(audits)
+    assert table["verdict"].tolist() == ["holds", "holds", "holds", "no claim"]
+    assert table["worst pair"].tolist()[0] == "a / b" and "detectable excess" in table
+    numbers = audit_numbers(audits)
+    assert numbers["audit.santext.worst_ratio"] == (0.9, "ratio")
+    assert numbers["audit.santext.pairs"] == (15.0, "pairs")
+    assert numbers["audit.madlib.draws"] == (100.0, "draws per input")
+    assert numbers["audit.madlib.violations"] == (0.0, "pairs")
+    assert "audit.custext-aggressive.worst_ratio" not in numbers
+    assert audit_table([]).empty and audit_numbers([]) == {}
+
+
+def test_audits_are_kept(tmp_path: Path) -> None:
+    audits = [tried(), tried(worst_ratio=np.inf, excess=np.inf), tried(worst_ratio=np.nan)]
+    write_audits(audits, tmp_path / "audits.json")
+    found = read_audits(tmp_path / "audits.json")
+    assert found[:2] == audits[:2] and np.isnan(found[2].worst_ratio)
+    (tmp_path / "other.json").write_text('[{"a": 1}]')
+    for name in ("other.json", "none.json"):
+        with pytest.raises(InvalidInput, match="expected audits that write_audits kept"):
+            read_audits(tmp_path / name)
+
+
+# --- The command -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_tables(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Made-up tables in place of GloVe."""
+    words = ["hockey", "soccer", "good", "great", "doctor", "nurse", *(f"w{i}" for i in range(294))]
+    table = from_arrays("made up", words, np.random.default_rng(1).standard_normal((300, 6)))
+    monkeypatch.setattr(command.embeddings, "load", lambda name: table)
+    monkeypatch.setattr(command, "WORDS", 60)
+    monkeypatch.setattr(command, "INPUTS", 5)
+    monkeypatch.setattr(
+        command, "SETTINGS", tuple(
+            command.Setting(each.label, min(each.dimension, 3), 60, each.make)
+            for each in command.SETTINGS
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_the_command_runs_all_parts_and_goes_on_from_what_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_laplace", lambda *_: tried(mechanism="truncated-laplace"))
+    asked = ["--draws", "3000", "--jobs", "1", "--output", str(tmp_path / "a.json")]
+    monkeypatch.setattr(command, "exact_audits", lambda seed: iter([tried()]))
+    command.prepared.cache_clear()
+    assert command.main(asked) == 1  # so few draws decide nothing
+    said = capsys.readouterr().out
+    assert "undecided" in said and "hockey" in said and "truncated-laplace" in said
+    found = read_audits(tmp_path / "a.json")
+    assert {each.mechanism for each in found} == {
+        "santext", "truncated-laplace", "madlib", "mahalanobis", "rank-repair"
+    } and all(each.violations == 0 for each in found)  # fmt: skip
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("drawn again")
+
+    monkeypatch.setattr(command, "draw_word", never)
+    assert command.main(["sampled", *asked]) == 1
+    assert read_audits(tmp_path / "a.json") == found[1:]
+    with pytest.raises(AssertionError, match="drawn again"):
+        command.main(["sampled", "--draws", "3001", "--jobs", "1"])
+    command.prepared.cache_clear()
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_the_exact_part_passes_and_names_the_worst_pairs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command.main(["exact"]) == 0
+    said = capsys.readouterr().out
+    for name in (
+        "santext at eps 15",
+        "tem",
+        "custext-conservative",
+        "deep-candidate",
+        "dp-prompt",
+        "2-random",
+    ):
+        assert name in said
+    assert "broken" not in said and "undecided" not in said
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_a_broken_claim_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "exact_audits", lambda seed: iter([tried(violations=1)]))
+    assert command.main(["exact"]) == 1
+
+    def lost(seed: int) -> Any:
+        raise InvalidInput("no table")
+
+    monkeypatch.setattr(command, "exact_audits", lost)
+    assert command.main(["exact"]) == 1
+
+
+# --- Leakage by fallback ------------------------------------------------------------------------
+
+VOCABULARY = ("the", "film", "is", "great", "n't", "3", "!", "it")
+TABLE = from_arrays("tiny", VOCABULARY, np.random.default_rng(3).standard_normal((8, 2)))
+NASTY = st.sampled_from(
+    [
+        "Xanadu", "don't", "DON’T", "can't've", "42", "3,000.50", "٣٤", "\u0301" * 40, "e\u0301",
+        "\ud800", "\x00", "\u200b", "\u202e", "İ", "ß", "ﬁ", "字", "👩‍👧", "...", "_", "a_b", "'",
+        "n't", "-1", "<unk>", "[MASK]", "\x1f", "\u2028", "word" * 50, "ǅ", "1e9", "½", "w\u0338",
+    ]
+)  # fmt: skip
+HOSTILE_TEXT = st.lists(
+    st.one_of(NASTY, st.sampled_from(VOCABULARY), st.text(st.characters(), max_size=8)), max_size=8
+).flatmap(lambda parts: st.sampled_from([" ", "", "\n", "\u00a0"]).map(lambda by: by.join(parts)))
+
+
+def public_length(text: str) -> int:
+    """Words and numbers of a text, known or not: what the output shows."""
+    index, tokens = set(VOCABULARY), Tokenizer(VOCABULARY).split(text)
+    return sum(token[0].isalnum() or (token in index and len(token) > 1) for token in tokens)
+
+
+def support(words: tuple[str, ...], possible: Any, text: str, policy: TokenPolicy) -> list[Any]:
+    """Which words may come out at every position of a text.
+
+    `possible`: (words, words) bool, which output an input may have.
+    """
+    corpus = Tokenizer(words, policy).encode([text])
+    outputs = []
+    for position, token in enumerate(corpus.ids.tolist()):
+        if token == KEPT:
+            outputs.append(frozenset([corpus.kept[position]]))
+        else:  # an unknown word is any word, which is then sanitized
+            can = possible.any(0) if token == UNKNOWN else possible[token]
+            outputs.append(frozenset(np.array(words)[can].tolist()))
+    return outputs
+
+
+MECHANISMS = (SanText(TABLE, epsilon=4.0), TEM(TABLE, epsilon=4.0, beta=0.01))
+POSSIBLE = [np.isfinite(each.log_rows(np.arange(8))) for each in MECHANISMS]
+
+
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+@given(HOSTILE_TEXT)
+def test_fallback_all_texts_of_a_length_have_the_same_possible_outputs(text: str) -> None:
+    plain = "film " * public_length(text)
+    for possible in POSSIBLE:
+        found = support(VOCABULARY, possible, text, PRIVATE)
+        assert found == support(VOCABULARY, possible, plain, PRIVATE)
+        assert all(each == frozenset(VOCABULARY) for each in found)
+
+
+@settings(max_examples=max(1, EXAMPLES // 5), deadline=None, derandomize=True)
+@given(HOSTILE_TEXT)
+def test_fallback_what_is_put_out_is_possible(text: str) -> None:
+    madlib = Madlib(TABLE, epsilon=4.0)
+    for mechanism in (*MECHANISMS, madlib):
+        (output,) = mechanism.sanitize([text], np.random.default_rng(0))
+        assert len(output.split()) == public_length(text)
+        assert set(output.split()) <= set(VOCABULARY)
+
+
+def leaks(policy: TokenPolicy, text: str) -> bool:
+    plain = "film " * public_length(text)
+    found = support(VOCABULARY, POSSIBLE[0], text, policy)
+    return found != support(VOCABULARY, POSSIBLE[0], plain, policy)
+
+
+@pytest.mark.parametrize(
+    ("flaw", "options", "text"),
+    [
+        ("unknown words in clear", {"unknown": "keep"}, "the Xanadu"),
+        ("unknown words vanish", {"unknown": "drop"}, "the Xanadu"),
+        ("numbers in clear", {"numbers": "keep"}, "the 42"),
+        ("numbers vanish", {"numbers": "drop"}, "the 42"),
+        ("punctuation in clear", {"punctuation": "keep"}, "the , film"),
+    ],
+)
+def test_a_policy_that_leaks_is_caught(flaw: str, options: dict[str, Any], text: str) -> None:
+    assert leaks(TokenPolicy(name=flaw, **options), text)
+    assert not leaks(PRIVATE, text)
+
+
+def test_a_vocabulary_of_the_private_corpus_is_caught() -> None:
+    """Released SanText and CusText: two corpora that differ in one rare word have vocabularies
+    that do, and so outputs that only one of them can give."""
+
+    def outputs(texts: list[str], table: Embedding, *, private: bool) -> set[str]:
+        if private:
+            seen = {word for text in texts for word in text.split()}
+            table = table.subset(np.flatnonzero([word in seen for word in table.words]))
+        mechanism = SanText(table, epsilon=1.0)
+        possible = np.isfinite(mechanism.log_rows(np.arange(len(table))))
+        return set().union(*support(table.words, possible, texts[0], PRIVATE))
+
+    corpora = ["the film is it", "great"], ["the film is it", "it"]
+    wrong, right_one = (
+        [outputs(each, TABLE, private=p) for each in corpora] for p in (True, False)
+    )
+    assert wrong[0] != wrong[1]
+    assert right_one[0] == right_one[1] == set(VOCABULARY)
+
+
+# --- Seeds ------------------------------------------------------------------------------------
+
+
+def spread(work: Any, *, workers: int, method: str) -> dict[int, bytes]:
+    """Every document in a process of a pool."""
+    context = multiprocessing.get_context(method)
+    with context.Pool(workers, maxtasksperchild=4 if method == "fork" else None) as pool:
+        return dict(pool.imap_unordered(work, range(16), chunksize=1))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_streams_do_not_depend_on_workers(workers: int, method: str) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} on {sys.platform}")
+    alone = dict(map(by_document, range(16)))
+    assert len(set(alone.values())) == 16
+    assert spread(by_document, workers=workers, method=method) == alone
+
+
+def test_a_generator_shared_by_forked_workers_is_caught() -> None:
+    """Released SanText: every worker starts with the same state."""
+    context = multiprocessing.get_context("fork")
+    with context.Pool(2, maxtasksperchild=1) as pool:  # a process per document
+        found = dict(pool.imap_unordered(by_shared_generator, range(6), chunksize=1))
+    assert len(set(found.values())) == 1
+
+
+# --- Numerics ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 3.0, 300.0])
+def test_rows_sum_to_one_in_float64(epsilon: float) -> None:
+    for table in (LINE, STRETCHED, PLANE):
+        for mechanism in (SanText(table, epsilon=epsilon), TEM(table, epsilon=epsilon)):
+            rows = mechanism.log_rows(np.arange(len(table)))
+            assert rows.dtype == np.float64
+            assert np.abs(logsumexp(rows, axis=1)).max() <= 1e-12
