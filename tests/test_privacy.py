@@ -11,6 +11,7 @@ import inspect
 import itertools
 import pkgutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -675,8 +676,8 @@ def test_what_each_kind_of_mechanism_states() -> None:
     )
 
 
-def test_dp_prompt_states_the_papers_loss_and_the_tight_one() -> None:
-    generator = tiny_generator("gpt2")
+def test_dp_prompt_states_the_papers_loss_and_the_tight_one(tmp_path: Path) -> None:
+    generator = tiny_generator(tmp_path)
     limits = Limits.same(-1.0, 2.0, len(generator.sayable))
     prompt = DPPrompt(generator, temperature=1.5, tokens=48, limits=limits)
     found = document_statement(prompt)
