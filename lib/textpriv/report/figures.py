@@ -67,6 +67,7 @@ MECHANISMS = {
     "dp-prompt": Style("DP-Prompt, not clipped", BLACK, "o", ":"),
     "dp-prompt-clipped": Style("DP-Prompt", ORANGE, "P", ":"),
     "dp-prompt-top-k40": Style("DP-Prompt, 40 likeliest tokens", PURPLE, "X", ":"),
+    "dp-prompt-top-k80": Style("DP-Prompt, 80 likeliest tokens", PURPLE, "v", ":"),
     "madlib-whole": Style("MADLIB, whole table", GREEN, "v", "-"),
     "2-random": Style("2-random", SKY, "P", "-."),
     "3-random": Style("3-random", BLUE, "P", "-."),
