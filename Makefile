@@ -34,4 +34,5 @@ bench:  ## speed against peers' methods
 	@$(WITH_PYTHON) "$$python" -m benchmarks
 
 audit:  ## try to break every claim
-	@$(WITH_PYTHON) "$$python" -m textpriv.privacy
+	@$(WITH_PYTHON) OMP_NUM_THREADS=1 "$$python" -m textpriv.privacy
+	@$(WITH_PYTHON) AUDIT_EXAMPLES=10000 "$$python" -m pytest tests/test_audits.py -k fallback
