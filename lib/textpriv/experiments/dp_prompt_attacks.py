@@ -223,27 +223,33 @@ def tuned(
     On the first part only, adaptive only, for the author only: a training takes longer than
     everything that the other attackers do with an output.
     """
-    known = {each.label: each for each in (clean(material), *outputs)}
-    unknown = set(sizes.tuned) - set(known)
-    if unknown:
-        raise InvalidInput(f"tuned: got {sorted(unknown)}, expected among {sorted(known)}")
+    chosen = _named("tuned", sizes.tuned, (clean(material), *outputs))
     fold = folds(material, seed)[0]
     found = Parallel(n_jobs=-1, verbose=1)(
         delayed(_answers)(
             fold,
-            known[name].texts[0],
-            [known[name].texts[0]],
+            output.texts[0],
+            [output.texts[0]],
             material.labels("author"),
             seed=_seed(seed, "author", fold.number),
             encoder=material.encoder,
         )
-        for name in sizes.tuned
+        for output in chosen
     )
     guesses = {
-        (known[name], "author", ADAPTIVE, TUNED): [(fold, answers[0])]
-        for name, answers in zip(sizes.tuned, found, strict=True)
+        (output, "author", ADAPTIVE, TUNED): [(fold, answers[0])]
+        for output, answers in zip(chosen, found, strict=True)
     }
     return _table(material, guesses, seed)
+
+
+def _named(what: str, labels: Sequence[str], outputs: Sequence[Output]) -> list[Output]:
+    """The outputs of these labels; InvalidInput where there is none."""
+    known = {each.label: each for each in outputs}
+    unknown = set(labels) - set(known)
+    if unknown:
+        raise InvalidInput(f"{what}: got {sorted(unknown)}, expected among {sorted(known)}")
+    return [known[label] for label in labels]
 
 
 def _table(
@@ -325,13 +331,10 @@ def ledgers(
     The attacker is adaptive and sees nothing but one group of traits. Columns: mechanism, setting,
     feature, value, low, high, n.
     """
-    known = {each.label: each for each in (clean(material), *outputs)}
-    unknown = set(sizes.ledger) - set(known)
-    if unknown:
-        raise InvalidInput(f"ledger: got {sorted(unknown)}, expected among {sorted(known)}")
+    chosen = _named("ledger", sizes.ledger, (clean(material), *outputs))
     labels, parts = material.labels("author"), folds(material, seed)
     kinds = features(frozenset(material.small.words))
-    jobs = [(known[name], fold) for name in sizes.ledger for fold in parts]
+    jobs = [(output, fold) for output in chosen for fold in parts]
     found = Parallel(n_jobs=-1, verbose=1)(
         delayed(ledger)(
             kinds,
