@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiny_generators import tiny_family, tiny_generator
 from tiny_models import PIECES, tiny_encoder
 
-from textpriv import pieces, summaries
+from textpriv import pieces
 from textpriv.errors import InvalidInput
 from textpriv.generators import Generator, generate, likeliest
 from textpriv.models import Encoder
@@ -189,7 +189,7 @@ def test_a_text_is_read_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) 
         read.append(len(corpus))
         return features(encoder, corpus, **options)
 
-    monkeypatch.setattr(summaries, "features", counted)
+    monkeypatch.setattr("textpriv.similarity.features", counted)
     similarity(encoder, ["cat", "cat", "cat"], ["dog", "fish", "dog"])
     assert read == [3]
 

@@ -50,23 +50,35 @@ class BertScore:
 
 
 def cosine(
-    encoder: Encoder, references: Sequence[str], candidates: Sequence[str], *, longest: int = 256
+    encoder: Encoder,
+    references: Sequence[str],
+    candidates: Sequence[str],
+    *,
+    longest: int | None = None,
+    batch: int = 64,
 ) -> FloatArray:
-    """Cosine of the mean states of two texts: (pairs,).
+    """Cosine of the mean states of two texts: (pairs,), from -1 to 1.
 
     Parameters
     ----------
     encoder : one that was trained for it, as all-MiniLM-L6-v2
-    references, candidates : as many of one as of the other
-    longest : pieces that are read of a text, special ones included
+    references, candidates : as many of one as of the other; a text that occurs several times is
+        read once
+    longest : pieces that are read of a text, special ones included; None: all that fit
+    batch : texts at once, of similar length
+
+    Raises
+    ------
+    InvalidInput : another number of candidates than of references, or numbers out of range
     """
     _check_pairs(references, candidates)
-    both = pieces.encode(encoder.tokenizer, [*references, *candidates], longest=longest)
-    states = features(encoder, both, longest=longest).astype(np.float64)
+    most = encoder.longest if longest is None else longest
+    distinct = {text: row for row, text in enumerate(dict.fromkeys([*references, *candidates]))}
+    corpus = pieces.encode(encoder.tokenizer, list(distinct), longest=most)
+    states = features(encoder, corpus, longest=most, batch=batch).astype(np.float64)
     states /= np.linalg.norm(states, axis=1, keepdims=True)
-    count = len(references)
-    result: FloatArray = (states[:count] * states[count:]).sum(1)
-    return result
+    first, second = ([distinct[text] for text in each] for each in (references, candidates))
+    return np.clip((states[first] * states[second]).sum(1), -1, 1)
 
 
 @torch.inference_mode()

@@ -28,6 +28,7 @@ from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.generators import Generator, generate, likeliest
 from textpriv.models import Encoder
+from textpriv.similarity import cosine
 from textpriv.tokens import Corpus, ranges
 from textpriv.utility import features
 
@@ -242,19 +243,13 @@ def similarity(
         check_several(each)
     if len(texts) != len(others):
         raise InvalidInput(f"others: got {len(others)} texts, expected {len(texts)}")
-    distinct = {text: row for row, text in enumerate(dict.fromkeys([*texts, *others]))}
-    if not distinct:
+    if not len(texts):
         return np.empty(0)
-    corpus = pieces.encode(encoder.tokenizer, list(distinct))
-    states = features(encoder, corpus, longest=encoder.longest, batch=batch).astype(np.float64)
-    vectors = states / np.linalg.norm(states, axis=1, keepdims=True)
-    first, second = ([distinct[text] for text in each] for each in (texts, others))
-    cosine = (vectors[first] * vectors[second]).sum(1)
     speaks = [
         bool(text.strip()) and bool(other.strip())
         for text, other in zip(texts, others, strict=True)
     ]
-    return np.where(speaks, np.clip(cosine, -1, 1), 0.0)
+    return np.where(speaks, cosine(encoder, texts, others, batch=batch), 0.0)
 
 
 def check_several(texts: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from textpriv import similarity
 from textpriv.attacks.author import (
+    cumulative_means,
     embedding_attack,
     f1_estimate,
     random_baseline,
@@ -31,6 +32,7 @@ from textpriv.experiments.dp_prompt import (
     CLEAN,
     CLIPPED,
     LARGE,
+    PIECES,
     PROMPTED,
     WORD_LEVEL,
     FloatArray,
@@ -391,11 +393,10 @@ def repeated(
     if max(repeats) > len(again):
         raise InvalidInput(f"repeats: got {max(repeats)}, expected at most {len(again)} outputs")
     fold, labels = folds(material, seed)[0], material.labels("author")
-    total = np.cumsum(again, axis=0)
     asked = []
-    for k in repeats:
+    for means in cumulative_means(np.stack(again), repeats):
         vectors = np.zeros_like(output.vectors[0])
-        vectors[fold.test] = total[k - 1] / k
+        vectors[fold.test] = means
         asked.append(vectors)
     learned = {STATIC: clean(material).vectors[0], ADAPTIVE: np.mean(output.vectors, axis=0)}
     rows = []
@@ -478,7 +479,9 @@ def alike(
                 "bertscore": float(
                     similarity.bert_score(material.encoder, originals, texts).f1.mean()
                 ),
-                "cosine": float(similarity.cosine(material.encoder, originals, texts).mean()),
+                "cosine": float(
+                    similarity.cosine(material.encoder, originals, texts, longest=PIECES).mean()
+                ),
                 "words": float(np.mean([len(text.split()) for text in texts])),
                 "n": len(texts),
             }
