@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from textpriv.authors import (
     NEITHER,
-    Split,
+    as_many_of_each,
     by_authors,
     by_rating,
-    class_counts,
-    sample,
-    split,
+    parts,
+    quoting,
 )
 from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
@@ -134,66 +133,49 @@ def test_an_author_with_too_few_documents() -> None:
 # --- Dividing -----------------------------------------------------------------------------------
 
 
-CELLS = st.lists(
-    st.tuples(st.integers(3, 40), st.integers(3, 40)), min_size=2, max_size=6
-).map(lambda both: dict(enumerate(both)))  # fmt: skip
+def test_as_many_of_each() -> None:
+    documents = ready({0: (60, 20), 1: (2, 3)})
+    found = as_many_of_each(documents, 10, np.random.default_rng(0))
+    assert np.bincount(found.columns["author"]).tolist() == [10, 5]
+    places = [documents.texts.index(each) for each in found.texts]
+    assert places == sorted(places) and len(set(places)) == 15
+    assert as_many_of_each(documents, 10, np.random.default_rng(1)).texts != found.texts
+    assert as_many_of_each(documents, 80, np.random.default_rng(0)).digest == documents.digest
+    with pytest.raises(InvalidInput, match="count: got 0"):
+        as_many_of_each(documents, 0, np.random.default_rng(0))
 
 
 @settings(max_examples=30, deadline=None)
-@given(CELLS, st.floats(0.05, 0.9), st.floats(0.05, 0.9), st.integers(0, 99))
-def test_every_document_in_one_part_and_every_cell_in_all(
-    counts: dict[int, tuple[int, int]], test: float, validation: float, seed: int
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=2, max_size=6),
+    st.integers(2, 5),
+    st.integers(0, 99),
+)
+def test_parts_are_balanced_in_every_cell(
+    cells: list[tuple[int, int]], count: int, seed: int
 ) -> None:
-    documents = ready(counts)
-    parts = split(documents, np.random.default_rng(seed), test=test, validation=validation)
-    everything = np.concatenate([parts.train, parts.validation, parts.test])
-    assert np.sort(everything).tolist() == list(range(len(documents)))
-    for part in (parts.train, parts.validation, parts.test):
-        assert (np.diff(part) > 0).all()
-    table = class_counts(documents, parts)
-    assert (table.to_numpy() >= 1).all()
-    for who, both in counts.items():
+    documents = ready(dict(enumerate(cells)))
+    part = parts(documents, count, np.random.default_rng(seed))
+    assert np.ptp(np.bincount(part, minlength=count)) <= 1
+    for who in range(len(cells)):
         for kind in (0, 1):
-            wanted = min(max(round(test * both[kind]), 1), both[kind] - 2)
-            assert table.loc[who, ("test", kind)] == wanted
-            rest = both[kind] - wanted
-            second = min(max(round(validation * rest), 1), rest - 1)
-            assert table.loc[who, ("validation", kind)] == second
-            assert table.loc[who].xs(kind, level="sentiment").sum() == both[kind]
+            rows = (documents.columns["author"] == who) & (documents.columns["sentiment"] == kind)
+            assert np.ptp(np.bincount(part[rows], minlength=count)) <= 1
 
 
-def test_the_shares_of_the_paper() -> None:
-    """100 documents of each of 2 x 2 cells: 30 test, 7 of 70 validation."""
-    table = class_counts(*divided({0: (100, 100), 1: (100, 100)}))
-    assert table["test"].to_numpy().tolist() == [[30, 30], [30, 30]]
-    assert table["validation"].to_numpy().tolist() == [[7, 7], [7, 7]]
-    assert table["train"].to_numpy().tolist() == [[63, 63], [63, 63]]
+def test_parts_are_random() -> None:
+    """A document is in every part with probability 1/3, over 600 divisions (false alarm 1e-6)."""
+    documents = ready({0: (3, 6), 1: (6, 3)})  # sizes that three parts divide
+    rng = np.random.default_rng(3)
+    drawn = np.stack([parts(documents, 3, rng) for _ in range(600)])
+    reach = np.sqrt(np.log(2 * 3 * len(documents) / 1e-6) / (2 * 600))
+    for number in range(3):
+        assert np.abs((drawn == number).mean(0) - 1 / 3).max() < reach
+    with pytest.raises(InvalidInput, match="count: got 1, expected an integer >= 2"):
+        parts(documents, 1, rng)
 
 
-def divided(counts: dict[int, tuple[int, int]], seed: int = 0) -> tuple[Documents, Split]:
-    documents = ready(counts)
-    return documents, split(documents, np.random.default_rng(seed))
-
-
-def test_a_split_is_random_and_the_same_for_a_seed() -> None:
-    one, same, other = (divided({0: (9, 9), 1: (9, 9)}, seed)[1].test for seed in (1, 1, 2))
-    assert one.tolist() == same.tolist() != other.tolist()
-
-
-def test_every_document_is_as_often_tested() -> None:
-    """150 splits; each document is in the test with probability 3/10 (false alarm 1e-6 in all).
-
-    A split that takes the first documents of a cell is caught with certainty.
-    """
-    documents = ready({0: (10, 10), 1: (10, 10)})
-    rng, hits = np.random.default_rng(3), np.zeros(40)
-    for _ in range(150):
-        hits[split(documents, rng).test] += 1
-    reach = np.sqrt(np.log(2 * 40 / 1e-6) / (2 * 150))
-    assert np.abs(hits / 150 - 0.3).max() < reach
-
-
-def test_quoting_documents_are_counted_within_an_author() -> None:
+def test_quoting_is_counted_within_an_author_and_across_parts() -> None:
     """Three of author 0 share a passage of 8 words; one of author 1 has it too, alone there."""
     passage = "one two three four five six seven eight"
     texts = [text(number) for number in range(24)]
@@ -201,58 +183,8 @@ def test_quoting_documents_are_counted_within_an_author() -> None:
         texts[row] += f" {passage}"
     columns = {"author": np.repeat([0, 1], 12), "sentiment": np.tile([0, 1], 12)}
     documents = Documents("quoting", tuple(texts), columns)
-    seen = set()
-    for seed in range(20):
-        parts = split(documents, np.random.default_rng(seed))
-        tested = np.isin([0, 1, 2], parts.test)
-        expected = [] if tested.all() else np.flatnonzero(tested).tolist()
-        assert parts.quoting.tolist() == expected
-        seen.add(len(expected))
-        none = split(documents, np.random.default_rng(seed), quoted=9).quoting
-        assert none.tolist() == []
-    assert len(seen) > 1
-
-
-def test_a_sample_keeps_the_shares() -> None:
-    documents = ready({0: (60, 20), 1: (20, 100)})
-    found = sample(documents, 50, np.random.default_rng(0))
-    cells = found.columns["author"] * 2 + found.columns["sentiment"]
-    assert np.bincount(cells).tolist() == [15, 5, 5, 25]
-    places = [documents.texts.index(each) for each in found.texts]
-    assert places == sorted(places) and len(set(places)) == 50
-    other = sample(documents, 50, np.random.default_rng(1))
-    assert other.texts != found.texts
-    assert sample(documents, 200, np.random.default_rng(0)).digest == documents.digest
-    with pytest.raises(InvalidInput, match="count: got 201, expected an integer from 1 to 200"):
-        sample(documents, 201, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(
-    ("counts", "options", "says"),
-    [
-        ({0: (3, 3), 1: (3, 3)}, {"test": 0.0}, "test: got 0.0, expected 0 < test < 1"),
-        ({0: (3, 3), 1: (3, 3)}, {"validation": 1.0}, "validation: got 1.0"),
-        ({0: (3, 3), 1: (3, 3)}, {"quoted": 0}, "quoted: got 0"),
-        ({0: (5, 5)}, {}, r"ready: got \[0\] in column 'author', expected at least two"),
-        ({0: (5, 0), 1: (5, 0)}, {}, r"ready: got \[0\] in column 'sentiment'"),
-        ({0: (5, 5), 1: (1, 5)}, {}, "got 1 documents of author 1 with sentiment 0"),
-    ],
-)
-def test_what_a_split_refuses(counts: Any, options: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        split(ready(counts), np.random.default_rng(0), **options)
-
-
-def test_a_split_refuses_copies_and_other_documents() -> None:
-    documents = ready({0: (3, 3), 1: (3, 3)})
-    copied = Documents("copied", (*documents.texts[:-1], documents.texts[0]), documents.columns)
-    with pytest.raises(InvalidInput, match="copied: expected every text once"):
-        split(copied, np.random.default_rng(0))
-    with pytest.raises(InvalidInput, match="expected a column 'author', got"):
-        split(Documents("bare", ("a",)), np.random.default_rng(0))
-
-
-def test_an_author_may_lack_one_sentiment() -> None:
-    documents, parts = divided({0: (9, 9), 1: (9, 0)})
-    table = class_counts(documents, parts)
-    assert table.loc[1].xs(1, level="sentiment").tolist() == [0, 0, 0]
+    together = np.arange(24) // 3 % 2  # 0, 1 and 2 are in one part
+    assert not quoting(documents, together).any()
+    apart = np.arange(24) % 2  # 1 is in the other part
+    assert np.flatnonzero(quoting(documents, apart)).tolist() == [0, 1, 2]
+    assert not quoting(documents, apart, 9).any()

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
 
 from textpriv import corpora, embeddings, generators, models, profiles
-from textpriv.authors import by_rating
+from textpriv.authors import by_rating, quoting
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.experiments import dp_prompt as experiment
@@ -274,44 +272,12 @@ def test_tables_have_the_same_words(material: Material, encoder: Encoder) -> Non
     assert few.small.words == few.large.words == few.whole.words == both[:4]
 
 
-def of_labels(author: Any, sentiment: Any) -> Documents:
-    texts = tuple(f"document {number}" for number in range(len(author)))
-    return Documents("made up", texts, {"author": author, "sentiment": sentiment})
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    cells=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=60),
-    parts=st.integers(1, 5),
-    seed=st.integers(0, 99),
-)
-def test_parts_are_balanced(cells: list[tuple[int, int]], parts: int, seed: int) -> None:
-    """In all, of every author, and of every author's sentiment: at most one more than others."""
-    author, sentiment = np.array(cells).T
-    rng = np.random.default_rng(seed)
-    part = experiment._parts(of_labels(author, sentiment), parts, rng)
-    assert part.shape == author.shape and part.dtype == np.int64
-    assert part.min() >= 0 and part.max() < parts
-    for who in [None, *np.unique(author)]:
-        for what in [None, 0, 1]:
-            inside = ((who is None) | (author == who)) & ((what is None) | (sentiment == what))
-            if who is None and what is not None:
-                continue  # authors' rests may add up
-            assert np.ptp(np.bincount(part[inside], minlength=parts)) <= 1
-
-
-def test_parts_are_random() -> None:
-    """Every document is in every part now and then; a false alarm has probability below 1e-6."""
-    author, sentiment = np.repeat([0, 1], 6), np.tile([0, 1], 6)
-    documents = of_labels(author, sentiment)
-    drawn = [experiment._parts(documents, 3, np.random.default_rng(seed)) for seed in range(60)]
-    for column in np.array(drawn).T:
-        assert set(column) == {0, 1, 2}  # each of 36 misses with probability (2/3)^60 = 3e-11
-
-
 def test_described(material: Material) -> None:
     found = experiment.described(material)
     assert found.index.tolist() == [0, 1, 2]
+    quotes = quoting(material.private, material.part)
+    column = found.pop(("quoting", "eight words"))
+    assert column.tolist() == [quotes[material.labels("author") == who].sum() for who in range(3)]
     assert found.to_numpy().sum() == 24
     for (part, sentiment), column in found.items():
         inside = (material.part == part) & (

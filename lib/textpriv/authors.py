@@ -1,11 +1,11 @@
 """Documents of a few authors, each with a sentiment, and their division for an attack.
 
     reviews = load("rented-clothes")
-    documents = by_authors(reviews, by_rating(reviews.columns["rating"]))
-    documents.columns["author"], documents.columns["sentiment"]      # 0 .. 9, and 0 or 1
-    parts = split(documents, rng)
-    parts.train, parts.validation, parts.test                        # rows of `documents`
-    class_counts(documents, parts)                                   # a table to look at
+    chosen = by_authors(reviews, by_rating(reviews.columns["rating"]))
+    chosen.columns["author"], chosen.columns["sentiment"]            # 0 .. 9, and 0 or 1
+    documents = as_many_of_each(chosen, 30, rng)
+    part = parts(documents, 3, rng)                                  # each is asked about in turn
+    quoting(documents, part)                                         # copied passages across parts
 
 Who wrote a document is what an attacker wants to know, and whether it praises is what the
 sanitized text shall still tell (Utpala et al. 2023, section 4.1). Every author must have written
@@ -13,8 +13,6 @@ both kinds, or the one would give the other away. So authors are chosen by their
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -29,24 +27,6 @@ IntArray = NDArray[np.int64]
 
 NEITHER = -1  # a document that is neither positive nor negative
 FEWEST = 3  # documents of one author and sentiment: one each to train, validate and test
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Rows of documents that train an attacker, choose its settings, and are asked about.
-
-    Parameters
-    ----------
-    train, validation, test : row numbers, ascending, none in two of them
-    quoting : rows of `test` that have a run of words in common with a document of the same author
-        in the other parts. Stock phrases of an author are style, but copied passages make an
-        attack look better than it is.
-    """
-
-    train: IntArray
-    validation: IntArray
-    test: IntArray
-    quoting: IntArray
 
 
 def by_rating(ratings: ArrayLike, *, positive: float = 10, negative: float = 8) -> IntArray:
@@ -130,84 +110,73 @@ def by_authors(
     return Documents(documents.name, found.texts, columns)
 
 
-def sample(documents: Documents, count: int, rng: np.random.Generator) -> Documents:
-    """A smaller corpus with the same shares of authors and sentiments, in the old order.
+def as_many_of_each(documents: Documents, count: int, rng: np.random.Generator) -> Documents:
+    """At most `count` random documents of every author, in the old order.
+
+    So authors are equally frequent; both sentiments come as they come.
+
+    Parameters
+    ----------
+    documents : with a column "author"
+    count : >= 1
+    """
+    check_count(count, what="count")
+    order = rng.permutation(len(documents))
+    author = pd.Series(documents.columns["author"][order])
+    return documents.subset(np.sort(order[author.groupby(author).cumcount() < count]))
+
+
+def parts(documents: Documents, count: int, rng: np.random.Generator) -> IntArray:
+    """Random parts of equal size in which authors and sentiments are mixed alike.
 
     Parameters
     ----------
     documents : with columns "author" and "sentiment"
-    count : 1 .. len(documents)
-    """
-    check_count(count, 1, len(documents), what="count")
-    rank, size = _rank_in_cell(documents, rng)
-    # Every cell spreads its documents evenly over 0..1, so that the first ones are a fair share.
-    return documents.subset(np.sort(np.argsort((rank + 0.5) / size, kind="stable")[:count]))
-
-
-def split(
-    documents: Documents,
-    rng: np.random.Generator,
-    *,
-    test: float = 0.3,
-    validation: float = 0.1,
-    quoted: int = 8,
-) -> Split:
-    """Divide at random within every author and sentiment.
-
-    Every author and sentiment has at least one document in each part, also where its share would
-    round to none.
-
-    Parameters
-    ----------
-    documents : with columns "author" and "sentiment", see `by_authors`; no text twice
-    rng : source of randomness
-    test : 0 < share < 1 of all documents
-    validation : 0 < share < 1 of the others
-    quoted : >= 1, words of a run that makes a test document a quoting one
+    count : >= 2 parts
 
     Returns
     -------
-    Split
-
-    Raises
-    ------
-    InvalidInput : a text that stands there twice, fewer than 3 documents of an author and a
-        sentiment that occurs with that author, one author or one sentiment only
-
-    References
-    ----------
-    Utpala et al. 2023: 30% test, 10% of the rest validation, there without stratification.
+    (documents,) 0 .. count - 1; sizes differ by at most one, and so do the numbers of documents
+    of an author and sentiment in the parts
     """
-    for what, share in (("test", test), ("validation", validation)):
-        if not 0 < share < 1:
-            raise InvalidInput(f"{what}: got {share!r}, expected 0 < {what} < 1")
-    check_count(quoted, what="quoted")
-    rank, size = _rank_in_cell(documents, rng)
-    _check_cells(documents, size)
-    tests = np.clip(np.round(test * size), 1, size - 2)
-    validations = np.clip(np.round(validation * (size - tests)), 1, size - tests - 1)
-    is_test, is_train = rank < tests, rank >= tests + validations
-    rows = np.flatnonzero(is_test)
-    return Split(
-        train=np.flatnonzero(is_train),
-        validation=np.flatnonzero(~is_test & ~is_train),
-        test=rows,
-        quoting=rows[_quotes(documents, rows, np.flatnonzero(~is_test), quoted)],
-    )
+    check_count(count, 2, what="count")
+    author = np.asarray(documents.columns["author"])
+    sentiment = np.asarray(documents.columns["sentiment"])
+    order = np.lexsort((rng.random(len(documents)), sentiment, author))
+    part = np.empty(len(documents), dtype=np.int64)
+    part[order] = np.arange(len(documents)) % count
+    return part
 
 
-def class_counts(documents: Documents, parts: Split) -> pd.DataFrame:
-    """Documents of every author (rows) by part and sentiment (columns)."""
-    part = np.full(len(documents), "", dtype=object)
-    for name in ("train", "validation", "test"):
-        part[getattr(parts, name)] = name
-    author, sentiment = documents.columns["author"], documents.columns["sentiment"]
-    names = pd.Categorical(part, categories=["train", "validation", "test"])
-    counts = pd.crosstab(author, [names, sentiment], dropna=False)
-    return counts.rename_axis(index="author", columns=["part", "sentiment"])
+def quoting(documents: Documents, part: IntArray, n: int = 8) -> NDArray[np.bool_]:
+    """Whether each document shares a run of words with one of the same author in another part.
+
+    Stock phrases of an author are style, but copied passages make an attack look better than it is.
+
+    Parameters
+    ----------
+    documents : with a column "author"
+    part : (documents,) see `parts`
+    n : >= 1, words of a run; see `splits.shares_ngram`
+
+    Returns
+    -------
+    (documents,) bool
+    """
+    author, result = documents.columns["author"], np.zeros(len(documents), dtype=bool)
+    for who in np.unique(author):
+        for number in np.unique(part[author == who]):
+            mine = np.flatnonzero((author == who) & (part == number))
+            others = np.flatnonzero((author == who) & (part != number))
+            result[mine] = shares_ngram(
+                [documents.texts[row] for row in mine],
+                [documents.texts[row] for row in others],
+                n,
+            )
+    return result
 
 
-# --- Parts and checks ---------------------------------------------------------------------------
+# --- Documents and checks -----------------------------------------------------------------------
 
 
 def _long_and_different(documents: Documents, rows: IntArray, fewest_words: int) -> IntArray:
@@ -218,60 +187,6 @@ def _long_and_different(documents: Documents, rows: IntArray, fewest_words: int)
         if len(found) >= fewest_words:
             first.setdefault(" ".join(found), row)
     return np.array(list(first.values()), dtype=np.int64)
-
-
-def _rank_in_cell(documents: Documents, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Random place of every document among those of its author and sentiment; their number."""
-    for name in ("author", "sentiment"):
-        if name not in documents.columns:
-            raise InvalidInput(
-                f"documents: expected a column {name!r}, got {list(documents.columns)}; "
-                "see by_authors"
-            )
-    author, sentiment = documents.columns["author"], documents.columns["sentiment"]
-    cell = pd.DataFrame({"author": author, "sentiment": sentiment}).groupby(["author", "sentiment"])
-    order = rng.permutation(len(documents))
-    number = cell.ngroup().to_numpy()
-    sizes = np.bincount(number)
-    by_cell = order[np.argsort(number[order], kind="stable")]
-    rank = np.empty(len(documents), dtype=np.int64)
-    rank[by_cell] = np.arange(len(documents)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return rank, sizes[number]
-
-
-def _check_cells(documents: Documents, size: IntArray) -> None:
-    if len({" ".join(words(text)) for text in documents.texts}) < len(documents):
-        raise InvalidInput(
-            f"{documents.name}: expected every text once, got copies; see by_authors"
-        )
-    for name in ("author", "sentiment"):
-        found = np.unique(documents.columns[name])
-        if len(found) < 2:
-            raise InvalidInput(
-                f"{documents.name}: got {found.tolist()} in column {name!r}, expected at least two"
-            )
-    if size.min() < FEWEST:
-        row = int(size.argmin())
-        raise InvalidInput(
-            f"{documents.name}: got {size[row]} documents of author "
-            f"{documents.columns['author'][row]} with sentiment "
-            f"{documents.columns['sentiment'][row]}, expected at least {FEWEST}; leave it out"
-        )
-
-
-def _quotes(documents: Documents, rows: IntArray, others: IntArray, n: int) -> NDArray[np.bool_]:
-    """Whether each of the rows shares n words in a row with another of the same author."""
-    author = documents.columns["author"]
-    result = np.zeros(len(rows), dtype=bool)
-    for who in np.unique(author):
-        mine = np.flatnonzero(author[rows] == who)
-        theirs = others[author[others] == who]
-        result[mine] = shares_ngram(
-            [documents.texts[row] for row in rows[mine]],
-            [documents.texts[row] for row in theirs],
-            n,
-        )
-    return result
 
 
 def _checked_sentiment(sentiment: ArrayLike, documents: int) -> IntArray:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from textpriv import corpora, embeddings
-from textpriv.authors import by_authors, by_rating
+from textpriv.authors import as_many_of_each, by_authors, by_rating, parts, quoting
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding
 from textpriv.generators import Generator
@@ -133,7 +133,7 @@ def gather(encoder: Encoder, sizes: Sizes, stream: Stream) -> Material:
         whole, sentiment, author=author, authors=sizes.authors, fewest_words=sizes.fewest_words
     )
     each = sizes.documents // sizes.authors
-    drawn = _as_many_of_each(chosen, each, stream("documents"))
+    drawn = as_many_of_each(chosen, each, stream("documents"))
     private = _cut(drawn, sizes.most_words)
     others = stream("public").permutation(_strangers(whole, author, chosen, drawn))
     public = _cut(whole.subset(others[: 2 * sizes.public]), sizes.most_words)
@@ -142,7 +142,7 @@ def gather(encoder: Encoder, sizes: Sizes, stream: Stream) -> Material:
     small, large = _shared_words(sizes.vocabulary)
     return Material(
         private=private,
-        part=_parts(private, sizes.runs, stream("parts")),
+        part=parts(private, sizes.runs, stream("parts")),
         public=public,
         encoder=encoder,
         vectors=embed(encoder, private.texts, longest=PIECES),
@@ -169,23 +169,6 @@ def _cut(documents: Documents, most_words: int) -> Documents:
     return Documents(documents.name, texts, dict(documents.columns))
 
 
-def _as_many_of_each(documents: Documents, count: int, rng: np.random.Generator) -> Documents:
-    """At most `count` random documents of every author, so that authors are equally frequent."""
-    order = rng.permutation(len(documents))
-    author = pd.Series(documents.columns["author"][order])
-    return documents.subset(np.sort(order[author.groupby(author).cumcount() < count]))
-
-
-def _parts(documents: Documents, parts: int, rng: np.random.Generator) -> IntArray:
-    """Random parts of equal size in which authors and sentiments are mixed alike."""
-    author = np.asarray(documents.columns["author"])
-    sentiment = np.asarray(documents.columns["sentiment"])
-    order = np.lexsort((rng.random(len(documents)), sentiment, author))
-    part = np.empty(len(documents), dtype=np.int64)
-    part[order] = np.arange(len(documents)) % parts
-    return part
-
-
 def _shared_words(count: int | None) -> tuple[Embedding, Embedding]:
     """The tables of 50 and of 300 dimensions over the words that both have."""
     small, large = embeddings.load("glove-6b-50d"), embeddings.load("glove-840b-300d-34k")
@@ -195,7 +178,7 @@ def _shared_words(count: int | None) -> tuple[Embedding, Embedding]:
 
 
 def described(material: Material) -> pd.DataFrame:
-    """Documents of every author by sentiment and part."""
+    """Documents of every author by sentiment and part, and how many quote another part."""
     table = pd.DataFrame(
         {
             "author": material.labels("author"),
@@ -203,9 +186,12 @@ def described(material: Material) -> pd.DataFrame:
             "part": material.part,
         }
     )
-    return table.pivot_table(
+    counts = table.pivot_table(
         index="author", columns=["part", "sentiment"], aggfunc="size", fill_value=0
     )
+    quotes = pd.Series(quoting(material.private, material.part))
+    counts["quoting", "eight words"] = quotes.groupby(table["author"]).sum()
+    return counts
 
 
 # --- Outputs ----------------------------------------------------------------------------------
