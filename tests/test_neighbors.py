@@ -179,6 +179,39 @@ def test_many_equal_rows_take_no_extra_memory(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("size", "dimension"), [(1, 3), (50, 1), (3000, 3), (2500, 150)])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_rows_at_least_as_near_as_a_given_row(
+    precision: Any, size: int, dimension: int, offset: float
+) -> None:
+    """None of them is missing, and what is there besides is hardly farther."""
+    table = normal(size, dimension) + offset
+    queries = np.concatenate([normal(60, dimension, seed=1) + offset, table[:40] * 3 - offset])
+    than = np.arange(len(queries)) % size
+    search = ExactSearch(table, precision=precision)
+    row, query = search.as_near(torch.from_numpy(queries), torch.from_numpy(than))
+    assert len(np.unique(np.stack([row, query]), axis=1).T) == len(row)
+    rows = search.table.rows[:size].double().numpy()
+    distance = np.linalg.norm(queries[:, None] - rows, axis=2)
+    wanted = distance <= distance[np.arange(len(queries)), than][:, None]
+    found = np.zeros_like(wanted)
+    found[query, row] = True
+    assert found[wanted].all()
+    wide = 1.02 if precision == "bf16" else 1.00001
+    if not offset:
+        assert (distance <= wide * distance[np.arange(len(queries)), than][:, None])[
+            found
+        ].mean() > 0.9
+
+
+def test_no_query_has_nothing_near() -> None:
+    row, query = ExactSearch(normal(20, 3)).as_near(
+        torch.zeros(0, 3, dtype=torch.float64), torch.zeros(0, dtype=torch.int64)
+    )
+    assert len(row) == len(query) == 0
+
+
 def first_pass_choice(search: ExactSearch, queries: FloatArray) -> Any:
     """The row that the rounded scores alone would choose."""
     table = search.table
@@ -199,6 +232,20 @@ def test_the_first_pass_alone_is_often_wrong_and_the_search_never() -> None:
 def rounded(values: FloatArray) -> FloatArray:
     """Values that bfloat16 holds."""
     return torch.from_numpy(values).bfloat16().double().numpy()
+
+
+def test_rows_that_only_the_shift_of_the_scores_could_lose() -> None:
+    """Rows and queries are whole in bfloat16, so that nothing but the mark is rounded."""
+    half = rounded(normal(1500, 2, scale=30.0))
+    table, queries = np.concatenate([half, -half]), rounded(normal(300, 2, seed=1, scale=30.0))
+    scores = queries @ table.T - (table**2).sum(1) / 2
+    than = np.random.default_rng(2).integers(0, len(table), len(queries))
+    search = ExactSearch(table, precision="bf16", group=1)
+    assert not search.table.group_residual.any()
+    found = np.zeros(scores.shape, dtype=bool)
+    row, query = search.as_near(torch.from_numpy(queries), torch.from_numpy(than))
+    found[query, row] = True
+    assert found[scores >= scores[np.arange(len(queries)), than][:, None]].all()
 
 
 def contest(rivals: FloatArray, query: FloatArray) -> tuple[FloatArray, FloatArray]:

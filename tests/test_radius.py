@@ -230,6 +230,95 @@ def test_both_precisions_give_the_same_bits_and_chunks_do_not_matter(
         np.testing.assert_array_equal(other[1], answers[0][1])
 
 
+# --- Some radii along one direction --------------------------------------------------------------
+
+
+def assert_along(table: Any, words: Any, directions: FloatArray, radii: Any, precision: Any) -> Any:
+    """Each winner's line is as high as the highest of all, to float64; the first among equals."""
+    search = ExactSearch(np.asarray(table, dtype=np.float64), precision=precision, group=4)
+    found = AllRadii(search).nearest_along(words, directions, radii)
+    assert found.shape == (len(radii), len(words))
+    for column, (word, direction) in enumerate(zip(words, directions, strict=True)):
+        slope, cost = lines(table, int(word), direction)
+        for row, radius_ in enumerate(radii):
+            height, winner = radius_ * slope - cost, found[row, column]
+            size = np.abs(radius_ * slope).max() + cost.max()
+            assert height.max() - height[winner] <= 1e-12 * size
+            twins = (slope == slope[winner]) & (cost == cost[winner])
+            assert winner == np.flatnonzero(twins)[0]
+    return found
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("size", "dimension"), [(1, 2), (2, 1), (40, 1), (300, 2), (700, 20), (300, 300)]
+)
+def test_winners_along_a_direction_are_the_nearest_words(
+    precision: Any, size: int, dimension: int
+) -> None:
+    table = np.random.default_rng(size).standard_normal((size, dimension))
+    words = np.arange(60) % size
+    radii = [3.0, 1e-3, 0.5, 20.0, 3.0, 1.0, 1e4]  # in any order, one of them twice
+    found = assert_along(table, words, unit(60, 1, dimension)[:, 0], radii, precision)
+    if dimension > 1 and size > 1:
+        assert len(np.unique(found[:, 0])) > 1 and (found[1] == words).all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("make", [rivals, neighbourhood, grazing])
+@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e9])
+def test_rivals_along_a_direction(make: Any, precision: Any, scale: float) -> None:
+    for seed in range(50):
+        table, direction = make(seed)
+        first, _ = plain_crossing(table, 0, direction)
+        grid = np.array([0.3, 1 - 1e-9, 1 + 1e-9, 1.1, 3.0, 50.0]) * min(first, 1e6)
+        assert_along(table * scale, np.array([0]), direction[None] * scale, grid, precision)
+
+
+@given(
+    tables(), st.integers(0, 2**32 - 1), st.booleans(), st.lists(st.floats(1e-6, 1e6), min_size=1)
+)
+@predictable
+def test_winners_along_directions_of_small_tables_with_ties(
+    table: FloatArray, seed: int, axis: bool, radii: list[float]
+) -> None:
+    size, dimension = table.shape
+    directions = unit(size, 1, dimension, seed)[:, 0]
+    if axis:
+        directions = np.round(directions)
+    for precision in PRECISIONS:
+        assert_along(table, np.arange(size), directions, radii, precision)
+
+
+def test_winners_along_directions_by_hand() -> None:
+    line = all_radii([[0.0], [1.0], [3.0], [3.0]])
+    found = line.nearest_along(
+        np.array([0, 0, 3]), np.array([[1.0], [-1.0], [0.5]]), [0.4, 0.6, 2.5]
+    )
+    assert found.tolist() == [[0, 0, 2], [1, 0, 2], [2, 0, 2]]
+    assert line.nearest_along(np.array([], dtype=np.int64), np.zeros((0, 1)), [1.0]).shape == (1, 0)
+
+
+def test_one_pass_agrees_with_a_search_at_every_radius(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, words = np.random.default_rng(4).standard_normal((900, 30)), np.arange(200)
+    directions, radii = unit(200, 1, 30)[:, 0], np.geomspace(0.5, 40, 12)
+    lines_ = all_radii(table)
+    found = lines_.nearest_along(words, directions, radii)
+    rows = lines_.search.table.rows[words].double().numpy()
+    each = [lines_.search.nearest(rows + r * directions)[0][:, 0] for r in radii]
+    np.testing.assert_array_equal(found, each)
+    assert 2.5 < np.mean([len(np.unique(column)) for column in found.T])  # not decided by two
+    monkeypatch.setattr(radius, "QUERY_CHUNK", 7)
+    monkeypatch.setattr(radius, "GATHER_BYTES", 8 * 30 * 5)
+    np.testing.assert_array_equal(lines_.nearest_along(words, directions, radii), found)
+
+
+@pytest.mark.parametrize("radii", [[], [0.0], [-1.0], [1.0, INF], [float("nan")], [[1.0]]])
+def test_radii_that_are_none(radii: Any) -> None:
+    with pytest.raises(InvalidInput, match="radii: got .*expected finite numbers > 0"):
+        all_radii([[0.0], [1.0]]).nearest_along(np.array([0]), np.ones((1, 1)), radii)
+
+
 # --- Envelopes ----------------------------------------------------------------------------------
 
 

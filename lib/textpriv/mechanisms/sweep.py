@@ -9,8 +9,8 @@ without a single look-up.
 
 The noise of MADLIB is (G / epsilon) u with G ~ Gamma(shape n, scale 1), so that one draw of
 (u, G) serves every epsilon: its points x + (G / epsilon) u lie on one line. Which word is nearest
-where on that line is the envelope of `neighbors.radius`, which is found with some three searches
-per token however many epsilons there are.
+where on that line takes two passes over the table (`AllRadii.nearest_along`), however many epsilons
+there are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 
 from textpriv.channel import check_ids
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import Mechanism, check_epsilon
+from textpriv.mechanisms.base import Mechanism, check_epsilon, entropy, simulation
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.mechanisms.noise import Madlib
 from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
@@ -67,12 +67,13 @@ def sweep(
     share their noise: from two points on a known line of the form x + z / epsilon, x follows.
     Send one row and show nobody the others.
     """
-    rng = np.random.default_rng() if rng is None else rng
+    rng = entropy(rng)
     wanted = check_epsilons(epsilons)
     if len(wanted) == 1 or not (
         isinstance(mechanism, Madlib) and isinstance(mechanism.search, ExactSearch)
     ):
-        rows = [mechanism.with_epsilon(each).sanitize_ids(ids, rng) for each in wanted]
+        with simulation():  # the warning has been given
+            rows = [mechanism.with_epsilon(each).sanitize_ids(ids, rng) for each in wanted]
         return np.stack(rows)
     words = np.array(ids)
     unknown = words == UNKNOWN
@@ -85,23 +86,10 @@ def sweep(
     for start in range(0, len(words), _TOKENS):
         part = slice(start, start + _TOKENS)
         units = mechanism.stretched(random_directions(len(words[part]), dimension, rng))
-        parts.append(_along(lines, words[part], lengths[part] * units, np.array(wanted)))
+        # In units of its direction's length, the noise of epsilon has length 1 / epsilon.
+        noise = lengths[part] * units
+        parts.append(lines.nearest_along(words[part], noise, 1 / np.array(wanted)))
     return np.concatenate(parts, axis=1)
-
-
-def _along(
-    lines: AllRadii, words: IntArray, directions: FloatArray, epsilons: FloatArray
-) -> IntArray:
-    """Words nearest to x + direction / epsilon, at every epsilon: (epsilons, words)."""
-    # In units of the direction's length, the noise of epsilon has length 1 / epsilon.
-    envelope = lines.envelope(words, directions[:, None], max_radius=1 / epsilons.min())
-    result = np.empty((len(epsilons), len(words)), dtype=np.int64)
-    for row, radius in enumerate(1 / epsilons):
-        # A pair's segments that begin before the radius; the last of them covers it.
-        begun = np.bincount(envelope.pair, envelope.start <= radius, len(words))
-        first = np.searchsorted(envelope.pair, np.arange(len(words)))
-        result[row] = envelope.output[first + begun.astype(np.int64) - 1]
-    return result
 
 
 # --- Which epsilons -----------------------------------------------------------------------------
@@ -141,7 +129,9 @@ def expected_change(
 
     def drawn_anew(epsilon: float) -> float:
         same = np.random.default_rng(seed)
-        return float((mechanism.with_epsilon(epsilon).sanitize_ids(ids, same) != ids).mean())
+        with simulation():
+            outputs = mechanism.with_epsilon(epsilon).sanitize_ids(ids, same)
+        return float((outputs != ids).mean())
 
     return drawn_anew
 

@@ -18,6 +18,7 @@ from textpriv.neighbors.table import (
     best_per_query,
     check_vectors,
     first_best,
+    round_split,
 )
 
 QUERY_CHUNK = 1024
@@ -116,11 +117,73 @@ class ExactSearch:
         return ids, distances
 
     @torch.inference_mode()
+    def candidates(self, queries: torch.Tensor, k: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pairs (row, query) among which are the k nearest rows of every query, and few others.
+
+        Parameters
+        ----------
+        queries : (count, dimension) float64 on the table's device, some QUERY_CHUNK of them
+
+        Returns
+        -------
+        rows, queries : aligned
+        """
+        group, query = self._candidate_groups(queries - self.table.center, k)
+        return self._candidate_rows(queries, group, query, k)
+
+    @torch.inference_mode()
+    def as_near(
+        self, queries: torch.Tensor, than: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pairs (row, query) of all rows at least as near as a given row, and few others.
+
+        The others are those that the first pass cannot tell from it.
+
+        Parameters
+        ----------
+        queries : (count, dimension) float64 on the table's device, some QUERY_CHUNK of them
+        than : (count,) the row that each query's rows are held against
+
+        Returns
+        -------
+        rows, queries : aligned, no pair twice
+        """
+        table, centered = self.table, queries - self.table.center
+        given = table.rows[than].double() - table.center
+        mark = (centered * given).sum(1) - (given**2).sum(1) / 2
+        high, rest = round_split(mark, table.dtype)
+        extra = {0: 1.0, 1: 1.0, 2: -high, 3: -rest}  # what is stored is small near the mark
+        rounded, norm, lost = table.rounded_queries(centered, extra)
+        shifting = (2.0**-15 + 2 * table.accumulation) * mark.abs()
+        per_group, per_query = self._score_error(centered, norm, lost, shifting)
+        # Storing a result s changes it by at most 2 rounding |s|.
+        least = per_group @ per_query * -(1 + 3 * table.output_rounding)
+        found = []
+        for rows, groups in table.blocks():
+            scores = (table.rounded[rows] @ rounded).view(len(least[groups]), table.group, -1)
+            group, query = (scores.amax(1) >= least[groups]).nonzero(as_tuple=True)
+            reached = scores[group, :, query] >= least[groups][group, query, None]
+            hit, place = reached.nonzero(as_tuple=True)
+            found.append((rows.start + group[hit] * table.group + place, query[hit]))
+        row, query = (torch.cat(part) for part in zip(*found, strict=True))
+        return row[row < self.size], query[row < self.size]
+
+    def _single_error(self, exact: torch.Tensor) -> torch.Tensor:
+        """Bound on the error of the difference of two of a query's float32 scores: (queries,).
+
+        One dot product errs by at most accumulation * |q||z|; twice, for two rows. The float64
+        result and underflow are in the margin and at the end.
+        """
+        table = self.table
+        largest, length = table.half_norm.max().double().mul(2).sqrt(), exact.norm(dim=1)
+        error = 4 * table.accumulation * (length * largest + largest**2)
+        return error + 4 * table.underflow * (1 + length + largest)
+
+    @torch.inference_mode()
     def _nearest(self, queries: NDArray[np.floating], k: int) -> tuple[IntArray, FloatArray]:
         exact = torch.from_numpy(np.array(queries, dtype=np.float64)).to(self.table.device)
+        rows, query = self.candidates(exact, k)
         centered = exact - self.table.center
-        group, query = self._candidate_groups(centered, k)
-        rows, query = self._candidate_rows(exact, group, query, k)
         far = centered.norm(dim=1) > FAR * self.table.extent
         nearness = torch.empty(len(rows), dtype=torch.float64, device=self.table.device)
         # Many candidates where rows coincide: some at a time.
@@ -147,18 +210,8 @@ class ExactSearch:
             scores = table.rounded[rows] @ rounded
             maxima[groups] = scores.view(-1, table.group, len(centered)).amax(1)
 
-        # Rounded query and row, float32 accumulation, the half norm in two parts, underflow and
-        # the float64 result; 1e-4 on top for this very bound being computed in float32.
-        half_error = (2.0**-15 + 2 * table.accumulation) * table.group_norm**2 / 2
-        length, extent = centered.norm(dim=1), table.extent
-        floor = FLOAT64 * table.accumulation * extent * (length + extent)
-        floor += table.underflow * (1 + length + extent)
-        one = torch.ones_like(half_error)
-        per_group = torch.stack([table.group_norm, table.group_residual, half_error, one], dim=1)
-        per_query = torch.stack(
-            [lost + 2 * table.accumulation * norm, norm, torch.ones_like(norm), floor]
-        )
-        error = per_group.float() @ per_query.float() * (1 + 1e-4)
+        per_group, per_query = self._score_error(centered, norm, lost)
+        error = per_group @ per_query
         error.add_(maxima.abs(), alpha=2 * table.output_rounding)
         lower = maxima - error
         if k == 1:
@@ -169,6 +222,32 @@ class ExactSearch:
             certain = torch.full_like(lower[0], -torch.inf)
         group, query = (maxima + error >= certain).nonzero(as_tuple=True)
         return group, query
+
+    def _score_error(
+        self,
+        centered: torch.Tensor,
+        norm: torch.Tensor,
+        lost: torch.Tensor,
+        shifting: torch.Tensor | float = 0.0,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Bound on the first pass's error but for storing its result, as a product.
+
+        (groups, terms) and (terms, queries); `shifting` is what a shift of the scores adds.
+
+        Rounded query and row, float32 accumulation, the half norm in two parts, underflow and
+        the float64 result; 1e-4 on top for this very bound being computed in float32.
+        """
+        table = self.table
+        half_error = (2.0**-15 + 2 * table.accumulation) * table.group_norm**2 / 2
+        length, extent = centered.norm(dim=1), table.extent
+        floor = shifting + FLOAT64 * table.accumulation * extent * (length + extent)
+        floor += table.underflow * (1 + length + extent)
+        one = torch.ones_like(half_error)
+        per_group = torch.stack([table.group_norm, table.group_residual, half_error, one], dim=1)
+        per_query = torch.stack(
+            [lost + 2 * table.accumulation * norm, norm, torch.ones_like(norm), floor]
+        )
+        return per_group.float(), (per_query * (1 + 1e-4)).float()
 
     def _candidate_rows(
         self, exact: torch.Tensor, group: torch.Tensor, query: torch.Tensor, k: int
@@ -193,10 +272,6 @@ class ExactSearch:
             queries=len(exact),
         )
         kth = ranked[:, -1]
-        # One float32 dot product errs by at most accumulation * |q||z|; twice, for two rows.
-        # The float64 result and underflow are in the margin and at the end.
-        largest, length = table.half_norm.max().double().mul(2).sqrt(), exact.norm(dim=1)
-        error = 4 * table.accumulation * (length * largest + largest**2)
-        error += 4 * table.underflow * (1 + length + largest)
+        error = self._single_error(exact)
         pair, position = (scores >= (kth - error)[query, None]).nonzero(as_tuple=True)
         return ids[pair, position], query[pair]

@@ -266,6 +266,82 @@ class AllRadii:
             max_radius=float(max_radius),
         )
 
+    def nearest_along(
+        self, words: IntArray, directions: NDArray[np.floating], radii: ArrayLike
+    ) -> IntArray:
+        """Nearest word at some distances along one direction per word: (radii, words).
+
+        Two passes over the table, however many radii there are. The first finds the winner at
+        the largest radius, whose line crosses the word's own at some c. A line that is above
+        both somewhere is above them at c, for they are a convex function with one corner. So
+        the second pass asks for all rows above at c, a handful, and no others ever win.
+
+        Parameters
+        ----------
+        words : (count,) row numbers
+        directions : (count, dimension), of any length: a radius is in units of that length
+        radii : (radii,) finite, > 0, at least one, in any order
+        """
+        ids, units = self._check(words, np.asarray(directions)[:, None])
+        lengths = np.asarray(radii, dtype=np.float64)
+        if (
+            lengths.ndim != 1
+            or not len(lengths)
+            or not (0 < lengths).all()
+            or not np.isfinite(lengths).all()
+        ):
+            raise InvalidInput(f"radii: got {radii!r}, expected finite numbers > 0, at least one")
+        result = np.empty((len(lengths), len(ids)), dtype=np.int64)
+        step = QUERY_CHUNK * self.table.room
+        for start in range(0, len(ids), step):
+            chunk = slice(start, start + step)
+            own, unit = (
+                torch.from_numpy(array).to(self.table.device)
+                for array in (ids[chunk], units[chunk, 0])
+            )
+            result[:, chunk] = self._along(own, unit, lengths).cpu().numpy()
+        return result
+
+    @torch.inference_mode()
+    def _along(self, own: torch.Tensor, unit: torch.Tensor, radii: FloatArray) -> torch.Tensor:
+        """One chunk of `nearest_along`."""
+        table, count, farthest = self.table, len(own), float(radii.max())
+        origin, everyone = table.rows[own].double(), torch.arange(len(own), device=table.device)
+        row, word = self.search.candidates(origin + farthest * unit)
+        slope, cost = self._lines(row, word, origin, unit)
+        last, _ = first_best(word, row, farthest * slope - cost, count)
+        far_slope, far_cost = self._lines(last, everyone, origin, unit)
+
+        moved = (far_slope > 0).nonzero()[:, 0]  # the others' own word, or its twin, wins all along
+        corner = far_cost[moved] / far_slope[moved]
+        points = origin[moved] + corner[:, None] * unit[moved]
+        row, query = self.search.as_near(points, own[moved])
+        word = moved[query]
+        slope, cost = self._lines(row, word, origin, unit)
+        above = corner[query] * slope >= cost * (1 - 1e-9)
+        row, word, slope, cost = row[above], word[above], slope[above], cost[above]
+
+        none = torch.zeros_like(far_cost)
+        row, word = torch.cat([own, last, row]), torch.cat([everyone, everyone, word])
+        slope, cost = torch.cat([none, far_slope, slope]), torch.cat([none, far_cost, cost])
+        winners = [first_best(word, row, radius * slope - cost, count)[0] for radius in radii]
+        return torch.stack(winners)
+
+    def _lines(
+        self, row: torch.Tensor, word: torch.Tensor, origin: torch.Tensor, unit: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Slope and cost of rows' lines, (rows,) float64: score_z(r) = r slope - cost."""
+        slope, cost = (torch.empty(len(row), dtype=torch.float64, device=row.device) for _ in "12")
+        step = max(1, GATHER_BYTES * self.table.gather_room // (8 * self.dimension))
+        for start in range(0, len(row), step):
+            part = slice(start, start + step)
+            of = word[part]
+            offset = self.table.rows.index_select(0, row[part]).double()
+            offset -= origin.index_select(0, of)
+            slope[part] = torch.linalg.vecdot(offset, unit.index_select(0, of))
+            cost[part] = torch.linalg.vecdot(offset, offset) / 2
+        return slope, cost
+
     def _check(
         self, words: IntArray, directions: NDArray[np.floating]
     ) -> tuple[IntArray, FloatArray]:

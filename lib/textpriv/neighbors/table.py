@@ -36,10 +36,10 @@ FloatArray = NDArray[np.float64]
 Precision = Literal["auto", "bf16", "fp32"]
 
 ROW_BLOCK = 2048  # table rows per matrix product: the scores of a block stay in the cache
-GATHER_BYTES = 16 << 20  # rows gathered at once for the second pass
+GATHER_BYTES = 2 << 20  # rows gathered at once for the second pass: they stay in the cache
 FLOAT64 = 2.0**-26  # rounding of a float64 result over that of a float32 one, with a margin
 ROOM = 16  # times as much at once on a GPU, whose speed comes from few large products
-GATHER_ROOM = 128  # times as many bytes there: 2 GiB hold the rows of a chunk of directions
+GATHER_ROOM = 1024  # times as many bytes there: 2 GiB hold the rows of a chunk of directions
 LARGEST_ROW, LARGEST_QUERY = 2.0**40, 2.0**70  # of any coordinate: products fit in float32
 
 
