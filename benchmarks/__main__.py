@@ -21,6 +21,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from benchmarks import peers
 from benchmarks.compare import Row, compare, seconds
 from benchmarks.generation import generation_costs, generation_rows
+from benchmarks.preview import preview_rows
 from textpriv import corpora, embeddings, pieces
 from textpriv.attacks.base import Observed, observe
 from textpriv.attacks.bayes import ContextFreeBayes
@@ -506,7 +507,7 @@ def memory_of_400_000_words() -> float:
 def main() -> None:
     """Print the table; the exit status tells whether every target was met."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    every = ["search", "sanitizing", "attacks", "generation", "memory"]
+    every = ["search", "sanitizing", "attacks", "generation", "preview", "memory"]
     parser.add_argument("part", nargs="*", help=", ".join(every))
     parts = parser.parse_args().part or every
     print(f"{'comparison':<58} {'ours':>13} {'theirs':>13} {'':<13}{'ratio':>10}")
@@ -516,6 +517,7 @@ def main() -> None:
         ("sanitizing", sanitizing_rows),
         ("attacks", attack_rows),
         ("generation", generation_rows),
+        ("preview", preview_rows),
     ):
         for row in rows() if name in parts else ():
             print(row, flush=True)

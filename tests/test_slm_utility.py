@@ -370,11 +370,19 @@ def test_misjudgements_fall_with_what_is_known() -> None:
 def test_intervals_are_narrower_where_more_is_known() -> None:
     found = experiment.intervals(known(60), sizes(level=0.8), SEED)
     assert tuple(found) == experiment.JUDGED
-    table = experiment.coverage(found).set_index(["features", "what", "epsilon"])
+    table = experiment.coverage(found, np.random.default_rng(0))
+    table = table.set_index(["features", "what", "epsilon"])
     assert table.loc[("all", "covered", 1.0), "n"] == 60
     every = table[table.index.get_level_values("epsilon").isna()].droplevel("epsilon")
     assert every.loc[("all", "covered"), "n"] == 180
     assert every.loc[("all", "covered"), "value"] > 0.7
+    for features in experiment.JUDGED:  # two ways to the same interval
+        closed, drawn = every.loc[(features, "covered")], every.loc[(features, "resampled")]
+        assert closed["value"] == pytest.approx(drawn["value"])
+        assert drawn["low"] < drawn["value"] < drawn["high"] and drawn["n"] == 60
+        assert drawn[["low", "high"]].tolist() == pytest.approx(
+            closed[["low", "high"]].tolist(), abs=0.02
+        )
     widths = every.loc[[("all", "width"), (EPS_ONLY, "width")], "value"]
     assert every.loc[("all", "narrower"), "value"] == pytest.approx(widths.iloc[1] - widths.iloc[0])
     assert every.loc[("all", "narrower"), "low"] > 0
@@ -487,7 +495,7 @@ def test_every_table_can_be_recorded(
         "gains": experiment.gains(rows, small, SEED),
         "table_1": experiment.table_1(rows, small, SEED),
         "misjudgements": experiment.misjudgements(rows, small, SEED),
-        "coverage": experiment.coverage(found),
+        "coverage": experiment.coverage(found, np.random.default_rng(0)),
         "decisions": experiment.decisions(rows, found, small.thresholds),
         "transfer": experiment.transfer(rows, {"tem": known(9)}, small, SEED),
         "corrections": experiment.corrections(material, measured, large, small),

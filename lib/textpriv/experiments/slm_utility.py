@@ -603,11 +603,13 @@ def intervals(rows: pd.DataFrame, sizes: Sizes, seed: int | None) -> dict[str, p
     }
 
 
-def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def coverage(found: Mapping[str, pd.DataFrame], rng: np.random.Generator) -> pd.DataFrame:
     """Coverage and width of the intervals, at each epsilon and over all.
 
     Columns: features, epsilon (NaN: all), what ("covered", "width", or "narrower": the width of
-    the eps-only interval less this one's), value, low, high, n; by document.
+    the eps-only interval less this one's), value, low, high, n; by document. "resampled" is the
+    coverage with a bootstrap over documents, which is too sure where every document is covered;
+    "covered" has Wilson's interval there.
     """
     alone = found[EPS_ONLY]
     result = []
@@ -617,8 +619,10 @@ def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         for epsilon in (np.nan, *np.unique(table["epsilon"])):
             some = np.isnan(epsilon) | (table["epsilon"] == epsilon)
             document = table["document"][some]
+            inside = table[some].pivot(index="document", columns="epsilon", values="covered")
             measured = {
                 "covered": stats.clustered_share(table["covered"][some], document),
+                "resampled": _bootstrapped(inside.to_numpy(float), np.mean, rng),
                 "width": stats.clustered_mean(width[some], document),
                 "narrower": stats.clustered_mean(narrower[some], document),
             }
@@ -858,7 +862,7 @@ _NAMES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-_SHARES = ("changed", "covered", "sent", "lowered", "wasted", "missed", "exposed")
+_SHARES = ("changed", "covered", "resampled", "sent", "lowered", "wasted", "missed", "exposed")
 _NAMED = ("headlines", "table_1")  # tables that name their measurements themselves
 _SPELLED = {  # models, and what is measured of them, as the claims call them
     "small": "slm",

@@ -152,7 +152,8 @@ class ExactSearch:
         given = table.rows[than].double() - table.center
         mark = (centered * given).sum(1) - (given**2).sum(1) / 2
         high, rest = round_split(mark, table.dtype)
-        extra = {0: 1.0, 1: 1.0, 2: -high, 3: -rest}  # what is stored is small near the mark
+        # With the mark taken off, what is stored is small near the mark.
+        extra: dict[int, torch.Tensor | float] = {0: 1.0, 1: 1.0, 2: -high, 3: -rest}
         rounded, norm, lost = table.rounded_queries(centered, extra)
         shifting = (2.0**-15 + 2 * table.accumulation) * mark.abs()
         per_group, per_query = self._score_error(centered, norm, lost, shifting)
