@@ -458,6 +458,25 @@ def test_load_multi_news(members: Path, name: str, split: str) -> None:
     assert corpora.load(f"multi-news{name}").columns["summary"].tolist() == ["– Both.", "Two."]
 
 
+def test_multi_news_without_notices_and_together(members: Path) -> None:
+    """An archive's notice stands where the first article should; alone it is all there is."""
+    notice = "The seed for this crawl was a list of every host"
+    for split, lines in {
+        "train": [f"{notice} ||||| One.  ||||| Two.", "Some notice ||||| b"],
+        "val": [notice, f"Web wide crawl with initial seeds NEWLINE_CHAR x |||||{notice}"],
+        "test": ["z"],
+    }.items():
+        (members / f"{split}.src.cleaned").write_text("\n".join(lines) + "\n")
+        (members / f"{split}.tgt").write_text("\n".join(f"{split}{n}" for n in range(len(lines))))
+    assert corpora.load("multi-news").texts == ("One.  ||||| Two.", "Some notice ||||| b")
+    every = corpora.load("multi-news-all")
+    assert every.name == "multi-news-all"
+    assert every.texts == ("One.  ||||| Two.", "Some notice ||||| b", notice, notice, "z")
+    assert every.columns["summary"].tolist() == ["train0", "train1", "val0", "val1", "test0"]
+    assert corpora.asset_of("multi-news-all") == corpora.asset_of("multi-news") == "multi-news"
+    assert "multi-news-all" in corpora.names()
+
+
 def test_multi_news_needs_a_summary_for_every_document(members: Path) -> None:
     (members / "train.src.cleaned").write_text("a\nb\n")
     (members / "train.tgt").write_text("a\n")

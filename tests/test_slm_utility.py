@@ -19,7 +19,7 @@ from textpriv.mechanisms import TEM, Madlib, RankRepair
 from textpriv.models import Encoder
 from textpriv.neighbors import AnnoySearch
 from textpriv.prediction import FREE, KEPT, TARGET
-from textpriv.preview import Reader
+from textpriv.preview import PieceTable, Reader
 from textpriv.report import claims, results
 from textpriv.seeds import stream
 from textpriv.summaries import Extractive, Writer, similarity
@@ -111,6 +111,34 @@ def test_public_text_shares_nothing_with_private(
     assert found.reader.small.name == "extractive"
     again = experiment.gather(wanted, lambda *keys: stream(SEED, *keys))
     assert again.documents.texts == found.documents.texts
+
+
+def test_only_whole_documents_near_their_summaries(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document of 12 pieces is whole at 12 and not at 11; its own text is a summary at 1."""
+    kept = texts(200, 4)
+    table = PieceTable.of(encoder)
+    lengths = np.diff(table.encode(kept).offsets)
+    summaries = np.array([text if n % 2 else "cat" for n, text in enumerate(kept)], dtype=object)
+    whole = Documents("made up", kept, {"summary": summaries})
+    monkeypatch.setattr(experiment.corpora, "load", lambda name: whole)
+    monkeypatch.setattr(experiment, "load_encoder", lambda name, device: encoder)
+
+    def gathered(**other: Any) -> set[str]:
+        found = experiment.gather(
+            sizes(documents=20, public=30, **other), lambda *keys: stream(SEED, *keys)
+        )
+        return set(found.documents.texts)
+
+    short = {text for text, length in zip(kept, lengths, strict=True) if length <= 12}
+    same = set(kept[1::2])
+    assert len(short) < 180 and max(lengths) > 12
+    assert gathered() - short and gathered() - same
+    assert gathered(only_whole=True) <= short and gathered(only_whole=True) - same
+    assert gathered(only_whole=True, least_similarity=0.999) <= short & same
+    with pytest.raises(InvalidInput, match="made up: got 0 documents that are whole and near"):
+        gathered(only_whole=True, longest=8, least_similarity=1.1)
 
 
 def test_mechanisms_by_name(material: Material) -> None:

@@ -206,7 +206,8 @@ def load(name: str) -> Documents:
         2 business, 3 science and technology).
         "yelp-polarity" and "yelp-polarity-test": 560,000 and 38,000 reviews, label.
         "multi-news", "multi-news-validation", "multi-news-test": 44,972, 5,622 and 5,622 sets of
-        news articles joined by `|||||`, summary; sets without text are left out.
+        news articles joined by `|||||`, summary; sets without text are left out, and an archive's
+        notice in the place of the first article. "multi-news-all": the three together.
         "imdb-authors" and "yelp-authors": 15,000 and 17,336 reviews, author (0 .. 9), label.
         "chatgpt-paraphrases-imdb" and "chatgpt-paraphrases-yelp": their layout is not known.
         Unless it is one table with a column `paraphrase`, the error says what is there; name the
@@ -219,6 +220,8 @@ def load(name: str) -> Documents:
     InvalidInput
         If a local replacement cannot be read; see `read_table`.
     """
+    if name in _JOINED:
+        return _joined(name, [load(part) for part in _JOINED[name]])
     corpus = assets.look_up("corpus", name, _CORPORA)
     replacement = assets.local(corpus.asset)
     table = _load_cached(name, corpus) if replacement is None else _load_local(corpus, replacement)
@@ -227,7 +230,13 @@ def load(name: str) -> Documents:
 
 def names() -> tuple[str, ...]:
     """Names that `load` knows."""
-    return tuple(_CORPORA)
+    return (*_CORPORA, *_JOINED)
+
+
+def asset_of(name: str) -> str:
+    """Id of the asset that a corpus is read from; UnknownAsset where there is no such corpus."""
+    first = _JOINED.get(name, (name,))[0]
+    return assets.look_up("corpus", first, _CORPORA).asset
 
 
 # --- Registered corpora -------------------------------------------------------------------
@@ -291,7 +300,38 @@ def _labelled(asset: str, split: str) -> _Corpus:
 def _multi_news(split: str) -> _Corpus:
     members = f"{split}{_SOURCES}", f"{split}{_SUMMARIES}"
     columns = {"summary": "summary"}
-    return _Corpus("multi-news", members[0], "document", columns, split=split, beside=members[1:])
+    clean = _without_notice
+    return _Corpus(
+        "multi-news", members[0], "document", columns, None, clean, split, beside=members[1:]
+    )
+
+
+# How pages begin that an archive's crawler or a missing page left in Multi-News (Carpentier et
+# al. 2024, release: preparation of the data).
+_NOTICES = (
+    "Web wide crawl with initial",
+    "The seed for this crawl was a list",
+    "These crawls are part of an effort to archive",
+    "Starting in 1996, Alexa Internet has been donating",
+    "Crawl of outlinks from wikipedia.org",
+    "Sorry, the page you requested was not found",
+)
+
+
+def _without_notice(text: str) -> str:
+    """The text without its first article where that is a notice and others follow."""
+    if not text.startswith(_NOTICES):
+        return text
+    _, bar, rest = text.partition("|||||")
+    return rest.lstrip() if bar else text
+
+
+def _joined(name: str, parts: Sequence[Documents]) -> Documents:
+    """Corpora with the same columns, one after the other."""
+    columns = {
+        key: np.concatenate([each.columns[key] for each in parts]) for key in parts[0].columns
+    }
+    return Documents(name, tuple(text for each in parts for text in each.texts), columns)
 
 
 def _with_authors(name: str) -> _Corpus:
@@ -342,6 +382,7 @@ _CORPORA = {
     "chatgpt-paraphrases-imdb": _chatgpt("imdb"),
     "chatgpt-paraphrases-yelp": _chatgpt("yelp"),
 }
+_JOINED = {"multi-news-all": ("multi-news", "multi-news-validation", "multi-news-test")}
 
 
 def _load_cached(name: str, corpus: _Corpus) -> pd.DataFrame:

@@ -95,6 +95,8 @@ class Sizes(BaseModel):
     documents: int = Field(ge=4)  # private: those that are sanitized
     public: int = Field(ge=2)  # at most: for the n-grams, the attacker's prior and the grid
     longest: int = Field(ge=8)  # pieces that are kept of a document
+    only_whole: bool = False  # leave out documents that would have to be cut
+    least_similarity: float = -1.0  # of a document and its own summary, or it is left out
     tokens: int = Field(ge=4)  # most of a summary
     batch: int = Field(default=32, ge=1)
     encoder: str  # says how alike two texts are
@@ -125,9 +127,8 @@ class Sizes(BaseModel):
 
 def assets_of(sizes: Sizes) -> list[str]:
     """Data and models that the notebook's results rest on."""
-    corpus = {"xsum": "xsum-test", "multilexsum": "multilexsum-test"}
     models = {sizes.encoder, sizes.table, sizes.small, sizes.large} - {"", EXTRACTIVE}
-    return sorted({corpus.get(sizes.corpus, sizes.corpus), *models})
+    return sorted({corpora.asset_of(sizes.corpus), *models})
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,19 +180,40 @@ def gather(
     sizes: Sizes, stream_of: Callable[..., np.random.Generator], *, device: str = "cpu"
 ) -> Material:
     """Private documents at random, and public ones that share no run of eight words with them."""
-    corpus = corpora.load(sizes.corpus)
-    order = stream_of("documents").permutation(len(corpus))
-    documents = corpus.subset(order[: sizes.documents])
-    public = corpus.subset(order[sizes.documents :][: sizes.public])
-    apart = np.flatnonzero(~splits.shares_ngram(public.texts, documents.texts))
     encoder = load_encoder(sizes.encoder, device)
-    small = summarizer(sizes.small, sizes, encoder, device=device)
     table = PieceTable.of(load_generator(sizes.table, device) if sizes.table else encoder)
+    corpus = corpora.load(sizes.corpus)
+    corpus = corpus.subset(stream_of("documents").permutation(len(corpus)))
+    corpus = _sound(corpus, table, encoder, sizes)
+    documents = corpus.subset(np.arange(sizes.documents))
+    public = corpus.subset(np.arange(sizes.documents, len(corpus)))
+    apart = np.flatnonzero(~splits.shares_ngram(public.texts, documents.texts))
+    small = summarizer(sizes.small, sizes, encoder, device=device)
     reader = Reader.of(encoder, small, public.subset(apart).texts, table=table)
     original = reader.table.encode(documents.texts, longest=sizes.longest)
     weights = reader.counts / reader.counts.sum()
     words = stream_of("words").choice(len(weights), size=sizes.words, p=weights)
     return Material(documents, reader, original, words)
+
+
+def _sound(corpus: Documents, table: PieceTable, encoder: Encoder, sizes: Sizes) -> Documents:
+    """The first documents that are whole and near enough to their own summaries."""
+    wanted, rows = sizes.documents + sizes.public, np.arange(len(corpus))
+    if sizes.only_whole:
+        lengths = np.diff(table.encode(corpus.texts, longest=sizes.longest + 1).offsets)
+        rows = rows[lengths <= sizes.longest]
+    if sizes.least_similarity > -1 and len(rows):
+        rows = rows[: 2 * wanted]  # few are left out by it
+        some = corpus.subset(rows)
+        near = similarity(encoder, some.texts, list(some.columns["summary"]))
+        rows = rows[near >= sizes.least_similarity]
+    if len(rows) <= sizes.documents:
+        raise InvalidInput(
+            f"{sizes.corpus}: got {len(rows)} documents that are whole and near their summaries, "
+            f"expected more than the {sizes.documents} private ones; lower least_similarity or "
+            "raise longest"
+        )
+    return corpus.subset(rows[:wanted])
 
 
 def mechanism(name: str, material: Material, sizes: Sizes, epsilon: float = 1.0) -> Mechanism:
