@@ -29,7 +29,8 @@ def preview_rows() -> Iterator[Row]:
 def sweep_rows() -> Iterator[Row]:
     """A document of 1,024 tokens at 20 epsilons in one pass, against one epsilon at a time.
 
-    On the paper's grid but for its epsilon of 1, and on one at which from 99% to 1% of the tokens change.
+    On the paper's grid but for its epsilon of 1, and on one at which from 99% to 1% of the tokens
+    change.
     """
     table, rng = PieceTable.of(load_encoder()), np.random.default_rng(0)
     text = max(corpora.load("multilexsum").texts, key=len)

@@ -1,18 +1,38 @@
-"""Random streams: named by what they are for, independent, and the same in any order."""
+"""Random streams: named by what they are for, independent, and the same in any order.
+
+And what mechanisms say when they are handed one: that their output is not private.
+"""
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ALARM, cdf_distance, margin
+from helpers import ALARM, cdf_distance, margin, normal_embedding
+from mutants import BOX, CANDIDATES, POOL, recode
 from scipy import stats
+from tiny_generators import tiny_generator
 
-from textpriv.errors import InvalidInput
+from textpriv import experiments
+from textpriv.attacks.base import observe
+from textpriv.errors import InvalidInput, SeededOutput
+from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, RankRepair, SanText, SanTextPlus
+from textpriv.mechanisms.base import simulation
+from textpriv.mechanisms.prompt import DPPrompt, learn_limits, sanitize_at
+from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
+from textpriv.mechanisms.sweep import epsilons_for, sweep
+from textpriv.preview import recovered
+from textpriv.privacy import audit_laplace, draw_words
 from textpriv.seeds import stream
+from textpriv.tokens import Tokenizer
+from textpriv.vectors import SentenceVectors
 
 KEYS: list[tuple[Any, ...]] = [
     (), ("",), (1,), (1.0,), ("1",), (True,), ("1", 1), (1, "1"), (11,), (1, 1), ("11",),
@@ -89,3 +109,95 @@ def test_a_seed_is_a_non_negative_integer(seed: Any) -> None:
 def test_a_key_is_a_string_or_a_number(key: Any) -> None:
     with pytest.raises(InvalidInput, match="key: got .*expected a string or a number"):
         stream(7, "a", key)
+
+
+# --- A seeded mechanism says so -----------------------------------------------------------------
+
+TABLE = normal_embedding(40, 3, seed=2)
+MADLIB = Madlib(TABLE, epsilon=2.0)
+REPAIR = RankRepair(MADLIB, c=0.1)
+SANTEXT = SanText(TABLE, epsilon=2.0)
+CORPUS = Tokenizer(TABLE.words).encode(["w1 w2 w1 unknown", "w3"])
+SENTENCES = SentenceVectors(POOL, np.array([0, 2, 5]))
+IDS = np.array([1, 2, 3])
+
+
+def said(call: Callable[[], Any]) -> list[warnings.WarningMessage]:
+    """Warnings of the kind that a call gives, every one of them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [each for each in caught if issubclass(each.category, SeededOutput)]
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "madlib": lambda rng: MADLIB.sanitize(["w1 w2"], rng),
+    "mahalanobis": lambda rng: Mahalanobis(TABLE, epsilon=2.0).sanitize(["w1 w2"], rng),
+    "rank repair": lambda rng: REPAIR.sanitize(["w1 w2"], rng),
+    "rank repair of ids": lambda rng: REPAIR.sanitize_ids(IDS, rng),
+    "santext": lambda rng: SANTEXT.sanitize(["w1 w2"], rng),
+    "santext+": lambda rng: SanTextPlus(TABLE, epsilon=2.0, sensitive=IDS).sanitize(["w1"], rng),
+    "tem": lambda rng: TEM(TABLE, epsilon=2.0).sanitize(["w1 w2"], rng),
+    "custext": lambda rng: CusText(TABLE, epsilon=2.0, set_size=6).sanitize(["w1"], rng),
+    "a corpus": lambda rng: SANTEXT.sanitize_corpus(CORPUS, rng),
+    "a corpus, draws used again": lambda rng: SANTEXT.sanitize_corpus(CORPUS, rng, reuse=True),
+    "truncated laplace": lambda rng: TruncatedLaplace(BOX, epsilon=2.0).sanitize(SENTENCES, rng),
+    "deep candidate": lambda rng: DeepCandidate(CANDIDATES, recode, epsilon=2.0).sanitize(
+        SENTENCES, rng
+    ),
+    "sweep of noise": lambda rng: sweep(MADLIB, IDS, [1.0, 2.0], rng),
+    "sweep of one": lambda rng: sweep(MADLIB, IDS, [1.0], rng),
+    "sweep of others": lambda rng: sweep(SANTEXT, IDS, [1.0, 2.0], rng),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_seeded_mechanism_warns_once_where_it_was_called(name: str) -> None:
+    found = said(lambda: CALLS[name](np.random.default_rng(7)))
+    assert [each.filename for each in found] == [__file__]
+    assert "not private" in str(found[0].message) and "generator" in str(found[0].message)
+    assert said(lambda: CALLS[name](None)) == []
+
+
+def test_dp_prompt_warns_of_a_seed(tmp_path: Path) -> None:
+    generator = tiny_generator(tmp_path)
+    prompt = DPPrompt(generator, temperature=1.5, tokens=2)
+    for call in (
+        lambda seed: prompt.sanitize(["a cat"], seed),
+        lambda seed: sanitize_at([prompt, prompt], ["a cat"], seed),
+    ):
+        found = said(lambda call=call: call(7))  # type: ignore[misc]
+        assert [each.filename for each in found] == [__file__]
+        assert "a seed was passed" in str(found[0].message)
+        assert said(lambda call=call: call(None)) == []  # type: ignore[misc]
+    assert said(lambda: learn_limits(generator, ["a cat"], tokens=2, seed=7)) == []  # public text
+
+
+def test_simulations_and_audits_say_nothing() -> None:
+    rng = np.random.default_rng(7)
+    prior = np.ones(40)
+    for call in (
+        lambda: observe(MADLIB, CORPUS, rng),
+        lambda: recovered(SANTEXT, IDS, [1.0, 2.0], prior=prior),
+        lambda: recovered(MADLIB, IDS, [1.0], prior=prior, rng=rng),
+        lambda: epsilons_for(REPAIR, IDS, [0.5], rng),
+        lambda: draw_words(MADLIB, [1], draws=5, seed=7),
+        lambda: audit_laplace(TruncatedLaplace(BOX, epsilon=2.0), POOL[:2], draws=50, seed=7),
+    ):
+        assert said(call) == []
+
+    def simulated() -> None:
+        with simulation():
+            MADLIB.sanitize_ids(IDS, rng)
+
+    assert said(simulated) == [] and len(said(lambda: MADLIB.sanitize_ids(IDS, rng))) == 1
+
+
+def test_experiments_say_nothing() -> None:
+    """Workers import the package together with the functions that they are sent."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.resetwarnings()
+        importlib.reload(experiments)
+        MADLIB.sanitize_ids(IDS, np.random.default_rng(7))
+        warnings.warn("another", UserWarning, stacklevel=1)
+    assert [str(each.message) for each in caught] == ["another"]

@@ -39,3 +39,7 @@ class ProfileError(TextprivError, ValueError):
 
 class RunError(TextprivError):
     """A notebook failed, or did not make what it declares."""
+
+
+class SeededOutput(UserWarning):
+    """A mechanism draws from a generator or a seed that was passed in, outside an experiment."""

@@ -33,6 +33,7 @@ from textpriv.embeddings import Embedding, from_arrays
 from textpriv.errors import InvalidInput
 from textpriv.generators import Generator
 from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.sweep import check_grid, sweep
 from textpriv.models import Encoder, FastTokenizer
 from textpriv.prediction import Predictor
@@ -243,7 +244,8 @@ def recovered(
     if not len(ids):
         raise InvalidInput("ids: got no token, expected at least one")
     truth = np.tile(ids, draws)
-    outputs = sweep(mechanism, truth, epsilons, rng)
+    with simulation():
+        outputs = sweep(mechanism, truth, epsilons, rng)
     result = np.empty(len(epsilons))
     for row, epsilon in enumerate(epsilons):
         channel: Channel | None = None

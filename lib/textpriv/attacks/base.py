@@ -19,6 +19,7 @@ from textpriv.channel import Channel, check_ids
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.base import simulation
 from textpriv.tokens import UNKNOWN, Corpus
 
 IntArray = NDArray[np.int64]
@@ -73,7 +74,8 @@ def observe(
     (see `sanitize_corpus`).
     """
     sanitized = is_sensitive(mechanism, private) | (private.ids == UNKNOWN)
-    return Observed(mechanism.sanitize_corpus(private, rng, reuse=reuse), sanitized)
+    with simulation():
+        return Observed(mechanism.sanitize_corpus(private, rng, reuse=reuse), sanitized)
 
 
 def is_input(channel: Channel | Mechanism) -> BoolArray:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -16,7 +19,7 @@ from numpy.typing import NDArray
 
 from textpriv.channel import check_ids
 from textpriv.embeddings import Embedding
-from textpriv.errors import InvalidInput
+from textpriv.errors import InvalidInput, SeededOutput
 from textpriv.tokens import KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, TokenPolicy
 
 IntArray = NDArray[np.int64]
@@ -43,6 +46,50 @@ def check_probability(value: object, *, what: str) -> float:
     if not 0 <= number <= 1:
         raise InvalidInput(f"{what}: got {number!r}, expected a number from 0 to 1")
     return number
+
+
+# --- Seeds ------------------------------------------------------------------------------------
+
+
+def entropy(rng: np.random.Generator | None) -> np.random.Generator:
+    """What a mechanism draws from: fresh entropy, or the generator passed in, with a warning."""
+    if rng is None:
+        return np.random.default_rng()
+    warn_of("generator")
+    return rng
+
+
+def warn_of(what: str) -> None:
+    """`SeededOutput`, placed where the library was called; `what`: "seed" or "generator".
+
+    `textpriv.experiments` silences it by its name, `simulation` for a while.
+    """
+    warnings.warn(
+        f"a {what} was passed to a mechanism: whoever knows the seed can undo the output, which "
+        f"is then not private. To release text leave the {what} out; in an experiment use "
+        "warnings.simplefilter('ignore', textpriv.errors.SeededOutput)",
+        SeededOutput,
+        stacklevel=_caller(),
+    )
+
+
+@contextmanager
+def simulation() -> Iterator[None]:
+    """Inside, seeded mechanisms do not warn: for attacks and audits, which release no text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededOutput)
+        yield
+
+
+def _caller() -> int:
+    """Frames between whoever asks and the code that called the library, itself included."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "textpriv":
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+# --- Claims and mechanisms ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -124,9 +171,10 @@ class Mechanism(ABC):
         """One output id per input id (1-d, each in the vocabulary or UNKNOWN).
 
         Without `rng` a generator (PCG64, not cryptographic) is seeded by the operating system.
-        A known seed makes the output reproducible and therefore not private.
+        A known seed makes the output reproducible and therefore not private: with `rng` comes
+        the warning `SeededOutput`.
         """
-        rng = np.random.default_rng() if rng is None else rng
+        rng = entropy(rng)
         array = np.asarray(ids)
         unknown = array == UNKNOWN
         if unknown.any():

@@ -45,7 +45,7 @@ from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json, write_atomic
 from textpriv.generators import Generator, Sampled, draw, generate
-from textpriv.mechanisms.base import Claim, check_epsilon
+from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
 from textpriv.models import by_length
 
 IntArray = NDArray[np.int64]
@@ -512,7 +512,8 @@ class DPPrompt:
         ----------
         texts : documents; the empty one is asked about like any other
         seed : integer >= 0. A known seed makes the output reproducible and therefore not
-            private; without one the operating system's entropy is used.
+            private (with it comes the warning `SeededOutput`); without one the operating
+            system's entropy is used.
         batch : documents that are run together
         progress : show a bar
         keep : folder in which finished batches are kept, so that an interrupted run loses one
@@ -525,6 +526,8 @@ class DPPrompt:
         InvalidInput : a document that does not fit the context
         StorageError : `keep` cannot be written
         """
+        if seed is not None:
+            warn_of("seed")
         prompts = self.prompts(texts)
         # Named by all settings, so that no two of them share what they draw.
         law = Sampled(seed=seed, keys=("dp-prompt", self._settings))
@@ -615,6 +618,8 @@ def sanitize_at(
             f"mechanisms: got {len(mechanisms)} that ask in {len(asked)} ways, expected at least "
             "one, all with the same generator, template, longest and tokens"
         )
+    if seed is not None:
+        warn_of("seed")
     first, count = mechanisms[0], len(mechanisms)
     laws = [Sampled(seed=seed, keys=("dp-prompt", each._settings)) for each in mechanisms]
 

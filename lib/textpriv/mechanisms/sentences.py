@@ -31,7 +31,7 @@ from sklearn.cluster import KMeans
 
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import Claim, check_epsilon, check_probability
+from textpriv.mechanisms.base import Claim, check_epsilon, check_probability, entropy
 from textpriv.models import Training, endless, fine_tune, held_out_documents
 from textpriv.neighbors import random_directions
 from textpriv.seeds import stream
@@ -83,7 +83,8 @@ class SentenceMechanism(ABC):
         """One output per document.
 
         Without `rng` a generator (PCG64, not cryptographic) is seeded by the operating system.
-        A known seed makes the output reproducible and therefore not private.
+        A known seed makes the output reproducible and therefore not private: with `rng` comes
+        the warning `SeededOutput`.
         """
 
     def _check(self, sentences: SentenceVectors) -> None:
@@ -228,7 +229,7 @@ class TruncatedLaplace(SentenceMechanism):
         self, sentences: SentenceVectors, rng: np.random.Generator | None = None
     ) -> FloatArray:
         """A noisy vector per document: (documents, width)."""
-        rng = np.random.default_rng() if rng is None else rng
+        rng = entropy(rng)
         mean = self.clipped_mean(sentences)
         return mean + self.scale(sentences) * rng.laplace(size=mean.shape)
 
@@ -487,7 +488,7 @@ class DeepCandidate(SentenceMechanism):
         It gives the public text to who sees text, and its vector, or the recoded one in
         `candidates`, to who sees vectors.
         """
-        rng = np.random.default_rng() if rng is None else rng
+        rng = entropy(rng)
         uniform = rng.random(len(sentences))
         result = np.empty(len(sentences), dtype=np.int64)
         for document, depth in enumerate(self._depths(sentences)):
