@@ -16,6 +16,8 @@ from PIL import Image
 
 from textpriv import mechanisms
 from textpriv.errors import InvalidInput
+from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.neighbors import ExactSearch
 from textpriv.report import figures
 
 DATA = pd.DataFrame({"eps": [1.1, 2.2, 3.3], "kept": [1 / 3, 0.1 + 0.2, 1e-17]})
@@ -126,23 +128,15 @@ def test_style_takes_names_from_results() -> None:
 
 
 def test_every_mechanism_has_a_look_under_its_name() -> None:
-    table, half = normal_embedding(40, 3, seed=0), np.arange(20)
-    made: list[mechanisms.Mechanism] = [
-        madlib := mechanisms.Madlib(table, epsilon=1),
-        mechanisms.Mahalanobis(table, epsilon=1),
-        mechanisms.RankRepair(madlib, c=0.01),
-        mechanisms.TEM(table, epsilon=1),
-        mechanisms.SanText(table, epsilon=1),
-        mechanisms.SanTextPlus(table, epsilon=1, sensitive=half),
-        mechanisms.CusText(table, epsilon=1, mapping="aggressive"),
-        mechanisms.CusText(table, epsilon=1, mapping="conservative"),
-        mechanisms.CusTextPlus(table, epsilon=1, stopwords=["w1"]),
-    ]
+    table = normal_embedding(40, 3, seed=0)
+    search = ExactSearch(table.vectors)
+    made = [entry.make(table, search) for entry in WORD_LEVEL.values()]
+    made.append(mechanisms.CusText(table, epsilon=1, mapping="aggressive"))
     looks = [tuple(figures.style(mechanism.name).items()) for mechanism in made]
     assert len(set(looks)) == len(made)
     public = [getattr(mechanisms, name) for name in mechanisms.__all__]
     known = {kind for kind in public if inspect.isclass(kind) and not inspect.isabstract(kind)}
-    assert known - {mechanisms.Claim} == set(map(type, made))
+    assert known - {mechanisms.Claim} <= set(map(type, made))
 
 
 def test_style_file() -> None:

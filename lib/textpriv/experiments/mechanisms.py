@@ -28,19 +28,8 @@ from textpriv import stats
 from textpriv.channel import Channel
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding
-from textpriv.mechanisms import (
-    TEM,
-    CusText,
-    CusTextPlus,
-    FiniteMechanism,
-    Madlib,
-    Mahalanobis,
-    Mechanism,
-    RankRepair,
-    SanText,
-    SanTextPlus,
-    least_frequent,
-)
+from textpriv.mechanisms import CusText, FiniteMechanism, Madlib, Mechanism
+from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.neighbors import AllRadii, Distances, ExactSearch, radius_cdf, random_directions
 from textpriv.tokens import Corpus, Tokenizer
 
@@ -101,23 +90,10 @@ def prepare(embedding: Embedding, documents: Documents, *, device: str = "cpu") 
     """
     tokenizer = Tokenizer(embedding.words)
     search = ExactSearch(embedding.vectors, device=device)
-    rarity = np.arange(len(embedding))[::-1]  # counts that decrease along the vocabulary
-    sensitive = least_frequent(rarity, 0.999)
-    stopwords = sorted(ENGLISH_STOP_WORDS)
-    builders = {
-        "madlib": lambda: Madlib(embedding, epsilon=10, search=search),
-        "mahalanobis": lambda: Mahalanobis(embedding, epsilon=10, search=search),
-        "rank-repair": lambda: RankRepair(Madlib(embedding, epsilon=10, search=search), c=0.006),
-        "santext": lambda: SanText(embedding, epsilon=3),
-        "santext+": lambda: SanTextPlus(embedding, epsilon=3, sensitive=sensitive),
-        "custext-conservative": lambda: CusText(embedding, epsilon=4, mapping="conservative"),
-        "custext+": lambda: CusTextPlus(embedding, epsilon=4, stopwords=stopwords),
-        "tem": lambda: TEM(embedding, epsilon=3),
-    }
     mechanisms, seconds = {}, {}
-    for name, make in builders.items():
+    for name, entry in WORD_LEVEL.items():
         start = time.perf_counter()
-        mechanisms[name] = make()
+        mechanisms[name] = entry.make(embedding, search)
         seconds[name] = time.perf_counter() - start
     corpus = tokenizer.encode(documents.texts)
     return Material(embedding, documents, tokenizer, corpus, mechanisms, seconds)
@@ -229,11 +205,16 @@ def matched_settings(material: Material, sizes: Sizes, rng: np.random.Generator)
 
 
 def _range(curve: Callable[[float], float], epsilon: float, n: int) -> tuple[float, float]:
-    """Epsilons two standard errors of a share of n tokens away, by the curve's slope."""
+    """Epsilons two standard errors of a share of n tokens away, by the curve's slope.
+
+    NaN where the curve is flat, as one that is drawn on few tokens may be.
+    """
     step = 0.05
     below, above = curve(epsilon * np.exp(-step)), curve(epsilon * np.exp(step))
+    if above <= below:
+        return np.nan, np.nan
     share = curve(epsilon)
-    reach = 2 * np.sqrt(share * (1 - share) / n) * 2 * step / max(above - below, 1e-9)
+    reach = 2 * np.sqrt(share * (1 - share) / n) * 2 * step / (above - below)
     return float(epsilon * np.exp(-reach)), float(epsilon * np.exp(reach))
 
 

@@ -164,16 +164,42 @@ class Mahalanobis(Madlib):
         return directions @ self.root
 
 
-class RankRepair(Mechanism):
-    """The word of a random rank around the noisy vector, in place of the nearest.
+class AfterNoise(Mechanism):
+    """A mechanism that chooses its output by MADLIB's noisy vector, and not by the word itself.
 
-    The vocabulary is ranked by distance to MADLIB's noisy vector (0 = nearest); rank k is
-    drawn with probability proportional to exp(-c * epsilon * k). Post-processing of MADLIB,
-    so the same guarantee; it spreads the output over near words.
+    Such a choice is post-processing: whatever it is, the guarantee of the noise stays.
 
     Parameters
     ----------
     madlib : the mechanism whose noise is used (or `Mahalanobis`)
+    """
+
+    def __init__(self, madlib: Madlib) -> None:
+        if not isinstance(madlib, Madlib):
+            raise InvalidInput(f"madlib: got {type(madlib).__name__}, expected a Madlib")
+        super().__init__(madlib.embedding, epsilon=madlib.epsilon)
+        self.madlib = madlib
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        other = super().with_epsilon(epsilon)
+        other.madlib = self.madlib.with_epsilon(epsilon)
+        return other
+
+    @property
+    def claim(self) -> Claim:  # type: ignore[override]
+        return self.madlib.claim
+
+
+class RankRepair(AfterNoise):
+    """The word of a random rank around the noisy vector, in place of the nearest.
+
+    The vocabulary is ranked by distance to MADLIB's noisy vector (0 = nearest); rank k is
+    drawn with probability proportional to exp(-c * epsilon * k). It spreads the output over
+    near words.
+
+    Parameters
+    ----------
+    madlib : see `AfterNoise`
     c : finite number > 0; Asghar et al. use 0.006 with BART's table
 
     References
@@ -184,21 +210,10 @@ class RankRepair(Mechanism):
     name = "rank-repair"
 
     def __init__(self, madlib: Madlib, *, c: float) -> None:
-        if not isinstance(madlib, Madlib):
-            raise InvalidInput(f"madlib: got {type(madlib).__name__}, expected a Madlib")
-        super().__init__(madlib.embedding, epsilon=madlib.epsilon)
-        self.madlib, self.c = madlib, check_epsilon(c, what="c")
+        super().__init__(madlib)
+        self.c = check_epsilon(c, what="c")
         self._single = torch.from_numpy(np.array(self.embedding.vectors, dtype=np.float32))
         self._half_norm = (self._single.double() ** 2).sum(1).div(2).float()
-
-    def with_epsilon(self, epsilon: float) -> Self:
-        other = super().with_epsilon(epsilon)
-        other.madlib = self.madlib.with_epsilon(epsilon)
-        return other
-
-    @property
-    def claim(self) -> Claim:  # type: ignore[override]
-        return self.madlib.claim
 
     def ranks(self, count: int, rng: np.random.Generator) -> IntArray:
         """`count` ranks in 0..size-1 from the truncated geometric law, by inversion."""

@@ -27,11 +27,11 @@ from textpriv.mechanisms import (
     Madlib,
     Mahalanobis,
     Mechanism,
-    RankRepair,
     SanText,
     SanTextPlus,
 )
 from textpriv.mechanisms.base import check_epsilon
+from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import Limits
 from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.neighbors import Distances
@@ -200,7 +200,7 @@ def _(mechanism: Mahalanobis) -> ClaimedLoss:
 
 
 @claimed_loss.register
-def _(mechanism: RankRepair) -> ClaimedLoss:
+def _(mechanism: AfterNoise) -> ClaimedLoss:
     return claimed_loss(mechanism.madlib)
 
 

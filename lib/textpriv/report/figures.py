@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from textpriv.errors import InvalidInput
 from textpriv.files import write_atomic
+from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.report.results import FIGURE_SUFFIXES
 
 if TYPE_CHECKING:
@@ -49,18 +50,20 @@ class Style(NamedTuple):
     linestyle: str
 
 
+COLORS = {
+    "black": BLACK, "orange": ORANGE, "sky": SKY, "green": GREEN,
+    "blue": BLUE, "red": RED, "purple": PURPLE, "grey": GREY,
+}  # fmt: skip
+"""By the names that the registry of mechanisms uses."""
+
 # A family shares its line style; inside a group no two share colour and marker.
 MECHANISMS = {
-    "madlib": Style("MADLIB", BLUE, "o", "-"),
-    "mahalanobis": Style("Mahalanobis", SKY, "s", "-"),
-    "rank-repair": Style("rank repair", GREEN, "^", "-"),
+    **{
+        name: Style(entry.label, COLORS[entry.color], entry.marker, entry.line)
+        for name, entry in WORD_LEVEL.items()
+    },
     "noise": Style("noise", GREY, "v", "-"),
-    "tem": Style("TEM", RED, "D", "--"),
-    "santext": Style("SanText", ORANGE, "o", "--"),
-    "santext+": Style("SanText+", ORANGE, "s", "--"),
     "custext-aggressive": Style("CusText, aggressive", PURPLE, "o", "--"),
-    "custext-conservative": Style("CusText, conservative", PURPLE, "s", "--"),
-    "custext+": Style("CusText+", PURPLE, "^", "--"),
     "truncated-laplace": Style("truncated Laplace", GREY, "s", "-."),
     "deep-candidate": Style("DeepCandidate", GREEN, "o", "-."),
     "paraphraser": Style("paraphraser", SKY, "D", ":"),

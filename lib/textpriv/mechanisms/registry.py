@@ -1,0 +1,95 @@
+"""The word-level mechanisms with their usual settings and their looks, one entry for each.
+
+    WORD_LEVEL["vickrey"].make(embedding, ExactSearch(embedding.vectors))
+
+Notebook 01, README's table of guarantees, the styles of figures and the tests of claims read this
+table: a mechanism that is entered here appears in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from textpriv.embeddings import Embedding
+from textpriv.mechanisms.base import Mechanism
+from textpriv.mechanisms.finite import (
+    TEM,
+    CusText,
+    CusTextPlus,
+    SanText,
+    SanTextPlus,
+    least_frequent,
+)
+from textpriv.mechanisms.noise import Madlib, Mahalanobis, RankRepair
+from textpriv.mechanisms.vickrey import Vickrey
+from textpriv.neighbors import Search
+
+
+class Entry(NamedTuple):
+    """One mechanism.
+
+    Attributes
+    ----------
+    make : builds it over an embedding and a search over the embedding's vectors, at a nominal
+        epsilon (`with_epsilon` gives the others)
+    label, color, marker, line : how figures show it; the colour is one of `report.figures.COLORS`,
+        the line that of its family
+    """
+
+    make: Callable[[Embedding, Search], Mechanism]
+    label: str
+    color: str
+    marker: str
+    line: str
+
+
+NOISE, FINITE = "-", "--"  # lines of the two families
+
+
+def _noise(embedding: Embedding, search: Search) -> Madlib:
+    return Madlib(embedding, epsilon=10, search=search)
+
+
+def _santext_plus(embedding: Embedding, search: Search) -> SanTextPlus:
+    rarity = np.arange(len(embedding))[::-1]  # counts that decrease along the vocabulary
+    return SanTextPlus(embedding, epsilon=3, sensitive=least_frequent(rarity, 0.999))
+
+
+WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
+    {
+        "madlib": Entry(_noise, "MADLIB", "blue", "o", NOISE),
+        "mahalanobis": Entry(
+            lambda embedding, search: Mahalanobis(embedding, epsilon=10, search=search),
+            "Mahalanobis", "sky", "s", NOISE,
+        ),
+        "rank-repair": Entry(
+            lambda embedding, search: RankRepair(_noise(embedding, search), c=0.006),
+            "rank repair", "green", "^", NOISE,
+        ),
+        "santext": Entry(
+            lambda embedding, _: SanText(embedding, epsilon=3), "SanText", "orange", "o", FINITE
+        ),
+        "santext+": Entry(_santext_plus, "SanText+", "orange", "s", FINITE),
+        "custext-conservative": Entry(
+            lambda embedding, _: CusText(embedding, epsilon=4, mapping="conservative"),
+            "CusText, conservative", "purple", "s", FINITE,
+        ),
+        "custext+": Entry(
+            lambda embedding, _: CusTextPlus(
+                embedding, epsilon=4, stopwords=sorted(ENGLISH_STOP_WORDS)
+            ),
+            "CusText+", "purple", "^", FINITE,
+        ),
+        "tem": Entry(lambda embedding, _: TEM(embedding, epsilon=3), "TEM", "red", "D", FINITE),
+        "vickrey": Entry(
+            lambda embedding, search: Vickrey(_noise(embedding, search), t=0.75),
+            "Vickrey", "red", "v", NOISE,
+        ),
+    }
+)  # fmt: skip
+"""By name, in the order of tables; add at the end, so that random draws of the others stay."""

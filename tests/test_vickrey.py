@@ -1,0 +1,199 @@
+"""Vickrey: its law against simulation and closed forms, its limits, its claim, the registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ALARM, POWER, embedding, fits, normal_embedding, power_of_fit
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate
+from scipy import stats as laws
+
+from textpriv.errors import InvalidInput
+from textpriv.experiments import mechanisms
+from textpriv.mechanisms import Madlib, Mahalanobis, noise
+from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.mechanisms.vickrey import Vickrey, share_of_nearest
+from textpriv.neighbors import ExactSearch, exact
+from textpriv.privacy import claimed_loss
+from textpriv.report import figures
+
+POINTS = embedding([[0.0], [1.0], [3.0]])  # three words on a line
+
+
+def law_on_the_line(word: int, epsilon: float, t: float, *, swapped: bool = False) -> Any:
+    """P(output | word) of POINTS by integration over the noise, which is Laplace's.
+
+    Nothing of the library is used. `swapped` weighs the distances the wrong way round.
+    """
+    points = POINTS.vectors[:, 0].astype(float)
+    law = np.zeros(3)
+
+    def density(place: float, output: int) -> float:
+        distance = np.abs(points - place)
+        first, second = np.argsort(distance, kind="stable")[:2]
+        near, far = distance[first], distance[second]
+        if swapped:
+            near, far = far, near
+        nearest = (1 - t) * far / (t * near + (1 - t) * far)
+        chosen = {first: nearest, second: 1 - nearest}.get(output, 0.0)
+        return float(laws.laplace.pdf(place, points[word], 1 / epsilon) * chosen)
+
+    kinks = [-60.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 60.0]
+    for output in range(3):
+        for low, high in zip(kinks[:-1], kinks[1:], strict=True):
+            law[output] += integrate.quad(density, low, high, args=(output,), limit=200)[0]
+    return law / law.sum()  # the tails beyond 60 hold less than 1e-20
+
+
+@pytest.mark.parametrize("word", [0, 1, 2])
+@pytest.mark.parametrize("t", [0.5, 0.75])
+def test_draws_follow_the_law(word: int, t: float) -> None:
+    """False alarm at most ALARM each; the distances the wrong way round, and MADLIB, are caught."""
+    n, mechanism = 200_000, Vickrey(Madlib(POINTS, epsilon=1.0), t=t)
+    drawn = mechanism.sanitize_ids(np.full(n, word), np.random.default_rng(4))
+    right = law_on_the_line(word, 1.0, t)
+    assert fits(np.bincount(drawn, minlength=3), right, ALARM)
+    for wrong in (law_on_the_line(word, 1.0, t, swapped=True), law_on_the_line(word, 1.0, 0.0)):
+        assert power_of_fit(wrong, right, n) >= POWER
+        false = np.random.default_rng(4).multinomial(n, wrong)
+        assert not fits(false, right, ALARM)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("t", [0.0, 0.4, 0.75, 1.0])
+def test_the_law_keeps_the_claim(epsilon: float, t: float) -> None:
+    law = np.stack([law_on_the_line(word, epsilon, t) for word in range(3)])
+    distance = np.abs(POINTS.vectors - POINTS.vectors.T).astype(float)
+    loss = np.abs(np.log(law[:, None]) - np.log(law[None])).max(2)
+    assert (loss <= epsilon * distance + 1e-6).all()
+    assert loss.max() > 0.3 * epsilon  # and the bound is of the right size
+
+
+def test_hand_computed_shares() -> None:
+    distances = np.array([[1.0, 3.0], [2.0, 2.0], [0.0, 1.0]])
+    # (1 - t) d2 / (t d1 + (1 - t) d2) with t = 1/4: 2.25 / 2.5, 3/4, 1
+    np.testing.assert_allclose(share_of_nearest(distances, 0.25), [0.9, 0.75, 1.0])
+    np.testing.assert_allclose(share_of_nearest(distances, 0.5), [0.75, 0.5, 1.0])
+    np.testing.assert_array_equal(share_of_nearest(distances[:2], 0.0), [1, 1])
+    np.testing.assert_array_equal(share_of_nearest(distances[:2], 1.0), [0, 0])
+
+
+@pytest.mark.parametrize("t", [0.0, 0.3, 1.0])
+def test_shares_where_the_formula_has_no_value(t: float) -> None:
+    both = share_of_nearest(np.zeros((1, 2)), t)
+    assert both == pytest.approx(1 - t)
+    assert share_of_nearest(np.array([[0.0, 1.0]]), 1.0) == 0  # t = 1 always takes the second
+
+
+@given(st.floats(0, 1), st.floats(0, 10), st.floats(0, 10))
+def test_shares_are_probabilities_and_favour_the_nearer(t: float, near: float, more: float) -> None:
+    share = share_of_nearest(np.array([[near, near + more]]), t)[0]
+    assert 0 <= share <= 1 and share >= 1 - t - 1e-12
+
+
+@pytest.mark.parametrize("inner", [Madlib, Mahalanobis])
+def test_the_limits(inner: type[Madlib]) -> None:
+    """t = 0 gives the word that the noise gives, t = 1 the second nearest, of the same noise."""
+    table, ids = normal_embedding(60, 5), np.arange(60).repeat(5)
+    madlib = inner(table, epsilon=4.0)
+    rng = np.random.default_rng(2)
+    rng.random(len(ids))  # what chooses between the two
+    queries = np.concatenate(list(madlib.noisy_vectors(ids, rng)))
+    nearest = ExactSearch(table.vectors).nearest(queries, 2)[0]
+    for t, place in ((0.0, 0), (1.0, 1)):
+        drawn = Vickrey(madlib, t=t).sanitize_ids(ids, np.random.default_rng(2))
+        np.testing.assert_array_equal(drawn, nearest[:, place])
+        assert (drawn != nearest[:, 1 - place]).all()
+
+
+def test_without_noise_the_second_limit_is_the_nearest_other_word() -> None:
+    table = normal_embedding(40, 4)
+    drawn = Vickrey(Madlib(table, epsilon=1e9), t=1.0).sanitize_ids(np.arange(40))
+    other = ExactSearch(table.vectors).nearest(table.vectors, 2)[0][:, 1]
+    np.testing.assert_array_equal(drawn, other)
+
+
+@pytest.mark.parametrize("inner", [Madlib, Mahalanobis])
+def test_it_claims_what_its_noise_claims(inner: type[Madlib]) -> None:
+    madlib = inner(normal_embedding(9, 2), epsilon=1.0)
+    assert Vickrey(madlib, t=0.5).claim == madlib.claim
+    assert ("A^-1" in Vickrey(madlib, t=0.5).claim.protects) == (inner is Mahalanobis)
+    words, others = np.arange(9), np.arange(9)[::-1]
+    losses = [claimed_loss(each).between(words, others) for each in (madlib, Vickrey(madlib, t=0))]
+    np.testing.assert_array_equal(*losses)
+
+
+def test_another_epsilon_and_other_cuts_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, ids = normal_embedding(70, 5), np.arange(-1, 70).repeat(5)
+    mechanism = Vickrey(Madlib(table, epsilon=4.0), t=0.6)
+    whole = mechanism.sanitize_ids(ids, np.random.default_rng(3))
+    other = mechanism.with_epsilon(0.5).sanitize_ids(ids, np.random.default_rng(3))
+    fresh = Vickrey(Madlib(table, epsilon=0.5), t=0.6).sanitize_ids(ids, np.random.default_rng(3))
+    np.testing.assert_array_equal(other, fresh)
+    assert (other != whole).any()
+    monkeypatch.setattr(noise, "DRAW_CHUNK", 7)
+    monkeypatch.setattr(exact, "QUERY_CHUNK", 5)
+    np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), whole)
+    assert mechanism.sanitize_ids([]).tolist() == []
+
+
+class Sparse:
+    """An index that finds one word of two, or none."""
+
+    name, size, dimension = "sparse", 30, 3
+
+    def __init__(self, found: int) -> None:
+        self.found = found
+
+    def nearest(self, queries: Any, k: int = 1) -> tuple[Any, Any]:
+        ids = np.full((len(queries), k), -1)
+        ids[:, : self.found] = 7
+        return ids, np.where(ids < 0, np.inf, 1.0)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("t", [0.0, 0.5, 1.0])
+def test_an_index_may_find_less(t: float) -> None:
+    table = normal_embedding(30, 3)
+    one = Vickrey(Madlib(table, epsilon=1.0, search=Sparse(1)), t=t)  # type: ignore[arg-type]
+    assert set(one.sanitize_ids(np.zeros(50, dtype=int))) == {7}
+    none = Vickrey(Madlib(table, epsilon=1.0, search=Sparse(0)), t=t)  # type: ignore[arg-type]
+    drawn = none.sanitize_ids(np.zeros(3000, dtype=int), np.random.default_rng(0))
+    assert fits(np.bincount(drawn, minlength=30), np.full(30, 1 / 30))
+
+
+@pytest.mark.parametrize("t", [-0.1, 1.1, np.nan, "half"])
+def test_wrong_thresholds(t: Any) -> None:
+    with pytest.raises(InvalidInput, match="t: got .*, expected a number from 0 to 1"):
+        Vickrey(Madlib(POINTS, epsilon=1.0), t=t)
+
+
+def test_wrong_inputs() -> None:
+    with pytest.raises(InvalidInput, match="got Embedding, expected a Madlib"):
+        Vickrey(POINTS, t=0.5)  # type: ignore[arg-type]
+
+
+# --- The registry ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WORD_LEVEL)
+def test_an_entry_makes_a_mechanism_of_its_name_with_a_look(name: str) -> None:
+    table, entry = normal_embedding(40, 3), WORD_LEVEL[name]
+    made = entry.make(table, ExactSearch(table.vectors))
+    assert made.name == name and made.embedding is table
+    assert figures.label(name) == entry.label
+    look = figures.style(name)
+    assert (look["color"], look["marker"]) == (figures.COLORS[entry.color], entry.marker)
+
+
+def test_a_flat_curve_leaves_the_range_open() -> None:
+    """Two tokens, one of which stays: no slope to tell a range by, and no warning."""
+    assert np.isnan(mechanisms._range(lambda _: 0.5, 3.0, 2)).all()
+    low, high = mechanisms._range(lambda epsilon: min(1.0, epsilon / 10), 5.0, 100)
+    # two standard errors are 0.1; the share grows by 0.05 when epsilon grows by a tenth
+    assert low == pytest.approx(5 * np.exp(-0.2), rel=0.01)
+    assert high == pytest.approx(5 * np.exp(0.2), rel=0.01)
