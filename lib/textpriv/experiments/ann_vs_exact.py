@@ -6,6 +6,7 @@ Every function returns a DataFrame in long form: one row per plotted or printed 
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -20,7 +21,7 @@ from scipy.stats import chi2_contingency
 from sklearn.decomposition import PCA
 from tqdm.auto import tqdm
 
-from textpriv import assets, stats
+from textpriv import assets, parallel, stats
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.mechanisms import Madlib, RankRepair
 from textpriv.neighbors import (
@@ -39,6 +40,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 INDEX_REPEATS = 3
+WORDS_AT_ONCE = 1024
 RANK_BANDS = ("itself", "rank 1-10", "rank 11-1000", "rank over 1000")
 
 
@@ -239,16 +241,30 @@ def kept_exact(
 
     Averaged over each word's directions; the length of the noise is integrated exactly.
     """
-    epsilons = np.array(sizes.nw_epsilons)
-    kept = np.empty((len(epsilons), len(words)))
-    for start in tqdm(range(0, len(words), 1024), desc=f"N_w exact, {label}", mininterval=5):
-        chunk = words[start : start + 1024]
-        shape = (len(chunk), sizes.nw_directions, table.embedding.dimension)
-        units = random_directions(shape[0] * shape[1], shape[2], rng).reshape(shape)
-        radii, _ = table.radii.first_crossing(chunk, units)
-        probability = radius_cdf(radii, table.embedding.dimension, epsilons[:, None, None])
-        kept[:, start : start + 1024] = probability.mean(2)
-    return kept
+    shards = []
+    for start in range(0, len(words), WORDS_AT_ONCE):
+        chunk = words[start : start + WORDS_AT_ONCE]
+        shards.append((table.radii, chunk, sizes, copy.deepcopy(rng)))
+        _directions(chunk, table.radii, sizes, rng)  # the next words begin where these end
+    kept = parallel.map(_kept_along, shards, label=f"N_w exact, {label}")
+    return np.concatenate(kept, axis=1)
+
+
+def _kept_along(
+    radii: AllRadii, words: IntArray, sizes: Sizes, rng: np.random.Generator
+) -> FloatArray:
+    units = _directions(words, radii, sizes, rng)
+    crossing, _ = radii.first_crossing(words, units)
+    epsilons = np.array(sizes.nw_epsilons)[:, None, None]
+    return radius_cdf(crossing, units.shape[2], epsilons).mean(2)
+
+
+def _directions(
+    words: IntArray, radii: AllRadii, sizes: Sizes, rng: np.random.Generator
+) -> FloatArray:
+    """Directions of the noise of each word: (words, directions, dimension)."""
+    shape = (len(words), sizes.nw_directions, radii.search.dimension)
+    return random_directions(shape[0] * shape[1], shape[2], rng).reshape(shape)
 
 
 def kept_by_drawing(
@@ -414,16 +430,28 @@ def replacements_by_dimension(
     words, stratum = sample_by_frequency(
         len(embedding), sizes.replacement_words, sizes.nw_strata, stream("replaced words")
     )
-    parts = []
-    for dimension in tqdm(sizes.replacement_dimensions, desc="dimensions", mininterval=5):
+    shards = []
+    for dimension in sizes.replacement_dimensions:
         reduced = project(embedding, dimension)
-        exact = ExactSearch(reduced.vectors, device=device)
-        table = Table(reduced, exact, None, AllRadii(exact))
         factor = reduced.dimension / embedding.dimension
         scaled = [float(epsilon * factor) for epsilon in sizes.replacement_epsilons]
         rng = stream("replacements", dimension)
-        parts.append(replacements(table, words, stratum, scaled, sizes, rng))
-    return pd.concat(parts, ignore_index=True)
+        shards.append((reduced, words, stratum, scaled, sizes, rng, device))
+    return pd.concat(parallel.map(_replaced_in, shards, label="dimensions"), ignore_index=True)
+
+
+def _replaced_in(
+    embedding: Embedding,
+    words: IntArray,
+    stratum: IntArray,
+    epsilons: Sequence[float],
+    sizes: Sizes,
+    rng: np.random.Generator,
+    device: str,
+) -> pd.DataFrame:
+    exact = ExactSearch(embedding.vectors, device=device)
+    table = Table(embedding, exact, None, AllRadii(exact))
+    return replacements(table, words, stratum, epsilons, sizes, rng)
 
 
 def first_takers(table: Table, sizes: Sizes, rng: np.random.Generator) -> pd.DataFrame:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from sklearn.model_selection import train_test_split
 
-from textpriv import similarity
+from textpriv import parallel, similarity
 from textpriv.attacks.author import (
     cumulative_means,
     embedding_attack,
@@ -26,7 +25,7 @@ from textpriv.attacks.author import (
     text_attack,
     tuned_attack,
 )
-from textpriv.attacks.ledger import features, ledger
+from textpriv.attacks.ledger import Feature, features, ledger
 from textpriv.errors import InvalidInput
 from textpriv.experiments.dp_prompt import (
     CLEAN,
@@ -180,7 +179,8 @@ def attacked(
     """
     parts = folds(material, seed)
     plain = clean(material)
-    jobs = []
+    asked_of: list[tuple[str, str, str, Fold, list[Output]]] = []
+    shards: list[tuple[Any, ...]] = []
     for access in (EMBEDDING, TEXT):
         able = [each for each in (plain, *outputs) if access == EMBEDDING or each.texts]
         for target in TARGETS:
@@ -188,33 +188,25 @@ def attacked(
             for fold in parts:
                 own = _seed(seed, target, fold.number)
                 asked = [_seen(each, access, fold.number) for each in able]
-                jobs.append(
-                    (
-                        STATIC,
-                        access,
-                        target,
-                        fold,
-                        able,
-                        _seen(plain, access, 0),
-                        asked,
-                        labels,
-                        own,
-                    )
-                )
-                jobs += [
-                    (ADAPTIVE, access, target, fold, [each], seen, [seen], labels, own)
-                    for each, seen in zip(able, asked, strict=True)
-                    if each is not plain
-                ]
-    found = Parallel(n_jobs=-1, verbose=1)(
-        delayed(_answers)(fold, learned, asked, labels, seed=own)
-        for _, _, _, fold, _, learned, asked, labels, own in jobs
-    )
+                asked_of.append((STATIC, access, target, fold, able))
+                shards.append((fold, labels, own, None, _seen(plain, access, 0), *asked))
+                for each, seen in zip(able, asked, strict=True):
+                    if each is not plain:
+                        asked_of.append((ADAPTIVE, access, target, fold, [each]))
+                        shards.append((fold, labels, own, None, seen, seen))
+    found = parallel.map(_answers_to, shards, processes=-1, label="attackers")
     guesses: dict[tuple[Output, str, str, str], list[tuple[Fold, IntArray]]] = {}
-    for (attacker, access, target, fold, able, *_), answers in zip(jobs, found, strict=True):
+    for (attacker, access, target, fold, able), answers in zip(asked_of, found, strict=True):
         for each, guess in zip(able, answers, strict=True):
             guesses.setdefault((each, target, attacker, access), []).append((fold, guess))
     return _table(material, guesses, seed)
+
+
+def _answers_to(
+    fold: Fold, labels: IntArray, seed: int, encoder: Encoder | None, learned: Seen, *asked: Seen
+) -> list[IntArray]:
+    """`_answers`; every output is an argument of its own, so that a cluster gets each once."""
+    return _answers(fold, learned, asked, labels, seed=seed, encoder=encoder)
 
 
 def tuned(
@@ -226,18 +218,12 @@ def tuned(
     everything that the other attackers do with an output.
     """
     chosen = _named("tuned", sizes.tuned, (clean(material), *outputs))
-    fold = folds(material, seed)[0]
-    found = Parallel(n_jobs=-1, verbose=1)(
-        delayed(_answers)(
-            fold,
-            output.texts[0],
-            [output.texts[0]],
-            material.labels("author"),
-            seed=_seed(seed, "author", fold.number),
-            encoder=material.encoder,
-        )
-        for output in chosen
-    )
+    fold, labels = folds(material, seed)[0], material.labels("author")
+    own = _seed(seed, "author", fold.number)
+    shards = [
+        (fold, labels, own, material.encoder, output.texts[0], output.texts[0]) for output in chosen
+    ]
+    found = parallel.map(_answers_to, shards, processes=-1, label="trainings")
     guesses = {
         (output, "author", ADAPTIVE, TUNED): [(fold, answers[0])]
         for output, answers in zip(chosen, found, strict=True)
@@ -337,15 +323,8 @@ def ledgers(
     labels, parts = material.labels("author"), folds(material, seed)
     kinds = features(frozenset(material.small.words))
     jobs = [(output, fold) for output in chosen for fold in parts]
-    found = Parallel(n_jobs=-1, verbose=1)(
-        delayed(ledger)(
-            kinds,
-            *_given(fold, seen, [seen], labels),
-            classes=int(labels.max()) + 1,
-        )
-        for output, fold in jobs
-        for seen in [_seen(output, TEXT, fold.number)]
-    )
+    shards = [(kinds, fold, labels, _seen(output, TEXT, fold.number)) for output, fold in jobs]
+    found = parallel.map(_ledger_of, shards, processes=-1, label="traits")
     guesses: dict[tuple[Output, str], list[tuple[Fold, IntArray]]] = {}
     for (output, fold), answers in zip(jobs, found, strict=True):
         for feature, (guess,) in answers.items():
@@ -360,6 +339,12 @@ def ledgers(
         for (output, feature), pairs in guesses.items()
     ]
     return pd.DataFrame(rows)
+
+
+def _ledger_of(
+    kinds: Mapping[str, Feature], fold: Fold, labels: IntArray, seen: Seen
+) -> dict[str, list[IntArray]]:
+    return ledger(kinds, *_given(fold, seen, [seen], labels), classes=int(labels.max()) + 1)
 
 
 # --- Asked again and again ----------------------------------------------------------------------

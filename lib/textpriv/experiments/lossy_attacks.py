@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 
-from textpriv import grammar, pieces, stats
+from textpriv import grammar, parallel, pieces, stats
 from textpriv.attacks import oracle
 from textpriv.attacks.base import Guesses, Observed
 from textpriv.attacks.bayes import Bayes
@@ -81,20 +80,14 @@ def attacked(
         else model
         for name in materials
     }
-    jobs = (
-        delayed(_attacked)(
-            name,
-            each.first(sizes.attacked[name]),
-            tools.of(name),
-            setting,
-            sizes,
-            seed,
-            models[name],
-        )
+    shards = [
+        (name, private, own, setting, sizes, seed, models[name])
         for name, each in materials.items()
+        for private, own in [(each.first(sizes.attacked[name]), tools.of(name))]
         for setting in settings
-    )
-    return pd.concat(Parallel(n_jobs=-1, verbose=1)(jobs), ignore_index=True)
+    ]
+    found = parallel.map(_attacked, shards, processes=-1, label="attacks")
+    return pd.concat(found, ignore_index=True)
 
 
 def _attacked(

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.model_selection import train_test_split
 
-from textpriv import stats
+from textpriv import parallel, stats
 from textpriv.errors import InvalidInput
 from textpriv.experiments.lossy import PLAIN, Material, Setting, Sizes, Tools, manipulate
 from textpriv.models import BoolArray, Encoder, IntArray, LearningCurve, Training
@@ -184,16 +183,15 @@ def probes(
     """
     light = {name: _private(tools, name) for name in materials}
     tasks = [_task(each, light[name].encoder, sizes, seed) for name, each in materials.items()]
-    plain = Parallel(n_jobs=-1, verbose=1)(
-        delayed(task.features)(task.corpus, light[task.name].encoder) for task in tasks
-    )
-    jobs = [
-        delayed(_probed)(task, setting, draw, states, light[task.name], seed)
+    corpora = [(task, task.corpus, light[task.name].encoder) for task in tasks]
+    plain = parallel.map(_Task.features, corpora, processes=-1, label="states of plain text")
+    shards = [
+        (task, setting, draw, states, light[task.name], seed)
         for task, states in zip(tasks, plain, strict=True)
         for setting in settings
         for draw in range(sizes.seeds if setting.is_random else 1)
     ]
-    found = Parallel(n_jobs=-1, verbose=1)(jobs)
+    found = parallel.map(_probed, shards, processes=-1, label="probes")
     return _table(each for answers in found for each in answers)
 
 
@@ -263,8 +261,8 @@ def tuned(
         if sizes.tuned_steps.get(name, 0) > 0
     ]
     texts = _texts(tasks, chosen, light, seed)
-    jobs = [
-        delayed(_trained)(
+    shards = [
+        (
             task,
             learned,
             {each: texts[task.name, each] for each in (chosen if learned == plain else [learned])},
@@ -275,7 +273,7 @@ def tuned(
         for task in tasks
         for learned in dict.fromkeys([plain, *chosen])
     ]
-    found = Parallel(n_jobs=-1, verbose=1)(jobs)
+    found = parallel.map(_trained, shards, processes=-1, label="trainings")
     place = {key: number for number, key in enumerate(texts)}
     answers = [each for some, _ in found for each in some]
     answers.sort(key=lambda each: place[each.corpus, each.setting])  # stable: "test" comes first
@@ -300,9 +298,8 @@ def _texts(
 ) -> dict[tuple[str, Setting], Corpus]:
     """The first draw of every corpus and setting, which several models are asked about."""
     pairs = [(task, setting) for task in tasks for setting in settings]
-    made = Parallel(n_jobs=-1, verbose=1)(
-        delayed(task.manipulated)(setting, 0, tools[task.name], seed) for task, setting in pairs
-    )
+    shards = [(task, setting, 0, tools[task.name], seed) for task, setting in pairs]
+    made = parallel.map(_Task.manipulated, shards, processes=-1)
     return {(task.name, setting): text for (task, setting), text in zip(pairs, made, strict=True)}
 
 

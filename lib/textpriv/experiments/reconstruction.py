@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.pipeline import Pipeline
 from statsmodels.stats.multitest import multipletests
 
-from textpriv import corpora, splits, stats
+from textpriv import corpora, parallel, splits, stats
 from textpriv.attacks.base import (
     Attack,
     BoolArray,
@@ -463,21 +462,30 @@ def run_all(
     seed: int | None,
 ) -> list[Outcome]:
     """`attack` on every corpus, defense and epsilon, one process per core."""
-    jobs = [
-        # Public text was learned from already, and need not go to the other process.
-        delayed(attack)(
-            replace(material, public=material.read, public_texts=()),
-            defense,
-            mechanism,
-            knowledge[name],
-            sizes,
-            seed,
-        )
+    # Public text was learned from already, and need not go to the other process.
+    private = {
+        name: replace(material, public=material.read, public_texts=())
         for name, material in materials.items()
+    }
+    shards = [
+        (private[name], defense, epsilon, mechanisms, knowledge[name], sizes, seed)
+        for name in materials
         for defense, by_epsilon in mechanisms.items()
-        for mechanism in by_epsilon.values()
+        for epsilon in by_epsilon
     ]
-    return list(Parallel(n_jobs=-1, verbose=1)(jobs))
+    return parallel.map(_attack_at, shards, processes=-1, label="attacks")
+
+
+def _attack_at(
+    material: Material,
+    defense: str,
+    epsilon: float,
+    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
+    knowledge: Knowledge,
+    sizes: Sizes,
+    seed: int | None,
+) -> Outcome:
+    return attack(material, defense, mechanisms[defense][epsilon], knowledge, sizes, seed)
 
 
 # --- What the outcomes show -----------------------------------------------------------------
@@ -704,19 +712,27 @@ def closed_form(
         for epsilon in (by_epsilon if defense == "custext" else _middle(sizes.focus[defense]))
         if defense == "custext" or name == next(iter(materials))
     ]
-    jobs = (
-        delayed(bayes_success)(
-            mechanisms[defense][epsilon],
-            prior_of(mechanisms[defense][epsilon], materials[name].private),
-        )
+    shards = [
+        (mechanisms, defense, epsilon, materials[name].private)
         for name, defense, epsilon in settings
-    )
+    ]
     keys = ["corpus", "defense", "epsilon"]
-    table = pd.DataFrame(settings, columns=keys).assign(value=list(Parallel(n_jobs=-1)(jobs)))
+    bound = parallel.map(_bayes_success_at, shards, processes=-1)
+    table = pd.DataFrame(settings, columns=keys).assign(value=bound)
     measured = rates[rates["attack"] == "context-free-bound"]
     columns = {"value": "measured", "low": "measured low", "high": "measured high"}
     measured = measured[[*keys, *columns, "n"]].rename(columns={**columns, "n": "tokens"})
     return table.merge(measured, on=keys)
+
+
+def _bayes_success_at(
+    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
+    defense: str,
+    epsilon: float,
+    private: Corpus,
+) -> float:
+    mechanism = mechanisms[defense][epsilon]
+    return bayes_success(mechanism, prior_of(mechanism, private))
 
 
 # --- What a setting changes -----------------------------------------------------------------
@@ -989,16 +1005,16 @@ def risk(
     prior = material.private.counts(len(embedding)).astype(float)
     spared = embedding.ids(sorted(ENGLISH_STOP_WORDS))
     content = (private.ids >= 0) & ~np.isin(private.ids, spared)
-    jobs = (
-        delayed(_risk_of)(*pair, private, content, prior, knowledge, model, labels, sizes, seed)
-        for pair in mechanisms
-    )
-    return pd.concat(Parallel(n_jobs=-1)(jobs), ignore_index=True), clean
+    shards = [
+        (mechanisms, number, private, content, prior, knowledge, model, labels, sizes, seed)
+        for number in range(len(mechanisms))
+    ]
+    return pd.concat(parallel.map(_risk_of, shards, processes=-1), ignore_index=True), clean
 
 
 def _risk_of(
-    mechanism: Mechanism,
-    channel: Channel,
+    mechanisms: Sequence[tuple[Mechanism, Channel]],
+    number: int,
     private: Corpus,
     content: BoolArray,
     prior: FloatArray,
@@ -1008,6 +1024,7 @@ def _risk_of(
     sizes: Sizes,
     seed: int | None,
 ) -> pd.DataFrame:
+    mechanism, channel = mechanisms[number]
     rng = stream(seed, "05", "risk", mechanism.name, mechanism.epsilon)
     observed = observe(mechanism, private, rng)
     tokenizer = Tokenizer(mechanism.embedding.words, KEEP_UNKNOWN)

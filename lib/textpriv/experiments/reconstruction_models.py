@@ -9,13 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 
-from textpriv import corpora, splits, stats
+from textpriv import corpora, parallel, splits, stats
 from textpriv.attacks.base import NONE, Attack, FloatArray, Guesses, Observed
 from textpriv.attacks.bayes import ContextFreeBayes, ContextFreeBound, EmbeddingInversion
 from textpriv.attacks.contextual import ContextualBayes, ContextualBound, Detector, weigh
@@ -136,7 +135,6 @@ def attack_with_models(
     encoder: Encoder,
     sizes: Sizes,
     seed: int | None,
-    *,
     with_variants: bool = False,
     many_candidates: bool = False,
 ) -> Trained:
@@ -305,8 +303,9 @@ def run_models(
         raise InvalidInput("model_focus: got no epsilon, expected at least one")
     custext = [number for number, (defense, _) in enumerate(settings) if defense == "custext"]
     known = knowledge[material.name]
-    jobs = [
-        delayed(attack_with_models)(
+    shards: list[tuple[Any, ...]] = [
+        (
+            attack_with_models,
             material,
             defense,
             mechanisms[defense][epsilon],
@@ -314,19 +313,25 @@ def run_models(
             encoder,
             sizes,
             seed,
-            with_variants=number == 0,
-            many_candidates=number in custext[-1:],
+            number == 0,
+            number in custext[-1:],
         )
         for number, (defense, epsilon) in enumerate(settings)
     ]
     if sizes.pretrained:
-        jobs += [
-            delayed(attack_with_generator)(
-                material, mechanisms["custext"][settings[number][1]], known, sizes, seed, device
+        shards += [
+            (
+                attack_with_generator,
+                material,
+                mechanisms["custext"][settings[number][1]],
+                known,
+                sizes,
+                seed,
+                device,
             )
             for number in custext
         ]
-    results = list(Parallel(n_jobs=-1, verbose=1)(jobs))
+    results = parallel.map(_called, shards, processes=-1, label="attacks with models")
     trained = cast(list[Trained], results[: len(settings)])
     for number, (name, guesses, seconds) in zip(custext, results[len(settings) :], strict=False):
         found = trained[number].outcome
@@ -334,6 +339,11 @@ def run_models(
         found.seconds[name] = seconds
         found.add(name, guesses, words, posterior=True)
     return trained
+
+
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Attacks of two kinds side by side."""
+    return function(*arguments)
 
 
 def attack_with_generator(

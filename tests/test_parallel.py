@@ -1,0 +1,465 @@
+"""Shards: the same bits here and on a real cluster of two processes, one of which is killed."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import helpers
+import numpy as np
+import pandas as pd
+import pytest
+import sharded
+import test_reconstruction
+from distributed import Client, LocalCluster
+from joblib import parallel_config
+
+from textpriv import corpora, parallel, profiles
+from textpriv.corpora import Documents
+from textpriv.embeddings import from_arrays
+from textpriv.errors import InvalidInput, RunError
+from textpriv.experiments import ann_vs_exact, dp_prompt_attacks, reconstruction
+from textpriv.experiments.dp_prompt import Material, Output
+from textpriv.neighbors import AllRadii, ExactSearch
+from textpriv.report import cluster, runner
+from textpriv.seeds import stream
+from textpriv.vectors import SentenceVectors
+
+SEED = 7
+
+
+def local_cluster(**changes: Any) -> LocalCluster:
+    """Worker processes, one by default, that talk over the loopback alone."""
+    options = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "host": "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
+        "worker_dashboard_address": "127.0.0.1:0",
+        "silence_logs": logging.CRITICAL,  # dead workers are what is tested
+    }
+    return LocalCluster(**{**options, **changes})
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[LocalCluster]:
+    with local_cluster(n_workers=2) as made:
+        yield made
+
+
+@pytest.fixture
+def on_dask(dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
+    """`parallel.map` goes to the cluster, whose two workers are there (one may have died)."""
+    dask.wait_for_workers(2)
+    monkeypatch.setenv(parallel.SCHEDULER, dask.scheduler_address)
+    return dask
+
+
+@pytest.fixture(autouse=True)
+def _here_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(parallel.SCHEDULER, raising=False)
+
+
+def table() -> np.ndarray:
+    return np.random.default_rng(3).standard_normal((50, 4000))
+
+
+def bits(found: list[tuple[int, np.ndarray]]) -> list[tuple[int, bytes]]:
+    return [(number, values.tobytes()) for number, values in found]
+
+
+def by_hand(count: int) -> list[tuple[int, bytes]]:
+    own = table()
+    return bits([sharded.drawn(number, SEED, own) for number in range(count)])
+
+
+# The same bits
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 8])
+def test_in_this_process_it_is_a_loop(count: int) -> None:
+    own = table()
+    assert bits(parallel.map(sharded.drawn, [(i, SEED, own) for i in range(count)])) == by_hand(
+        count
+    )
+    assert set(parallel.map(sharded.process, [(i,) for i in range(count)])) <= {os.getpid()}
+
+
+def test_in_this_process_nothing_is_copied() -> None:
+    own = table()
+    assert parallel.map(sharded.place_of, [(own, 0)]) == [(os.getpid(), id(own))]
+
+
+def test_processes_of_this_machine() -> None:
+    own = table()
+    shards = [(i, SEED, own) for i in range(8)]
+    assert bits(parallel.map(sharded.drawn, shards, processes=2)) == by_hand(8)
+    assert os.getpid() not in parallel.map(sharded.process, [(0,), (1,)], processes=2)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 8])
+def test_on_a_cluster(on_dask: LocalCluster, count: int) -> None:
+    own = table()
+    found = parallel.map(sharded.drawn, [(i, SEED, own) for i in range(count)], processes=2)
+    assert bits(found) == by_hand(count)
+    assert os.getpid() not in parallel.map(sharded.process, [(i,) for i in range(count)])
+
+
+def test_results_come_in_the_order_of_the_shards(on_dask: LocalCluster) -> None:
+    naps = [0.4, 0.0, 0.2, 0.0]  # the first is the last to end
+    assert parallel.map(sharded.rests, [(i, nap) for i, nap in enumerate(naps)]) == [0, 1, 2, 3]
+
+
+def test_a_killed_worker_costs_nothing_but_time(on_dask: LocalCluster, tmp_path: Path) -> None:
+    """One worker of two is gone, with all that it held; what the shards share goes on."""
+    own = table()
+    shards = [(i, SEED, own, tmp_path) for i in range(12)]
+    assert bits(parallel.map(sharded.drawn_by_the_dying, shards)) == by_hand(12)
+    begun = [path.name.split("-") for path in tmp_path.iterdir()]
+    assert (tmp_path / "killed").exists()
+    again = [number for number, *_ in begun if number == "5"]
+    assert len(again) == 2  # in the process that died, and in another
+
+
+def test_what_only_the_dead_held_is_made_again(tmp_path: Path, monkeypatch: Any) -> None:
+    """The only worker dies, so that nobody has the table that its shards share."""
+    with local_cluster() as alone:
+        monkeypatch.setenv(parallel.SCHEDULER, alone.scheduler_address)
+        own = table()
+        shards = [(i, SEED, own, tmp_path) for i in range(8)]
+        assert bits(parallel.map(sharded.drawn_by_the_dying, shards)) == by_hand(8)
+        assert (tmp_path / "killed").exists()
+
+
+def test_what_shards_share_is_sent_once(on_dask: LocalCluster) -> None:
+    """Each worker holds one table, where every shard finds it; alike is not the same."""
+    own, same = table(), table()
+    found = parallel.map(sharded.place_of, [(own, i) for i in range(8)])
+    assert all(len({place for pid, place in found if pid == each}) == 1 for each, _ in found)
+    sent: list[int] = []
+    submit = Client.submit
+
+    def counted(self: Client, function: Any, *arguments: Any, **options: Any) -> Any:
+        sent.extend(
+            each.value.nbytes
+            for each in arguments
+            if isinstance(each, parallel._Held) and isinstance(each.value, np.ndarray)
+        )
+        return submit(self, function, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "submit", counted)
+        parallel.map(sharded.place_of, [(own, i) for i in range(8)])
+        parallel.map(sharded.place_of, [(own, 0), (same, 1)])
+    assert sent == [own.nbytes, own.nbytes, same.nbytes]
+
+
+def test_loops_inside_a_shard_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a worker that might start processes of its own."""
+    with local_cluster(processes=False, protocol="tcp://") as threads:
+        monkeypatch.setenv(parallel.SCHEDULER, threads.scheduler_address)
+        assert parallel.map(sharded.inside, [(0,)]) == [(1, [os.getpid()] * 3)]
+
+
+def test_one_loop_after_another(on_dask: LocalCluster) -> None:
+    """In a process that has imported nothing of Dask before, as a notebook's."""
+    code = (
+        "import sharded; from textpriv import parallel; "
+        "print([parallel.map(sharded.returns, [(i,), (i,)]) for i in range(3)])"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout == "[[(0,), (0,)], [(1,), (1,)], [(2,), (2,)]]\n", done.stderr
+
+
+def test_a_shard_may_write_into_its_own_arguments(on_dask: LocalCluster) -> None:
+    small, large = np.zeros(3), np.zeros(300_000)
+    assert parallel.map(sharded.writes, [(small,), (large,)]) == [1.0, 1.0]
+    assert not small.any()
+
+
+def test_lists_and_dictionaries_arrive_as_they_are(on_dask: LocalCluster) -> None:
+    shared = {"a": [1, (2, 3)], "b": {4}}
+    assert parallel.map(sharded.returns, [(shared, [i]) for i in range(2)]) == [
+        (shared, [0]),
+        (shared, [1]),
+    ]
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("where", ["here", "processes", "dask"])
+def test_errors_arrive_with_type_and_message(
+    where: str, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if where == "dask":
+        request.getfixturevalue("on_dask")
+    with pytest.raises(InvalidInput, match="^shard 3: got 3, expected another number$"):
+        parallel.map(
+            sharded.fails, [(i,) for i in range(8)], processes=2 if where == "processes" else 1
+        )
+
+
+def test_after_an_error_the_cluster_is_free(on_dask: LocalCluster, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        parallel.map(sharded.fails_first, [(i, tmp_path) for i in range(50)])
+    start = time.monotonic()
+    assert parallel.map(sharded.returns, [(0, 1)]) == [(0, 1)]
+    assert time.monotonic() - start < 2  # 50 shards take 5 seconds
+    assert len(list(tmp_path.iterdir())) < 25
+
+
+def test_functions_that_workers_cannot_import() -> None:
+    def inner(number: int) -> int:
+        return number
+
+    for function in (lambda number: number, inner):
+        with pytest.raises(InvalidInput, match="function: got .*expected .* top of a module"):
+            parallel.map(function, [(1,)])
+
+
+@pytest.mark.parametrize("processes", [0, -2, 1.5, True])
+def test_processes_out_of_range(processes: Any) -> None:
+    with pytest.raises(InvalidInput, match="processes: got .*expected an integer >= 1"):
+        parallel.map(sharded.process, [(1,)], processes=processes)
+
+
+def test_shards_are_tuples() -> None:
+    with pytest.raises(InvalidInput, match="shards: got 1, expected tuples of arguments"):
+        parallel.map(sharded.process, [1])
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8786", "tcp://", "tcp://host", "8786", "x y:1"])
+def test_addresses(address: str) -> None:
+    with pytest.raises(RunError, match=r"expected an address like tcp://10.0.0.1:8786"):
+        parallel.connected(address)
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 1)
+    monkeypatch.setenv(parallel.SCHEDULER, "tcp://127.0.0.1:1")
+    start = time.monotonic()
+    with pytest.raises(RunError, match="no Dask scheduler answers at tcp://127.0.0.1:1"):
+        parallel.map(sharded.process, [(1,)])
+    assert time.monotonic() - start < 5
+
+
+def test_a_cluster_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 1)
+    with local_cluster(processes=False, protocol="tcp://") as brief:
+        monkeypatch.setenv(parallel.SCHEDULER, brief.scheduler_address)
+        threading.Timer(0.5, brief.close).start()
+        with pytest.raises(RunError, match=f"scheduler at {brief.scheduler_address} went away"):
+            parallel.map(sharded.rests, [(i, 0.2) for i in range(20)])
+
+
+# Whether a cluster can do the work
+
+
+def test_a_cluster_with_all_that_is_here(dask: LocalCluster) -> None:
+    assert cluster.check(dask.scheduler_address) == 2
+    own = cluster.described()
+    assert re.fullmatch(r"[0-9a-f]{12}", own["code of textpriv"])
+    assert {"python", "numpy", "torch"} <= set(own)
+
+
+def test_other_versions(dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "described", sharded.described)
+    with pytest.raises(RunError) as caught:
+        cluster.check(dask.scheduler_address)
+    workers = r"tcp://127\.0\.0\.1:\d+ \(1\.0\)"
+    expected = rf"numpy: {workers}, {workers}, expected 2\.0 as here; update and restart them"
+    assert re.fullmatch(expected, str(caught.value))
+
+
+def test_a_package_that_workers_lack(
+    dask: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_here.py").write_text("def described():\n    return {'numpy': '2.0'}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(cluster, "described", importlib.import_module("only_here").described)
+    with pytest.raises(RunError, match="cannot say.*No module named .only_here.*same environment"):
+        cluster.check(dask.scheduler_address)
+
+
+def test_workers_that_run_several_shards_at_once() -> None:
+    with (
+        local_cluster(processes=False, protocol="tcp://", threads_per_worker=2) as crowded,
+        pytest.raises(RunError, match=r"several shards at once.*--nthreads 1"),
+    ):
+        cluster.check(crowded.scheduler_address)
+
+
+def test_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "WORKER_SECONDS", 0.2)
+    with (
+        local_cluster(n_workers=0) as empty,
+        pytest.raises(RunError, match="has no worker; start some"),
+    ):
+        cluster.check(empty.scheduler_address)
+
+
+# The runner's options
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--backend", "dask"], ["--scheduler", "tcp://127.0.0.1:1"]],
+)
+def test_backend_and_scheduler_go_together(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runner.main([*arguments, "--profile", "smoke", "--list"]) == 2
+    assert "expected --backend dask with the address of its scheduler" in capsys.readouterr().err
+
+
+def test_the_scheduler_is_asked_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(runner.paths, "RUNS", tmp_path)
+    for forbidden in ("_fetch", "_work_through"):
+        monkeypatch.setattr(runner, forbidden, lambda *_: pytest.fail("it started"))
+    options = ["--backend", "dask", "--scheduler", "tcp://127.0.0.1:1"]
+    assert runner.main([*options, "--profile", "smoke", "--only", "01"]) == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_notebooks_get_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = {"profile": "smoke", "seed": 7, "overrides": {}}
+    here = runner.Plan(parameters, jobs=1, force=False)
+    there = runner.Plan(parameters, jobs=1, force=False, scheduler="tcp://10.0.0.1:8786")
+    monkeypatch.setenv(parallel.SCHEDULER, "tcp://10.0.0.2:8786")  # the user's own, elsewhere
+    assert runner._environment(here)[parallel.SCHEDULER] == ""
+    assert runner._environment(there)[parallel.SCHEDULER] == "tcp://10.0.0.1:8786"
+    assert (here.run, here.folder) == (there.run, there.folder)
+
+
+# Loops of the notebooks, over words, epsilons and documents
+
+
+@contextmanager
+def here() -> Iterator[None]:
+    """On this machine, inside a test that is `on_dask`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(parallel.SCHEDULER)
+        yield
+
+
+def test_kept_words(on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedding = helpers.normal_embedding(300, 6)
+    sizes = profiles.load("smoke", "02_ann_vs_exact", ann_vs_exact.Sizes)
+    exact = ExactSearch(embedding.vectors)
+    table = ann_vs_exact.Table(embedding, exact, None, AllRadii(exact))
+
+    def kept(at_once: int) -> bytes:
+        monkeypatch.setattr(ann_vs_exact, "WORDS_AT_ONCE", at_once)
+        rng = stream(SEED, "words")
+        found = ann_vs_exact.kept_exact(table, np.arange(300), sizes, rng, label="")
+        assert found.shape == (len(sizes.nw_epsilons), 300)
+        return found.tobytes() + rng.bytes(8)  # and the stream goes on alike
+
+    with here():
+        whole = kept(1024)
+        assert kept(100) == whole
+    assert kept(64) == whole
+
+
+def test_replacements_by_dimension(on_dask: LocalCluster) -> None:
+    embedding = helpers.normal_embedding(300, 6)
+    overrides = {"replacement_dimensions": [2, 6], "replacement_words": 40, "nw_strata": 4}
+    sizes = profiles.load("smoke", "02_ann_vs_exact", ann_vs_exact.Sizes, overrides)
+
+    def found() -> pd.DataFrame:
+        return ann_vs_exact.replacements_by_dimension(embedding, sizes, partial(stream, SEED))
+
+    there = found()
+    with here():
+        pd.testing.assert_frame_equal(found(), there, check_exact=True)
+    assert list(there["dimension"].unique()) == [2, 6]
+
+
+def test_attacks_at_every_epsilon(on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = test_reconstruction.WORDS
+    embedding = from_arrays("made up", words, np.random.default_rng(1).standard_normal((82, 5)))
+    sizes = profiles.load(
+        "smoke",
+        "05_reconstruction_attacks",
+        reconstruction.Sizes,
+        {
+            "private": 60,
+            "shadow": 30,
+            "custext_epsilons": [2.0, 6.0],
+            "santext_epsilons": [2.0],
+            "attacked": {kind: {"rotten-tomatoes": 20} for kind in reconstruction.DEFENSES},
+        },
+    )
+    monkeypatch.setattr(corpora, "load", test_reconstruction.documents)
+    material = reconstruction.gather("rotten-tomatoes", embedding, sizes, stream(SEED, "films"))
+    materials = {material.name: material}
+    mechanisms = reconstruction.defenses(embedding, sizes)
+    knowledge = {material.name: reconstruction.learn(material, len(embedding))}
+
+    def found() -> list[tuple[Any, ...]]:
+        outcomes = reconstruction.run_all(materials, mechanisms, knowledge, sizes, SEED)
+        return [
+            (
+                each.setting,
+                each.weights,
+                {name: hits.tobytes() for name, hits in each.hits.items()},
+                {name: values.tobytes() for name, values in each.confidence.items()},
+            )
+            for each in outcomes
+        ]
+
+    there = found()
+    with here(), parallel_config("sequential"):
+        assert found() == there
+    settings = [(setting["defense"], setting["epsilon"]) for setting, *_ in there]
+    assert settings == [("custext", 2.0), ("custext", 6.0), ("santext", 2.0)]
+
+
+def test_attackers_of_every_part_of_the_documents(
+    on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    number = np.arange(36)
+    labels = {"author": number % 3, "sentiment": number // 3 % 2}
+    texts = tuple(f"author{i % 3} says word{i % 5}" for i in number.tolist())
+    documents = Documents("made up", texts, labels)
+    vectors = (rng.standard_normal((36, 4)) + labels["author"][:, None]).astype(np.float32)
+    sentences = SentenceVectors(vectors, np.arange(37))
+    material = Material(
+        private=documents, part=number // 6 % 2, public=documents, vectors=sentences,
+        public_vectors=sentences, encoder=None, small=None, large=None, whole=None,
+    )  # fmt: skip
+    noisy = tuple(vectors + rng.standard_normal((36, 4)) for _ in range(2))
+    outputs = [Output("madlib", 8.0, "eps", (texts[::-1], texts), noisy)]
+
+    monkeypatch.setattr(dp_prompt_attacks, "_table", lambda material, guesses, seed: guesses)
+
+    def found() -> list[tuple[Any, ...]]:
+        guesses = dp_prompt_attacks.attacked(material, outputs, None, SEED)
+        return [
+            (output.label, *setting, fold.number, guess.tolist())
+            for (output, *setting), parts in guesses.items()
+            for fold, guess in parts
+        ]
+
+    there = found()
+    with here(), parallel_config("sequential"):
+        assert found() == there
+    assert len(there) == 24  # by target, access and part: clean, and sanitized twice
