@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 WITH_PYTHON := source ./setup.sh;
-.PHONY: help test lint figures smoke paper lab readme bench audit
+.PHONY: help test lint figures smoke paper lab site readme bench audit
 
 help:  ## this list
 	@grep -hE '^[a-z]+: *##' $(MAKEFILE_LIST) | sed -E 's/: *## */\t/' | expand -t 12
@@ -27,6 +27,9 @@ paper:  ## the papers' settings (GPU and hub)
 lab:  ## JupyterLab on the notebooks
 	@$(WITH_PYTHON) "$$python" -m jupyterlab notebooks
 
+site:  ## notebooks, figures, claims and data as web pages in site/
+	@$(WITH_PYTHON) "$$python" -m textpriv.report.site
+
 readme:  ## the generated parts of README.md
 	@$(WITH_PYTHON) "$$python" -m textpriv.report.readme
 
@@ -34,5 +37,6 @@ bench:  ## speed against peers' methods
 	@$(WITH_PYTHON) "$$python" -m benchmarks
 
 audit:  ## try to break every claim
-	@$(WITH_PYTHON) OMP_NUM_THREADS=1 "$$python" -m textpriv.privacy
+	@$(WITH_PYTHON) OMP_NUM_THREADS=1 "$$python" -m textpriv.report.audits
 	@$(WITH_PYTHON) AUDIT_EXAMPLES=10000 "$$python" -m pytest tests/test_audits.py -k fallback
+	@$(WITH_PYTHON) AUDIT_EXAMPLES=10000 "$$python" -m pytest tests/test_crash_safety.py

@@ -6,13 +6,17 @@ are fixed here).
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
+import re
 import sys
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mutants
 import numpy as np
 import pytest
 from helpers import FloatArray, embedding, normal_embedding
@@ -24,6 +28,7 @@ from mutants import (
     CASES,
     CLOUD,
     CORNERS,
+    FLAWS,
     HOSTILE,
     LIMITS,
     LINE,
@@ -42,7 +47,8 @@ from scipy.special import logsumexp
 from streams import by_document, by_shared_generator
 
 from textpriv.embeddings import Embedding, from_arrays
-from textpriv.errors import InvalidInput
+from textpriv.errors import InvalidInput, RunError
+from textpriv.experiments import audits as long
 from textpriv.mechanisms import TEM, CusText, CusTextPlus, Madlib, SanText, SanTextPlus
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
@@ -70,7 +76,8 @@ from textpriv.privacy import (
     tight_loss,
     write_audits,
 )
-from textpriv.privacy import __main__ as command
+from textpriv.privacy.results import audit_of, plain
+from textpriv.report import audits as command
 from textpriv.seeds import stream
 from textpriv.tokens import KEPT, PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
 
@@ -536,89 +543,185 @@ def test_tables_and_numbers() -> None:
 
 def test_audits_are_kept(tmp_path: Path) -> None:
     audits = [tried(), tried(worst_ratio=np.inf, excess=np.inf), tried(worst_ratio=np.nan)]
-    write_audits(audits, tmp_path / "audits.json")
+    write_audits(audits, tmp_path / "audits.json", {"seed": 7})
     found = read_audits(tmp_path / "audits.json")
     assert found[:2] == audits[:2] and np.isnan(found[2].worst_ratio)
+    assert json.loads((tmp_path / "audits.json").read_text())["seed"] == 7
     (tmp_path / "other.json").write_text('[{"a": 1}]')
-    for name in ("other.json", "none.json"):
-        with pytest.raises(InvalidInput, match="expected audits that write_audits kept"):
+    (tmp_path / "row.json").write_text('{"audits": [{"a": 1}]}')
+    for name in ("other.json", "row.json", "none.json"):
+        with pytest.raises(InvalidInput, match="expected (audits that write_audits|a row)"):
             read_audits(tmp_path / name)
 
 
-# --- The command -------------------------------------------------------------------------------
+# --- The long audits ---------------------------------------------------------------------------
+
+
+def few_mutants(digest: str) -> list[dict[str, Any]]:
+    return [{"flaw": "a", "caught": True}, {"flaw": "b", "caught": True}]
+
+
+def one_missed(digest: str) -> list[dict[str, Any]]:
+    return [{"flaw": "a", "caught": True}, {"flaw": "b", "caught": False}]
 
 
 @pytest.fixture
-def small_tables(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    """Made-up tables in place of GloVe."""
-    words = ["hockey", "soccer", "good", "great", "doctor", "nurse", *(f"w{i}" for i in range(294))]
-    table = from_arrays("made up", words, np.random.default_rng(1).standard_normal((300, 6)))
-    monkeypatch.setattr(command.embeddings, "load", lambda name: table)
-    monkeypatch.setattr(command, "WORDS", 60)
-    monkeypatch.setattr(command, "INPUTS", 5)
+def small_tables(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> Iterator[Path]:
+    """Made-up tables in place of GloVe, and a folder in place of the repository's."""
+    words = ["hockey", "soccer", "good", "great", "doctor", "nurse", *(f"w{i}" for i in range(94))]
+    table = from_arrays("made up", words, np.random.default_rng(1).standard_normal((100, 6)))
+    monkeypatch.setattr(long.embeddings, "load", lambda name: table)
+    monkeypatch.setattr(long, "INPUTS", 4)
+    monkeypatch.setattr(long, "EXACT", (("santext", 2.4), ("custext-aggressive", 4.0)))
+    monkeypatch.setattr(long, "TIGHT", (("santext", 2.4), ("tem", 2.4)))
+    monkeypatch.setattr(long, "PAIRS", (("hockey", "soccer"),))
     monkeypatch.setattr(
-        command, "SETTINGS", tuple(
-            command.Setting(each.label, min(each.dimension, 3), 60, each.make)
-            for each in command.SETTINGS
+        long, "SETTINGS", tuple(
+            long.Setting(each.label, min(each.dimension, 3), 60, each.make)
+            for each in long.SETTINGS if each.dimension < 50
         ),
     )  # fmt: skip
+    monkeypatch.setattr(long, "mutants", few_mutants)
+    monkeypatch.setattr(long, "toy", lambda name, seed: plain(tried(mechanism=name)))
+    monkeypatch.setattr(command, "folder", lambda: tmp_path / "audits")
+    for kept in (long._table, long.shared_words, long.prepared):
+        kept.cache_clear()
+    yield tmp_path / "audits"
+    for kept in (long._table, long.shared_words, long.prepared):
+        kept.cache_clear()
 
 
-@pytest.mark.usefixtures("small_tables")
-def test_the_command_runs_all_parts_and_goes_on_from_what_is_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+FEW = ["--draws", "2000", "--jobs", "1"]
+
+
+def test_the_long_audits_write_both_files_and_go_on_from_what_is_kept(
+    small_tables: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_laplace", lambda *_: tried(mechanism="truncated-laplace"))
-    asked = ["--draws", "3000", "--jobs", "1", "--output", str(tmp_path / "a.json")]
-    monkeypatch.setattr(command, "exact_audits", lambda seed: iter([tried()]))
-    command.prepared.cache_clear()
-    assert command.main(asked) == 1  # so few draws decide nothing
+    assert command.main(FEW) == 1  # so few draws decide nothing
     said = capsys.readouterr().out
-    assert "undecided" in said and "hockey" in said and "truncated-laplace" in said
-    found = read_audits(tmp_path / "a.json")
+    assert "undecided" in said and "mutants caught: 2 of 2" in said and "sampled: 26 tasks" in said
+    found, record = read_audits(small_tables / "audits.json"), command.load("audits.json")
     assert {each.mechanism for each in found} == {
-        "santext", "truncated-laplace", "madlib", "mahalanobis", "rank-repair"
+        "santext", "tem", "custext-aggressive", "2-random", "deep-candidate", "dp-prompt",
+        "truncated-laplace", "madlib", "mahalanobis", "rank-repair", "vickrey",
     } and all(each.violations == 0 for each in found)  # fmt: skip
+    mechanism, ids = long.prepared(long.SETTINGS[0])
+    drawn = draw_words(mechanism, ids, draws=2000, seed=7, label="madlib 2")
+    direct = audit_words(mechanism, drawn, setting=found[-6].setting)
+    assert found[-6] == direct and "dimension 2" in direct.setting
+    assert (record["seed"], record["draws"]) == (7, 2000)
+    assert (record["mutants_caught"], record["mutants_tried"]) == (2, 2)
+    assert [row["mechanism"] for row in record["tight"]] == ["santext", "tem"]
+    assert {row["epsilon"] for row in record["certified"]} >= {13.0, 17.0}
+    assert set(record) >= {"commit", "dirty", "seconds", "task_seconds", "versions"}
+    stated = {each["mechanism"]: each for each in command.load("statements.json")["statements"]}
+    losses = {row["mechanism"]: row["loss"] for row in record["tight"]}
+    assert stated["santext"]["tight"] == pytest.approx(100 * losses["santext"])
+    low = [
+        r["low"] for r in record["certified"] if r["epsilon"] == 13 and r["mechanism"] == "madlib"
+    ]
+    assert stated["madlib"]["least"] == pytest.approx(100 * max(low))
 
     def never(*_: Any, **__: Any) -> Any:
-        raise AssertionError("drawn again")
+        raise AssertionError("made again")
 
-    monkeypatch.setattr(command, "draw_word", never)
-    assert command.main(["sampled", *asked]) == 1
-    assert read_audits(tmp_path / "a.json") == found[1:]
-    with pytest.raises(AssertionError, match="drawn again"):
-        command.main(["sampled", "--draws", "3001", "--jobs", "1"])
-    command.prepared.cache_clear()
+    for name in ("draw_word", "audit_exactly", "tight_loss", "certified_losses", "audit_laplace"):
+        monkeypatch.setattr(long, name, never)
+    assert command.main(FEW) == 1
+    again = command.load("audits.json")
+    changing = ("seconds", "commit", "dirty")
+    assert {k: v for k, v in again.items() if k not in changing} == {
+        k: v for k, v in record.items() if k not in changing
+    }
+    for other in (["sampled", "--draws", "2001"], ["exact", "--seed", "8"]):
+        with pytest.raises(AssertionError, match="made again"):
+            command.main([*other, "--jobs", "1"])
+    monkeypatch.setattr(command, "code_digest", lambda: "other code")
+    with pytest.raises(AssertionError, match="made again"):
+        command.main(FEW)
 
 
-@pytest.mark.usefixtures("small_tables")
-def test_the_exact_part_passes_and_names_the_worst_pairs(
-    capsys: pytest.CaptureFixture[str],
+def test_a_part_alone_writes_nothing(
+    small_tables: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert command.main(["exact"]) == 0
-    said = capsys.readouterr().out
-    for name in (
-        "santext at eps 15",
-        "tem",
-        "custext-conservative",
-        "deep-candidate",
-        "dp-prompt",
-        "2-random",
-    ):
-        assert name in said
-    assert "broken" not in said and "undecided" not in said
+    assert command.main(["exact", "mutants", *FEW]) == 0
+    assert "no claim" in capsys.readouterr().out and not small_tables.exists()
+    monkeypatch.setattr(long, "mutants", one_missed)
+    assert command.main(["mutants", *FEW]) == 1
+    assert "mutants caught: 1 of 2" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("small_tables")
-def test_a_broken_claim_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "exact_audits", lambda seed: iter([tried(violations=1)]))
-    assert command.main(["exact"]) == 1
+def test_a_broken_claim_or_an_error_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str, epsilon: float, seed: int) -> dict[str, Any]:
+        return plain(tried(violations=1))
 
-    def lost(seed: int) -> Any:
+    def lost(name: str, epsilon: float, seed: int) -> Any:
         raise InvalidInput("no table")
 
-    monkeypatch.setattr(command, "exact_audits", lost)
-    assert command.main(["exact"]) == 1
+    for wrong in (broken, lost):
+        monkeypatch.setattr(long, "exact", wrong)
+        assert command.main(["exact", *FEW]) == 1
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_what_is_kept_depends_on_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = long.code_digest()
+    assert before == long.code_digest()
+    monkeypatch.setattr(long, "CODE", long.CODE[:-1])
+    assert long.code_digest() != before
+    package = Path(long.__file__).parents[1]
+    assert all(list(package.glob(pattern)) for pattern in long.CODE)
+
+
+@pytest.mark.parametrize("name", ["santext", "tem", "2-random", "deep-candidate", "dp-prompt"])
+def test_what_can_be_enumerated_holds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long, "_table", lambda name: CLOUD)
+    found = audit_of(long.toy(name, 7))
+    assert found.mechanism == name and found.verdict == ("no claim" if "2" in name else "holds")
+
+
+def test_tasks_and_mechanisms_that_are_none() -> None:
+    with pytest.raises(InvalidInput, match="part: got 'all', expected one of"):
+        long.tasks(["all"], draws=1, seed=7)
+    with pytest.raises(InvalidInput, match="name: got 'none', expected a word-level mechanism"):
+        long.over_table("none", 1.0)
+
+
+def test_no_files_no_audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(command, "folder", lambda: tmp_path)
+    with pytest.raises(RunError, match="no results/audits/audits.json: run make audit"):
+        command.load("audits.json")
+
+
+# --- Every known flaw --------------------------------------------------------------------------
+
+
+def missing(flaws: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """What is named as catching a flaw, and is neither a case nor a test."""
+    tests = {
+        f"{path.name}::{name}"
+        for path in Path(__file__).parent.glob("test_*.py")
+        for name in re.findall(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.M)
+    }
+    known = tests | {case.flaw for case in CASES}
+    return [name for names in flaws.values() for name in names or ("",) if name not in known]
+
+
+def test_every_known_flaw_is_caught_by_a_case_or_a_test() -> None:
+    assert missing(FLAWS) == []
+    assert missing({"a": ("test_audits.py::test_none",), "b": ()}) == [
+        "test_audits.py::test_none", ""
+    ]  # fmt: skip
+
+
+def test_the_record_of_the_mutants_is_that_of_the_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [CASES[0], Case("none", CASES[0].audit, CASES[0].right, CASES[0].right)]
+    monkeypatch.setattr(mutants, "CASES", cases)
+    wrong, right_one = mutants.verdicts()
+    assert wrong["caught"] and float(wrong["worst_ratio"]) > 1 and wrong["violations"] > 0
+    assert not right_one["caught"] and right_one["violations"] == 0
+    assert json.loads(json.dumps([wrong, right_one])) == [wrong, right_one]
 
 
 # --- Leakage by fallback ------------------------------------------------------------------------
@@ -758,7 +861,13 @@ def test_a_generator_shared_by_forked_workers_is_caught() -> None:
 @pytest.mark.parametrize("epsilon", [1e-3, 3.0, 300.0])
 def test_rows_sum_to_one_in_float64(epsilon: float) -> None:
     for table in (LINE, STRETCHED, PLANE):
-        for mechanism in (SanText(table, epsilon=epsilon), TEM(table, epsilon=epsilon)):
+        for mechanism in (
+            SanText(table, epsilon=epsilon),
+            SanTextPlus(table, epsilon=epsilon, sensitive=np.arange(5, len(table)), replace=0.3),
+            TEM(table, epsilon=epsilon),
+            CusText(table, epsilon=epsilon, set_size=6),
+            CusText(table, epsilon=epsilon, set_size=6, mapping="conservative"),
+        ):
             rows = mechanism.log_rows(np.arange(len(table)))
             assert rows.dtype == np.float64
             assert np.abs(logsumexp(rows, axis=1)).max() <= 1e-12

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from tiny_generators import tiny_generator
 
 from textpriv import mechanisms
 from textpriv.errors import InvalidInput
+from textpriv.experiments import audits as long
+from textpriv.experiments import statements as experiment
 from textpriv.mechanisms import (
     TEM,
     Claim,
@@ -40,10 +43,13 @@ from textpriv.mechanisms import (
     SanTextPlus,
 )
 from textpriv.mechanisms.maps import LossyMap
-from textpriv.mechanisms.prompt import DPPrompt, Limits, paper_loss, tight_loss
+from textpriv.mechanisms.prompt import DPPrompt, Guarantee, Limits, paper_loss, tight_loss
+from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
-from textpriv.neighbors import AnnoySearch
+from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.neighbors import AnnoySearch, ExactSearch
 from textpriv.privacy import (
+    Attacked,
     account,
     account_texts,
     certified,
@@ -60,6 +66,9 @@ from textpriv.privacy import (
     token_range,
 )
 from textpriv.privacy.certified import _least_mean, _mean_bounds
+from textpriv.report import audits as command
+from textpriv.report.readme import FILE as README
+from textpriv.report.results import measure
 from textpriv.stats import Estimate
 from textpriv.tokens import KEPT, UNKNOWN, Corpus
 
@@ -69,7 +78,10 @@ STRETCHED = embedding(np.random.default_rng(6).standard_normal((60, 3)) * [6.0, 
 
 # --- Every mechanism has a claim ---------------------------------------------------------------
 
+# Those of the registry at their usual settings; some of them again, at hand-picked ones.
+REGISTERED = [entry.make(SMALL, ExactSearch(SMALL.vectors)) for entry in WORD_LEVEL.values()]
 MAKERS: dict[type, Callable[[], Any]] = {
+    **{type(each): lambda each=each: each for each in REGISTERED},  # type: ignore[misc]
     Madlib: lambda: Madlib(SMALL, epsilon=2.0),
     Mahalanobis: lambda: Mahalanobis(SMALL, epsilon=2.0),
     RankRepair: lambda: RankRepair(Madlib(SMALL, epsilon=2.0), c=0.1),
@@ -628,52 +640,72 @@ def test_wrong_questions_of_the_certified_loss() -> None:
 
 # --- Statements ------------------------------------------------------------------------------
 
-MEASURED = Estimate(0.46, 0.44, 0.48, 1000)
+ATTACKED = Attacked(Estimate(0.46, 0.44, 0.48, 1000), "noisy channel", "named {} of 100 words", 3)
 
 
 def test_a_statement_by_hand() -> None:
     mechanism = SanText(SMALL, epsilon=2.0)
-    found = document_statement(
-        mechanism, tight=1.5, success=MEASURED, attack="noisy channel", words=100
-    )
+    found = document_statement(mechanism, tight=1.5, attacked=ATTACKED, words=100)
     worst = claimed_loss(mechanism).largest()
     assert found.nominal == pytest.approx(100 * worst) and found.tight == 150
     assert found.composed == 150  # the tight loss is less than any composition of claims
-    text = str(found)
-    for part in (
-        "santext (eps 2 per word and unit of distance), a text of 100 words.",
-        "what can really be lost is eps = 150;",
-        "The best attacker we tried (noisy channel) got 46 of 100 words right (95% interval 44 to",
-        "By itself this assures a person of little",
-        "The output shows the number of tokens.",
-        "several sanitized copies",
-    ):
-        assert part in text
+    assert str(found) == (
+        "santext (eps 2 per word and unit of distance), a text of 100 words. The published bound "
+        f"for the worst two texts is eps = {100 * worst:,.0f}. The largest loss that can really "
+        "occur is eps = 150. A bound of this size promises little: as far as it goes, an attacker "
+        "may tell the two apart almost for certain. The best of the 3 attacks that we measured "
+        "(noisy channel) named 46 of 100 words; 95% interval 44 to 48. The output shows the "
+        "number of tokens. Not protected: the number of words; a text that is sanitized several "
+        "times, since every copy costs as much again; who sends something to whom and when, which "
+        "an observer of the network sees; and what a language model remembers of the texts that "
+        "it was trained on."
+    )
+
+
+def test_small_bounds_are_told_as_odds() -> None:
     little = document_statement(SanText(SMALL, epsilon=0.001), words=10)
-    bound = f"no output is more than {np.exp(little.composed):.3g} times likelier"
-    assert f"{bound} for one text than for another, plus a chance of 1e-06." in str(little)
-    assert "No attack was measured" in str(little)
-    noise = document_statement(Madlib(SMALL, epsilon=0.001), words=10)
-    assert f"than {np.exp(noise.nominal):.3g} times likelier" in str(noise)
-    assert "plus a chance" not in str(noise)
+    bound = f"Any output is at most {np.exp(little.composed):.3g} times likelier for one text"
+    assert little.composed < little.nominal
+    assert f"{bound} than for another, apart from a chance of 1 in 1,000,000." in str(little)
+    assert f"is at most eps = {little.composed:.3g}." in str(little)
+    assert "No attack was measured" in str(little) and "is unknown." in str(little)
+    noise = document_statement(Madlib(SMALL, epsilon=0.001), words=10, least=0.002)
+    assert f"at most {np.exp(noise.nominal):.3g} times likelier for one text" in str(noise)
+    assert "A loss of eps = 0.02 can really occur, and perhaps a larger one." in str(noise)
+    assert "chance" not in str(noise)
+    tight = document_statement(SanText(SMALL, epsilon=0.001), words=10, tight=0.0001)
+    assert f"at most {np.exp(0.001):.3g} times" in str(tight) and "chance" not in str(tight)
 
 
 def test_what_each_kind_of_mechanism_states() -> None:
-    noise = document_statement(Madlib(SMALL, epsilon=2.0))
+    noise = document_statement(Madlib(SMALL, epsilon=2.0), note="Something else.")
     assert noise.composed == noise.nominal and np.isnan(noise.tight)
+    assert "Something else." in str(noise)
     finite = document_statement(SanText(SMALL, epsilon=2.0))
     assert finite.nominal == noise.nominal > finite.composed
     groups = document_statement(MAKERS[CusText](), words=7)
     assert groups.nominal == pytest.approx(14)
+    assert (groups.setting, groups.text) == ("eps 2 per word", "a text of 7 words")
     for kind, count in ((TruncatedLaplace, 4), (DeepCandidate, 4)):
-        found = document_statement(MAKERS[kind](), sentences=count)
-        assert (found.unit, found.count, found.nominal) == ("sentences", 4, 8.0)
+        found = document_statement(MAKERS[kind](), sentences=count, tight=1.0)
+        assert (found.unit, found.count, found.nominal, found.tight) == ("sentences", 4, 8.0, 4.0)
+        assert found.text == "a text of 100 words in 4 sentences"
+        assert "Not protected: the number of sentences;" in str(found)
     aggressive = document_statement(CusText(SMALL, epsilon=2.0, set_size=6))
-    assert aggressive.nominal == np.inf and "It states no bound" in str(aggressive)
+    assert aggressive.nominal == np.inf and "It promises no bound" in str(aggressive)
+
+
+def test_maps_and_stencils_say_that_they_can_be_tried_out() -> None:
     lossy = LossyMap.random(40, 2, np.random.default_rng(0))
-    assert "2-random" in str(document_statement(lossy)) and "no bound" in str(
-        document_statement(lossy)
-    )
+    stencil = Stencil(TokenTable(SMALL.vectors), window=9, sigma=0.8)
+    for made, opening in (
+        (lossy, "2-random (deterministic), a text of 100 words. It promises no bound"),
+        (stencil, "stencil (window 9, sigma 0.8), a text of 100 words. It promises no bound"),
+    ):
+        text = str(document_statement(made))
+        assert text.startswith(opening) and "can try inputs until one fits" in text
+        assert "costs as much again" not in text  # a copy tells nothing new
+    assert "try inputs" not in str(document_statement(Madlib(SMALL, epsilon=2.0)))
 
 
 def test_dp_prompt_states_the_papers_loss_and_the_tight_one(tmp_path: Path) -> None:
@@ -685,15 +717,123 @@ def test_dp_prompt_states_the_papers_loss_and_the_tight_one(tmp_path: Path) -> N
     assert found.tight == pytest.approx(prompt.guarantee.epsilon)
     assert found.composed <= min(found.tight, composed_epsilon(np.full(48, 4.0), 1e-6))
     assert (found.unit, found.count) == ("tokens", 48)
+    assert str(found).startswith(
+        "dp-prompt (temperature 1.5, at most 48 tokens written, scores clipped), a text of any "
+        "length. The published bound"
+    )
+    assert "The sharpest bound that the same limits give is eps" in str(found)
+    recorded = document_statement(prompt.guarantee)  # of numbers alone
+    assert (recorded.nominal, recorded.tight) == (found.nominal, found.tight)
+    assert recorded.composed >= found.composed and recorded.in_clear == found.in_clear
     bare = document_statement(DPPrompt(generator, temperature=1.5, tokens=48))
-    assert bare.nominal == np.inf and "It states no bound" in str(bare)
+    assert bare.nominal == np.inf and "It promises no bound" in str(bare)
+    assert "scores without bounds" in bare.setting
+    assert str(document_statement(bare_guarantee())) == str(bare)
 
 
-def test_a_success_has_a_name() -> None:
-    with pytest.raises(InvalidInput, match="attack: got no name"):
-        document_statement(SanText(SMALL, epsilon=2.0), success=MEASURED)
+def bare_guarantee() -> Guarantee:
+    return Guarantee(48, 1.5, np.inf, np.inf, "not clipped")
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"attack": ""}, "attack: got no name"),
+        ({"did": "named some"}, "did: got 'named some', expected one {} in it"),
+        ({"tried": 0}, "tried: got 0"),
+        ({"success": Estimate(46.0, 44.0, 48.0, 10)}, "success: got 46.0, expected a number in 0"),
+    ],
+)
+def test_what_an_attack_must_say(changed: dict[str, Any], says: str) -> None:
+    whole = {"success": ATTACKED.success, "attack": "a", "did": "named {} of 100", "tried": 1}
+    assert str(Attacked(**whole)) == (
+        "The attack that we measured (a) named 46 of 100; 95% interval 44 to 48."
+    )
+    with pytest.raises(InvalidInput, match=says):
+        Attacked(**whole | changed)
     with pytest.raises(InvalidInput, match="words: got 0"):
         document_statement(SanText(SMALL, epsilon=2.0), words=0)
+
+
+# --- Statements from what notebooks measured ----------------------------------------------------
+
+
+def recorded(*values: tuple[str, float, float | None]) -> dict[str, Any]:
+    return {
+        name: measure(name, value, low, None if low is None else 1.0, 5)
+        for name, value, low in values
+    }
+
+
+def test_the_attack_whose_success_is_certainly_greatest_is_quoted() -> None:
+    found = recorded(
+        ("asr.a.x.eps2.prior_only", 0.1, 0.05),
+        ("asr.a.x.eps2.noisy_channel", 0.9, 0.2),  # of few texts
+        ("asr.a.y.eps2.noisy_channel", 0.5, 0.4),
+        ("asr.a.x.eps20.noisy_channel", 0.99, 0.98),
+        ("asr.b.x.eps2.noisy_channel", 0.99, 0.98),
+    )
+    source = experiment.Source(r"asr\.a\.[^.]+\.eps2\.(.+)", "named {} of 100")
+    best = experiment.best(source, found.values())
+    assert best is not None and (best.success.value, best.success.low) == (0.5, 0.4)
+    assert best.tried == 2 and best.attack == experiment.ATTACKERS["noisy_channel"]
+    assert experiment.best(experiment.Source(r"f1\.(.+)", "{}"), found.values()) is None
+    longer = experiment.Source(r"asr\.a\.x\.(naive)", "{}")  # no part of a name will do
+    assert experiment.best(longer, recorded(("asr.a.x.naive_skip", 0.3, None)).values()) is None
+    alone = recorded(("asr.a.x.eps2.naive", 0.3, None))
+    best = experiment.best(source, alone.values())
+    assert best is not None and best.success == Estimate(0.3, 0.3, 0.3, 5)
+    with pytest.raises(InvalidInput, match=r"attackers: got \['magic'\]"):
+        experiment.best(source, recorded(("asr.a.x.eps2.magic", 0.3, None)).values())
+
+
+@pytest.fixture(scope="module")
+def stated() -> dict[str, Any]:
+    """Statements from the committed results, over a made-up table."""
+    rows = [
+        {"mechanism": "santext", "epsilon": 2.4, "loss": 2.0},
+        {"mechanism": "santext", "epsilon": 1.0, "loss": 99.0},
+        {"mechanism": "madlib", "epsilon": 13.0, "low": 1.0},
+        {"mechanism": "madlib", "epsilon": 13.0, "low": 3.0},
+    ]
+    with mock.patch.object(long, "_table", lambda name: SMALL):
+        long.shared_words.cache_clear()
+        found = experiment.statements(command.measured(), rows)
+        long.shared_words.cache_clear()
+    return {f"{each.mechanism} {each.setting}": each for each in found}
+
+
+def test_every_mechanism_of_the_readme_has_a_statement(stated: dict[str, Any]) -> None:
+    names = {each.mechanism for each in stated.values()}
+    table = re.search(r"generated: mechanisms -->\n(.*?)<!-- end", README.read_text("utf-8"), re.S)
+    assert table is not None
+    of_readme = set(re.findall(r"^\| ([a-z+-]+) \|", table[1], re.M)) - {"mechanism", "---"}
+    assert len(of_readme) >= 11 and of_readme < names
+    assert names - of_readme - {"vickrey"} == {
+        "custext-aggressive", "2-random", "stencil", "punctuated-stencil"
+    }  # fmt: skip
+    assert len(stated) == 17  # DP-Prompt twice
+
+
+def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
+    by_name = {each.mechanism: each for each in stated.values()}
+    without = {each.mechanism for each in stated.values() if each.attacked is None}
+    assert without == {"rank-repair", "vickrey", "santext", "custext-aggressive"}
+    assert by_name["santext"].tight == 200 and by_name["madlib"].least == 300
+    assert np.isnan(by_name["tem"].tight) and np.isnan(by_name["mahalanobis"].least)
+    measured = command.measured()
+    tem = by_name["tem"].attacked
+    assert tem.success.value == max(
+        each.value for name, each in measured.items() if name.startswith("risk.tem.eps2.4.")
+    )
+    clipped = next(each for name, each in stated.items() if "scores clipped" in name)
+    assert clipped.nominal == pytest.approx(measured["epsilon.dp-prompt-clipped.t0.75.paper"].value)
+    assert clipped.tight == pytest.approx(measured["epsilon.dp-prompt-clipped.t0.75.tight"].value)
+    unclipped = next(each for name, each in stated.items() if "without bounds" in name)
+    assert unclipped.attacked != clipped.attacked
+    for each in stated.values():
+        if each.mechanism in ("mahalanobis", "dp-prompt", "deep-candidate", "truncated-laplace"):
+            assert "guessing reaches 10" in str(each.attacked)
 
 
 def test_limits_of_the_mutants_are_those_of_the_literature() -> None:

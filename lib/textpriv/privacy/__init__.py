@@ -6,7 +6,7 @@
     audit_words(mechanism, draw_words(...))  noise: draws against the claim
     audit_table([...])                     did we break it?
 
-`python -m textpriv.privacy` runs the long audits, with progress; interrupted, it goes on.
+`make audit` runs the long audits, with progress; interrupted, it goes on.
 
 What no claim here covers: the length of a text (its tokens are counted, not hidden), repeated
 queries (each costs again), deterministic maps and stencils (no claim at all), an observer of the
@@ -53,11 +53,12 @@ from textpriv.privacy.sampled import (
     draw_words,
     spread_words,
 )
-from textpriv.privacy.statement import Statement, document_statement
+from textpriv.privacy.statement import Attacked, Statement, document_statement
 from textpriv.privacy.texts import TextAccount, account_texts
 
 __all__ = [
     "Account",
+    "Attacked",
     "Audit",
     "Certified",
     "ClaimedLoss",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -99,16 +100,49 @@ def audit_numbers(results: Iterable[Audit]) -> dict[str, tuple[float, str]]:
     return found
 
 
-def write_audits(results: Iterable[Audit], path: Path) -> None:
-    """Keep audits as JSON, without their details; complete or not at all."""
-    rows = []
-    for each in results:
-        row = {field.name: getattr(each, field.name) for field in fields(each)} | {"details": None}
-        # JSON knows neither of these numbers.
-        row["worst_ratio"] = repr(each.worst_ratio)
-        row["excess"] = repr(each.excess)
-        rows.append(row)
-    write_atomic(path, (json.dumps(rows, indent=1, allow_nan=False) + "\n").encode())
+def plain(found: Any) -> dict[str, Any]:
+    """A dataclass as JSON values, for `Audit`s and statements alike.
+
+    JSON knows neither infinity nor NaN, which become "inf" and "nan"; a table is left out.
+    """
+    row = {each.name: getattr(found, each.name) for each in fields(found)}
+    return {name: _value(value) for name, value in row.items() if name != "details"}
+
+
+def _value(value: Any) -> Any:
+    if is_dataclass(value):
+        return plain(value)
+    if isinstance(value, float):
+        return float(value) if np.isfinite(value) else repr(float(value))
+    return list(value) if isinstance(value, tuple) else value
+
+
+def audit_of(row: Mapping[str, Any]) -> Audit:
+    """The audit that became this row.
+
+    Raises
+    ------
+    InvalidInput : another row
+    """
+    try:
+        numbers = {name: float(row[name]) for name in ("worst_ratio", "excess")}
+        first, second = row["worst_pair"]
+        return Audit(**{**row, **numbers, "worst_pair": (first, second)})
+    except (ValueError, TypeError, KeyError) as error:
+        raise InvalidInput(f"audit: expected a row that `plain` made, got {row!r}") from error
+
+
+def write_audits(
+    results: Iterable[Audit], path: Path, about: Mapping[str, Any] | None = None
+) -> None:
+    """Keep audits as JSON, without their details; complete or not at all.
+
+    Parameters
+    ----------
+    about : JSON values that stand beside the audits: seed, draws, what was caught
+    """
+    record = {**(about or {}), "audits": [plain(each) for each in results]}
+    write_atomic(path, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
 
 
 def read_audits(path: Path) -> list[Audit]:
@@ -119,17 +153,6 @@ def read_audits(path: Path) -> list[Audit]:
     InvalidInput : no such file, or another one
     """
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        return [
-            Audit(
-                **row
-                | {
-                    "worst_ratio": float(row["worst_ratio"]),
-                    "excess": float(row["excess"]),
-                    "worst_pair": tuple(row["worst_pair"]),
-                }
-            )
-            for row in rows
-        ]
+        return [audit_of(row) for row in json.loads(path.read_text(encoding="utf-8"))["audits"]]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InvalidInput(f"{path}: expected audits that write_audits kept: {error}") from error

@@ -34,6 +34,7 @@ from textpriv.channel import check_ids
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.sentences import TruncatedLaplace
 from textpriv.privacy.claims import claimed_loss
 from textpriv.privacy.results import MOST_EXCESS, Audit
@@ -71,6 +72,7 @@ class Drawn:
         return int(self.first[0].sum())
 
 
+@simulation()
 def draw_word(
     mechanism: Mechanism, word: int, *, draws: int, seed: int, label: str = ""
 ) -> tuple[IntArray, IntArray]:
@@ -346,6 +348,7 @@ def at_most(mechanism: Mechanism, words: IntArray, loss: float = MOST) -> Mechan
 _CELLS = 400  # of the statistic, between its least and largest possible value
 
 
+@simulation()
 def audit_laplace(
     mechanism: TruncatedLaplace,
     sentences: NDArray[np.floating],

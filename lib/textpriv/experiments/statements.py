@@ -1,0 +1,246 @@
+"""One text under every mechanism: its bound, what is really lost, and the best attack on it.
+
+    statements(measured, losses)       # by name: what the notebooks recorded, tight losses
+
+Every setting is one at which a notebook measured attacks, where any did. Of these the best is
+quoted; having been picked it may look a little better than it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from textpriv.errors import InvalidInput
+from textpriv.experiments.audits import over_table
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.prompt import Guarantee
+from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
+from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.privacy.statement import Attacked, Statement, document_statement
+from textpriv.stats import Estimate
+from textpriv.vectors import SentenceVectors
+
+WORDS, SENTENCES = 100, 5  # of the text
+WITHDRAWN = "the logits are not clipped, and have no public bound"
+
+
+class Measured(Protocol):
+    """A recorded measurement, as `report.results.Measurement` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+    @property
+    def n(self) -> int | None: ...
+
+
+# --- The best attack at a setting ---------------------------------------------------------------
+
+# Endings of measurements' names, and who that is. Bounds are attacks too: by somebody who knows
+# how often each word occurs in the private texts.
+ATTACKERS = {
+    "prior_only": "always the most frequent words",
+    "embedding_inversion": "the word nearest to what came out",
+    "context_free_bayes": "Bayes' rule word by word, with frequencies from similar texts",
+    "context_free_public": "Bayes' rule word by word, with frequencies from public texts",
+    "context_free_bound": "Bayes' rule word by word, knowing the frequencies in the private texts",
+    "context_free": "the likeliest word of those that give the output",
+    "contextual_bayes": "Bayes' rule with a network that reads the context",
+    "contextual_bound": "the same with the context of the private texts",
+    "mask_inference": "a language model that fills in the word",
+    "inversion_bert": "a language model trained to undo the mechanism",
+    "noisy_channel_shadow": "whole sentences against what people write, from similar texts",
+    "noisy_channel": "whole sentences against what people write, from public texts",
+    "token_success": "whole texts against an exact language model",
+    "naive": "the output taken for the input",
+    "naive_skip": "the nearest tokens but the output itself",
+    "deconvolution_raw": "the linear map solved without regularisation",
+    "deconvolution": "the linear map solved",
+    "deconvolution_lm": "the linear map solved, with what people write",
+    "stencil_simulation": "the stencil tried out on what people write",
+    "static.embedding": "a classifier of vectors that has learned from original texts",
+    "adaptive.embedding": "a classifier of vectors that has learned from sanitized texts",
+    "static.text": "a classifier of texts that has learned from original texts",
+    "adaptive.text": "a classifier of texts that has learned from sanitized texts",
+    "adaptive.tuned": "a fine-tuned network that has learned from sanitized texts",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which measurements tell of a setting.
+
+    Parameters
+    ----------
+    pattern : of their whole names, with one group for the attacker
+    did : see `privacy.Attacked`
+    """
+
+    pattern: str
+    did: str
+
+
+WORD_BY_WORD = "named {} of 100 replaced words at its first guess"
+TOKEN_BY_TOKEN = "named {} of 100 tokens at its first guess"
+CONTENT = "named {} of 100 content words at its first guess"
+
+
+def author(mechanism: str, setting: str, measured: Mapping[str, Measured]) -> Source:
+    """Who wrote it, with what guessing and the unchanged texts give beside it."""
+    guessing = measured["f1.random.plain.author"].value
+    clear = max(
+        each.value for name, each in measured.items() if name.startswith("f1.clean.plain.author.")
+    )
+    return Source(
+        rf"f1\.{re.escape(mechanism)}\.{re.escape(setting)}\.author\.(.+)",
+        "told the authors apart with a score of {} out of 100 (macro F1; guessing reaches "
+        f"{100 * guessing:.0f}, and the best attack on the texts as they are {100 * clear:.0f})",
+    )
+
+
+def best(source: Source, measured: Iterable[Measured]) -> Attacked | None:
+    """The measured attack whose success is certainly greatest; None where none was measured.
+
+    That is the one whose interval begins highest: few documents make no winner.
+
+    Raises
+    ------
+    InvalidInput : an attacker whom nobody has described here
+    """
+    found = [
+        (each, match[1])
+        for each in measured
+        if (match := re.fullmatch(source.pattern, each.name)) is not None
+    ]
+    unknown = sorted({attacker for _, attacker in found} - set(ATTACKERS))
+    if unknown:
+        raise InvalidInput(f"attackers: got {unknown}, expected some of ATTACKERS; describe them")
+    if not found:
+        return None
+    strongest, attacker = max(
+        found, key=lambda pair: pair[0].value if pair[0].low is None else pair[0].low
+    )
+    low, high = (
+        strongest.value if bound is None else bound for bound in (strongest.low, strongest.high)
+    )
+    success = Estimate(strongest.value, low, high, strongest.n or 0)
+    tried = len({name for _, name in found})
+    return Attacked(success, ATTACKERS[attacker], source.did, tried)
+
+
+# --- The statements -----------------------------------------------------------------------------
+
+
+def statements(
+    measured: Mapping[str, Measured], losses: Iterable[Mapping[str, Any]]
+) -> list[Statement]:
+    """One statement per mechanism, for a text of WORDS words.
+
+    Parameters
+    ----------
+    measured : of all notebooks, by name
+    losses : results of the tasks "tight" and "certified" of `experiments.audits`: rows with
+        mechanism, epsilon and loss or low
+    """
+    rows = list(losses)
+    half = measured["matched.rank-repair.kept0.5"].value  # keeps half of the content words
+    of_words = partial(_of_words, measured, rows)
+    return [
+        of_words("madlib", 13.0, Source(r"risk\.madlib\.eps13\.(.+)", CONTENT)),
+        of_words("mahalanobis", 17.0, author("mahalanobis-300d", "eps17", measured)),
+        of_words("rank-repair", float(round(half))),
+        of_words("vickrey", 13.0),
+        of_words("santext", 2.4, note="SanText+, which was attacked, spares the most frequent "
+                 "words and is otherwise the same."),
+        of_words("santext+", 2.4, Source(r"asr\.santext\.[^.]+\.eps2\.4\.(.+)", WORD_BY_WORD)),
+        of_words("custext-conservative", 4.0,
+                 Source(r"risk\.custext-conservative\.eps4\.(.+)", CONTENT)),
+        of_words("custext-aggressive", 4.0, note="CusText+, which was attacked, leaves stopwords "
+                 "in clear and is otherwise the same."),
+        of_words("custext+", 4.0, Source(r"asr\.custext\.[^.]+\.eps4\.(.+)", WORD_BY_WORD)),
+        of_words("tem", 2.4, Source(r"risk\.tem\.eps2\.4\.(.+)", CONTENT)),
+        *_others(measured),
+    ]  # fmt: skip
+
+
+def _of_words(
+    measured: Mapping[str, Measured],
+    rows: list[Mapping[str, Any]],
+    name: str,
+    epsilon: float,
+    source: Source | None = None,
+    note: str = "",
+) -> Statement:
+    own = [row for row in rows if (row["mechanism"], row["epsilon"]) == (name, epsilon)]
+    return document_statement(
+        over_table(name, epsilon),
+        tight=max((float(row["loss"]) for row in own if "loss" in row), default=np.nan),
+        least=max((float(row["low"]) for row in own if "low" in row), default=np.nan),
+        attacked=best(source, measured.values()) if source else None,
+        words=WORDS,
+        note=note,
+    )
+
+
+def _others(measured: Mapping[str, Measured]) -> list[Statement]:
+    """Sentences, documents, maps and stencils; their bounds depend on no vocabulary."""
+    state = partial(document_statement, words=WORDS, sentences=SENTENCES)
+
+    def attacked(source: Source) -> Attacked | None:
+        return best(source, measured.values())
+
+    points = SentenceVectors(np.eye(2, dtype=np.float32), np.arange(3))
+    table = TokenTable(np.eye(3, dtype=np.float32))
+    epsilon = {
+        kind: measured[f"epsilon.dp-prompt-clipped.t0.75.{kind}"].value
+        for kind in ("token_paper", "token_tight", "tight")
+    }
+    tokens = round(epsilon["tight"] / epsilon["token_tight"])
+    return [
+        state(
+            TruncatedLaplace(Box(np.zeros(2), np.ones(2)), epsilon=25),
+            tight=25.0,
+            note="Only sentences whose vectors lie in opposite corners of the box lose that much.",
+            attacked=attacked(author("truncated-laplace", "eps25", measured)),
+        ),
+        state(
+            DeepCandidate(points, partial(np.asarray, dtype=np.float64), epsilon=25),
+            attacked=attacked(author("deep-candidate", "eps25", measured)),
+        ),
+        state(
+            Guarantee(tokens, 0.75, epsilon["token_paper"], epsilon["token_tight"]),
+            attacked=attacked(author("dp-prompt-clipped", "t0.75", measured)),
+        ),
+        state(
+            Guarantee(tokens, 0.75, np.inf, np.inf, WITHDRAWN),
+            attacked=attacked(author("dp-prompt", "t0.75", measured)),
+        ),
+        state(
+            LossyMap.random(4, 2, np.random.default_rng(0)),
+            attacked=attacked(
+                Source(r"(?:pr1|oracle)\.2-random\.[^.]+\.(token_success|(?:naive|context_free"
+                       r"|noisy_channel))", TOKEN_BY_TOKEN)
+            ),
+        ),
+        *(
+            state(
+                Stencil(table, window=9, sigma=sigma, punctuated=name != "stencil"),
+                attacked=attacked(
+                    Source(rf"pr1\.{name}-w9-s{re.escape(f'{sigma:.1f}')}\.[^.]+\.(.+)",
+                           TOKEN_BY_TOKEN)
+                ),
+            )
+            for name, sigma in (("stencil", 0.8), ("punctuated-stencil", 1.0))
+        ),
+    ]  # fmt: skip

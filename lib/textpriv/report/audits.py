@@ -1,0 +1,162 @@
+"""Runs the long audits and writes what they found: `make audit`, or
+
+    python -m textpriv.report.audits                     everything, on two processes
+    python -m textpriv.report.audits exact tight         some parts; nothing is written
+
+It writes `results/audits/audits.json` and `statements.json`. Interrupted, the same call goes on
+where it was: tasks are kept in the cache, whole or not at all (`experiments.audits`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
+from tqdm import tqdm
+
+from textpriv import paths
+from textpriv.errors import RunError, TextprivError
+from textpriv.experiments.audits import PARTS, Done, Task, audits_of, code_digest, tasks
+from textpriv.experiments.statements import statements
+from textpriv.files import write_atomic
+from textpriv.privacy import Audit, audit_table, read_audits, write_audits
+from textpriv.privacy.results import plain
+from textpriv.report import DEFAULT_SEED, provenance, results
+
+DRAWS = 1_000_000  # per input and half
+
+
+def folder() -> Path:
+    """Where both files lie."""
+    return paths.REPOSITORY / "results" / "audits"
+
+
+def load(name: str) -> Any:
+    """What `audits.json` or `statements.json` holds.
+
+    Raises
+    ------
+    RunError : it is not there or cannot be read
+    """
+    path = folder() / name
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"no results/audits/{name}: run make audit ({error})") from error
+
+
+def audits() -> list[Audit]:
+    """The audits of the last complete run."""
+    return read_audits(folder() / "audits.json")
+
+
+def run(chosen: Sequence[Task], jobs: int) -> dict[Task, Done]:
+    """All tasks, several at a time, with a bar and a line per audit that ends."""
+    code = code_digest()
+    for part, count in Counter(task.part for task in chosen).items():
+        print(f"{part}: {count} tasks", flush=True)
+    found: dict[int, Done] = {}
+    work = (delayed(_numbered)(number, task, code) for number, task in enumerate(chosen))
+    left = Counter(task.part for task in chosen)
+    with tqdm(total=len(chosen), mininterval=5) as bar:
+        for number, done in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+            task = chosen[number]
+            found[number], left[task.part] = done, left[task.part] - 1
+            bar.set_postfix_str(
+                "left: " + ", ".join(f"{n} {part}" for part, n in left.items() if n), refresh=False
+            )
+            bar.update()
+            if not done.kept and done.seconds > 5:
+                bar.write(f"{task.part}: {task.label}, {done.seconds:.0f} s")
+    return {task: found[number] for number, task in enumerate(chosen)}
+
+
+def _numbered(number: int, task: Task, code: str) -> tuple[int, Done]:
+    return number, task.done(code)
+
+
+def summary(found: Mapping[Task, Done]) -> dict[str, Any]:
+    """What stands beside the audits in the file: losses, bounds of losses, and the mutants."""
+
+    def of(part: str) -> list[Any]:
+        return [done.value for task, done in found.items() if task.part == part]
+
+    mutants = [row for rows in of("mutants") for row in rows]
+    return {
+        "tight": of("tight"),
+        "certified": [row for rows in of("certified") for row in rows],
+        "mutants_caught": sum(row["caught"] for row in mutants),
+        "mutants_tried": len(mutants),
+        "mutants": mutants,
+    }
+
+
+def measured() -> dict[str, results.Measurement]:
+    """All measurements of the default profile, by name."""
+    files = sorted(results.file("*").parent.glob("*.json"))
+    return {
+        name: each
+        for path in files
+        for name, each in results.load(path.stem).by_name().items()
+        if not name.startswith("run.")
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; 0 when no claim is broken and every audit could tell, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m textpriv.report.audits", description=__doc__)
+    parser.add_argument("part", nargs="*", choices=[*PARTS, []])
+    parser.add_argument("--draws", type=int, default=DRAWS, help="per input and half")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED)
+    asked = parser.parse_args(arguments)
+    start, parts = time.monotonic(), asked.part or PARTS
+    try:
+        found = run(tasks(parts, draws=asked.draws, seed=asked.seed), asked.jobs)
+        judged, also = audits_of({task: done.value for task, done in found.items()}), summary(found)
+        if not asked.part:
+            about = {
+                "seed": asked.seed,
+                "draws": asked.draws,
+                "commit": provenance.commit(),
+                "dirty": provenance.dirty(),
+                "seconds": round(time.monotonic() - start, 1),
+                "task_seconds": round(sum(done.seconds for done in found.values()), 1),
+                "versions": provenance.versions(),
+            }
+            _write(judged, also, about)
+    except TextprivError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: interrupted; finished tasks are kept", file=sys.stderr)
+        return 130
+    if judged:
+        print(audit_table(judged).drop(columns="claim").to_string(index=False))
+    if also["mutants_tried"]:
+        print(f"mutants caught: {also['mutants_caught']} of {also['mutants_tried']}")
+    print(f"{time.monotonic() - start:.0f} s")
+    held = all(audit.verdict in ("holds", "no claim") for audit in judged)
+    return 0 if held and also["mutants_caught"] == also["mutants_tried"] else 1
+
+
+def _write(judged: Sequence[Audit], also: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Both files: the statements first, so that the audits stand for a complete run."""
+    stated = [
+        {**plain(each), "said": str(each)}
+        for each in statements(measured(), [*also["tight"], *also["certified"]])
+    ]
+    text = json.dumps({**about, "statements": stated}, indent=1, allow_nan=False) + "\n"
+    write_atomic(folder() / "statements.json", text.encode())
+    write_audits(judged, folder() / "audits.json", {**about, **also})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
