@@ -76,7 +76,7 @@ def test_never_compared() -> None:
     assert verdict(claim(comparable=False, reason="why"), ours) == Verdict.NOT_COMPARABLE
     assert compare(claim(comparable=False, reason="why"), {}).reason == "why"
     missing = compare(claim(), {})
-    assert missing == (Verdict.NOT_COMPARABLE, "not measured: a.b")
+    assert missing[:2] == (Verdict.NOT_COMPARABLE, "not measured: a.b")
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,84 @@ def test_an_order_that_fails_within_the_error_is_undecided(half: float, expected
     # One step beyond the error decides, whatever the other does.
     far = found("a.x", 0.3), found("a.y", 0.55), found("a.z", 0.3)
     assert verdict(order, *far) == Verdict.DIFFERS
-    bound = trend(at_most=0.5, of=["a.x"])
-    assert verdict(bound, found("a.x", 0.501)) == Verdict.DIFFERS
+    for bound in (trend(at_most=0.5, of=["a.x"]), trend(at_least=0.6, of=["a.x"])):
+        assert verdict(bound, found("a.x", 0.55)) == expected  # 0.05 beyond it
+        assert verdict(bound, measure("a.x", 0.55)) == Verdict.DIFFERS  # a number without error
+
+
+def spread(name: str, value: float, error: float) -> Measurement:
+    """With that standard error."""
+    half = 1.96 * error
+    return measure(name, value, value - half, value + half, unit="points")
+
+
+def test_tests_are_corrected_for_their_number() -> None:
+    """2.4 errors are certain alone (p 0.016), not among six (0.05 / 6); 4 errors are in both."""
+
+    def held(number: int, apart: float, other: float = 0.0) -> tuple[Claim, list[Measurement]]:
+        names = f"a.x{number}", f"a.y{number}"
+        pair = spread(names[0], 0.0, 1.0), spread(names[1], apart, other)
+        return trend(greater=names[0], than=names[1]), list(pair)
+
+    alone, ours = held(0, 2.4)
+    assert verdict(alone, *ours) == Verdict.DIFFERS
+    six = [held(number, apart) for number, apart in enumerate([2.4, 2.4, 2.4, 2.4, 2.4, 4.0])]
+    stated = [each for each, _ in six]
+    measured = {m.name: m for _, pair in six for m in pair}
+    found = claims.compare_all(stated, measured)
+    # Holm goes on after the first rejection with 0.05 / 5, which 0.016 does not reach.
+    assert [each.verdict for each in found] == [Verdict.NOT_COMPARABLE] * 5 + [Verdict.DIFFERS]
+    assert "undecided" in found[0].reason
+    # After three rejections 0.05 is left, which 0.016 does reach, unlike 0.05 / 4: a step down.
+    four = [held(number, apart) for number, apart in enumerate([2.4, 4.0, 4.0, 4.0])]
+    measured = {m.name: m for _, pair in four for m in pair}
+    found = claims.compare_all([each for each, _ in four], measured)
+    assert [each.verdict for each in found] == [Verdict.DIFFERS] * 4
+    # What cannot be compared is no test: it costs the others nothing.
+    elsewhere = Claim.model_validate(
+        {**STATED, "trend": alone.trend, "comparable": False, "reason": "another corpus"}
+    )
+    others = [elsewhere] * 20 + [trend(greater="no.x", than="no.y")]
+    found = claims.compare_all([alone, *others], {m.name: m for m in ours})
+    assert found[0].verdict == Verdict.DIFFERS
+    assert {each.verdict for each in found[1:]} == {Verdict.NOT_COMPARABLE}
+    assert found[1].reason == "another corpus"
+
+
+def test_the_steps_of_an_order_are_corrected_for_too() -> None:
+    """One step of three fails by 2.2 errors: p 0.028 alone, 0.083 among three."""
+    values = [3.0, 5.2, 1.0, 0.0]
+    ours = [
+        spread(f"a.{name}", value, 0.5**0.5) for name, value in zip("wxyz", values, strict=True)
+    ]
+    assert verdict(trend(decreasing=["a.w", "a.x"]), *ours) == Verdict.DIFFERS
+    order = trend(decreasing=["a.w", "a.x", "a.y", "a.z"])
+    assert verdict(order, *ours) == Verdict.NOT_COMPARABLE
+
+
+def test_a_trend_is_certain_by_its_weakest_step() -> None:
+    def found(*values: float) -> claims.Comparison:
+        ours = {
+            f"a.{name}": spread(f"a.{name}", value, 0.1)
+            for name, value in zip("xyz", values, strict=True)
+        }
+        return compare(trend(decreasing=["a.x", "a.y", "a.z"]), ours)
+
+    assert found(3, 2, 1)[:3] == (Verdict.SAME_TREND, "ours: 3, 2, 1", True)
+    weak = found(3, 2, 1.9)
+    assert (weak.verdict, weak.certain) == (Verdict.SAME_TREND, False)
+    assert weak.reason.startswith("within the error")
+
+
+def test_observations_that_all_agree_are_not_certain() -> None:
+    order = trend(greater="a.x", than="a.y")
+    few, many = measure("a.y", 1.0, 1.0, 1.0, n=10), measure("a.y", 1.0, 1.0, 1.0, n=10_000)
+    assert verdict(order, measure("a.x", 0.9), few) == Verdict.NOT_COMPARABLE
+    assert verdict(order, measure("a.x", 0.9), many) == Verdict.DIFFERS
+    tokens = measure("a.y", 1.0, 1.0, 1.0, n=10, unit="tokens")
+    assert verdict(order, measure("a.x", 0.0, unit="tokens"), tokens) == Verdict.NOT_COMPARABLE
+    alike = measure("a.b", 3.0, 3.0, 3.0, n=10, unit="tokens")
+    assert verdict(claim(value=3.0), alike) == Verdict.NOT_COMPARABLE
 
 
 @pytest.mark.parametrize(
@@ -191,14 +267,19 @@ def printed() -> dict[str, float]:
     return {c.measurement: c.value for c in claims.load() if c.measurement and c.value is not None}
 
 
+# By the paper itself: Table 6 prefers windows of 5 to 9 for QNLI, and section 2.3 says 12 tokens.
+CONTRADICTED = ("harel.section3.3.qnli.window_11_above", "harel.section3.3.sst2.length_below_10")
+
+
 def test_stated_trends_hold_in_the_papers_own_tables() -> None:
     values = printed()
     checked = 0
     for stated in claims.load():
         if stated.trend and set(stated.measurements) <= set(values):
-            assert stated.trend.holds(values), stated.id
+            contradicted = stated.id.startswith(CONTRADICTED)
+            assert stated.trend.holds(values) != contradicted, stated.id
             checked += 1
-    assert checked >= 109
+    assert checked >= 118
 
 
 def test_carpentiers_table_2() -> None:

@@ -2,8 +2,12 @@
 
 `claims.toml` holds the papers' numbers and stated orderings as data. `compare` gives one
 of four verdicts with its reason: *match* (inside the paper's rounding plus the combined
-error), *same trend* (the stated ordering or bound holds), *differs*, *not comparable*. An
-ordering that fails by less than the combined error is undecided, and not comparable.
+error), *same trend* (the stated ordering or bound holds), *differs*, *not comparable*. That a
+trend fails is a verdict by a test, corrected (Holm 1979) for all that are held against the same
+notebook's results; one that fails within the error is undecided, and not comparable.
+
+Errors of two measurements add up as if independent. Most were made on the same texts, where
+that overstates the error of their difference: "differs" is safe, "undecided" too cautious.
 """
 
 from __future__ import annotations
@@ -11,11 +15,12 @@ from __future__ import annotations
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).with_name("claims.toml")
 _Z = 1.96  # intervals are 95% throughout
+_LEVEL = 0.05  # of all tests of one notebook's claims together
 
 
 class Verdict(StrEnum):
@@ -39,8 +45,11 @@ class Verdict(StrEnum):
 
 
 class Comparison(NamedTuple):
+    """A verdict, why, and whether it holds beyond the error (for trends: by the test)."""
+
     verdict: Verdict
     reason: str
+    certain: bool = False
 
 
 class _Strict(BaseModel):
@@ -76,10 +85,17 @@ class Trend(_Strict):
             return [self.greater, self.than]
         return self.decreasing or self.of or []
 
-    @property
-    def is_order(self) -> bool:
-        """Whether it says which is larger, and not on which side of a bound."""
-        return self.at_least is None and self.at_most is None
+    def margins(self, found: Mapping[str, Measurement]) -> list[tuple[float, float]]:
+        """By how much each step of an order, or each side of a bound, holds; and its error."""
+        chosen = [found[name] for name in self.measurements]
+        if self.at_least is not None:
+            return [(each.value - self.at_least, _standard_error(each)) for each in chosen]
+        if self.at_most is not None:
+            return [(self.at_most - each.value, _standard_error(each)) for each in chosen]
+        return [
+            (left.value - right.value, math.hypot(_standard_error(left), _standard_error(right)))
+            for left, right in pairwise(chosen)
+        ]
 
     def holds(self, values: Mapping[str, float]) -> bool:
         """Whether it is true of these values."""
@@ -151,7 +167,7 @@ def of(notebook: str) -> list[Claim]:
 def compare(
     claim: Claim, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> Comparison:
-    """Hold one claim against what was measured.
+    """Hold one claim against what was measured, as if it were the only one.
 
     Parameters
     ----------
@@ -159,14 +175,25 @@ def compare(
     measured : measurements by name
     profile : the profile that they come from; smoke runs are never compared
     """
-    if not claim.comparable:
-        return Comparison(Verdict.NOT_COMPARABLE, claim.reason)
-    if profile == "smoke":
-        return Comparison(Verdict.NOT_COMPARABLE, "smoke runs are too small to compare")
-    missing = [name for name in claim.measurements if name not in measured]
-    if missing:
-        return Comparison(Verdict.NOT_COMPARABLE, f"not measured: {', '.join(missing)}")
-    return _compare_trend(claim.trend, measured) if claim.trend else _compare_value(claim, measured)
+    return compare_all([claim], measured, profile)[0]
+
+
+def compare_all(
+    stated: Sequence[Claim], measured: Mapping[str, Measurement], profile: str = "default"
+) -> list[Comparison]:
+    """Hold claims against what was measured; tests are corrected for their number."""
+    found = {
+        number: (claim.trend, _p_value(claim.trend, measured))
+        for number, claim in enumerate(stated)
+        if claim.trend and not _obstacle(claim, measured, profile)
+    }
+    certain = _holm({number: p for number, (_, p) in found.items()})
+    return [
+        _compare_trend(found[number][0], measured, certain[number])
+        if number in found
+        else _compare_other(claim, measured, profile)
+        for number, claim in enumerate(stated)
+    ]
 
 
 def table(
@@ -182,7 +209,9 @@ def table(
 
     if measured is None:
         measured = results.load(notebook, profile).by_name()
-    rows = [_row(claim, measured, profile) for claim in of(notebook)]
+    stated = of(notebook)
+    verdicts = compare_all(stated, measured, profile)
+    rows = [_row(claim, measured, found) for claim, found in zip(stated, verdicts, strict=True)]
     return pd.DataFrame(rows, columns=["claim", "place", "paper", "ours", "verdict", "reason"])
 
 
@@ -190,53 +219,109 @@ def count(
     notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> Counter[str]:
     """How often each verdict is given to the claims about a notebook."""
-    return Counter(str(compare(claim, measured, profile).verdict) for claim in of(notebook))
+    return Counter(str(each.verdict) for each in compare_all(of(notebook), measured, profile))
 
 
-def _row(claim: Claim, measured: Mapping[str, Measurement], profile: str) -> dict[str, Any]:
-    ours = [f"{measured[name].value:.3g}" for name in claim.measurements if name in measured]
-    verdict, reason = compare(claim, measured, profile)
+def _row(claim: Claim, measured: Mapping[str, Measurement], found: Comparison) -> dict[str, Any]:
     return {
         "claim": claim.id,
         "place": claim.place,
         "paper": claim.stated,
-        "ours": ", ".join(ours),
-        "verdict": str(verdict),
-        "reason": reason,
+        "ours": ours(claim, measured),
+        "verdict": str(found.verdict),
+        "reason": found.reason,
     }
+
+
+def ours(claim: Claim, measured: Mapping[str, Measurement]) -> str:
+    """What we measured of it, as a table shows it."""
+    return ", ".join(
+        f"{measured[name].value:.3g}" for name in claim.measurements if name in measured
+    )
+
+
+def _obstacle(claim: Claim, measured: Mapping[str, Measurement], profile: str) -> str:
+    """Why a claim cannot be compared; empty when it can."""
+    if not claim.comparable:
+        return claim.reason
+    if profile == "smoke":
+        return "smoke runs are too small to compare"
+    missing = [name for name in claim.measurements if name not in measured]
+    return f"not measured: {', '.join(missing)}" if missing else ""
+
+
+def _compare_other(claim: Claim, measured: Mapping[str, Measurement], profile: str) -> Comparison:
+    """A value, or whatever cannot be compared."""
+    reason = _obstacle(claim, measured, profile)
+    if reason:
+        return Comparison(Verdict.NOT_COMPARABLE, reason)
+    return _compare_value(claim, measured)
 
 
 def _compare_value(claim: Claim, measured: Mapping[str, Measurement]) -> Comparison:
     assert claim.value is not None and claim.rounding is not None  # the model guarantees it
-    ours = measured[str(claim.measurement)]
-    spread = math.hypot(_standard_error(ours), _binomial_error(claim.value, claim.n))
+    found = measured[str(claim.measurement)]
+    spread = math.hypot(_standard_error(found), _binomial_error(claim.value, claim.n))
+    if math.isinf(spread):
+        return Comparison(Verdict.NOT_COMPARABLE, "all observations agree: the error is unknown")
     tolerance = claim.rounding / 2 + _Z * spread
-    apart = abs(ours.value - claim.value)
+    apart = abs(found.value - claim.value)
     # ulps of the subtraction must not decide a value that lies on the edge of the rounding
     inside = apart <= tolerance or math.isclose(apart, tolerance)
     verdict = Verdict.MATCH if inside else Verdict.DIFFERS
-    return Comparison(verdict, f"{apart:.3g} apart, {tolerance:.3g} allowed")
+    return Comparison(verdict, f"{apart:.3g} apart, {tolerance:.3g} allowed", certain=True)
 
 
-def _compare_trend(trend: Trend, measured: Mapping[str, Measurement]) -> Comparison:
+def _compare_trend(trend: Trend, measured: Mapping[str, Measurement], certain: bool) -> Comparison:
     values = {name: measured[name].value for name in trend.measurements}
-    ours = "ours: " + ", ".join(f"{value:.3g}" for value in values.values())
+    shown = "ours: " + ", ".join(f"{value:.3g}" for value in values.values())
     if trend.holds(values):
-        return Comparison(Verdict.SAME_TREND, ours)
-    if trend.is_order and all(
-        right.value - left.value <= _Z * math.hypot(_standard_error(left), _standard_error(right))
-        for left, right in pairwise(measured[name] for name in trend.measurements)
-    ):
-        # Equal numbers without an interval are no error of measurement.
-        if any(_standard_error(measured[name]) for name in trend.measurements):
-            return Comparison(Verdict.NOT_COMPARABLE, f"undecided within the error; {ours}")
-    return Comparison(Verdict.DIFFERS, ours)
+        reason = shown if certain else f"within the error; {shown}"
+        return Comparison(Verdict.SAME_TREND, reason, certain)
+    if certain:
+        return Comparison(Verdict.DIFFERS, shown, certain)
+    return Comparison(Verdict.NOT_COMPARABLE, f"undecided within the error; {shown}")
+
+
+def _p_value(trend: Trend, measured: Mapping[str, Measurement]) -> float:
+    """How easily chance would make a trend hold, or fail, as it does.
+
+    It holds by its weakest step (all must hold, so no correction), and fails by its worst one
+    (any may fail, so Bonferroni's over the steps). A number without an interval is exact.
+    """
+    steps = trend.margins(measured)
+    chances = [_two_sided(abs(margin), error) for margin, error in steps]
+    if trend.holds({name: measured[name].value for name in trend.measurements}):
+        return max(chances)
+    failing = [p for (margin, _), p in zip(steps, chances, strict=True) if margin <= 0]
+    return min(1.0, len(steps) * min(failing))
+
+
+def _two_sided(apart: float, error: float) -> float:
+    return 2 * (1 - NormalDist().cdf(apart / error)) if error else 0.0
+
+
+def _holm(chances: Mapping[int, float]) -> dict[int, bool]:
+    """Which of the tests are certain when the level is kept over all of them (Holm 1979)."""
+    certain: dict[int, bool] = {}
+    going = True
+    for done, (number, p) in enumerate(sorted(chances.items(), key=lambda item: item[1])):
+        going = going and p <= _LEVEL / (len(chances) - done)
+        certain[number] = going
+    return certain
 
 
 def _standard_error(measurement: Measurement) -> float:
-    """Standard error behind a 95% interval; 0 for a number without one, which is exact."""
+    """Standard error behind a 95% interval; 0 for a number without one, which is exact.
+
+    Observations that all agree leave an interval without width, which is no certainty: a share
+    then has the error of as many draws, and that of anything else is unknown (infinite).
+    """
     if measurement.low is None or measurement.high is None:
         return 0.0
+    if measurement.low == measurement.high and measurement.n:
+        share = measurement.unit == "share"
+        return _binomial_error(measurement.value, measurement.n) if share else math.inf
     return (measurement.high - measurement.low) / (2 * _Z)
 
 

@@ -1,0 +1,675 @@
+"""Notebook 07: claims are complete, and what is read off lies where it should."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from textpriv import paths
+from textpriv.errors import InvalidInput
+from textpriv.experiments import scoreboard
+from textpriv.experiments import scoreboard_figures as figures
+from textpriv.experiments.scoreboard import Board, Contradiction, Sizes, crossing
+from textpriv.privacy import Audit, write_audits
+from textpriv.report import claims, results
+from textpriv.report.claims import Claim
+from textpriv.report.figures import style
+from textpriv.report.results import Measurement, Results, measure
+from textpriv.report.run import Run
+
+matplotlib.use("Agg")
+
+Z = 1.96
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Any:
+    yield
+    plt.close("all")
+
+
+# --- Made-up results ----------------------------------------------------------------------------
+
+
+def results_of(notebook: str, found: Iterable[Measurement], profile: str = "default") -> Results:
+    return Results(
+        notebook=notebook,
+        profile=profile,
+        seed=7,
+        overrides={},
+        commit="0123456789",
+        dirty=True,
+        device="cpu",
+        dtype="float32",
+        seconds=90.0,
+        peak_mb=100.0,
+        versions={},
+        assets={},
+        figures=[],
+        measurements=[*found, measure("run.seconds", 90.0, unit="s")],
+    )
+
+
+def board(*found: Measurement, notebook: str = "05_reconstruction_attacks") -> Board:
+    return Board("default", {notebook: results_of(notebook, found)}, {})
+
+
+def rate(name: str, value: float, error: float = 0.0) -> Measurement:
+    return measure(name, value, value - Z * error, value + Z * error, n=100)
+
+
+def points(**curves: list[tuple[float, float, float, float]]) -> pd.DataFrame:
+    """Rows of (epsilon, risk, accuracy, kept) per mechanism, with errors of 0.01 and 0.02."""
+    return pd.DataFrame(
+        [
+            {
+                "mechanism": mechanism,
+                "epsilon": epsilon,
+                "attack": "noisy-channel",
+                "risk": risk,
+                "risk_low": risk - Z * 0.01,
+                "risk_high": risk + Z * 0.01,
+                "accuracy": accuracy,
+                "accuracy_low": accuracy - Z * 0.02,
+                "accuracy_high": accuracy + Z * 0.02,
+                "kept": kept,
+            }
+            for mechanism, rows in curves.items()
+            for epsilon, risk, accuracy, kept in rows
+        ]
+    )
+
+
+# --- The claims are complete --------------------------------------------------------------------
+
+TABLES = {  # numbers that the papers print in their tables, as far as the text has kept them
+    ("tong", "Table 1"): 10,
+    ("tong", "Table 2"): 8,
+    ("harel", "Table 1"): 30,
+    ("harel", "Table 3"): 18,
+    ("harel", "Table 4"): 42,
+    ("harel", "Table 5"): 78,
+    ("harel", "Table 6"): 78,
+    ("utpala", "Table 2"): 81,  # one of them not clipped
+    ("utpala", "Table 3"): 80,
+    ("utpala", "Table 4"): 10,
+    ("utpala", "Table 5"): 70,
+    ("carpentier", "Table 1"): 8,
+    ("carpentier", "Table 2"): 71,  # 24 originals and 47 replacements
+}
+
+
+def numbers() -> list[Claim]:
+    return [claim for claim in claims.load() if claim.value is not None]
+
+
+@pytest.mark.parametrize(("paper", "place"), TABLES)
+def test_every_cell_of_every_table_is_a_claim(paper: str, place: str) -> None:
+    cells = [
+        claim
+        for claim in numbers()
+        if (claim.paper, claim.place) == (paper, place)
+        and scoreboard.kind_of(claim) == scoreboard.VALUE
+    ]
+    assert len(cells) == TABLES[paper, place]
+
+
+def test_every_claim_says_where_how_exact_and_against_what_or_why_not() -> None:
+    every = claims.load()
+    assert len({claim.id for claim in every}) == len(every)
+    for claim in every:
+        assert claim.place.strip() and claim.setting.strip(), claim.id
+        assert claim.notebook in scoreboard.NOTEBOOKS, claim.id
+        assert claim.comparable or claim.reason.strip(), claim.id
+        assert (claim.rounding is None) == (claim.value is None), claim.id
+
+
+def test_no_number_is_printed_finer_than_its_rounding() -> None:
+    for claim in numbers():
+        if claim.id == "tong.figure4.agnews.embedding_inversion_to_inversion_bert":
+            continue  # "approximately one-third"
+        steps = (claim.value or 0) / (claim.rounding or 1)
+        assert math.isclose(steps, round(steps), abs_tol=1e-6), claim.id
+
+
+def test_carpentiers_replacements() -> None:
+    """The second to fourth rows of each block of Table 2; draws cannot exceed a thousand."""
+    found = {claim.id: claim.value for claim in claims.load()}
+    prefix = "carpentier.table2"
+    assert found[f"{prefix}.encryption.eps19.annoy.encrypted"] == 0.039
+    assert found[f"{prefix}.hockey.eps25.exact.played"] == 0.001
+    assert found[f"{prefix}.spacecraft.eps43.annoy.satellites"] == 0.008
+    for word in ("encryption", "hockey", "spacecraft"):
+        for eps in (19, 25, 35, 43):
+            for search in ("annoy", "exact"):
+                shown = [
+                    value
+                    for name, value in found.items()
+                    if name.startswith(f"{prefix}.{word}.eps{eps}.{search}") and value is not None
+                ]
+                assert sum(shown) <= 1 + 1e-9
+                assert max(shown) == found[f"{prefix}.{word}.eps{eps}.{search}"]
+
+
+def test_settings_are_told_from_findings() -> None:
+    kinds = Counter(scoreboard.kind_of(claim) for claim in claims.load())
+    assert kinds[scoreboard.SETTING] == 63
+    assert not [c.id for c in claims.load() if ".setting." in c.id and c.comparable]
+    assert min(kinds.values()) > 0 and len(kinds) == 3
+
+
+# --- Verdicts -----------------------------------------------------------------------------------
+
+
+def stated(name: str, **form: Any) -> Claim:
+    return Claim.model_validate(
+        {
+            "id": name,
+            "paper": "tong",
+            "notebook": "05_reconstruction_attacks",
+            "place": "Table 1",
+            "setting": "any",
+            "comparable": True,
+            **form,
+        }
+    )
+
+
+EXAMPLES = {
+    "tong.same": stated("tong.same", trend={"greater": "a.high", "than": "a.low"}),
+    "tong.within": stated("tong.within", trend={"greater": "a.high", "than": "a.close"}),
+    "tong.open": stated("tong.open", trend={"greater": "a.close", "than": "a.high"}),
+    "tong.differs": stated("tong.differs", trend={"greater": "a.low", "than": "a.high"}),
+    "tong.match": stated("tong.match", value=0.5, rounding=0.1, measurement="a.high"),
+    "tong.missing": stated("tong.missing", trend={"greater": "a.high", "than": "a.absent"}),
+    "tong.other": stated("tong.other", value=0.5, rounding=0.1, measurement="a.high",
+                         comparable=False, reason="another corpus"),
+    "tong.setting.copies": stated("tong.setting.copies", value=3.0, rounding=1.0,
+                                  measurement="setting.copies", comparable=False, reason="chosen"),
+}  # fmt: skip
+OURS = (rate("a.high", 0.5, 0.01), rate("a.close", 0.49, 0.01), rate("a.low", 0.2, 0.01))
+EXPECTED = {
+    "tong.same": scoreboard.SAME,
+    "tong.within": scoreboard.WITHIN,
+    "tong.open": scoreboard.UNDECIDED,
+    "tong.differs": scoreboard.DIFFERS,
+    "tong.match": scoreboard.MATCH,
+    "tong.missing": scoreboard.UNMEASURED,
+    "tong.other": scoreboard.OTHER,
+    "tong.setting.copies": scoreboard.SET_UP,
+}
+
+
+@pytest.fixture
+def examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "load", lambda: list(EXAMPLES.values()))
+
+
+def test_every_outcome(examples: None) -> None:
+    table = scoreboard.verdicts(board(*OURS)).set_index("claim")
+    assert table["outcome"].to_dict() == EXPECTED
+    assert table.loc["tong.same", "ours"] == "0.5, 0.2"
+    assert table.loc["tong.differs", "verdict"] == "differs"
+    assert set(EXPECTED.values()) == set(scoreboard.OUTCOMES)
+    counted = scoreboard.counts(table.reset_index(), "paper")
+    assert counted.loc["tong"].to_dict() == dict.fromkeys(scoreboard.OUTCOMES, 1)
+    held = scoreboard.obstacles(table.reset_index())
+    assert dict(zip(held["reason"], held["claims"], strict=True)) == {
+        "another corpus": 1,
+        "not measured: a.absent": 1,
+    }
+
+
+def test_smoke_and_missing_notebooks_are_not_compared(examples: None) -> None:
+    smoke = Board("smoke", board(*OURS).found, {})
+    nothing = Board("default", {}, {"05_reconstruction_attacks": "run it"})
+    for each in (smoke, nothing):
+        outcomes = set(scoreboard.verdicts(each)["outcome"])
+        assert outcomes == {scoreboard.UNMEASURED, scoreboard.OTHER, scoreboard.SET_UP}
+    assert scoreboard.sources(nothing)["commit"].tolist() == ["run it"]
+    row = scoreboard.sources(board(*OURS)).iloc[0]
+    assert (row["commit"], row["minutes"]) == ("0123456 and changes", 1.5)
+
+
+def test_gather_takes_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    found = results_of("01_mechanisms", [measure("a.b", 0.5)], "smoke")
+    results.write(found, results.file("01_mechanisms", "smoke"))
+    made = scoreboard.gather("smoke")
+    assert list(made.found) == ["01_mechanisms"]
+    assert list(made.missing) == list(scoreboard.NOTEBOOKS[1:])
+    assert "./run_all.sh --profile smoke --only 02" in made.missing["02_ann_vs_exact"]
+    assert list(made.measured) == ["a.b"]  # not what the run cost
+
+
+def test_what_a_sentence_says() -> None:
+    made = board(*OURS)
+    assert made.told("a.high", 1) == "0.5 (0.5 to 0.5)"
+    assert made.told("a.absent") == "(not measured here)"
+    answers = {"yes": "larger", "no": "smaller"}
+    assert made.says("a.high", "a.low", **answers) == "larger"
+    assert made.says("a.low", "a.high", **answers) == "smaller"
+    assert "open" in made.says("a.high", "a.close", **answers)
+    assert "not measured" in made.says("a.high", "a.absent", **answers)
+    assert scoreboard.told([]) == "none"
+    assert scoreboard.told(["a"]) == "a"
+    assert scoreboard.told(["a", "b", "c"]) == "a, b and c"
+
+
+# --- Contradictions -----------------------------------------------------------------------------
+
+
+def test_every_contradiction_names_claims_that_exist() -> None:
+    table = scoreboard.contradictions(board())
+    assert len(table) == len(scoreboard.CONTRADICTIONS)
+    assert set(table["measured"]) == {""}
+    for each in scoreboard.CONTRADICTIONS:
+        assert set(each.papers) <= set(scoreboard.PAPERS)
+        assert each.printed or each.measured
+        for name in each.measured.values():
+            measure(name, 0.5)
+
+
+@pytest.mark.skipif(
+    not results.file("05_reconstruction_attacks").exists(), reason="no committed results"
+)
+def test_contradictions_quote_what_the_notebooks_have_measured() -> None:
+    made = scoreboard.gather("default")
+    missing = [
+        name
+        for each in scoreboard.CONTRADICTIONS
+        for name in each.measured.values()
+        if name not in made.measured
+    ]
+    assert not missing
+
+
+def test_numbers_of_contradictions_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Contradiction(
+        ("tong",), "itself", "two numbers",
+        {"first": "tong.table1.k1.attack", "second": "tong.table2.shadow5.context_free"},
+        {"ours": "a.b", "not there": "a.c"},
+    )  # fmt: skip
+    monkeypatch.setattr(scoreboard, "CONTRADICTIONS", (one,))
+    row = scoreboard.contradictions(board(measure("a.b", 0.25, 0.2, 0.3))).iloc[0]
+    assert row["printed"] == "first: 0.47; second: 0.496"
+    assert row["measured"] == "ours: 0.25 (0.2 to 0.3)"
+    wrong = one._replace(printed={"first": "tong.absent"})
+    monkeypatch.setattr(scoreboard, "CONTRADICTIONS", (wrong,))
+    with pytest.raises(InvalidInput, match=r"expected ids of claims, got tong\.absent"):
+        scoreboard.contradictions(board())
+
+
+def test_numbers_printed_twice() -> None:
+    """Table 4 against 5 and 5 against 6; 54.0 against 54.1 is within the rounding of both."""
+    table = scoreboard.printed_twice()
+    assert set(table["paper"]) == {"harel"}
+    found = {
+        (row.setting, row.value, row.other)
+        for row in table.rename(columns={"other value": "other"}).itertuples()
+    }
+    assert ("SST2, RoBERTa, Stenp(9, 1.0), Test", 0.85, 0.86) in found
+    assert ("QNLI, T5-small, Sten(9, 0.2), All", 0.851, 0.847) in found
+    assert len(found) == 8
+    assert not [setting for setting, *_ in found if setting == "QNLI, T5-small, Sten(9, 0.8), Pr@5"]
+
+
+def test_orderings_that_the_papers_own_numbers_deny() -> None:
+    table = scoreboard.untrue_of_own_numbers()
+    assert table["printed"].tolist() == ["12", "0.814, 0.817", "0.814, 0.82", "0.814, 0.816"]
+
+
+# --- Equal risk ---------------------------------------------------------------------------------
+
+
+def test_crossing_lies_between_the_neighbours() -> None:
+    at = crossing([0.1, 0.3, 0.7], 0.4)
+    assert at is not None
+    assert (at.left, at.weight) == (1, pytest.approx(0.25))
+    assert at.of([1.0, 2.0, 6.0]) == pytest.approx(3.0)
+    assert crossing([0.1, 0.3], 0.31) is None  # never beyond what was measured
+    assert crossing([0.1, 0.3], 0.09) is None
+    assert crossing([0.5], 0.5) is None
+    assert crossing([0.5, 0.5], 0.5) is None
+    assert crossing([0.1, 0.3], 0.1) == (0, 0.0)
+    first = crossing([0.1, 0.5, 0.2, 0.5], 0.3)  # of several places the first
+    assert first is not None and first.left == 0
+    falling = crossing([0.5, 0.1], 0.2)
+    assert falling is not None and falling.weight == pytest.approx(0.75)
+
+
+def test_tasks_at_equal_risk_by_hand() -> None:
+    """Half-way between two epsilons, with the errors of accuracy and of the risk."""
+    found = points(
+        tem=[(3, 0.65, 0.9, 0.7), (1, 0.4, 0.6, 0.3), (2, 0.6, 0.8, 0.5)],
+        madlib=[(9, 0.9, 0.9, 0.9)],
+    )
+    table = scoreboard.tasks_at_equal_risk(found, board(), (0.5, 0.7))
+    assert len(table) == 1  # 0.7 is reached by nobody, and madlib has one epsilon
+    row = table.iloc[0]
+    assert (row["mechanism"], row["task"], row["epsilon"]) == ("tem", "attacked sentences", 1.5)
+    assert row["value"] == pytest.approx(0.7)
+    slope = 0.2 / 0.2  # accuracy per risk
+    error = math.hypot(0.02, slope * 0.01)
+    assert row["high"] - row["value"] == pytest.approx(Z * error)
+    assert row["value"] - row["low"] == pytest.approx(Z * error)
+
+
+def test_tasks_on_other_corpora_are_read_off_at_the_same_words_kept() -> None:
+    found = points(tem=[(1, 0.4, 0.6, 0.2), (2, 0.6, 0.8, 0.6)])
+    made = board(
+        rate("sentiment.imdb.tem.kept0.3", 0.70, 0.03),
+        rate("sentiment.imdb.tem.kept0.5", 0.80, 0.03),
+        rate("sentiment.imdb.tem.kept0.7", 0.99, 0.0),
+        rate("sentiment.imdb.madlib.kept0.3", 0.1, 0.03),
+        rate("sentiment.imdb.original.kept1", 0.9, 0.03),
+    )
+    table = scoreboard.tasks_at_equal_risk(found, made, (0.5,)).set_index("task")
+    row = table.loc["imdb"]
+    assert row["value"] == pytest.approx(0.75)  # 0.4 of the words are kept
+    per_risk = (0.1 / 0.2) * (0.4 / 0.2)  # accuracy per word kept, words kept per risk
+    assert row["high"] - row["value"] == pytest.approx(Z * math.hypot(0.03, per_risk * 0.01))
+    # Where notebook 01 has no such share of words, nothing is read off.
+    assert "imdb" not in scoreboard.tasks_at_equal_risk(found, made, (0.42,))["task"].tolist()
+
+
+def test_accuracies_stay_between_0_and_1() -> None:
+    found = points(tem=[(1, 0.4, 0.999, 0.2), (2, 0.6, 0.001, 0.6)])
+    table = scoreboard.tasks_at_equal_risk(found, board(), (0.4, 0.6))
+    assert table["high"].tolist()[0] == 1 and table["low"].tolist()[1] == 0
+
+
+def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    assert scoreboard.word_points(board()).empty  # no figure of notebook 05
+    by_epsilon = {2.0: (0.5, 0.4), 1.0: (0.2, 0.3)}
+    rows = [
+        ("tem", epsilon, attack, value)
+        for epsilon, pair in by_epsilon.items()
+        for attack, value in zip(("context-free-bound", "noisy-channel"), pair, strict=True)
+    ]
+    table = pd.DataFrame(rows, columns=["mechanism", "epsilon", "attack", "value"])
+    for name in ("low", "high", "accuracy", "accuracy_low", "accuracy_high", "kept"):
+        table[name] = 0.5
+    (tmp_path / "figures").mkdir()
+    table.to_csv(tmp_path / "figures" / "fig05_risk.csv", index=False)
+    found = scoreboard.word_points(board()).set_index("epsilon")
+    assert found["risk"].to_dict() == {2.0: 0.5, 1.0: 0.3}
+    assert found["attack"].to_dict() == {2.0: "context-free-bound", 1.0: "noisy-channel"}
+    assert scoreboard.word_points(Board("default", {}, {})).empty
+
+
+def test_attacks_at_equal_risk() -> None:
+    """Each attack at the epsilon where the best one has the risk, between its own epsilons."""
+    found = points(**{"custext+": [(2, 0.4, 0.6, 0.2), (6, 0.8, 0.8, 0.6)]})
+    made = board(
+        rate("asr.custext.rotten-tomatoes.eps2.embedding_inversion", 0.1, 0.01),
+        rate("asr.custext.rotten-tomatoes.eps4.embedding_inversion", 0.3, 0.01),
+        rate("asr.custext.rotten-tomatoes.eps6.embedding_inversion", 0.9, 0.01),
+        rate("asr.custext.imdb.eps2.embedding_inversion", 0.9, 0.01),
+        rate("risk.custext+.eps2.noisy_channel", 0.4, 0.02),
+        rate("risk.custext+.eps6.noisy_channel", 0.8, 0.02),
+        rate("paired.custext.rotten-tomatoes.eps2.embedding_inversion", 0.7, 0.01),
+        rate("paired.custext.rotten-tomatoes.eps6.inversion_bert", 0.7, 0.01),
+    )
+    table = scoreboard.attacks_at_equal_risk(found, made, 0.5).set_index("attack")
+    assert set(table["mechanism"]) == {"custext+"}
+    # epsilon 3: half-way between 2 and 4 of the attack, which "paired" does not override
+    assert table.loc["embedding-inversion", "value"] == pytest.approx(0.2)
+    assert table.loc["embedding-inversion", "apart"] == 2
+    assert table.loc["noisy-channel", "value"] == pytest.approx(0.5)
+    assert "inversion-bert" not in table.index  # one epsilon is no curve
+    assert scoreboard.attacks_at_equal_risk(found, made, 0.9).empty
+
+
+def test_other_panels() -> None:
+    made = board(
+        rate("pr1.stencil-w9-s0.2.rotten-tomatoes.naive", 0.3),
+        rate("pr1.stencil-w9-s0.2.rotten-tomatoes.deconvolution_lm", 0.6),
+        rate("pr1.punctuated-stencil-w9-s1.0.imdb.naive", 0.1),
+        rate("pr1.noise-100.imdb.naive", 0.8),
+        rate("pr1.2-random.imdb.context_free", 0.7),
+        rate("accuracy.stencil-w9-s0.2.rotten-tomatoes.all", 0.66),
+        rate("accuracy.punctuated-stencil-w9-s1.0.imdb.all", 0.65),
+        rate("accuracy.noise-100.imdb.all", 0.64),
+        rate("accuracy.noise-100.imdb.test", 0.5),
+        rate("f1_at_risk.0.15.dp-prompt", 0.5, 0.01),
+        rate("loss.llm.eps27.2", 0.4, 0.01),
+        rate("loss.changed.eps27.2", 0.9, 0.01),
+        rate("loss.llm.eps30", 0.4, 0.01),
+    )
+    tokens = scoreboard.manipulated_tokens(made).set_index("mapper")
+    assert list(tokens.index) == ["stencil-w9-s0.2", "punctuated-stencil-w9-s1.0", "noise-100"]
+    assert tokens["mechanism"].tolist() == ["stencil", "punctuated-stencil", "noise"]
+    row = tokens.loc["stencil-w9-s0.2"]
+    assert (row["attack"], row["risk"], row["value"]) == ("deconvolution-lm", 0.6, 0.66)
+    assert tokens.loc["noise-100", "value"] == 0.64  # trained on manipulated text
+    for name in tokens["mechanism"]:
+        style(name)
+    assert scoreboard.authors(made).iloc[0].tolist()[:3] == ["dp-prompt", 0.15, 0.5]
+    summaries = scoreboard.summaries(made)
+    assert len(summaries) == 1  # eps 30 has no count of pieces
+    assert summaries.iloc[0]["kept"] == pytest.approx(0.1)
+
+
+def test_what_is_missing_is_said() -> None:
+    empty = Board("smoke", {}, {"03_lossy_and_stencil": "run it"})
+    nothing = points()
+    columns = ["mechanism", "task", "risk", "epsilon", "value", "low", "high"]
+    tasks = pd.DataFrame(columns=columns)
+    nothing = nothing.reindex(columns=["mechanism", "epsilon"])
+    said = " ".join(scoreboard.missing_measures(nothing, tasks, empty))
+    for part in (
+        "Notebook 03",
+        "run it",
+        "word-level",
+        "notebook 03",
+        "notebook 04",
+        "notebook 06",
+    ):
+        assert part in said
+    one = points(tem=[(1, 0.4, 0.6, 0.2)])
+    said = " ".join(scoreboard.missing_measures(one, tasks, empty))
+    assert "No common risk lies between the epsilons of tem" in said
+
+
+# --- Audits -------------------------------------------------------------------------------------
+
+
+def audit(mechanism: str, ratio: float, violations: int = 0, excess: float = 0.0) -> Audit:
+    pair = ("a", "b")
+    return Audit(mechanism, "eps 1", "a claim", "exact", 6, 0, ratio, pair, violations, excess)
+
+
+AUDITS = [
+    audit("santext", 0.74),
+    audit("madlib", 0.9, excess=0.05),
+    audit("tem", 0.8, excess=math.inf),
+    audit("wrong", 1.3, violations=2),
+    audit("2-random", math.nan),
+]
+
+
+def test_audits_are_read_where_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "audits.json"
+    assert scoreboard.audits(path) is None
+    assert scoreboard.caught(path) == ""
+    note = scoreboard.audited(None)
+    assert "make audit" in note["note"].iloc[0]
+    write_audits(AUDITS, path, {"mutants_caught": 18, "mutants_tried": 19})
+    found = scoreboard.audits(path)
+    assert found is not None
+    assert scoreboard.audited(found)["verdict"].tolist() == [
+        "holds", "holds", "undecided", "broken", "no claim",
+    ]  # fmt: skip
+    assert "Of 19" in scoreboard.caught(path) and "catch 18" in scoreboard.caught(path)
+
+
+def test_statements(tmp_path: Path) -> None:
+    path = tmp_path / "statements.json"
+    assert "make audit" in scoreboard.statements(path)["note"].iloc[0]
+    row = {"mechanism": "tem", "setting": "eps 2.4", "nominal": 240.0, "tight": "nan",
+           "attacked": {"success": {"value": 0.34}}, "said": "At most."}  # fmt: skip
+    other = row | {"mechanism": "noise", "nominal": "inf", "attacked": None}
+    path.write_text(json.dumps({"statements": [row, other]}))
+    table = scoreboard.statements(path)
+    assert table["mechanism"].tolist() == ["tem", "noise"]
+    assert table["nominal"].tolist() == [240.0, math.inf]
+    assert table["tight"].isna().all()
+    assert table["success"].iloc[0] == 0.34 and math.isnan(table["success"].iloc[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "expected JSON"),
+        ("[]", "expected a table, got list"),
+        ("{}", "expected statements of make audit"),
+        ('{"statements": [{"mechanism": "tem"}]}', "expected statements of make audit"),
+    ],
+)
+def test_other_files_are_no_statements(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "statements.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=message):
+        scoreboard.statements(path)
+
+
+# --- Records ------------------------------------------------------------------------------------
+
+
+def test_record(examples: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run("07_scoreboard", "smoke", 7, {})
+    found = points(**{"custext+": [(1, 0.4, 0.6, 0.3), (2, 0.6, 0.8, 0.5)]})
+    tasks = scoreboard.tasks_at_equal_risk(found, board(), (0.55,))
+    scoreboard.record(run, scoreboard.verdicts(board(*OURS)), tasks, AUDITS)
+    assert run.measurement("claims.tong.same_trend_within_the_error").value == 1
+    assert run.measurement("claims.tong.differs").unit == "claims"
+    at = run.measurement("equal_risk.0.55.custext+.attacked_sentences")
+    assert at.low is not None and at.low < at.value == pytest.approx(0.75)
+    assert run.measurement("audit.wrong.violations").value == 2
+    assert run.measurement("audit.santext.worst_ratio").value == 0.74
+    again = Run("07_scoreboard", "smoke", 7, {})
+    scoreboard.record(again, scoreboard.verdicts(board(*OURS)), tasks, None)
+    with pytest.raises(InvalidInput):
+        again.measurement("audit.santext.worst_ratio")
+
+
+@pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
+def test_sizes_of_every_profile(profile: str) -> None:
+    sizes = Run("07_scoreboard", profile, 7, {}).sizes(Sizes)
+    assert sizes.shown_risk in sizes.risks
+    assert list(sizes.risks) == sorted(sizes.risks)
+
+
+# --- Figures ------------------------------------------------------------------------------------
+
+
+def test_bars_are_as_long_as_the_counts(examples: None) -> None:
+    table = scoreboard.verdicts(board(*OURS))
+    fig = figures.verdict_counts(scoreboard.counts(table, "paper"))
+    left, right = fig.axes
+
+    def bars(ax: Any) -> list[tuple[float, float, str]]:
+        found = [
+            patch for patch in ax.patches if isinstance(patch, Rectangle) and patch.get_width()
+        ]
+        return [(p.get_x(), p.get_width(), to_hex(p.get_facecolor())) for p in found]
+
+    assert [width for _, width, _ in bars(left)] == [5, 1, 1, 1]  # five are held against ours
+    assert [start for start, *_ in bars(right)] == [0, 1, 2, 3, 4]
+    expected = [figures.OUTCOMES[name]["color"].lower() for name in scoreboard.COMPARED]
+    assert [color for *_, color in bars(right)] == expected
+    assert "8 claims" in left.get_title(loc="left") and "5" in right.get_title(loc="left")
+    named = {text.get_text() for text in fig.legends[0].get_texts()}
+    assert named == {*scoreboard.OUTCOMES, figures.ALL_COMPARED}
+
+
+def test_outcomes_look_different_in_grey_or_by_hatching() -> None:
+    def grey(color: str) -> float:
+        return float(np.dot(matplotlib.colors.to_rgb(color), (0.299, 0.587, 0.114)))
+
+    looks = [figures.OUTCOMES[name] for name in scoreboard.COMPARED]
+    assert len({(round(grey(look["color"]), 2), look["hatch"]) for look in looks}) == len(looks)
+    assert figures.OUTCOMES[scoreboard.DIFFERS]["hatch"]
+
+
+def test_risk_and_utility() -> None:
+    found = points(**{"custext+": [(2, 0.4, 0.6, 0.2), (6, 0.8, 0.8, 0.6)]})
+    made = board(
+        rate("risk.custext+.eps2.noisy_channel", 0.4, 0.02),
+        rate("risk.custext+.eps6.noisy_channel", 0.8, 0.02),
+        rate("pr1.noise-100.imdb.naive", 0.8),
+        rate("accuracy.noise-100.imdb.all", 0.64),
+        rate("f1_at_risk.0.15.tem-300d", 0.5, 0.01),
+        rate("loss.llm.eps27", 0.4, 0.01),
+        rate("loss.changed.eps27", 0.9, 0.01),
+    )
+    tasks = scoreboard.tasks_at_equal_risk(found, made, (0.5, 0.6))
+    fig = figures.risk_utility(
+        scoreboard.attacks_at_equal_risk(found, made, 0.5),
+        tasks,
+        scoreboard.manipulated_tokens(made),
+        scoreboard.authors(made),
+        scoreboard.summaries(made),
+        risk=0.5,
+    )
+    fig.canvas.draw()
+    attacks, by_risk, at, tokens, authors, summaries, names = fig.axes
+    assert [tick.get_text() for tick in attacks.get_yticklabels()] == ["CusText+"]
+    drawn = attacks.containers[0].lines[0]
+    assert drawn.get_xdata()[0] == pytest.approx(0.5)
+    assert drawn.get_color() == style("noisy-channel")["color"]
+    assert by_risk.containers[0].lines[0].get_ydata() == pytest.approx([0.65, 0.7])
+    assert at.containers[0].lines[0].get_xdata()[0] == pytest.approx(0.65)
+    assert (tokens.lines[0].get_xdata()[0], tokens.lines[0].get_ydata()[0]) == (0.8, 0.64)
+    assert authors.containers[0].lines[0].get_markerfacecolor() == "white"
+    assert summaries.containers[0].lines[0].get_xdata()[0] == pytest.approx(0.1)
+    legend = names.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["CusText+", "noise", "TEM"]
+
+
+def test_nothing_to_compare_is_said_in_every_panel() -> None:
+    nothing = Board("smoke", {}, {})
+    none = scoreboard.word_points(nothing)
+    fig = figures.risk_utility(
+        scoreboard.attacks_at_equal_risk(none, nothing, 0.5),
+        scoreboard.tasks_at_equal_risk(none, nothing, (0.5,)),
+        scoreboard.manipulated_tokens(nothing),
+        scoreboard.authors(nothing),
+        scoreboard.summaries(nothing),
+        risk=0.5,
+    )
+    fig.canvas.draw()
+    said = [text.get_text() for ax in fig.axes for text in ax.texts]
+    assert len([text for text in said if text.startswith("nothing")]) == 6
+
+
+def test_audits_are_drawn_against_1() -> None:
+    fig = figures.audits(scoreboard.audited(AUDITS))
+    (ax,) = fig.axes
+    dots = [line for line in ax.lines if line.get_marker() in {"o", "s", "X"}]
+    assert [line.get_xdata()[0] for line in dots] == [0.74, 0.9, 0.8, 1.3]
+    assert [line.get_color() for line in dots] == [
+        figures.VERDICTS[name][0] for name in ("holds", "holds", "undecided", "broken")
+    ]
+    assert [line.get_ydata()[0] for line in dots] == [3, 2, 1, 0]
+    reach = [line.get_xdata()[1] for line in ax.lines if line.get_marker() == "None"]
+    assert reach == [1.0, 1.05, 1.3, 1]  # santext, madlib, wrong; tem's is not finite; the claim
+    assert "1 without a claim" in ax.get_title(loc="left")
+    note = figures.audits(scoreboard.audited(None))
+    assert "make audit" in note.axes[0].texts[0].get_text()
