@@ -22,7 +22,7 @@ from textpriv.errors import TextprivError
 from textpriv.report.notebooks import check_parameters, parse, plain_python
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-NOT_OURS = {".git", ".venv", "runs", "build", "dist", "__pycache__"}  # what git ignores, and git
+NOT_OURS = {".git", ".venv", "runs", "site", "build", "dist", "__pycache__"}  # ignored by git
 NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 
 MOST_LINES, MOST_FUNCTIONS, FEWEST_WORDS = 150, 2, 250
