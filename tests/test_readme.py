@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from textpriv.report import readme
+from textpriv.privacy import Attacked, Audit, Statement, write_audits
+from textpriv.privacy.results import plain
+from textpriv.report import audits, readme
+from textpriv.stats import Estimate
 
 
 def test_generated_parts_are_up_to_date() -> None:
@@ -24,3 +30,65 @@ def test_every_block_is_used_and_a_stale_one_is_noticed() -> None:
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", readme.FILE.read_text("utf-8")))
 def test_links_within_the_repository_lead_somewhere(path: str) -> None:
     assert (readme.FILE.parent / path).exists()
+
+
+# --- Blocks of the audits ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(audits, "folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_without_audits_the_blocks_say_which_command_makes_them(folder: Path) -> None:
+    for block in (readme.audited, readme.statements):
+        assert block() == "Not run yet: `make audit` makes this table."
+
+
+def audit(mechanism: str, worst_ratio: float, draws: int, violations: int = 0) -> Audit:
+    return Audit(
+        mechanism, "eps 1", "a claim", "exact | sampled", 12345, draws, worst_ratio, ("a", "b"),
+        violations, 0.0625 * (draws > 0),
+    )  # fmt: skip
+
+
+def test_the_table_of_audits(folder: Path) -> None:
+    made = [audit("tem", 0.98765, 0), audit("madlib", 1.25, 1_000_000, 3), audit("map", np.nan, 0)]
+    write_audits(made, folder / "audits.json", {"mutants_caught": 21, "mutants_tried": 22})
+    assert readme.audited().splitlines()[2:] == [
+        "| tem | eps 1 | exact \\| sampled | 12,345 | all outputs | 0.988 | 0.000 | holds |",
+        "| madlib | eps 1 | exact \\| sampled | 12,345 | 1,000,000 | 1.250 | 0.062 | broken |",
+        "| map | eps 1 | exact \\| sampled | 12,345 | all outputs |  | 0.000 | no claim |",
+        "",
+        "2 attempts to break a claim, 1 successful. Of mechanisms that were made wrong on purpose "
+        "the same audits caught 21 of 22.",
+    ]
+
+
+def test_the_table_of_statements(folder: Path) -> None:
+    attacked = Attacked(Estimate(0.456, 0.44, 0.48, 100), "Bayes", "named {} of 100 words", 3)
+    rows = [
+        (1234.5, 900.0, np.nan, 1000.0, attacked),
+        (1234.5, np.nan, 420.0, 1234.5, None),
+        (1234.5, np.nan, np.nan, 1234.5, None),
+        (np.inf, np.nan, np.nan, np.inf, None),
+        (np.inf, np.inf, np.nan, np.inf, None),
+    ]
+    made = [
+        Statement(
+            "tem", "eps 2", "a text of 100 words", "words", 100, nominal, tight, least, composed,
+            1e-6, who, "", ("the length",),
+        )
+        for nominal, tight, least, composed, who in rows
+    ]  # fmt: skip
+    kept = {"statements": [plain(each) for each in made]}
+    (folder / "statements.json").write_text(json.dumps(kept, allow_nan=False))
+    found = [line.split(" | ")[2:] for line in readme.statements().splitlines()[2:]]
+    assert found == [
+        ["1,234", "900", "1,000 (1e-06)", "Bayes", "named 46 of 100 words (44 to 48) |"],
+        ["1,234", "at least 420", "1,234 (1e-06)", "none measured", " |"],
+        ["1,234", "unknown", "1,234 (1e-06)", "none measured", " |"],
+        ["no bound", "no bound", "no bound (1e-06)", "none measured", " |"],
+        ["no bound", "no bound", "no bound (1e-06)", "none measured", " |"],
+    ]

@@ -1,20 +1,24 @@
 """The parts of README.md that are made from results, registries and claims, never by hand.
 
-`python -m textpriv.report.readme` rewrites them in place; a test fails when they are stale.
+`python -m textpriv.report.readme` rewrites them in place, and REPRODUCING.md with them; tests
+fail when they are stale.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from textpriv import assets, paths
-from textpriv.report import claims, results
+from textpriv.report import claims, reproducing, results
+from textpriv.report.reproducing import table as _table
 
 FILE = paths.REPOSITORY / "README.md"
+_NOT_RUN = "Not run yet: `make audit` makes this table."
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -79,9 +83,85 @@ def data() -> str:
     return _table(["id", "what", "kind", "licence of the data", "may be passed on"], rows)
 
 
+def audited() -> str:
+    """A row per audit: what was put to the test, how, and the verdict; and the mutants caught."""
+    from textpriv.report import audits
+
+    if not (audits.folder() / "audits.json").exists():
+        return _NOT_RUN
+    kept, found = audits.load("audits.json"), audits.audits()
+    rows = [
+        [
+            each.mechanism,
+            each.setting,
+            each.method,
+            f"{each.pairs:,}",
+            f"{each.draws:,}" if each.draws else "all outputs",
+            "" if np.isnan(each.worst_ratio) else f"{each.worst_ratio:.3f}",
+            f"{each.excess:.3f}",
+            each.verdict,
+        ]
+        for each in found
+    ]
+    header = ["mechanism", "setting", "audit", "pairs", "draws", "worst ratio"]
+    table = _table([*header, "detectable excess", "verdict"], rows)
+    claimed = sum(each.verdict != "no claim" for each in found)
+    broken = sum(each.verdict == "broken" for each in found)
+    caught = f"{kept['mutants_caught']} of {kept['mutants_tried']}"
+    return (
+        f"{table}\n\n{claimed} attempts to break a claim, {broken} successful. Of mechanisms that "
+        f"were made wrong on purpose the same audits caught {caught}."
+    )
+
+
+def statements() -> str:
+    """A row per mechanism: the bound of one text, what is really lost, and the best attack."""
+    from textpriv.report import audits
+
+    if not (audits.folder() / "statements.json").exists():
+        return _NOT_RUN
+    rows = []
+    for each in audits.load("statements.json")["statements"]:
+        attacked = each["attacked"]
+        rows.append(
+            [
+                each["mechanism"],
+                f"{each['setting']}; {each['text']}",
+                _bound(each["nominal"]),
+                _tight(each),
+                f"{_bound(each['composed'])} ({each['delta']:g})",
+                attacked["attack"] if attacked else "none measured",
+                _achieved(attacked) if attacked else "",
+            ]
+        )
+    header = ["mechanism", "setting and text", "published eps", "tight eps", "eps but for delta"]
+    return _table([*header, "best attack", "what it achieved"], rows)
+
+
+def _bound(value: object) -> str:
+    number = float(str(value))  # infinity is kept as a word
+    return f"{number:,.0f}" if np.isfinite(number) else "no bound"
+
+
+def _tight(row: dict[str, Any]) -> str:
+    """What really can be lost: exactly, at least, or unknown."""
+    tight, least = float(row["tight"]), float(row["least"])
+    if not np.isnan(tight) or not np.isfinite(float(row["nominal"])):
+        return _bound(tight)
+    return "unknown" if np.isnan(least) else f"at least {least:,.0f}"
+
+
+def _achieved(attacked: dict[str, Any]) -> str:
+    success = attacked["success"]
+    value, low, high = (f"{100 * success[name]:.0f}" for name in ("value", "low", "high"))
+    return f"{attacked['did'].format(value)} ({low} to {high})"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "notebooks": notebooks,
     "mechanisms": mechanisms,
+    "audits": audited,
+    "statements": statements,
     "data": data,
 }
 
@@ -96,21 +176,20 @@ def _title(notebook: str) -> str:
     return heading[1].encode().decode("unicode_escape") if heading else ""
 
 
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [list(header), *[[cell.replace("|", "\\|") for cell in row] for row in rows]]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def main() -> int:
-    """Rewrite README.md; with --check only say whether it is up to date."""
-    text = FILE.read_text(encoding="utf-8")
-    new = rendered(text)
-    if "--check" in sys.argv[1:]:
-        print("README.md is up to date" if new == text else "README.md is stale: run make readme")
-        return int(new != text)
-    FILE.write_text(new, encoding="utf-8")
-    return 0
+    """Rewrite README.md and REPRODUCING.md; with --check only say whether they are up to date."""
+    new = {FILE: rendered(FILE.read_text(encoding="utf-8")), reproducing.FILE: reproducing.text()}
+    status = 0
+    for path, text in new.items():
+        stale = not path.exists() or path.read_text(encoding="utf-8") != text
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text, encoding="utf-8")
+        elif stale:
+            status = 1
+            print(f"{path.name} is stale: run make readme")
+        else:
+            print(f"{path.name} is up to date")
+    return status
 
 
 if __name__ == "__main__":

@@ -1,0 +1,367 @@
+"""No number stands in the documents that nothing holds to its source; REPRODUCING and CITATION.
+
+Numbers of README.md, CONTRIBUTING.md, CHANGELOG.md, `docs/` and the notebooks' Markdown are in a
+generated block (held against the results by a test), in code or a formula, or explained by a rule
+below, which compares the value with the library, a profile, a result or a paper's claim.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import os
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from test_house_rules import MOST_LINES
+
+from textpriv import __version__, assets, authors, paths, prediction, profiles, stats
+from textpriv.attacks.oracle import OracleBeam
+from textpriv.experiments import ann_vs_exact, slm_utility
+from textpriv.mechanisms import CusText
+from textpriv.report import claims, readme, reproducing, results
+
+ROOT = paths.REPOSITORY
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+DOCUMENTS += sorted(ROOT.glob("docs/**/*.md"))
+NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
+NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?")
+
+# --- Rules ----------------------------------------------------------------------------------
+
+Match = re.Match[str]
+
+
+class Rule(NamedTuple):
+    """Where a number may stand, why, and whether this one is right."""
+
+    pattern: str
+    why: str
+    holds: Callable[[Match], bool] = lambda _: True
+
+    @property
+    def regex(self) -> str:
+        """The pattern, whose spaces may be line ends."""
+        return self.pattern.replace(" ", r"\s+")
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def default(call: Any, name: str) -> Any:
+    return inspect.signature(call).parameters[name].default
+
+
+def described(*asset_ids: str) -> str:
+    found = [assets.registry()[each] for each in asset_ids]
+    return " ".join(f"{each.title} {each.contents}" for each in found)
+
+
+def in_profile(notebook: str, key: str) -> Callable[[Match], bool]:
+    """All groups of the match are values that the default profile has under a key."""
+
+    def holds(match: Match) -> bool:
+        value = profiles.table("default", notebook)[key]
+        values = value if isinstance(value, list) else [value]
+        return all(number(group) in values for group in match.groups() if group)
+
+    return holds
+
+
+def stated_by_a_paper(match: Match) -> bool:
+    """The number, as printed, stands in a claim's place, setting, reason or value."""
+    texts = [f"{each.place} {each.setting} {each.reason} {each.stated}" for each in claims.load()]
+    return any(match[1] in text for text in texts)
+
+
+def describes_glove(match: Match) -> bool:
+    text = described("glove-840b-300d-34k", "glove-6b-50d")
+    return all(re.search(rf"\b{group}\b", text) for group in match.groups() if group)
+
+
+def peak_is_below(match: Match) -> bool:
+    """Rounded up to whole GB, no run of the notebooks that say so took more."""
+    stem = match.string.split("\n", 1)[0]  # see `texts`: the notebook's name
+    return results.load(stem).peak_mb <= 1000 * number(match[1])
+
+
+@cache
+def bytes_of(folder: Path) -> int:
+    places = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    return sum(place.lstat().st_size for place in places)
+
+
+def fits_the_disk(match: Match) -> bool:
+    """The environment, if it lies here, with the default assets as downloaded and unpacked."""
+    known = [assets.registry()[each] for each in assets.defaults()]
+    data = sum((each.download_size or 0) + (each.size or 0) for each in known)
+    return bytes_of(ROOT / ".venv") + data <= 1e9 * number(match[1])
+
+
+PLACE = r"\d+(?:\.\d+)*"
+RULES = [
+    # Names and order
+    Rule(r"[Nn]otebooks? \[?\d\d\]?(?:'s)?(?: to \d\d)?", "a notebook's number"),
+    Rule(r"^# \d\d ·|\A\d\d_\w+$|^\| \d\d \|", "a notebook's number"),
+    Rule(r"^\d\. |\(\d\) ", "an item of a list"),
+    Rule(rf"(?:[Tt]able|[Ff]igure|[Ss]ection)s? {PLACE}(?:, {PLACE})*(?: and {PLACE})?",
+         "a place in a paper"),
+    Rule(r"et al\. \(?(?:19|20)\d\d\)?", "the year of a paper"),
+    Rule(r"GloVe (?:840B|6B)|SST-2|SHA-256|Llama-3-8B|Recall@1|2-Random, 3-Random",
+         "a name of the field"),
+    Rule(r"[Oo]rder [12]|Rank 1 |1/distance|\[0, 1\]|ratio of 1 |ratio\* above 1 ", "a definition"),
+    # The library
+    Rule(r"Python (3\.\d+)", "the oldest version that pyproject takes",
+         lambda m: f'requires-python = ">={m[1]}"' in (ROOT / "pyproject.toml").read_text("utf-8")),
+    Rule(r"at most (\d+) lines of code", "the house rule", lambda m: int(m[1]) == MOST_LINES),
+    Rule(r"below (2)\^-(53)|times (2)\^-(53)", "half the spacing of floats at 1",
+         lambda _: sys.float_info.epsilon / 2 == 2.0**-53),
+    Rule(r"(\d+) GB of disk", "environment and data", fits_the_disk),
+    Rule(r"(\d+) GB of memory", "the peak of the committed run", peak_is_below),
+    Rule(r"(?:set of|at most|one of its) (\d+)(?: outputs| nearest|, with)", "CusText's sets",
+         lambda m: int(m[1]) == default(CusText, "set_size")),
+    Rule(r"blocks of ([\d,]+) words", "the experiment's constant",
+         lambda m: number(m[1]) == ann_vs_exact.WORDS_AT_ONCE),
+    Rule(r"as long as (0\.\d+) of the mass", "the oracle's default",
+         lambda m: float(m[1]) == default(OracleBeam, "mass")),
+    Rule(r"([\d,]+) draws limit how small", "the permutation test's default",
+         lambda m: number(m[1]) == default(stats.paired_test, "resamples")),
+    Rule(r"at (\d+)%|(\d+)% intervals", "the level of intervals",
+         lambda m: int(m[1] or m[2]) == 100 * stats.CONFIDENCE),
+    Rule(r"certain at (\d+)%", "the level of the tests of claims",
+         lambda m: math.isclose(int(m[1]) / 100, 1 - stats.CONFIDENCE)),
+    Rule(r"rating (\d+) against at most (\d+)", "sentiment from ratings",
+         lambda m: (int(m[1]), int(m[2])) == (default(authors.by_rating, "positive"),
+                                              default(authors.by_rating, "negative"))),
+    Rule(r"falls below (0\.\d+)", "what counts as recovered",
+         lambda m: float(m[1]) == slm_utility.LOST),
+    Rule(r"too low by more than (0\.\d+)", "the follow-up's threshold",
+         lambda m: float(m[1]) == default(prediction.misjudged, "threshold")),
+    # Data and models
+    Rule(r"\(([\d,]+) words(?: x (\d+)|, (\d+) dimensions)?\)", "a table of GloVe",
+         describes_glove),
+    Rule(r"with (50) and (300) dimensions|all ([\d,]+) words of the table with (50) dimensions",
+         "a table of GloVe", describes_glove),
+    Rule(r"points \(\*vectors\*, (300) numbers|d_X-privacy in (300) dimensions", "GloVe 840B",
+         describes_glove),
+    Rule(r"([\d,]+) WordPieces", "MiniLM's table", lambda m: m[1] in described("minilm-l6")),
+    Rule(r"(\d+) million parameters", "SmolLM2's weights",
+         lambda m: abs(assets.registry()["smollm2-135m-instruct"].weights / 1e6 - int(m[1])) < 0.5),
+    # Settings
+    Rule(r"from epsilon (\d+) on|at epsilon (19) and (25)", "a setting of Table 2",
+         in_profile("02_ann_vs_exact", "table2_epsilons")),
+    Rule(r"share kept at epsilon (\d+)\.", "a setting",
+         in_profile("02_ann_vs_exact", "nw_epsilons")),
+    Rule(r"author \((\d+) classes", "a setting", in_profile("04_dp_prompt", "authors")),
+    Rule(r"evaluates ([\d,]+) and 1,000 tokens", "a setting",
+         in_profile("05_reconstruction_attacks", "output_tokens")),
+    # Papers
+    Rule(r"\(([\d,]+) words of GloVe 6B in (300) dimensions\)", "the paper's table",
+         stated_by_a_paper),
+    Rule(r"of the paper \(GloVe 6B in (300) dimensions", "the paper's table",
+         stated_by_a_paper),
+    Rule(r"comes back more than (98)%", "the paper's bound",
+         lambda m: any(each.trend is not None and each.trend.at_least == int(m[1]) / 100
+                       for each in claims.of("02_ann_vs_exact"))),
+    Rule(r"finds \*\*(0\.0)%\*\*", "the paper's number",
+         lambda m: any(each.value == 0 and re.fullmatch(r"harel.*\.punctuated-.*\.pr5", each.id)
+                       for each in claims.load())),
+]  # fmt: skip
+
+
+def unexplained(text: str) -> list[str]:
+    """Numbers, with what stands around them, that no rule explains or whose rule does not hold."""
+    right: list[tuple[int, int]] = []
+    for rule in RULES:
+        for match in re.finditer(rule.regex, text, re.MULTILINE):
+            if rule.holds(match):
+                right.append(match.span())
+    return [
+        " ".join(text[max(0, found.start() - 40) : found.end() + 30].split())
+        for found in NUMBER.finditer(text)
+        if not any(low <= found.start() and found.end() <= high for low, high in right)
+    ]
+
+
+def prose(text: str) -> str:
+    """A document without generated blocks, code, formulas and the targets of links.
+
+    Code and formulas count only where they hold a letter: `0.97` by itself is a number.
+    """
+    patterns = [
+        r"<!-- generated: \w+ -->.*?<!-- end -->",
+        r"```.*?```",
+        r"`[^`\n]*[A-Za-z][^`\n]*`",
+        r"\$\$.*?\$\$",
+        r"\$[^$]*[A-Za-z\\][^$]*\$",
+        r"(?<=\])\([^)\n]*\)",
+    ]
+    for pattern in patterns:
+        text = re.sub(pattern, "", text, flags=re.DOTALL)
+    return text
+
+
+def texts(path: Path) -> str:
+    """The prose of a document; of a notebook its name, and then all cells with text."""
+    if path.suffix == ".md":
+        return prose(path.read_text(encoding="utf-8"))
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    markdown = [prose("".join(c["source"])) for c in cells if c["cell_type"] == "markdown"]
+    return "\n".join([path.stem, *markdown])
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *NOTEBOOKS], ids=named)
+def test_every_number_is_explained(path: Path) -> None:
+    assert unexplained(texts(path)) == []
+
+
+# --- The test can fail ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "It keeps 93.2% of the words.",
+        "about 40 minutes",
+        "| speed | 1,200 |",
+        "an attacker finds **0.3%** of the tokens",
+        "more than 97% of the time",
+        "with F1 of `0.87`",
+        "by a factor of $17$",
+        "a set of 25, with a score",
+        "GloVe 840B (33,861 words, 300 dimensions)",
+        "Notebook 05 finds 5 of them",
+        "It has 136 million parameters",
+        "Bands are 90% intervals over words.",
+    ],
+)
+def test_a_planted_number_is_found(planted: str) -> None:
+    assert unexplained(prose(planted))
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", NOTEBOOKS[0]], ids=named)
+def test_a_number_planted_in_a_document_is_found(path: Path) -> None:
+    text = texts(path)
+    middle = text.index("\n\n", len(text) // 2)
+    planted = f"{text[:middle]}\n\nIt keeps 93.2% of the words.{text[middle:]}"
+    assert len(unexplained(planted)) == len(unexplained(text)) + 1
+
+
+def test_what_is_no_prose_is_left_out() -> None:
+    text = (
+        "See `head -n 20`, $x^2 \\le 7$, [05](a_05.png).\n```\n--jobs 4\n```\n"
+        "<!-- generated: data -->\n| 12 |\n<!-- end -->\n"
+    )
+    assert unexplained(prose(text)) == ["See , , [05]."]
+
+
+def test_every_rule_is_needed() -> None:
+    """A rule that explains nothing any more is to be removed."""
+    together = "\n".join(texts(path) for path in [*DOCUMENTS, *NOTEBOOKS])
+    idle = [r.pattern for r in RULES if not re.search(r.regex, together, re.MULTILINE)]
+    assert idle == []
+
+
+def test_memory_is_held_against_the_results() -> None:
+    assert unexplained("01_mechanisms\n2 GB of memory") == []
+    assert unexplained("01_mechanisms\n1 GB of memory") == ["01_mechanisms 1 GB of memory"]
+
+
+# --- Made documents -------------------------------------------------------------------------
+
+
+def test_reproducing_is_up_to_date() -> None:
+    assert reproducing.FILE.read_text(encoding="utf-8") == reproducing.text(), "run `make readme`"
+
+
+def sections(text: str) -> Iterator[tuple[str, str]]:
+    for part in text.split("\n## ")[1:]:
+        yield part.split("\n", 1)[0], part
+
+
+def test_reproducing_has_every_claim_once_with_its_command() -> None:
+    found = dict(sections(reproducing.text()))
+    assert set(found) == {path.stem for path in NOTEBOOKS}
+    for name, part in found.items():
+        assert f"`./run_all.sh --only {name[:2]} --force`" in part
+        stated = claims.of(name)
+        for claim in stated:
+            assert part.count(f"\n| {claim.id} |") == int(claim.comparable)
+        counted = re.findall(r"^- (\d+) claims?: ", part, re.MULTILINE)
+        assert sum(map(int, counted)) == sum(not claim.comparable for claim in stated)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"value": 0.25, "rounding": 0.01, "measurement": "a.b"}, "0.005"),
+        ({"trend": {"greater": "a.b", "than": "a.c"}}, "the ordering"),
+        ({"trend": {"at_least": 0.5, "of": ["a.b"]}}, "the bound"),
+    ],
+)
+def test_tolerances_by_hand(fields: dict[str, Any], says: str) -> None:
+    given = {"id": "x", "paper": "tong", "notebook": "05_x", "place": "p", "setting": "s"}
+    claim = claims.Claim.model_validate({**given, "comparable": True, **fields})
+    assert reproducing.tolerance(claim) == says
+
+
+def test_tables_keep_bars_apart() -> None:
+    assert (
+        reproducing.table(["a", "b"], [["x|y", "z"]]) == "| a | b |\n| --- | --- |\n| x\\|y | z |"
+    )
+
+
+def test_make_readme_writes_both_and_says_which_is_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(readme, "FILE", tmp_path / "README.md")
+    monkeypatch.setattr(reproducing, "FILE", tmp_path / "REPRODUCING.md")
+    monkeypatch.setattr(readme, "BLOCKS", {"data": lambda: "made"})
+    (tmp_path / "README.md").write_text("<!-- generated: data -->\nold\n<!-- end -->\n")
+    monkeypatch.setattr(sys, "argv", ["readme", "--check"])
+    assert readme.main() == 1
+    assert "README.md is stale" in (out := capsys.readouterr().out)
+    assert "REPRODUCING.md is stale" in out
+    monkeypatch.setattr(sys, "argv", ["readme"])
+    assert readme.main() == 0
+    monkeypatch.setattr(sys, "argv", ["readme", "--check"])
+    assert readme.main() == 0
+    assert "\nmade\n" in (tmp_path / "README.md").read_text()
+
+
+# --- Citation and licence -------------------------------------------------------------------
+
+
+def test_the_citation_is_valid_and_names_nobody() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)  # what 1.2.0 requires
+    assert cited["cff-version"] == "1.2.0" and cited["type"] == "software"
+    assert cited["version"] == __version__ and cited["license"] == "MIT"
+    assert cited["authors"] == [{"name": "The textpriv contributors"}]  # an entity
+    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert licence.startswith("MIT License\n") and "The textpriv contributors" in licence
+
+
+def test_the_changelog_has_its_form() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert text.startswith("# Changelog\n") and "\n## [Unreleased]\n" in text
+    kinds = set(re.findall(r"^### (.+)$", text, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_confidence_is_that_of_the_claims() -> None:
+    z = statistics.NormalDist().inv_cdf((1 + stats.CONFIDENCE) / 2)
+    assert z == pytest.approx(claims._Z, abs=1e-3)
