@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ from textpriv.privacy import (
 )
 from textpriv.privacy.results import audit_of, plain
 from textpriv.report import audits as command
+from textpriv.report import audits as report_audits
 from textpriv.seeds import stream
 from textpriv.tokens import KEPT, PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
 
@@ -871,3 +873,24 @@ def test_rows_sum_to_one_in_float64(epsilon: float) -> None:
             rows = mechanism.log_rows(np.arange(len(table)))
             assert rows.dtype == np.float64
             assert np.abs(logsumexp(rows, axis=1)).max() <= 1e-12
+
+
+def test_every_pair_of_the_table_is_an_audit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one pass says of all pairs agrees with comparing all of them, output by output."""
+    mechanism = SanText(normal_embedding(12, 3), epsilon=2.4)
+    monkeypatch.setattr(report_audits, "finite", lambda name, epsilon: mechanism)
+    exact = audit_exactly(mechanism)
+    some = replace(exact, setting="eps 2.4, 12 words", pairs=5, worst_ratio=0.1)
+    value = {"mechanism": "santext", **plain(tight_loss(mechanism))}
+    task = long.Task("tight", "santext", long.tight, ("santext", 2.4))
+    other = long.Task("tight", "custext", long.tight, ("custext-conservative", 4.0))
+    found = {
+        task: long.Done(value, 1.0, kept=False),
+        other: long.Done(value | {"mechanism": "custext-conservative"}, 1.0, kept=False),
+    }
+    (audit,) = report_audits.every_pair([some], found)
+    assert audit.pairs == exact.pairs == 66 and audit.verdict == "holds"
+    assert audit.worst_ratio == pytest.approx(exact.worst_ratio, rel=1e-12)
+    assert set(audit.worst_pair) == set(exact.worst_pair)
+    found[task] = long.Done(value | {"share": 1.01}, 1.0, kept=False)
+    assert report_audits.every_pair([some], found)[0].verdict == "broken"

@@ -773,6 +773,20 @@ def recorded(record: Callable[..., None], *given: Any) -> dict[str, results.Meas
     return found
 
 
+def test_intervals_of_means_and_spreads_by_hand() -> None:
+    """Settings of a mechanism share their documents, two mechanisms' errors are added."""
+    table = summary_table()
+    table["low"], table["high"] = table["value"] - 0.03, (table["value"] + 0.05).clip(upper=1)
+    found = recorded(experiment.record, table, RANDOM)
+    mean = found["f1.mean.madlib.author.adaptive.embedding"]
+    assert (mean.low, mean.value, mean.high) == pytest.approx((0.37, 0.4, 0.45))
+    assert mean.n == table["n"].min()
+    spread = found["f1.spread.word-level.sentiment.adaptive.embedding"]
+    error = 0.04 * np.sqrt(2)
+    assert (spread.low, spread.high) == pytest.approx((0.2 - error, 0.2 + error))
+    assert found["f1.gain.madlib-300d.sentiment.adaptive.embedding"].low is None
+
+
 def test_records_of_f1(everything: tuple[pd.DataFrame, list[Call]], material: Material) -> None:
     table, _ = everything
     found = recorded(experiment.record, table)
@@ -795,11 +809,12 @@ def test_records_of_f1(everything: tuple[pd.DataFrame, list[Call]], material: Ma
 
 def test_records_of_summaries_may_be_negative() -> None:
     found = recorded(experiment.record, summary_table(), RANDOM)
-    units = {name.split(".")[1]: each.unit for name, each in found.items() if each.n is None}
-    assert units == {
+    expected = {
         **dict.fromkeys(("random", "mean", "spread"), "share"),
         **dict.fromkeys(("fall", "excess", "gain"), "difference"),
     }
+    units = {name.split(".")[1]: each.unit for name, each in found.items()}
+    assert {kind: units[kind] for kind in expected} == expected
     assert found["f1.gain.dp-prompt-top-k40.t0.75.sentiment.adaptive.embedding"].value < 0
 
 

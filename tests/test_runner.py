@@ -20,7 +20,7 @@ from nbformat import v4
 
 from textpriv import paths
 from textpriv.errors import ProfileError, RunError
-from textpriv.report import execute, notebooks, results, runner, state
+from textpriv.report import claims, execute, notebooks, results, runner, state
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PARAMETERS = 'profile = "default"\nseed = 7\noverrides = {}'
@@ -402,6 +402,27 @@ def test_other_notebooks_results_matter(project: Project) -> None:
 
     absent = state.key(notebook, parameters)["results"]
     assert len({absent, key(0.5, 1), key(0.5, 2), key(0.6, 1)}) == 3  # what it cost is no matter
+
+
+def test_files_that_are_read_and_claims_of_other_notebooks_matter(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declares = {"results": ["01_tiny"], "reads": ["results/audits/audits.json"]}
+    project.notebook("07_board", ["x = 1"], declares)
+    (notebook,) = notebooks.find()
+    parameters = {"profile": "smoke", "seed": 7, "overrides": {}}
+    keys = [state.key(notebook, parameters)]  # what is read need not be there
+    for content in ("[]", "[1]"):
+        (project.root / "results" / "audits").mkdir(parents=True, exist_ok=True)
+        (project.root / "results" / "audits" / "audits.json").write_text(content)
+        keys.append(state.key(notebook, parameters))
+    assert len({key["reads"] for key in keys}) == 3 and len({key["claims"] for key in keys}) == 1
+    trend = claims.Trend(greater="a.b", than="c.d")
+    claim = claims.Claim(
+        id="x", paper="tong", notebook="01_tiny", place="", setting="", trend=trend, comparable=True
+    )
+    monkeypatch.setattr(claims, "of", lambda name: [claim] if name == "01_tiny" else [])
+    assert state.key(notebook, parameters)["claims"] != keys[0]["claims"]
 
 
 def test_reached_follows_every_form_of_import(project: Project) -> None:

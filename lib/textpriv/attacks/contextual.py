@@ -148,6 +148,7 @@ class Detector(torch.nn.Module):
     """
 
     curve: LearningCurve
+    tested: int  # pairs that the curve's accuracies are shares of
 
     def __init__(
         self,
@@ -255,6 +256,7 @@ class Detector(torch.nn.Module):
             return float(((odds > 0) == pairs.labels[tested]).mean())
 
         detector.curve = fine_tune([detector], loss, training, seed=seed, measure=measure)
+        detector.tested = len(tested)
         return detector
 
     def probability(

@@ -276,6 +276,9 @@ def baselines(material: Material) -> dict[str, float]:
 # --- At equal risk ------------------------------------------------------------------------------
 
 
+_RISKS = tuple(np.linspace(0, 1, 101).tolist())
+
+
 def at_equal_risk(
     table: pd.DataFrame,
     risks: Sequence[float],
@@ -491,9 +494,52 @@ def record(run: Run, table: pd.DataFrame, random: Mapping[str, float] | None = N
         return
     for target, value in random.items():
         run.record(f"f1.random.plain.{target}", value)
+    known = _means(table) | _spreads(table)
     for name, value in summaries(table, random).items():
         is_share = name.startswith(("f1.mean", "f1.spread"))
-        run.record(name, value, unit="share" if is_share else "difference")
+        low, high, n = known.get(name, (None, None, None))
+        run.record(name, value, low, high, n, unit="share" if is_share else "difference")
+
+
+Interval = tuple[float, float, int | None]
+
+
+def _means(table: pd.DataFrame) -> dict[str, Interval]:
+    """Intervals of `f1.mean`: the mean of the settings' own, whose errors go together.
+
+    All settings of a mechanism are attacked on the same documents, so that averaging over
+    settings is not trusted to make the error smaller.
+    """
+    keys = ["mechanism", "target", "attacker", "access"]
+    return {
+        "f1.mean." + ".".join(key): (part["low"].mean(), part["high"].mean(), int(part["n"].min()))
+        for key, part in table.groupby(keys, sort=False)
+    }
+
+
+def _spreads(table: pd.DataFrame) -> dict[str, Interval]:
+    """Intervals of `f1.spread`: the errors of the two mechanisms that are farthest apart.
+
+    Having been picked as the farthest, they are rather nearer than the interval says.
+    """
+    found: dict[str, Interval] = {}
+    for attacker in (STATIC, ADAPTIVE):
+        level = at_equal_risk(table, _RISKS, attacker=attacker)
+        wide = level.pivot_table(index="risk", columns="mechanism", values="value")
+        words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
+        if not len(words) or words.shape[1] < 2:
+            continue
+        spread = words.max(axis=1) - words.min(axis=1)
+        risk = spread.idxmax()
+        ends = (
+            level[level["risk"] == risk]
+            .set_index("mechanism")
+            .loc[[words.loc[risk].idxmax(), words.loc[risk].idxmin()]]
+        )
+        error = float(np.hypot(*((ends["high"] - ends["low"]) / 2)))
+        low, high = max(0.0, spread.max() - error), min(1.0, spread.max() + error)
+        found[f"f1.spread.word-level.sentiment.{attacker}.{EMBEDDING}"] = (low, high, None)
+    return found
 
 
 def summaries(table: pd.DataFrame, random: Mapping[str, float]) -> dict[str, float]:
@@ -523,8 +569,7 @@ def summaries(table: pd.DataFrame, random: Mapping[str, float]) -> dict[str, flo
             found[name] = mean - random[target]
     for attacker in (STATIC, ADAPTIVE):
         which = f"sentiment.{attacker}.{EMBEDDING}"
-        risks = np.linspace(0, 1, 101)
-        level = at_equal_risk(table, risks.tolist(), attacker=attacker)
+        level = at_equal_risk(table, _RISKS, attacker=attacker)
         wide = level.pivot_table(index="risk", columns="mechanism", values="value")
         words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
         if len(words) and words.shape[1] > 1:

@@ -84,6 +84,7 @@ class Trained:
     outcome : success of every attack, those without a network too, on the same sentences
     curves : attack, step, accuracy (held out), seconds of training
     untrained : held-out accuracy of the detector before it is fine-tuned
+    tested : pairs that its accuracies are shares of
     by_k : attack, k, value, low, high, n, and coverage: truths among the K best candidates
     guessable : share of the targets that mask inference can guess at all (a single WordPiece)
     alone : success of each detector by itself, ranking the same K candidates
@@ -93,6 +94,7 @@ class Trained:
     outcome: Outcome
     curves: pd.DataFrame
     untrained: float
+    tested: int
     by_k: pd.DataFrame
     guessable: float
     alone: dict[str, float]
@@ -240,6 +242,7 @@ def attack_with_models(
         found,
         curves=pd.concat(curves, ignore_index=True),
         untrained=own.curve.accuracy[0],
+        tested=own.tested,
         alone=alone,
         observed=observed,
         by_k=pd.concat(by_k, ignore_index=True),
@@ -471,8 +474,12 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
             minutes = found.seconds[name] / 60
             run.record(f"minutes.{where}.{name.replace('-', '_')}", minutes, unit="min")
         own = each.curves[each.curves["attack"] == "contextual-bayes"]
-        run.record(f"detector.{where}.finetuned", float(own["accuracy"].iloc[-1]))
-        run.record(f"detector.{where}.original", each.untrained)
+        accuracies = {"finetuned": float(own["accuracy"].iloc[-1]), "original": each.untrained}
+        for kind, accuracy in accuracies.items():
+            # A right and a wrong word of each token: tokens count, not pairs.
+            tokens = each.tested // 2
+            rate = stats.share(round(accuracy * tokens), tokens)
+            run.record(f"detector.{where}.{kind}", accuracy, rate.low, rate.high, tokens)
     last = max(
         (each for each in trained if each.outcome.defense == "custext"),
         key=lambda each: each.outcome.epsilon,

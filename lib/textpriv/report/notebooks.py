@@ -31,6 +31,7 @@ class Declaration(BaseModel):
     figures: list[str] = []
     assets: list[str] = []
     results: list[str] = []
+    reads: list[str] = []  # files of the repository, which need not be there
 
 
 @dataclass(frozen=True)

@@ -23,24 +23,41 @@ _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 def notebooks() -> str:
-    """A row per notebook: question, minutes, memory, figures, verdicts on the paper's claims."""
+    """A row per notebook: question, what it replicates, cost, figures, verdicts on claims."""
     rows = []
     for path in sorted(paths.NOTEBOOKS.glob("*.ipynb")):
         found = results.load(path.stem, "default")
         verdicts = claims.count(path.stem, found.by_name(), "default")
         said = ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items())) or "none"
-        pictures = " ".join(f"[{f[6:]}](figures/{f}.png)" for f in found.figures)
+        first, *others = (f"figures/{figure}.png" for figure in found.figures)
+        name = first.removesuffix(".png").partition("_")[2]
+        shown = f'[<img src="{first}" width="180" alt="{name.replace("_", " ")}">]({first})'
+        more = " ".join(f"[{other[14:-4]}]({other})" for other in others)
         rows.append(
             [
                 f"[{path.stem}](notebooks/{path.name})",
                 _title(path.read_text(encoding="utf-8")),
+                _replicated(path.stem),
                 f"{found.seconds / 60:.1f}",
                 f"{found.peak_mb / 1000:.1f}",
-                pictures,
+                found.device,
+                f"{shown} {more}".strip(),
                 said,
             ]
         )
-    return _table(["notebook", "question", "minutes", "GB", "figures", "claims of the paper"], rows)
+    header = ["notebook", "question", "of the papers", "minutes", "GB", "on", "figures"]
+    return _table([*header, "claims of the papers"], rows)
+
+
+def _replicated(notebook: str) -> str:
+    """The tables and figures of the papers that a notebook holds against its own results."""
+    found: dict[str, set[str]] = {}
+    for claim in claims.of(notebook):
+        places = re.findall(r"(?:Table|Figure) \w+", claim.place)
+        found.setdefault(claim.paper.capitalize(), set()).update(places)
+    return "; ".join(
+        f"{paper} {', '.join(sorted(named))}" for paper, named in sorted(found.items())
+    )
 
 
 def mechanisms() -> str:

@@ -51,7 +51,12 @@ def key(notebook: Notebook, parameters: Mapping[str, Any]) -> dict[str, str]:
         ],
         "assets": {asset_id: _asset_digest(asset_id) for asset_id in wanted},
         "results": {name: _measured(name, run) for name in notebook.declares.results},
-        "claims": [claim.model_dump() for claim in claims.of(notebook.name)],
+        "claims": [
+            claim.model_dump()
+            for name in (notebook.name, *notebook.declares.results)
+            for claim in claims.of(name)
+        ],
+        "reads": {name: _content(name) for name in notebook.declares.reads},
         "environment": _environment(),
     }
     return {name: _digest(canonical_json(part).encode()) for name, part in parts.items()}
@@ -150,6 +155,12 @@ def _measured(notebook: str, run: str) -> list[dict[str, Any]] | None:
         return None
     found = results.load(notebook, run).measurements
     return [m.model_dump() for m in found if not m.name.startswith("run.")]
+
+
+def _content(name: str) -> str | None:
+    """Digest of a file of the repository that a notebook reads."""
+    path = paths.REPOSITORY / name
+    return _sha256(path) if path.is_file() else None
 
 
 def _environment() -> list[str]:
