@@ -386,6 +386,21 @@ def test_tasks_on_other_corpora_are_read_off_at_the_same_words_kept() -> None:
     assert "imdb" not in scoreboard.tasks_at_equal_risk(found, made, (0.42,))["task"].tolist()
 
 
+def test_mechanisms_without_an_attack_are_shown_at_equal_effect() -> None:
+    made = board(
+        rate("sentiment.imdb.vickrey.kept0.5", 0.80, 0.03),
+        rate("sentiment.imdb.tem.kept0.5", 0.70, 0.03),
+        rate("sentiment.rotten-tomatoes.tem.kept0.3", 0.60, 0.02),
+    )
+    table = scoreboard.at_equal_effect(points(tem=[(1, 0.4, 0.6, 0.2)]), made)
+    assert len(table) == 3
+    row = table[table["mechanism"] == "vickrey"].iloc[0]
+    assert (row["kept"], row["task"], row["value"], row["attacked"]) == (0.5, "imdb", 0.8, False)
+    assert row["high"] - row["value"] == pytest.approx(Z * 0.03)
+    assert table[table["mechanism"] == "tem"]["attacked"].all()
+    assert scoreboard.at_equal_effect(points(tem=[(1, 0.4, 0.6, 0.2)]), board()).empty
+
+
 def test_accuracies_stay_between_0_and_1() -> None:
     found = points(tem=[(1, 0.4, 0.999, 0.2), (2, 0.6, 0.001, 0.6)])
     table = scoreboard.tasks_at_equal_risk(found, board(), (0.4, 0.6))
@@ -555,7 +570,9 @@ def test_record(examples: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     run = Run("07_scoreboard", "smoke", 7, {})
     found = points(**{"custext+": [(1, 0.4, 0.6, 0.3), (2, 0.6, 0.8, 0.5)]})
     tasks = scoreboard.tasks_at_equal_risk(found, board(), (0.55,))
-    scoreboard.record(run, scoreboard.verdicts(board(*OURS)), tasks, AUDITS)
+    effect = scoreboard.at_equal_effect(found, board(rate("sentiment.imdb.tem.kept0.3", 0.7, 0.03)))
+    scoreboard.record(run, scoreboard.verdicts(board(*OURS)), tasks, effect, AUDITS)
+    assert run.measurement("equal_effect.kept0.3.tem.imdb").value == 0.7
     assert run.measurement("claims.tong.same_trend_within_the_error").value == 1
     assert run.measurement("claims.tong.differs").unit == "claims"
     at = run.measurement("equal_risk.0.55.custext+.attacked_sentences")
@@ -563,7 +580,7 @@ def test_record(examples: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert run.measurement("audit.wrong.violations").value == 2
     assert run.measurement("audit.santext.worst_ratio").value == 0.74
     again = Run("07_scoreboard", "smoke", 7, {})
-    scoreboard.record(again, scoreboard.verdicts(board(*OURS)), tasks, None)
+    scoreboard.record(again, scoreboard.verdicts(board(*OURS)), tasks, effect, None)
     with pytest.raises(InvalidInput):
         again.measurement("audit.santext.worst_ratio")
 

@@ -587,6 +587,33 @@ def _kept_tasks(board: Board) -> dict[str, dict[str, pd.DataFrame]]:
     }
 
 
+def at_equal_effect(points: pd.DataFrame, board: Board) -> pd.DataFrame:
+    """Every word-level mechanism at equal shares of words kept, those without an attack too.
+
+    Who takes every output for the input names just that share, so that it is a risk, and the
+    least: an attack that knows the mechanism does better.
+
+    Columns: kept, mechanism, task, value, low, high, attacked (whether `points` have it).
+    """
+    attacked = set(points["mechanism"])
+    rows = [
+        {
+            "kept": row.at,
+            "mechanism": mechanism,
+            "task": task,
+            "value": row.value,
+            "low": row.low,
+            "high": row.high,
+            "attacked": mechanism in attacked,
+        }
+        for mechanism, tasks in _kept_tasks(board).items()
+        for task, curve in tasks.items()
+        for row in curve.itertuples()
+    ]
+    columns = ["kept", "mechanism", "task", "value", "low", "high", "attacked"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def _slope(values: pd.Series[float], along: pd.Series[float], at: Between) -> float:
     """By how much `values` change per unit of `along` around a place, without sign."""
     here = slice(at.left, at.left + 2)
@@ -817,9 +844,13 @@ def _kept(path: Path) -> dict[str, Any]:
 
 
 def record(
-    run: Run, table: pd.DataFrame, tasks: pd.DataFrame, found: Sequence[Audit] | None
+    run: Run,
+    table: pd.DataFrame,
+    tasks: pd.DataFrame,
+    effect: pd.DataFrame,
+    found: Sequence[Audit] | None,
 ) -> None:
-    """Keep what notebook 07 says: counts of outcomes, utility at equal risk, audits."""
+    """Keep what notebook 07 says: counts of outcomes, utility at equal risk or effect, audits."""
     for paper, row in counts(table, "paper").iterrows():
         for outcome, number in row.items():
             name = re.sub(r"[^a-z]+", "_", str(outcome))
@@ -827,6 +858,9 @@ def record(
     for row in tasks.itertuples():
         task = str(row.task).replace(" ", "_")
         name = f"equal_risk.{row.risk:g}.{row.mechanism}.{task}"
+        run.record(name, row.value, row.low, row.high)
+    for row in effect.itertuples():
+        name = f"equal_effect.kept{row.kept:g}.{row.mechanism}.{row.task}"
         run.record(name, row.value, row.low, row.high)
     for name, (value, unit) in audit_numbers(found or []).items():
         if math.isfinite(value):
