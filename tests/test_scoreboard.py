@@ -435,6 +435,7 @@ def test_attacks_at_equal_risk() -> None:
         rate("asr.custext.rotten-tomatoes.eps4.embedding_inversion", 0.3, 0.01),
         rate("asr.custext.rotten-tomatoes.eps6.embedding_inversion", 0.9, 0.01),
         rate("asr.custext.imdb.eps2.embedding_inversion", 0.9, 0.01),
+        rate("asr.custext.rotten-tomatoes.eps4.noisy_channel", 0.1, 0.02),
         rate("risk.custext+.eps2.noisy_channel", 0.4, 0.02),
         rate("risk.custext+.eps6.noisy_channel", 0.8, 0.02),
         rate("paired.custext.rotten-tomatoes.eps2.embedding_inversion", 0.7, 0.01),
@@ -446,6 +447,8 @@ def test_attacks_at_equal_risk() -> None:
     assert table.loc["embedding-inversion", "value"] == pytest.approx(0.2)
     assert table.loc["embedding-inversion", "apart"] == 2
     assert table.loc["noisy-channel", "value"] == pytest.approx(0.5)
+    # Of the best attack's own sentences, and of others; a curve never mixes the two.
+    assert table["same"].to_dict() == {"embedding-inversion": False, "noisy-channel": True}
     assert "inversion-bert" not in table.index  # one epsilon is no curve
     assert scoreboard.attacks_at_equal_risk(found, made, 0.9).empty
 
@@ -627,6 +630,7 @@ def test_outcomes_look_different_in_grey_or_by_hatching() -> None:
 def test_risk_and_utility() -> None:
     found = points(**{"custext+": [(2, 0.4, 0.6, 0.2), (6, 0.8, 0.8, 0.6)]})
     made = board(
+        rate("asr.custext.rotten-tomatoes.eps4.noisy_channel", 0.1, 0.02),
         rate("risk.custext+.eps2.noisy_channel", 0.4, 0.02),
         rate("risk.custext+.eps6.noisy_channel", 0.8, 0.02),
         rate("pr1.noise-100.imdb.naive", 0.8),

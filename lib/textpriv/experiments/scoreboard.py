@@ -56,8 +56,7 @@ PAPERS: Mapping[str, str] = {
 }
 VALUE, TREND, SETTING = "number", "ordering or bound", "set-up"
 
-MATCH, SAME, WITHIN = "match", "same trend", "same trend, within the error"
-UNDECIDED, DIFFERS = "undecided", "differs"
+MATCH, SAME, WITHIN, UNDECIDED, DIFFERS = claims.LABELS[:5]
 OTHER, UNMEASURED, SET_UP = "another setting", "not measured here", "number of the set-up"
 COMPARED = (MATCH, SAME, WITHIN, UNDECIDED, DIFFERS)
 OUTCOMES = (*COMPARED, OTHER, UNMEASURED, SET_UP)
@@ -207,10 +206,8 @@ def outcome_of(claim: Claim, found: Comparison) -> str:
     if not claim.comparable:
         return OTHER
     if found.verdict == Verdict.NOT_COMPARABLE:
-        return UNDECIDED if found.reason.startswith("undecided") else UNMEASURED
-    if found.verdict == Verdict.SAME_TREND and not found.certain:
-        return WITHIN
-    return {Verdict.MATCH: MATCH, Verdict.SAME_TREND: SAME, Verdict.DIFFERS: DIFFERS}[found.verdict]
+        return UNDECIDED if found.label == UNDECIDED else UNMEASURED
+    return found.label
 
 
 def counts(table: pd.DataFrame, by: str) -> pd.DataFrame:
@@ -634,11 +631,12 @@ def _read_off(curve: pd.DataFrame, at: Between, error: float) -> dict[str, float
 def attacks_at_equal_risk(points: pd.DataFrame, board: Board, risk: float) -> pd.DataFrame:
     """Every attack's success at the epsilon at which the best one reaches a risk.
 
-    Attacks come from the whole of notebook 05, on other sentences than the best one's curve, and
-    are interpolated between the epsilons at which they were run.
+    Where an attack was not run on the sentences of the best one's curve, it is taken from the
+    larger experiment of notebook 05, which counts those words that the mechanism may replace.
+    All are interpolated between the epsilons at which they were run.
 
     Columns: mechanism, attack, epsilon, value, low, high, apart (epsilons between the two that
-    it was interpolated from).
+    it was interpolated from), same (whether on the sentences of the best one's curve).
     """
     curves = _attack_curves(board)
     rows = []
@@ -654,38 +652,36 @@ def attacks_at_equal_risk(points: pd.DataFrame, board: Board, risk: float) -> pd
                 found = {name: there.of(curve[name]) for name in ("value", "low", "high")}
                 apart = float(np.diff(curve["epsilon"][there.left : there.left + 2])[0])
                 row = {"mechanism": mechanism, "attack": attack, "epsilon": epsilon}
-                rows.append({**row, **found, "apart": apart})
-    return pd.DataFrame(
-        rows, columns=["mechanism", "attack", "epsilon", "value", "low", "high", "apart"]
-    )
+                same = bool(curve["same"].all())
+                rows.append({**row, **found, "apart": apart, "same": same})
+    columns = ["mechanism", "attack", "epsilon", "value", "low", "high", "apart", "same"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _attack_curves(board: Board) -> dict[str, dict[str, pd.DataFrame]]:
-    """Success against epsilon, by mechanism and attack: notebook 05's, on its first corpus."""
-    curves: dict[str, dict[str, dict[float, list[float]]]] = {}
+    """Success against epsilon, by mechanism and attack: notebook 05's, on its first corpus.
+
+    All of a curve is from one experiment; column `same` says whether from the best attack's.
+    """
     named = (
+        r"risk\.(?P<mechanism>[a-z+-]+)\.eps(?P<eps>[\d.]+)\.(?P<attack>[a-z_]+)",
         rf"asr\.(?P<mechanism>[a-z+-]+)\.{_CORPUS}\.eps(?P<eps>[\d.]+)\.(?P<attack>[a-z_]+)",
         rf"paired\.(?P<mechanism>[a-z+-]+)\.{_CORPUS}\.eps(?P<eps>[\d.]+)\.(?P<attack>[a-z_]+)",
-        r"risk\.(?P<mechanism>[a-z+-]+)\.eps(?P<eps>[\d.]+)\.(?P<attack>[a-z_]+)",
     )
-    for pattern in named:  # the first, on the widest set of sentences, counts
+    curves: dict[str, dict[str, pd.DataFrame]] = {}
+    for pattern in named:
+        rows: dict[tuple[str, str], list[list[float]]] = {}
         for found, each in board.matching(pattern):
             mechanism = _DEFENSES.get(found["mechanism"], found["mechanism"])
-            attack = found["attack"].replace("_", "-")
-            curve = curves.setdefault(mechanism, {}).setdefault(attack, {})
             low = each.value if each.low is None else each.low
             high = each.value if each.high is None else each.high
-            curve.setdefault(float(found["eps"]), [each.value, low, high])
-    columns = ["epsilon", "value", "low", "high"]
-    return {
-        mechanism: {
-            attack: pd.DataFrame(
-                [[epsilon, *row] for epsilon, row in sorted(curve.items())], columns=columns
-            )
-            for attack, curve in attacks.items()
-        }
-        for mechanism, attacks in curves.items()
-    }
+            row = [float(found["eps"]), each.value, low, high]
+            rows.setdefault((mechanism, found["attack"].replace("_", "-")), []).append(row)
+        for (mechanism, attack), curve in rows.items():
+            table = pd.DataFrame(sorted(curve), columns=["epsilon", "value", "low", "high"])
+            own = curves.setdefault(mechanism, {})
+            own.setdefault(attack, table.assign(same=pattern == named[0]))  # the first counts
+    return curves
 
 
 # --- Where risk is measured otherwise -----------------------------------------------------------

@@ -168,11 +168,15 @@ def _attacks(ax: Axes, table: pd.DataFrame, mechanisms: Sequence[str], risk: flo
     for row in table.itertuples():
         shift = 0.32 - 0.64 * attacks.index(row.attack) / max(1, len(attacks) - 1)
         look: dict[str, Any] = {**style(row.attack), "linestyle": ""}
+        if not row.same:
+            look["markerfacecolor"] = "white"
         _across(ax, row.value, row.low, row.high, places[row.mechanism] + shift, ms=4.5, **look)
     ax.axvline(risk, color=BLACK, lw=0.8, ls=":")
     ax.set_yticks(list(places.values()), [label(name) for name in places])
     ax.set(ylim=(-0.6, len(mechanisms) - 0.4), xlim=(-0.02, 0.85))
-    ax.set(xlabel="content words that an attack recovers")
+    ax.set(
+        xlabel="content words that an attack recovers (hollow: of other sentences, replaced words)"
+    )
     title = f"Words: every attack, where the best of those run on all (dotted) recovers {risk:.0%}"
     ax.set_title(title, fontsize=9)
     ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))

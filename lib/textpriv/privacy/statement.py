@@ -143,16 +143,16 @@ class Statement:
             )
         else:
             parts.append("How much of that can really be lost is unknown.")
-        chance = f"a chance of 1 in {1 / self.delta:,.0f}"
+        chance = f"a share of 1 in {1 / self.delta:,.0f}"
         if self.composed < pure:
-            parts.append(f"Apart from {chance} it is at most eps = {_number(self.composed)}.")
+            parts.append(f"All outputs but {chance} lose at most eps = {_number(self.composed)}.")
         best = min(pure, self.composed)
         parts.append(
-            "A bound of this size promises little: as far as it goes, an attacker may tell the two "
-            "apart almost for certain."
+            "A bound this large rules out almost nothing: it would allow an attacker to tell the "
+            "two texts apart almost with certainty."
             if best > WEAK
             else f"Any output is at most {_number(math.exp(best))} times likelier for one text "
-            f"than for another{f', apart from {chance}' if self.composed < pure else ''}."
+            f"than for another{f', but for {chance}' if self.composed < pure else ''}."
         )
         return " ".join(parts)
 

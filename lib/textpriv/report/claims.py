@@ -44,12 +44,29 @@ class Verdict(StrEnum):
     NOT_COMPARABLE = "not comparable"
 
 
+WITHIN, UNDECIDED = "same trend within the error", "undecided"
+LABELS = (
+    str(Verdict.MATCH), str(Verdict.SAME_TREND), WITHIN, UNDECIDED, str(Verdict.DIFFERS),
+    str(Verdict.NOT_COMPARABLE),
+)  # fmt: skip
+"""Verdicts as they are counted; what is undecided was compared, and nobody knows."""
+
+
 class Comparison(NamedTuple):
     """A verdict, why, and whether it holds beyond the error (for trends: by the test)."""
 
     verdict: Verdict
     reason: str
     certain: bool = False
+
+    @property
+    def label(self) -> str:
+        """One of LABELS: the verdict, told apart by certainty."""
+        if self.verdict == Verdict.SAME_TREND and not self.certain:
+            return WITHIN
+        if self.verdict == Verdict.NOT_COMPARABLE and self.reason.startswith(UNDECIDED):
+            return UNDECIDED
+        return str(self.verdict)
 
 
 class _Strict(BaseModel):
@@ -218,8 +235,9 @@ def table(
 def count(
     notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> Counter[str]:
-    """How often each verdict is given to the claims about a notebook."""
-    return Counter(str(each.verdict) for each in compare_all(of(notebook), measured, profile))
+    """How often each of LABELS is given to the claims about a notebook, in their order."""
+    found = Counter(each.label for each in compare_all(of(notebook), measured, profile))
+    return Counter({label: found[label] for label in LABELS if found[label]})
 
 
 def _row(claim: Claim, measured: Mapping[str, Measurement], found: Comparison) -> dict[str, Any]:
@@ -280,7 +298,7 @@ def _compare_trend(trend: Trend, measured: Mapping[str, Measurement], certain: b
         return Comparison(Verdict.SAME_TREND, reason, certain)
     if certain:
         return Comparison(Verdict.DIFFERS, shown, certain)
-    return Comparison(Verdict.NOT_COMPARABLE, f"undecided within the error; {shown}")
+    return Comparison(Verdict.NOT_COMPARABLE, f"{UNDECIDED} within the error; {shown}")
 
 
 def _p_value(trend: Trend, measured: Mapping[str, Measurement]) -> float:

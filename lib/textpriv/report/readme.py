@@ -28,7 +28,7 @@ def notebooks() -> str:
     for path in sorted(paths.NOTEBOOKS.glob("*.ipynb")):
         found = results.load(path.stem, "default")
         verdicts = claims.count(path.stem, found.by_name(), "default")
-        said = ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items())) or "none"
+        said = ", ".join(f"{n} {label}" for label, n in verdicts.items()) or "none"
         first, *others = (f"figures/{figure}.png" for figure in found.figures)
         name = first.removesuffix(".png").partition("_")[2]
         shown = f'[<img src="{first}" width="180" alt="{name.replace("_", " ")}">]({first})'

@@ -23,9 +23,10 @@ _HEAD = """# Reproducing
 
 One notebook, one command, the claims that it is held against. Minutes and memory are those of the
 committed results. The tolerance is half a unit of the last digit that the paper prints, to which
-the error of both measurements is added; an ordering or a bound has to hold, and stays open where it
-fails within the error. `lib/textpriv/report/claims.py` compares, and the table at the end of every
-run counts the verdicts. What cannot be compared stands below each table, with the reason;
+the error of both measurements is added. An ordering or a bound *differs* only where that is
+certain; one that holds by less than the error is *same trend within the error*, one that fails by
+less is *undecided*. `lib/textpriv/report/claims.py` compares, and the table at the end of every run
+counts. What cannot be compared stands below each table, with the reason;
 `./run_all.sh --profile paper --dry-run` says what the papers' own settings would fetch and cost.
 """
 

@@ -131,9 +131,8 @@ class Chapter:
 
     @cached_property
     def verdicts(self) -> list[tuple[str, int]]:
-        """How often each verdict is given, in the order of `claims.Verdict`."""
-        found = claims.count(self.name, self.measured, self.profile)
-        return [(str(verdict), found[verdict]) for verdict in claims.Verdict if found[verdict]]
+        """How often each of `claims.LABELS` is given."""
+        return list(claims.count(self.name, self.measured, self.profile).items())
 
     @cached_property
     def figures(self) -> list[Figure]:
