@@ -313,6 +313,11 @@ def test_one_pass_agrees_with_a_search_at_every_radius(monkeypatch: pytest.Monke
     np.testing.assert_array_equal(lines_.nearest_along(words, directions, radii), found)
 
 
+def test_points_too_far_for_float32_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="noise: got a coordinate of size"):
+        all_radii([[0.0], [1.0]]).nearest_along(np.array([0]), np.ones((1, 1)), [1e30])
+
+
 @pytest.mark.parametrize("radii", [[], [0.0], [-1.0], [1.0, INF], [float("nan")], [[1.0]]])
 def test_radii_that_are_none(radii: Any) -> None:
     with pytest.raises(InvalidInput, match="radii: got .*expected finite numbers > 0"):
@@ -488,14 +493,12 @@ def test_one_envelope_serves_every_epsilon() -> None:
             np.array([4, 9, 30]), directions, max_radius=largest_radius(4, epsilon)
         )
         np.testing.assert_allclose(law(own, epsilon), law(envelope, epsilon), atol=2e-9)
-        assert own.unresolved(epsilon) == pytest.approx(1e-9, rel=1e-3)
     assert not np.allclose(law(envelope, 1.0), law(envelope, 1.1), atol=1e-3)
 
 
-def test_mass_beyond_the_largest_radius_is_reported() -> None:
+def test_mass_beyond_the_largest_radius_goes_to_the_last_word() -> None:
     table, directions, _ = measured()
     short = all_radii(table).envelope(np.array([4, 9, 30]), directions, max_radius=0.5)
-    assert short.unresolved(1.0) == pytest.approx(stats.gamma(4).sf(0.5))
     np.testing.assert_allclose(law(short, 1.0).sum(1), 1, rtol=0, atol=1e-12)
 
 

@@ -95,9 +95,6 @@ class TokenPolicy:
 PRIVATE = TokenPolicy(name="private")
 KEEP_UNKNOWN = TokenPolicy(name="keep-unknown", punctuation="keep", numbers="keep", unknown="keep")
 PUNCTUATION_AS_WORDS = TokenPolicy(name="punctuation-as-words", punctuation="word")
-POLICIES: Mapping[str, TokenPolicy] = {
-    policy.name: policy for policy in (PRIVATE, KEEP_UNKNOWN, PUNCTUATION_AS_WORDS)
-}
 
 
 @dataclass(frozen=True, eq=False)

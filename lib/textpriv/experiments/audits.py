@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ PARTS = ("exact", "tight", "certified", "sampled", "mutants")
 MUTANTS = "tests/mutants.py"  # in the repository
 # What the audits reach, in the package; what is kept depends on all of it.
 CODE = (
-    "channel.py", "checks.py", "embeddings.py", "seeds.py", "vectors.py", "mechanisms/*.py",
+    "channel.py", "checks.py", "embeddings.py", "seeds.py", "tokens.py", "vectors.py",
+    "mechanisms/*.py",
     "neighbors/*.py", "privacy/certified.py", "privacy/claims.py", "privacy/exact.py",
     "privacy/results.py", "privacy/sampled.py", "experiments/audits.py",
 )  # fmt: skip
@@ -127,7 +129,7 @@ class Task:
 
 
 def code_digest() -> str:
-    """Digest of the code and the data that the audits' results depend on."""
+    """Digest of the code, the data and the libraries that the audits' results depend on."""
     package = Path(__file__).resolve().parents[1]
     files = sorted(path for pattern in CODE for path in package.glob(pattern))
     digest = hashlib.sha256()
@@ -135,6 +137,8 @@ def code_digest() -> str:
         digest.update(path.read_bytes())
     for name in (LARGE, SMALL):
         digest.update(_table(name).digest.encode())
+    for name in ("numpy", "scipy", "torch"):
+        digest.update(f"{name}=={metadata.version(name)}".encode())
     return digest.hexdigest()
 
 
@@ -381,7 +385,8 @@ def _mutants_digest() -> str:
     path = paths.REPOSITORY / MUTANTS
     if not path.is_file():
         raise RunError(f"no {MUTANTS}: the mutants are part of the repository, not of the package")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    files = [path, path.with_name("helpers.py")]
+    return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()
 
 
 def mutants(digest: str) -> list[dict[str, Any]]:
@@ -389,7 +394,7 @@ def mutants(digest: str) -> list[dict[str, Any]]:
 
     Parameters
     ----------
-    digest : of the file that holds them, which the result depends on
+    digest : of the files that hold them, which the result depends on
 
     Raises
     ------

@@ -117,7 +117,7 @@ class Claim:
 
 # An unknown word is a uniform mixture of known ones, and has no distance of its own.
 UNKNOWN_METRIC = (
-    "told from each other not at all; from a known word by a factor of at most exp(eps * D), "
+    "cannot be told apart from each other; from a known word by a factor of at most exp(eps * D), "
     "D the largest distance of that word to any other"
 )
 

@@ -373,7 +373,7 @@ class CusText(SparseChannel, FiniteMechanism):
                 if conservative
                 else "that each word is one of those whose set holds the output"
             ),
-            unknown="told from each other not at all; from a known word without bound",
+            unknown="cannot be told apart from each other; from a known word without bound",
             composition="eps per word within groups" if conservative else "none",
         )
 

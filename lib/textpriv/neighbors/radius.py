@@ -87,10 +87,6 @@ class Envelope:
         following[np.append(self.pair[1:] != self.pair[:-1], True)] = 1.0
         return following - reached
 
-    def unresolved(self, epsilon: float) -> float:
-        """Probability mass beyond `max_radius`, counted for the last segment of each pair."""
-        return float(1 - radius_cdf(self.max_radius, self.dimension, epsilon))
-
     def law(self, epsilon: float, *, words: IntArray, size: int) -> scipy.sparse.csr_array:
         """P(output | word), averaged over the directions: (len(words), size), rows sum to 1.
 
@@ -272,9 +268,10 @@ class AllRadii:
         """Nearest word at some distances along one direction per word: (radii, words).
 
         Two passes over the table, however many radii there are. The first finds the winner at
-        the largest radius, whose line crosses the word's own at some c. A line that is above
-        both somewhere is above them at c, for they are a convex function with one corner. So
-        the second pass asks for all rows above at c, a handful, and no others ever win.
+        the largest radius, whose line crosses the word's own at some c. No line is above these
+        two at either end, and on either side of c the higher one is straight: a line that is
+        above somewhere in between is above at c. So the second pass asks for all rows above
+        at c, a handful, and no others ever win.
 
         Parameters
         ----------
@@ -291,6 +288,7 @@ class AllRadii:
             or not np.isfinite(lengths).all()
         ):
             raise InvalidInput(f"radii: got {radii!r}, expected finite numbers > 0, at least one")
+        check_queries(units[:, 0] * lengths.max(), self.dimension, what="noise")
         result = np.empty((len(lengths), len(ids)), dtype=np.int64)
         step = QUERY_CHUNK * self.table.room
         for start in range(0, len(ids), step):

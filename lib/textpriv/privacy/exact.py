@@ -306,6 +306,7 @@ class Tight:
     share : largest share of its own claim that a pair reaches: exact for SanText and TEM, at
         least this much for other mechanisms
     share_pair : the pair that reaches it
+    words : protected words
     """
 
     epsilon: float
@@ -314,6 +315,7 @@ class Tight:
     claimed: float
     share: float
     share_pair: tuple[str, str]
+    words: int
 
 
 def tight_loss(mechanism: FiniteMechanism) -> Tight:
@@ -337,7 +339,7 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
         worst = int(found.argmax())
         pair = _named(vocabulary, first[worst], second[worst])
         loss, claimed = float(found[worst]), claim.largest()
-        return Tight(mechanism.epsilon, loss, pair, claimed, loss / claimed, pair)
+        return Tight(mechanism.epsilon, loss, pair, claimed, loss / claimed, pair, len(words))
     largest, share = _Largest(), _Largest()
     parts = min(len(words), -(-len(words) * 32 * mechanism.size // _BYTES))
     for outputs in np.array_split(words, parts):
@@ -359,6 +361,7 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
         claimed=claim.largest(),
         share=share.value,
         share_pair=_named(vocabulary, *share.pair),
+        words=len(words),
     )
 
 

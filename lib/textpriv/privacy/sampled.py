@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import norm
 
@@ -222,10 +223,16 @@ def _excess(seen: int, draws: int, claim: float, level: float) -> float:
     """c such that `seen` against e^(-(1 + c) claim) of it is just beyond both bounds."""
     if not seen:
         return np.inf
-    other = int(seen * np.exp(-claim))
     least = lower_bound(np.array([seen]), draws, level)[0]
-    most = upper_bound(np.array([other]), draws, level)[0]
-    return float((np.log(seen / least) + np.log(most / max(other, 0.5))) / claim)
+
+    def short(c: float) -> float:
+        """By how much such counts fall short of proving a breach."""
+        most = upper_bound(np.array([int(seen * np.exp(-(1 + c) * claim))]), draws, level)[0]
+        return float(claim - np.log(least / most))
+
+    # A count of 0 proves the most that `seen` can.
+    largest = np.log(seen) / claim
+    return float(brentq(short, 0.0, largest)) if short(largest) < 0 < short(0.0) else np.inf
 
 
 # --- Word-level mechanisms -----------------------------------------------------------------------
@@ -426,7 +433,8 @@ def audit_laplace(
         np.full(len(i), mechanism.epsilon),
         (names[i], names[j]),
         name=mechanism.name,
-        setting=setting or f"eps {mechanism.epsilon:g}, {k} sentences, width {mechanism.width}",
+        setting=setting
+        or f"eps {mechanism.epsilon:g}, {k} sentences, width {mechanism.width}, without last digits",
         claim=mechanism.claim.definition,
         draws=draws,
     )
