@@ -434,7 +434,7 @@ def audit_laplace(
         (names[i], names[j]),
         name=mechanism.name,
         setting=setting
-        or f"eps {mechanism.epsilon:g}, {k} sentences, width {mechanism.width}, without last digits",
+        or f"eps {mechanism.epsilon:g}, {k} sentences, width {mechanism.width}, no last digits",
         claim=mechanism.claim.definition,
         draws=draws,
     )
