@@ -31,7 +31,13 @@ FLAGS = (
 def find() -> str | None:
     """The program, under one of its usual names."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    return next(filter(None, map(shutil.which, names)), None)
+    return next((path for path in map(shutil.which, names) if path and _starts(path)), None)
+
+
+def _starts(program: str) -> bool:
+    """Whether it is a browser, and not a stub that tells how to install one."""
+    asked = subprocess.run([program, "--version"], capture_output=True, check=False)
+    return asked.returncode == 0
 
 
 class Page:

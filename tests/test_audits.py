@@ -635,6 +635,11 @@ def test_the_long_audits_write_both_files_and_go_on_from_what_is_kept(
     assert {k: v for k, v in again.items() if k not in changing} == {
         k: v for k, v in record.items() if k not in changing
     }
+    first = (small_tables / "statements.json").read_text()
+    (small_tables / "statements.json").unlink()
+    assert command.main(["--restate"]) == 0  # from what is kept, without any audit
+    kept, made = (json.loads(t) for t in (first, (small_tables / "statements.json").read_text()))
+    assert made["statements"] == kept["statements"] and command.load("audits.json") == again
     for other in (["sampled", "--draws", "2001"], ["exact", "--seed", "8"]):
         with pytest.raises(AssertionError, match="made again"):
             command.main([*other, "--jobs", "1"])

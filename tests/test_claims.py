@@ -32,14 +32,19 @@ def trend(**form: Any) -> Claim:
     return Claim.model_validate({**STATED, "trend": form})
 
 
+def exact(name: str, value: float) -> Measurement:
+    """A number without error."""
+    return measure(name, value, unit=claims.EXACT)
+
+
 def verdict(claim: Claim, *measurements: Any, profile: str = "default") -> Verdict:
     return compare(claim, {m.name: m for m in measurements}, profile).verdict
 
 
 def test_rounding_alone() -> None:
-    assert verdict(claim(), measure("a.b", 0.505)) == Verdict.MATCH
-    assert verdict(claim(), measure("a.b", 0.495)) == Verdict.MATCH
-    assert verdict(claim(), measure("a.b", 0.506)) == Verdict.DIFFERS
+    assert verdict(claim(), exact("a.b", 0.505)) == Verdict.MATCH
+    assert verdict(claim(), exact("a.b", 0.495)) == Verdict.MATCH
+    assert verdict(claim(), exact("a.b", 0.506)) == Verdict.DIFFERS
 
 
 def test_our_interval_widens_the_tolerance() -> None:
@@ -48,7 +53,7 @@ def test_our_interval_widens_the_tolerance() -> None:
 
 
 def test_the_papers_count_widens_it_too() -> None:
-    ours = measure("a.b", 0.53)
+    ours = exact("a.b", 0.53)
     assert verdict(claim(), ours) == Verdict.DIFFERS
     assert verdict(claim(n=1000), ours) == Verdict.MATCH  # 0.005 + 1.96 * 0.0158
     assert verdict(claim(n=10000), ours) == Verdict.DIFFERS
@@ -62,12 +67,34 @@ def test_errors_add_as_squares() -> None:
 
 
 def test_a_share_of_one_is_not_certain() -> None:
-    assert verdict(claim(value=1.0, rounding=0.001, n=1000), measure("a.b", 0.997)) == Verdict.MATCH
+    assert verdict(claim(value=1.0, rounding=0.001, n=1000), exact("a.b", 0.997)) == Verdict.MATCH
 
 
 def test_reason_gives_the_numbers() -> None:
-    found = compare(claim(), {"a.b": measure("a.b", 0.6)})
+    found = compare(claim(), {"a.b": exact("a.b", 0.6)})
     assert found.reason == "0.1 apart, 0.005 allowed"
+
+
+def test_without_an_interval_nothing_that_was_measured_is_certain() -> None:
+    found = compare(claim(), {"a.b": measure("a.b", 0.5)})
+    assert found[:2] == (Verdict.NOT_COMPARABLE, "the error of the measurement is unknown")
+    order = trend(greater="a.x", than="a.y")
+    assert verdict(order, measure("a.x", 0.1), measure("a.y", 0.9)) == Verdict.NOT_COMPARABLE
+    held = compare(order, {n: measure(n, v) for n, v in (("a.x", 0.9), ("a.y", 0.1))})
+    assert (held.verdict, held.certain, held.label) == (Verdict.SAME_TREND, False, claims.WITHIN)
+
+
+def test_equal_numbers_refute_no_order() -> None:
+    order, equal = trend(greater="a.x", than="a.y"), [exact("a.x", 0.1), exact("a.y", 0.1)]
+    found = compare(order, {each.name: each for each in equal})
+    assert (found.verdict, found.label) == (Verdict.NOT_COMPARABLE, claims.UNDECIDED)
+
+
+def test_an_interval_that_was_cut_has_the_error_of_its_wider_side() -> None:
+    """0.02 below and 0.06 above: a bound at 0.07 is within the error, by the mean it would not."""
+    bound = trend(at_least=0.075, of=["a.x"])
+    assert verdict(bound, measure("a.x", 0.02, 0.0, 0.08)) == Verdict.NOT_COMPARABLE
+    assert verdict(bound, measure("a.x", 0.02, 0.0, 0.04)) == Verdict.DIFFERS
 
 
 def test_never_compared() -> None:
@@ -84,7 +111,6 @@ def test_never_compared() -> None:
     [
         ({"greater": "a.x", "than": "a.y"}, (0.2, 0.1), True),
         ({"greater": "a.x", "than": "a.y"}, (0.1, 0.2), False),
-        ({"greater": "a.x", "than": "a.y"}, (0.1, 0.1), False),
         ({"decreasing": ["a.x", "a.y", "a.z"]}, (0.3, 0.2, 0.1), True),
         ({"decreasing": ["a.x", "a.y", "a.z"]}, (0.3, 0.1, 0.2), False),
         ({"at_least": 0.98, "of": ["a.x", "a.y"]}, (0.98, 1.0), True),
@@ -94,7 +120,7 @@ def test_never_compared() -> None:
     ],
 )
 def test_trends(form: dict, values: tuple[float, ...], holds: bool) -> None:
-    ours = [measure(f"a.{name}", value) for name, value in zip("xyz", values, strict=False)]
+    ours = [exact(f"a.{name}", value) for name, value in zip("xyz", values, strict=False)]
     expected = Verdict.SAME_TREND if holds else Verdict.DIFFERS
     assert verdict(trend(**form), *ours) == expected
     assert verdict(trend(**form), *ours[1:]) == Verdict.NOT_COMPARABLE
@@ -115,7 +141,9 @@ def test_an_order_that_fails_within_the_error_is_undecided(half: float, expected
     assert verdict(order, *far) == Verdict.DIFFERS
     for bound in (trend(at_most=0.5, of=["a.x"]), trend(at_least=0.6, of=["a.x"])):
         assert verdict(bound, found("a.x", 0.55)) == expected  # 0.05 beyond it
-        assert verdict(bound, measure("a.x", 0.55)) == Verdict.DIFFERS  # a number without error
+        assert verdict(bound, exact("a.x", 0.55)) == Verdict.DIFFERS
+        # Without an interval the error of what was measured is unknown.
+        assert verdict(bound, measure("a.x", 0.55)) == Verdict.NOT_COMPARABLE
 
 
 def spread(name: str, value: float, error: float) -> Measurement:
@@ -185,10 +213,10 @@ def test_a_trend_is_certain_by_its_weakest_step() -> None:
 def test_observations_that_all_agree_are_not_certain() -> None:
     order = trend(greater="a.x", than="a.y")
     few, many = measure("a.y", 1.0, 1.0, 1.0, n=10), measure("a.y", 1.0, 1.0, 1.0, n=10_000)
-    assert verdict(order, measure("a.x", 0.9), few) == Verdict.NOT_COMPARABLE
-    assert verdict(order, measure("a.x", 0.9), many) == Verdict.DIFFERS
+    assert verdict(order, exact("a.x", 0.9), few) == Verdict.NOT_COMPARABLE
+    assert verdict(order, exact("a.x", 0.9), many) == Verdict.DIFFERS
     tokens = measure("a.y", 1.0, 1.0, 1.0, n=10, unit="tokens")
-    assert verdict(order, measure("a.x", 0.0, unit="tokens"), tokens) == Verdict.NOT_COMPARABLE
+    assert verdict(order, exact("a.x", 0.0), tokens) == Verdict.NOT_COMPARABLE
     alike = measure("a.b", 3.0, 3.0, 3.0, n=10, unit="tokens")
     assert verdict(claim(value=3.0), alike) == Verdict.NOT_COMPARABLE
 
@@ -247,8 +275,8 @@ def test_file_errors_name_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_table_and_count() -> None:
-    ours = {m.name: m for m in [measure("table2.hockey.eps19.exact.kept", 0.988),
-                                measure("table2.hockey.eps19.annoy.kept", 0.45)]}  # fmt: skip
+    ours = {m.name: m for m in [exact("table2.hockey.eps19.exact.kept", 0.988),
+                                exact("table2.hockey.eps19.annoy.kept", 0.45)]}  # fmt: skip
     table = claims.table("02_ann_vs_exact", measured=ours).set_index("claim")
     row = table.loc["carpentier.table2.hockey.eps19.annoy_keeps_fewer"]
     assert (row.verdict, row.ours) == ("same trend", "0.988, 0.45")

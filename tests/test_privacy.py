@@ -651,9 +651,10 @@ def test_a_statement_by_hand() -> None:
     assert found.composed == 150  # the tight loss is less than any composition of claims
     assert str(found) == (
         "santext (eps 2 per word and unit of distance), a text of 100 words. The published bound "
-        f"for the worst two texts is eps = {100 * worst:,.0f}. The largest loss that can really "
-        "occur is eps = 150. A bound of this size promises little: as far as it goes, an attacker "
-        "may tell the two apart almost for certain. The best of the 3 attacks that we measured "
+        "for the worst two texts that agree in all that the output shows is eps = "
+        f"{100 * worst:,.0f}. The largest loss that can really occur between such texts is eps = "
+        "150. A bound this large rules out almost nothing: it would allow an attacker to tell the "
+        "two texts apart almost with certainty. The best of the 3 attacks that we measured "
         "(noisy channel) named 46 of 100 words; 95% interval 44 to 48. The output shows the "
         "number of tokens. Not protected: the number of words; a text that is sanitized several "
         "times, since every copy costs as much again; who sends something to whom and when, which "
@@ -664,17 +665,19 @@ def test_a_statement_by_hand() -> None:
 
 def test_small_bounds_are_told_as_odds() -> None:
     little = document_statement(SanText(SMALL, epsilon=0.001), words=10)
-    bound = f"Any output is at most {np.exp(little.composed):.3g} times likelier for one text"
+    bound = f"Any event is at most {np.exp(little.composed):.3g} times likelier for one text"
     assert little.composed < little.nominal
-    assert f"{bound} than for another, apart from a chance of 1 in 1,000,000." in str(little)
-    assert f"is at most eps = {little.composed:.3g}." in str(little)
+    assert f"{bound} than for another, plus 1 in 1,000,000." in str(little)
+    assert f"every event, it is at most eps = {little.composed:.3g}." in str(little)
     assert "No attack was measured" in str(little) and "is unknown." in str(little)
     noise = document_statement(Madlib(SMALL, epsilon=0.001), words=10, least=0.002)
     assert f"at most {np.exp(noise.nominal):.3g} times likelier for one text" in str(noise)
-    assert "A loss of eps = 0.02 can really occur, and perhaps a larger one." in str(noise)
-    assert "chance" not in str(noise)
+    assert "a loss of eps = 0.02 can occur; for the worst two nothing better is known." in str(
+        noise
+    )
+    assert "1,000,000" not in str(noise)
     tight = document_statement(SanText(SMALL, epsilon=0.001), words=10, tight=0.0001)
-    assert f"at most {np.exp(0.001):.3g} times" in str(tight) and "chance" not in str(tight)
+    assert f"at most {np.exp(0.001):.3g} times" in str(tight) and "1,000,000" not in str(tight)
 
 
 def test_what_each_kind_of_mechanism_states() -> None:
@@ -692,15 +695,15 @@ def test_what_each_kind_of_mechanism_states() -> None:
         assert found.text == "a text of 100 words in 4 sentences"
         assert "Not protected: the number of sentences;" in str(found)
     aggressive = document_statement(CusText(SMALL, epsilon=2.0, set_size=6))
-    assert aggressive.nominal == np.inf and "It promises no bound" in str(aggressive)
+    assert aggressive.nominal == np.inf and "No bound holds" in str(aggressive)
 
 
 def test_maps_and_stencils_say_that_they_can_be_tried_out() -> None:
     lossy = LossyMap.random(40, 2, np.random.default_rng(0))
     stencil = Stencil(TokenTable(SMALL.vectors), window=9, sigma=0.8)
     for made, opening in (
-        (lossy, "2-random (deterministic), a text of 100 words. It promises no bound"),
-        (stencil, "stencil (window 9, sigma 0.8), a text of 100 words. It promises no bound"),
+        (lossy, "2-random (deterministic), a text of 100 words. No bound holds"),
+        (stencil, "stencil (window 9, sigma 0.8), a text of 100 words. No bound holds"),
     ):
         text = str(document_statement(made))
         assert text.startswith(opening) and "can try inputs until one fits" in text
@@ -726,7 +729,7 @@ def test_dp_prompt_states_the_papers_loss_and_the_tight_one(tmp_path: Path) -> N
     assert (recorded.nominal, recorded.tight) == (found.nominal, found.tight)
     assert recorded.composed >= found.composed and recorded.in_clear == found.in_clear
     bare = document_statement(DPPrompt(generator, temperature=1.5, tokens=48))
-    assert bare.nominal == np.inf and "It promises no bound" in str(bare)
+    assert bare.nominal == np.inf and "No bound holds" in str(bare)
     assert "scores without bounds" in bare.setting
     assert str(document_statement(bare_guarantee())) == str(bare)
 

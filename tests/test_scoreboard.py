@@ -398,7 +398,32 @@ def test_mechanisms_without_an_attack_are_shown_at_equal_effect() -> None:
     assert (row["kept"], row["task"], row["value"], row["attacked"]) == (0.5, "imdb", 0.8, False)
     assert row["high"] - row["value"] == pytest.approx(Z * 0.03)
     assert table[table["mechanism"] == "tem"]["attacked"].all()
+    assert table["kept here"].tolist() == table["kept"].tolist()  # nothing else is known
     assert scoreboard.at_equal_effect(points(tem=[(1, 0.4, 0.6, 0.2)]), board()).empty
+
+
+def test_reviews_are_read_off_at_the_words_kept_in_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    (tmp_path / "figures").mkdir()
+    pd.DataFrame(
+        [
+            ("tem", 0.3, 0.2, "reviews"),
+            ("tem", 0.5, 0.4, "reviews"),
+            ("tem", 0.3, 0.9, "sentences"),
+        ],
+        columns=["mechanism", "kept", "kept_here", "corpus"],
+    ).to_csv(tmp_path / "figures" / "fig01_sentiment.csv", index=False)
+    made = board(
+        rate("sentiment.imdb.tem.kept0.3", 0.70, 0.03),
+        rate("sentiment.imdb.tem.kept0.5", 0.80, 0.03),
+    )
+    found = points(tem=[(1, 0.4, 0.6, 0.2), (2, 0.6, 0.8, 0.6)])
+    effect = scoreboard.at_equal_effect(found, made)
+    assert effect["kept"].tolist() == [0.3, 0.5] and effect["kept here"].tolist() == [0.2, 0.4]
+    table = scoreboard.tasks_at_equal_risk(found, made, (0.45,)).set_index("task")
+    assert table.loc["imdb", "value"] == pytest.approx(0.75)  # 0.3 of the words
 
 
 def test_accuracies_stay_between_0_and_1() -> None:

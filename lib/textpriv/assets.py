@@ -68,6 +68,7 @@ LOCK = Path(__file__).with_name("assets.lock")
 _CHUNK = 1 << 20
 _PATIENCE = 60.0  # seconds without an answer from GitHub
 _RECEIPT = "receipt.json"  # beside the members: which source served them, and their hashes
+_STRAY = (".DS_Store",)  # that a file manager leaves in folders that were opened
 # Formats that hold data and nothing else. Pickles (.bin, .pkl, .pt) run code when loaded.
 _WEIGHTS = {".safetensors", ".gguf", ".npy"}
 _TABLES = {".parquet", ".csv", ".tsv", ".jsonl", ".json", ".txt", ".cleaned", ".tgt", ".zip"}
@@ -542,7 +543,8 @@ def _is_intact(folder: Path) -> bool:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != _RECEIPT)
+    skipped = (_RECEIPT, *_STRAY)
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in skipped)
     return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
 
 
@@ -553,7 +555,11 @@ def _check_folder(asset: Asset, folder: Path) -> Path:
     _asset_receipt(asset, folder)
     # A model's loader may read files that it finds beside the members.
     known = {_RECEIPT, *(member.name for member in asset.members)}
-    files = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    files = (
+        path
+        for path in folder.rglob("*")
+        if path.name not in _STRAY and (path.is_symlink() or not path.is_dir())
+    )
     added = sorted({p.relative_to(folder).as_posix() for p in files} - known)
     if added:
         raise AssetCorrupt(

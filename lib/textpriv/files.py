@@ -26,6 +26,7 @@ _ABANDONED = 600.0  # seconds: writing a file takes a few, so whoever began one 
 # numpy (a short write), annoy and safetensors write with code of their own, and say only in
 # words that the disk refused; so do pip and the client of the hub, which retell an error.
 _CODES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
+_DENIED = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 _SHORT_WRITE = r"\d+ requested and \d+ written"
 _REFUSED = re.compile("|".join([*(re.escape(os.strerror(code)) for code in _CODES), _SHORT_WRITE]))
 
@@ -86,9 +87,9 @@ def cannot_write(path: Path, reason: str, *, needed: int | None = None) -> Stora
 def disk_refusal(error: Exception | str) -> str | None:
     """Why the disk refused to write, in words; None for an error of another kind.
 
-    A file that is absent is of another kind: nobody who writes meets it, who reads does.
+    Want of memory, a lost connection or an absent file are of another kind.
     """
-    if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
+    if isinstance(error, OSError) and error.errno in (*_CODES, *_DENIED):
         return error.strerror or str(error)
     said = _REFUSED.search(str(error))
     if said is None:

@@ -3,7 +3,7 @@
 Nothing is measured here: the numbers are those that the other notebooks have left in their
 results. What a profile has not measured is left out, and said to be missing.
 
-    board = gather(run.profile)
+    board = gather(run.others)
     verdicts(board)                     every number and ordering of the papers, and ours
     contradictions(board)               where papers contradict themselves or each other
     points = word_points(board)
@@ -130,7 +130,7 @@ class Board:
 
 
 def gather(profile: str, notebooks: Sequence[str] = NOTEBOOKS) -> Board:
-    """Read the results of the other notebooks, as far as there are any."""
+    """Read the results of the other notebooks, as far as there are any; see `Run.others`."""
     found, missing = {}, {}
     for notebook in notebooks:
         try:
@@ -439,8 +439,10 @@ def _shown(found: Measurement, style: str = ".3g") -> str:
 
 
 def _half(found: Measurement) -> float:
-    """Half the width of the interval; 0 without one."""
-    return 0.0 if found.low is None or found.high is None else (found.high - found.low) / 2
+    """The wider side of the interval (it may be cut at a bound); 0 without one."""
+    if found.low is None or found.high is None:
+        return 0.0
+    return max(found.high - found.value, found.value - found.low)
 
 
 def _listed(named: Mapping[str, str]) -> str:
@@ -567,14 +569,24 @@ def tasks_at_equal_risk(points: pd.DataFrame, board: Board, risks: Sequence[floa
     )
 
 
+_TEXTS = {"rotten-tomatoes": "sentences", "imdb": "reviews"}  # as notebook 01's figure names them
+
+
 def _kept_tasks(board: Board) -> dict[str, dict[str, pd.DataFrame]]:
-    """Accuracy against words kept (notebook 01), by mechanism and corpus."""
+    """Accuracy against words kept (notebook 01), by mechanism and corpus.
+
+    Columns: kept (the share that was matched on sentences), at (the share on these very texts,
+    where the plotted numbers of notebook 01 are there), value, low, high.
+    """
     rows: dict[str, dict[str, list[Any]]] = {}
+    here = _kept_here(board.profile)
     pattern = r"sentiment\.(?P<task>[a-z-]+)\.(?P<mechanism>[a-z+-]+)\.kept(?P<kept>[\d.]+)"
     for found, each in board.matching(pattern):
-        row = [float(found["kept"]), each.value, each.low, each.high]
-        rows.setdefault(found["mechanism"], {}).setdefault(found["task"], []).append(row)
-    columns = ["at", "value", "low", "high"]
+        mechanism, task, kept = found["mechanism"], found["task"], float(found["kept"])
+        at = here.get((mechanism, _TEXTS.get(task, task), kept), kept)
+        row = [kept, at, each.value, each.low, each.high]
+        rows.setdefault(mechanism, {}).setdefault(task, []).append(row)
+    columns = ["kept", "at", "value", "low", "high"]
     return {
         mechanism: {
             task: pd.DataFrame(sorted(part), columns=columns, dtype=float)
@@ -584,20 +596,32 @@ def _kept_tasks(board: Board) -> dict[str, dict[str, pd.DataFrame]]:
     }
 
 
+def _kept_here(profile: str) -> dict[tuple[str, str, float], float]:
+    """Share of words kept by mechanism, kind of text and nominal share."""
+    path = paths.output_directory(profile) / "figures" / "fig01_sentiment.csv"
+    if not path.exists():
+        return {}
+    table = pd.read_csv(path)
+    keys = zip(table["mechanism"], table["corpus"], table["kept"], strict=True)
+    return dict(zip(keys, table["kept_here"], strict=True))
+
+
 def at_equal_effect(points: pd.DataFrame, board: Board) -> pd.DataFrame:
     """Every word-level mechanism at equal shares of words kept, those without an attack too.
 
     Who takes every output for the input names just that share, so that it is a risk, and the
-    least: an attack that knows the mechanism does better.
+    least: an attack that knows the mechanism does at least as well.
 
-    Columns: kept, mechanism, task, value, low, high, attacked (whether `points` have it).
+    Columns: kept (matched on sentences), mechanism, task, kept here (on the task's own texts),
+    value, low, high, attacked (whether `points` have it).
     """
     attacked = set(points["mechanism"])
     rows = [
         {
-            "kept": row.at,
+            "kept": row.kept,
             "mechanism": mechanism,
             "task": task,
+            "kept here": row.at,
             "value": row.value,
             "low": row.low,
             "high": row.high,
@@ -607,7 +631,7 @@ def at_equal_effect(points: pd.DataFrame, board: Board) -> pd.DataFrame:
         for task, curve in tasks.items()
         for row in curve.itertuples()
     ]
-    columns = ["kept", "mechanism", "task", "value", "low", "high", "attacked"]
+    columns = ["kept", "mechanism", "task", "kept here", "value", "low", "high", "attacked"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -91,9 +91,10 @@ class Source:
     did: str
 
 
-WORD_BY_WORD = "named {} of 100 replaced words at its first guess"
+_CLEAR = " (punctuation, numbers and unknown words stood in clear)"
+WORD_BY_WORD = "named {} of 100 replaced words at its first guess" + _CLEAR
 TOKEN_BY_TOKEN = "named {} of 100 tokens at its first guess"
-CONTENT = "named {} of 100 content words at its first guess"
+CONTENT = "named {} of 100 content words at its first guess" + _CLEAR
 
 
 def author(mechanism: str, setting: str, measured: Mapping[str, Measured]) -> Source:
@@ -104,7 +105,7 @@ def author(mechanism: str, setting: str, measured: Mapping[str, Measured]) -> So
     )
     return Source(
         rf"f1\.{re.escape(mechanism)}\.{re.escape(setting)}\.author\.(.+)",
-        "told the authors apart with a score of {} out of 100 (macro F1; guessing reaches "
+        "told the authors of shortened reviews apart: {} out of 100 (macro F1; guessing reaches "
         f"{100 * guessing:.0f}, and the best attack on the texts as they are {100 * clear:.0f})",
     )
 
@@ -135,8 +136,7 @@ def best(source: Source, measured: Iterable[Measured]) -> Attacked | None:
         strongest.value if bound is None else bound for bound in (strongest.low, strongest.high)
     )
     success = Estimate(strongest.value, low, high, strongest.n or 0)
-    tried = len({name for _, name in found})
-    return Attacked(success, ATTACKERS[attacker], source.did, tried)
+    return Attacked(success, ATTACKERS[attacker], source.did, len(found))
 
 
 # --- The statements -----------------------------------------------------------------------------
@@ -163,9 +163,13 @@ def statements(
         of_words("vickrey", 13.0),
         of_words("santext", 2.4, note="SanText+, which was attacked, spares the most frequent "
                  "words and is otherwise the same."),
-        of_words("santext+", 2.4, Source(r"asr\.santext\.[^.]+\.eps2\.4\.(.+)", WORD_BY_WORD)),
+        of_words("santext+", 2.4, Source(r"risk\.santext\+\.eps2\.4\.(.+)", CONTENT),
+                 note="Two texts that differ in a spared word are told apart for certain; no bound "
+                 "covers them."),
         of_words("custext-conservative", 4.0,
-                 Source(r"risk\.custext-conservative\.eps4\.(.+)", CONTENT)),
+                 Source(r"risk\.custext-conservative\.eps4\.(.+)", CONTENT),
+                 note="Two texts that differ in the group of a word are told apart for certain; no "
+                 "bound covers them."),
         of_words("custext-aggressive", 4.0, note="CusText+, which was attacked, leaves stopwords "
                  "in clear and is otherwise the same."),
         of_words("custext+", 4.0, Source(r"asr\.custext\.[^.]+\.eps4\.(.+)", WORD_BY_WORD)),
@@ -211,7 +215,8 @@ def _others(measured: Mapping[str, Measured]) -> list[Statement]:
         state(
             TruncatedLaplace(Box(np.zeros(2), np.ones(2)), epsilon=25),
             tight=25.0,
-            note="Only sentences whose vectors lie in opposite corners of the box lose that much.",
+            note="Only sentences whose vectors lie in opposite corners of the box lose that much. "
+            "All this holds in exact arithmetic; the last digits of the numbers put out tell more.",
             attacked=attacked(author("truncated-laplace", "eps25", measured)),
         ),
         state(

@@ -53,8 +53,8 @@ class Account:
     tokens : words that are protected, each counted once per query
     queries : how often the same text is sanitized
     epsilon : the sum of all losses; inf where a word has no bound
-    delta : in (0, 1), probability that `composed` does not cover
-    composed : epsilon that holds up to `delta`; the sum itself where nothing better holds
+    delta : in (0, 1), added to the probability of every event
+    composed : the least epsilon known with this delta; the sum itself where nothing better holds
     """
 
     tokens: int

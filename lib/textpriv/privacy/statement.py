@@ -90,7 +90,7 @@ class Statement:
     nominal : the bound as published, summed over the text, for the worst text of that length
     tight : the same with the largest loss that can really occur; NaN where it is not known
     least : a loss that can really occur, where `tight` is not known; NaN where none is known
-    composed, delta : a bound for all but a chance of delta
+    composed, delta : (composed, delta)-differential privacy
     attacked : what the best attack achieved; None where none was measured
     in_clear : what the output shows of the text as it is; "" where nothing is hidden on purpose
     not_protected : in plain words
@@ -127,32 +127,39 @@ class Statement:
     @property
     def _bound(self) -> str:
         if not math.isfinite(self.nominal):
-            return "It promises no bound on how well two texts can be told apart."
+            return "No bound holds on how well two texts can be told apart."
         pure = self.nominal if math.isnan(self.tight) else min(self.nominal, self.tight)
-        parts = [f"The published bound for the worst two texts is eps = {_number(self.nominal)}."]
+        parts = [
+            "The published bound for the worst two texts that agree in all that the output shows "
+            f"is eps = {_number(self.nominal)}."
+        ]
         if not math.isnan(self.tight):
             what = (
                 "The sharpest bound that the same limits give"
                 if self.unit == "tokens"
-                else "The largest loss that can really occur"
+                else "The largest loss that can really occur between such texts"
             )
             parts.append(f"{what} is eps = {_number(self.tight)}.")
         elif not math.isnan(self.least):
             parts.append(
-                f"A loss of eps = {_number(self.least)} can really occur, and perhaps a larger one."
+                f"Between two texts of near words a loss of eps = {_number(self.least)} can occur; "
+                "for the worst two nothing better is known."
             )
         else:
             parts.append("How much of that can really be lost is unknown.")
-        chance = f"a share of 1 in {1 / self.delta:,.0f}"
+        extra = f"1 in {1 / self.delta:,.0f}"
         if self.composed < pure:
-            parts.append(f"All outputs but {chance} lose at most eps = {_number(self.composed)}.")
+            parts.append(
+                f"With {extra} added to the probability of every event, it is at most "
+                f"eps = {_number(self.composed)}."
+            )
         best = min(pure, self.composed)
         parts.append(
             "A bound this large rules out almost nothing: it would allow an attacker to tell the "
             "two texts apart almost with certainty."
             if best > WEAK
-            else f"Any output is at most {_number(math.exp(best))} times likelier for one text "
-            f"than for another{f', but for {chance}' if self.composed < pure else ''}."
+            else f"Any event is at most {_number(math.exp(best))} times likelier for one text "
+            f"than for another{f', plus {extra}' if self.composed < pure else ''}."
         )
         return " ".join(parts)
 

@@ -40,6 +40,7 @@ from textpriv.privacy.results import plain
 from textpriv.report import DEFAULT_SEED, provenance, results
 
 DRAWS = 1_000_000  # per input and half
+_ABOUT = ("seed", "draws", "commit", "dirty", "seconds", "task_seconds", "versions")
 
 
 def folder() -> Path:
@@ -125,9 +126,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--draws", type=int, default=DRAWS, help="per input and half")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED)
+    parser.add_argument("--restate", action="store_true", help="after new results: no audit at all")
     asked = parser.parse_args(arguments)
     start, parts = time.monotonic(), asked.part or PARTS
     try:
+        if asked.restate:
+            restate()
+            return 0
         found = run(tasks(parts, draws=asked.draws, seed=asked.seed), asked.jobs)
         judged = audits_of({task: done.value for task, done in found.items()})
         judged, also = [*every_pair(judged, found), *judged], summary(found)
@@ -195,13 +200,23 @@ def every_pair(judged: Sequence[Audit], found: Mapping[Task, Done]) -> list[Audi
 
 def _write(judged: Sequence[Audit], also: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     """Both files: the statements first, so that the audits stand for a complete run."""
+    _state(also, about)
+    write_audits(judged, folder() / "audits.json", {**about, **also})
+
+
+def restate() -> None:
+    """Make the statements anew from the losses that are kept and the results as they are now."""
+    kept = load("audits.json")
+    _state(kept, {name: kept[name] for name in _ABOUT})
+
+
+def _state(also: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     stated = [
         {**plain(each), "said": str(each)}
         for each in statements(measured(), [*also["tight"], *also["certified"]])
     ]
     text = json.dumps({**about, "statements": stated}, indent=1, allow_nan=False) + "\n"
     write_atomic(folder() / "statements.json", text.encode())
-    write_audits(judged, folder() / "audits.json", {**about, **also})
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 FILE = Path(__file__).with_name("claims.toml")
 _Z = 1.96  # intervals are 95% throughout
 _LEVEL = 0.05  # of all tests of one notebook's claims together
+EXACT = "nats"  # unit of what is computed and has no error
 
 
 class Verdict(StrEnum):
@@ -281,7 +282,7 @@ def _compare_value(claim: Claim, measured: Mapping[str, Measurement]) -> Compari
     found = measured[str(claim.measurement)]
     spread = math.hypot(_standard_error(found), _binomial_error(claim.value, claim.n))
     if math.isinf(spread):
-        return Comparison(Verdict.NOT_COMPARABLE, "all observations agree: the error is unknown")
+        return Comparison(Verdict.NOT_COMPARABLE, "the error of the measurement is unknown")
     tolerance = claim.rounding / 2 + _Z * spread
     apart = abs(found.value - claim.value)
     # ulps of the subtraction must not decide a value that lies on the edge of the rounding
@@ -305,7 +306,7 @@ def _p_value(trend: Trend, measured: Mapping[str, Measurement]) -> float:
     """How easily chance would make a trend hold, or fail, as it does.
 
     It holds by its weakest step (all must hold, so no correction), and fails by its worst one
-    (any may fail, so Bonferroni's over the steps). A number without an interval is exact.
+    (any may fail, so Bonferroni's over the steps). Two equal numbers decide nothing.
     """
     steps = trend.margins(measured)
     chances = [_two_sided(abs(margin), error) for margin, error in steps]
@@ -316,6 +317,8 @@ def _p_value(trend: Trend, measured: Mapping[str, Measurement]) -> float:
 
 
 def _two_sided(apart: float, error: float) -> float:
+    if not apart or math.isinf(error):
+        return 1.0
     return 2 * (1 - NormalDist().cdf(apart / error)) if error else 0.0
 
 
@@ -330,17 +333,18 @@ def _holm(chances: Mapping[int, float]) -> dict[int, bool]:
 
 
 def _standard_error(measurement: Measurement) -> float:
-    """Standard error behind a 95% interval; 0 for a number without one, which is exact.
+    """Standard error behind a 95% interval, of its wider side where it was cut at a bound.
 
-    Observations that all agree leave an interval without width, which is no certainty: a share
-    then has the error of as many draws, and that of anything else is unknown (infinite).
+    Without an interval it is unknown (infinite), but for a loss in nats, which is computed and not
+    measured. Observations that all agree leave an interval without width, which is no certainty: a
+    share then has the error of as many draws, and that of anything else is unknown.
     """
     if measurement.low is None or measurement.high is None:
-        return 0.0
+        return 0.0 if measurement.unit == EXACT else math.inf
     if measurement.low == measurement.high and measurement.n:
         share = measurement.unit == "share"
         return _binomial_error(measurement.value, measurement.n) if share else math.inf
-    return (measurement.high - measurement.low) / (2 * _Z)
+    return max(measurement.high - measurement.value, measurement.value - measurement.low) / _Z
 
 
 def _binomial_error(share: float, n: int | None) -> float:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from textpriv import assets, paths
 from textpriv.report import claims, reproducing, results
+from textpriv.report.notebooks import heading, read
 from textpriv.report.reproducing import table as _table
 
 FILE = paths.REPOSITORY / "README.md"
@@ -26,6 +28,10 @@ def notebooks() -> str:
     """A row per notebook: question, what it replicates, cost, figures, verdicts on claims."""
     rows = []
     for path in sorted(paths.NOTEBOOKS.glob("*.ipynb")):
+        link, title = f"[{path.stem}](notebooks/{path.name})", _title(path)
+        if not results.file(path.stem, "default").exists():
+            rows.append([link, title, _replicated(path.stem), "not run yet", *[""] * 4])
+            continue
         found = results.load(path.stem, "default")
         verdicts = claims.count(path.stem, found.by_name(), "default")
         said = ", ".join(f"{n} {label}" for label, n in verdicts.items()) or "none"
@@ -35,8 +41,8 @@ def notebooks() -> str:
         more = " ".join(f"[{other[14:-4]}]({other})" for other in others)
         rows.append(
             [
-                f"[{path.stem}](notebooks/{path.name})",
-                _title(path.read_text(encoding="utf-8")),
+                link,
+                title,
                 _replicated(path.stem),
                 f"{found.seconds / 60:.1f}",
                 f"{found.peak_mb / 1000:.1f}",
@@ -151,7 +157,7 @@ def statements() -> str:
                 _achieved(attacked) if attacked else "",
             ]
         )
-    header = ["mechanism", "setting and text", "published eps", "tight eps", "eps but for delta"]
+    header = ["mechanism", "setting and text", "published eps", "tight eps", "eps (delta)"]
     return _table([*header, "best attack", "what it achieved"], rows)
 
 
@@ -188,9 +194,8 @@ def rendered(text: str) -> str:
     return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
 
 
-def _title(notebook: str) -> str:
-    heading = re.search(r'"# \d+ · (.+?)(?:\\n)?"', notebook)
-    return heading[1].encode().decode("unicode_escape") if heading else ""
+def _title(path: Path) -> str:
+    return heading(read(path).cells, 0).partition("· ")[2]
 
 
 def main() -> int:

@@ -61,6 +61,11 @@ class Run:
         """The random stream of this notebook that `keys` name."""
         return seeds.stream(self.seed, self.notebook, *keys)
 
+    @property
+    def others(self) -> str:
+        """Under what the other notebooks have left their results; overrides are this one's own."""
+        return results.run_name(self.profile, self.seed, {})
+
     def uses(self, *asset_ids: str) -> None:
         """Note down which data and models the results rest on."""
         from textpriv import assets

@@ -56,7 +56,7 @@ def key(notebook: Notebook, parameters: Mapping[str, Any]) -> dict[str, str]:
             for name in (notebook.name, *notebook.declares.results)
             for claim in claims.of(name)
         ],
-        "reads": {name: _content(name) for name in notebook.declares.reads},
+        "reads": {name: _content(name, run) for name in notebook.declares.reads},
         "environment": _environment(),
     }
     return {name: _digest(canonical_json(part).encode()) for name, part in parts.items()}
@@ -157,9 +157,10 @@ def _measured(notebook: str, run: str) -> list[dict[str, Any]] | None:
     return [m.model_dump() for m in found if not m.name.startswith("run.")]
 
 
-def _content(name: str) -> str | None:
-    """Digest of a file of the repository that a notebook reads."""
-    path = paths.REPOSITORY / name
+def _content(name: str, run: str) -> str | None:
+    """Digest of a file that a notebook reads; figures are those of the run."""
+    folder = paths.output_directory(run) if name.startswith("figures/") else paths.REPOSITORY
+    path = folder / name
     return _sha256(path) if path.is_file() else None
 
 
