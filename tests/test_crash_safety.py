@@ -653,6 +653,8 @@ def test_a_cached_computation_that_cannot_be_read_is_made_again(
         (OSError("Unable to write: Disk quota exceeded (122)"), "Disk quota exceeded"),
         ("ERROR: [Errno 28] No space left on device", "No space left on device"),
         (FileNotFoundError(errno.ENOENT, "No such file"), None),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), None),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), None),
         (OSError("no model of that name"), None),
         (ValueError("a space left over"), None),
         ("ERROR: no matching distribution", None),

@@ -135,6 +135,14 @@ def test_only_the_plain_default_is_committed(
     assert ("runs/default-custom/" in said) == (folder == "runs/default-custom")
 
 
+def test_another_seed_reads_the_results_of_that_seed(root: Path) -> None:
+    """Overrides are one notebook's own: the others have none of them."""
+    seed = report.DEFAULT_SEED
+    assert report.begin("98_try", "default", seed, {"cell_minutes": 1}).others == "default"
+    assert report.begin("98_try", "default", seed + 1, {}).others == "default-custom"
+    assert report.begin("98_try", "smoke", seed + 1, {}).others == "smoke"
+
+
 def test_record_refuses_a_second_value_but_not_a_cell_run_twice() -> None:
     run = report.begin("98_try", "smoke")
     run.record("a.b", 0.5)

@@ -417,6 +417,14 @@ def test_files_that_are_read_and_claims_of_other_notebooks_matter(
         (project.root / "results" / "audits" / "audits.json").write_text(content)
         keys.append(state.key(notebook, parameters))
     assert len({key["reads"] for key in keys}) == 3 and len({key["claims"] for key in keys}) == 1
+    # Figures are those of the run.
+    project.notebook("08_picture", ["x = 1"], {"reads": ["figures/fig01_a.csv"]})
+    picture = notebooks.find()[-1]
+    without = state.key(picture, parameters)["reads"]
+    for folder in (project.root / "figures", project.root / "runs" / "smoke" / "figures"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "fig01_a.csv").write_text("a")
+        assert (state.key(picture, parameters)["reads"] == without) == ("smoke" not in folder.parts)
     trend = claims.Trend(greater="a.b", than="c.d")
     claim = claims.Claim(
         id="x", paper="tong", notebook="01_tiny", place="", setting="", trend=trend, comparable=True
