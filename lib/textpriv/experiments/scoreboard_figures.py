@@ -332,10 +332,14 @@ def audits(table: pd.DataFrame) -> Figure:
     for place, row in zip(range(len(claimed) - 1, -1, -1), claimed.to_dict("records"), strict=True):
         color, marker = VERDICTS[row["verdict"]]
         ratio, excess = row["worst ratio"], row["detectable excess"]
-        if np.isfinite(excess):
+        if 0 < excess < np.inf:  # an exact audit overlooks nothing
             ax.plot([ratio, max(ratio, 1 + excess)], [place, place], color=color, lw=1, alpha=0.6)
         ax.plot(ratio, place, marker, color=color, ms=6)
-    names = [f"{row['mechanism']}, {row['setting']}" for row in claimed.to_dict("records")]
+    names = [
+        f"{row['mechanism']}, {row['setting']}"
+        + (", near pairs" if "nearest" in row["audit"] else "")
+        for row in claimed.to_dict("records")
+    ]
     ax.set_yticks(range(len(claimed) - 1, -1, -1), names, fontsize=7)
     ax.axvline(1, color=BLACK, lw=1)
     ax.set(
@@ -348,6 +352,7 @@ def audits(table: pd.DataFrame) -> Figure:
     keys = [
         _key(verdict, color=VERDICTS[verdict][0], marker=VERDICTS[verdict][1]) for verdict in shown
     ]
-    keys.append(Line2D([], [], color=GREY, lw=1, label="a loss up to here could go unseen"))
+    sampled = "a loss up to here could go unseen (drawn audits; exact ones miss nothing)"
+    keys.append(Line2D([], [], color=GREY, lw=1, label=sampled))
     fig.legend(handles=keys, loc="outside lower center", ncols=4, fontsize=SMALL_PRINT)
     return fig
