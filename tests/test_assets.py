@@ -28,6 +28,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tiny_assets import described
 
 from textpriv import assets
 from textpriv.errors import (
@@ -83,24 +84,7 @@ class Shop:
     ) -> None:
         """Write the registry; by default it pins exactly what the wheel holds."""
         data = self.wheel.read_bytes()
-        listed = ", ".join(
-            f'{{ name = "{name}", size = {len(content)}, sha256 = "{sha(content)}" }}'
-            for name, content in (members or MEMBERS).items()
-        )
         text = f"""
-            [defaults]
-            ids = ["tiny"]
-            [assets.tiny]
-            title = "Tiny"
-            kind = "dataset"
-            contents = "For tests."
-            reference = "none"
-            data_licence = "not stated"
-            redistribution = "unclear"
-            redistribution_why = "nothing is stated"
-            flaws = ["it is tiny"]
-            otherwise = "Write it yourself."
-            members = [{listed}]
             [[assets.tiny.sources]]
             kind = "wheel"
             package = "tiny"
@@ -120,7 +104,8 @@ class Shop:
             folder = "data"
             licence = "MIT"
             """
-        self.registry.write_text(textwrap.dedent(text))
+        pinned = described(members or MEMBERS)
+        self.registry.write_text(pinned + textwrap.dedent(text))
         assets._parsed.cache_clear()
 
     def assert_nothing_kept(self) -> None:

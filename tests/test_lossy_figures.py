@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +11,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from drawing import drawn, legend
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -213,20 +213,6 @@ def only(line: Line2D) -> tuple[float, float]:
 
 def lines(ax: Axes) -> dict[str, Line2D]:
     return {str(line.get_label()): line for line in ax.lines if len(line.get_xdata()) > 1}
-
-
-def legend(figure: Any) -> set[str]:
-    return {text.get_text() for text in figure.legends[0].get_texts()}
-
-
-def drawn(figure: Any) -> None:
-    """It can be drawn, and no panel with its labels covers another one or the legend."""
-    figure.canvas.draw()
-    boxes = [each.get_tightbbox() for each in (*figure.axes, *figure.legends)]
-    for first, second in combinations(boxes, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        up = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert min(across, up) < 1  # pixels
 
 
 # --- The figures --------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from textpriv.experiments.scoreboard import Board, Contradiction, Sizes, crossin
 from textpriv.privacy import Audit, write_audits
 from textpriv.report import claims, results
 from textpriv.report.claims import Claim
-from textpriv.report.figures import style
+from textpriv.report.figures import style, use_style
 from textpriv.report.results import Measurement, Results, measure
 from textpriv.report.run import Run
 
@@ -36,6 +36,7 @@ Z = 1.96
 
 @pytest.fixture(autouse=True)
 def _close() -> Any:
+    use_style()  # as a notebook does first
     yield
     plt.close("all")
 
@@ -277,7 +278,7 @@ def test_every_contradiction_names_claims_that_exist() -> None:
     assert len(table) == len(scoreboard.CONTRADICTIONS)
     assert set(table["measured"]) == {""}
     for each in scoreboard.CONTRADICTIONS:
-        assert set(each.papers) <= set(scoreboard.PAPERS)
+        assert set(each.papers) <= set(claims.PAPERS)
         assert each.printed or each.measured
         for name in each.measured.values():
             measure(name, 0.5)

@@ -358,7 +358,7 @@ def test_every_claim_is_in_the_table(
         [int(cell.get_text()) for cell in line("td")] for line in page.table.tbody("tr")
     ]
     verdicts = [str(verdict) for verdict in claims.Verdict]
-    for line, paper in zip(papers, site.PAPERS, strict=True):
+    for line, paper in zip(papers, claims.PAPERS, strict=True):
         numbers = [counted[paper, verdict] for verdict in verdicts]
         assert line == [*numbers, sum(numbers)]
     assert everything == [sum(column) for column in zip(*papers, strict=True)]
@@ -366,7 +366,7 @@ def test_every_claim_is_in_the_table(
 
 
 def test_papers_are_those_of_the_claims() -> None:
-    assert {claim.paper for claim in claims.load()} == set(site.PAPERS)
+    assert {claim.paper for claim in claims.load()} == set(claims.PAPERS)
 
 
 def test_every_asset_has_its_card(pages: dict[Path, BeautifulSoup], sites: dict[str, Path]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from drawing import drawn, legend
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
@@ -99,22 +100,6 @@ def faces(ax: Axes) -> list[bool]:
         for container in ax.containers
         for _ in container[0].get_xydata()
     ]
-
-
-def legend(figure: Any) -> set[str]:
-    return {text.get_text() for text in figure.legends[0].get_texts()}
-
-
-def drawn(figure: Any) -> None:
-    """It can be drawn, and no panel with its labels covers another one or the legend."""
-    figure.canvas.draw()
-    boxes = [each.get_tightbbox() for each in (*figure.axes, *figure.legends)]
-    for first, second in combinations(boxes, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        up = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert min(across, up) < 1  # pixels
-    for box in boxes:
-        assert box.x0 > -1 and box.x1 < figure.bbox.width + 1
 
 
 def rounded(values: Any) -> list[float]:

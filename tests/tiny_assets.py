@@ -6,6 +6,7 @@ import hashlib
 import io
 import textwrap
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -57,10 +58,6 @@ def write_wheel(
 def register(path: Path, source: Path, members: dict[str, bytes], kind: str) -> None:
     """Put the members where `kind` serves them ("wheel", "github") and pin them in a registry."""
     source.mkdir(parents=True, exist_ok=True)
-    listed = ", ".join(
-        f'{{ name = "{name}", size = {len(data)}, sha256 = "{sha(data)}" }}'
-        for name, data in members.items()
-    )
     if kind == "wheel":
         wheel = source / "tiny.whl"
         if not wheel.exists():
@@ -82,6 +79,22 @@ def register(path: Path, source: Path, members: dict[str, bytes], kind: str) -> 
             revision = "{REVISION}"
         """
     head = f"""
+        [[assets.tiny.sources]]
+        kind = "{kind}"
+        folder = "data"
+        licence = "MIT"
+    """
+    text = described(members) + textwrap.dedent(head) + textwrap.dedent(served)
+    path.write_text(text)
+
+
+def described(members: Mapping[str, bytes]) -> str:
+    """The entry of a tiny asset with these members, up to its sources."""
+    listed = ", ".join(
+        f'{{ name = "{name}", size = {len(data)}, sha256 = "{sha(data)}" }}'
+        for name, data in members.items()
+    )
+    return textwrap.dedent(f"""
         [defaults]
         ids = ["tiny"]
         [assets.tiny]
@@ -95,12 +108,7 @@ def register(path: Path, source: Path, members: dict[str, bytes], kind: str) -> 
         flaws = ["it is tiny"]
         otherwise = "Write it yourself."
         members = [{listed}]
-        [[assets.tiny.sources]]
-        kind = "{kind}"
-        folder = "data"
-        licence = "MIT"
-    """
-    path.write_text(textwrap.dedent(head) + textwrap.dedent(served))
+    """)
 
 
 def files_below(folder: Path) -> dict[str, bytes]:

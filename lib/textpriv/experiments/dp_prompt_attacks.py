@@ -517,6 +517,13 @@ def _means(table: pd.DataFrame) -> dict[str, Interval]:
     }
 
 
+def _levels(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Sentiment at equal author F1: rows; by mechanism; where all word-level ones have a value."""
+    level = at_equal_risk(table, _RISKS, attacker=attacker)
+    wide = level.pivot_table(index="risk", columns="mechanism", values="value")
+    return level, wide, wide[[name for name in WORD_LEVEL if name in wide]].dropna()
+
+
 def _spreads(table: pd.DataFrame) -> dict[str, Interval]:
     """Intervals of `f1.spread`: the errors of the two mechanisms that are farthest apart.
 
@@ -524,9 +531,7 @@ def _spreads(table: pd.DataFrame) -> dict[str, Interval]:
     """
     found: dict[str, Interval] = {}
     for attacker in (STATIC, ADAPTIVE):
-        level = at_equal_risk(table, _RISKS, attacker=attacker)
-        wide = level.pivot_table(index="risk", columns="mechanism", values="value")
-        words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
+        level, _, words = _levels(table, attacker)
         if not len(words) or words.shape[1] < 2:
             continue
         spread = words.max(axis=1) - words.min(axis=1)
@@ -569,9 +574,7 @@ def summaries(table: pd.DataFrame, random: Mapping[str, float]) -> dict[str, flo
             found[name] = mean - random[target]
     for attacker in (STATIC, ADAPTIVE):
         which = f"sentiment.{attacker}.{EMBEDDING}"
-        level = at_equal_risk(table, _RISKS, attacker=attacker)
-        wide = level.pivot_table(index="risk", columns="mechanism", values="value")
-        words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
+        _, wide, words = _levels(table, attacker)
         if len(words) and words.shape[1] > 1:
             spread = words.max(axis=1) - words.min(axis=1)
             found[f"f1.spread.word-level.{which}"] = float(spread.max())

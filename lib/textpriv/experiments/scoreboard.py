@@ -48,12 +48,6 @@ NOTEBOOKS = (
     "05_reconstruction_attacks",
     "06_slm_utility",
 )
-PAPERS: Mapping[str, str] = {
-    "tong": "Tong et al.",
-    "harel": "Harel et al.",
-    "utpala": "Utpala et al.",
-    "carpentier": "Carpentier et al.",
-}
 VALUE, TREND, SETTING = "number", "ordering or bound", "set-up"
 
 MATCH, SAME, WITHIN, UNDECIDED, DIFFERS = claims.LABELS[:5]
@@ -416,7 +410,7 @@ def contradictions(board: Board) -> pd.DataFrame:
         }
         rows.append(
             {
-                "papers": ", ".join(PAPERS[paper] for paper in each.papers),
+                "papers": ", ".join(claims.PAPERS[paper] for paper in each.papers),
                 "against": each.against,
                 "about": each.about,
                 "printed": _listed({what: _printed(stated[n]) for what, n in each.printed.items()}),
@@ -474,7 +468,7 @@ def printed_twice() -> pd.DataFrame:
 def untrue_of_own_numbers() -> pd.DataFrame:
     """Orderings and bounds that fail on the numbers that the same paper prints."""
     rows = []
-    for paper in PAPERS:
+    for paper in claims.PAPERS:
         stated = [claim for claim in claims.load() if claim.paper == paper]
         printed = {c.measurement: c.value for c in stated if c.value is not None and c.measurement}
         for claim in stated:

@@ -22,13 +22,13 @@ from textpriv.experiments.scoreboard import (
     DIFFERS,
     MATCH,
     OTHER,
-    PAPERS,
     SAME,
     SET_UP,
     UNDECIDED,
     UNMEASURED,
     WITHIN,
 )
+from textpriv.report import claims
 from textpriv.report.figures import (
     BLACK,
     BLUE,
@@ -75,7 +75,7 @@ def verdict_counts(counts: pd.DataFrame) -> Figure:
     ----------
     counts : of `scoreboard.counts`, by paper
     """
-    papers = [paper for paper in PAPERS if paper in counts.index][::-1]
+    papers = [paper for paper in claims.PAPERS if paper in counts.index][::-1]
     counts = counts.loc[papers]
     fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 2.9), width_ratios=(1, 1.35))
     held = counts[list(COMPARED)].sum(axis=1)
@@ -83,7 +83,7 @@ def verdict_counts(counts: pd.DataFrame) -> Figure:
     looks = {**OUTCOMES, ALL_COMPARED: {"color": BLACK, "hatch": ""}}
     _stacked(left, every[[ALL_COMPARED, OTHER, UNMEASURED, SET_UP]], looks)
     _stacked(right, counts[list(COMPARED)], looks)
-    left.set_yticks(range(len(papers)), [PAPERS[paper] for paper in papers])
+    left.set_yticks(range(len(papers)), [claims.PAPERS[paper] for paper in papers])
     right.set_yticks(range(len(papers)), [])
     left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=9)
     right.set_title(f"the {int(held.sum())} held against ours", fontsize=9)

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FILE = Path(__file__).with_name("claims.toml")
+PAPERS: Mapping[str, str] = {
+    "tong": "Tong et al.",
+    "harel": "Harel et al.",
+    "utpala": "Utpala et al.",
+    "carpentier": "Carpentier et al.",
+}
 _Z = 1.96  # intervals are 95% throughout
 _LEVEL = 0.05  # of all tests of one notebook's claims together
 EXACT = "nats"  # unit of what is computed and has no error

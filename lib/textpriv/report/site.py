@@ -40,12 +40,6 @@ from textpriv import assets, paths, profiles
 from textpriv.errors import RunError, TextprivError
 from textpriv.report import claims, notebooks, results
 
-PAPERS = {
-    "tong": "Tong et al.",
-    "harel": "Harel et al.",
-    "utpala": "Utpala et al.",
-    "carpentier": "Carpentier et al.",
-}
 TEMPLATES = Path(__file__).with_name("templates")
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -377,14 +371,16 @@ def judged(found: Sequence[Chapter]) -> list[dict[str, str]]:
                     "reason": row["reason"],
                 }
             )
-    return sorted(rows, key=lambda row: list(PAPERS).index(row["paper"]))
+    return sorted(rows, key=lambda row: list(claims.PAPERS).index(row["paper"]))
 
 
 def totals(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, list[int]]]:
     """Per paper, and for all of them, how often each verdict is given."""
     counted = Counter((row["paper"], row["verdict"]) for row in rows)
     verdicts = [str(verdict) for verdict in claims.Verdict]
-    each = [(PAPERS[paper], [counted[paper, v] for v in verdicts]) for paper in PAPERS]
+    each = [
+        (claims.PAPERS[paper], [counted[paper, v] for v in verdicts]) for paper in claims.PAPERS
+    ]
     return [*each, ("all", [sum(column) for column in zip(*(n for _, n in each), strict=True)])]
 
 
@@ -473,7 +469,7 @@ def _pages(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(papers=PAPERS, verdicts=[str(v) for v in claims.Verdict])
+    environment.globals.update(papers=claims.PAPERS, verdicts=[str(v) for v in claims.Verdict])
     registry = assets.registry()
     environment.globals.update(registry=registry, profile=profile)
 
