@@ -33,7 +33,6 @@ def style_file() -> None:
 def drawn() -> Figure:
     fig, ax = plt.subplots()
     figures.band(ax, DATA.eps, DATA.kept, DATA.kept - 0.1, DATA.kept + 0.1, **figures.style("tem"))
-    figures.note_n(ax, 1000, "draws")
     ax.set_xlabel("eps (1/distance)")
     return fig
 
@@ -147,10 +146,9 @@ def test_style_file() -> None:
     assert matplotlib.rcParams["figure.constrained_layout.use"]
 
 
-def test_band_and_note() -> None:
+def test_band() -> None:
     fig = drawn()
     (ax,) = fig.axes
     assert ax.collections[0].get_facecolor()[0][:3] == pytest.approx(
         matplotlib.colors.to_rgb(ax.lines[0].get_color())
     )
-    assert ax.texts[0].get_text() == "n = 1,000 draws"

@@ -294,20 +294,18 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
 
 
 def test_readability_of_two_texts_by_hand() -> None:
-    """One text at 2 nats per token, one at 1: pooled by tokens, words and characters."""
-    found = Readability(np.array([2.0, 3.0]), np.array([1, 3]), np.array([1, 1]), np.array([4, 6]))
+    """One text at 2 nats per token, one at 1: pooled by tokens and by characters."""
+    found = Readability(np.array([2.0, 3.0]), np.array([1, 3]), np.array([4, 6]))
     assert found.perplexity_per_token == pytest.approx(math.exp(5 / 4))
-    assert found.perplexity_per_word == pytest.approx(math.exp(5 / 2))
     assert found.bits_per_character == pytest.approx(5 / math.log(2) / 10)
     mean_of_perplexities = (math.exp(2) + math.exp(1)) / 2
     assert abs(found.perplexity_per_token - mean_of_perplexities) > 1
 
 
 def test_a_uniform_model_is_as_perplexed_as_it_has_choices() -> None:
-    tokens, words = np.array([6, 2]), np.array([3, 1])
-    found = Readability(tokens * math.log(50), tokens, words, tokens * 2)
+    tokens = np.array([6, 2])
+    found = Readability(tokens * math.log(50), tokens, tokens * 2)
     assert found.perplexity_per_token == pytest.approx(50)
-    assert found.perplexity_per_word == pytest.approx(2500)
     assert found.bits_per_character == pytest.approx(math.log2(50) / 2)
 
 
@@ -317,10 +315,8 @@ def test_readability_counts_what_the_model_reads(generator: Generator, after: st
     nats = -generator.log_likelihood(TEXTS, after=after)
     assert found.nats == pytest.approx(nats) and (found.nats >= 0).all() and found.nats[1] == 0
     assert found.tokens.tolist() == [len(ids) for ids in generator.encode(TEXTS)]
-    assert found.words.tolist() == [3, 0, 2, 7]
     assert found.characters.tolist() == [11, 0, 5, 28]
     assert found.perplexity_per_token == pytest.approx(math.exp(nats.sum() / found.tokens.sum()))
-    assert found.perplexity_per_token < found.perplexity_per_word
 
 
 def test_an_empty_text_adds_nothing(generator: Generator) -> None:

@@ -318,8 +318,8 @@ class Readability:
     Parameters
     ----------
     nats : (texts,) -ln P(text)
-    tokens, words, characters : (texts,) how many of each: tokens of the model, words between
-        white space, Unicode characters with the spaces
+    tokens, characters : (texts,) how many of each: tokens of the model, Unicode characters with
+        the spaces
 
     All texts together count as one, so that a short text weighs less than a long one: the mean of
     the texts' own perplexities is that of the few worst (1,859 against 300 on 40 short reviews).
@@ -327,18 +327,12 @@ class Readability:
 
     nats: FloatArray
     tokens: IntArray
-    words: IntArray
     characters: IntArray
 
     @property
     def perplexity_per_token(self) -> float:
         """exp(sum of nats / tokens), >= 1: depends on how the model parts a text."""
         return float(np.exp(self.nats.sum() / self.tokens.sum()))
-
-    @property
-    def perplexity_per_word(self) -> float:
-        """exp(sum of nats / words), >= 1: words that are broken into many tokens weigh more."""
-        return float(np.exp(self.nats.sum() / self.words.sum()))
 
     @property
     def bits_per_character(self) -> float:
@@ -366,14 +360,12 @@ def readability(
     """
     if isinstance(texts, str):
         raise InvalidInput("texts: got one string, expected several; use [text]")
-    words = np.array([len(text.split()) for text in texts], dtype=np.int64)
-    if not words.any():
+    if not any(text.strip() for text in texts):
         raise InvalidInput(f"texts: got {len(texts)} without any word, expected at least one word")
     return Readability(
         # Rounding can leave a certain text with a likelihood just above 1.
         nats=np.maximum(-generator.log_likelihood(texts, after=after, batch=batch), 0),
         tokens=np.array([len(ids) for ids in generator.encode(texts)], dtype=np.int64),
-        words=words,
         characters=np.array([len(text) for text in texts], dtype=np.int64),
     )
 

@@ -153,12 +153,6 @@ def band(
     return line
 
 
-def note_n(ax: Axes, n: int, what: str = "") -> None:
-    """State in the upper right corner how many observations each point rests on."""
-    text = f"n = {n:,} {what}".rstrip()
-    ax.text(1, 1.01, text, transform=ax.transAxes, ha="right", va="bottom", fontsize=8)
-
-
 def save(
     directory: Path,
     stem: str,
@@ -172,7 +166,7 @@ def save(
     Parameters
     ----------
     stem : "fig02_kept_words"
-    data : the plotted numbers, one row per point; its index is not written
+    data : the plotted numbers, one row per point; its index and influences are not written
     alt : what the figure shows, in a sentence or two, for those who cannot see it
     provenance : JSON values; the alternative text joins them
 
@@ -184,7 +178,8 @@ def save(
         raise InvalidInput(f"figure: expected a name like 'fig02_kept_words', got {stem!r}")
     if not alt.strip():
         raise InvalidInput(f"{stem}: expected an alternative text that says what the figure shows")
-    if data.empty or not data.columns.is_unique:
+    written = data.drop(columns=[each for each in data if str(each).endswith("influence")])
+    if written.empty or not written.columns.is_unique:
         raise InvalidInput(f"{stem}: expected rows of plotted numbers under distinct columns")
     alt = " ".join(alt.split())
     text = json.dumps({**provenance, "figure": stem, "alt": alt}, indent=1, sort_keys=True)
@@ -193,7 +188,7 @@ def save(
         ".pdf": _drawn(
             fig, "pdf", {"Title": stem, "Subject": alt, "Keywords": text, "CreationDate": None}
         ),
-        ".csv": data.to_csv(index=False, lineterminator="\n").encode(),
+        ".csv": written.to_csv(index=False, lineterminator="\n").encode(),
         ".json": f"{text}\n".encode(),
     }
     for suffix in FIGURE_SUFFIXES:
