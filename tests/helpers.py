@@ -21,6 +21,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from textpriv.embeddings import Embedding, from_arrays
+from textpriv.stats import Estimate
 
 FloatArray = NDArray[np.float64]
 Cdf = Callable[[FloatArray], FloatArray]
@@ -28,6 +29,11 @@ Sampler = Callable[[int, np.random.Generator], FloatArray]
 
 ALARM = 1e-6
 POWER = 0.999
+
+
+def half_width(found: Estimate) -> float:
+    """Half the width of an interval."""
+    return (found.high - found.low) / 2
 
 
 def margin(n: int, alarm: float) -> float:

@@ -1,12 +1,30 @@
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from textpriv import profiles
 from textpriv.errors import InvalidInput, RunError
-from textpriv.report import claims
+from textpriv.experiments import (
+    dp_prompt,
+    dp_prompt_attacks,
+    lossy,
+    lossy_attacks,
+    lossy_utility,
+    reconstruction,
+    reconstruction_models,
+    slm_utility,
+)
+from textpriv.report import claims, results
 from textpriv.report.claims import Claim, Trend, Verdict, compare
 from textpriv.report.results import Measurement, measure
 
@@ -19,9 +37,9 @@ VALUE: dict[str, Any] = {
     "value": 0.5,
     "rounding": 0.01,
     "measurement": "a.b",
-    "comparable": True,
+    "compared": "always",
 }
-STATED = {key: VALUE[key] for key in ("id", "paper", "notebook", "place", "setting", "comparable")}
+STATED = {key: VALUE[key] for key in ("id", "paper", "notebook", "place", "setting", "compared")}
 
 
 def claim(**changes: Any) -> Claim:
@@ -66,6 +84,34 @@ def test_errors_add_as_squares() -> None:
     assert verdict(claim(n=1000), ours) == Verdict.DIFFERS  # a plain sum would allow 0.076
 
 
+def test_measurements_of_the_same_documents_are_compared_in_pairs() -> None:
+    order = trend(greater="a.x", than="a.y")
+    x, y = measure("a.x", 0.6, 0.5, 0.7), measure("a.y", 0.5, 0.4, 0.6)
+    apart = {"a.x": x, "a.y": y}
+    assert not compare(order, apart).certain  # as if independent: 0.1 with an error of 0.072
+    paired = x.model_copy(update={"paired_errors": {"a.y": 0.02}})
+    assert compare(order, {**apart, "a.x": paired}).certain
+    other = y.model_copy(update={"paired_errors": {"a.x": 0.02}})
+    assert compare(order, {**apart, "a.y": other}).certain  # either of them knows
+    elsewhere = x.model_copy(update={"paired_errors": {"a.z": 0.02}})
+    assert not compare(order, {**apart, "a.x": elsewhere}).certain
+    worse = trend(greater="a.y", than="a.x")
+    assert compare(worse, {**apart, "a.x": paired}).verdict == Verdict.DIFFERS
+
+
+def test_pairs_that_all_agree_are_no_certainty() -> None:
+    x, y = measure("a.x", 0.6, 0.5, 0.7), measure("a.y", 0.5, 0.4, 0.6)
+    agreeing = x.model_copy(update={"paired_errors": {"a.y": 0.0}})
+    assert claims.error_of_difference(agreeing, y) == claims.error_of_difference(x, y) > 0.07
+
+
+def test_pairs_are_the_steps_of_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    stated = [trend(decreasing=["a.x", "a.y", "a.z"]), trend(greater="a.v", than="a.w"),
+              trend(at_least=0.5, of=["a.x", "a.y"]), claim()]  # fmt: skip
+    monkeypatch.setattr(claims, "of", lambda notebook, profile: stated)
+    assert claims.pairs("any") == [("a.x", "a.y"), ("a.y", "a.z"), ("a.v", "a.w")]
+
+
 def test_a_share_of_one_is_not_certain() -> None:
     assert verdict(claim(value=1.0, rounding=0.001, n=1000), exact("a.b", 0.997)) == Verdict.MATCH
 
@@ -100,10 +146,47 @@ def test_an_interval_that_was_cut_has_the_error_of_its_wider_side() -> None:
 def test_never_compared() -> None:
     ours = measure("a.b", 0.5)
     assert verdict(claim(), ours, profile="smoke") == Verdict.NOT_COMPARABLE
-    assert verdict(claim(comparable=False, reason="why"), ours) == Verdict.NOT_COMPARABLE
-    assert compare(claim(comparable=False, reason="why"), {}).reason == "why"
+    never = claim(compared="never", reason="why")
+    for profile in ("smoke", "default", "paper"):
+        assert compare(never, {"a.b": ours}, profile)[:2] == (Verdict.NOT_COMPARABLE, "why")
     missing = compare(claim(), {})
     assert missing[:2] == (Verdict.NOT_COMPARABLE, "not measured: a.b")
+
+
+def test_some_claims_are_compared_under_the_paper_profile_only() -> None:
+    only = claim(compared="paper", reason="another model")
+    ours = {"a.b": exact("a.b", 0.5)}
+    for profile in ("smoke", "default"):
+        assert compare(only, ours, profile)[:2] == (Verdict.NOT_COMPARABLE, "another model")
+    assert compare(only, ours, "paper").verdict == Verdict.MATCH
+    assert compare(only, {"a.b": exact("a.b", 0.6)}, "paper").verdict == Verdict.DIFFERS
+    assert compare(only, {}, "paper").reason == "not measured: a.b"
+    assert compare(claim(reason="held here on another"), ours, "paper").verdict == Verdict.MATCH
+
+
+def test_the_paper_profile_may_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {"tomatoes": "sst2"}
+    value = claim(measurement="a.tomatoes.b", under_paper=other)
+    order = Claim.model_validate(
+        {**STATED, "id": "tong.u", "under_paper": other,
+         "trend": {"greater": "a.tomatoes.b", "than": "a.c"}}
+    )  # fmt: skip
+    bound = Claim.model_validate(
+        {**STATED, "id": "tong.v", "under_paper": other,
+         "trend": {"at_least": 0.4, "of": ["a.tomatoes.b"]}}
+    )  # fmt: skip
+    monkeypatch.setattr(claims, "load", lambda: [value, order, bound])
+    for profile, name in (("default", "a.tomatoes.b"), ("smoke", "a.tomatoes.b"),
+                          ("paper", "a.sst2.b")):  # fmt: skip
+        found = [each.measurements for each in claims.of(VALUE["notebook"], profile)]
+        assert found == [[name], [name, "a.c"], [name]]
+        assert claims.pairs(VALUE["notebook"], profile) == [(name, "a.c")]
+    ours = {m.name: m for m in (exact("a.sst2.b", 0.5), exact("a.c", 0.4))}
+    table = claims.table(VALUE["notebook"], "paper", ours)
+    assert [*table["verdict"]] == ["match", "same trend", "same trend"]
+    assert table["ours"].iloc[0] == "0.5"
+    assert claims.count(VALUE["notebook"], ours, "paper") == {"match": 1, "same trend": 2}
+    assert claims.count(VALUE["notebook"], ours) == {"not comparable": 3}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +259,7 @@ def test_tests_are_corrected_for_their_number() -> None:
     assert [each.verdict for each in found] == [Verdict.DIFFERS] * 4
     # What cannot be compared is no test: it costs the others nothing.
     elsewhere = Claim.model_validate(
-        {**STATED, "trend": alone.trend, "comparable": False, "reason": "another corpus"}
+        {**STATED, "trend": alone.trend, "compared": "never", "reason": "another corpus"}
     )
     others = [elsewhere] * 20 + [trend(greater="no.x", than="no.y")]
     found = claims.compare_all([alone, *others], {m.name: m for m in ours})
@@ -246,7 +329,12 @@ def test_trends_have_one_form(form: dict) -> None:
         {"measurement": None},
         {"trend": {"at_least": 0.5, "of": ["a.b"]}},
         {"paper": "feyisetan"},
-        {"comparable": False},
+        {"compared": "never"},
+        {"compared": "paper"},
+        {"compared": True},
+        {"compared": "sometimes", "reason": "why"},
+        {"under_paper": {"absent": "present"}},
+        {"under_paper": {"a.": "b."}, "compared": "never", "reason": "why"},
         {"notebook": "attacks"},
         {"extra": 1},
     ],
@@ -400,11 +488,12 @@ def test_where_the_papers_disagree_with_themselves_both_numbers_stand() -> None:
 
 
 @pytest.mark.parametrize("notebook", ["04_dp_prompt", "06_slm_utility"])
-def test_numbers_of_other_models_are_never_compared_but_orderings_are(notebook: str) -> None:
+def test_numbers_of_other_models_are_not_compared_here_but_orderings_are(notebook: str) -> None:
     found = claims.of(notebook)
-    assert not [c.id for c in found if c.value is not None and c.comparable]
+    assert not [c.id for c in found if c.value is not None and c.is_compared("default")]
+    assert [c.id for c in found if c.value is not None and c.is_compared("paper")]
     orderings = [c for c in found if c.trend]
-    assert sum(c.comparable for c in orderings) > len(orderings) / 2
+    assert sum(c.is_compared("default") for c in orderings) > len(orderings) / 2
     assert not [c.id for c in found if not c.reason]  # on what it is held, or why it is not
 
 
@@ -413,3 +502,137 @@ def test_ids_begin_with_the_paper_and_names_can_be_recorded() -> None:
         assert stated.id.startswith(f"{stated.paper}.")
         for name in stated.measurements:
             measure(name, 0.5)
+
+
+# What the paper profile records
+
+
+class Recorder:
+    """Takes the names that experiments record."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def record(self, name: str, *numbers: object, **more: object) -> None:
+        self.names.add(name)
+
+
+def rows(**columns: Sequence[Any]) -> pd.DataFrame:
+    """Every combination of these values, each with some estimate of all that is recorded."""
+    table = pd.DataFrame([*product(*columns.values())], columns=[*columns])
+    measures = ("unchanged", "bertscore", "cosine")
+    ends = {f"{each}{end}": 0.5 for each in measures for end in ("", "_low", "_high")}
+    table = table.assign(value=0.5, low=0.4, high=0.6, n=100, influence=None, **ends)
+    return table.assign(unchanged_influence=None)
+
+
+def recorded_by_notebook_03(run: Any, profile: str) -> None:
+    sizes = profiles.load(profile, "03_lossy_and_stencil", lossy.Sizes)
+    labels = [setting.label for setting in lossy.crossing(sizes)]
+    stencils = [each.label for each in lossy.crossing(sizes) if each.kind in lossy.STENCILS]
+    tuned = [name for name in sizes.corpora if sizes.tuned_steps.get(name, 0) > 0]
+    scenarios = (lossy_utility.TEST, lossy_utility.ALL)
+    probed = rows(label=labels, corpus=[*sizes.corpora], scenario=scenarios)
+    lossy_utility.record(run, probed, "probe")
+    fitted = rows(label=sizes.tuned, corpus=tuned, scenario=scenarios)
+    lossy_utility.record(run, fitted, "fine-tuned")
+    attacked = rows(top=(1, 5), label=stencils, corpus=[*sizes.attacked],
+                    attack=(lossy_attacks.NAIVE, lossy_attacks.SKIP))  # fmt: skip
+    lossy_attacks.record_attacks(run, attacked)
+
+
+def recorded_by_notebook_04(run: Any, profile: str) -> None:
+    sizes = profiles.load(profile, "04_dp_prompt", dp_prompt.Sizes)
+    written = {dp_prompt.PROMPTED: sizes.temperatures,
+               dp_prompt.CLIPPED: sizes.clipped_temperatures}  # fmt: skip
+    outputs = [dp_prompt.Output(dp_prompt.CLEAN, 0.0, "", (), ())] + [
+        dp_prompt.Output(name, level, "t", (), ()) for name in written for level in written[name]
+    ]
+    for each in outputs:
+        named = {"mechanism": [each.mechanism], "setting": [each.setting], "level": [each.level]}
+        table = rows(**named, target=dp_prompt_attacks.TARGETS,
+                     attacker=(dp_prompt_attacks.STATIC, dp_prompt_attacks.ADAPTIVE),
+                     access=(dp_prompt_attacks.EMBEDDING, dp_prompt_attacks.TEXT))  # fmt: skip
+        dp_prompt_attacks.record(run, table)
+        if each.mechanism != dp_prompt.CLEAN:
+            alike = rows(**named)
+            alike["influence"] = [dict.fromkeys(("bertscore", "cosine"))]
+            dp_prompt_attacks.record_alike(run, alike)
+
+
+def recorded_by_notebook_05(run: Any, profile: str) -> None:
+    sizes = profiles.load(profile, "05_reconstruction_attacks", reconstruction.Sizes)
+    first = sizes.corpora[0]
+    networks = ("mask-inference", "inversion-bert", "contextual-bayes", "contextual-bound")
+    levels = {"custext": sizes.custext_epsilons, "santext": sizes.santext_epsilons}
+    for defense in reconstruction.DEFENSES:
+        grid = rows(defense=[defense], corpus=sizes.corpora, epsilon=levels[defense],
+                    attack=reconstruction.COMPARED)  # fmt: skip
+        reconstruction.record(run, grid, "asr")
+        attacks = (*reconstruction.COMPARED, *networks)
+        paired = rows(defense=[defense], corpus=[first], epsilon=sizes.model_focus[defense],
+                      attack=attacks)  # fmt: skip
+        reconstruction.record(run, paired, "paired")
+    hits = np.array([True, False])
+    curves = pd.DataFrame({"attack": ["contextual-bayes"], "accuracy": [0.5]})
+    trained: list[Any] = [
+        SimpleNamespace(
+            outcome=SimpleNamespace(
+                defense=defense, corpus=first, epsilon=epsilon, document=np.arange(2),
+                hits=dict.fromkeys(networks, hits), seconds=defaultdict(float),
+            ),
+            curves=curves, untrained=0.5, tested=100, by_k=rows(attack=(), k=()),
+        )
+        for defense in reconstruction.DEFENSES
+        for epsilon in sizes.model_focus[defense]
+    ]  # fmt: skip
+    reconstruction_models.record_claims(run, trained)
+
+
+def recorded_by_notebook_06(run: Any, profile: str) -> None:
+    sizes = profiles.load(profile, "06_slm_utility", slm_utility.Sizes)
+    slm_utility.record(
+        run,
+        worth=rows(model=("small", "large"), what=("mean", "tenth")),
+        losses=rows(epsilon=[float(each) for each in sizes.grid], what=slm_utility.LOSSES),
+    )
+
+
+RECORDED: dict[str, Callable[[Any, str], None]] = {
+    "03_lossy_and_stencil": recorded_by_notebook_03,
+    "04_dp_prompt": recorded_by_notebook_04,
+    "05_reconstruction_attacks": recorded_by_notebook_05,
+    "06_slm_utility": recorded_by_notebook_06,
+}
+
+
+def recorded(notebook: str, profile: str) -> set[str]:
+    run = Recorder()
+    RECORDED[notebook](run, profile)
+    return run.names
+
+
+def test_the_paper_profile_records_what_it_alone_is_compared_with() -> None:
+    wanted = [each for each in claims.load() if each.compared == "paper" or each.under_paper]
+    assert {each.notebook for each in wanted} == set(RECORDED)
+    for notebook in RECORDED:
+        names = recorded(notebook, "paper")
+        absent = {
+            each.id: set(each.under("paper").measurements) - names
+            for each in wanted
+            if each.notebook == notebook
+        }
+        assert not {name: missing for name, missing in absent.items() if missing}
+
+
+@pytest.mark.parametrize("notebook", [*RECORDED])
+def test_names_are_built_as_the_default_run_has_recorded_them(notebook: str) -> None:
+    assert recorded(notebook, "default") <= set(results.load(notebook).by_name())
+
+
+def test_no_reason_under_the_paper_profile_speaks_of_other_models() -> None:
+    table = profiles.table("paper", "04_dp_prompt")
+    assert table["generator"] != "smollm2-135m-instruct" and table["encoder"] != "minilm-l6"
+    for each in claims.load():
+        if not each.is_compared("paper"):
+            assert not re.search("SmolLM2|MiniLM|rented clothes|other models", each.reason), each.id

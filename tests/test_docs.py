@@ -14,6 +14,7 @@ import os
 import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -299,9 +300,11 @@ def test_reproducing_has_every_claim_once_with_its_command() -> None:
         assert f"`./run_all.sh --only {name[:2]} --force`" in part
         stated = claims.of(name)
         for claim in stated:
-            assert part.count(f"\n| {claim.id} |") == int(claim.comparable)
-        counted = re.findall(r"^- (\d+) claims?: ", part, re.MULTILINE)
-        assert sum(map(int, counted)) == sum(not claim.comparable for claim in stated)
+            assert part.count(f"\n| {claim.id} |") == int(claim.is_compared("default"))
+        counted = re.findall(r"^- (\d+) claims?(, \*paper profile\*)?: ", part, re.MULTILINE)
+        states = Counter(claim.compared for claim in stated)
+        for state, word in (("paper", ", *paper profile*"), ("never", "")):
+            assert sum(int(count) for count, told in counted if told == word) == states[state]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +317,7 @@ def test_reproducing_has_every_claim_once_with_its_command() -> None:
 )
 def test_tolerances_by_hand(fields: dict[str, Any], says: str) -> None:
     given = {"id": "x", "paper": "tong", "notebook": "05_x", "place": "p", "setting": "s"}
-    claim = claims.Claim.model_validate({**given, "comparable": True, **fields})
+    claim = claims.Claim.model_validate({**given, "compared": "always", **fields})
     assert reproducing.tolerance(claim) == says
 
 
@@ -364,4 +367,4 @@ def test_the_changelog_has_its_form() -> None:
 
 def test_confidence_is_that_of_the_claims() -> None:
     z = statistics.NormalDist().inv_cdf((1 + stats.CONFIDENCE) / 2)
-    assert z == pytest.approx(claims._Z, abs=1e-3)
+    assert z == pytest.approx(claims.Z, abs=1e-3)

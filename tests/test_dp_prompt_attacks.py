@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from tiny_models import tiny_encoder, vocabulary
 
-from textpriv import generators, models, similarity
+from textpriv import generators, models, paths, report, similarity
+from textpriv.attacks.author import f1_estimate, macro_f1
 from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
 from textpriv.experiments import dp_prompt_attacks as experiment
@@ -27,6 +29,7 @@ from textpriv.experiments.dp_prompt import Material, Output, clean
 from textpriv.experiments.dp_prompt_attacks import ADAPTIVE, EMBEDDING, STATIC, TARGETS, TEXT, TUNED
 from textpriv.models import Encoder
 from textpriv.report import results
+from textpriv.stats import Influence, clustered_mean
 from textpriv.vectors import SentenceVectors
 
 IntArray = NDArray[np.int64]
@@ -242,7 +245,7 @@ def test_columns_and_rows(everything: tuple[pd.DataFrame, list[Call]]) -> None:
     table, _ = everything
     assert list(table.columns) == [
         *("mechanism", "setting", "level", "target", "attacker", "access"),
-        *("value", "low", "high", "n"),
+        *("value", "low", "high", "n", "influence"),
     ]
     assert (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
     assert (table["n"] == len(NUMBER)).all()
@@ -327,10 +330,10 @@ def test_seeds_of_attackers(everything: tuple[pd.DataFrame, list[Call]]) -> None
     assert len(set.union(*seeds.values())) == len(seeds) == 2 * PARTS
 
 
-def by_hand(mechanism: str, target: str, attacker: str, access: str, per: Sequence[Any]) -> float:
-    """F1 by scikit-learn of the answers for all documents of these parts."""
+def answered(mechanism: str, target: str, attacker: str, access: str, per: Sequence[Any]) -> Any:
+    """Rows of the documents of these parts, and the answers for them."""
     classes = len(set(LABELS[target].tolist()))
-    truth, answers = [], []
+    documents, answers = [], []
     for part in per:
         rows = np.flatnonzero(PART == part)
         run = part % RUNS[mechanism]
@@ -338,9 +341,15 @@ def by_hand(mechanism: str, target: str, attacker: str, access: str, per: Sequen
             [np.full(len(rows), CODES[mechanism]), np.full(len(rows), run), rows]
         )
         learned = CLEAN_CODE if attacker == STATIC else CODES[mechanism]
-        truth += LABELS[target][rows].tolist()
-        answers += guessed(access, learned, seen, classes).tolist()
-    return float(f1_score(truth, answers, average="macro"))
+        documents.append(rows)
+        answers.append(guessed(access, learned, seen, classes))
+    return np.concatenate(documents), np.concatenate(answers)
+
+
+def by_hand(mechanism: str, target: str, attacker: str, access: str, per: Sequence[Any]) -> float:
+    """F1 by scikit-learn of the answers for all documents of these parts."""
+    rows, answers = answered(mechanism, target, attacker, access, per)
+    return float(f1_score(LABELS[target][rows], answers, average="macro"))
 
 
 def test_answers_are_pooled(everything: tuple[pd.DataFrame, list[Call]]) -> None:
@@ -359,7 +368,8 @@ def test_the_same_seed_gives_the_same_table(
     everything: tuple[pd.DataFrame, list[Call]], material: Material, calls: list[Call]
 ) -> None:
     table, first = everything
-    pd.testing.assert_frame_equal(experiment.attacked(material, OUTPUTS, ANY, SEED), table)
+    again = experiment.attacked(material, OUTPUTS, ANY, SEED)
+    pd.testing.assert_frame_equal(again.drop(columns="influence"), table.drop(columns="influence"))
     assert [call.options for call in calls] == [call.options for call in first]
     other = experiment.attacked(material, OUTPUTS, ANY, SEED + 1)
     assert (other["value"] == table["value"]).all() and (other["low"] != table["low"]).any()
@@ -450,7 +460,9 @@ def test_ledgers_ask_about_every_document(
     monkeypatch.setattr(experiment, "ledger", fake)
     sizes: Any = SimpleNamespace(ledger=("madlib eps8", "clean plain"))
     table = experiment.ledgers(material, OUTPUTS, sizes, SEED)
-    assert list(table.columns) == ["mechanism", "setting", "feature", "value", "low", "high", "n"]
+    assert list(table.columns) == [
+        *("mechanism", "setting", "feature", "value", "low", "high", "n", "influence")
+    ]
     names = [("madlib", "length"), ("madlib", "unknown words")]
     names += [("clean", feature) for _, feature in names]
     assert [tuple(row) for row in table[["mechanism", "feature"]].to_numpy()] == names
@@ -492,7 +504,8 @@ def test_repeated_outputs_are_averaged(material: Material, calls: list[Call]) ->
     fold = experiment.folds(material, SEED)[0]
     table = experiment.repeated(material, MADLIB, again(fold, 1, 5), [1, 3, 4], 2.5, SEED)
     assert list(table.columns) == [
-        *("mechanism", "setting", "k", "epsilon", "attacker", "value", "low", "high", "n")
+        *("mechanism", "setting", "k", "epsilon", "attacker"),
+        *("value", "low", "high", "n", "influence"),
     ]
     assert table["k"].tolist() == [1, 3, 4] * 2
     assert table["epsilon"].tolist() == [2.5, 7.5, 10.0] * 2
@@ -579,6 +592,11 @@ def test_asked_again(
 # --- At equal risk ------------------------------------------------------------------------------
 
 
+def influence(*of: Any) -> Influence:
+    draw = np.random.default_rng(list("/".join(map(str, of)).encode()))
+    return Influence(experiment.DOCUMENTS, NUMBER, 0.005 * draw.standard_normal(36))
+
+
 def made(
     mechanism: str,
     levels: Sequence[float],
@@ -589,7 +607,10 @@ def made(
     access: str = EMBEDDING,
     unit: str = "eps",
 ) -> list[dict[str, Any]]:
-    """Rows of a table; the interval of a sentiment reaches 0.05 down and 0.02 up."""
+    """Rows of a table; the interval of a sentiment reaches 0.05 down and 0.02 up.
+
+    Effects of the 36 documents are 0.005 on average, of every row others.
+    """
     return [
         {
             "mechanism": mechanism,
@@ -602,6 +623,7 @@ def made(
             "low": value - down,
             "high": min(value + up, 1.0),
             "n": 36,
+            "influence": influence(mechanism, level, target, attacker, access),
         }
         for level, *values in zip(levels, author, sentiment, strict=True)
         for target, value, down, up in zip(TARGETS, values, (0.1, 0.05), (0.1, 0.02), strict=True)
@@ -619,7 +641,9 @@ def test_equal_risk_by_hand() -> None:
         ]
     )
     found = experiment.at_equal_risk(table, [0.05, 0.2, 0.35, 0.5, 0.55])
-    assert list(found.columns) == ["mechanism", "risk", "level", "value", "low", "high"]
+    assert list(found.columns) == [
+        *("mechanism", "risk", "level", "value", "low", "high", "influence")
+    ]
     expected = [
         ("madlib", 0.2, 3.5, 0.7),
         ("madlib", 0.35, 5.75, 0.775),
@@ -641,7 +665,65 @@ def test_equal_risk_by_hand() -> None:
 def test_no_risk_in_reach() -> None:
     found = experiment.at_equal_risk(pd.DataFrame(made("tem", [1, 2], [0.4, 0.5], [0.1, 0.2])), [0])
     assert not len(found)
-    assert list(found.columns) == ["mechanism", "risk", "level", "value", "low", "high"]
+    assert list(found.columns) == [
+        *("mechanism", "risk", "level", "value", "low", "high", "influence")
+    ]
+
+
+def test_influence_at_equal_risk_by_hand() -> None:
+    """A third of the way from 0.2 to 0.5 on a line whose slope is 2 / 3."""
+    rows = made("madlib", [2, 8], [0.2, 0.5], [0.6, 0.8])
+    (author, sentiment), (other_author, other_sentiment) = (
+        [row["influence"].effect for row in rows[start : start + 2]] for start in (0, 2)
+    )
+    (found,) = experiment.at_equal_risk(pd.DataFrame(rows), [0.3])["influence"]
+    expected = 2 / 3 * (sentiment - 2 / 3 * author)
+    expected = expected + 1 / 3 * (other_sentiment - 2 / 3 * other_author)
+    np.testing.assert_allclose(found.effect, expected)
+    # At an end it is that of the setting there, moved along its line.
+    (found,) = experiment.at_equal_risk(pd.DataFrame(rows), [0.2])["influence"]
+    np.testing.assert_allclose(found.effect, sentiment - 2 / 3 * author)
+    # Two settings with the same risk have no line between them.
+    equal = pd.DataFrame(made("madlib", [2, 8], [0.2, 0.2], [0.6, 0.8]))
+    (found,) = experiment.at_equal_risk(equal, [0.2])["influence"]
+    np.testing.assert_allclose(found.effect, sentiment)
+
+
+def test_the_error_at_equal_risk_is_that_of_the_bootstrap() -> None:
+    """Within 15%, where 1,000 resamples leave 2.2% to chance.
+
+    With the author F1 taken for exact, the named wrong version, it is less than 0.75 of it.
+    """
+    rng = np.random.default_rng(0)
+    classes = {"author": 3, "sentiment": 2}
+    truth = {target: rng.integers(most, size=300) for target, most in classes.items()}
+    guess = {
+        (level, target): np.where(
+            rng.random(300) < right, truth[target], rng.integers(classes[target], size=300)
+        )
+        for level, *rights in ((2, 0.2, 0.1), (8, 0.5, 0.7))
+        for target, right in zip(TARGETS, rights, strict=True)
+    }
+    whole = pd.DataFrame(
+        {"mechanism": "madlib", "level": level, "target": target, "attacker": ADAPTIVE}
+        | {"access": EMBEDDING}
+        | f1_estimate(truth[target], each, classes[target], rng, sample="made up").columns()
+        for (level, target), each in guess.items()
+    )
+    risk = whole.loc[whole["target"] == "author", "value"].mean()
+    (found,) = experiment.at_equal_risk(whole, [risk])["influence"]
+    drawn = []
+    for _ in range(1000):
+        rows = rng.integers(300, size=300)
+        f1 = {
+            (level, target): macro_f1(truth[target][rows], each[rows], classes[target])
+            for (level, target), each in guess.items()
+        }
+        line = ([f1[level, target] for level in (2, 8)] for target in TARGETS)
+        drawn.append(np.interp(risk, *line))
+    assert found.error == pytest.approx(np.std(drawn), rel=0.15)
+    ends = whole.loc[whole["target"] == "sentiment", "influence"].tolist()
+    assert ((ends[0] + ends[1]) * 0.5).error < 0.75 * np.std(drawn)
 
 
 # --- What a paraphrase keeps --------------------------------------------------------------------
@@ -659,7 +741,8 @@ def test_alike_is_that_of_direct_calls(encoder: Encoder) -> None:
     silent = Output("truncated-laplace", 5.0, "eps", (), (nothing,))
     found = experiment.alike(given, [same, silent, turned], 4, np.random.default_rng(1))
     assert list(found.columns) == [
-        *("mechanism", "setting", "level", "bertscore", "cosine", "words", "n")
+        *("mechanism", "setting", "level", "bertscore", "bertscore_low", "bertscore_high"),
+        *("cosine", "cosine_low", "cosine_high", "words", "n", "influence"),
     ]
     keys = found[["mechanism", "setting", "level", "n"]].to_numpy().tolist()
     assert keys == [
@@ -673,15 +756,55 @@ def test_alike_is_that_of_direct_calls(encoder: Encoder) -> None:
     for row, texts in zip(
         found.itertuples(), (others, originals, [TURNED[row] for row in chosen]), strict=True
     ):
-        score = similarity.bert_score(encoder, originals, texts).f1.mean()
-        assert row.bertscore == pytest.approx(score, abs=1e-6)
-        assert row.cosine == pytest.approx(
-            similarity.cosine(encoder, originals, texts).mean(), abs=1e-6
-        )
+        direct = {
+            "bertscore": similarity.bert_score(encoder, originals, texts).f1,
+            "cosine": similarity.cosine(encoder, originals, texts),
+        }
         assert row.words == np.mean([len(text.split()) for text in texts])
+        for measure, scores in direct.items():
+            value, low, high = (getattr(row, measure + end) for end in ("", "_low", "_high"))
+            assert value == pytest.approx(scores.mean(), abs=1e-6)
+            assert low <= value <= high <= 1
+            influence = row.influence[measure]
+            assert influence.unit.tolist() == sorted(chosen)
+            if texts is not others:
+                alone = clustered_mean(scores, chosen, bounds=(-1, 1), sample=experiment.DOCUMENTS)
+                assert (low, high) == pytest.approx((alone.low, alone.high), abs=1e-6)
+                assert alone.influence is not None
+                np.testing.assert_allclose(influence.effect, alone.influence.effect, atol=1e-6)
     assert found["bertscore"][1] == pytest.approx(1) and found["cosine"][1] == pytest.approx(1)
     assert (found["cosine"][[0, 2]] < 0.99).all()
     assert len(experiment.alike(given, [], 99, np.random.default_rng(1))) == 1
+
+
+def test_each_document_is_in_two_pairs_of_others(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text is a number, a pair's score their mean: over all pairs, that of the numbers.
+
+    The error is on the safe side of theirs by a factor of sqrt(1.5). Pairs taken for independent,
+    the named wrong version, would be off by sqrt(0.5).
+    """
+    number = np.random.default_rng(0).uniform(-0.5, 0.5, size=400)
+
+    def score(encoder: Any, first: Sequence[str], second: Sequence[str], **options: Any) -> Any:
+        return np.array([(float(a) + float(b)) / 2 for a, b in zip(first, second, strict=True)])
+
+    monkeypatch.setattr(similarity, "cosine", score)
+    monkeypatch.setattr(similarity, "bert_score", lambda *given: SimpleNamespace(f1=score(*given)))
+    documents = Documents("made up", tuple(map(str, number)), {"author": np.arange(400) % 2})
+    given = of_documents(documents, np.arange(400) % 2, np.ones((400, 2)), encoder)
+    (row,) = experiment.alike(given, [], 400, np.random.default_rng(1)).itertuples()
+    error = number.std() / np.sqrt(400)
+    for measure, found in row.influence.items():
+        assert getattr(row, measure) == pytest.approx(number.mean())
+        assert found.error == pytest.approx(error * np.sqrt(1.5), rel=0.1)
+    # Document by document: what leaving out both of its pairs does to the mean.
+    order = np.random.default_rng(1).permutation(400)
+    pairs = (number[order] + np.roll(number[order], -1)) / 2
+    left = [row.cosine - np.delete(pairs, [at - 1, at]).mean() for at in range(400)]
+    effect = row.influence["cosine"].effect[order]
+    np.testing.assert_allclose(effect, np.sqrt(400 / 399) * 398 / 400 * np.array(left))
 
 
 # --- Summaries ----------------------------------------------------------------------------------
@@ -765,26 +888,180 @@ def test_what_no_two_mechanisms_have_in_common_is_left_out() -> None:
 def recorded(record: Callable[..., None], *given: Any) -> dict[str, results.Measurement]:
     found: dict[str, results.Measurement] = {}
 
-    def keep(name: str, *numbers: Any, **rest: Any) -> None:
+    def keep(
+        name: str,
+        value: float,
+        low: float | None = None,
+        high: float | None = None,
+        n: int | None = None,
+        unit: str = "share",
+        influence: Influence | None = None,
+    ) -> None:
         assert name not in found
-        found[name] = results.measure(name, *numbers, **rest)
+        found[name] = results.measure(name, value, low, high, n, unit)
 
     record(SimpleNamespace(record=keep), *given)
     return found
 
 
-def test_intervals_of_means_and_spreads_by_hand() -> None:
-    """Settings of a mechanism share their documents, two mechanisms' errors are added."""
-    table = summary_table()
-    table["low"], table["high"] = table["value"] - 0.03, (table["value"] + 0.05).clip(upper=1)
-    found = recorded(experiment.record, table, RANDOM)
-    mean = found["f1.mean.madlib.author.adaptive.embedding"]
-    assert (mean.low, mean.value, mean.high) == pytest.approx((0.37, 0.4, 0.45))
-    assert mean.n == table["n"].min()
+REACH = 1.959964
+
+
+def test_the_interval_of_a_fall_by_hand() -> None:
+    """From 0.4 to 0.1, and from 0.1 to 0.4; its largest value is 1."""
+    for cold, hot, factor in ((0.4, 0.1, 1.0), (0.1, 0.4, 1.0), (0.4, 0.1, 20.0)):
+        rows = made("dp-prompt", [1.75, 0.75, 1.25], [hot, cold, 0.9], [0.6, 0.8, 0.7], unit="t")
+        for row in rows:
+            row["influence"] = row["influence"] * factor
+        last, first = rows[0]["influence"].effect, rows[2]["influence"].effect
+        error = np.sqrt(((hot * first / cold**2 - last / cold) ** 2).sum())
+        found = recorded(experiment.record, pd.DataFrame(rows), RANDOM)
+        fall = found["f1.fall.author.dp-prompt.adaptive.embedding"]
+        value = 1 - hot / cold
+        assert fall.value == pytest.approx(value) and fall.n == 36
+        assert fall.low == pytest.approx(value - REACH * error)
+        assert fall.high == pytest.approx(min(1, value + REACH * error))
+        assert (fall.high == 1) == (factor > 1)
+
+
+def test_the_interval_of_a_mean_by_hand() -> None:
+    """Settings share their documents: what these do to all stays, and what cancels goes."""
+    rows = made("madlib", [2, 8], [0.2, 0.6], [0.5, 0.9])
+    effect = rows[0]["influence"].effect
+    for other, expected in ((effect, effect), (-effect / 2, effect / 4)):
+        rows[2]["influence"] = replace(rows[0]["influence"], effect=other)
+        found = recorded(experiment.record, pd.DataFrame(rows), RANDOM)
+        mean = found["f1.mean.madlib.author.adaptive.embedding"]
+        reach = REACH * np.sqrt((expected**2).sum())
+        assert (mean.value, mean.low, mean.high) == pytest.approx((0.4, 0.4 - reach, 0.4 + reach))
+        assert mean.n == 36
+
+
+def test_the_interval_of_a_spread_by_hand() -> None:
+    """Level lines, read off an eighth of the way between two settings; the third is in between."""
+    heights = {"madlib": 0.5, "mahalanobis": 0.7, "tem": 0.9}
+    rows = [
+        row
+        for name, height in heights.items()
+        for row in made(name, [2, 8], [0.205, 0.245], [height, height])
+    ]
+    sentiment = {
+        (row["mechanism"], row["level"]): row["influence"].effect
+        for row in rows
+        if row["target"] == "sentiment"
+    }
+    expected = 7 / 8 * (sentiment["tem", 2] - sentiment["madlib", 2])
+    expected = expected + 1 / 8 * (sentiment["tem", 8] - sentiment["madlib", 8])
+    reach = REACH * np.sqrt((expected**2).sum())
+    found = recorded(experiment.record, pd.DataFrame(rows), RANDOM)
     spread = found["f1.spread.word-level.sentiment.adaptive.embedding"]
-    error = 0.04 * np.sqrt(2)
-    assert (spread.low, spread.high) == pytest.approx((0.2 - error, 0.2 + error))
-    assert found["f1.gain.madlib-300d.sentiment.adaptive.embedding"].low is None
+    assert (spread.value, spread.n) == (pytest.approx(0.4), 36)
+    assert (spread.low, spread.high) == pytest.approx((0.4 - reach, 0.4 + reach))
+
+
+def test_influences_of_summaries_are_their_derivatives() -> None:
+    """What a document does to all F1 at once, a millionth of it, does so much to every summary."""
+    table = summary_table()
+    # Off the grid of risks, so that the same ones are within reach.
+    table["value"] += np.where(table["target"] == "author", 0.003, 0)
+    whole = experiment._summarized(table, RANDOM)
+    assert {name.split(".")[1] for name in whole} == {"mean", "fall", "excess", "spread", "gain"}
+    for document in (0, 20, 35):
+        moved = table.copy()
+        moved["value"] += 1e-6 * np.array([each.effect[document] for each in table["influence"]])
+        slopes = {
+            name: (value - whole[name].value) / 1e-6
+            for name, value in experiment.summaries(moved, RANDOM).items()
+        }
+        effects = {name: each.influence.effect[document] for name, each in whole.items()
+                   if each.influence}  # fmt: skip
+        assert effects == pytest.approx(slopes, rel=1e-3, abs=1e-7)
+
+
+def test_intervals_of_summaries_stay_within_their_ranges() -> None:
+    table = summary_table()
+    wide = table.assign(influence=[each * 30 for each in table["influence"]])
+    found = recorded(experiment.record, wide, RANDOM)
+    ranges = {"mean": (0, 1), "spread": (0, 1), "gain": (-1, 1), "fall": (-np.inf, 1)}
+    for kind, (least, most) in ranges.items():
+        chosen = [each for name, each in found.items() if name.startswith(f"f1.{kind}")]
+        lows, highs = ([getattr(each, end) for each in chosen] for end in ("low", "high"))
+        assert max(highs) == pytest.approx(most) and min(lows) >= least
+    excess = found["f1.excess.deep-candidate.author.static.embedding"]
+    assert (excess.low, excess.high) == pytest.approx((-0.1, 0.9))
+
+
+# --- In pairs -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> report.Run:
+    """Of notebook 04, so that its claims say which pairs matter; it writes into a folder."""
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    return report.begin("04_dp_prompt", "smoke")
+
+
+def left_out(keys: tuple[str, ...], per: Sequence[Any]) -> Any:
+    """(36,) effects by scoring anew without each document; 0 for those not asked about."""
+    rows, answers = answered(*keys, per)
+    truth = LABELS[keys[1]][rows]
+    without = np.array(
+        [
+            macro_f1(*(np.delete(each, at) for each in (truth, answers)), 3)
+            for at in range(len(rows))
+        ]
+    )
+    effect = np.zeros(36)
+    effect[rows] = np.sqrt((len(rows) - 1) / len(rows)) * (without.mean() - without)
+    return effect
+
+
+def test_attackers_are_compared_in_pairs(
+    everything: tuple[pd.DataFrame, list[Call]],
+    material: Material,
+    calls: list[Call],
+    run: report.Run,
+) -> None:
+    """The fine-tuned one is asked about a third of the documents, under their own rows."""
+    sizes: Any = SimpleNamespace(tuned=("dp-prompt t0.75", "clean plain"))
+    experiment.record(run, everything[0], RANDOM)
+    experiment.record(run, experiment.tuned(material, OUTPUTS, sizes, SEED))
+    run.finish()
+    found = results.load("04_dp_prompt", "smoke").by_name()
+    prompt = "f1.dp-prompt.t0.75.author.adaptive."
+    keys = ("dp-prompt", "author", ADAPTIVE)
+    whole = left_out((*keys, EMBEDDING), range(PARTS))
+    for name, other, part in (
+        (prompt + "text", (*keys, TEXT), range(PARTS)),
+        (prompt + "tuned", (*keys, TUNED), [0]),
+    ):
+        expected = np.sqrt(((left_out(other, part) - whole) ** 2).sum())
+        paired = found[name].paired_errors
+        assert paired == pytest.approx({prompt + "embedding": expected}) and expected > 0.01
+    static = found[prompt + "embedding"].paired_errors[prompt.replace(ADAPTIVE, STATIC) + EMBEDDING]
+    expected = whole - left_out(("dp-prompt", "author", STATIC, EMBEDDING), range(PARTS))
+    assert static == pytest.approx(np.sqrt((expected**2).sum()))
+    mean = found["f1.mean.madlib.author.adaptive.embedding"]
+    assert list(mean.paired_errors) == ["f1.mean.madlib.author.static.embedding"]
+
+
+def test_falls_and_likeness_are_compared_in_pairs(run: report.Run) -> None:
+    experiment.record(run, summary_table(), RANDOM)
+    experiment.record_alike(run, likeness())
+    run.finish()
+    found = results.load("04_dp_prompt", "smoke").by_name()
+    summed = experiment._summarized(summary_table(), RANDOM)
+    one, other = (f"f1.fall.{target}.dp-prompt.adaptive.embedding" for target in TARGETS)
+    first, second = summed[one].influence, summed[other].influence
+    assert first is not None and second is not None
+    assert found[one].paired_errors == pytest.approx({other: (first - second).error})
+    likes = [f"bertscore.dp-prompt.t{level}" for level in ("0.75", "1.25")]
+    expected = influence("bertscore", 0.75) - influence("bertscore", 1.25)
+    assert found[likes[0]].paired_errors == pytest.approx({likes[1]: expected.error})
+
+
+# --- Further records ----------------------------------------------------------------------------
 
 
 def test_records_of_f1(everything: tuple[pd.DataFrame, list[Call]], material: Material) -> None:
@@ -832,7 +1109,7 @@ def test_records_of_guarantees() -> None:
 
 
 def test_records_of_the_other_tables() -> None:
-    rate = {"value": 0.5, "low": 0.4, "high": 0.7}
+    rate = {"value": 0.5, "low": 0.4, "high": 0.7, "influence": influence("any")}
     risk = pd.DataFrame([{"mechanism": "madlib-300d", "risk": 0.15, "level": 3.0, **rate}])
     found = recorded(experiment.record_equal_risk, risk)
     assert list(found) == ["f1_at_risk.0.15.madlib-300d"]
@@ -858,16 +1135,36 @@ def test_records_of_the_other_tables() -> None:
         assert each.n == (None if name.startswith("f1_at_risk") else 9)
 
 
+def likeness() -> pd.DataFrame:
+    rows = [
+        ("other document", "plain", 0.3, -0.1),
+        ("dp-prompt", "t0.75", 0.8, 0.7),
+        ("dp-prompt", "t1.25", 0.6, 0.5),
+    ]
+    measures = ("bertscore", "cosine")
+    return pd.DataFrame(
+        {"mechanism": mechanism, "setting": setting, "n": 4}
+        | dict(zip(measures, values, strict=True))
+        | {f"{each}_low": value - 0.1 for each, value in zip(measures, values, strict=True)}
+        | {f"{each}_high": value + 0.2 for each, value in zip(measures, values, strict=True)}
+        | {"influence": {each: influence(each, setting.removeprefix("t")) for each in measures}}
+        for mechanism, setting, *values in rows
+    )
+
+
 def test_records_of_likeness_may_be_negative() -> None:
-    rows = [("other document", "plain", 0.3, -0.1, 4), ("dp-prompt", "t0.75", 0.8, 0.7, 4)]
-    table = pd.DataFrame(rows, columns=["mechanism", "setting", "bertscore", "cosine", "n"])
-    found = recorded(experiment.record_alike, table)
-    assert {name: (each.value, each.n, each.unit) for name, each in found.items()} == {
-        "bertscore.other.plain": (0.3, 4, "cosine"),
-        "cosine.other.plain": (-0.1, 4, "cosine"),
-        "bertscore.dp-prompt.t0.75": (0.8, 4, "cosine"),
-        "cosine.dp-prompt.t0.75": (0.7, 4, "cosine"),
+    found = recorded(experiment.record_alike, likeness())
+    assert {name: each.value for name, each in found.items()} == {
+        "bertscore.other.plain": 0.3,
+        "cosine.other.plain": -0.1,
+        "bertscore.dp-prompt.t0.75": 0.8,
+        "cosine.dp-prompt.t0.75": 0.7,
+        "bertscore.dp-prompt.t1.25": 0.6,
+        "cosine.dp-prompt.t1.25": 0.5,
     }
+    for each in found.values():
+        assert (each.n, each.unit) == (4, "cosine")
+        assert (each.low, each.high) == pytest.approx((each.value - 0.1, each.value + 0.2))
 
 
 def test_clean_documents_are_an_output(material: Material) -> None:

@@ -6,7 +6,7 @@ Sixteen pieces, five of them special, stand for the vocabulary; texts are drawn 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +45,7 @@ from textpriv.tokens import Corpus
 
 SEED = 3
 NAMES = ("rotten-tomatoes", "imdb")
+UNLIKE = ["seconds", "influence"]  # columns that are not compared as they are
 PLAIN, RANDOM, HIGH = Setting("plain"), Setting("2-random"), Setting("high-freq")
 NOISE = Setting("noise", eta=2.0)
 STENCIL, PUNCTUATED = Setting("stencil", 3, 0.8), Setting("punctuated-stencil", 5, 0.6)
@@ -168,7 +169,7 @@ def seen_by_hand(name: str, private: Corpus, tools: Tools, setting: Setting) -> 
 def test_columns(table: pd.DataFrame) -> None:
     assert list(table.columns) == [
         *("corpus", "label", "kind", "window", "sigma", "eta", "attack", "top"),
-        *("value", "low", "high", "n", "seconds"),
+        *("value", "low", "high", "n", "influence", "seconds"),
     ]
     assert not table.isna().any().any() and (table["seconds"] >= 0).all()
     assert (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
@@ -261,8 +262,11 @@ def test_numbers_are_those_of_direct_calls(
             hits = (guesses.words[:, :top] == truth[:, None]).any(1)
             row = one(table, corpus=name, label=setting.label, attack=attack, top=top)
             expected = stats.clustered_share(hits, document)
-            assert (row.value, row.low, row.high, row.n) == tuple(asdict(expected).values())
+            assert (row.value, row.low, row.high, row.n) == tuple(expected.columns().values())
             assert row.value > 0 or top == 1 or (setting, attack) == (PLAIN, "naive_skip")
+            assert row.influence.sample == name
+            expected = stats.clustered_share(hits, document, sample=name)
+            np.testing.assert_array_equal(row.influence.effect, expected.influence.effect)
 
 
 def test_what_the_attacks_say_by_hand(
@@ -360,7 +364,7 @@ def test_the_same_seed_gives_the_same_table(
     table: pd.DataFrame, materials: Any, tools: Tools, sizes: Sizes, model: NGrams
 ) -> None:
     again = experiment.attacked(materials, tools, SETTINGS, sizes, SEED, model)
-    pd.testing.assert_frame_equal(again.drop(columns="seconds"), table.drop(columns="seconds"))
+    pd.testing.assert_frame_equal(again.drop(columns=UNLIKE), table.drop(columns=UNLIKE))
     # Whatever else is attacked; and each corpus and label has a draw of its own.
     alone = experiment.attacked({"imdb": materials["imdb"]}, tools, [NOISE], sizes, SEED)
     rows = table[(table["corpus"] == "imdb") & (table["label"] == "noise-2")]
@@ -437,7 +441,7 @@ def test_ridges(materials: dict[str, Material], tools: Tools, sizes: Sizes) -> N
             for top in (1, 5):
                 row = one(found, label=setting.label, ridge=ridge, top=top)
                 expected = stats.clustered_share(guesses.hits(truth, top=top), document)
-                assert (row.value, row.low, row.high, row.n) == tuple(asdict(expected).values())
+                assert (row.value, row.low, row.high, row.n) == tuple(expected.columns().values())
 
 
 def test_the_ridge_of_the_table_is_that_of_the_attack(
@@ -477,7 +481,7 @@ def searched(materials: Any, tools: Tools, sizes: Sizes, generator: Generator) -
 
 def test_oracle_table(searched: pd.DataFrame, sizes: Sizes) -> None:
     assert list(searched.columns) == [
-        *("corpus", "kind", "measure", "value", "low", "high", "n"),
+        *("corpus", "kind", "measure", "value", "low", "high", "n", "influence"),
         *("texts", "tokens", "capped", "kept", "seconds"),
     ]
     for kind in KINDS:
@@ -551,7 +555,7 @@ def test_the_oracle_and_its_seed(
     searched: pd.DataFrame, materials: Any, tools: Tools, sizes: Sizes, generator: Generator
 ) -> None:
     again = experiment.oracle_beam(materials, tools, generator, KINDS, sizes, SEED)
-    pd.testing.assert_frame_equal(again.drop(columns="seconds"), searched.drop(columns="seconds"))
+    pd.testing.assert_frame_equal(again.drop(columns=UNLIKE), searched.drop(columns=UNLIKE))
     other = experiment.oracle_beam(materials, tools, generator, KINDS, sizes, SEED + 1)
     keys = ["corpus", "kind", "measure", "value"]
     for kind, is_same in (("high-freq", True), ("2-random", False)):
@@ -613,7 +617,7 @@ def test_lengths_by_hand(materials: dict[str, Material]) -> None:
 def recorded(record: Callable[..., None], table: pd.DataFrame) -> dict[str, results.Measurement]:
     found: dict[str, results.Measurement] = {}
 
-    def keep(name: str, *numbers: Any, **unit: Any) -> None:
+    def keep(name: str, *numbers: Any, influence: Any, **unit: Any) -> None:
         assert name not in found
         found[name] = results.measure(name, *numbers, **unit)
 

@@ -201,7 +201,12 @@ def test_probes_are_those_of_direct_calls(
             expected = stats.clustered_share(np.concatenate(right), np.concatenate(document))
             assert (row.value, row.low, row.high) == (expected.value, expected.low, expected.high)
             assert row.unchanged == pytest.approx(np.mean(unchanged))
-            assert 0 < row.unchanged < 1
+            assert 0 < row.unchanged_low < row.unchanged < row.unchanged_high < 1
+        # What training on manipulated text brings, in pairs, is known as well as its own mean.
+        gap = np.concatenate(correct["all"]).astype(float) - np.concatenate(correct["test"])
+        both = [one(probed, "imdb", setting, scenario).influence for scenario in ("all", "test")]
+        direct = stats.clustered_mean(gap, np.concatenate(document), sample="imdb")
+        assert (both[0] - both[1]).error == pytest.approx(direct.influence.error)
 
 
 def split_by_hand(given: Material, sizes: Sizes, number: int) -> Any:
@@ -447,7 +452,7 @@ def test_ranks_are_those_of_the_tables(probed: pd.DataFrame, tuned: Any) -> None
 def recorded(table: pd.DataFrame, classifier: Any) -> dict[str, results.Measurement]:
     found: dict[str, results.Measurement] = {}
 
-    def keep(name: str, *numbers: Any) -> None:
+    def keep(name: str, *numbers: Any, influence: Any) -> None:
         assert name not in found
         found[name] = results.measure(name, *numbers)
 

@@ -18,6 +18,7 @@ from textpriv.errors import InvalidInput
 from textpriv.experiments import reconstruction as experiment
 from textpriv.experiments import reconstruction_figures as figures
 from textpriv.mechanisms import CusTextPlus, SanTextPlus
+from textpriv.stats import clustered_mean
 
 matplotlib.use("Agg")
 
@@ -296,8 +297,12 @@ def test_constants_shadow_sizes_and_misaligned(
 
 
 def test_records_have_the_names_that_claims_ask_for(outcomes: list[experiment.Outcome]) -> None:
-    recorded: dict[str, tuple[Any, ...]] = {}
-    run: Any = SimpleNamespace(record=lambda name, *rest, **_: recorded.setdefault(name, rest))
+    recorded: dict[str, dict[str, Any]] = {}
+
+    def keep(name: str, value: float, **known: Any) -> None:
+        recorded[name] = {"value": value, **known}
+
+    run: Any = SimpleNamespace(record=keep)
     rates = experiment.success_rates(outcomes)
     experiment.record(run, rates, "asr")
     experiment.record_gains(run, rates)
@@ -305,8 +310,12 @@ def test_records_have_the_names_that_claims_ask_for(outcomes: list[experiment.Ou
     assert "asr.santext.imdb.eps6.context_free_bound" in recorded
     gain = "gain.custext.imdb.eps6.context_free_bayes_over_embedding_inversion"
     found = experiment.one(outcomes, "imdb", "custext", 6)
-    hits = found.hits["context-free-bayes"].mean() - found.hits["embedding-inversion"].mean()
-    assert recorded[gain][0] == pytest.approx(hits)
+    first, second = found.hits["context-free-bayes"], found.hits["embedding-inversion"]
+    apart = clustered_mean(first.astype(float) - second, found.document, sample="imdb")
+    assert recorded[gain]["value"] == pytest.approx(apart.value)
+    assert recorded[gain]["influence"].error == pytest.approx(apart.influence.error)
+    assert recorded[gain]["low"] < apart.value < recorded[gain]["high"]
+    assert recorded["asr.santext.imdb.eps6.context_free_bound"]["influence"].sample == "imdb"
 
 
 def test_epsilon_that_meets() -> None:

@@ -11,8 +11,9 @@ from matplotlib import pyplot as plt
 from pydantic import BaseModel
 
 from textpriv import errors, paths, report, seeds
-from textpriv.report import provenance, results
+from textpriv.report import claims, provenance, results
 from textpriv.report.results import measure
+from textpriv.stats import clustered_mean
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +76,28 @@ def test_bad_measurements(fields: dict, message: str) -> None:
 
 def test_other_units_leave_0_1() -> None:
     assert measure("run.peak_mb", 900, unit="MB").value == 900
+
+
+def test_pairs_that_claims_name_are_written_with_the_error_of_their_difference(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = report.begin("03_lossy_and_stencil", "smoke", 0, {})
+    names = ["a.x", "a.y", "a.z", "a.elsewhere"]
+    monkeypatch.setattr(claims, "pairs", lambda *_: [(names[0], each) for each in names[1:]])
+    hits = np.array([1.0, 1.0, 0.0, 0.0, 1.0, 0.0])
+    samples = {"a.x": "one", "a.y": "one", "a.elsewhere": "other"}
+    for number, name in enumerate(names):
+        flipped = np.where(np.arange(6) < number, 1 - hits, hits)
+        found = clustered_mean(flipped, np.arange(6), bounds=(0, 1), sample=samples.get(name))
+        run.record(name, **found.columns())
+    run.finish()
+    written = results.load("03_lossy_and_stencil", "smoke").by_name()
+    # The two differ in one of six: residuals 5/6 and five times -1/6.
+    error = np.sqrt(6 / 5 * (25 + 5) / 36) / 6
+    assert written["a.x"].paired_errors == {"a.y": pytest.approx(error)}
+    assert not written["a.y"].paired_errors
+    text = (root / "runs/smoke/results/03_lossy_and_stencil.json").read_text()
+    assert text.count("paired_errors") == 1  # what is empty is not written
 
 
 def test_finish_writes_what_the_design_lists(root: Path) -> None:

@@ -68,7 +68,7 @@ class Project:
         (self.package / "report" / "claims.toml").write_text(
             '[[claim]]\nid = "tong.x"\npaper = "tong"\nnotebook = "01_tiny"\nplace = "T"\n'
             'setting = ""\nvalue = 0.5\nrounding = 0.1\nmeasurement = "tiny.value"\n'
-            "comparable = true\n"
+            'compared = "always"\n'
         )
         for profile in ("default", "smoke"):
             (self.package / "experiments" / "profiles" / f"{profile}.toml").write_text(
@@ -427,7 +427,13 @@ def test_files_that_are_read_and_claims_of_other_notebooks_matter(
         assert (state.key(picture, parameters)["reads"] == without) == ("smoke" not in folder.parts)
     trend = claims.Trend(greater="a.b", than="c.d")
     claim = claims.Claim(
-        id="x", paper="tong", notebook="01_tiny", place="", setting="", trend=trend, comparable=True
+        id="x",
+        paper="tong",
+        notebook="01_tiny",
+        place="",
+        setting="",
+        trend=trend,
+        compared="always",
     )
     monkeypatch.setattr(claims, "of", lambda name: [claim] if name == "01_tiny" else [])
     assert state.key(notebook, parameters)["claims"] != keys[0]["claims"]

@@ -133,7 +133,7 @@ def test_every_claim_says_where_how_exact_and_against_what_or_why_not() -> None:
     for claim in every:
         assert claim.place.strip() and claim.setting.strip(), claim.id
         assert claim.notebook in scoreboard.NOTEBOOKS, claim.id
-        assert claim.comparable or claim.reason.strip(), claim.id
+        assert claim.compared == "always" or claim.reason.strip(), claim.id
         assert (claim.rounding is None) == (claim.value is None), claim.id
 
 
@@ -167,7 +167,7 @@ def test_carpentiers_replacements() -> None:
 def test_settings_are_told_from_findings() -> None:
     kinds = Counter(scoreboard.kind_of(claim) for claim in claims.load())
     assert kinds[scoreboard.SETTING] == 63
-    assert not [c.id for c in claims.load() if ".setting." in c.id and c.comparable]
+    assert not [c.id for c in claims.load() if ".setting." in c.id and c.compared != "never"]
     assert min(kinds.values()) > 0 and len(kinds) == 3
 
 
@@ -182,7 +182,7 @@ def stated(name: str, **form: Any) -> Claim:
             "notebook": "05_reconstruction_attacks",
             "place": "Table 1",
             "setting": "any",
-            "comparable": True,
+            "compared": "always",
             **form,
         }
     )
@@ -196,9 +196,9 @@ EXAMPLES = {
     "tong.match": stated("tong.match", value=0.5, rounding=0.1, measurement="a.high"),
     "tong.missing": stated("tong.missing", trend={"greater": "a.high", "than": "a.absent"}),
     "tong.other": stated("tong.other", value=0.5, rounding=0.1, measurement="a.high",
-                         comparable=False, reason="another corpus"),
+                         compared="never", reason="another corpus"),
     "tong.setting.copies": stated("tong.setting.copies", value=3.0, rounding=1.0,
-                                  measurement="setting.copies", comparable=False, reason="chosen"),
+                                  measurement="setting.copies", compared="never", reason="chosen"),
 }  # fmt: skip
 OURS = (rate("a.high", 0.5, 0.01), rate("a.close", 0.49, 0.01), rate("a.low", 0.2, 0.01))
 EXPECTED = {
@@ -231,6 +231,19 @@ def test_every_outcome(examples: None) -> None:
         "another corpus": 1,
         "not measured: a.absent": 1,
     }
+
+
+def test_a_claim_of_the_paper_profile_is_compared_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = stated("tong.sst2", value=0.5, rounding=0.1, measurement="b.high", compared="paper",
+                   under_paper={"b.": "a."}, reason="another corpus")  # fmt: skip
+    monkeypatch.setattr(claims, "load", lambda: [claim])
+    found = board(*OURS).found
+    for profile, outcome, ours in (
+        ("paper", scoreboard.MATCH, "0.5"),
+        ("default", scoreboard.OTHER, ""),
+    ):
+        (row,) = scoreboard.verdicts(Board(profile, found, {})).to_dict("records")
+        assert (row["outcome"], row["ours"]) == (outcome, ours)
 
 
 def test_smoke_and_missing_notebooks_are_not_compared(examples: None) -> None:

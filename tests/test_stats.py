@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ALARM, POWER
+from helpers import ALARM, POWER, half_width
 from scipy import stats as scipy_stats
 
 from textpriv.errors import InvalidInput
 from textpriv.stats import (
     Estimate,
+    Influence,
     clustered_mean,
     clustered_share,
+    combined,
     mean,
     paired_test,
     share,
@@ -41,7 +43,6 @@ def test_a_share_has_wilsons_interval(successes: int, n: int, low: float, high: 
     found = share(successes, n)
     assert (found.value, found.n) == (successes / n, n)
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
-    assert found.half_width == pytest.approx((found.high - found.low) / 2)
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
@@ -58,7 +59,7 @@ def test_the_ends_of_wilsons_interval_are_just_rejected_by_the_score_test(
 
 
 def test_a_higher_confidence_is_a_wider_interval_around_the_value() -> None:
-    widths = [share(3, 40, confidence=c).half_width for c in (0.5, 0.9, 0.95, 0.999)]
+    widths = [half_width(share(3, 40, confidence=c)) for c in (0.5, 0.9, 0.95, 0.999)]
     assert widths == sorted(widths) and len(set(widths)) == 4
     for successes in range(0, 201, 5):
         found = share(successes, 200)
@@ -88,8 +89,8 @@ def test_a_mean_by_hand() -> None:
     found = mean([1.0, 2.0, 6.0])
     # Mean 3, variance (4 + 1 + 9) / 2 = 7, standard error sqrt(7 / 3), z = 1.959964.
     assert (found.value, found.n) == (3.0, 3)
-    assert found.half_width == pytest.approx(1.959964 * np.sqrt(7 / 3), rel=1e-6)
-    assert mean([1.0, 2.0, 6.0], confidence=0.5).half_width < found.half_width
+    assert half_width(found) == pytest.approx(1.959964 * np.sqrt(7 / 3), rel=1e-6)
+    assert half_width(mean([1.0, 2.0, 6.0], confidence=0.5)) < half_width(found)
 
 
 def test_one_value_says_nothing_about_its_error() -> None:
@@ -102,7 +103,7 @@ def test_a_stratified_mean_by_hand() -> None:
     found = stratified_mean([1.0, 5.0, 3.0, 15.0], [0, 1, 0, 1], [3, 1])
     assert found.value == pytest.approx(0.75 * 2 + 0.25 * 10)
     error = np.sqrt(0.75**2 * 2 / 2 + 0.25**2 * 50 / 2)
-    assert found.half_width == pytest.approx(1.959964 * error, rel=1e-6)
+    assert half_width(found) == pytest.approx(1.959964 * error, rel=1e-6)
     assert found.n == 4
 
 
@@ -196,7 +197,7 @@ def test_the_stratified_interval_covers_the_truth() -> None:
         found, plain = stratified_mean(values, stratum, weights), mean(values)
         hits += found.low <= truth <= found.high
         unweighted += plain.low <= truth <= plain.high
-        narrow += abs(found.value - truth) <= 0.8 * found.half_width
+        narrow += abs(found.value - truth) <= 0.8 * half_width(found)
     assert covers(hits, 0.93)
     assert not covers(unweighted, 0.93)
     assert not covers(narrow, 0.93) and power_against(0.885, 0.93) >= POWER
@@ -220,7 +221,7 @@ def test_a_clustered_mean_by_hand() -> None:
     found = clustered_mean([1.0, 5.0, 3.0, 3.0], [7, -1, 7, 2])
     error = np.sqrt(3 / 2 * (4 + 4 + 0)) / 4
     assert (found.value, found.n) == (3.0, 4)
-    assert found.half_width == pytest.approx(4.302653 * error, rel=1e-6)  # Student's t, 2 degrees
+    assert half_width(found) == pytest.approx(4.302653 * error, rel=1e-6)  # Student's t, 2 degrees
     assert clustered_mean([1.0, 5.0], [0, 1], bounds=(0, 4)).high == 4
     assert clustered_mean([1.0, 5.0], [3, 3]) == Estimate(3.0, -INF, INF, 2)
     assert clustered_share([1, 0, 1], [0, 0, 0]) == Estimate(2 / 3, 0.0, 1.0, 3)
@@ -248,7 +249,7 @@ def test_where_all_agree_clusters_are_the_trials() -> None:
     # So are they where every cluster has the same share, whatever rounding leaves.
     for size in (2, 3, 10, 49):
         found = clustered_share(np.arange(6 * size) % size == 0, np.arange(6 * size) // size)
-        assert found.low < 1 / size < found.high and found.half_width > 0.1
+        assert found.low < 1 / size < found.high and half_width(found) > 0.1
         assert found.value == pytest.approx(1 / size)
 
 
@@ -390,3 +391,126 @@ def test_the_paired_test_finds_a_difference() -> None:
 def test_malformed_pairs(first: Any, second: Any, cluster: Any) -> None:
     with pytest.raises(InvalidInput, match="first, second, cluster: got shapes"):
         paired_test(first, second, cluster, np.random.default_rng(0))
+
+
+# --- Differences in pairs -------------------------------------------------------------------
+
+
+def two_attacks(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Tokens in documents of their own difficulty, and which of them two attacks name."""
+    cluster = np.repeat(np.arange(60), rng.integers(1, 12, 60))
+    easy = rng.beta(0.6, 0.6, 60)[cluster]
+    first = rng.random(len(cluster)) < easy
+    return first, first ^ (rng.random(len(cluster)) < 0.05), cluster
+
+
+def test_influences_of_a_mean_by_hand() -> None:
+    found = clustered_mean([1.0, 3.0, 8.0, 0.0], [7, 7, 9, 4], sample="a").influence
+    assert found is not None and found.unit.tolist() == [4, 7, 9]
+    factor = np.sqrt(3 / 2) / 4  # residual sums from the mean of 3: -3, -2, 5
+    assert found.effect == pytest.approx(factor * np.array([-3, -2, 5]))
+    assert found.error == pytest.approx(factor * np.sqrt(38))
+
+
+def test_a_sample_is_named_or_there_is_no_influence() -> None:
+    assert clustered_mean([1.0, 0.0], [0, 1]).influence is None
+    assert mean([1.0, 0.0]).influence is None and share(1, 2).influence is None
+
+
+@pytest.mark.parametrize("estimate", [clustered_mean, clustered_share])
+def test_the_error_of_an_influence_is_that_of_the_interval(estimate: Any) -> None:
+    first, _, cluster = two_attacks(np.random.default_rng(1))
+    found = estimate(first, cluster, sample="a")
+    student = scipy_stats.t.ppf(0.975, 59)
+    assert found.influence.error * student == pytest.approx(half_width(found))
+
+
+def test_the_error_of_a_mean_of_values_is_that_of_its_interval() -> None:
+    found = mean([1.0, 2.0, 6.0, 4.0], sample="a")
+    assert found.influence is not None
+    assert found.influence.error * 1.959964 == pytest.approx(half_width(found), rel=1e-6)
+
+
+def test_a_difference_in_pairs_is_the_mean_of_the_differences() -> None:
+    first, second, cluster = two_attacks(np.random.default_rng(2))
+    left, right = (clustered_share(hits, cluster, sample="a") for hits in (first, second))
+    direct = clustered_mean(first.astype(float) - second, cluster, sample="a")
+    found = combined((1, -1), (left, right))
+    assert found.value == pytest.approx(direct.value)
+    assert found.influence is not None and direct.influence is not None
+    assert found.influence.error == pytest.approx(direct.influence.error)
+    assert half_width(found) == pytest.approx(1.959964 * direct.influence.error, rel=1e-6)
+    apart = np.hypot(left.influence.error, right.influence.error)  # type: ignore[union-attr]
+    assert found.influence.error < 0.5 * apart  # what taking them for independent would say
+
+
+def test_differences_in_pairs_cover() -> None:
+    rng, repeats = np.random.default_rng(3), 400
+    inside = 0
+    for _ in range(repeats):
+        first, second, cluster = two_attacks(rng)
+        found = combined(
+            (1, -1), [clustered_share(h, cluster, sample="a") for h in (first, second)]
+        )
+        # `second` flips 5% of the answers either way and the difficulty is symmetric about 1/2
+        inside += found.low <= 0 <= found.high
+    low, high = scipy_stats.binom.ppf([ALARM, 1 - ALARM], repeats, 0.95)
+    assert low <= inside <= high  # independent errors would cover in all 400
+    assert inside < repeats
+
+
+def test_units_are_lined_up_by_label() -> None:
+    left = clustered_mean([1.0, 2.0, 6.0], [3, 5, 9], sample="a")
+    right = clustered_mean([2.0, 0.0, 4.0], [9, 3, 4], sample="a")
+    assert left.influence is not None and right.influence is not None
+    apart = left.influence - right.influence
+    assert apart.unit.tolist() == [3, 4, 5, 9]
+    by_label = dict(zip(left.influence.unit, left.influence.effect, strict=True))
+    other = dict(zip(right.influence.unit, right.influence.effect, strict=True))
+    expected = [by_label.get(unit, 0.0) - other.get(unit, 0.0) for unit in (3, 4, 5, 9)]
+    assert apart.effect == pytest.approx(expected)
+
+
+def test_estimates_of_one_sample_are_combined() -> None:
+    three = [clustered_mean(values, [0, 1], sample="a") for values in ([0, 2], [1, 5], [4, 4])]
+    found = combined([1 / 3] * 3, three)
+    direct = clustered_mean([5 / 3, 11 / 3], [0, 1], sample="a")
+    assert found.value == pytest.approx(direct.value) and found.n == 2
+    assert found.influence is not None and direct.influence is not None
+    assert found.influence.effect == pytest.approx(direct.influence.effect)
+
+
+def test_intervals_of_sums_are_cut_to_their_bounds() -> None:
+    one = clustered_mean([0.0, 1.0, 1.0], [0, 1, 2], sample="a")
+    found = combined([1], [one], bounds=(0.0, 1.0))
+    assert (found.low, found.high) == (pytest.approx(2 / 3 - 1.959964 / 3, rel=1e-5), 1.0)
+
+
+def test_a_mean_of_ones_is_one() -> None:
+    sure = clustered_mean([1.0, 1.0], [0, 1], sample="a")
+    assert float(np.dot([1 / 9] * 9, [1.0] * 9)) > 1  # what the bounds are for
+    assert combined([1 / 9] * 9, [sure] * 9, bounds=(0.0, 1.0)).value == 1
+
+
+def test_samples_do_not_mix() -> None:
+    one, other = (clustered_mean([0.0, 1.0], [0, 1], sample=name) for name in "ab")
+    with pytest.raises(InvalidInput, match="'a' and 'b'"):
+        combined((1, -1), (one, other))
+    with pytest.raises(InvalidInput, match="1 influences"):
+        combined((1, -1), (one, share(1, 2)))
+    with pytest.raises(InvalidInput, match="2 weights, 1 estimates"):
+        combined((1, -1), (one,))
+
+
+def test_one_cluster_tells_nothing_of_its_error() -> None:
+    found = clustered_mean([1.0, 0.0], [4, 4], sample="a").influence
+    assert found is not None and len(found.unit) == 0 and found.error == 0.0
+
+
+def test_an_estimate_comes_back_from_a_row() -> None:
+    given = clustered_mean([0.0, 1.0], [0, 1], sample="a")
+    row = {"attack": "any", **given.columns()}
+    assert Estimate.of(row) == given and Estimate.of(row).influence is given.influence
+    plain = share(1, 3)
+    assert "influence" not in plain.columns() and Estimate.of(plain.columns()) == plain
+    assert isinstance(given.influence, Influence)

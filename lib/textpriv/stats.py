@@ -1,8 +1,17 @@
-"""Estimates with intervals: no share or mean is reported without its uncertainty."""
+"""Estimates with intervals: no share or mean is reported without its uncertainty.
+
+Two estimates from the same documents share most of their error, and their difference is known far
+better than either. An estimate that names its `sample` therefore keeps what each document did to
+it, its `Influence`; influences can be subtracted.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,22 +21,78 @@ from statsmodels.stats.proportion import proportion_confint
 
 from textpriv.errors import InvalidInput
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What each independent unit, say a document, did to an estimate.
+
+    The variance of the estimate is the sum of the squared effects (linearisation, or the
+    jackknife), and that of a difference of two estimates the sum of the squared differences of
+    effects.
+
+    Parameters
+    ----------
+    sample : what the units were drawn from; units of another sample are other units
+    unit : (units,) distinct integers, ascending
+    effect : (units,) in the unit of the estimate; none where one unit was all there is
+    """
+
+    sample: str
+    unit: NDArray[np.int64]
+    effect: NDArray[np.float64]
+
+    @property
+    def error(self) -> float:
+        """Standard error of the estimate."""
+        return float(np.sqrt((self.effect**2).sum()))
+
+    def __add__(self, other: Influence) -> Influence:
+        """That of the sum of two estimates from one sample."""
+        if self.sample != other.sample:
+            raise InvalidInput(
+                f"influence: got samples {self.sample!r} and {other.sample!r}, expected one sample"
+            )
+        unit = np.union1d(self.unit, other.unit)
+        effect = np.zeros(len(unit))
+        for each in (self, other):
+            effect[np.searchsorted(unit, each.unit)] += each.effect
+        return Influence(self.sample, unit, effect)
+
+    def __mul__(self, factor: float) -> Influence:
+        """That of an estimate times a number."""
+        return Influence(self.sample, self.unit, factor * self.effect)
+
+    def __sub__(self, other: Influence) -> Influence:
+        """That of the difference of two estimates from one sample."""
+        return self + other * -1.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its two-sided confidence interval and the number of observations."""
+    """A value with its two-sided confidence interval and the number of observations.
+
+    `influence` says what each unit did to the value, where the sample was named.
+    """
 
     value: float
     low: float
     high: float
     n: int
+    influence: Influence | None = field(default=None, repr=False, compare=False)
 
-    @property
-    def half_width(self) -> float:
-        """Half the width of the interval."""
-        return (self.high - self.low) / 2
+    def columns(self) -> dict[str, Any]:
+        """As columns of a table; the influence is one where the sample was named."""
+        return {key: each for key, each in vars(self).items() if each is not None}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any] | pd.Series[Any]) -> Estimate:
+        """The estimate whose `columns` a row of a table has."""
+        return cls(**{each.name: row[each.name] for each in fields(cls) if each.name in row})
 
 
 def _check_confidence(confidence: float) -> None:
@@ -56,6 +121,7 @@ def clustered_mean(
     *,
     confidence: float = CONFIDENCE,
     bounds: tuple[float, float] = (-np.inf, np.inf),
+    sample: str | None = None,
 ) -> Estimate:
     """Mean of observations that come in clusters (the tokens of a document).
 
@@ -68,6 +134,7 @@ def clustered_mean(
     values : (n,) finite observations, n >= 1
     cluster : (n,) integer label of each observation's cluster
     bounds : range of the quantity, to which the interval is cut
+    sample : name of what the clusters were drawn from; keeps the `Influence` of each
     """
     observed = np.asarray(values, dtype=np.float64)
     if observed.ndim != 1 or not len(observed) or np.shape(cluster) != observed.shape:
@@ -78,21 +145,30 @@ def clustered_mean(
     if not np.isfinite(observed).all():
         raise InvalidInput("values: got NaN or infinity, expected finite numbers")
     _check_confidence(confidence)
-    _, group = np.unique(np.asarray(cluster), return_inverse=True)
+    unit, group = np.unique(np.asarray(cluster), return_inverse=True)
     size, total = np.bincount(group), np.bincount(group, weights=observed)
     value, clusters = float(observed.mean()), len(size)
     if clusters < 2:
-        return Estimate(value, *bounds, len(observed))
-    residual = total - value * size
-    error = np.sqrt(clusters / (clusters - 1) * (residual**2).sum()) / len(observed)
-    reach = float(student_t.ppf((1 + confidence) / 2, clusters - 1) * error)
+        unknown = Influence(sample, unit[:0], np.empty(0)) if sample else None
+        return Estimate(value, *bounds, len(observed), unknown)
+    effect = np.sqrt(clusters / (clusters - 1)) * (total - value * size) / len(observed)
+    influence = Influence(sample or "", unit, effect)
+    reach = float(student_t.ppf((1 + confidence) / 2, clusters - 1) * influence.error)
     return Estimate(
-        value, max(bounds[0], value - reach), min(bounds[1], value + reach), len(observed)
+        value,
+        max(bounds[0], value - reach),
+        min(bounds[1], value + reach),
+        len(observed),
+        influence if sample else None,
     )
 
 
 def clustered_share(
-    successes: ArrayLike, cluster: ArrayLike, *, confidence: float = CONFIDENCE
+    successes: ArrayLike,
+    cluster: ArrayLike,
+    *,
+    confidence: float = CONFIDENCE,
+    sample: str | None = None,
 ) -> Estimate:
     """A share of trials that come in clusters; see `clustered_mean`.
 
@@ -100,12 +176,14 @@ def clustered_share(
     is Wilson's with clusters as trials.
     """
     success = np.asarray(successes, dtype=np.float64)
-    found = clustered_mean(success, cluster, confidence=confidence, bounds=(0.0, 1.0))
+    found = clustered_mean(
+        success, cluster, confidence=confidence, bounds=(0.0, 1.0), sample=sample
+    )
     if found.high - found.low > 1e-9:  # more than rounding
         return found
     clusters = len(np.unique(cluster))
     wilson = share(round(found.value * clusters), clusters, confidence=confidence)
-    return Estimate(found.value, wilson.low, wilson.high, found.n)
+    return replace(found, low=wilson.low, high=wilson.high)
 
 
 def paired_test(
@@ -155,6 +233,7 @@ def mean(
     *,
     confidence: float = CONFIDENCE,
     bounds: tuple[float, float] | None = None,
+    sample: str | None = None,
 ) -> Estimate:
     """Mean of independent values with the normal interval, which is open for one value.
 
@@ -162,9 +241,48 @@ def mean(
     ----------
     values : (n,) finite observations
     bounds : range of the quantity, to which the interval is cut
+    sample : name of what the values, numbered from 0, were drawn from; keeps their `Influence`
     """
     stratum = np.zeros(np.shape(values), dtype=np.int64)
-    return stratified_mean(values, stratum, [1.0], confidence, bounds=bounds)
+    found = stratified_mean(values, stratum, [1.0], confidence, bounds=bounds)
+    by_value = clustered_mean(values, np.arange(found.n), sample=sample)
+    return replace(found, influence=by_value.influence)
+
+
+def combined(
+    weights: Sequence[float],
+    estimates: Sequence[Estimate],
+    *,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> Estimate:
+    """A weighted sum of estimates from one sample, with the normal 95% interval.
+
+    A mean of k of them has weights 1 / k, a difference 1 and -1. What the estimates share cancels
+    or adds up as it does in each unit, and is not taken for independent.
+
+    Parameters
+    ----------
+    weights, estimates : as many of either, at least one; every estimate with its influence
+    bounds : range of the quantity, to which the interval is cut
+
+    Returns
+    -------
+    Estimate; its n is the smallest of theirs
+    """
+    influences = [each.influence for each in estimates if each.influence is not None]
+    if not estimates or not len(weights) == len(estimates) == len(influences):
+        raise InvalidInput(
+            f"combined: got {len(weights)} weights, {len(estimates)} estimates and "
+            f"{len(influences)} influences, expected as many of each, at least one"
+        )
+    value = float(np.clip(np.dot(weights, [each.value for each in estimates]), *bounds))
+    parts = [each * weight for each, weight in zip(influences, weights, strict=True)]
+    influence = reduce(operator.add, parts)
+    reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * influence.error
+    n = min(each.n for each in estimates)
+    return Estimate(
+        value, max(bounds[0], value - reach), min(bounds[1], value + reach), n, influence
+    )
 
 
 def stratified_mean(

@@ -35,7 +35,7 @@ from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Training
 from textpriv.pieces import encode
 from textpriv.seeds import stream
-from textpriv.stats import CONFIDENCE, Estimate, share
+from textpriv.stats import CONFIDENCE, Estimate, Influence, share
 from textpriv.utility import fine_tuned
 
 IntArray = NDArray[np.int64]
@@ -348,6 +348,7 @@ def f1_estimate(
     document: ArrayLike | None = None,
     resamples: int = 2000,
     confidence: float = CONFIDENCE,
+    sample: str | None = None,
 ) -> Estimate:
     """Macro F1 with an interval by resampling documents.
 
@@ -364,6 +365,8 @@ def f1_estimate(
         mechanism stand one after the other; None: each about another
     resamples : >= 100
     confidence : 0 < confidence < 1
+    sample : name of what the documents were drawn from; keeps the `Influence` of each, under its
+        number in `document`, by the jackknife: what leaving it out takes from the F1
 
     Returns
     -------
@@ -374,47 +377,16 @@ def f1_estimate(
     InvalidInput : anything else
     """
     actual, guessed = _pair(truth, guess, classes)
-    right, both = _counts(actual, guessed, document, classes)
+    unit, right, both = _counts(actual, guessed, document, classes)
     value = float(_mean_f1(right.sum(0), both.sum(0)))
-    (drawn,) = _resampled([(right, both)], rng, resamples)
+    influence = _jackknife(sample, unit, right, both) if sample else None
+    drawn = _resampled(right, both, rng, resamples)
     if np.ptp(drawn) < 1e-9:  # no more than rounding
         wilson = share(round(value * len(right)), len(right), confidence=confidence)
-        return Estimate(value, min(value, wilson.low), max(value, wilson.high), len(actual))
-    return _interval(value, drawn, len(actual), 0.0, confidence)
-
-
-def f1_difference(
-    truth: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    classes: int,
-    rng: np.random.Generator,
-    *,
-    document: ArrayLike | None = None,
-    resamples: int = 2000,
-    confidence: float = CONFIDENCE,
-) -> Estimate:
-    """Macro F1 of one attack less that of another on the same documents; see `f1_estimate`.
-
-    Both are resampled together, so that documents which are hard for both do not widen the
-    interval. Where both always agree, the interval is the value alone.
-
-    Parameters
-    ----------
-    first, second : (guesses,) of the two attacks, aligned with the truth
-    truth, classes, rng, document, resamples, confidence : see `f1_estimate`
-
-    Returns
-    -------
-    Estimate within -1..1
-    """
-    counts = []
-    for guess in (first, second):
-        actual, guessed = _pair(truth, guess, classes)
-        counts.append(_counts(actual, guessed, document, classes))
-    values = [float(_mean_f1(right.sum(0), both.sum(0))) for right, both in counts]
-    drawn = _resampled(counts, rng, resamples)
-    return _interval(values[0] - values[1], drawn[0] - drawn[1], len(actual), -1.0, confidence)
+        low, high = min(value, wilson.low), max(value, wilson.high)
+    else:
+        low, high = _interval(value, drawn, confidence)
+    return Estimate(value, low, high, len(actual), influence)
 
 
 def random_baseline(labels: ArrayLike, classes: int) -> float:
@@ -454,52 +426,59 @@ def _mean_f1(right: NDArray[np.number], both: NDArray[np.number]) -> FloatArray:
 
 def _counts(
     actual: IntArray, guessed: IntArray, document: ArrayLike | None, classes: int
-) -> tuple[FloatArray, FloatArray]:
-    """What `_mean_f1` takes, of every document: (documents, classes) each."""
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Every document, and what `_mean_f1` takes of it: (documents,), twice (documents, classes)."""
     about = np.arange(len(actual)) if document is None else np.asarray(document)
     if about.shape != actual.shape or not np.issubdtype(about.dtype, np.integer):
         raise InvalidInput(
             f"document: got {about.dtype} of shape {about.shape}, expected {len(actual)} integers, "
             "one for each guess"
         )
-    _, first, row = np.unique(about, return_index=True, return_inverse=True)
+    unit, first, row = np.unique(about, return_index=True, return_inverse=True)
     if (actual != actual[first][row]).any():
         raise InvalidInput("document: got one with two true classes; align it with truth")
     size = len(first) * classes
     right = np.bincount((row * classes + actual)[actual == guessed], minlength=size)
     both = np.bincount(row * classes + actual, minlength=size)
     both += np.bincount(row * classes + guessed, minlength=size)
-    return right.reshape(-1, classes).astype(float), both.reshape(-1, classes).astype(float)
+    shape = len(first), classes
+    return unit, right.reshape(shape).astype(float), both.reshape(shape).astype(float)
+
+
+def _jackknife(sample: str, unit: IntArray, right: FloatArray, both: FloatArray) -> Influence:
+    """That of every document on macro F1: what leaving it out takes from it, times a factor near 1.
+
+    References
+    ----------
+    Efron & Tibshirani 1993, An Introduction to the Bootstrap, section 11.2.
+    """
+    without = _mean_f1(right.sum(0) - right, both.sum(0) - both)
+    effect = np.sqrt((len(unit) - 1) / len(unit)) * (without.mean() - without)
+    return Influence(sample, unit, effect)
 
 
 def _resampled(
-    counts: Sequence[tuple[FloatArray, FloatArray]], rng: np.random.Generator, resamples: int
+    right: FloatArray, both: FloatArray, rng: np.random.Generator, resamples: int
 ) -> FloatArray:
-    """Macro F1 of documents drawn with replacement, the same for each of the counts.
-
-    Returns
-    -------
-    (len(counts), resamples)
-    """
+    """Macro F1 of documents drawn with replacement: (resamples,)."""
     check_count(resamples, 100, what="resamples")
-    documents = len(counts[0][0])
-    result = np.empty((len(counts), resamples))
+    documents = len(right)
+    result = np.empty(resamples)
     step = max(1, _CHUNK // documents)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
         drawn = rng.multinomial(documents, np.full(documents, 1 / documents), size=rows)
         weights = drawn.astype(float)
-        for which, (right, both) in enumerate(counts):
-            result[which, start : start + rows] = _mean_f1(weights @ right, weights @ both)
+        result[start : start + rows] = _mean_f1(weights @ right, weights @ both)
     return result
 
 
-def _interval(value: float, drawn: FloatArray, n: int, least: float, confidence: float) -> Estimate:
-    """The normal interval with the spread of what was drawn, cut to least .. 1."""
+def _interval(value: float, drawn: FloatArray, confidence: float) -> tuple[float, float]:
+    """The normal interval with the spread of what was drawn, cut to 0..1."""
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence: got {confidence!r}, expected a number between 0 and 1")
     reach = float(norm.ppf((1 + confidence) / 2) * drawn.std())
-    return Estimate(value, max(least, value - reach), min(1.0, value + reach), n)
+    return max(0.0, value - reach), min(1.0, value + reach)
 
 
 # --- Repeated queries ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ classifier of the sanitized documents achieves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,7 @@ from textpriv.experiments.dp_prompt import (
 from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.models import Encoder
 from textpriv.seeds import stream
+from textpriv.stats import Estimate, Influence, clustered_mean, combined
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run
@@ -57,6 +58,7 @@ EMBEDDING, TEXT, TUNED = "embedding", "text", "tuned"
 VALIDATION = 0.1  # of the documents that train, as in the paper
 TUNED_EPOCHS, TUNED_RATE = 10, 3e-4  # the paper's 3 and 5e-5 are for a larger encoder
 NOTEBOOK = "04"
+DOCUMENTS = "private documents"  # the sample of all estimates here; a unit is a document's row
 
 
 # --- Who is asked about whom --------------------------------------------------------------------
@@ -147,8 +149,8 @@ def _estimated(
     parts: Iterable[tuple[Fold, IntArray]],
     target: str,
     rng_key: tuple[Any, ...],
-) -> dict[str, float]:
-    """Macro F1 of the answers for all parts together."""
+) -> dict[str, Any]:
+    """Macro F1 of the answers for all parts together; its influence is by row of the documents."""
     pairs = list(parts)
     document = np.concatenate([fold.test for fold, _ in pairs])
     labels = material.labels(target)
@@ -158,8 +160,9 @@ def _estimated(
         int(labels.max()) + 1,
         stream(*rng_key),
         document=document,
+        sample=DOCUMENTS,
     )
-    return asdict(found)
+    return found.columns()
 
 
 # --- The plane ----------------------------------------------------------------------------------
@@ -175,7 +178,8 @@ def attacked(
     both to learn from and to be asked about.
 
     Columns: mechanism, setting, level, target, attacker ("static" or "adaptive"), access
-    ("embedding" or "text", and "tuned" for the outputs in `sizes.tuned`), value, low, high, n.
+    ("embedding" or "text", and "tuned" for the outputs in `sizes.tuned`), value, low, high, n,
+    influence.
     """
     parts = folds(material, seed)
     plain = clean(material)
@@ -291,7 +295,8 @@ def at_equal_risk(
     Along a mechanism's settings, in the order of their author F1, the sentiment F1 and its
     interval are interpolated. Where no setting has so much or so little risk there is no row.
 
-    Columns: mechanism, risk, level (epsilon or temperature, interpolated), value, low, high.
+    Columns: mechanism, risk, level (epsilon or temperature, interpolated), value, low, high (as if
+    the author F1 were exact), influence (by which it is not).
     """
     chosen = table[(table["attacker"] == attacker) & (table["access"] == access)]
     rows = []
@@ -299,6 +304,7 @@ def at_equal_risk(
         wide = part.pivot_table(index="level", columns="target", values=["value", "low", "high"])
         wide = wide.sort_values(("value", "author"))
         risk = wide["value", "author"].to_numpy()
+        influences = part.pivot(index="level", columns="target", values="influence").loc[wide.index]
         for wanted in risks:
             if not (len(risk) > 1 and risk[0] <= wanted <= risk[-1]):
                 continue
@@ -307,8 +313,48 @@ def at_equal_risk(
                 for name in ("value", "low", "high")
             }
             level = float(np.interp(wanted, risk, wide.index.to_numpy()))
-            rows.append({"mechanism": mechanism, "risk": wanted, "level": level, **found})
-    return pd.DataFrame(rows, columns=["mechanism", "risk", "level", "value", "low", "high"])
+            influence = _influence_at(
+                wanted,
+                risk,
+                wide["value", "sentiment"].to_numpy(),
+                influences["author"].tolist(),
+                influences["sentiment"].tolist(),
+            )
+            rows.append(
+                {"mechanism": mechanism, "risk": wanted, "level": level, **found}
+                | {"influence": influence}
+            )
+    columns = ["mechanism", "risk", "level", "value", "low", "high", "influence"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _influence_at(
+    wanted: float,
+    risk: FloatArray,
+    value: FloatArray,
+    of_risk: Sequence[Influence],
+    of_value: Sequence[Influence],
+) -> Influence:
+    """Influence on a value that is interpolated at a risk, where both are estimates.
+
+    Between two settings with risks a and b the value is v = (1 - s) v_a + s v_b with s = (wanted -
+    a) / (b - a), so that dv = (1 - s) (dv_a - m da) + s (dv_b - m db), with m = (v_b - v_a) /
+    (b - a) the slope.
+
+    Parameters
+    ----------
+    wanted : within the range of `risk`
+    risk : (settings,) two or more, ascending
+    value : (settings,)
+    of_risk, of_value : as many
+    """
+    end = max(1, int(np.searchsorted(risk, wanted)))
+    start, apart = end - 1, risk[end] - risk[end - 1]
+    # Two equal risks have no slope; one of the two values is meant.
+    share = (wanted - risk[start]) / apart if apart else 0.0
+    slope = (value[end] - value[start]) / apart if apart else 0.0
+    first, second = (of_value[row] - of_risk[row] * slope for row in (start, end))
+    return first * (1 - share) + second * share
 
 
 # --- What gives an author away ------------------------------------------------------------------
@@ -320,7 +366,7 @@ def ledgers(
     """Author F1 from single traits of the surface, on clean text and on the outputs of `sizes`.
 
     The attacker is adaptive and sees nothing but one group of traits. Columns: mechanism, setting,
-    feature, value, low, high, n.
+    feature, value, low, high, n, influence.
     """
     chosen = _named("ledger", sizes.ledger, (clean(material), *outputs))
     labels, parts = material.labels("author"), folds(material, seed)
@@ -376,7 +422,7 @@ def repeated(
     Returns
     -------
     Columns: mechanism, setting, k, epsilon (k times that of one output: what composition gives),
-    attacker, value, low, high, n.
+    attacker, value, low, high, n, influence.
     """
     if max(repeats) > len(again):
         raise InvalidInput(f"repeats: got {max(repeats)}, expected at most {len(again)} outputs")
@@ -447,7 +493,8 @@ def alike(
     "other document" has another document's original in place of the sanitized one: what two
     texts of this corpus have in common anyway.
 
-    Columns: mechanism, setting, level, bertscore, cosine, words (mean number in the output), n.
+    Columns: mechanism, setting, level, bertscore, bertscore_low, bertscore_high, cosine,
+    cosine_low, cosine_high, words (mean number in the output), n, influence (by measure).
     """
     chosen = rng.permutation(len(material.private))[:count]
     originals = _of(material.private.texts, chosen)
@@ -459,19 +506,29 @@ def alike(
     ]
     rows = []
     for mechanism, setting, level, texts in compared:
+        found = {}
+        for measure, scores in (
+            ("bertscore", similarity.bert_score(material.encoder, originals, texts).f1),
+            ("cosine", similarity.cosine(material.encoder, originals, texts, longest=PIECES)),
+        ):
+            values = np.clip(scores, -1, 1)  # a text resembles itself by 1, but for rounding
+            if mechanism == "other document":
+                # Each document is in two pairs, and takes both with it, as in the jackknife.
+                values = values + np.roll(values, 1) - values.mean()
+            found[measure] = clustered_mean(values, chosen, bounds=(-1.0, 1.0), sample=DOCUMENTS)
         rows.append(
             {
                 "mechanism": mechanism,
                 "setting": setting,
                 "level": level,
-                "bertscore": float(
-                    similarity.bert_score(material.encoder, originals, texts).f1.mean()
-                ),
-                "cosine": float(
-                    similarity.cosine(material.encoder, originals, texts, longest=PIECES).mean()
-                ),
+                **{
+                    measure + end: getattr(each, what)
+                    for measure, each in found.items()
+                    for end, what in (("", "value"), ("_low", "low"), ("_high", "high"))
+                },
                 "words": float(np.mean([len(text.split()) for text in texts])),
                 "n": len(texts),
+                "influence": {measure: each.influence for measure, each in found.items()},
             }
         )
     return pd.DataFrame(rows)
@@ -488,63 +545,19 @@ def record(run: Run, table: pd.DataFrame, random: Mapping[str, float] | None = N
     """
     for row in table.itertuples():
         attacker = ADAPTIVE if row.mechanism == CLEAN else row.attacker
-        name = f"f1.{row.mechanism}.{row.setting}.{row.target}.{attacker}.{row.access}"
-        run.record(name, row.value, row.low, row.high, row.n)
+        _keep(run, f"f1.{row.mechanism}.{row.setting}.{row.target}.{attacker}.{row.access}", row)
     if random is None:
         return
     for target, value in random.items():
         run.record(f"f1.random.plain.{target}", value)
-    known = _means(table) | _spreads(table)
-    for name, value in summaries(table, random).items():
+    for name, found in _summarized(table, random).items():
         is_share = name.startswith(("f1.mean", "f1.spread"))
-        low, high, n = known.get(name, (None, None, None))
-        run.record(name, value, low, high, n, unit="share" if is_share else "difference")
+        _keep(run, name, found, "share" if is_share else "difference")
 
 
-Interval = tuple[float, float, int | None]
-
-
-def _means(table: pd.DataFrame) -> dict[str, Interval]:
-    """Intervals of `f1.mean`: the mean of the settings' own, whose errors go together.
-
-    All settings of a mechanism are attacked on the same documents, so that averaging over
-    settings is not trusted to make the error smaller.
-    """
-    keys = ["mechanism", "target", "attacker", "access"]
-    return {
-        "f1.mean." + ".".join(key): (part["low"].mean(), part["high"].mean(), int(part["n"].min()))
-        for key, part in table.groupby(keys, sort=False)
-    }
-
-
-def _levels(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Sentiment at equal author F1: rows; by mechanism; where all word-level ones have a value."""
-    level = at_equal_risk(table, _RISKS, attacker=attacker)
-    wide = level.pivot_table(index="risk", columns="mechanism", values="value")
-    return level, wide, wide[[name for name in WORD_LEVEL if name in wide]].dropna()
-
-
-def _spreads(table: pd.DataFrame) -> dict[str, Interval]:
-    """Intervals of `f1.spread`: the errors of the two mechanisms that are farthest apart.
-
-    Having been picked as the farthest, they are rather nearer than the interval says.
-    """
-    found: dict[str, Interval] = {}
-    for attacker in (STATIC, ADAPTIVE):
-        level, _, words = _levels(table, attacker)
-        if not len(words) or words.shape[1] < 2:
-            continue
-        spread = words.max(axis=1) - words.min(axis=1)
-        risk = spread.idxmax()
-        ends = (
-            level[level["risk"] == risk]
-            .set_index("mechanism")
-            .loc[[words.loc[risk].idxmax(), words.loc[risk].idxmin()]]
-        )
-        error = float(np.hypot(*((ends["high"] - ends["low"]) / 2)))
-        low, high = max(0.0, spread.max() - error), min(1.0, spread.max() + error)
-        found[f"f1.spread.word-level.sentiment.{attacker}.{EMBEDDING}"] = (low, high, None)
-    return found
+def _keep(run: Run, name: str, found: Any, unit: str = "share") -> None:
+    """Record an `Estimate`, or a row with its columns."""
+    run.record(name, found.value, found.low, found.high, found.n, unit, found.influence)
 
 
 def summaries(table: pd.DataFrame, random: Mapping[str, float]) -> dict[str, float]:
@@ -558,39 +571,85 @@ def summaries(table: pd.DataFrame, random: Mapping[str, float]) -> dict[str, flo
     `f1.gain.<mechanism>-300d.sentiment...` : what 300 dimensions add at equal author F1, on average
     `f1.gain.dp-prompt-top-k<k>.<setting>.sentiment...` : what the cut adds
     """
-    found: dict[str, float] = {}
+    return {name: found.value for name, found in _summarized(table, random).items()}
+
+
+def _summarized(table: pd.DataFrame, random: Mapping[str, float]) -> dict[str, Estimate]:
+    """The `summaries` with intervals by what each document did to all the F1 of a summary.
+
+    All attackers are asked about the same documents, so that neither is the error of a mean over
+    settings that of one setting, nor do errors of two attackers add up. Risks and mechanisms are
+    taken as they were found: those that are farthest apart for `f1.spread`, which are rather nearer
+    than the interval says, and those that both tables reach for `f1.gain`.
+    """
+    found: dict[str, Estimate] = {}
     keys = ["mechanism", "target", "attacker", "access"]
     for (mechanism, target, attacker, access), part in table.groupby(keys, sort=False):
         which = f"{attacker}.{access}"
-        ordered = part.sort_values("level")["value"].to_numpy()
-        found[f"f1.mean.{mechanism}.{target}.{which}"] = float(ordered.mean())
+        ordered = [Estimate.of(row._asdict()) for row in part.sort_values("level").itertuples()]
+        found[f"f1.mean.{mechanism}.{target}.{which}"] = combined(
+            [1 / len(ordered)] * len(ordered), ordered, bounds=(0.0, 1.0)
+        )
         if mechanism in (PROMPTED, CLIPPED) and len(ordered) > 1:
-            fall = float(1 - ordered[-1] / ordered[0])
-            found[f"f1.fall.{target}.{mechanism}.{which}"] = fall
+            name = f"f1.fall.{target}.{mechanism}.{which}"
+            found[name] = _relative_fall(ordered[0], ordered[-1])
     for target in TARGETS:
         mean = found.get(f"f1.mean.deep-candidate.{target}.{STATIC}.{EMBEDDING}")
         if mean is not None:
             name = f"f1.excess.deep-candidate.{target}.{STATIC}.{EMBEDDING}"
-            found[name] = mean - random[target]
+            found[name] = _moved(mean, -random[target])
     for attacker in (STATIC, ADAPTIVE):
-        which = f"sentiment.{attacker}.{EMBEDDING}"
-        _, wide, words = _levels(table, attacker)
-        if len(words) and words.shape[1] > 1:
-            spread = words.max(axis=1) - words.min(axis=1)
-            found[f"f1.spread.word-level.{which}"] = float(spread.max())
-        for name in WORD_LEVEL:
-            if {name, name + LARGE} <= set(wide):
-                gain = (wide[name + LARGE] - wide[name]).dropna()
-                if len(gain):
-                    found[f"f1.gain.{name}{LARGE}.{which}"] = float(gain.mean())
-    cut = table[table["mechanism"].str.startswith(f"{PROMPTED}-top-k")]
-    plain = table[table["mechanism"] == PROMPTED]
-    same = ["setting", "target", "attacker", "access"]
-    both = cut.merge(plain[[*same, "value"]], on=same, suffixes=("", "_plain"))
-    for row in both[both["target"] == "sentiment"].itertuples():
-        name = f"f1.gain.{row.mechanism}.{row.setting}.sentiment.{row.attacker}.{row.access}"
-        found[name] = row.value - row.value_plain
+        found |= _at_equal_risk_summarized(table, attacker)
+    same = ["mechanism", "setting", "target", "attacker", "access"]
+    rows = [row._asdict() for row in table[table["target"] == "sentiment"].itertuples()]
+    known = {tuple(row[key] for key in same): Estimate.of(row) for row in rows}
+    for (mechanism, *rest), cut in known.items():
+        plain = known.get((PROMPTED, *rest))
+        if mechanism.startswith(f"{PROMPTED}-top-k") and plain is not None:
+            name = ".".join(["f1.gain", mechanism, *rest])
+            found[name] = combined([1, -1], [cut, plain], bounds=(-1.0, 1.0))
     return found
+
+
+def _at_equal_risk_summarized(table: pd.DataFrame, attacker: str) -> dict[str, Estimate]:
+    """`f1.spread` and the `f1.gain` of 300 dimensions under an attacker."""
+    found: dict[str, Estimate] = {}
+    which = f"sentiment.{attacker}.{EMBEDDING}"
+    level, documents = at_equal_risk(table, _RISKS, attacker=attacker), int(table["n"].min())
+    at = {
+        (row.risk, row.mechanism): Estimate(row.value, row.low, row.high, documents, row.influence)
+        for row in level.itertuples()
+    }
+    wide = level.pivot_table(index="risk", columns="mechanism", values="value")
+    words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
+    if len(words) and words.shape[1] > 1:
+        risk = (words.max(axis=1) - words.min(axis=1)).idxmax()
+        ends = [at[risk, words.loc[risk].idxmax()], at[risk, words.loc[risk].idxmin()]]
+        found[f"f1.spread.word-level.{which}"] = combined([1, -1], ends, bounds=(0.0, 1.0))
+    for name in WORD_LEVEL:
+        both = [name + LARGE, name]
+        risks = wide[both].dropna().index.tolist() if set(both) <= set(wide) else []
+        if risks:
+            found[f"f1.gain.{name}{LARGE}.{which}"] = combined(
+                [sign / len(risks) for sign in (1, -1) for _ in risks],
+                [at[risk, each] for each in both for risk in risks],
+                bounds=(-1.0, 1.0),
+            )
+    return found
+
+
+def _relative_fall(first: Estimate, last: Estimate) -> Estimate:
+    """1 - last / first, whose differential is (ratio d first - d last) / first."""
+    ratio = last.value / first.value
+    linear = combined(
+        [ratio / first.value, -1 / first.value], [first, last], bounds=(-np.inf, ratio)
+    )
+    return _moved(linear, 1 - ratio)
+
+
+def _moved(found: Estimate, by: float) -> Estimate:
+    """The estimate plus a constant."""
+    return replace(found, value=found.value + by, low=found.low + by, high=found.high + by)
 
 
 def record_guarantees(run: Run, table: pd.DataFrame) -> None:
@@ -604,26 +663,28 @@ def record_guarantees(run: Run, table: pd.DataFrame) -> None:
 def record_equal_risk(run: Run, table: pd.DataFrame) -> None:
     """`f1_at_risk.<risk>.<mechanism>`: sentiment F1 where the author F1 is that risk."""
     for row in table.itertuples():
-        run.record(f"f1_at_risk.{row.risk:g}.{row.mechanism}", row.value, row.low, row.high)
+        name = f"f1_at_risk.{row.risk:g}.{row.mechanism}"
+        run.record(name, row.value, row.low, row.high, influence=row.influence)
 
 
 def record_ledger(run: Run, table: pd.DataFrame) -> None:
     """`ledger.<mechanism>.<setting>.<feature>`."""
     for row in table.itertuples():
         name = f"ledger.{row.mechanism}.{row.setting}.{row.feature.replace(' ', '-')}"
-        run.record(name, row.value, row.low, row.high, row.n)
+        _keep(run, name, row)
 
 
 def record_repeated(run: Run, table: pd.DataFrame) -> None:
     """`repeated.<mechanism>.<setting>.k<k>.<static|adaptive>`."""
     for row in table.itertuples():
         name = f"repeated.{row.mechanism}.{row.setting}.k{row.k}.{row.attacker}"
-        run.record(name, row.value, row.low, row.high, row.n)
+        _keep(run, name, row)
 
 
 def record_alike(run: Run, table: pd.DataFrame) -> None:
     """`<bertscore|cosine>.<mechanism>.<setting>`, another document's under "other.plain"."""
     for row in table.itertuples():
-        for measure in ("bertscore", "cosine"):
+        for measure, influence in row.influence.items():
+            value, low, high = (getattr(row, measure + end) for end in ("", "_low", "_high"))
             name = f"{measure}.{row.mechanism.split()[0]}.{row.setting}"
-            run.record(name, getattr(row, measure), n=row.n, unit="cosine")
+            run.record(name, value, low, high, row.n, "cosine", influence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,7 +103,7 @@ def _attacked(
     for attack, guess in _attacks(name, private, tools, setting, sizes, seed, model).items():
         start = time.perf_counter()
         for top, (hits, document) in guess().items():
-            rate = stats.clustered_share(hits, document)
+            rate = stats.clustered_share(hits, document, sample=name)
             rows.append(
                 {
                     "corpus": name,
@@ -111,7 +111,7 @@ def _attacked(
                     **asdict(setting),
                     "attack": attack,
                     "top": top,
-                    **asdict(rate),
+                    **rate.columns(),
                     "seconds": time.perf_counter() - start,
                 }
             )
@@ -225,7 +225,7 @@ def ridges(
                 rate = stats.clustered_share(guesses.hits(truth, top=top), document)
                 rows.append(
                     {"label": setting.label, **asdict(setting), "ridge": ridge, "top": top}
-                    | asdict(rate)
+                    | rate.columns()
                 )
     return pd.DataFrame(rows)
 
@@ -244,7 +244,7 @@ def oracle_beam(
     """The oracle on maps over the causal model's own vocabulary (the paper's Table 3).
 
     Columns: corpus, kind, measure (mrr, pr5, edit, edit_missed, token_success), value, low, high,
-    n, texts, tokens (mean length), capped (texts that met the cap), kept, seconds.
+    n, influence, texts, tokens (mean length), capped (texts that met the cap), kept, seconds.
     `edit_missed` is the edit distance over the texts that were not found.
     """
     fixed = pieces.special_ids(generator.tokenizer)
@@ -268,22 +268,29 @@ def oracle_beam(
             seconds = time.perf_counter() - start
             right, document = oracle.token_success(found, truth, made)
             edits = oracle.edit_distances(found, truth).astype(float)
+            ranks, first = oracle.reciprocal_rank(found, truth), oracle.among_first(found, truth)
             most = (0.0, float(np.diff(truth.offsets).max()))
             measures = {
-                "mrr": stats.mean(oracle.reciprocal_rank(found, truth), bounds=(0.0, 1.0)),
-                "pr5": stats.share(int(oracle.among_first(found, truth).sum()), len(found)),
-                "edit": stats.mean(edits, bounds=most),
-                "token_success": stats.clustered_share(right, document),
+                "mrr": stats.mean(ranks, bounds=(0.0, 1.0), sample=name),
+                "pr5": replace(
+                    stats.share(int(first.sum()), len(first)),
+                    influence=stats.mean(first, sample=name).influence,
+                ),
+                "edit": stats.mean(edits, bounds=most, sample=name),
+                "token_success": stats.clustered_share(right, document, sample=name),
             }
             if (edits > 0).sum() > 1:
-                measures["edit_missed"] = stats.mean(edits[edits > 0], bounds=most)
+                # Other texts are missed under another map: nothing pairs them.
+                measures["edit_missed"] = stats.mean(
+                    edits[edits > 0], bounds=most, sample=f"{name}, missed under {kind}"
+                )
             for measure, rate in measures.items():
                 rows.append(
                     {
                         "corpus": name,
                         "kind": kind,
                         "measure": measure,
-                        **asdict(rate),
+                        **rate.columns(),
                         "texts": len(found),
                         "tokens": len(truth.ids) / len(truth),
                         "capped": sum(each.capped > 0 for each in found),
@@ -367,7 +374,7 @@ def record_attacks(run: Run, table: pd.DataFrame) -> None:
     """pr1.<label>.<corpus>.<attack> and pr5...: shares of tokens that an attack gets back."""
     for row in table.itertuples():
         name = f"pr{row.top}.{row.label}.{row.corpus}.{row.attack}"
-        run.record(name, row.value, row.low, row.high, row.n)
+        run.record(name, row.value, row.low, row.high, row.n, influence=row.influence)
 
 
 def record_oracle(run: Run, table: pd.DataFrame) -> None:
@@ -375,7 +382,7 @@ def record_oracle(run: Run, table: pd.DataFrame) -> None:
     for row in table.itertuples():
         unit = "tokens" if row.measure.startswith("edit") else "share"
         name = f"oracle.{row.kind}.{row.corpus}.{row.measure}"
-        run.record(name, row.value, row.low, row.high, row.n, unit=unit)
+        run.record(name, row.value, row.low, row.high, row.n, unit=unit, influence=row.influence)
 
 
 def best(table: pd.DataFrame, *, top: int) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from textpriv.errors import InvalidInput
 from textpriv.experiments.lossy import PLAIN, Material, Setting, Sizes, Tools, manipulate
 from textpriv.models import BoolArray, Encoder, IntArray, LearningCurve, Training
 from textpriv.seeds import stream
+from textpriv.stats import Estimate
 from textpriv.tokens import Corpus
 from textpriv.utility import features, fine_tuned, probe
 
@@ -35,7 +36,8 @@ States = NDArray[np.float32]
 TEST, ALL = "test", "all"
 COLUMNS = (
     *("corpus", "label", "kind", "window", "sigma", "eta", "scenario"),
-    *("value", "low", "high", "n", "unchanged", "seconds"),
+    *("value", "low", "high", "n", "influence"),
+    *("unchanged", "unchanged_low", "unchanged_high", "unchanged_influence", "seconds"),
 )
 MEASURED_AS = {"probe": "accuracy", "fine-tuned": "accuracy_tuned"}
 LEARNING_RATE = 1e-4  # where the profile has none for the corpus
@@ -68,9 +70,10 @@ class _Task:
         rng = stream(seed, "03", "manipulate", self.name, setting.label, draw)
         return manipulate(setting, self.corpus, tools, rng)
 
-    def unchanged(self, text: Corpus) -> float:
-        """Share of the pieces that stay as they are."""
-        return float((text.ids == self.corpus.ids).mean())
+    def unchanged(self, text: Corpus) -> Estimate:
+        """Share of the pieces that stay as they are, with an interval by document."""
+        same = text.ids == self.corpus.ids
+        return stats.clustered_share(same, self.corpus.document, sample=self.name)
 
     def read(self, text: Corpus, documents: IntArray) -> tuple[Corpus, Corpus | None]:
         """What a classifier reads of some documents: their texts, and their second ones if any."""
@@ -124,7 +127,7 @@ class _Answers:
     scenario: str
     correct: BoolArray
     document: IntArray
-    unchanged: float
+    unchanged: Estimate
     seconds: float
 
 
@@ -142,14 +145,20 @@ def _row(
     accuracy = stats.clustered_share(
         np.concatenate([each.correct for each in answers]),
         np.concatenate([each.document for each in answers]),
+        sample=corpus,
     )
+    draws = [each.unchanged for each in answers]
+    unchanged = stats.combined([1 / len(draws)] * len(draws), draws, bounds=(0.0, 1.0))
     return {
         "corpus": corpus,
         "label": setting.label,
         **asdict(setting),
         "scenario": scenario,
-        **asdict(accuracy),
-        "unchanged": float(np.mean([each.unchanged for each in answers])),
+        **accuracy.columns(),
+        "unchanged": unchanged.value,
+        "unchanged_low": unchanged.low,
+        "unchanged_high": unchanged.high,
+        "unchanged_influence": unchanged.influence,
         "seconds": sum(each.seconds for each in answers),
     }
 
@@ -171,9 +180,10 @@ def probes(
     the states. Jobs run side by side, one process per core.
 
     Columns: corpus, label, kind, window, sigma, eta, scenario ("test" or "all"), value, low,
-    high, n (accuracy over all draws and splits, 95% by document), unchanged (share of pieces that
-    stay as they are), seconds (of the manipulations, the states and the fits, which both
-    scenarios share; the states of plain text, which all settings need, are left out).
+    high, n, influence (accuracy over all draws and splits, 95% by document), unchanged (share of
+    pieces that stay as they are; with unchanged_low, _high, _influence), seconds (of the
+    manipulations, the states and the fits, which both scenarios share; the states of plain text,
+    which all settings need, are left out).
 
     Notes
     -----
@@ -399,6 +409,7 @@ def record(run: Run, table: pd.DataFrame, classifier: Literal["probe", "fine-tun
     for row in table.itertuples():
         where = f"{row.label}.{row.corpus}"
         name = f"{MEASURED_AS[classifier]}.{where}.{row.scenario}"
-        run.record(name, row.value, row.low, row.high, row.n)
+        run.record(name, row.value, row.low, row.high, row.n, influence=row.influence)
         if classifier == "probe" and row.scenario == TEST:
-            run.record(f"unchanged.{where}", row.unchanged)
+            found = row.unchanged, row.unchanged_low, row.unchanged_high
+            run.record(f"unchanged.{where}", *found, influence=row.unchanged_influence)

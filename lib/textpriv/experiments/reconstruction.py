@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -61,6 +61,7 @@ from textpriv.mechanisms import (
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.names import person_names
 from textpriv.seeds import stream
+from textpriv.stats import Estimate
 from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 
 if TYPE_CHECKING:
@@ -494,18 +495,18 @@ def _attack_at(
 def success_rates(outcomes: Iterable[Outcome]) -> pd.DataFrame:
     """Success rate of every attack, with an interval that allows for tokens of one document.
 
-    Columns: corpus, defense, epsilon, attack, value, low, high, n, top5, inflation (points that
-    the substring test adds), seconds.
+    Columns: corpus, defense, epsilon, attack, value, low, high, n, influence (by document), top5,
+    inflation (points that the substring test adds), seconds.
     """
     rows = []
     for found in outcomes:
         for name in found.hits:
-            rate = stats.clustered_share(found.hits[name], found.document)
+            rate = stats.clustered_share(found.hits[name], found.document, sample=found.corpus)
             rows.append(
                 {
                     **found.setting,
                     "attack": name,
-                    **asdict(rate),
+                    **rate.columns(),
                     "top5": float(found.top5[name].mean()),
                     "inflation": float(found.substring[name].mean() - rate.value),
                     "seconds": found.seconds.get(name, np.nan),
@@ -597,7 +598,7 @@ def by_frequency(
                         "attack": name,
                         "ranks": f"{low:,}-{high:,}" if high else f"from {low:,}",
                         "group": number,
-                        **asdict(rate),
+                        **rate.columns(),
                     }
                 )
     return pd.DataFrame(rows)
@@ -614,12 +615,14 @@ def on_words(
         if not chosen.any():
             continue
         for name in attacks:
-            rate = stats.clustered_share(found.hits[name][chosen], found.document[chosen])
+            rate = stats.clustered_share(
+                found.hits[name][chosen], found.document[chosen], sample=found.corpus
+            )
             rows.append(
                 {
                     **found.setting,
                     "attack": name,
-                    **asdict(rate),
+                    **rate.columns(),
                     "words": len(np.unique(found.truth[chosen])),
                 }
             )
@@ -684,7 +687,7 @@ def calibration(
                         **found.setting,
                         "attack": name,
                         "stated": float(stated[chosen].mean()),
-                        **asdict(rate),
+                        **rate.columns(),
                     }
                 )
     return pd.DataFrame(rows)
@@ -1052,7 +1055,7 @@ def _risk_of(
                 "mechanism": mechanism.name,
                 "epsilon": mechanism.epsilon,
                 "attack": made.name,
-                **asdict(rate),
+                **rate.columns(),
                 "accuracy": accuracy.value,
                 "accuracy_low": accuracy.low,
                 "accuracy_high": accuracy.high,
@@ -1085,8 +1088,8 @@ def record(run: Run, table: pd.DataFrame, prefix: str, by: Sequence[str] = SETTI
     """Record the rows of a table of rates under dotted names made of the columns `by`."""
     for row in table.to_dict("records"):
         parts = [_part(column, row[column]) for column in by]
-        interval = [row.get(key) for key in ("low", "high", "n")]
-        run.record(".".join([prefix, *parts]), row["value"], *interval)
+        known = {key: row[key] for key in ("low", "high", "n", "influence") if key in row}
+        run.record(".".join([prefix, *parts]), row["value"], **known)
 
 
 def _part(column: str, value: Any) -> str:
@@ -1118,7 +1121,9 @@ def record_table2(run: Run, larger: pd.DataFrame) -> None:
     chosen = larger[(larger["epsilon"] == larger["epsilon"].max()) & larger["attack"].isin(kinds)]
     for row in chosen.to_dict("records"):
         name = f"table2.shadow{row['percent']:g}.{kinds[row['attack']]}"
-        run.record(name, row["value"], row["low"], row["high"], row["n"])
+        run.record(
+            name, row["value"], row["low"], row["high"], row["n"], influence=row["influence"]
+        )
 
 
 def quoted(tests: pd.DataFrame, first: str) -> Callable[[str, str, float], str]:
@@ -1138,11 +1143,12 @@ def quoted(tests: pd.DataFrame, first: str) -> Callable[[str, str, float], str]:
 
 def record_gains(run: Run, rates: pd.DataFrame) -> None:
     """Record by how much context-free Bayes is above embedding inversion, everywhere."""
-    wide = rates.pivot(index=list(SETTING[:3]), columns="attack", values="value")
-    gains = wide["context-free-bayes"] - wide["embedding-inversion"]
-    for (defense, corpus, epsilon), gain in gains.items():
+    for (defense, corpus, epsilon), rows in rates.groupby(list(SETTING[:3]), sort=False):
+        by_attack = rows.set_index("attack")
+        two = [by_attack.loc[name] for name in ("context-free-bayes", "embedding-inversion")]
+        gain = stats.combined((1, -1), [Estimate.of(row) for row in two])
         name = f"gain.{defense}.{corpus}.eps{epsilon:g}.context_free_bayes_over_embedding_inversion"
-        run.record(name, gain, unit="difference")
+        run.record(name, **gain.columns(), unit="difference")
 
 
 def epsilon_that_meets(rates: pd.DataFrame, corpus: str, attack: str, value: float) -> float:

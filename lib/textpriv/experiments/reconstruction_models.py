@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -48,6 +48,7 @@ from textpriv.models import (
     masked_language_model,
 )
 from textpriv.seeds import stream
+from textpriv.stats import Estimate
 from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ class Trained:
     curves : attack, step, accuracy (held out), seconds of training
     untrained : held-out accuracy of the detector before it is fine-tuned
     tested : pairs that its accuracies are shares of
-    by_k : attack, k, value, low, high, n, and coverage: truths among the K best candidates
+    by_k : attack, k, value, low, high, n, influence, and coverage (with coverage_low,
+        coverage_high): truths among the K best candidates
     guessable : share of the targets that mask inference can guess at all (a single WordPiece)
     alone : success of each detector by itself, ranking the same K candidates
     observed : the sanitized sentences
@@ -271,9 +273,18 @@ def by_candidates(
 def _k_table(name: str, ranked: Mapping[int, Guesses], found: Outcome) -> pd.DataFrame:
     rows = []
     for k, guesses in ranked.items():
-        rate = stats.clustered_share(guesses.hits(found.truth), found.document)
-        covered = float(guesses.hits(found.truth, top=k).mean())
-        rows.append({"attack": name, "k": k, "coverage": covered, **asdict(rate)})
+        rate, covered = (
+            stats.clustered_share(
+                guesses.hits(found.truth, top=top), found.document, sample=found.corpus
+            )
+            for top in (1, k)
+        )
+        coverage = {
+            "coverage": covered.value,
+            "coverage_low": covered.low,
+            "coverage_high": covered.high,
+        }
+        rows.append({"attack": name, "k": k, **coverage, **rate.columns()})
     return pd.DataFrame(rows)
 
 
@@ -466,9 +477,9 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
         found = each.outcome
         where = f"{found.defense}.{found.corpus}.eps{found.epsilon:g}"
         for name in ("mask-inference", "inversion-bert", "contextual-bayes", "contextual-bound"):
-            rate = stats.clustered_share(found.hits[name], found.document)
+            rate = stats.clustered_share(found.hits[name], found.document, sample=found.corpus)
             label = name.replace("-", "_")
-            run.record(f"asr.{where}.{label}", rate.value, rate.low, rate.high, rate.n)
+            run.record(f"asr.{where}.{label}", **rate.columns())
             run.record(f"minutes.{where}.{label}", found.seconds[name] / 60, unit="min")
         for name in ("embedding-inversion", "context-free-bayes"):
             minutes = found.seconds[name] / 60
@@ -485,16 +496,20 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
         key=lambda each: each.outcome.epsilon,
     )
     kinds = {"contextual-bayes": "attack", "contextual-bound": "bound"}
-    for row in last.by_k[last.by_k["attack"].isin(kinds)].itertuples():
-        run.record(f"table1.k{row.k}.{kinds[row.attack]}", row.value, row.low, row.high, row.n)
-        if row.k == K and row.attack == "contextual-bayes":
-            run.record(f"table1.k{K}.coverage", row.coverage)
-    by_size = last.by_k.pivot(index="k", columns="attack", values="value")
+    by_size = last.by_k[last.by_k["attack"].isin(kinds)].set_index(["attack", "k"])
+    for (attack, k), row in by_size.iterrows():
+        run.record(f"table1.k{k}.{kinds[attack]}", **Estimate.of(row).columns())
+    if ("contextual-bayes", K) in by_size.index:
+        row = by_size.loc[("contextual-bayes", K)]
+        interval = row["coverage_low"], row["coverage_high"], row["n"]
+        run.record(f"table1.k{K}.coverage", row["coverage"], *interval)
     for attack, kind in kinds.items():
         for small, large in ((1, K), (K, 20)):
-            if {small, large} <= set(by_size.index):
-                gain = by_size.loc[large, attack] - by_size.loc[small, attack]
-                run.record(f"table1.gain_k{small}_to_k{large}.{kind}", gain, unit="difference")
+            if {(attack, small), (attack, large)} <= set(by_size.index):
+                two = [Estimate.of(by_size.loc[(attack, k)]) for k in (large, small)]
+                gain = stats.combined((1, -1), two)
+                name = f"table1.gain_k{small}_to_k{large}.{kind}"
+                run.record(name, **gain.columns(), unit="difference")
 
 
 def costs(rates: pd.DataFrame, modelled: pd.DataFrame, corpus: str, epsilon: float) -> pd.DataFrame:

@@ -60,7 +60,6 @@ STATEMENTS = Path("results", "audits", "statements.json")
 
 _CORPUS = "rotten-tomatoes"  # the one that notebooks 01 and 05 share
 _DEFENSES = {"custext": "custext+", "santext": "santext+"}  # the names of the paper's figure
-_Z = 1.96  # intervals are 95% throughout
 
 
 class Sizes(BaseModel):
@@ -117,8 +116,8 @@ class Board:
         left, right = (self.measured.get(name) for name in (larger, smaller))
         if left is None or right is None:
             return "one of the two was not measured here"
-        apart, error = left.value - right.value, math.hypot(_half(left), _half(right))
-        if abs(apart) <= error:
+        apart, error = left.value - right.value, claims.error_of_difference(left, right)
+        if abs(apart) <= claims.Z * error:
             return "the errors of these measurements leave it open"
         return yes if apart > 0 else no
 
@@ -163,7 +162,7 @@ def verdicts(board: Board) -> pd.DataFrame:
     """
     rows = []
     for notebook in dict.fromkeys(claim.notebook for claim in claims.load()):
-        stated = claims.of(notebook)
+        stated = claims.of(notebook, board.profile)
         result = board.found.get(notebook)
         measured = result.by_name() if result else {}
         compared = claims.compare_all(stated, measured, board.profile)
@@ -179,7 +178,7 @@ def verdicts(board: Board) -> pd.DataFrame:
                     "stated": claim.stated,
                     "ours": claims.ours(claim, measured),
                     "verdict": str(found.verdict),
-                    "outcome": outcome_of(claim, found),
+                    "outcome": outcome_of(claim, found, board.profile),
                     "reason": found.reason,
                 }
             )
@@ -193,11 +192,11 @@ def kind_of(claim: Claim) -> str:
     return TREND if claim.trend else VALUE
 
 
-def outcome_of(claim: Claim, found: Comparison) -> str:
+def outcome_of(claim: Claim, found: Comparison, profile: str) -> str:
     """The verdict, told apart by how certain it is and by what hinders a comparison."""
     if kind_of(claim) == SETTING:
         return SET_UP
-    if not claim.comparable:
+    if not claim.is_compared(profile):
         return OTHER
     if found.verdict == Verdict.NOT_COMPARABLE:
         return UNDECIDED if found.label == UNDECIDED else UNMEASURED
@@ -432,13 +431,6 @@ def _shown(found: Measurement, style: str = ".3g") -> str:
     return f"{found.value:{style}} ({low} to {high})"
 
 
-def _half(found: Measurement) -> float:
-    """The wider side of the interval (it may be cut at a bound); 0 without one."""
-    if found.low is None or found.high is None:
-        return 0.0
-    return max(found.high - found.value, found.value - found.low)
-
-
 def _listed(named: Mapping[str, str]) -> str:
     return "; ".join(f"{what}: {value}" for what, value in named.items())
 
@@ -541,7 +533,7 @@ def tasks_at_equal_risk(points: pd.DataFrame, board: Board, risks: Sequence[floa
             if at is None:
                 continue
             shared = {"mechanism": mechanism, "risk": wanted, "epsilon": at.of(part["epsilon"])}
-            risk_error = at.of((part["risk_high"] - part["risk_low"]) / (2 * _Z))
+            risk_error = at.of((part["risk_high"] - part["risk_low"]) / (2 * claims.Z))
             here = pd.DataFrame(
                 {
                     "at": part["risk"],
@@ -641,8 +633,8 @@ def _read_off(curve: pd.DataFrame, at: Between, error: float) -> dict[str, float
     The two neighbours were measured on the same texts, so their errors add up in full.
     """
     value = at.of(curve["value"])
-    own = at.of((curve["high"] - curve["low"]) / (2 * _Z))
-    reach = _Z * math.hypot(own, error * _slope(curve["value"], curve["at"], at))
+    own = at.of((curve["high"] - curve["low"]) / (2 * claims.Z))
+    reach = claims.Z * math.hypot(own, error * _slope(curve["value"], curve["at"], at))
     return {"value": value, "low": max(0.0, value - reach), "high": min(1.0, value + reach)}
 
 

@@ -307,7 +307,7 @@ def worth(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         low, high = np.quantile(np.quantile(drawn, 0.1, axis=1), [0.025, 0.975])
         tenth = Estimate(float(np.quantile(values, 0.1)), float(low), float(high), len(values))
         result += [
-            {"model": model, "what": what, **vars(estimate)}
+            {"model": model, "what": what, **estimate.columns()}
             for what, estimate in (("mean", stats.mean(values)), ("tenth", tenth))
         ]
     return pd.DataFrame(result)
@@ -329,7 +329,7 @@ def losses(rows: pd.DataFrame) -> pd.DataFrame:
         large=rows["large_original"] - rows[TARGET],
     )
     return pd.DataFrame(
-        {"epsilon": epsilon, "what": what, **vars(_mean(some[what], what))}
+        {"epsilon": epsilon, "what": what, **_mean(some[what], what).columns()}
         for epsilon, some in table.groupby("epsilon")
         for what in LOSSES
     )
@@ -397,18 +397,18 @@ def headlines(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
             )
         )
     result: list[dict[str, Any]] = [
-        {"name": name, "unit": unit, **vars(_bootstrapped(table, statistic, rng))}
+        {"name": name, "unit": unit, **_bootstrapped(table, statistic, rng).columns()}
         for name, unit, table, statistic in wanted
     ]
     for what, table in {"changed": changed, **{f"loss.{k}": v for k, v in lost.items()}}.items():
         for end, level in (("lowest_eps", 0), ("highest_eps", -1)):
             unit = "share" if what == "changed" else "similarity"
             found = _mean(table[:, level], what)
-            result.append({"name": f"{what}.{end}", "unit": unit, **vars(found)})
+            result.append({"name": f"{what}.{end}", "unit": unit, **found.columns()})
     for end, value in (("lowest", worth[:, widest].min()), ("highest", worth[:, widest].max())):
         name, exact = f"similarity.llm.widest.{end}", float(value)
         estimate = Estimate(exact, exact, exact, len(worth))
-        result.append({"name": name, "unit": "similarity", **vars(estimate)})
+        result.append({"name": name, "unit": "similarity", **estimate.columns()})
     return pd.DataFrame(result)
 
 
@@ -454,7 +454,7 @@ def knee(
         measured = _mean(weighted, "changed")
         exact = Estimate(expected, expected, expected, len(known))
         result += [
-            {"epsilon": epsilon, "what": what, **vars(estimate)}
+            {"epsilon": epsilon, "what": what, **estimate.columns()}
             for what, estimate in (("foretold", exact), ("measured", measured))
         ]
     return pd.DataFrame(result)
@@ -518,7 +518,7 @@ def _scored(
         stream(seed, "06", "scores"),
         resamples=sizes.resamples,
     )
-    return [{"measure": what, **vars(estimate)} for what, estimate in vars(found).items()]
+    return [{"measure": what, **estimate.columns()} for what, estimate in vars(found).items()]
 
 
 def gains(rows: pd.DataFrame, sizes: Sizes, seed: int | None) -> pd.DataFrame:
@@ -544,7 +544,7 @@ def gains(rows: pd.DataFrame, sizes: Sizes, seed: int | None) -> pd.DataFrame:
                 resamples=sizes.resamples,
             )
             result += [
-                {"features": features, "measure": what, **vars(estimate)}
+                {"features": features, "measure": what, **estimate.columns()}
                 for what, estimate in vars(found).items()
             ]
     return pd.DataFrame(result)
@@ -574,8 +574,8 @@ def table_1(rows: pd.DataFrame, sizes: Sizes, seed: int | None) -> pd.DataFrame:
     fitted = _predictions(rows, "all", sizes.regressor, "row", sizes, seed)
     whole = r2_score(truth, fitted)
     found = {
-        ("regression.gain.r2.by_row", "R2"): vars(added),
-        ("regression.gain.rmse.by_row", "similarity"): vars(taken),
+        ("regression.gain.r2.by_row", "R2"): added.columns(),
+        ("regression.gain.rmse.by_row", "similarity"): taken.columns(),
     }
     if whole > 0:  # else there is nothing to have a share of
         parts = {each: 1 + getattr(short, each) / whole for each in ("value", "low", "high")}
@@ -599,7 +599,7 @@ def misjudgements(
             predicted = _predictions(rows, features, name, by, sizes, seed)
             found = misjudged(rows[TARGET], predicted, rows["document"], threshold=threshold)
             result += [
-                {"features": features, "by": by, "kind": kind, **vars(estimate)}
+                {"features": features, "by": by, "kind": kind, **estimate.columns()}
                 for kind, estimate in vars(found).items()
             ]
     return pd.DataFrame(result)
@@ -649,7 +649,7 @@ def coverage(found: Mapping[str, pd.DataFrame], rng: np.random.Generator) -> pd.
                 "narrower": stats.clustered_mean(narrower[some], document),
             }
             result += [
-                {"features": features, "epsilon": epsilon, "what": what, **vars(estimate)}
+                {"features": features, "epsilon": epsilon, "what": what, **estimate.columns()}
                 for what, estimate in measured.items()
             ]
     return pd.DataFrame(result)
@@ -691,7 +691,7 @@ def decisions(
             }
             where = {"threshold": threshold, "features": features, "rule": rule}
             result += [
-                {**where, "what": what, **vars(_mean(values, what))}
+                {**where, "what": what, **_mean(values, what).columns()}
                 for what, values in measured.items()
             ]
     return pd.DataFrame(result)
@@ -815,7 +815,7 @@ def corrections(
             "epsilon": epsilon,
             "what": what,
             "corrected": corrected,
-            **vars(stats.mean(values[(chosen["epsilon"] == epsilon).to_numpy()])),
+            **stats.mean(values[(chosen["epsilon"] == epsilon).to_numpy()]).columns(),
         }
         for epsilon in sorted(levels)
         for (what, corrected), values in columns.items()

@@ -6,8 +6,13 @@ error), *same trend* (the stated ordering or bound holds), *differs*, *not compa
 trend fails is a verdict by a test, corrected (Holm 1979) for all that are held against the same
 notebook's results; one that fails within the error is undecided, and not comparable.
 
-Errors of two measurements add up as if independent. Most were made on the same texts, where
-that overstates the error of their difference: "differs" is safe, "undecided" too cautious.
+Some claims can be compared under any profile, some only under the one that has the papers' models
+and data, some never (`Claim.compared`).
+
+Two measurements of the same documents are compared in pairs: the error of their difference is
+worked out document by document (`Measurement.paired_errors`). Where nothing pairs them, their
+errors add up as if independent. Certainty is about other documents: random draws of a mechanism
+and the training of an attacker are taken as they came.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
@@ -39,7 +44,8 @@ PAPERS: Mapping[str, str] = {
     "utpala": "Utpala et al.",
     "carpentier": "Carpentier et al.",
 }
-_Z = 1.96  # intervals are 95% throughout
+PAPER = "paper"  # the profile with the papers' own models and data
+Z = 1.96  # intervals are 95% throughout
 _LEVEL = 0.05  # of all tests of one notebook's claims together
 EXACT = "nats"  # unit of what is computed and has no error
 
@@ -109,6 +115,13 @@ class Trend(_Strict):
             return [self.greater, self.than]
         return self.decreasing or self.of or []
 
+    def renamed(self, name: Callable[[str], str]) -> Trend:
+        """The same about other measurements."""
+        greater, than = (each and name(each) for each in (self.greater, self.than))
+        decreasing, of = (each and [*map(name, each)] for each in (self.decreasing, self.of))
+        renamed = {"greater": greater, "than": than, "decreasing": decreasing, "of": of}
+        return self.model_copy(update=renamed)
+
     def margins(self, found: Mapping[str, Measurement]) -> list[tuple[float, float]]:
         """By how much each step of an order, or each side of a bound, holds; and its error."""
         chosen = [found[name] for name in self.measurements]
@@ -117,7 +130,7 @@ class Trend(_Strict):
         if self.at_most is not None:
             return [(self.at_most - each.value, _standard_error(each)) for each in chosen]
         return [
-            (left.value - right.value, math.hypot(_standard_error(left), _standard_error(right)))
+            (left.value - right.value, error_of_difference(left, right))
             for left, right in pairwise(chosen)
         ]
 
@@ -143,6 +156,10 @@ class Claim(_Strict):
 
     A value comes with its rounding unit and the name of the measurement to hold against
     it; `n` is given when the value is a share of n independent draws.
+
+    compared : under which profiles: all, PAPER alone, or none
+    under_paper : parts of the measurements' names, and what PAPER has in their place
+    reason : why it is not compared everywhere, or on what it is held here
     """
 
     id: str
@@ -155,7 +172,8 @@ class Claim(_Strict):
     n: Annotated[int, Field(ge=1)] | None = None
     measurement: str | None = None
     trend: Trend | None = None
-    comparable: bool
+    compared: Literal["always", "paper", "never"]
+    under_paper: Mapping[str, str] = Field(default_factory=dict)
     reason: str = ""
 
     @model_validator(mode="after")
@@ -164,8 +182,11 @@ class Claim(_Strict):
         given = value & set(self.model_dump(exclude_none=True))
         if given != (set() if self.trend else value):
             raise ValueError("expected a trend, or value and rounding and measurement")
-        if not self.comparable and not self.reason:
-            raise ValueError("expected a reason why it is not comparable")
+        if self.compared != "always" and not self.reason:
+            raise ValueError("expected a reason why it is not compared under every profile")
+        unknown = [part for part in self.under_paper if part not in " ".join(self.measurements)]
+        if unknown or (self.under_paper and self.compared == "never"):
+            raise ValueError(f"under_paper: expected parts of names to compare, got {unknown}")
         return self
 
     @property
@@ -177,15 +198,39 @@ class Claim(_Strict):
     def measurements(self) -> list[str]:
         return self.trend.measurements if self.trend else [str(self.measurement)]
 
+    def is_compared(self, profile: str) -> bool:
+        """Whether what a profile measures can be held against it."""
+        return self.compared == "always" or self.compared == profile == PAPER
+
+    def under(self, profile: str) -> Claim:
+        """The claim about what a profile measures, under the names that it records."""
+        if profile != PAPER or not self.under_paper:
+            return self
+        if self.trend:
+            return self.model_copy(update={"trend": self.trend.renamed(self._renamed)})
+        return self.model_copy(update={"measurement": self._renamed(str(self.measurement))})
+
+    def _renamed(self, name: str) -> str:
+        for ours, other in self.under_paper.items():
+            name = name.replace(ours, other)
+        return name
+
 
 def load() -> list[Claim]:
     """Every claim, in the order of the file."""
     return list(_load(FILE))
 
 
-def of(notebook: str) -> list[Claim]:
-    """The claims that a notebook is held against."""
-    return [claim for claim in load() if claim.notebook == notebook]
+def of(notebook: str, profile: str = "default") -> list[Claim]:
+    """The claims that a notebook is held against, under the names that a profile records."""
+    return [claim.under(profile) for claim in load() if claim.notebook == notebook]
+
+
+def pairs(notebook: str, profile: str = "default") -> list[tuple[str, str]]:
+    """Which two measurements the orderings about a notebook set against each other."""
+    stated = of(notebook, profile)
+    orders = [claim.trend for claim in stated if claim.trend and claim.trend.of is None]
+    return [pair for order in orders for pair in pairwise(order.measurements)]
 
 
 def compare(
@@ -197,7 +242,7 @@ def compare(
     ----------
     claim : the paper's statement
     measured : measurements by name
-    profile : the profile that they come from; smoke runs are never compared
+    profile : the profile that they come from; PAPER can be held against more, smoke against none
     """
     return compare_all([claim], measured, profile)[0]
 
@@ -233,7 +278,7 @@ def table(
 
     if measured is None:
         measured = results.load(notebook, profile).by_name()
-    stated = of(notebook)
+    stated = of(notebook, profile)
     verdicts = compare_all(stated, measured, profile)
     rows = [_row(claim, measured, found) for claim, found in zip(stated, verdicts, strict=True)]
     return pd.DataFrame(rows, columns=["claim", "place", "paper", "ours", "verdict", "reason"])
@@ -243,7 +288,8 @@ def count(
     notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> Counter[str]:
     """How often each of LABELS is given to the claims about a notebook, in their order."""
-    found = Counter(each.label for each in compare_all(of(notebook), measured, profile))
+    stated = of(notebook, profile)
+    found = Counter(each.label for each in compare_all(stated, measured, profile))
     return Counter({label: found[label] for label in LABELS if found[label]})
 
 
@@ -267,7 +313,7 @@ def ours(claim: Claim, measured: Mapping[str, Measurement]) -> str:
 
 def _obstacle(claim: Claim, measured: Mapping[str, Measurement], profile: str) -> str:
     """Why a claim cannot be compared; empty when it can."""
-    if not claim.comparable:
+    if not claim.is_compared(profile):
         return claim.reason
     if profile == "smoke":
         return "smoke runs are too small to compare"
@@ -289,7 +335,7 @@ def _compare_value(claim: Claim, measured: Mapping[str, Measurement]) -> Compari
     spread = math.hypot(_standard_error(found), _binomial_error(claim.value, claim.n))
     if math.isinf(spread):
         return Comparison(Verdict.NOT_COMPARABLE, "the error of the measurement is unknown")
-    tolerance = claim.rounding / 2 + _Z * spread
+    tolerance = claim.rounding / 2 + Z * spread
     apart = abs(found.value - claim.value)
     # ulps of the subtraction must not decide a value that lies on the edge of the rounding
     inside = apart <= tolerance or math.isclose(apart, tolerance)
@@ -350,7 +396,17 @@ def _standard_error(measurement: Measurement) -> float:
     if measurement.low == measurement.high and measurement.n:
         share = measurement.unit == "share"
         return _binomial_error(measurement.value, measurement.n) if share else math.inf
-    return max(measurement.high - measurement.value, measurement.value - measurement.low) / _Z
+    return max(measurement.high - measurement.value, measurement.value - measurement.low) / Z
+
+
+def error_of_difference(left: Measurement, right: Measurement) -> float:
+    """Standard error of left minus right: in pairs where they share documents.
+
+    Where all documents agree on the difference, pairs show no error, which is no certainty; then
+    it is that of two independent measurements.
+    """
+    paired = left.paired_errors.get(right.name) or right.paired_errors.get(left.name)
+    return paired or math.hypot(_standard_error(left), _standard_error(right))
 
 
 def _binomial_error(share: float, n: int | None) -> float:

@@ -26,8 +26,9 @@ committed results. The tolerance is half a unit of the last digit that the paper
 the error of both measurements is added. An ordering or a bound *differs* only where that is
 certain; one that holds by less than the error is *same trend within the error*, one that fails by
 less is *undecided*. `lib/textpriv/report/claims.py` compares, and the table at the end of every run
-counts. What cannot be compared stands below each table, with the reason;
-`./run_all.sh --profile paper --dry-run` says what the papers' own settings would fetch and cost.
+counts. What cannot be compared stands below each table, with the reason; where it says *paper
+profile*, a run with the papers' own models and data is compared. What that would fetch and cost,
+`./run_all.sh --profile paper --dry-run` says.
 """
 
 
@@ -68,14 +69,19 @@ def _section(notebook: Notebook) -> Iterator[str]:
         [claim.id, claim.place, claim.setting, claim.stated, tolerance(claim), row.verdict,
          row.reason]
         for claim, row in zip(stated, verdicts.itertuples(), strict=True)
-        if claim.comparable
+        if claim.is_compared("default")
     ]  # fmt: skip
     if rows:
         yield table(_HEADER, rows) + "\n"
-    reasons = Counter(claim.reason for claim in stated if not claim.comparable)
+    reasons = Counter(
+        (claim.is_compared(claims.PAPER), claim.reason)
+        for claim in stated
+        if not claim.is_compared("default")
+    )
     if reasons:
         yield "Not comparable:\n"
-        yield from (f"- {_claims(count)}: {reason}" for reason, count in reasons.items())
+        for (in_paper, reason), count in reasons.items():
+            yield f"- {_claims(count)}{', *paper profile*' if in_paper else ''}: {reason}"
         yield ""
     if not stated:
         yield "No paper states a number that it measures.\n"

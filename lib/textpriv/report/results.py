@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from textpriv import paths
 from textpriv.errors import InvalidInput, RunError
@@ -27,7 +27,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_+-]*(\.[a-z0-9_+-]+)+")
 
 
 class Measurement(BaseModel):
-    """One number, its 95% interval, and how many observations it rests on."""
+    """One number, its 95% interval, and how many observations it rests on.
+
+    `paired_errors` has standard errors of its differences to other measurements of the same
+    documents, by their names. Without one, the errors of two measurements add up as squares.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,6 +41,7 @@ class Measurement(BaseModel):
     high: float | None = None
     n: int | None = None
     unit: str = "share"
+    paired_errors: dict[str, float] = Field(default_factory=dict, exclude_if=lambda each: not each)
 
 
 class Results(BaseModel):

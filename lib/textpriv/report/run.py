@@ -15,6 +15,7 @@ from textpriv import paths, profiles, seeds
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.report import claims, figures, provenance, results
+from textpriv.stats import Influence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,6 +48,7 @@ class Run:
         self._commit, self._dirty = provenance.commit(), provenance.dirty()
         self._assets: dict[str, dict[str, Any]] = {}
         self._measurements: dict[str, results.Measurement] = {}
+        self._influences: dict[str, Influence] = {}
         self._figures: list[str] = []
         self._start = time.perf_counter()
         figures.use_style()
@@ -81,9 +83,15 @@ class Run:
         high: float | None = None,
         n: int | None = None,
         unit: str = "share",
+        influence: Influence | None = None,
     ) -> None:
-        """Keep one measurement under a dotted name that no other has (see `results.measure`)."""
+        """Keep one measurement under a dotted name that no other has (see `results.measure`).
+
+        With its influence, claims compare it in pairs with others from the same sample.
+        """
         new = results.measure(name, value, low, high, n, unit)
+        if influence is not None:
+            self._influences[name] = influence
         if self._measurements.setdefault(name, new) != new:
             raise InvalidInput(
                 f"{name} is recorded already with {self._measurements[name].value}; "
@@ -112,7 +120,7 @@ class Run:
 
     def claims(self) -> pd.DataFrame:
         """The papers' claims about this notebook against what this run has recorded."""
-        return claims.table(self.notebook, self.profile, self._measurements)
+        return claims.table(self.notebook, self.profile, self._paired())
 
     def finish(self) -> pd.DataFrame:
         """Write the results and return them as a table; the notebook's last call."""
@@ -130,13 +138,24 @@ class Run:
             peak_mb=peak,
             assets=self._assets,
             figures=self._figures,
-            measurements=[*self._measurements.values(), *cost],
+            measurements=[*self._paired().values(), *cost],
         )
         path = self.root / "results" / f"{self.notebook}.json"
         results.write(found, path)
         print(f"{len(self._measurements)} measurements, {len(self._figures)} figures, in")
         print(f"{seconds:.0f} s and {peak:.0f} MB, written under {self._shown}")
         return pd.DataFrame([m.model_dump() for m in found.measurements])
+
+    def _paired(self) -> dict[str, results.Measurement]:
+        """The measurements with the errors of the differences that claims are about."""
+        paired = dict(self._measurements)
+        for left, right in claims.pairs(self.notebook, self.profile):
+            first, second = self._influences.get(left), self._influences.get(right)
+            if first is None or second is None or first.sample != second.sample:
+                continue
+            errors = {**paired[left].paired_errors, right: (first - second).error}
+            paired[left] = paired[left].model_copy(update={"paired_errors": errors})
+        return paired
 
     def _origin(self) -> dict[str, Any]:
         """What results and figures say alike about where they come from."""

@@ -356,7 +356,7 @@ def judged(found: Sequence[Chapter]) -> list[dict[str, str]]:
     rows = []
     for chapter in found:
         compared = claims.table(chapter.name, chapter.profile, chapter.measured)
-        stated = claims.of(chapter.name)
+        stated = claims.of(chapter.name, chapter.profile)
         for claim, row in zip(stated, compared.to_dict("records"), strict=True):
             rows.append(
                 {
