@@ -92,12 +92,25 @@ def test_pairs_that_claims_name_are_written_with_the_error_of_their_difference(
         run.record(name, **found.columns())
     run.finish()
     written = results.load("03_lossy_and_stencil", "smoke").by_name()
-    # The two differ in one of six: residuals 5/6 and five times -1/6.
-    error = np.sqrt(6 / 5 * (25 + 5) / 36) / 6
+    # The two differ in one of six: residuals 5/6 and five times -1/6; and by 1/6 on average.
+    error = np.hypot(np.sqrt(6 / 5 * (25 + 5) / 36) / 6, 1 / 6 / np.sqrt(6))
     assert written["a.x"].paired_errors == {"a.y": pytest.approx(error)}
     assert not written["a.y"].paired_errors
     text = (root / "runs/smoke/results/03_lossy_and_stencil.json").read_text()
     assert text.count("paired_errors") == 1  # what is empty is not written
+
+
+def test_documents_that_all_agree_make_nothing_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten of ten for the first: an exact test of signs has p 0.002, and the error gives 0.0016."""
+    run = report.begin("03_lossy_and_stencil", "smoke", 0, {})
+    monkeypatch.setattr(claims, "pairs", lambda *_: [("a.x", "a.y"), ("a.x", "a.one")])
+    for name, hits in (("a.x", np.ones(10)), ("a.y", np.zeros(10))):
+        found = clustered_mean(hits, np.arange(10), bounds=(0, 1), sample="one")
+        run.record(name, **found.columns())
+    run.record("a.one", **clustered_mean([1.0], [3], bounds=(0, 1), sample="one").columns())
+    run.finish()
+    written = results.load("03_lossy_and_stencil", "smoke").by_name()
+    assert written["a.x"].paired_errors == {"a.y": pytest.approx(1 / np.sqrt(10))}
 
 
 def test_finish_writes_what_the_design_lists(root: Path) -> None:

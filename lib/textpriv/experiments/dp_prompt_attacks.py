@@ -551,8 +551,10 @@ def record(run: Run, table: pd.DataFrame, random: Mapping[str, float] | None = N
     for target, value in random.items():
         run.record(f"f1.random.plain.{target}", value)
     for name, found in _summarized(table, random).items():
-        is_share = name.startswith(("f1.mean", "f1.spread"))
-        _keep(run, name, found, "share" if is_share else "difference")
+        if name.startswith("f1.spread"):
+            run.record(name, found.value, n=found.n)  # a maximum; an interval would be of one pair
+        else:
+            _keep(run, name, found, "share" if name.startswith("f1.mean") else "difference")
 
 
 def _keep(run: Run, name: str, found: Any, unit: str = "share") -> None:

@@ -50,7 +50,7 @@ NOTEBOOKS = (
 )
 VALUE, TREND, SETTING = "number", "ordering or bound", "set-up"
 
-MATCH, SAME, WITHIN, UNDECIDED, DIFFERS = claims.LABELS[:5]
+MATCH, SAME, WITHIN, UNDECIDED, DIFFERS = [*map(str, Verdict)][:5]
 OTHER, UNMEASURED, SET_UP = "another setting", "not measured here", "number of the set-up"
 COMPARED = (MATCH, SAME, WITHIN, UNDECIDED, DIFFERS)
 OUTCOMES = (*COMPARED, OTHER, UNMEASURED, SET_UP)
@@ -157,8 +157,8 @@ def verdicts(board: Board) -> pd.DataFrame:
     """Every claim with its outcome.
 
     Columns: claim, paper, notebook, kind (number, ordering or bound, set-up), place, setting,
-    stated, ours, verdict, outcome (one of OUTCOMES: the verdict, told apart by certainty and by
-    what hinders a comparison), reason.
+    stated, ours, verdict, outcome (one of OUTCOMES: the verdict, told apart by what hinders a
+    comparison), reason.
     """
     rows = []
     for notebook in dict.fromkeys(claim.notebook for claim in claims.load()):
@@ -193,14 +193,14 @@ def kind_of(claim: Claim) -> str:
 
 
 def outcome_of(claim: Claim, found: Comparison, profile: str) -> str:
-    """The verdict, told apart by how certain it is and by what hinders a comparison."""
+    """The verdict, told apart by what hinders a comparison."""
     if kind_of(claim) == SETTING:
         return SET_UP
     if not claim.is_compared(profile):
         return OTHER
     if found.verdict == Verdict.NOT_COMPARABLE:
-        return UNDECIDED if found.label == UNDECIDED else UNMEASURED
-    return found.label
+        return UNMEASURED
+    return str(found.verdict)
 
 
 def counts(table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -1,18 +1,18 @@
 """What the papers print, and whether what we measured agrees.
 
-`claims.toml` holds the papers' numbers and stated orderings as data. `compare` gives one
-of four verdicts with its reason: *match* (inside the paper's rounding plus the combined
-error), *same trend* (the stated ordering or bound holds), *differs*, *not comparable*. That a
-trend fails is a verdict by a test, corrected (Holm 1979) for all that are held against the same
-notebook's results; one that fails within the error is undecided, and not comparable.
+`claims.toml` holds the papers' numbers and stated orderings as data. `compare` gives a verdict
+with its reason. A number is a *match* (inside the paper's rounding plus our error, and the paper's
+where its n is known) or *differs*. A stated ordering or bound holds (*same trend*) or *differs* by
+a test, corrected (Holm 1979) for all that are held against the same notebook's results; what holds
+within the error is told apart, and what fails within it is *undecided*.
 
 Some claims can be compared under any profile, some only under the one that has the papers' models
 and data, some never (`Claim.compared`).
 
-Two measurements of the same documents are compared in pairs: the error of their difference is
-worked out document by document (`Measurement.paired_errors`). Where nothing pairs them, their
-errors add up as if independent. Certainty is about other documents: random draws of a mechanism
-and the training of an attacker are taken as they came.
+Where a notebook kept what each document did to two measurements, they are compared in pairs: the
+error of their difference is worked out document by document (`Measurement.paired_errors`). Where
+nothing pairs them, their errors add up as if independent. Certainty is about other documents:
+random draws of a mechanism and the training of an attacker are taken as they came.
 """
 
 from __future__ import annotations
@@ -51,35 +51,21 @@ EXACT = "nats"  # unit of what is computed and has no error
 
 
 class Verdict(StrEnum):
+    """In the order in which tables count them."""
+
     MATCH = "match"
     SAME_TREND = "same trend"
+    WITHIN = "same trend within the error"
+    UNDECIDED = "undecided"
     DIFFERS = "differs"
     NOT_COMPARABLE = "not comparable"
 
 
-WITHIN, UNDECIDED = "same trend within the error", "undecided"
-LABELS = (
-    str(Verdict.MATCH), str(Verdict.SAME_TREND), WITHIN, UNDECIDED, str(Verdict.DIFFERS),
-    str(Verdict.NOT_COMPARABLE),
-)  # fmt: skip
-"""Verdicts as they are counted; what is undecided was compared, and nobody knows."""
-
-
 class Comparison(NamedTuple):
-    """A verdict, why, and whether it holds beyond the error (for trends: by the test)."""
+    """A verdict, and why."""
 
     verdict: Verdict
     reason: str
-    certain: bool = False
-
-    @property
-    def label(self) -> str:
-        """One of LABELS: the verdict, told apart by certainty."""
-        if self.verdict == Verdict.SAME_TREND and not self.certain:
-            return WITHIN
-        if self.verdict == Verdict.NOT_COMPARABLE and self.reason.startswith(UNDECIDED):
-            return UNDECIDED
-        return str(self.verdict)
 
 
 class _Strict(BaseModel):
@@ -126,9 +112,11 @@ class Trend(_Strict):
         """By how much each step of an order, or each side of a bound, holds; and its error."""
         chosen = [found[name] for name in self.measurements]
         if self.at_least is not None:
-            return [(each.value - self.at_least, _standard_error(each)) for each in chosen]
+            least = self.at_least
+            return [(each.value - least, _error_at(least, each)) for each in chosen]
         if self.at_most is not None:
-            return [(self.at_most - each.value, _standard_error(each)) for each in chosen]
+            most = self.at_most
+            return [(most - each.value, _error_at(most, each)) for each in chosen]
         return [
             (left.value - right.value, error_of_difference(left, right))
             for left, right in pairwise(chosen)
@@ -287,10 +275,10 @@ def table(
 def count(
     notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> Counter[str]:
-    """How often each of LABELS is given to the claims about a notebook, in their order."""
+    """How often each verdict is given to the claims about a notebook, in their order."""
     stated = of(notebook, profile)
-    found = Counter(each.label for each in compare_all(stated, measured, profile))
-    return Counter({label: found[label] for label in LABELS if found[label]})
+    found = Counter(each.verdict for each in compare_all(stated, measured, profile))
+    return Counter({str(verdict): found[verdict] for verdict in Verdict if found[verdict]})
 
 
 def _row(claim: Claim, measured: Mapping[str, Measurement], found: Comparison) -> dict[str, Any]:
@@ -340,18 +328,15 @@ def _compare_value(claim: Claim, measured: Mapping[str, Measurement]) -> Compari
     # ulps of the subtraction must not decide a value that lies on the edge of the rounding
     inside = apart <= tolerance or math.isclose(apart, tolerance)
     verdict = Verdict.MATCH if inside else Verdict.DIFFERS
-    return Comparison(verdict, f"{apart:.3g} apart, {tolerance:.3g} allowed", certain=True)
+    return Comparison(verdict, f"{apart:.3g} apart, {tolerance:.3g} allowed")
 
 
 def _compare_trend(trend: Trend, measured: Mapping[str, Measurement], certain: bool) -> Comparison:
     values = {name: measured[name].value for name in trend.measurements}
     shown = "ours: " + ", ".join(f"{value:.3g}" for value in values.values())
     if trend.holds(values):
-        reason = shown if certain else f"within the error; {shown}"
-        return Comparison(Verdict.SAME_TREND, reason, certain)
-    if certain:
-        return Comparison(Verdict.DIFFERS, shown, certain)
-    return Comparison(Verdict.NOT_COMPARABLE, f"{UNDECIDED} within the error; {shown}")
+        return Comparison(Verdict.SAME_TREND if certain else Verdict.WITHIN, shown)
+    return Comparison(Verdict.DIFFERS if certain else Verdict.UNDECIDED, shown)
 
 
 def _p_value(trend: Trend, measured: Mapping[str, Measurement]) -> float:
@@ -399,12 +384,19 @@ def _standard_error(measurement: Measurement) -> float:
     return max(measurement.high - measurement.value, measurement.value - measurement.low) / Z
 
 
-def error_of_difference(left: Measurement, right: Measurement) -> float:
-    """Standard error of left minus right: in pairs where they share documents.
+def _error_at(bound: float, found: Measurement) -> float:
+    """Standard error to hold a measurement against a bound with.
 
-    Where all documents agree on the difference, pairs show no error, which is no certainty; then
-    it is that of two independent measurements.
+    A share near 0 or 1 seems surer of itself than it would be if it lay at the bound.
     """
+    own = _standard_error(found)
+    if found.unit != "share" or not found.n or not 0 < bound < 1:
+        return own
+    return max(own, math.sqrt(bound * (1 - bound) / found.n))
+
+
+def error_of_difference(left: Measurement, right: Measurement) -> float:
+    """Standard error of left minus right: in pairs where they share documents."""
     paired = left.paired_errors.get(right.name) or right.paired_errors.get(left.name)
     return paired or math.hypot(_standard_error(left), _standard_error(right))
 

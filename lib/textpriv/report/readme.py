@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from textpriv import assets, paths
-from textpriv.report import claims, reproducing, results
-from textpriv.report.notebooks import heading, read
+from textpriv import assets, paths, profiles
+from textpriv.report import claims, forecast, reproducing, results
+from textpriv.report.notebooks import find, heading, read
 from textpriv.report.reproducing import table as _table
 
 FILE = paths.REPOSITORY / "README.md"
@@ -98,12 +98,33 @@ def mechanisms() -> str:
 
 
 def data() -> str:
-    """A row per registered data set or model."""
+    """A row per registered data set or model: what it weighs, who needs it, what is allowed."""
+    default, paper = _needed("default"), _needed("paper")
     rows = [
-        [asset.id, asset.title, asset.kind, asset.data_licence, asset.redistribution]
+        [
+            asset.id,
+            asset.title,
+            asset.kind,
+            str(forecast.size(asset)),
+            default.get(asset.id, ""),
+            paper.get(asset.id, ""),
+            asset.data_licence,
+            asset.redistribution,
+        ]
         for asset in assets.registry().values()
     ]
-    return _table(["id", "what", "kind", "licence of the data", "may be passed on"], rows)
+    header = ["id", "what", "kind", "download", "notebooks", "with the paper profile"]
+    return _table([*header, "licence of the data", "may be passed on"], rows)
+
+
+def _needed(profile: str) -> dict[str, str]:
+    """By asset, the numbers of the notebooks that need it under a profile."""
+    found: dict[str, list[str]] = {}
+    for notebook in find():
+        table = profiles.table(profile, notebook.name)
+        for asset_id in forecast.needed(notebook.declares.assets, table):
+            found.setdefault(asset_id, []).append(notebook.name[:2])
+    return {asset_id: ", ".join(numbers) for asset_id, numbers in found.items()}
 
 
 def audited() -> str:

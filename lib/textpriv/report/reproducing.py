@@ -23,12 +23,12 @@ _HEAD = """# Reproducing
 
 One notebook, one command, the claims that it is held against. Minutes and memory are those of the
 committed results. The tolerance is half a unit of the last digit that the paper prints, to which
-the error of both measurements is added. An ordering or a bound *differs* only where that is
-certain; one that holds by less than the error is *same trend within the error*, one that fails by
-less is *undecided*. `lib/textpriv/report/claims.py` compares, and the table at the end of every run
-counts. What cannot be compared stands below each table, with the reason; where it says *paper
-profile*, a run with the papers' own models and data is compared. What that would fetch and cost,
-`./run_all.sh --profile paper --dry-run` says.
+our error is added, and the paper's where its number of trials is known. An ordering or a bound
+*differs* only where that is certain; one that holds by less than the error is *same trend within
+the error*, one that fails by less is *undecided*. `lib/textpriv/report/claims.py` compares, and
+the table at the end of every run counts. What cannot be compared stands below each table, with the
+reason; where it says *paper profile*, a run with the papers' own models and data is compared. What
+that would fetch and cost, `./run_all.sh --profile paper --dry-run` says.
 """
 
 

@@ -30,7 +30,8 @@ class Measurement(BaseModel):
     """One number, its 95% interval, and how many observations it rests on.
 
     `paired_errors` has standard errors of its differences to other measurements of the same
-    documents, by their names. Without one, the errors of two measurements add up as squares.
+    documents, by their names: document by document, and as if there were no difference, which is
+    what a test asks for. Without one, the errors of two measurements add up as squares.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -153,7 +154,13 @@ class Run:
             first, second = self._influences.get(left), self._influences.get(right)
             if first is None or second is None or first.sample != second.sample:
                 continue
-            errors = {**paired[left].paired_errors, right: (first - second).error}
+            units = min(len(first.unit), len(second.unit))
+            if units < 2:
+                continue
+            # The error if there were no difference: ten documents that all agree are not certain.
+            apart = paired[left].value - paired[right].value
+            error = math.hypot((first - second).error, apart / math.sqrt(units))
+            errors = {**paired[left].paired_errors, right: error}
             paired[left] = paired[left].model_copy(update={"paired_errors": errors})
         return paired
 

@@ -125,7 +125,7 @@ class Chapter:
 
     @cached_property
     def verdicts(self) -> list[tuple[str, int]]:
-        """How often each of `claims.LABELS` is given."""
+        """How often each of `claims.Verdict` is given."""
         return list(claims.count(self.name, self.measured, self.profile).items())
 
     @cached_property
