@@ -60,8 +60,9 @@ def ladder(found: pd.DataFrame, order: Sequence[str]) -> Figure:
     """Success of every attack at a few settings, from the weakest to the strongest."""
     settings = list(found.groupby(["defense", "epsilon"], sort=False).groups)[:PANELS]
     shape = 1, len(settings)
-    fig, axes = plt.subplots(*shape, figsize=(PAGE, 4.2), sharey=True, squeeze=False)
+    fig, axes = plt.subplots(*shape, figsize=(PAGE, 4.2), sharex=True, sharey=True, squeeze=False)
     names = [name for name in order if name in set(found["attack"])]
+    most = found[found["attack"].isin(names)]["high"].max()
     for ax, (defense, epsilon) in zip(axes[0], settings, strict=True):
         part = found[(found["defense"] == defense) & (found["epsilon"] == epsilon)]
         for row in part.itertuples():
@@ -72,7 +73,7 @@ def ladder(found: pd.DataFrame, order: Sequence[str]) -> Figure:
                 ax.errorbar(row.value, place, xerr=reach, ms=6, lw=1.2, **look)
                 ax.annotate(f"{row.value:.2f}", (row.high, place), (4, 0), va="center",
                             textcoords="offset points", fontsize=7.5)  # fmt: skip
-        ax.set(xlim=(0, float(part["high"].max()) * 1.3), xlabel="attack success rate")
+        ax.set(xlim=(0, min(1.0, 1.3 * most)), xlabel="attack success rate")
         n = int(part["n"].max())
         ax.set_title(f"{DEFENSE[defense]}, eps {epsilon:g}\n(n = {n:,})", fontsize=9)
         ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
