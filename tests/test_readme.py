@@ -11,7 +11,7 @@ import pytest
 
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
 from textpriv.privacy.results import plain
-from textpriv.report import audits, readme
+from textpriv.report import audits, claims, readme
 from textpriv.stats import Estimate
 
 
@@ -30,6 +30,31 @@ def test_every_block_is_used_and_a_stale_one_is_noticed() -> None:
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", readme.FILE.read_text("utf-8")))
 def test_links_within_the_repository_lead_somewhere(path: str) -> None:
     assert (readme.FILE.parent / path).exists()
+
+
+# --- What the papers' claims come to -------------------------------------------------------------
+
+
+def test_the_score_counts_every_claim_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = readme.score()
+    numbers = [int(each) for each in re.findall(r"(\d+) (?!\()", said.split(". The others")[0])]
+    total, compared, *by_verdict = numbers
+    assert total == len(claims.load()) and sum(by_verdict) == compared < total
+    rows = readme.notebooks()
+    for verdict in ("differs", "undecided"):
+        counted = sum(int(each) for each in re.findall(rf"(\d+) {verdict}", rows))
+        says = {"differs": "differ", "undecided": "are undecided"}[verdict]
+        assert f"{counted} {says}" in said
+    monkeypatch.setattr(readme.results, "file", lambda *_: Path("missing"))
+    assert readme.score().startswith("Not run yet")
+
+
+def test_the_data_table_says_who_needs_an_asset() -> None:
+    rows = [line.split(" | ") for line in readme.data().splitlines()]
+    by_id = {row[0].removeprefix("| "): row for row in rows}
+    assert by_id["pos-lexicon"][3:6] == ["0.6 MB", "03", "03"]
+    assert by_id["roberta-base"][4:6] == ["", "03"]
+    assert by_id["movie-reviews"][4].split(", ")[0] == "01"
 
 
 # --- Blocks of the audits ------------------------------------------------------------------------

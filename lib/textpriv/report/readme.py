@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,36 @@ import numpy as np
 
 from textpriv import assets, paths, profiles
 from textpriv.report import claims, forecast, reproducing, results
+from textpriv.report.claims import Verdict
 from textpriv.report.notebooks import find, heading, read
 from textpriv.report.reproducing import table as _table
 
 FILE = paths.REPOSITORY / "README.md"
+_SAYS: Mapping[str, str] = {
+    Verdict.MATCH: "numbers match",
+    Verdict.SAME_TREND: "orderings and bounds hold beyond the error",
+    Verdict.WITHIN: "hold within it",
+    Verdict.UNDECIDED: "are undecided",
+    Verdict.DIFFERS: "differ",
+}
 _NOT_RUN = "Not run yet: `make audit` makes this table."
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def score() -> str:
+    """How many claims of the papers could be compared, and how they fared."""
+    found: Counter[str] = Counter()
+    for notebook in {claim.notebook: None for claim in claims.load()}:
+        if not results.file(notebook, "default").exists():
+            return "Not run yet: `./run_all.sh` holds the papers' claims against its results."
+        found += claims.count(notebook, results.load(notebook, "default").by_name())
+    counted = [f"{found[verdict]} {says}" for verdict, says in _SAYS.items() if found[verdict]]
+    compared = sum(found[verdict] for verdict in _SAYS)
+    return (
+        f"Of {found.total()} numbers and orderings that the four papers print, {compared} can be "
+        f"compared with what small models measure here: {', '.join(counted)}. The others are about "
+        "other models and data, or the set-up; [07](notebooks/07_scoreboard.ipynb) has all of them."
+    )
 
 
 def notebooks() -> str:
@@ -202,6 +227,7 @@ def _achieved(attacked: dict[str, Any]) -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
+    "score": score,
     "notebooks": notebooks,
     "mechanisms": mechanisms,
     "audits": audited,
