@@ -30,7 +30,7 @@ lab:  ## JupyterLab on the notebooks
 site:  ## notebooks, figures, claims and data as web pages in site/
 	@$(WITH_PYTHON) "$$python" -m textpriv.report.site
 
-readme:  ## the generated parts of README.md
+readme:  ## the generated parts of README.md, and REPRODUCING.md
 	@$(WITH_PYTHON) "$$python" -m textpriv.report.readme
 
 bench:  ## speed against peers' methods

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -207,6 +208,24 @@ def test_probes_are_those_of_direct_calls(
         both = [one(probed, "imdb", setting, scenario).influence for scenario in ("all", "test")]
         direct = stats.clustered_mean(gap, np.concatenate(document), sample="imdb")
         assert (both[0] - both[1]).error == pytest.approx(direct.influence.error)
+
+
+def test_phrases_of_one_sentence_stay_on_one_side_and_are_one_unit(
+    materials: dict[str, Material], tools: Tools, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SST-2's phrases: a classifier that has read one knows the others."""
+    given = materials["imdb"]
+    pairs = np.arange(len(given.corpus)) // 2
+    monkeypatch.setattr(lossy.splits, "parent_sentences", lambda texts: pairs)
+    phrases = replace(given, name="sst2")
+    assert (phrases.cluster == pairs).all() and (given.cluster == np.arange(len(pairs))).all()
+    made = sizes.model_copy(update={"longest": {**sizes.longest, "sst2": sizes.longest["imdb"]}})
+    task = experiment._task(phrases, tools.encoder, made, SEED)
+    for train, test in task.splits:
+        assert not set(pairs[train]) & set(pairs[test])
+        assert sorted([*train, *test]) == list(range(len(pairs)))
+    found = task.unchanged(task.corpus)
+    assert found.influence is not None and len(found.influence.unit) == len(np.unique(pairs))
 
 
 def split_by_hand(given: Material, sizes: Sizes, number: int) -> Any:

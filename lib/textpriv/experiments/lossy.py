@@ -143,6 +143,13 @@ class Material:
         return np.asarray(self.documents.columns["label"]).astype(np.int64)
 
     @property
+    def cluster(self) -> IntArray:
+        """(documents,) which of them depend on each other: phrases of one sentence (SST-2)."""
+        if self.name == "sst2":
+            return splits.parent_sentences(self.documents.texts)
+        return np.arange(len(self.corpus))
+
+    @property
     def texts(self) -> Corpus:
         """All texts, the second ones behind the first ones, so that no window reaches across."""
         return self.corpus if self.second is None else _joined(self.corpus, self.second)

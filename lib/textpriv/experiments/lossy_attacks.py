@@ -72,7 +72,7 @@ def attacked(
     A corpus that another encoder reads is attacked with the tools and a model of its own pieces.
 
     Columns: corpus, label, kind, window, sigma, eta, attack, top (1 or 5), value, low, high, n,
-    seconds. Intervals are clustered by document.
+    influence, seconds. Intervals are clustered by document (`Material.cluster`).
     """
     models = {
         name: language_model(tools.of(name))
@@ -81,9 +81,10 @@ def attacked(
         for name in materials
     }
     shards = [
-        (name, private, own, setting, sizes, seed, models[name])
+        (name, private, cluster, own, setting, sizes, seed, models[name])
         for name, each in materials.items()
-        for private, own in [(each.first(sizes.attacked[name]), tools.of(name))]
+        for count in [sizes.attacked[name]]
+        for private, cluster, own in [(each.first(count), each.cluster[:count], tools.of(name))]
         for setting in settings
     ]
     found = parallel.map(_attacked, shards, processes=-1, label="attacks")
@@ -93,6 +94,7 @@ def attacked(
 def _attacked(
     name: str,
     private: Corpus,
+    cluster: IntArray,
     tools: Tools,
     setting: Setting,
     sizes: Sizes,
@@ -103,7 +105,8 @@ def _attacked(
     for attack, guess in _attacks(name, private, tools, setting, sizes, seed, model).items():
         start = time.perf_counter()
         for top, (hits, document) in guess().items():
-            rate = stats.clustered_share(hits, document, sample=name)
+            of_pair = document % len(cluster)  # second texts stand behind the first ones
+            rate = stats.clustered_share(hits, cluster[of_pair], sample=name)
             rows.append(
                 {
                     "corpus": name,

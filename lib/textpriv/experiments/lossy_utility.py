@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from textpriv import parallel, stats
 from textpriv.errors import InvalidInput
@@ -55,6 +55,7 @@ class _Task:
     ----------
     corpus : all texts; of pairs the second ones behind the first ones, see `Material.texts`
     labels : (documents,)
+    cluster : (documents,) see `Material.cluster`
     splits : document numbers of training and test, disjoint; the same for every setting
     longest : pieces that the encoder reads of a document, special ones included
     """
@@ -62,6 +63,7 @@ class _Task:
     name: str
     corpus: Corpus
     labels: IntArray
+    cluster: IntArray
     splits: tuple[tuple[IntArray, IntArray], ...]
     longest: int
 
@@ -71,9 +73,10 @@ class _Task:
         return manipulate(setting, self.corpus, tools, rng)
 
     def unchanged(self, text: Corpus) -> Estimate:
-        """Share of the pieces that stay as they are, with an interval by document."""
+        """Share of the pieces that stay as they are, with an interval by cluster."""
         same = text.ids == self.corpus.ids
-        return stats.clustered_share(same, self.corpus.document, sample=self.name)
+        cluster = self.cluster[self.corpus.document % len(self.labels)]  # of pairs both texts
+        return stats.clustered_share(same, cluster, sample=self.name)
 
     def read(self, text: Corpus, documents: IntArray) -> tuple[Corpus, Corpus | None]:
         """What a classifier reads of some documents: their texts, and their second ones if any."""
@@ -88,20 +91,29 @@ class _Task:
 
 
 def _task(material: Material, encoder: Encoder, sizes: Sizes, seed: int | None) -> _Task:
-    labels = material.labels
+    labels, cluster = material.labels, material.cluster
     splits = []
     for number in range(sizes.seeds):
         rng = stream(seed, "03", "split", material.name, number)
-        train, test = train_test_split(
-            np.arange(len(labels)),
-            test_size=sizes.test_share,
-            stratify=labels,
-            random_state=int(rng.integers(2**32)),
-        )
-        splits.append((train, test))
+        splits.append(_split(labels, cluster, sizes.test_share, int(rng.integers(2**32))))
     texts = 1 if material.second is None else 2
     longest = texts * sizes.longest[material.name] + sum(map(len, encoder.framed(texts)))
-    return _Task(material.name, material.texts, labels, tuple(splits), longest)
+    return _Task(material.name, material.texts, labels, cluster, tuple(splits), longest)
+
+
+def _split(
+    labels: IntArray, cluster: IntArray, test_share: float, random_state: int
+) -> tuple[IntArray, IntArray]:
+    """Documents to train and to test on: stratified, or with clusters kept on one side."""
+    rows = np.arange(len(labels))
+    if len(np.unique(cluster)) == len(rows):
+        train, test = train_test_split(
+            rows, test_size=test_share, stratify=labels, random_state=random_state
+        )
+    else:
+        grouped = GroupShuffleSplit(1, test_size=test_share, random_state=random_state)
+        train, test = next(grouped.split(rows, groups=cluster))
+    return train, test
 
 
 def _private(tools: Tools, corpus: str) -> Tools:
@@ -117,7 +129,7 @@ class _Answers:
     Parameters
     ----------
     correct : (answers,)
-    document : (answers,) the document that each is about
+    document : (answers,) the document that each is about, or its cluster
     unchanged : share of the text's pieces that stayed as they were
     seconds : what the answers took
     """
@@ -216,7 +228,7 @@ def _probed(
         scenario: np.concatenate([_judged(task, train_on, states, *split) for split in task.splits])
         for scenario, train_on in ((TEST, plain), (ALL, states))
     }
-    document = np.concatenate([test for _, test in task.splits])
+    document = task.cluster[np.concatenate([test for _, test in task.splits])]
     unchanged, seconds = task.unchanged(text), time.perf_counter() - start
     return [
         _Answers(task.name, setting, scenario, right, document, unchanged, seconds)
@@ -346,7 +358,15 @@ def _trained(
         correct = model.predict(*task.read(text, test)) == task.labels[test]
         seconds = trained + time.perf_counter() - start
         answers += [
-            _Answers(task.name, about, scenario, correct, test, task.unchanged(text), seconds)
+            _Answers(
+                task.name,
+                about,
+                scenario,
+                correct,
+                task.cluster[test],
+                task.unchanged(text),
+                seconds,
+            )
             for scenario in _scenarios(learned, about)
         ]
     return answers, _curve(task.name, learned.label, model.curve)
