@@ -888,17 +888,9 @@ def test_what_no_two_mechanisms_have_in_common_is_left_out() -> None:
 def recorded(record: Callable[..., None], *given: Any) -> dict[str, results.Measurement]:
     found: dict[str, results.Measurement] = {}
 
-    def keep(
-        name: str,
-        value: float,
-        low: float | None = None,
-        high: float | None = None,
-        n: int | None = None,
-        unit: str = "share",
-        influence: Influence | None = None,
-    ) -> None:
+    def keep(name: str, *numbers: Any, influence: Any = None, **known: Any) -> None:
         assert name not in found
-        found[name] = results.measure(name, value, low, high, n, unit)
+        found[name] = results.measure(name, *numbers, **known)
 
     record(SimpleNamespace(record=keep), *given)
     return found

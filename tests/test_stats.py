@@ -492,6 +492,17 @@ def test_a_mean_of_ones_is_one() -> None:
     assert combined([1 / 9] * 9, [sure] * 9, bounds=(0.0, 1.0)).value == 1
 
 
+def test_documents_that_all_agree_leave_an_error() -> None:
+    ones, zeros = (
+        clustered_mean(np.full(10, each), np.arange(10), sample="a") for each in (1.0, 0.0)
+    )
+    assert ones.influence is not None and zeros.influence is not None
+    assert (ones.influence - zeros.influence).error == 0
+    assert ones.influence.error_if_equal(zeros.influence, 1.0) == pytest.approx(1 / np.sqrt(10))
+    single = clustered_mean([1.0], [3], sample="a").influence
+    assert single is not None and ones.influence.error_if_equal(single, 0.5) is None
+
+
 def test_samples_do_not_mix() -> None:
     one, other = (clustered_mean([0.0, 1.0], [0, 1], sample=name) for name in "ab")
     with pytest.raises(InvalidInput, match="'a' and 'b'"):

@@ -71,6 +71,15 @@ class Influence:
         """That of the difference of two estimates from one sample."""
         return self + other * -1.0
 
+    def error_if_equal(self, other: Influence, apart: float) -> float | None:
+        """Standard error of a difference that is `apart`, if there were none; None if unknown.
+
+        A test asks for this one: the spread of the units about 0 and not about their mean, so that
+        ten documents that all agree are not certain.
+        """
+        units = min(len(self.unit), len(other.unit))
+        return float(np.hypot((self - other).error, apart / np.sqrt(units))) if units > 1 else None
+
 
 @dataclass(frozen=True)
 class Estimate:

@@ -559,7 +559,7 @@ def record(run: Run, table: pd.DataFrame, random: Mapping[str, float] | None = N
 
 def _keep(run: Run, name: str, found: Any, unit: str = "share") -> None:
     """Record an `Estimate`, or a row with its columns."""
-    run.record(name, found.value, found.low, found.high, found.n, unit, found.influence)
+    run.record(name, found.value, found.low, found.high, found.n, unit, influence=found.influence)
 
 
 def summaries(table: pd.DataFrame, random: Mapping[str, float]) -> dict[str, float]:
@@ -689,4 +689,4 @@ def record_alike(run: Run, table: pd.DataFrame) -> None:
         for measure, influence in row.influence.items():
             value, low, high = (getattr(row, measure + end) for end in ("", "_low", "_high"))
             name = f"{measure}.{row.mechanism.split()[0]}.{row.setting}"
-            run.record(name, value, low, high, row.n, "cosine", influence)
+            run.record(name, value, low, high, row.n, "cosine", influence=influence)

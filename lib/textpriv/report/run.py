@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -154,14 +153,11 @@ class Run:
             first, second = self._influences.get(left), self._influences.get(right)
             if first is None or second is None or first.sample != second.sample:
                 continue
-            units = min(len(first.unit), len(second.unit))
-            if units < 2:
-                continue
-            # The error if there were no difference: ten documents that all agree are not certain.
             apart = paired[left].value - paired[right].value
-            error = math.hypot((first - second).error, apart / math.sqrt(units))
-            errors = {**paired[left].paired_errors, right: error}
-            paired[left] = paired[left].model_copy(update={"paired_errors": errors})
+            error = first.error_if_equal(second, apart)
+            if error is not None:
+                errors = {**paired[left].paired_errors, right: error}
+                paired[left] = paired[left].model_copy(update={"paired_errors": errors})
         return paired
 
     def _origin(self) -> dict[str, Any]:
