@@ -33,6 +33,7 @@ from textpriv.prediction import (
     out_of_fold,
     regressor,
     scores,
+    worst_coverage,
 )
 
 Rng = np.random.default_rng
@@ -185,6 +186,26 @@ def test_the_bootstrap_draws_documents_and_not_rows() -> None:
     width = half_width(once.rmse)
     assert half_width(often.rmse) == pytest.approx(width, rel=1e-6)
     assert half_width(as_rows.rmse) < width / 2
+
+
+def test_the_influence_of_documents_is_their_jackknife() -> None:
+    """Leaving out a document moves R2 and RMSE by its effect, to first order."""
+    rng = Rng(4)
+    document = np.repeat(np.arange(300), rng.integers(1, 5, 300))
+    truth = rng.standard_normal(300)[document] + rng.standard_normal(len(document))
+    predicted = truth + rng.standard_normal(len(document))
+    found = scores(truth, predicted, document, rng, resamples=4000, sample="these")
+    for name, estimate in vars(found).items():
+        influence = estimate.influence
+        assert influence is not None and influence.sample == "these"
+        # The bootstrap knows the same error; each of the two to about 2%.
+        assert influence.error == pytest.approx((estimate.high - estimate.low) / 3.92, rel=0.12)
+        for left_out in (0, 17, 299):
+            rest = document != left_out
+            without = scores(truth[rest], predicted[rest], document[rest], rng, resamples=100)
+            moved = estimate.value - getattr(without, name).value
+            assert moved == pytest.approx(influence.effect[left_out], rel=0.05, abs=1e-4)
+    assert scores(truth, predicted, document, rng, resamples=100).r2.influence is None
 
 
 def test_a_gain_is_paired() -> None:
@@ -383,6 +404,24 @@ def test_cross_intervals_do_not_see_the_document_that_they_are_about() -> None:
     columns = ["predicted", "low", "high"]
     np.testing.assert_array_equal(found.loc[mine, columns], again.loc[mine, columns])
     assert (found.loc[~mine, columns] != again.loc[~mine, columns]).any(axis=None)
+
+
+def test_the_worst_coverage_by_hand_and_at_its_ends() -> None:
+    # 48 documents in 5 folds: 0.8 less min(2 * 0.8 / 10.6, (43 / 48) / 6).
+    assert worst_coverage(0.9, 48, 5) == pytest.approx(0.8 - 43 / 288)
+    assert worst_coverage(0.9, 4, 4) == pytest.approx(0.8)  # the jackknife+
+    assert worst_coverage(0.5, 48, 5) == 0
+    with pytest.raises(InvalidInput, match="count: got 5, expected an integer from 2 to 4"):
+        worst_coverage(0.9, 4, 5)
+
+
+@given(st.floats(0.8, 0.999), st.integers(2, 10_000), st.data())
+def test_the_worst_coverage_lies_within_its_bounds(
+    level: float, documents: int, data: st.DataObject
+) -> None:
+    found = worst_coverage(level, documents, data.draw(st.integers(2, documents)))
+    least = max(0.0, 2 * level - 1 - np.sqrt(2 / documents))
+    assert least - 1e-12 <= found <= 2 * level - 1 + 1e-12
 
 
 # --- Decisions ----------------------------------------------------------------------------------

@@ -30,32 +30,19 @@ INF = float("inf")
 # --- Shares ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("successes", "n", "low", "high"),  # Newcombe 1998, table I, method 3
-    [
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-    ],
-)
-def test_a_share_has_wilsons_interval(successes: int, n: int, low: float, high: float) -> None:
-    found = share(successes, n)
-    assert (found.value, found.n) == (successes / n, n)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
-
-
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-def test_the_ends_of_wilsons_interval_are_just_rejected_by_the_score_test(
+def test_the_ends_of_a_shares_interval_are_just_rejected_by_the_exact_test(
     confidence: float,
 ) -> None:
-    quantile = scipy_stats.norm.isf((1 - confidence) / 2)
+    tail = (1 - confidence) / 2
     for successes, n in ((0, 10), (3, 10), (7, 200), (10, 10)):
         found = share(successes, n, confidence=confidence)
-        for end in (found.low, found.high):
-            if 0 < end < 1:
-                score = abs(successes / n - end) / np.sqrt(end * (1 - end) / n)
-                assert score == pytest.approx(quantile, rel=1e-6)
+        assert (found.value, found.n) == (successes / n, n)
+        if successes:
+            assert scipy_stats.binom.sf(successes - 1, n, found.low) == pytest.approx(tail)
+        if successes < n:
+            assert scipy_stats.binom.cdf(successes, n, found.high) == pytest.approx(tail)
+    assert share(0, 20).high == pytest.approx(1 - 0.025 ** (1 / 20))  # by hand
 
 
 def test_a_higher_confidence_is_a_wider_interval_around_the_value() -> None:
@@ -87,15 +74,29 @@ def test_a_confidence_lies_between_0_and_1(confidence: Any) -> None:
 
 def test_a_mean_by_hand() -> None:
     found = mean([1.0, 2.0, 6.0])
-    # Mean 3, variance (4 + 1 + 9) / 2 = 7, standard error sqrt(7 / 3), z = 1.959964.
+    # Mean 3, variance (4 + 1 + 9) / 2 = 7, standard error sqrt(7 / 3), t(2) = 4.302653.
     assert (found.value, found.n) == (3.0, 3)
-    assert half_width(found) == pytest.approx(1.959964 * np.sqrt(7 / 3), rel=1e-6)
+    assert half_width(found) == pytest.approx(4.302653 * np.sqrt(7 / 3), rel=1e-6)
     assert half_width(mean([1.0, 2.0, 6.0], confidence=0.5)) < half_width(found)
 
 
 def test_one_value_says_nothing_about_its_error() -> None:
     assert mean([4.0]) == Estimate(4.0, -INF, INF, 1)
-    assert mean([4.0, 4.0]) == Estimate(4.0, 4.0, 4.0, 2)
+    assert mean([0.4], bounds=(0, 1)) == Estimate(0.4, 0, 1, 1)
+
+
+def test_values_that_all_agree_leave_an_interval() -> None:
+    """Ten texts recovered without an error are no proof that every text is."""
+    assert mean([4.0, 4.0]) == Estimate(4.0, -INF, INF, 2)
+    sure = mean(np.ones(10), bounds=(0, 1))
+    assert (sure.low, sure.high) == (pytest.approx(0.025**0.1), 1)  # 0.69, as of ten draws
+    inside = mean(np.full(10, 0.5), bounds=(0, 2))
+    assert (inside.low, inside.high) == (
+        pytest.approx(0.5 * 0.025**0.1),
+        pytest.approx(2 - 1.5 * 0.025**0.1),
+    )
+    strata = stratified_mean([1.0, 1.0, 1.0, 1.0], [0, 0, 1, 1], [1, 1], bounds=(0, 1))
+    assert (strata.low, strata.high) == (pytest.approx(0.025**0.25), 1)
 
 
 def test_a_stratified_mean_by_hand() -> None:
@@ -103,7 +104,7 @@ def test_a_stratified_mean_by_hand() -> None:
     found = stratified_mean([1.0, 5.0, 3.0, 15.0], [0, 1, 0, 1], [3, 1])
     assert found.value == pytest.approx(0.75 * 2 + 0.25 * 10)
     error = np.sqrt(0.75**2 * 2 / 2 + 0.25**2 * 50 / 2)
-    assert half_width(found) == pytest.approx(1.959964 * error, rel=1e-6)
+    assert half_width(found) == pytest.approx(4.302653 * error, rel=1e-6)  # 4 - 2 degrees
     assert found.n == 4
 
 
@@ -116,8 +117,9 @@ def test_one_value_in_a_stratum_opens_the_interval_unless_bounds_close_it() -> N
 
 def test_bounds_cut_the_interval() -> None:
     found = stratified_mean([0.9, 1.0, 1.0], [0, 0, 0], [1], bounds=(0, 1))
-    assert found.high == 1 and 0.85 < found.low < found.value < 1
-    assert mean([0.9, 1.0, 1.0], bounds=(0, 1)) == found
+    assert 0.99 < found.high <= 1 and 0.4 < found.low < found.value < 1
+    again = mean([0.9, 1.0, 1.0], bounds=(0, 1))
+    assert (again.low, again.high) == pytest.approx((found.low, found.high))
     assert mean([0.9, 1.0, 1.0]).high > 1
 
 
@@ -173,17 +175,48 @@ def power_against(coverage: float, least: float) -> float:
     return float(scipy_stats.binom.cdf(refused, TRIALS, coverage))
 
 
-def test_wilsons_interval_covers_the_truth() -> None:
-    """Least coverage stated: 0.93 for n = 200 and these p. The plain normal interval fails."""
-    rng = np.random.default_rng(3)
-    for p in (0.01, 0.1, 0.5):
-        drawn = rng.binomial(200, p, TRIALS)
-        found = [share(int(k), 200) for k in drawn]
-        assert covers(sum(e.low <= p <= e.high for e in found), 0.93)
-        if p == 0.01:  # the interval p +- 1.96 sqrt(p (1 - p) / n) covers in 86.5% of cases
-            reach = 1.959964 * np.sqrt(drawn / 200 * (1 - drawn / 200) / 200)
-            hits = int((np.abs(drawn / 200 - p) <= reach).sum())
-            assert not covers(hits, 0.93) and power_against(0.87, 0.93) >= POWER
+def test_the_interval_of_a_share_covers_the_truth() -> None:
+    """0.95 at every n and p, by the exact sum over all counts. Wilson's does not (0.87)."""
+    for n in (2, 5, 10, 30, 100):
+        found = [share(successes, n) for successes in range(n + 1)]
+        low, high = (np.array([getattr(each, end) for each in found]) for end in ("low", "high"))
+        for p in (0.003, 0.01, 0.03, 0.1, 0.3, 0.5):
+            inside = (low <= p) & (p <= high)
+            assert scipy_stats.binom.pmf(np.arange(n + 1), n, p)[inside].sum() >= 0.95
+
+
+RANKS = np.array([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 10, 0])
+OFTEN = np.array([0.8, 0.08, 0.04, 0.02, 0.02, 0.02, 0.02])
+BOUNDED = {
+    "trials, 0.03": (lambda rng, size: (rng.random(size) < 0.03).astype(float), 0.03),
+    "trials, 0.4": (lambda rng, size: (rng.random(size) < 0.4).astype(float), 0.4),
+    "uniform": (lambda rng, size: rng.random(size), 0.5),
+    "two humps": (lambda rng, size: rng.beta(0.5, 0.5, size), 0.5),
+    "high": (lambda rng, size: rng.beta(8, 2, size), 0.8),
+    "ranks": (lambda rng, size: rng.choice(RANKS, size, p=OFTEN), float(RANKS @ OFTEN)),
+    "mostly zero": (lambda rng, size: (rng.random(size) < 0.1) * rng.random(size), 0.05),
+}
+
+
+@pytest.mark.parametrize("law", BOUNDED)
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 10, 20, 30, 50, 100])
+def test_the_interval_of_a_bounded_mean_covers_the_truth(law: str, n: int) -> None:
+    """Least coverage stated: 0.93. The normal interval has 0.64 where n = 10 and p = 0.4."""
+    draw, truth = BOUNDED[law]
+    values = draw(np.random.default_rng(8), (TRIALS // 4, n))
+    found = [mean(each, bounds=(0, 1)) for each in values]
+    hits = sum(each.low <= truth + 1e-9 and truth - 1e-9 <= each.high for each in found)
+    assert scipy_stats.binom.cdf(hits, TRIALS // 4, 0.93) >= ALARM
+    assert all(each.low < each.high for each in found)
+
+
+@pytest.mark.parametrize(("n", "least"), [(3, 0.8), (10, 0.87), (100, 0.93)])
+def test_a_long_tail_is_covered_less_often(n: int, least: float) -> None:
+    """Beta(0.2, 2), median 0.01 and mean 0.09: ten values seldom show the tail. Not hidden."""
+    truth, rng = 0.2 / 2.2, np.random.default_rng(9)
+    found = [mean(each, bounds=(0, 1)) for each in rng.beta(0.2, 2, (TRIALS // 4, n))]
+    hits = sum(each.low <= truth <= each.high for each in found)
+    assert scipy_stats.binom.cdf(hits, TRIALS // 4, least) >= ALARM
 
 
 def test_the_stratified_interval_covers_the_truth() -> None:
@@ -203,14 +236,15 @@ def test_the_stratified_interval_covers_the_truth() -> None:
     assert not covers(narrow, 0.93) and power_against(0.885, 0.93) >= POWER
 
 
-@pytest.mark.parametrize(("n", "least"), [(5, 0.87), (30, 0.925), (200, 0.935)])
-def test_the_normal_interval_of_a_mean_needs_some_values(n: int, least: float) -> None:
-    """With few values the normal quantile is too small: 88% at n = 5. Stated, not hidden."""
+@pytest.mark.parametrize("n", [2, 5, 30])
+def test_the_interval_of_an_unbounded_mean_covers_the_truth(n: int) -> None:
+    """Least coverage stated: 0.94. The normal interval has 0.88 at n = 5."""
     rng = np.random.default_rng(5)
     found = [mean(values) for values in rng.normal(1.0, 2.0, (TRIALS, n))]
-    hits = sum(e.low <= 1.0 <= e.high for e in found)
-    assert covers(hits, least)
-    assert (not covers(hits, 0.93)) == (n == 5)
+    assert covers(sum(e.low <= 1.0 <= e.high for e in found), 0.94)
+    z = 1.959964 / scipy_stats.t.isf(0.025, n - 1)
+    normal = sum(abs(e.value - 1.0) <= z * half_width(e) for e in found)
+    assert covers(normal, 0.93) == (n == 30)
 
 
 # --- Clusters -----------------------------------------------------------------------------------
@@ -222,7 +256,7 @@ def test_a_clustered_mean_by_hand() -> None:
     error = np.sqrt(3 / 2 * (4 + 4 + 0)) / 4
     assert (found.value, found.n) == (3.0, 4)
     assert half_width(found) == pytest.approx(4.302653 * error, rel=1e-6)  # Student's t, 2 degrees
-    assert clustered_mean([1.0, 5.0], [0, 1], bounds=(0, 4)).high == 4
+    assert clustered_mean([1.0, 3.0], [0, 1], bounds=(0, 4)).high <= 4
     assert clustered_mean([1.0, 5.0], [3, 3]) == Estimate(3.0, -INF, INF, 2)
     assert clustered_share([1, 0, 1], [0, 0, 0]) == Estimate(2 / 3, 0.0, 1.0, 3)
 
@@ -244,7 +278,8 @@ def test_where_all_agree_clusters_are_the_trials() -> None:
     for value in (0, 1):
         found = clustered_share(np.full(60, value), np.arange(60) // 3)
         expected = share(20 * value, 20)
-        assert (found.value, found.low, found.high) == (value, expected.low, expected.high)
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+        assert found.value == value
         assert found.n == 60
     # So are they where every cluster has the same share, whatever rounding leaves.
     for size in (2, 3, 10, 49):
@@ -261,32 +296,31 @@ def drawn_clusters(rng: np.random.Generator, documents: int, p: float) -> Any:
     return rng.random(len(cluster)) < own[cluster], cluster
 
 
-@pytest.mark.parametrize(("documents", "p"), [(20, 0.5), (60, 0.3), (200, 0.1)])
+@pytest.mark.parametrize(
+    ("documents", "p"), [(20, 0.5), (30, 0.03), (60, 0.01), (60, 0.3), (200, 0.1)]
+)
 def test_the_clustered_interval_covers_the_truth(documents: int, p: float) -> None:
-    """Least coverage stated: 0.92. Wilson's interval, which takes tokens for independent, fails."""
+    """Least coverage stated: 0.92. Student's t has 0.875 for 30 documents and p = 0.03.
+
+    An interval of independent trials fails: it takes tokens for independent.
+    """
     rng = np.random.default_rng(6)
-    hits = independent = 0
+    hits = independent = student = 0
     for _ in range(TRIALS):
         success, cluster = drawn_clusters(rng, documents, p)
-        found = clustered_share(success, cluster)
+        found = clustered_share(success, cluster, sample="a")
         hits += found.low <= p <= found.high
+        assert found.influence is not None
+        reach = scipy_stats.t.isf(0.025, documents - 1) * found.influence.error
+        student += abs(found.value - p) <= reach
         if p == 0.3:
             plain = share(int(success.sum()), len(success))
             independent += plain.low <= p <= plain.high
     assert covers(hits, 0.92)
     if p == 0.3:
         assert not covers(independent, 0.92)
-        assert power_against(0.87, 0.92) >= POWER and independent / TRIALS < 0.8
-
-
-def test_rare_successes_are_covered_less_often() -> None:
-    """One success in 100 among 60 documents: 0.75 at least, not 0.92. Stated, not hidden."""
-    rng = np.random.default_rng(7)
-    hits = 0
-    for _ in range(TRIALS):
-        found = clustered_share(*drawn_clusters(rng, 60, 0.01))
-        hits += found.low <= 0.01 <= found.high
-    assert covers(hits, 0.75) and not covers(hits, 0.92)
+        assert power_against(0.87, 0.92) >= POWER and independent / TRIALS < 0.85
+    assert covers(student, 0.92) == (p >= 0.1)
 
 
 @pytest.mark.parametrize(
@@ -422,13 +456,13 @@ def test_the_error_of_an_influence_is_that_of_the_interval(estimate: Any) -> Non
     first, _, cluster = two_attacks(np.random.default_rng(1))
     found = estimate(first, cluster, sample="a")
     student = scipy_stats.t.ppf(0.975, 59)
-    assert found.influence.error * student == pytest.approx(half_width(found))
+    assert found.influence.error * student == pytest.approx(half_width(found), rel=0.05)
 
 
 def test_the_error_of_a_mean_of_values_is_that_of_its_interval() -> None:
     found = mean([1.0, 2.0, 6.0, 4.0], sample="a")
     assert found.influence is not None
-    assert found.influence.error * 1.959964 == pytest.approx(half_width(found), rel=1e-6)
+    assert found.influence.error * 3.182446 == pytest.approx(half_width(found), rel=1e-6)  # t(3)
 
 
 def test_a_difference_in_pairs_is_the_mean_of_the_differences() -> None:
@@ -439,7 +473,7 @@ def test_a_difference_in_pairs_is_the_mean_of_the_differences() -> None:
     assert found.value == pytest.approx(direct.value)
     assert found.influence is not None and direct.influence is not None
     assert found.influence.error == pytest.approx(direct.influence.error)
-    assert half_width(found) == pytest.approx(1.959964 * direct.influence.error, rel=1e-6)
+    assert (found.low, found.high) == pytest.approx((direct.low, direct.high))
     apart = np.hypot(left.influence.error, right.influence.error)  # type: ignore[union-attr]
     assert found.influence.error < 0.5 * apart  # what taking them for independent would say
 
@@ -483,7 +517,7 @@ def test_estimates_of_one_sample_are_combined() -> None:
 def test_intervals_of_sums_are_cut_to_their_bounds() -> None:
     one = clustered_mean([0.0, 1.0, 1.0], [0, 1, 2], sample="a")
     found = combined([1], [one], bounds=(0.0, 1.0))
-    assert (found.low, found.high) == (pytest.approx(2 / 3 - 1.959964 / 3, rel=1e-5), 1.0)
+    assert 0 < found.low < 2 / 3 and found.high <= 1
 
 
 def test_a_mean_of_ones_is_one() -> None:

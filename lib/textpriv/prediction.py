@@ -14,7 +14,7 @@ one document as one observation. The paper's folds, cut between lines, are there
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -34,7 +34,7 @@ from textpriv import stats
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
-from textpriv.stats import Estimate
+from textpriv.stats import Estimate, Influence
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -172,6 +172,7 @@ def scores(
     rng: np.random.Generator,
     *,
     resamples: int = 2000,
+    sample: str | None = None,
 ) -> Scores:
     """R2 and RMSE of predictions; 95% percentile intervals of a bootstrap over documents.
 
@@ -180,6 +181,7 @@ def scores(
     truth, predicted : (rows,) finite; the truth not all equal
     documents : (rows,) integers, at least two different ones
     resamples : >= 100
+    sample : name of what the documents were drawn from; keeps the `Influence` of each
 
     Raises
     ------
@@ -194,9 +196,13 @@ def scores(
     r2, rmse = sums.r2(weights), sums.rmse(weights)
     once = np.ones((1, len(sums.count)))
     n = int(sums.count.sum())
-    return Scores(
+    found = Scores(
         _percentile(float(sums.r2(once)[0]), r2, n), _percentile(float(sums.rmse(once)[0]), rmse, n)
     )
+    if sample is None:
+        return found
+    of_r2, of_rmse = (Influence(sample, sums.document, each) for each in sums.effects())
+    return Scores(replace(found.r2, influence=of_r2), replace(found.rmse, influence=of_rmse))
 
 
 def gain(
@@ -226,8 +232,9 @@ def gain(
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Per document: rows, sum of the truth and of its square, squared error."""
+    """Per document: its number, rows, sum of the truth and of its square, squared error."""
 
+    document: IntArray
     count: FloatArray
     total: FloatArray
     square: FloatArray
@@ -244,12 +251,12 @@ class _Sums:
             )
         if not (np.isfinite(true).all() and np.isfinite(guess).all()) or not np.ptp(true):
             raise InvalidInput("truth, predicted: expected finite numbers, the truth not all equal")
-        _, label = np.unique(group, return_inverse=True)
+        unit, label = np.unique(group, return_inverse=True)
         if label.max() < 1:
             raise InvalidInput("documents: got one document, expected at least two to resample")
         center = true - true.mean()  # so that the sum of squares keeps its digits
         parts = (np.ones_like(true), center, center**2, (true - guess) ** 2)
-        return cls(*(np.bincount(label, part).astype(np.float64) for part in parts))
+        return cls(unit, *(np.bincount(label, part).astype(np.float64) for part in parts))
 
     def r2(self, weights: FloatArray) -> FloatArray:
         square = weights @ self.square
@@ -260,6 +267,19 @@ class _Sums:
 
     def rmse(self, weights: FloatArray) -> FloatArray:
         return np.sqrt((weights @ self.error) / (weights @ self.count))
+
+    def effects(self) -> tuple[FloatArray, FloatArray]:
+        """What each document does to R2 and to RMSE, linearised: (documents,) each."""
+        rows, error = self.count.sum(), self.error.sum()
+        mean = self.total.sum() / rows
+        # What a document adds to the sum of squares about the mean.
+        square = self.square - 2 * mean * self.total + mean**2 * self.count
+        spread = square.sum()
+        to_r2 = -(self.error - error / spread * square) / spread
+        to_rmse = (self.error - error / rows * self.count) / (2 * np.sqrt(rows * error))
+        units = len(self.count)
+        widened = np.sqrt(units / (units - 1))
+        return widened * to_r2, widened * to_rmse
 
 
 def _resampled(documents: int, resamples: int, rng: np.random.Generator) -> FloatArray:
@@ -400,8 +420,8 @@ class Predictor:
         -----
         The guarantee is marginal: over the draw of the training documents and of one new document
         (and, without `per_epsilon`, of one of its rows), exchangeable with them. It says
-        nothing about a given document. In the worst case it is 2 level - 1, for rows drawn one
-        from each document; where regressors are stable it is close to `level`, which
+        nothing about a given document. In the worst case it is `worst_coverage`, for rows drawn
+        one from each document; where regressors are stable it is close to `level`, which
         `cross_intervals` measures. With fewer than level / (1 - level) documents the
         interval is all of BOUNDS.
 
@@ -440,6 +460,28 @@ class Predictor:
             return np.zeros(len(epsilon), dtype=np.int64)
         distance = np.abs(np.log(epsilon)[:, None] - np.log(self.epsilons))
         return distance.argmin(1)
+
+
+def worst_coverage(level: float, documents: int, count: int) -> float:
+    """Least coverage of the intervals of a `Predictor` that theory guarantees, 0..1.
+
+    Below 2 level - 1, which is the jackknife+'s (`count` = `documents`), by at most
+    sqrt(2 / documents).
+
+    Parameters
+    ----------
+    level : 0 < level < 1, asked for
+    documents : >= 2, that trained
+    count : folds of equal size, 2 to `documents`
+
+    References
+    ----------
+    Barber, Candes, Ramdas and Tibshirani 2021, Theorem 4.
+    """
+    check_count(count, 2, documents, what="count")
+    by_fold = 2 * (1 - 1 / count) / (documents / count + 1)
+    by_document = (1 - count / documents) / (count + 1)
+    return max(0.0, 2 * level - 1 - min(by_fold, by_document))
 
 
 def document_weights(document: IntArray) -> FloatArray:

@@ -1,5 +1,10 @@
 """Estimates with intervals: no share or mean is reported without its uncertainty.
 
+Intervals of bounded quantities are those of Korn and Graubard (1998): Clopper and Pearson's for
+as many independent draws as would have the estimated error. They keep inside the bounds, cover
+with two values as with a hundred (tests/test_stats.py), and are never without width. Those of
+unbounded quantities are Student's t.
+
 Two estimates from the same documents share most of their error, and their difference is known far
 better than either. An estimate that names its `sample` therefore keeps what each document did to
 it, its `Influence`; influences can be subtracted.
@@ -9,13 +14,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm, permutation_test
+from scipy.stats import beta, norm, permutation_test
 from scipy.stats import t as student_t
 from statsmodels.stats.proportion import proportion_confint
 
@@ -110,7 +115,7 @@ def _check_confidence(confidence: float) -> None:
 
 
 def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate:
-    """A share with Wilson's interval.
+    """A share with Clopper and Pearson's interval (1934), which covers at every n and share.
 
     Parameters
     ----------
@@ -119,9 +124,55 @@ def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate
     if not 0 <= successes <= n or n < 1:
         raise InvalidInput(f"share: got {successes} of {n}, expected 0 <= successes <= n, n >= 1")
     _check_confidence(confidence)
-    low, high = proportion_confint(successes, n, alpha=1 - confidence, method="wilson")
-    value = successes / n
-    return Estimate(value, min(float(low), value), max(float(high), value), int(n))
+    low, high = proportion_confint(successes, n, alpha=1 - confidence, method="beta")
+    return Estimate(successes / n, float(low), float(high), int(n))
+
+
+def _interval(
+    value: float,
+    error: float,
+    units: int,
+    bounds: tuple[float, float],
+    confidence: float,
+    *,
+    degrees: int | None = None,
+    most_trials: float = np.inf,
+) -> tuple[float, float]:
+    """The interval of a mean from its standard error.
+
+    Within finite bounds it is Clopper and Pearson's of so many trials as have this error, with
+    the degrees of freedom of the error allowed for (Korn & Graubard 1998, Survey Methodology 24).
+    Units that all agree leave no error to go by. Then the interval says what their number alone
+    does: that the next unit is below the lowest seen, or above the highest, with a probability
+    of at most 1 - (alpha / 2)^(1 / units), and may then lie as far as the bound.
+
+    Parameters
+    ----------
+    error : estimated standard error; infinite where unknown
+    units : independent units behind it
+    degrees : degrees of freedom of the error; units - 1 when None
+    most_trials : at most so many trials, where observations are trials
+    """
+    low, high = bounds
+    degrees = units - 1 if degrees is None else degrees
+    if units < 2 or degrees < 1 or np.isinf(error):
+        return bounds
+    span, tail = high - low, (1 - confidence) / 2
+    agree = error <= 1e-9 * (span if np.isfinite(span) else abs(value))  # but for rounding
+    if not np.isfinite(span):
+        reach = np.inf if agree else float(student_t.isf(tail, degrees)) * error
+        return max(low, value - reach), min(high, value + reach)
+    part = min(max((value - low) / span, 0.0), 1.0)
+    if agree:
+        all_inside = tail ** (1 / units)
+        bounded = low + part * all_inside * span, high - (1 - part) * all_inside * span
+        return min(bounded[0], value), max(bounded[1], value)
+    narrower = (norm.isf(tail) / student_t.isf(tail, degrees)) ** 2
+    trials = min(part * (1 - part) / (error / span) ** 2, most_trials) * narrower
+    hits, misses = part * trials, (1 - part) * trials
+    least = float(beta.ppf(tail, hits, misses + 1)) if hits > 0 else 0.0
+    most = float(beta.isf(tail, hits + 1, misses)) if misses > 0 else 1.0
+    return min(low + least * span, value), max(low + most * span, value)
 
 
 def clustered_mean(
@@ -135,16 +186,28 @@ def clustered_mean(
     """Mean of observations that come in clusters (the tokens of a document).
 
     Observations of one cluster may depend on each other, clusters are independent. The mean is
-    a ratio of sums over clusters; its interval is Student's t with the linearised variance
-    (Cochran 1977, section 2.11), open if there is one cluster only.
+    a ratio of sums over clusters with the linearised variance (Cochran 1977, section 2.11); its
+    interval (`_interval`) is as wide as the bounds if there is one cluster only.
 
     Parameters
     ----------
     values : (n,) finite observations, n >= 1
     cluster : (n,) integer label of each observation's cluster
-    bounds : range of the quantity, to which the interval is cut
+    bounds : range of the quantity
     sample : name of what the clusters were drawn from; keeps the `Influence` of each
     """
+    return _clustered(values, cluster, confidence, bounds, sample, are_trials=False)
+
+
+def _clustered(
+    values: ArrayLike,
+    cluster: ArrayLike,
+    confidence: float,
+    bounds: tuple[float, float],
+    sample: str | None,
+    *,
+    are_trials: bool,
+) -> Estimate:
     observed = np.asarray(values, dtype=np.float64)
     if observed.ndim != 1 or not len(observed) or np.shape(cluster) != observed.shape:
         raise InvalidInput(
@@ -156,20 +219,17 @@ def clustered_mean(
     _check_confidence(confidence)
     unit, group = np.unique(np.asarray(cluster), return_inverse=True)
     size, total = np.bincount(group), np.bincount(group, weights=observed)
-    value, clusters = float(observed.mean()), len(size)
+    value, clusters = float(np.clip(observed.mean(), *bounds)), len(size)  # but for rounding
     if clusters < 2:
         unknown = Influence(sample, unit[:0], np.empty(0)) if sample else None
         return Estimate(value, *bounds, len(observed), unknown)
     effect = np.sqrt(clusters / (clusters - 1)) * (total - value * size) / len(observed)
     influence = Influence(sample or "", unit, effect)
-    reach = float(student_t.ppf((1 + confidence) / 2, clusters - 1) * influence.error)
-    return Estimate(
-        value,
-        max(bounds[0], value - reach),
-        min(bounds[1], value + reach),
-        len(observed),
-        influence if sample else None,
+    most_trials = len(observed) if are_trials else np.inf
+    low, high = _interval(
+        value, influence.error, clusters, bounds, confidence, most_trials=most_trials
     )
+    return Estimate(value, low, high, len(observed), influence if sample else None)
 
 
 def clustered_share(
@@ -181,18 +241,10 @@ def clustered_share(
 ) -> Estimate:
     """A share of trials that come in clusters; see `clustered_mean`.
 
-    Where all trials agree, or all clusters, the variance of the sample is 0; then the interval
-    is Wilson's with clusters as trials.
+    The interval is never narrower than that of as many independent trials.
     """
     success = np.asarray(successes, dtype=np.float64)
-    found = clustered_mean(
-        success, cluster, confidence=confidence, bounds=(0.0, 1.0), sample=sample
-    )
-    if found.high - found.low > 1e-9:  # more than rounding
-        return found
-    clusters = len(np.unique(cluster))
-    wilson = share(round(found.value * clusters), clusters, confidence=confidence)
-    return replace(found, low=wilson.low, high=wilson.high)
+    return _clustered(success, cluster, confidence, (0.0, 1.0), sample, are_trials=True)
 
 
 def paired_test(
@@ -241,21 +293,22 @@ def mean(
     values: ArrayLike,
     *,
     confidence: float = CONFIDENCE,
-    bounds: tuple[float, float] | None = None,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
     sample: str | None = None,
 ) -> Estimate:
-    """Mean of independent values with the normal interval, which is open for one value.
+    """Mean of independent values; see `clustered_mean`. Of one value the interval is open.
+
+    Shares of trials (0 and 1) within bounds of 0 and 1 are covered by Clopper and Pearson's.
 
     Parameters
     ----------
     values : (n,) finite observations
-    bounds : range of the quantity, to which the interval is cut
+    bounds : range of the quantity; without one the interval is Student's t, open where all agree
     sample : name of what the values, numbered from 0, were drawn from; keeps their `Influence`
     """
-    stratum = np.zeros(np.shape(values), dtype=np.int64)
-    found = stratified_mean(values, stratum, [1.0], confidence, bounds=bounds)
-    by_value = clustered_mean(values, np.arange(found.n), sample=sample)
-    return replace(found, influence=by_value.influence)
+    return clustered_mean(
+        values, np.arange(np.size(values)), confidence=confidence, bounds=bounds, sample=sample
+    )
 
 
 def combined(
@@ -264,7 +317,7 @@ def combined(
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> Estimate:
-    """A weighted sum of estimates from one sample, with the normal 95% interval.
+    """A weighted sum of estimates from one sample, with its 95% interval.
 
     A mean of k of them has weights 1 / k, a difference 1 and -1. What the estimates share cancels
     or adds up as it does in each unit, and is not taken for independent.
@@ -272,7 +325,7 @@ def combined(
     Parameters
     ----------
     weights, estimates : as many of either, at least one; every estimate with its influence
-    bounds : range of the quantity, to which the interval is cut
+    bounds : range of the quantity, which a sum without error needs for an interval
 
     Returns
     -------
@@ -287,11 +340,8 @@ def combined(
     value = float(np.clip(np.dot(weights, [each.value for each in estimates]), *bounds))
     parts = [each * weight for each, weight in zip(influences, weights, strict=True)]
     influence = reduce(operator.add, parts)
-    reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * influence.error
-    n = min(each.n for each in estimates)
-    return Estimate(
-        value, max(bounds[0], value - reach), min(bounds[1], value + reach), n, influence
-    )
+    low, high = _interval(value, influence.error, len(influence.unit), bounds, CONFIDENCE)
+    return Estimate(value, low, high, min(each.n for each in estimates), influence)
 
 
 def stratified_mean(
@@ -300,7 +350,7 @@ def stratified_mean(
     weights: ArrayLike,
     confidence: float = CONFIDENCE,
     *,
-    bounds: tuple[float, float] | None = None,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> Estimate:
     """Mean of a population from a sample drawn independently within strata.
 
@@ -309,7 +359,7 @@ def stratified_mean(
     values : (n,) finite observations
     stratum : (n,) stratum number of each, 0 .. len(weights) - 1, none empty
     weights : share of the population in each stratum, > 0 (any sum)
-    bounds : range of the quantity, to which the interval is cut
+    bounds : range of the quantity
 
     Notes
     -----
@@ -341,13 +391,10 @@ def stratified_mean(
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.where(count > 1, squares / (count - 1), np.inf)
     error = float(np.sqrt((part**2 * variance / count).sum()))
-    value = float(part @ average)
-    reach = float(norm.ppf((1 + confidence) / 2)) * error
-    low, high = value - reach, value + reach
-    if bounds is not None:
-        value = float(np.clip(value, *bounds))  # a mean of numbers in bounds, but for rounding
-        low, high = max(low, bounds[0]), min(high, bounds[1])
-    return Estimate(value, low, high, len(observed))
+    value = float(np.clip(part @ average, *bounds))  # in bounds but for rounding
+    units, degrees = len(observed), len(observed) - len(part)
+    low, high = _interval(value, error, units, bounds, confidence, degrees=degrees)
+    return Estimate(value, low, high, units)
 
 
 def strata_by_rank(size: int, strata: int) -> NDArray[np.int64]:

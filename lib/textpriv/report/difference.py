@@ -1,0 +1,84 @@
+"""A sentence that compares two measurements is chosen by their difference, never typed.
+
+>>> gain = run.difference("asr.custext.imdb.eps2.noisy_channel", "asr.custext.imdb.eps2.bayes")
+>>> gain.says(above=f"finds more: {gain}", below="finds less", undecided="undecided at this size")
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.stats import norm
+from scipy.stats import t as student_t
+
+from textpriv.report.claims import error_of_difference
+from textpriv.report.results import Measurement
+from textpriv.stats import CONFIDENCE, Influence
+
+LEVEL = 1 - CONFIDENCE
+
+
+@dataclass(frozen=True)
+class Difference:
+    """First minus second, with its 95% interval.
+
+    Attributes
+    ----------
+    value, low, high : in the unit of the two; the interval is open where the error is unknown
+    p : two-sided p-value of no difference, for this comparison alone
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+    @classmethod
+    def between(
+        cls,
+        first: Measurement,
+        second: Measurement,
+        influences: tuple[Influence, Influence] | None = None,
+    ) -> Difference:
+        """Of two measurements; unit by unit where both influences are given, else as independent.
+
+        Parameters
+        ----------
+        influences : those of first and second, from one sample
+        """
+        value = first.value - second.value
+        if influences is None:
+            error = under_none = error_of_difference(first, second)
+            law = norm
+        else:
+            one, other = influences
+            units = min(len(one.unit), len(other.unit))
+            if units < 2:
+                return cls(value, -math.inf, math.inf, 1.0)
+            under_none = one.error_if_equal(other, value) or 0.0
+            error = (one - other).error or under_none  # units that all agree are not certain
+            law = student_t(units - 1)
+        reach = float(law.ppf((1 + CONFIDENCE) / 2)) * error
+        if not value or math.isinf(under_none):
+            p = 1.0
+        else:
+            p = 2 * float(law.sf(abs(value) / under_none)) if under_none else 0.0
+        return cls(value, value - reach, value + reach, p)
+
+    @property
+    def verdict(self) -> Literal["above", "below", "undecided"]:
+        """Whether the first is above the second, at the 5% level of this comparison alone."""
+        if self.p >= LEVEL:
+            return "undecided"
+        return "above" if self.value > 0 else "below"
+
+    def says(self, *, above: str, below: str, undecided: str) -> str:
+        """The sentence that is true of it."""
+        return {"above": above, "below": below, "undecided": undecided}[self.verdict]
+
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            return f"{self.value:+.3f} (error unknown)"
+        return f"{self.value:+.3f} ({self.low:+.3f} to {self.high:+.3f})"
