@@ -6,9 +6,10 @@ the same audit must pass. `python tests/mutants.py` prints which audit caught wh
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,9 +20,11 @@ from helpers import FloatArray, embedding, normal_embedding
 from scipy.special import logsumexp
 
 from textpriv.embeddings import Embedding
+from textpriv.experiments.audits import small_generator
 from textpriv.mechanisms import (
     TEM,
     CusText,
+    CusTextPlus,
     FiniteMechanism,
     Madlib,
     Mahalanobis,
@@ -30,8 +33,12 @@ from textpriv.mechanisms import (
     SanText,
     SanTextPlus,
 )
-from textpriv.mechanisms.prompt import Limits
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.noise import AfterNoise
+from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
+from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.mechanisms.vickrey import Vickrey
 from textpriv.neighbors import random_directions
 from textpriv.privacy import (
     Audit,
@@ -40,11 +47,19 @@ from textpriv.privacy import (
     audit_candidates,
     audit_exactly,
     audit_laplace,
+    audit_map,
     audit_next_token,
+    audit_noise,
+    audit_noise_length,
+    audit_prompt,
+    audit_stencil,
     audit_words,
     draw_words,
+    released_laplace,
     spread_words,
+    with_fit,
 )
+from textpriv.tokens import Corpus
 from textpriv.vectors import SentenceVectors
 
 IntArray = Any
@@ -269,6 +284,16 @@ class RanksAroundTheWord(RankRepair):
         return ranked[ids, self.ranks(len(ids), rng)]
 
 
+def lacking(mechanism: Any, share: float) -> Any:
+    """The same mechanism with a share of its noise, at every epsilon."""
+    short = copy.copy(mechanism)
+    if isinstance(mechanism, AfterNoise):
+        short.madlib = lacking(mechanism.madlib, share)
+    else:
+        short.stretched = lambda directions: share * mechanism.stretched(directions)
+    return short
+
+
 # --- Sentences -------------------------------------------------------------------------------
 
 
@@ -286,11 +311,139 @@ class LaplaceClipsTheMean(TruncatedLaplace):
         return np.clip(sentences.mean().astype(np.float64), self.box.low, self.box.high)
 
 
+class LaplaceLacking(TruncatedLaplace):
+    """A share of the noise."""
+
+    def __init__(self, box: Box, *, epsilon: float, share: float) -> None:
+        super().__init__(box, epsilon=epsilon)
+        self.share = share
+
+    def scale(self, sentences: SentenceVectors) -> FloatArray:
+        return super().scale(sentences) * self.share
+
+
 class DepthWithoutHalf(DeepCandidate):
     """exp(eps depth) in place of exp(eps depth / 2)."""
 
     def _log_law(self, depth: IntArray) -> FloatArray:
         return normalised((self.epsilon * depth)[None].astype(np.float64))[0]
+
+
+# --- Wrong samplers: the probabilities are right, and something else is drawn ---------------------
+
+
+class SanTextAtTwentyEpsilon(SanText):
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        return SanText(self.embedding, epsilon=20 * self.epsilon).sample(inputs, rng)
+
+
+class SanTextPlusSparesOneInTwenty(SanTextPlus):
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        return np.where(rng.random(len(inputs)) < 0.05, inputs, super().sample(inputs, rng))
+
+
+class TemDrawsTheInputForBottom(TEM):
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        drawn = super().sample(inputs, rng)
+        far = distances(self.embedding)[inputs, drawn] > self.gamma
+        return np.where(far, inputs, drawn)
+
+
+class CusTextReturnsItsInput(CusText):
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        return np.asarray(inputs).copy()
+
+
+class CusTextAtMoreEpsilon(CusText):
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        other = CusText(self.embedding, epsilon=1.25 * self.epsilon, set_size=self.set_size)
+        return other.sample(inputs, rng)
+
+
+class CusTextPlusReplacesStopwords(CusTextPlus):
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        plain = CusText(self.embedding, epsilon=self.epsilon, set_size=self.set_size)
+        return plain.sample(inputs, rng)
+
+
+class _LessNoise:
+    """Four fifths of the noise, of whatever shape."""
+
+    def noisy_vectors(self, ids: IntArray, rng: Rng) -> Iterator[FloatArray]:
+        start = 0
+        for points in super().noisy_vectors(ids, rng):  # type: ignore[misc]
+            words = self.embedding.vectors[ids[start : start + len(points)]]  # type: ignore[attr-defined]
+            start += len(points)
+            yield words + 0.8 * (points - words)
+
+
+class MadlibLessNoise(_LessNoise, Madlib):
+    pass
+
+
+class MahalanobisLessNoise(_LessNoise, Mahalanobis):
+    pass
+
+
+class MadlibPrefersTheInput(Madlib):
+    """The input itself if it is among the five nearest words: a leak through the look-up."""
+
+    def _replace(self, ids: IntArray, rng: Rng) -> IntArray:
+        points = np.concatenate(list(self.noisy_vectors(ids, rng)))
+        found = self.search.nearest(points, 5)[0]
+        return np.where((found == ids[:, None]).any(1), ids, found[:, 0])
+
+
+class RanksAtMoreEpsilon(RankRepair):
+    def ranks(self, count: int, rng: Rng) -> IntArray:
+        return super().ranks(2 * count, rng).reshape(2, count).min(0)  # of twice the rate
+
+
+class VickreyOfAnotherT(Vickrey):
+    def _replace(self, ids: IntArray, rng: Rng) -> IntArray:
+        return Vickrey(self.madlib, t=self.t / 2)._replace(ids, rng)
+
+
+class DeepestCandidate(DeepCandidate):
+    def sanitize(self, sentences: SentenceVectors, rng: Rng | None = None) -> IntArray:
+        return np.array([self.depth(sentences[i]).argmax() for i in range(len(sentences))])
+
+
+class LaplaceAtMoreEpsilon(TruncatedLaplace):
+    def sanitize(self, sentences: SentenceVectors, rng: Rng | None = None) -> FloatArray:
+        return TruncatedLaplace(self.box, epsilon=1.25 * self.epsilon).sanitize(sentences, rng)
+
+
+class PromptColder(DPPrompt):
+    """The temperature divided by 1.25 in the loop that generates."""
+
+    def sanitize(self, texts: Sequence[str], *rest: Any, **options: Any) -> list[str]:
+        other = DPPrompt(self.generator, temperature=self.temperature / 1.25, tokens=self.tokens,
+                         limits=self.limits)  # fmt: skip
+        return other.sanitize(texts, *rest, **options)
+
+
+class PromptForgetsToClip(DPPrompt):
+    """Scores as they are, in the loop that generates."""
+
+    def sanitize(self, texts: Sequence[str], *rest: Any, **options: Any) -> list[str]:
+        other = DPPrompt(self.generator, temperature=self.temperature, tokens=self.tokens)
+        return other.sanitize(texts, *rest, **options)
+
+
+class MapLeavesOneWord(LossyMap):
+    def sanitize_corpus(self, corpus: Corpus) -> Corpus:
+        found, word = super().sanitize_corpus(corpus), self.inputs[self.representative != np.arange(
+            self.size)][0]  # fmt: skip
+        return corpus.with_ids(np.where(corpus.ids == word, word, found.ids))
+
+
+class StencilReturnsTheToken(Stencil):
+    """The nearest token, be it the one that stands there."""
+
+    def sanitize_corpus(self, corpus: Corpus) -> Corpus:
+        plain = Stencil(self.table, window=self.window, sigma=self.sigma, change=False)
+        return plain.sanitize_corpus(corpus)
 
 
 # --- The cases -------------------------------------------------------------------------------
@@ -309,10 +462,31 @@ CANDIDATES = SentenceVectors(
 CORNERS = np.array([[0.0, 0], [1, 1], [0, 1], [1, 0], [9, -9]])
 BOX = Box(np.zeros(2), np.ones(2))
 DRAWS = 60_000  # per word and half
+SHARES = {"four fifths": 0.8, "half": 0.5, "a third": 1 / 3}  # of the noise
+WIDE = {n: normal_embedding(400, n, seed=n) for n in (50, 300)}
+KEEPS_HALF = {50: 3.2, 300: 3.0}  # epsilons at which about half of these words are kept
+KEEPS_MORE = 10.0  # at which rank repair and Vickrey, which are further from the word, show it
+
+
+TOKENS = TokenTable(CLOUD.vectors)
+TEXT = Corpus(ids=np.random.default_rng(10).integers(60, size=300), offsets=np.array([0, 1, 300]),
+              kept={})  # fmt: skip
 
 
 def exactly(mechanism: Any) -> Audit:
     return audit_exactly(mechanism)
+
+
+def inside(mechanism: Any) -> Audit:
+    return audit_noise(mechanism, np.random.default_rng(11))
+
+
+def stencilled(mechanism: Any) -> Audit:
+    return audit_stencil(mechanism, TEXT)
+
+
+def paraphrased(mechanism: Any) -> Audit:
+    return audit_prompt(mechanism, ["t1", "t2 t3", "t3", "t1 t2 t2"], HOSTILE, seed=12)
 
 
 def sampled(mechanism: Any) -> Audit:
@@ -329,8 +503,17 @@ def ranked(mechanism: Any) -> Audit:
     return audit_words(tried, draw_words(tried, ids, draws=DRAWS // 3, seed=5))
 
 
+def lengthwise(mechanism: Any) -> Audit:
+    """Eighty words, at the epsilon that the mechanism has."""
+    ids = np.arange(0, mechanism.size, mechanism.size // 80)
+    return audit_noise_length(mechanism, draw_words(mechanism, ids, draws=100, seed=5))
+
+
 def noisy(mechanism: Any) -> Audit:
-    return audit_laplace(mechanism, CORNERS, draws=DRAWS, seed=5, kept=np.array([[0.5, 0.5]]))
+    kept, rng = np.array([[0.5, 0.5]]), np.random.default_rng(13)
+    documents = [np.vstack([row, kept]).astype(np.float32) for row in CORNERS]
+    audit = audit_laplace(mechanism, CORNERS, draws=DRAWS, seed=5, kept=kept)
+    return with_fit(audit, released_laplace(mechanism, documents, rng))
 
 
 def candidates(mechanism: Any) -> Audit:
@@ -369,18 +552,28 @@ def madlib(kind: type[Madlib], table: Embedding = PLANE) -> Callable[[], Mechani
 MADLIB = madlib(Madlib)  # one object, so that it is audited once
 
 
+def prompt(kind: type[DPPrompt]) -> DPPrompt:
+    """Limits that bind: the scores of the small network lie farther apart."""
+    limits = Limits(np.array([-1.0, -0.5, 0.0, 0.0]), np.array([0.5, 1.0, 0.5, 1.5]))
+    return kind(small_generator(4, 1), temperature=0.75, tokens=2, limits=limits)
+
+
 def recode(vectors: Any) -> FloatArray:
     return np.asarray(vectors, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A flaw, the audit that is to catch it, and both versions of the mechanism."""
+    """A flaw, the audit that is to catch it, and both versions of the mechanism.
+
+    `drawn`: the probabilities are right, so that only draws can show it.
+    """
 
     flaw: str
     audit: Callable[[Any], Audit]
     wrong: Callable[[], Any]
     right: Callable[[], Any]
+    drawn: bool = False
 
 
 CASES = [
@@ -398,7 +591,7 @@ CASES = [
          lambda: CusTextApproximateGroups(CLOUD, epsilon=4.0),
          lambda: CusText(CLOUD, epsilon=4.0, set_size=6, mapping="conservative")),
     Case("SanText with eps for eps / 2", exactly,
-         lambda: SanTextWithoutHalf(LINE, epsilon=2.0), lambda: SanText(LINE, epsilon=2.0)),
+         lambda: SanTextWithoutHalf(LINE, epsilon=6.0), lambda: SanText(LINE, epsilon=6.0)),
     Case("CusText with eps for eps / 2", exactly,
          lambda: CusTextWithoutHalf(CLOUD, epsilon=4.0, set_size=6, mapping="conservative"),
          lambda: CusText(CLOUD, epsilon=4.0, set_size=6, mapping="conservative")),
@@ -428,7 +621,108 @@ CASES = [
     Case("DP-Prompt with top-k", next_token, lambda: (top_two, None), lambda: (clipped, None)),
     Case("DP-Prompt's scalar form with the widest range", next_token,
          lambda: (clipped, scalar_form(LIMITS)), lambda: (clipped, None)),
+    Case("SanText sampled at 20 eps", exactly, lambda: SanTextAtTwentyEpsilon(CLOUD, epsilon=2.0),
+         lambda: SanText(CLOUD, epsilon=2.0), drawn=True),
+    Case("SanText+ sampler that spares one sensitive word in twenty", exactly,
+         lambda: SanTextPlusSparesOneInTwenty(CLOUD, epsilon=2.0, sensitive=np.arange(20, 60)),
+         lambda: SanTextPlus(CLOUD, epsilon=2.0, sensitive=np.arange(20, 60)), drawn=True),
+    Case("TEM sampler whose bottom returns the input", exactly,
+         lambda: TemDrawsTheInputForBottom(CLOUD, epsilon=8.0, beta=0.1),
+         lambda: TEM(CLOUD, epsilon=8.0, beta=0.1), drawn=True),
+    Case("conservative CusText that returns its input", exactly,
+         lambda: CusTextReturnsItsInput(CLOUD, epsilon=4.0, set_size=6, mapping="conservative"),
+         lambda: CusText(CLOUD, epsilon=4.0, set_size=6, mapping="conservative"), drawn=True),
+    Case("aggressive CusText sampled at 1.25 eps", exactly,
+         lambda: CusTextAtMoreEpsilon(CLOUD, epsilon=4.0, set_size=6),
+         lambda: CusText(CLOUD, epsilon=4.0, set_size=6), drawn=True),
+    Case("CusText+ sampler that replaces stopwords", exactly,
+         lambda: CusTextPlusReplacesStopwords(CLOUD, epsilon=4.0, set_size=6, stopwords=["w7"]),
+         lambda: CusTextPlus(CLOUD, epsilon=4.0, set_size=6, stopwords=["w7"]), drawn=True),
+    Case("MADLIB with 0.8 of the noise", inside, madlib(MadlibLessNoise), MADLIB, drawn=True),
+    Case("MADLIB whose look-up prefers the input", inside,
+         madlib(MadlibPrefersTheInput), MADLIB, drawn=True),
+    Case("Mahalanobis with 0.8 of the noise", inside, madlib(MahalanobisLessNoise, STRETCHED),
+         madlib(Mahalanobis, STRETCHED), drawn=True),
+    Case("rank repair with ranks of 2 eps", inside,
+         lambda: RanksAtMoreEpsilon(MADLIB(), c=0.05),  # type: ignore[arg-type]
+         lambda: RankRepair(MADLIB(), c=0.05), drawn=True),  # type: ignore[arg-type]
+    Case("Vickrey with half of t", inside,
+         lambda: VickreyOfAnotherT(MADLIB(), t=0.75),  # type: ignore[arg-type]
+         lambda: Vickrey(MADLIB(), t=0.75), drawn=True),  # type: ignore[arg-type]
+    Case("DeepCandidate that takes the deepest", candidates,
+         lambda: DeepestCandidate(CANDIDATES, recode, epsilon=2.0),
+         lambda: DeepCandidate(CANDIDATES, recode, epsilon=2.0), drawn=True),
+    Case("Laplace noise of 1.25 eps", noisy, lambda: LaplaceAtMoreEpsilon(BOX, epsilon=2.0),
+         lambda: TruncatedLaplace(BOX, epsilon=2.0)),
+    Case("DP-Prompt that generates at a lower temperature", paraphrased,
+         lambda: prompt(PromptColder), lambda: prompt(DPPrompt), drawn=True),
+    Case("DP-Prompt that clips its law and not what it draws", paraphrased,
+         lambda: prompt(PromptForgetsToClip), lambda: prompt(DPPrompt), drawn=True),
+    Case("lossy map that leaves a word in clear", audit_map,
+         lambda: MapLeavesOneWord.random(60, 2, np.random.default_rng(14)),
+         lambda: LossyMap.random(60, 2, np.random.default_rng(14)), drawn=True),
+    Case("stencil that may return the token itself", stencilled,
+         lambda: StencilReturnsTheToken(TOKENS, window=3), lambda: Stencil(TOKENS, window=3),
+         drawn=True),
 ]  # fmt: skip
+
+
+def noise(kind: str, dimension: int) -> Callable[[], Mechanism]:
+    """A noise mechanism in as many dimensions as real vectors have."""
+    table = WIDE[dimension]
+    epsilon = KEEPS_MORE if kind in ("rank repair", "Vickrey") else KEEPS_HALF[dimension]
+
+    def make() -> Mechanism:
+        search = PlainSearch(table.vectors)
+        madlib = Madlib(table, epsilon=epsilon, search=search)
+        if kind == "Vickrey":
+            return Vickrey(madlib, t=0.75)
+        if kind == "rank repair":
+            return RankRepair(madlib, c=0.05)
+        if kind == "MADLIB":
+            return madlib
+        strength = 0.2 if "0.2" in kind else 1.0
+        return Mahalanobis(table, epsilon=epsilon, strength=strength, search=search)
+
+    return make
+
+
+KINDS = ("MADLIB", "Mahalanobis", "Mahalanobis of strength 0.2", "rank repair", "Vickrey")
+for _kind, _dimension in [("MADLIB", 50), *((kind, 300) for kind in KINDS)]:
+    _right = noise(_kind, _dimension)
+    CASES += [
+        Case(f"{_kind} in {_dimension} dimensions with {_named} of its noise", lengthwise,
+             lambda right=_right, share=_share: lacking(right(), share), _right)
+        for _named, _share in SHARES.items()
+    ]  # fmt: skip
+CASES += [
+    Case(f"truncated Laplace with {named} of its noise", noisy,
+         lambda share=share: LaplaceLacking(BOX, epsilon=2.0, share=share),
+         lambda: TruncatedLaplace(BOX, epsilon=2.0))
+    for named, share in SHARES.items()
+]  # fmt: skip
+
+
+def on_real_words() -> list[Case]:
+    """Every noise mechanism as it is used, over public vectors that have to be downloaded."""
+    from textpriv.experiments.audits import WORKING, working
+
+    def audit(mechanism: Any) -> Audit:
+        ids = np.arange(0, mechanism.size, mechanism.size // 200)
+        return audit_noise_length(mechanism, draw_words(mechanism, ids, draws=20, seed=5))
+
+    audit.__name__ = "lengthwise"
+    cases = []
+    for setting in WORKING:
+        right = working(setting)[0]
+        shape = f" of strength {right.strength:g}" if isinstance(right, Mahalanobis) else ""
+        cases += [
+            Case(f"{right.name}{shape} on words in {setting.dimension} dimensions with {named} of "
+                 "its noise", audit,
+                 lambda right=right, share=share: lacking(right, share), lambda right=right: right)
+            for named, share in SHARES.items()
+        ]  # fmt: skip
+    return cases
 
 
 # Every flaw of released code and of libraries that we know, and what catches it: one of CASES, or a
@@ -487,10 +781,10 @@ FLAWS = {
 }  # fmt: skip
 
 
-def verdicts() -> list[dict[str, Any]]:
+def verdicts(cases: Iterable[Case]) -> list[dict[str, Any]]:
     """What the audits say of every wrong mechanism, as `make audit` records it."""
     rows = []
-    for case in CASES:
+    for case in cases:
         found = case.audit(case.wrong())
         rows.append(
             {
@@ -498,6 +792,7 @@ def verdicts() -> list[dict[str, Any]]:
                 "audit": f"{case.audit.__name__}, {found.pairs} pairs",
                 "worst_ratio": f"{found.worst_ratio:.4g}",
                 "violations": found.violations,
+                "fit": None if found.fit is None else f"{found.fit:.2g}",
                 "caught": found.verdict == "broken",
             }
         )
@@ -505,8 +800,9 @@ def verdicts() -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    found = verdicts([*CASES, *on_real_words()])
     if "--json" in sys.argv[1:]:
-        print(json.dumps(verdicts()))
+        print(json.dumps(found))
     else:
-        for row in verdicts():
+        for row in found:
             print(" | ".join(str(value) for value in row.values()))

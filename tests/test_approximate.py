@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from textpriv.errors import InvalidInput
-from textpriv.neighbors import AnnoySearch, FaissSearch
+from textpriv.neighbors import AnnoySearch, FaissSearch, annoy_build
 
 TABLE = np.random.default_rng(0).normal(size=(400, 12)).astype(np.float32)
 QUERIES = np.random.default_rng(1).normal(size=(50, 12))
@@ -23,6 +23,18 @@ def test_a_loaded_annoy_index_answers_as_the_one_that_was_saved(tmp_path: Path) 
     np.testing.assert_array_equal(built.nearest(QUERIES, 5)[0], before)
     np.testing.assert_array_equal(loaded.nearest(QUERIES, 5)[0], before)
     assert (AnnoySearch(TABLE, trees=3, search_k=30).nearest(QUERIES, 5)[0] != before).any()
+
+
+def test_the_build_of_annoy_is_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Compiled otherwise, it has another name: what it built is not taken for ours."""
+    import annoy.annoylib
+
+    ours = annoy_build()
+    assert ours == annoy_build() and ours.startswith("1.")
+    other = tmp_path / "annoylib.so"
+    other.write_bytes(Path(annoy.annoylib.__file__).read_bytes() + b"0")
+    monkeypatch.setattr(annoy.annoylib, "__file__", str(other))
+    assert annoy_build() != ours
 
 
 def test_an_index_of_other_vectors_is_refused(tmp_path: Path) -> None:

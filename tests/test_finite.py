@@ -36,6 +36,8 @@ from textpriv.mechanisms import (
     SanTextPlus,
     least_frequent,
 )
+from textpriv.mechanisms.finite import nearest_sets
+from textpriv.privacy import audit_exactly, claimed_loss
 
 SMALL = normal_embedding(40, 3, seed=2)
 SENSITIVE = np.array([3, 4, 9, *range(15, 33), 35])  # neither the first words nor the last
@@ -386,6 +388,41 @@ def test_aggressive_custext_has_pairs_of_infinite_loss() -> None:
     differ = (support != (mechanism.log_rows(neighbour) > -np.inf)).any(1)
     assert differ.mean() > 0.9
     assert "no finite eps" in mechanism.claim.definition and "no pair" in mechanism.claim.protects
+
+
+@pytest.mark.parametrize("epsilon", [1e3, 1.6e3, 1e4, 1e5])
+@every_mechanism
+def test_probabilities_that_underflow_are_not_impossible(name: str, epsilon: float) -> None:
+    """exp(-epsilon / 2) is 0 in float64 from epsilon 1,490 on, and nothing to be told apart by."""
+    mechanism = MAKERS[name](SMALL, epsilon)
+    few = MAKERS[name](SMALL, 1.0)
+    every = np.arange(40)
+    possible = np.isfinite(few.log_rows(every))
+    np.testing.assert_array_equal(np.isfinite(mechanism.log_rows(every)), possible)
+    rows = mechanism.log_rows(every)
+    np.testing.assert_allclose(mechanism.log_columns(every).T, rows, rtol=1e-9, atol=1e-9)
+    found = mechanism.likeliest_inputs(every, np.ones(40), 40)
+    by_hand = likeliest_by_hand(mechanism, every, np.ones(40), 40)
+    for each, expected in zip(found[1:], by_hand[1:], strict=True):
+        np.testing.assert_allclose(each, expected, rtol=1e-9, atol=1e-9)
+    if np.isfinite(claimed_loss(few).between(*np.triu_indices(40, 1))).any():
+        audit = audit_exactly(mechanism)
+        assert audit.violations == 0 and 0 < audit.worst_ratio <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("similarity", ["euclidean", "cosine"])
+def test_a_word_stands_first_in_its_own_set(similarity: Any) -> None:
+    """Also where others have its vector, be they as many as the set is large."""
+    mechanism = CusText(vocabulary(), epsilon=1.0, similarity=similarity)
+    np.testing.assert_array_equal(mechanism.candidates[:, 0], np.arange(2000))
+    x = np.random.default_rng(3).standard_normal((60, 3)).astype(np.float32)
+    x[20:45] = x[20]
+    sets = nearest_sets(x, 4)
+    np.testing.assert_array_equal(sets[:, 0], np.arange(60))
+    assert all(len(set(row)) == 4 for row in sets.tolist())
+    apart = np.linalg.norm(x[sets].astype(np.float64) - x[:, None], axis=2)
+    every = np.sort(np.linalg.norm(x[:, None].astype(np.float64) - x, axis=2), axis=1)[:, :4]
+    np.testing.assert_allclose(np.sort(apart, axis=1), every, atol=1e-6)
 
 
 def test_custext_plus_does_not_claim_to_protect_stopwords() -> None:

@@ -376,7 +376,7 @@ def by_frequency(**changed: Any) -> LossyMap:
         (lambda: MAPPER.preimages(23), "output: got ids 23..23, expected 0..22"),
         (lambda: MAPPER.preimages(-1), "output: got ids -1..-1"),
         (lambda: MAPPER.preimages(1.0), "output: got float64"),  # type: ignore[arg-type]
-        (lambda: MAPPER.sanitize_corpus(Corpus(ids(23), ids(0, 1))), "corpus: got ids 23..23"),
+        (lambda: MAPPER.sanitize_corpus(Corpus(ids(23), ids(0, 1))), "corpus: got id 23"),
         (lambda: MAPPER.log_rows(ids(23)), "inputs: got ids 23..23"),
         (lambda: MAPPER.log_columns(ids(-1)), "outputs: got ids -1..-1"),
         (lambda: MAPPER.likeliest_inputs(ids(0), np.ones(23), 0), "count: got 0"),

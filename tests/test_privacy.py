@@ -27,6 +27,7 @@ from scipy.special import logsumexp
 from tiny_generators import tiny_generator
 
 from textpriv import mechanisms
+from textpriv.attacks.base import is_input
 from textpriv.errors import InvalidInput
 from textpriv.experiments import audits as long
 from textpriv.experiments import statements as experiment
@@ -63,14 +64,25 @@ from textpriv.privacy import (
     optimal_delta,
     optimal_epsilon,
     renyi_divergence,
+    token_counts,
     token_range,
 )
 from textpriv.privacy.certified import _least_mean, _mean_bounds
+from textpriv.privacy.texts import SPARED
 from textpriv.report import audits as command
 from textpriv.report.readme import FILE as README
 from textpriv.report.results import measure
 from textpriv.stats import Estimate
-from textpriv.tokens import KEPT, UNKNOWN, Corpus
+from textpriv.tokens import (
+    KEEP_UNKNOWN,
+    KEPT,
+    PRIVATE,
+    PUNCTUATION_AS_WORDS,
+    UNKNOWN,
+    Corpus,
+    Tokenizer,
+    TokenPolicy,
+)
 
 SMALL = normal_embedding(40, 3, seed=2)
 STRETCHED = embedding(np.random.default_rng(6).standard_normal((60, 3)) * [6.0, 1.0, 0.3])
@@ -204,7 +216,9 @@ def test_a_mechanism_whose_claim_nobody_wrote_down() -> None:
         def _replace(self, ids: Any, rng: Any) -> Any:
             return ids
 
-    with pytest.raises(InvalidInput, match="got New, expected one whose claim is known"):
+    with pytest.raises(
+        InvalidInput, match="got an object of type New, expected one whose claim is"
+    ):
         claimed_loss(New(SMALL, epsilon=1.0))
 
 
@@ -531,8 +545,42 @@ def test_unknown_words_cost_at_most_the_worst_pair(epsilon: float) -> None:
     assert (np.abs(rows - mixture).max(1) <= claimed_loss(mechanism).largest()).all()
     both = account_texts(mechanism, corpus([UNKNOWN]), other=corpus([UNKNOWN]))
     assert both.together.epsilon == 0
+
+
+def test_unknown_words_have_no_bound_where_supports_differ() -> None:
+    """Under CusText a known word gives words of its group, an unknown one those of every group."""
     groups = MAKERS[CusText]()
-    assert account_texts(groups, corpus([3]), other=corpus([UNKNOWN])).together.epsilon == np.inf
+    mixture = logsumexp(groups.log_rows(np.arange(40)), axis=0) - np.log(40)
+    with np.errstate(invalid="ignore"):
+        assert (np.abs(groups.log_rows(np.arange(40)) - mixture).max(1) == np.inf).all()
+    for mechanism in (groups, MAKERS[CusTextPlus]()):
+        against = account_texts(mechanism, corpus([3]), other=corpus([UNKNOWN]))
+        assert against.together.epsilon == np.inf
+        alone = account_texts(mechanism, corpus([3, UNKNOWN], [3]))
+        assert [each.epsilon for each in alone.documents] == [np.inf, 2.0]
+        assert alone.together.composed == np.inf and "the group of every word" in alone.agree
+        both = account_texts(mechanism, corpus([UNKNOWN]), other=corpus([UNKNOWN]))
+        assert both.together.epsilon == 0
+    one = CusText(SMALL, epsilon=2.0, set_size=40, mapping="conservative")  # a single group
+    rows = one.log_rows(np.arange(40))
+    assert np.abs(rows - (logsumexp(rows, axis=0) - np.log(40))).max() <= 2.0
+    assert account_texts(one, corpus([3, UNKNOWN])).together.epsilon == 4.0
+    kept = account_texts(one, corpus([KEPT, 3], kept={0: "Xanadu"}))
+    assert kept.agree.endswith("; all that stands in clear") and kept.together.epsilon == 2.0
+
+
+@given(st.lists(st.sampled_from(["w1", "w7", "w12", "Xanadu", "7", "w3.", "!"]), max_size=12))
+def test_every_token_is_sanitized_or_counted_as_passed_on(tokens: list[str]) -> None:
+    for name in (SanText, SanTextPlus, CusText, CusTextPlus):
+        mechanism = MAKERS[name]().with_epsilon(1e6)
+        for policy in (PRIVATE, KEEP_UNKNOWN):
+            texts = Tokenizer(SMALL.words, policy).encode([" ".join(tokens)])
+            found = token_counts(mechanism, texts)
+            assert found.tokens == len(texts.ids) and found.texts == 1
+            assert found.unknown == (texts.ids == UNKNOWN).sum()
+            assert set(found.in_clear) <= {*policy.kept, SPARED}
+            spared = np.isin(texts.ids, np.flatnonzero(~is_input(mechanism))).sum()
+            assert found.passed == (texts.ids == KEPT).sum() + spared
 
 
 def test_what_leaves_in_clear_has_no_bound_unless_it_agrees() -> None:
@@ -600,6 +648,35 @@ def test_in_one_dimension_the_loss_has_a_closed_form() -> None:
     assert found.low <= np.log((1 - tail) / tail) <= found.high < found.low + 0.2
 
 
+class HalfTheNoise(Madlib):
+    """A claim of eps d, and noise half as long."""
+
+    def stretched(self, directions: FloatArray) -> FloatArray:
+        return directions / 2
+
+
+def test_a_certain_loss_may_exceed_the_claim() -> None:
+    """Words at 0, 1 and 3: with half the noise 1 gives 0 with probability e^-eps / 2, so that the
+    loss is eps + ln 2 and a little less, and the claim eps. Of the right noise it is below."""
+    line, epsilon = embedding([[0.0], [1.0], [3.0]]), 4.0
+    for kind, broken in ((HalfTheNoise, True), (Madlib, False)):
+        (found,) = certified_losses(
+            kind(line, epsilon=1.0), "w0", "w1", [epsilon], np.random.default_rng(5),
+            directions=20_000,
+        )  # fmt: skip
+        assert found.claimed == pytest.approx(epsilon) and found.broken == broken
+        assert found.low == pytest.approx(4.67 if broken else 2.61, abs=0.2)
+
+
+def test_bounds_that_say_nothing_are_infinite() -> None:
+    """Few directions, little noise: neither bound is cut at a claim that is to be tested."""
+    crowd = embedding([[0.0, 0], [9.0, 0], [0, 9.0], [5.0, 5.0]])
+    (found,) = certified_losses(
+        Madlib(crowd, epsilon=1.0), "w0", "w1", [0.01], np.random.default_rng(1), directions=16
+    )
+    assert found.low < -found.claimed and found.high > found.claimed and not found.broken
+
+
 def test_each_bound_of_a_loss_takes_the_safe_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certified, "_mean_bounds", lambda *_: (0.25, 0.5))
     monkeypatch.setattr(certified, "_least_mean", lambda *_: 0.1)
@@ -650,16 +727,18 @@ def test_a_statement_by_hand() -> None:
     assert found.nominal == pytest.approx(100 * worst) and found.tight == 150
     assert found.composed == 150  # the tight loss is less than any composition of claims
     assert str(found) == (
-        "santext (eps 2 per word and unit of distance), a text of 100 words. The published bound "
-        "for the worst two texts that agree in all that the output shows is eps = "
-        f"{100 * worst:,.0f}. The largest loss that can really occur between such texts is eps = "
-        "150. A bound this large rules out almost nothing: it would allow an attacker to tell the "
-        "two texts apart almost with certainty. The best of the 3 attacks that we measured "
-        "(noisy channel) named 46 of 100 words; 95% interval 44 to 48. The output shows the "
-        "number of tokens. Not protected: the number of words; a text that is sanitized several "
-        "times, since every copy costs as much again; who sends something to whom and when, which "
-        "an observer of the network sees; and what a language model remembers of the texts that "
-        "it was trained on."
+        "santext (eps 2 per word and unit of distance), a text of 100 words (token policy "
+        "private). This holds for 100 words of the vocabulary that the mechanism replaces; the "
+        "policy passes nothing on as it is. The published bound for the worst two texts that "
+        "agree in all that the output shows is eps = "
+        f"{100 * worst:,.0f}. The largest loss between such texts, by the mechanism's exact "
+        "probabilities, is eps = 150. A bound this large rules out almost nothing: it would allow "
+        "an attacker to tell the two texts apart almost with certainty. The best of the 3 attacks "
+        "that we measured (noisy channel) named 46 of 100 words; 95% interval 44 to 48. The output "
+        "shows the number of tokens. Not protected: the number of words; a text that is sanitized "
+        "several times, since every copy costs as much again; who sends something to whom and "
+        "when, which an observer of the network sees; and what a language model remembers of the "
+        "texts that it was trained on."
     )
 
 
@@ -672,9 +751,7 @@ def test_small_bounds_are_told_as_odds() -> None:
     assert "No attack was measured" in str(little) and "is unknown." in str(little)
     noise = document_statement(Madlib(SMALL, epsilon=0.001), words=10, least=0.002)
     assert f"at most {np.exp(noise.nominal):.3g} times likelier for one text" in str(noise)
-    assert "a loss of eps = 0.02 can occur; for the worst two nothing better is known." in str(
-        noise
-    )
+    assert "sampling shows a loss of at least eps = 0.02; for the worst two nothing" in str(noise)
     assert "1,000,000" not in str(noise)
     tight = document_statement(SanText(SMALL, epsilon=0.001), words=10, tight=0.0001)
     assert f"at most {np.exp(0.001):.3g} times" in str(tight) and "1,000,000" not in str(tight)
@@ -688,7 +765,8 @@ def test_what_each_kind_of_mechanism_states() -> None:
     assert finite.nominal == noise.nominal > finite.composed
     groups = document_statement(MAKERS[CusText](), words=7)
     assert groups.nominal == pytest.approx(14)
-    assert (groups.setting, groups.text) == ("eps 2 per word", "a text of 7 words")
+    assert groups.setting == "eps 2 per word"
+    assert groups.text == "a text of 7 words (token policy private)"
     for kind, count in ((TruncatedLaplace, 4), (DeepCandidate, 4)):
         found = document_statement(MAKERS[kind](), sentences=count, tight=1.0)
         assert (found.unit, found.count, found.nominal, found.tight) == ("sentences", 4, 8.0, 4.0)
@@ -696,6 +774,81 @@ def test_what_each_kind_of_mechanism_states() -> None:
         assert "Not protected: the number of sentences;" in str(found)
     aggressive = document_statement(CusText(SMALL, epsilon=2.0, set_size=6))
     assert aggressive.nominal == np.inf and "No bound holds" in str(aggressive)
+
+
+SECRET = "W1, call Zelda Quux: 079 123 45 67. w7!"  # w1 and w7 are all that SMALL knows
+
+
+def test_a_statement_counts_what_the_policy_passes_on() -> None:
+    """A name and a number in clear, and a statement that the output shows the number of tokens."""
+    mechanism = SanText(SMALL, epsilon=2.0)
+    (out,) = mechanism.sanitize([SECRET], np.random.default_rng(0), policy=KEEP_UNKNOWN)
+    assert "zelda quux : 079 123 45 67" in out
+    found = document_statement(mechanism, SECRET, policy=KEEP_UNKNOWN)
+    assert found.tokens is not None and found.policy == "keep-unknown"
+    assert dict(found.tokens.in_clear) == {"punctuation": 4, "numbers": 4, "unknown words": 3}
+    assert (found.tokens.sanitized, found.count) == (2, 2)
+    assert found.nominal == pytest.approx(2 * claimed_loss(mechanism).largest())
+    assert str(found).startswith(
+        "santext (eps 2 per word and unit of distance), a text of 13 tokens. Under the token "
+        "policy keep-unknown, 11 of 13 tokens (84.6%) are passed on as they are: punctuation (4), "
+        "numbers (4), unknown words (3); 2 are sanitized."
+    )
+    shown = "The output shows the number of tokens; and, as they are, punctuation (4), numbers (4)"
+    assert shown in str(found) and "The output shows the number of tokens." not in str(found)
+    encoded = document_statement(mechanism, Tokenizer(SMALL.words, KEEP_UNKNOWN).encode([SECRET]))
+    assert encoded.tokens == found.tokens and encoded.nominal == found.nominal
+    assert "As it was encoded, 11 of 13 tokens" in str(encoded)
+
+
+def test_a_statement_of_the_private_policy_says_that_nothing_is_passed_on() -> None:
+    mechanism = SanText(SMALL, epsilon=2.0)
+    found = document_statement(mechanism, SECRET)
+    assert found.scope == (
+        "Under the token policy private, all 9 tokens are sanitized, 7 of them unknown words, in "
+        "whose place random ones are sanitized, and none is passed on as it is."
+    )
+    assert found.in_clear == mechanism.claim.in_clear and found.count == 9
+    several = document_statement(mechanism, [SECRET, "w3"])
+    assert several.text == "2 texts of 10 tokens together, of one person" and several.count == 10
+    for empty in ("", " !"):
+        none = document_statement(mechanism, empty, tight=1.0)
+        assert "it has no token. Nothing in it is sanitized, and nothing is pro" in str(none)
+        assert none.nominal == none.tight == none.composed == 0
+    unknown = document_statement(mechanism, "Zelda 79", policy=KEEP_UNKNOWN)
+    assert "2 of 2 tokens (100.0%)" in str(unknown) and "nothing is protected" in str(unknown)
+
+
+@pytest.mark.parametrize("policy", [PRIVATE, KEEP_UNKNOWN, PUNCTUATION_AS_WORDS])
+def test_a_statement_of_a_length_says_under_which_policy_it_holds(policy: TokenPolicy) -> None:
+    for kind in (SanText, SanTextPlus, CusText, Madlib):
+        found = document_statement(MAKERS[kind](), policy=policy, words=7)
+        assert found.text == f"a text of 7 words (token policy {policy.name})"
+        assert found.scope.startswith("This holds for 7 words ") and found.policy == policy.name
+        for passed in policy.kept:
+            assert passed in found.scope and passed in found.in_clear
+        assert ("passes nothing on" in found.scope) == (not policy.kept)
+
+
+def test_words_that_a_mechanism_spares_are_passed_on() -> None:
+    text = "w3 w4 w20 Xanadu"  # of these SanText+ replaces w20
+    for replaced in (0.0, 0.5):
+        plus = SanTextPlus(SMALL, epsilon=2.0, sensitive=np.arange(10, 40), replace=replaced)
+        found = document_statement(plus, text)
+        assert found.tokens is not None and dict(found.tokens.in_clear) == {SPARED: 2}
+        assert (found.count, found.nominal) == (2, 2 * claimed_loss(plus).largest())
+        assert f"2 of 4 tokens (50.0%) are passed on as they are: {SPARED} (2)" in str(found)
+
+
+def test_a_statement_names_the_group_and_what_has_none() -> None:
+    known, unknown = (
+        document_statement(MAKERS[CusText](), text, tight=1.5) for text in ("w1 w2", "w1 Zelda")
+    )
+    assert (known.nominal, known.tight) == (4.0, 3.0)
+    assert "The output shows the number of tokens, and the group of every word." in str(known)
+    assert unknown.nominal == unknown.tight == unknown.composed == np.inf
+    assert "Nothing bounds what is lost of the unknown words: the output that" in str(unknown)
+    assert "No bound holds" in str(unknown) and "Nothing bounds" not in str(known)
 
 
 def test_maps_and_stencils_say_that_they_can_be_tried_out() -> None:
@@ -768,27 +921,33 @@ def recorded(*values: tuple[str, float, float | None]) -> dict[str, Any]:
     }
 
 
-def test_the_attack_whose_success_is_certainly_greatest_is_quoted() -> None:
+def test_the_strongest_attack_is_quoted_however_few_its_texts() -> None:
     found = recorded(
         ("asr.a.x.eps2.prior_only", 0.1, 0.05),
         ("asr.a.x.eps2.noisy_channel", 0.9, 0.2),  # of few texts
         ("asr.a.y.eps2.noisy_channel", 0.5, 0.4),
+        ("risk.a.eps2.inversion_bert", 0.9, 0.3),
         ("asr.a.x.eps20.noisy_channel", 0.99, 0.98),
         ("asr.b.x.eps2.noisy_channel", 0.99, 0.98),
     )
     source = experiment.Source(r"asr\.a\.[^.]+\.eps2\.(.+)", "named {} of 100")
-    best = experiment.best(source, found.values())
-    assert best is not None and (best.success.value, best.success.low) == (0.5, 0.4)
-    # An attack on two corpora was tried twice.
-    assert best.tried == 3 and best.attack == experiment.ATTACKERS["noisy_channel"]
-    assert experiment.best(experiment.Source(r"f1\.(.+)", "{}"), found.values()) is None
+    other = experiment.Source(r"risk\.a\.eps2\.(.+)", "found {} of 100")
+    best = experiment.best(found.values(), source)
+    assert best is not None and (best.success.value, best.success.low) == (0.9, 0.2)
+    # Attackers count, not the corpora on which each was run.
+    assert best.tried == 2 and best.attack == experiment.ATTACKERS["noisy_channel"]
+    both = experiment.best(found.values(), source, other)
+    assert both is not None and both.attack == experiment.ATTACKERS["inversion_bert"]
+    assert (both.did, both.tried, both.success.low) == ("found {} of 100", 3, 0.3)
+    assert experiment.best(found.values(), experiment.Source(r"f1\.(.+)", "{}")) is None
+    assert experiment.best(found.values()) is None
     longer = experiment.Source(r"asr\.a\.x\.(naive)", "{}")  # no part of a name will do
-    assert experiment.best(longer, recorded(("asr.a.x.naive_skip", 0.3, None)).values()) is None
+    assert experiment.best(recorded(("asr.a.x.naive_skip", 0.3, None)).values(), longer) is None
     alone = recorded(("asr.a.x.eps2.naive", 0.3, None))
-    best = experiment.best(source, alone.values())
+    best = experiment.best(alone.values(), source)
     assert best is not None and best.success == Estimate(0.3, 0.3, 0.3, 5)
     with pytest.raises(InvalidInput, match=r"attackers: got \['magic'\]"):
-        experiment.best(source, recorded(("asr.a.x.eps2.magic", 0.3, None)).values())
+        experiment.best(recorded(("asr.a.x.eps2.magic", 0.3, None)).values(), source)
 
 
 @pytest.fixture(scope="module")
@@ -812,11 +971,18 @@ def test_every_mechanism_of_the_readme_has_a_statement(stated: dict[str, Any]) -
     table = re.search(r"generated: mechanisms -->\n(.*?)<!-- end", README.read_text("utf-8"), re.S)
     assert table is not None
     of_readme = set(re.findall(r"^\| ([a-z+-]+) \|", table[1], re.M)) - {"mechanism", "---"}
-    assert len(of_readme) >= 11 and of_readme < names
-    assert names - of_readme - {"vickrey"} == {
-        "custext-aggressive", "2-random", "stencil", "punctuated-stencil"
-    }  # fmt: skip
-    assert len(stated) == 17  # DP-Prompt twice
+    assert len(of_readme) >= 11
+    missing = (of_readme | set(WORD_LEVEL)) - names
+    assert not missing, f"state {missing} in experiments/statements.py"
+
+
+def test_every_registered_mechanism_is_audited() -> None:
+    audited = {name for name, _ in (*long.EXACT, *long.INSIDE)}
+    sampled = {setting.label for setting in (*long.SETTINGS, *long.WORKING)}
+    missing = set(WORD_LEVEL) - audited - sampled
+    assert not missing, f"enter {missing} in a list of experiments/audits.py"
+    noise = {name for name in WORD_LEVEL if name in sampled}
+    assert noise == {name for name, _ in long.INSIDE} == {each.label for each in long.WORKING}
 
 
 def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
@@ -830,6 +996,23 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     assert tem.success.value == max(
         each.value for name, each in measured.items() if name.startswith("risk.tem.eps2.4.")
     )
+    for name, pattern in (
+        ("santext+", r"(risk\.santext\+|asr\.santext\.[^.]+)\.eps2\.4\..+"),
+        ("custext+", r"(risk\.custext\+|asr\.custext\.[^.]+)\.eps4\..+"),
+    ):
+        run = [each.value for label, each in measured.items() if re.fullmatch(pattern, label)]
+        assert by_name[name].attacked.success.value == max(run) and len(run) > 10
+    for name, each in by_name.items():  # the policy of the texts that were attacked
+        attacked_as_in_05 = name in (
+            "madlib",
+            "santext+",
+            "custext-conservative",
+            "custext+",
+            "tem",
+        )
+        words = each.mechanism in WORD_LEVEL or name == "custext-aggressive"
+        expected = "keep-unknown" if attacked_as_in_05 else "private" if words else ""
+        assert each.policy == expected and (expected in each.text if words else not each.scope)
     clipped = next(each for name, each in stated.items() if "scores clipped" in name)
     assert clipped.nominal == pytest.approx(measured["epsilon.dp-prompt-clipped.t0.75.paper"].value)
     assert clipped.tight == pytest.approx(measured["epsilon.dp-prompt-clipped.t0.75.tight"].value)

@@ -424,7 +424,7 @@ def test_wrong_arguments() -> None:
     made = mechanism(generator, SAME)
     with pytest.raises(InvalidInput, match="texts: got one string"):
         made.sanitize("a b", seed=0)
-    with pytest.raises(InvalidInput, match="texts: got int in number 1"):
+    with pytest.raises(InvalidInput, match="texts: got .* in number 1, expected a string"):
         made.sanitize(["a", 3], seed=0)  # type: ignore[list-item]
     for loss in (paper_loss, tight_loss):
         with pytest.raises(InvalidInput, match="temperature: got 0"):
@@ -609,6 +609,38 @@ def test_at_once_as_by_themselves(family: str, tmp_path: Path, exact: None) -> N
     # Every setting matters: no two mechanisms say the same, and one token cannot vary.
     assert len({tuple(each) for each in expected}) == len(made)
     assert expected[4][0] == expected[4][3] and expected[0][0] != expected[0][3]
+
+
+def test_what_clipping_moves_by_hand() -> None:
+    """At T = 2: weights 4 and e^-0.5 for each other token, and with the limits 1 and e^-0.5."""
+    made = mechanism(random_toy(0), Limits.same(-1.0, 0.0, SIZE), temperature=2.0)
+    scores = torch.full((2, SIZE), -1.0)
+    scores[0, 0] = 2 * np.log(4)
+    changed, moved = made.moved_by_clipping(scores)
+    assert changed.tolist() == pytest.approx([1 / SIZE, 0])
+    rest = (SIZE - 1) * np.exp(-0.5)
+    assert moved[0] == pytest.approx(4 / (4 + rest) - 1 / (1 + rest), abs=1e-6) and moved[1] == 0
+    with pytest.raises(InvalidInput, match="expected a mechanism that clips"):
+        mechanism(random_toy(0), None).moved_by_clipping(scores)
+
+
+def test_who_watches_sees_every_draw_and_changes_none() -> None:
+    generator = random_toy(3, strength=1.0)
+    made, texts = [mechanism(generator, SAME), mechanism(generator, None)], list(DOCUMENTS)
+    seen: dict[tuple[int, int], int] = {}
+
+    def watch(which: int, scores: torch.Tensor, documents: IntArray) -> None:
+        assert scores.shape == (len(documents), SIZE)
+        for document in documents.tolist():
+            seen[which, document] = seen.get((which, document), 0) + 1
+
+    found = sanitize_at(made, texts, 1, watch=watch)
+    assert found == sanitize_at(made, texts, 1)
+    for which, own in enumerate(found):
+        for document, text in enumerate(own):
+            said = len(text.split())  # and the token that ends it, where it is within the cap
+            assert seen[which, document] == min(said + 1, TOKENS)
+    assert len(seen) == len(made) * len(texts)
 
 
 def test_each_document_is_read_once_for_all(tmp_path: Path, exact: None) -> None:

@@ -548,5 +548,5 @@ def test_ids_outside_the_table(number: int, punctuated: bool) -> None:
     stencil = Stencil(random_table(5), punctuated=punctuated)
     text = Corpus(ids(1, number, 2), ids(0, 3))
     for method in (stencil.sanitize_corpus, stencil.weights, stencil.replaced):
-        with pytest.raises(InvalidInput, match=rf"corpus: got ids 1..{number}, expected 0..4"):
+        with pytest.raises(InvalidInput, match=rf"corpus: got id {number}, expected 0..4"):
             method(text)

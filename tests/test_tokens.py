@@ -287,7 +287,7 @@ def test_decoding_is_the_inverse_of_encoding(documents: list[list[int]]) -> None
 
 @pytest.mark.parametrize(
     ("ids", "says"),
-    [([UNKNOWN], "unknown words.*sanitize first"), ([4], "got 4..4, vocabulary 4"), ([-3], "-3")],
+    [([UNKNOWN], "unknown words.*sanitize first"), ([4], "got id 4, expected 0..3"), ([-3], "-3")],
 )
 def test_what_has_no_word_cannot_be_decoded(ids: list[int], says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
@@ -297,7 +297,7 @@ def test_what_has_no_word_cannot_be_decoded(ids: list[int], says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("text", "words: got 'text', expected at least two"),
+        ("text", "words: got 'text', expected a list of words"),
         ([], "at least two words"),
         (["one"], "at least two words"),
         (["one", "two", "one"], "expected no word twice"),
@@ -310,7 +310,7 @@ def test_wrong_vocabularies(words: Any, says: str) -> None:
 
 @pytest.mark.parametrize("text", [None, 3, b"one", ["one"], np.nan])
 def test_what_is_not_a_text(text: Any) -> None:
-    with pytest.raises(InvalidInput, match="text: got .*expected a string"):
+    with pytest.raises(InvalidInput, match="texts?: got .*expected a string"):
         Tokenizer(WORDS).encode([text])
 
 

@@ -41,6 +41,7 @@ class Channel(ABC):
     """P(y|x) over a vocabulary of `size` words."""
 
     size: int
+    vocabulary: str = ""  # `tokens.fingerprint` of the words; "" where it is not known
     inputs: IntArray | None = None  # words that are replaced, the others pass; None: all
     outputs: IntArray | None = None  # words that may be output, ascending; None: all
 
@@ -200,15 +201,25 @@ class SparseChannel(Channel):
     def matrix(self) -> scipy.sparse.csr_array:
         """P(y|x): (size, size)."""
 
+    @cached_property
+    def log_matrix(self) -> scipy.sparse.csr_array:
+        """log P(y|x) where P(y|x) > 0: (size, size); what is not stored is impossible.
+
+        A channel whose probabilities may underflow makes it from its own logarithms: a
+        probability that is 0 in float64 only must not look impossible.
+        """
+        logs = self.matrix.copy()
+        logs.eliminate_zeros()
+        logs.data = np.log(logs.data)
+        return logs
+
     def log_rows(self, inputs: IntArray) -> FloatArray:
         x = check_ids(inputs, self.size, what="inputs")
-        with np.errstate(divide="ignore"):
-            return np.log(self.matrix[x].toarray())
+        return _dense(self.log_matrix[x])
 
     def log_columns(self, outputs: IntArray) -> FloatArray:
         y = check_ids(outputs, self.size, what="outputs")
-        with np.errstate(divide="ignore"):
-            return np.log(self._columns[:, y].toarray().T)
+        return _dense(self._log_columns[:, y].tocsr()).T
 
     def likeliest_inputs(
         self, outputs: IntArray, prior: FloatArray, count: int
@@ -218,10 +229,9 @@ class SparseChannel(Channel):
         check_count(count, what="count")
         words = np.full((len(y), count), -1, dtype=np.int64)
         log_joint = np.full((len(y), count), -np.inf)
-        columns = self._columns[:, y]
+        columns = self._log_columns[:, y]
         column = np.repeat(np.arange(len(y)), np.diff(columns.indptr))
-        with np.errstate(divide="ignore"):  # a probability may underflow
-            joint = np.log(columns.data) + log_prior[columns.indices]
+        joint = columns.data + log_prior[columns.indices]
         possible = np.isfinite(joint)
         column, joint, inputs = column[possible], joint[possible], columns.indices[possible]
         order = np.lexsort((inputs, -joint, column))
@@ -236,8 +246,16 @@ class SparseChannel(Channel):
             return words, log_joint, highest + np.log(total)
 
     @cached_property
-    def _columns(self) -> scipy.sparse.csc_array:
-        return self.matrix.tocsc()
+    def _log_columns(self) -> scipy.sparse.csc_array:
+        return self.log_matrix.tocsc()
+
+
+def _dense(logs: scipy.sparse.csr_array) -> FloatArray:
+    """Stored logarithms at their places, -inf where none is stored."""
+    entries = logs.tocoo()
+    result = np.full(logs.shape, -np.inf)
+    result[entries.row, entries.col] = entries.data
+    return result
 
 
 def _largest(values: FloatArray, count: int) -> IntArray:

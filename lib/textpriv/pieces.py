@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from textpriv.checks import check_count
-from textpriv.errors import InvalidInput
+from textpriv.checks import check_count, check_texts
 from textpriv.models import SPACE, FastTokenizer, is_wordpiece
 from textpriv.tokens import Corpus
 
@@ -70,8 +69,7 @@ def encode(tokenizer: FastTokenizer, texts: Sequence[str], *, longest: int | Non
     ----------
     longest : >= 1; None: all
     """
-    if isinstance(texts, str):
-        raise InvalidInput("texts: got one string, expected a list of strings; use [text]")
+    texts = check_texts(texts)
     if longest is not None:
         check_count(longest, what="longest")
     rows: list[list[int]] = []

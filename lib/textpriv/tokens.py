@@ -16,15 +16,19 @@ does, and it hands the rarest and most telling words (names) to the attacker.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from textpriv.checks import check_kind, check_texts
 from textpriv.errors import InvalidInput
 
 IntArray = NDArray[np.int64]
@@ -39,6 +43,7 @@ _FULL_FORM = {
 }  # fmt: skip
 _FULL_STEM = {"ca": "can", "wo": "will", "sha": "shall"}
 _NUMBER = re.compile(r"\d[\d.,]*")
+KINDS = ("punctuation", "numbers", "unknown words")  # of tokens that a policy may keep
 # Normalisation takes quadratic time on runs of combining marks: no script stacks 30 of them
 # (Unicode's "stream-safe" limit), so what follows is dropped.
 _MARKS = "".join(c for c in map(chr, range(0x300, 0x1F000)) if unicodedata.combining(c))
@@ -78,23 +83,27 @@ class TokenPolicy:
                 raise InvalidInput(f"{key}: got {getattr(self, key)!r}, expected one of {values}")
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """Kinds of tokens that reach the output unsanitized."""
+        choices = (self.punctuation, self.numbers, self.unknown)
+        return tuple(kind for kind, choice in zip(KINDS, choices, strict=True) if choice == "keep")
+
+    @property
     def in_clear(self) -> str:
         """What reaches the output unsanitized, in words."""
-        kinds = [
-            kind
-            for kind, choice in (
-                ("punctuation", self.punctuation),
-                ("numbers", self.numbers),
-                ("unknown words", self.unknown),
-            )
-            if choice == "keep"
-        ]
-        return ", ".join(kinds) if kinds else "nothing but the number of tokens"
+        return ", ".join(self.kept) or "nothing but the number of tokens"
 
 
 PRIVATE = TokenPolicy(name="private")
 KEEP_UNKNOWN = TokenPolicy(name="keep-unknown", punctuation="keep", numbers="keep", unknown="keep")
 PUNCTUATION_AS_WORDS = TokenPolicy(name="punctuation-as-words", punctuation="word")
+
+
+@lru_cache(maxsize=8)
+def fingerprint(words: tuple[str, ...]) -> str:
+    """What tells one vocabulary from another: of the words and their order."""
+    joined = "\0".join(words).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(joined).hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +115,13 @@ class Corpus:
     ids : (tokens,) int64: a row of the vocabulary, UNKNOWN or KEPT
     offsets : (documents + 1,) int64: document i is ids[offsets[i]:offsets[i + 1]]
     kept : text of every token whose id is KEPT, by position in `ids`
+    vocabulary : `fingerprint` of the words that the ids number; "" where it is not known
     """
 
     ids: IntArray
     offsets: IntArray
     kept: Mapping[int, str] = field(default_factory=dict)
+    vocabulary: str = ""
 
     def __post_init__(self) -> None:
         offsets = self.offsets
@@ -142,7 +153,7 @@ class Corpus:
         """The same documents with other ids, one for one."""
         if ids.shape != self.ids.shape:
             raise InvalidInput(f"ids: got shape {ids.shape}, expected {self.ids.shape}")
-        return Corpus(ids=ids, offsets=self.offsets, kept=self.kept)
+        return replace(self, ids=ids)
 
     def subset(self, documents: IntArray) -> Corpus:
         """The documents of these numbers, in that order; repeats are allowed."""
@@ -156,11 +167,60 @@ class Corpus:
                 np.flatnonzero(ids == KEPT).tolist(), positions[ids == KEPT].tolist(), strict=True
             )
         }
-        return Corpus(ids=ids, offsets=offsets, kept=kept)
+        return replace(self, ids=ids, offsets=offsets, kept=kept)
+
+    @property
+    def in_clear(self) -> dict[str, int]:
+        """How many tokens of each kind stand in clear; kinds of which there are none are absent."""
+        counts = Counter(kind_of(self.kept[at]) for at in np.flatnonzero(self.ids == KEPT).tolist())
+        return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
     def counts(self, size: int) -> IntArray:
         """How often each word of a vocabulary of `size` words occurs."""
         return np.bincount(self.ids[self.ids >= 0], minlength=size)
+
+
+def check_corpus(corpus: object, size: int, vocabulary: str = "", *, what: str = "corpus") -> None:
+    """A corpus over one vocabulary, or InvalidInput.
+
+    Parameters
+    ----------
+    size : words of that vocabulary
+    vocabulary : its `fingerprint`; "" where it is not known, and only the size is compared
+    """
+    do = "encode texts first, Tokenizer(mechanism.embedding.words).encode(texts)"
+    check_kind(corpus, Corpus, what=what, expected="a Corpus", do=do)
+    assert isinstance(corpus, Corpus)
+    if vocabulary and corpus.vocabulary and corpus.vocabulary != vocabulary:
+        raise InvalidInput(
+            f"{what}: got ids of another vocabulary, expected those of the mechanism's words; "
+            "encode it with Tokenizer(mechanism.embedding.words)"
+        )
+    if len(corpus.ids) and corpus.ids.max() >= size:
+        raise InvalidInput(f"{what}: got id {corpus.ids.max()}, expected 0..{size - 1}")
+
+
+def check_corpora(corpora: object, size: int, vocabulary: str = "", *, what: str = "text") -> None:
+    """Several corpora over one vocabulary, see `check_corpus`, or InvalidInput."""
+    if isinstance(corpora, Corpus):
+        raise InvalidInput(f"{what}: got one corpus, expected a list of them; use [corpus]")
+    check_kind(corpora, (list, tuple), what=what, expected="a list of corpora")
+    assert isinstance(corpora, list | tuple)
+    for corpus in corpora:
+        check_corpus(corpus, size, vocabulary, what=what)
+
+
+def check_policy(policy: object) -> None:
+    """A token policy, or InvalidInput."""
+    do = "take PRIVATE or KEEP_UNKNOWN from textpriv.tokens, or make one"
+    check_kind(policy, TokenPolicy, what="policy", expected="a TokenPolicy", do=do)
+
+
+def kind_of(token: str) -> str:
+    """The kind of a token that the vocabulary lacks: one of KINDS."""
+    if _NUMBER.fullmatch(token):
+        return "numbers"
+    return "unknown words" if token[0].isalnum() else "punctuation"
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
@@ -179,7 +239,11 @@ class Tokenizer:
     """
 
     def __init__(self, words: Sequence[str], policy: TokenPolicy = PRIVATE) -> None:
-        if isinstance(words, str) or len(words) < 2:
+        check_policy(policy)
+        check_kind(
+            words, (list, tuple), what="words", expected="a list of words", do="use embedding.words"
+        )
+        if len(words) < 2:
             raise InvalidInput(f"words: got {words!r:.60}, expected at least two words")
         self.words, self.policy = tuple(words), policy
         self.index = {word: row for row, word in enumerate(self.words)}
@@ -212,13 +276,13 @@ class Tokenizer:
 
     def _resolve(self, token: str) -> int | None:
         """Id of a token, UNKNOWN, KEPT, or None when it is dropped."""
-        policy = self.policy
-        if _NUMBER.fullmatch(token):
+        policy, kind = self.policy, kind_of(token)
+        if kind == "numbers":
             choice = policy.numbers
-        elif token[0].isalnum() or token in self.index and len(token) > 1:
-            choice = "word"
-        else:
+        elif kind == "punctuation" and not (token in self.index and len(token) > 1):
             choice = policy.punctuation
+        else:
+            choice = "word"
         if choice == "drop":
             return None
         if choice == "keep":
@@ -234,13 +298,11 @@ class Tokenizer:
         Any string is accepted (empty, control characters, lone surrogates, any script);
         a text without tokens is a document of length 0.
         """
-        if isinstance(texts, str):
-            raise InvalidInput("texts: got one string, expected a list of strings; use [text]")
         ids: list[int] = []
         kept: dict[int, str] = {}
         offsets = [0]
         resolved: dict[str, int | None] = {}
-        for text in texts:
+        for text in check_texts(texts):
             for token in self.split(text):
                 if token not in resolved:
                     resolved[token] = self._resolve(token)
@@ -255,13 +317,14 @@ class Tokenizer:
             ids=np.array(ids, dtype=np.int64),
             offsets=np.array(offsets, dtype=np.int64),
             kept=kept,
+            vocabulary=fingerprint(self.words),
         )
 
     def words_of(self, texts: Iterable[str]) -> list[str]:
         """Tokens that reach a mechanism, joined by single spaces; unknown words as they are."""
         return [
             " ".join(token for token in self.split(text) if self._resolve(token) is not None)
-            for text in texts
+            for text in check_texts(texts)
         ]
 
     def decode(self, corpus: Corpus) -> list[str]:
@@ -271,9 +334,10 @@ class Tokenizer:
         ------
         InvalidInput : an id outside the vocabulary; UNKNOWN must be sanitized away first
         """
+        check_corpus(corpus, len(self.words), fingerprint(self.words))
         ids = corpus.ids
-        if len(ids) and (ids.max() >= len(self.words) or ids.min() < KEPT):
-            raise InvalidInput(f"ids: got {ids.min()}..{ids.max()}, vocabulary {len(self.words)}")
+        if len(ids) and ids.min() < KEPT:
+            raise InvalidInput(f"ids: got {ids.min()}, expected none below {KEPT}")
         if (ids == UNKNOWN).any():
             raise InvalidInput(
                 "ids: some tokens are unknown words, which have no text here; sanitize first"

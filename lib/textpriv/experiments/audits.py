@@ -24,6 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tokenizers
+import torch
+import transformers
 from numpy.typing import NDArray
 
 from textpriv import assets, embeddings, paths
@@ -31,6 +34,7 @@ from textpriv.channel import check_ids
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.errors import InvalidInput, RunError
 from textpriv.files import canonical_json
+from textpriv.generators import Generator
 from textpriv.mechanisms import (
     TEM,
     CusText,
@@ -42,30 +46,40 @@ from textpriv.mechanisms import (
     SanText,
 )
 from textpriv.mechanisms.maps import LossyMap
-from textpriv.mechanisms.prompt import Limits
+from textpriv.mechanisms.noise import AfterNoise
+from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
+from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.mechanisms.sweep import epsilons_for
 from textpriv.mechanisms.vickrey import Vickrey
-from textpriv.neighbors import ExactSearch
+from textpriv.neighbors import ExactSearch, Search
 from textpriv.privacy.certified import certified_losses
 from textpriv.privacy.exact import (
     audit_candidates,
     audit_exactly,
     audit_map,
-    audit_next_token,
+    audit_prompt,
+    audit_stencil,
     tight_loss,
 )
+from textpriv.privacy.fit import with_fit
+from textpriv.privacy.inside import audit_noise
+from textpriv.privacy.released import released_laplace
 from textpriv.privacy.results import Audit, audit_of, plain
 from textpriv.privacy.sampled import (
     Drawn,
     PlainSearch,
     at_most,
     audit_laplace,
+    audit_noise_length,
     audit_words,
     draw_word,
+    draw_words,
     spread_words,
 )
 from textpriv.seeds import stream
+from textpriv.tokens import Corpus
 from textpriv.vectors import SentenceVectors
 
 IntArray = NDArray[np.int64]
@@ -73,14 +87,14 @@ IntArray = NDArray[np.int64]
 LARGE = "glove-840b-300d-34k"
 SMALL = "glove-6b-50d"
 WORDS, INPUTS = 500, 24  # of a small vocabulary; 24 inputs make 276 pairs
+WORKING_WORDS, WORKING_INPUTS = 2000, 200  # of a table as it is used, across all frequencies
+WORKING_DRAWS = 100  # at most, per input and half: enough to see 0.97 of the noise
 PARTS = ("exact", "tight", "certified", "sampled", "mutants")
 MUTANTS = "tests/mutants.py"  # in the repository
 # What the audits reach, in the package; what is kept depends on all of it.
 CODE = (
-    "channel.py", "checks.py", "embeddings.py", "seeds.py", "tokens.py", "vectors.py",
-    "mechanisms/*.py",
-    "neighbors/*.py", "privacy/certified.py", "privacy/claims.py", "privacy/exact.py",
-    "privacy/results.py", "privacy/sampled.py", "experiments/audits.py",
+    "channel.py", "checks.py", "embeddings.py", "generators.py", "seeds.py", "tokens.py",
+    "vectors.py", "mechanisms/*.py", "neighbors/*.py", "privacy/*.py", "experiments/audits.py",
 )  # fmt: skip
 
 
@@ -150,6 +164,8 @@ def tasks(parts: Iterable[str], *, draws: int, seed: int) -> list[Task]:
             found += [Task(part, f"{name}, eps {epsilon:g}", exact, (name, epsilon, seed))
                       for name, epsilon in EXACT]  # fmt: skip
             found += [Task(part, name, toy, (name, seed)) for name in TOYS]
+            found += [Task(part, f"{name}, eps {epsilon:g}, from inside", inside,
+                           (name, epsilon, seed)) for name, epsilon in INSIDE]  # fmt: skip
         elif part == "tight":
             found += [Task(part, f"{name}, eps {epsilon:g}", tight, (name, epsilon))
                       for name, epsilon in TIGHT]  # fmt: skip
@@ -165,6 +181,11 @@ def tasks(parts: Iterable[str], *, draws: int, seed: int) -> list[Task]:
                 for number, setting in enumerate(SETTINGS)
                 for word in prepared(setting)[1].tolist()
             ]
+            found += [
+                Task(part, f"{setting.title}, its noise", noise_length,
+                     (number, min(draws, WORKING_DRAWS), seed))
+                for number, setting in enumerate(WORKING)
+            ]  # fmt: skip
         elif part == "mutants":
             found.append(Task(part, "wrong mechanisms", mutants, (_mutants_digest(),)))
         else:
@@ -174,9 +195,8 @@ def tasks(parts: Iterable[str], *, draws: int, seed: int) -> list[Task]:
 
 def audits_of(found: Mapping[Task, Any]) -> list[Audit]:
     """The audits that the results of tasks are, or together make, in the order of the tasks."""
-    audits = [
-        audit_of(value) for task, value in found.items() if task.make in (exact, toy, laplace)
-    ]
+    whole = (exact, toy, inside, laplace, noise_length)
+    audits = [audit_of(value) for task, value in found.items() if task.make in whole]
     drawn = {task.arguments[:2]: value for task, value in found.items() if task.make is counts}
     for number in sorted({number for number, _ in drawn}):
         mechanism, words = prepared(SETTINGS[number])
@@ -189,7 +209,10 @@ def audits_of(found: Mapping[Task, Any]) -> list[Audit]:
                 f"dimension {SETTINGS[number].dimension}",
             )
         )
-    return audits
+    return [
+        *audits,
+        *breaches(row for task, rows in found.items() if task.make is certified for row in rows),
+    ]
 
 
 # --- Mechanisms over public tables --------------------------------------------------------------
@@ -236,7 +259,10 @@ TIGHT = (
     ("custext-conservative", 4.0),
 )  # fmt: skip
 EXACT = (*TIGHT, ("custext+", 4.0), ("custext-aggressive", 4.0))
-TOYS = ("santext", "tem", "2-random", "deep-candidate", "dp-prompt")
+TOYS = (
+    "santext", "tem", "2-random", "stencil", "punctuated-stencil", "deep-candidate", "dp-prompt"
+)  # fmt: skip
+INSIDE = (("madlib", 13.0), ("mahalanobis", 17.0), ("rank-repair", 13.0), ("vickrey", 13.0))
 
 
 def exact(name: str, epsilon: float, seed: int) -> dict[str, Any]:
@@ -252,15 +278,55 @@ def toy(name: str, seed: int) -> dict[str, Any]:
         return plain(audit_exactly((SanText if name == "santext" else TEM)(some, epsilon=3.0)))
     if name == "2-random":
         return plain(audit_map(LossyMap.random(len(table), 2, rng)))
+    if name in ("stencil", "punctuated-stencil"):
+        tokens = TokenTable(table.vectors[: min(1000, len(table))])
+        text = rng.integers(tokens.size, size=2000)
+        corpus = Corpus(ids=text, offsets=np.array([0, 1, 3, 2000]), kept={})
+        return plain(audit_stencil(Stencil(tokens, punctuated=name != "stencil"), corpus))
     if name == "deep-candidate":
         points = rng.standard_normal((500, 3)).astype(np.float32)
         public = SentenceVectors(points, np.arange(501))
         chosen = DeepCandidate(public, partial(np.asarray, dtype=np.float64), epsilon=2.0)
-        return plain(audit_candidates(chosen, rng.standard_normal((8, 3)), size=4))
+        return plain(audit_candidates(chosen, rng.standard_normal((8, 3)), size=4, rng=rng))
     low = rng.normal(size=12) * 3
     limits = Limits(low, low + rng.gamma(2, 1, size=12))
     scores = rng.standard_cauchy((300, 12)) * 10
-    return plain(audit_next_token(lambda logits: limits.clip(logits) / 0.75, limits, 0.75, scores))
+    prompt = DPPrompt(small_generator(12, seed), temperature=0.75, tokens=2, limits=limits)
+    return plain(audit_prompt(prompt, ["t1", "t2 t3", "t4 t4 t11"], scores, seed=seed))
+
+
+def small_generator(words: int, seed: int) -> Generator:
+    """A network with random weights that writes "t1", "t2", ...; token 0 ends an output."""
+    vocabulary = {"</s>": 0, **{f"t{number}": number for number in range(1, words)}}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="t1"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token="</s>", eos_token="</s>"
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(
+                vocab_size=words,
+                hidden_size=16,
+                intermediate_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                max_position_embeddings=64,
+                initializer_range=1.0,
+                bos_token_id=0,
+                eos_token_id=0,
+            )
+        ).eval()
+    return Generator("small", tokenizer, network, torch.device("cpu"), f"small {words} {seed}")
+
+
+def inside(name: str, epsilon: float, seed: int) -> dict[str, Any]:
+    """Noise on the whole table, in its own dimension, by its density."""
+    mechanism = over_table(name, epsilon)
+    if not isinstance(mechanism, Madlib | AfterNoise):
+        raise InvalidInput(f"name: got {name!r}, expected a mechanism of noise")
+    return plain(audit_noise(mechanism, stream(seed, "audit", "inside", name)))
 
 
 def tight(name: str, epsilon: float) -> dict[str, Any]:
@@ -286,6 +352,25 @@ def certified(
     return [{"mechanism": name, "word": word, "other": other, **plain(each)} for each in found]
 
 
+def breaches(rows: Iterable[Mapping[str, Any]]) -> list[Audit]:
+    """An audit for every certain loss above its claim; one below it proves nothing."""
+    return [
+        Audit(
+            mechanism=row["mechanism"],
+            setting=f"eps {row['epsilon']:g}",
+            claim="P(M(w)=w) <= exp(eps * d(w,w')) * P(M(w')=w)",
+            method="certain bounds of one event",
+            pairs=1,
+            draws=0,
+            worst_ratio=float(row["low"]) / row["claimed"],
+            worst_pair=(row["word"], row["other"]),
+            violations=1,
+        )
+        for row in rows
+        if float(row["low"]) > row["claimed"]
+    ]
+
+
 # --- Sampled -----------------------------------------------------------------------------------
 
 
@@ -296,7 +381,7 @@ class Setting:
     label: str
     dimension: int
     words: int
-    make: Callable[[Embedding], Mechanism]
+    make: Callable[[Embedding, Search], Mechanism]
 
     @property
     def title(self) -> str:
@@ -304,25 +389,28 @@ class Setting:
         return f"{self.label}, dimension {self.dimension}"
 
 
-def _madlib(table: Embedding) -> Madlib:
-    return Madlib(table, epsilon=1.0, search=PlainSearch(table.vectors))
+def _madlib(table: Embedding, search: Search) -> Madlib:
+    return Madlib(table, epsilon=1.0, search=search)
 
 
-def _mahalanobis(table: Embedding) -> Mechanism:
-    return Mahalanobis(table, epsilon=1.0, search=PlainSearch(table.vectors))
+def _mahalanobis(table: Embedding, search: Search) -> Mechanism:
+    return Mahalanobis(table, epsilon=1.0, search=search)
 
 
-def _part_mahalanobis(table: Embedding) -> Mechanism:
-    search = PlainSearch(table.vectors)
+def _part_mahalanobis(table: Embedding, search: Search) -> Mechanism:
     return Mahalanobis(table, epsilon=1.0, strength=0.2, search=search)
 
 
-def _rank_repair(table: Embedding) -> Mechanism:
-    return RankRepair(_madlib(table), c=0.05)
+def _rank_repair(table: Embedding, search: Search) -> Mechanism:
+    return RankRepair(_madlib(table, search), c=0.05)
 
 
-def _vickrey(table: Embedding) -> Mechanism:
-    return Vickrey(_madlib(table), t=0.75)
+def _gentle_rank_repair(table: Embedding, search: Search) -> Mechanism:
+    return RankRepair(_madlib(table, search), c=0.006)
+
+
+def _vickrey(table: Embedding, search: Search) -> Mechanism:
+    return Vickrey(_madlib(table, search), t=0.75)
 
 
 SETTINGS = (
@@ -333,6 +421,15 @@ SETTINGS = (
     Setting("mahalanobis", 5, WORDS, _part_mahalanobis),
     Setting("rank-repair", 2, 100, _rank_repair),
     Setting("vickrey", 2, WORDS, _vickrey),
+)
+# As they are used: no event tells two words apart there, but the noise's length shows.
+WORKING = (
+    Setting("madlib", 50, WORKING_WORDS, _madlib),
+    Setting("madlib", 300, WORKING_WORDS, _madlib),
+    Setting("mahalanobis", 300, WORKING_WORDS, _mahalanobis),
+    Setting("mahalanobis", 300, WORKING_WORDS, _part_mahalanobis),
+    Setting("rank-repair", 300, WORKING_WORDS, _gentle_rank_repair),
+    Setting("vickrey", 300, WORKING_WORDS, _vickrey),
 )
 
 
@@ -346,9 +443,42 @@ def small_vocabulary(dimension: int, words: int = WORDS) -> Embedding:
 
 
 @cache
+def working(setting: Setting) -> tuple[Mechanism, IntArray]:
+    """The mechanism over words of all frequencies, and its inputs, spread alike.
+
+    Its epsilon is the one at which the noise, followed by the nearest word, changes half of them.
+    """
+    table = _table(LARGE if setting.dimension == 300 else SMALL)
+    some = table.subset(np.linspace(0, len(table) - 1, setting.words).astype(np.int64))
+    mechanism = setting.make(some, ExactSearch(some.vectors))
+    inputs = np.linspace(0, setting.words - 1, WORKING_INPUTS).astype(np.int64)
+    noise = mechanism.madlib if isinstance(mechanism, AfterNoise) else mechanism
+    rng = stream(0, "audit", "working epsilon", setting.title)
+    (epsilon,) = epsilons_for(noise, inputs, [0.5], rng).tolist()
+    return mechanism.with_epsilon(float(f"{epsilon:.2g}")), inputs
+
+
+def noise_length(number: int, draws: int, seed: int) -> dict[str, Any]:
+    """Whether a mechanism of WORKING releases the noise that it claims."""
+    mechanism, words = working(WORKING[number])
+    label = f"noise {number} {WORKING[number].title}"
+    drawn = draw_words(mechanism, words, draws=draws, seed=seed, label=label)
+    return plain(audit_noise_length(mechanism, drawn, setting=_working_setting(mechanism)))
+
+
+def _working_setting(mechanism: Mechanism) -> str:
+    shape = f", strength {mechanism.strength:g}" if isinstance(mechanism, Mahalanobis) else ""
+    return (
+        f"eps {mechanism.epsilon:g}, {mechanism.size:,} words, "
+        f"dimension {mechanism.embedding.dimension}{shape}"
+    )
+
+
+@cache
 def prepared(setting: Setting) -> tuple[Mechanism, IntArray]:
     """The mechanism at an epsilon that lets its pairs be told apart, and its inputs."""
-    mechanism = setting.make(small_vocabulary(setting.dimension, setting.words))
+    table = small_vocabulary(setting.dimension, setting.words)
+    mechanism = setting.make(table, PlainSearch(table.vectors))
     words = spread_words(mechanism, INPUTS, around=setting.words // 5)
     return at_most(mechanism, words), words
 
@@ -366,16 +496,12 @@ def laplace(width: int, draws: int, seed: int) -> dict[str, Any]:
     """Corners of the box, where pairs are told apart best, and points inside it."""
     rng = stream(seed, "audit", "sentences", width)
     corners = np.stack(np.meshgrid(*[[0.0, 1.0]] * width), -1).reshape(-1, width)
-    inside = rng.random((max(2, 21 - len(corners)), width))
-    return plain(
-        audit_laplace(
-            TruncatedLaplace(Box(np.zeros(width), np.ones(width)), epsilon=2.0),
-            np.concatenate([corners, inside]),
-            draws=draws,
-            seed=seed,
-            kept=np.full((1, width), 0.5),
-        )
-    )
+    inner = rng.random((max(2, 21 - len(corners)), width))
+    noisy = TruncatedLaplace(Box(np.zeros(width), np.ones(width)), epsilon=2.0)
+    every, kept = np.concatenate([corners, inner]), np.full((1, width), 0.5)
+    audit = audit_laplace(noisy, every, draws=draws, seed=seed, kept=kept)
+    documents = [np.vstack([row, kept]).astype(np.float32) for row in every]
+    return plain(with_fit(audit, released_laplace(noisy, documents, rng)))
 
 
 # --- Mutants -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import math
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv.channel import check_ids
+from textpriv.checks import check_generator, described
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput, SeededOutput
-from textpriv.tokens import KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, TokenPolicy
+from textpriv.tokens import (
+    KEPT,
+    PRIVATE,
+    UNKNOWN,
+    Corpus,
+    Tokenizer,
+    TokenPolicy,
+    check_corpus,
+    fingerprint,
+)
 
 IntArray = NDArray[np.int64]
 
@@ -36,6 +46,16 @@ def check_epsilon(epsilon: object, *, what: str = "epsilon") -> float:
     if not (math.isfinite(value) and value > 0):
         raise InvalidInput(f"{what}: got {value!r}, expected a finite number > 0")
     return value
+
+
+def check_epsilons(epsilons: Iterable[float]) -> list[float]:
+    """At least one finite number > 0, or InvalidInput."""
+    if not isinstance(epsilons, Iterable):
+        raise InvalidInput(f"epsilons: got {described(epsilons)}, expected a list of numbers > 0")
+    wanted = [check_epsilon(each) for each in epsilons]
+    if not wanted:
+        raise InvalidInput("epsilons: got none, expected at least one")
+    return wanted
 
 
 def check_probability(value: object, *, what: str) -> float:
@@ -55,6 +75,7 @@ def entropy(rng: np.random.Generator | None) -> np.random.Generator:
     """What a mechanism draws from: fresh entropy, or the generator passed in, with a warning."""
     if rng is None:
         return np.random.default_rng()
+    check_generator(rng)
     warn_of("generator")
     return rng
 
@@ -137,6 +158,7 @@ class Mechanism(ABC):
 
     name: str
     claim: Claim
+    vocabulary: str = ""  # `tokens.fingerprint` of the words
     inputs: IntArray | None = None  # words that are replaced, the others pass; None: all
 
     def __init__(self, embedding: Embedding, *, epsilon: float) -> None:
@@ -146,7 +168,7 @@ class Mechanism(ABC):
                 "see textpriv.embeddings.load or from_arrays"
             )
         self.embedding, self.epsilon = embedding, check_epsilon(epsilon)
-        self.size = len(embedding)
+        self.size, self.vocabulary = len(embedding), fingerprint(embedding.words)
 
     def with_epsilon(self, epsilon: float) -> Self:
         """The same mechanism at another epsilon; what does not depend on it is shared."""
@@ -193,6 +215,7 @@ class Mechanism(ABC):
         holds only between documents with the same pattern of repeats, and adds up over
         their distinct words; changing one of several occurrences has no finite bound.
         """
+        check_corpus(corpus, self.size, self.vocabulary)
         result = corpus.ids.copy()
         active = np.flatnonzero(corpus.ids != KEPT)
         ids = corpus.ids[active]
@@ -209,7 +232,7 @@ class Mechanism(ABC):
 
     def sanitize(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         rng: np.random.Generator | None = None,
         *,
         policy: TokenPolicy = PRIVATE,

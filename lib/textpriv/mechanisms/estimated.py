@@ -17,7 +17,7 @@ Why this form: in n dimensions the noise is nearly Gaussian with variance n / ep
 coordinate. Then P(y|x) is, up to a factor of x and a factor of y, the mean of
 exp(<x, p> epsilon^2 / n) over the points p nearest to y: nearly exponential in <x, y>, as here.
 A histogram has nothing to offer: replacements are spread over the whole vocabulary, and those
-seen from 4,000 words of GloVe foretell the others' worse than the uniform law does.
+seen from 4,000 words of GloVe predict the others' worse than the uniform law does.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ import torch
 from numpy.typing import NDArray
 
 from textpriv.channel import ROW_BYTES, Channel, check_ids
+from textpriv.checks import check_generator, check_kind
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import check_epsilon
+from textpriv.mechanisms.base import check_epsilons
 from textpriv.mechanisms.noise import Madlib
 from textpriv.neighbors import (
     AllRadii,
@@ -124,10 +125,10 @@ class NoiseChannel(Channel):
         InvalidInput : an approximate search, which has another channel; words with equal
             vectors, of which only the first is ever put out; a number out of its range
         """
+        check_kind(mechanism, Madlib, what="mechanism", expected="a Madlib or Mahalanobis")
+        check_generator(rng)
         size, vectors = mechanism.size, mechanism.embedding.vectors
-        wanted = [check_epsilon(epsilon) for epsilon in epsilons]
-        if not wanted:
-            raise InvalidInput("epsilons: got none, expected at least one")
+        wanted = check_epsilons(epsilons)
         for what, count in (("directions", directions), ("sampled_words", sampled_words)):
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
                 raise InvalidInput(f"{what}: got {count!r}, expected an integer >= 1")
@@ -155,6 +156,7 @@ class NoiseChannel(Channel):
                 decay=law.decay,
                 log_normalizers=normalizers,
             )
+            channels[epsilon].vocabulary = mechanism.vocabulary
         return channels
 
     @torch.inference_mode()

@@ -411,9 +411,18 @@ class CusText(SparseChannel, FiniteMechanism):
     @cached_property
     def matrix(self) -> scipy.sparse.csr_array:
         """P(y|x) as a sparse (size, size) matrix."""
+        return self._at_candidates(np.exp(self.log_probabilities))
+
+    @cached_property
+    def log_matrix(self) -> scipy.sparse.csr_array:
+        """log P(y|x) of the candidates, which does not underflow."""
+        return self._at_candidates(self.log_probabilities)
+
+    def _at_candidates(self, values: FloatArray) -> scipy.sparse.csr_array:
+        """Values of the candidates at their place in a sparse (size, size) matrix."""
         present = self.candidates >= 0
         rows = np.repeat(np.arange(self.size), present.sum(1))
-        entries = (np.exp(self.log_probabilities[present]), (rows, self.candidates[present]))
+        entries = (values[present], (rows, self.candidates[present]))
         return scipy.sparse.csr_array(entries, shape=(self.size, self.size))
 
     @cached_property
@@ -499,7 +508,12 @@ class CusTextPlus(CusText):
 def nearest_sets(points: NDArray[np.floating], set_size: int) -> IntArray:
     """The `set_size` nearest words of every word, itself first: (words, set_size)."""
     # Small groups: many neighbours per query are found in nearly as many groups.
-    return ExactSearch(points, group=8).nearest(points, set_size)[0]
+    found = ExactSearch(points, group=8).nearest(points, set_size)[0]
+    own = np.arange(len(found))[:, None]
+    # Words with the same vector stand in the order of their ids, perhaps all of them before it.
+    found[(found != own).all(1), -1] = own[(found != own).all(1), 0]
+    order = np.argsort(found != own, axis=1, kind="stable")
+    return np.take_along_axis(found, order, axis=1)
 
 
 def greedy_groups(

@@ -19,9 +19,9 @@ import numpy as np
 import scipy.sparse
 
 from textpriv.channel import IntArray, SparseChannel, check_ids
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_generator
 from textpriv.errors import InvalidInput
-from textpriv.tokens import Corpus
+from textpriv.tokens import Corpus, check_corpus
 
 NO_IDS = np.empty(0, dtype=np.int64)
 
@@ -75,6 +75,7 @@ class LossyMap(SparseChannel):
             that is left stands for itself.
         """
         check_count(group, least=2, what="group")
+        check_generator(rng)
         order = rng.permutation(_free(size, fixed))
         representative = np.arange(size)
         # The order is random, so the first of a group is a uniform choice.
@@ -122,8 +123,8 @@ class LossyMap(SparseChannel):
 
     def sanitize_corpus(self, corpus: Corpus) -> Corpus:
         """The corpus with every token replaced; tokens without an id stay."""
+        check_corpus(corpus, self.size)
         ids = corpus.ids
-        check_ids(ids[ids >= 0], self.size, what="corpus")
         return corpus.with_ids(np.where(ids >= 0, self.representative[np.maximum(ids, 0)], ids))
 
     def preimages(self, output: int) -> IntArray:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -41,7 +41,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json, write_atomic
 from textpriv.generators import Generator, Sampled, draw, generate
@@ -484,15 +484,30 @@ class DPPrompt:
         least = heated.topk(min(self.top_k, heated.shape[1]), dim=1).values[:, -1:]
         return heated.masked_fill(heated < least, -torch.inf)
 
+    def moved_by_clipping(self, scores: torch.Tensor) -> tuple[FloatArray, FloatArray]:
+        """What the limits do to the law of the next token: (rows,) twice.
+
+        Parameters
+        ----------
+        scores : see `log_weights`
+
+        Returns
+        -------
+        the share of the scores that they change, and the probability that this moves from some
+        tokens to others (total variation), without regard to top-k
+        """
+        if self.limits is None:
+            raise InvalidInput("limits: got none, expected a mechanism that clips")
+        clipped = self.limits.clip(scores)
+        changed = (clipped != scores).float().mean(1)
+        free, bound = (torch.softmax(each.float() / self.temperature, 1)
+                       for each in (scores, clipped))  # fmt: skip
+        moved = (bound - free).abs().sum(1) / 2
+        return changed.double().cpu().numpy(), moved.double().cpu().numpy()
+
     def prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """What the model is asked for each document, as tokens."""
-        if isinstance(texts, str):
-            raise InvalidInput("texts: got one string, expected a list of strings")
-        for number, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise InvalidInput(
-                    f"texts: got {type(text).__name__} in number {number}, expected a string"
-                )
+        texts = check_texts(texts)
         ask, cap = self.generator.ask, self.longest
         documents = texts if cap is None else [self.generator.cut(text, cap) for text in texts]
         return [ask(self.template.replace("{text}", document)) for document in documents]
@@ -593,6 +608,7 @@ def sanitize_at(
     *,
     batch: int = 32,
     progress: bool = False,
+    watch: Callable[[int, torch.Tensor, IntArray], None] | None = None,
 ) -> list[list[str]]:
     """Paraphrases by several mechanisms that differ in temperature, limits or top-k only.
 
@@ -603,6 +619,8 @@ def sanitize_at(
     ----------
     mechanisms : at least one, with the same generator, template, `longest` and `tokens`
     texts, seed, batch, progress : see `DPPrompt.sanitize`; `batch` counts outputs
+    watch : is shown, before every draw, the number of a mechanism, the scores that it draws from
+        and of which document each row is; what it sees is private
 
     Returns
     -------
@@ -627,8 +645,10 @@ def sanitize_at(
         result = np.empty(len(numbers), dtype=np.int64)
         for which in np.unique(numbers % count).tolist():
             rows = np.flatnonzero(numbers % count == which)
-            weights = mechanisms[which].log_weights(scores[torch.from_numpy(rows)])
-            result[rows] = draw(weights, laws[which].streams(numbers[rows] // count))
+            own, documents = scores[torch.from_numpy(rows)], numbers[rows] // count
+            if watch is not None:
+                watch(which, own, documents)
+            result[rows] = draw(mechanisms[which].log_weights(own), laws[which].streams(documents))
         return result
 
     prompts = [prompt for prompt in first.prompts(texts) for _ in mechanisms]

@@ -25,7 +25,7 @@ from textpriv.mechanisms.base import check_epsilon
 from textpriv.mechanisms.maps import NO_IDS
 from textpriv.neighbors import ExactSearch
 from textpriv.neighbors.table import check_vectors
-from textpriv.tokens import Corpus
+from textpriv.tokens import Corpus, check_corpus
 
 BoolArray = NDArray[np.bool_]
 Measure = Literal["cosine", "euclidean"]
@@ -61,17 +61,18 @@ class TokenTable:
         self.inputs = np.setdiff1d(np.arange(self.size), self.fixed)
         if len(self.inputs) < 2:
             raise InvalidInput(f"fixed: leaves {len(self.inputs)} tokens, expected at least two")
-        self.search = ExactSearch(self._scaled(self.vectors[self.inputs]))
+        self.search = ExactSearch(self.scaled(self.vectors[self.inputs]))
 
     def nearest(self, points: NDArray[np.floating], count: int) -> tuple[IntArray, FloatArray]:
         """Ids of the tokens nearest to each point, nearest first, and their distances.
 
         Distances are Euclidean; under "cosine" between vectors scaled to length 1.
         """
-        rows, distances = self.search.nearest(self._scaled(points), min(count, len(self.inputs)))
+        rows, distances = self.search.nearest(self.scaled(points), min(count, len(self.inputs)))
         return self.inputs[rows], distances
 
-    def _scaled(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
+    def scaled(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Points as the table compares them: under "cosine" of length 1."""
         if self.measure == "euclidean":
             return points
         lengths = np.linalg.norm(points, axis=1, keepdims=True)
@@ -140,8 +141,8 @@ class Stencil:
 
     def replaced(self, corpus: Corpus) -> BoolArray:
         """Tokens that the stencil replaces: not special, and with an id."""
+        check_corpus(corpus, self.size)
         ids = corpus.ids
-        check_ids(ids[ids >= 0], self.size, what="corpus")
         return (ids >= 0) & ~np.isin(ids, self.table.fixed)
 
     def weights(self, corpus: Corpus, replaced: BoolArray | None = None) -> scipy.sparse.csr_array:
@@ -171,6 +172,7 @@ class Stencil:
 
     def sanitize_corpus(self, corpus: Corpus) -> Corpus:
         """The corpus with every token replaced; special tokens and those without id stay."""
+        check_corpus(corpus, self.size)
         result = corpus.ids.copy()
         for part, positions in _parts(corpus):
             active = self.replaced(part)

@@ -4,7 +4,7 @@
     sweep(mechanism, ids, grid, rng)                              # (epsilons, tokens)
 
 An epsilon says nothing without its table of vectors: at 100 all words of one change and none of
-another. So a grid is chosen by the share of words that change, which the all-radii form foretells
+another. So a grid is chosen by the share of words that change, which the all-radii form predicts
 without a single look-up.
 
 The noise of MADLIB is (G / epsilon) u with G ~ Gamma(shape n, scale 1), so that one draw of
@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 
 from textpriv.channel import check_ids
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import Mechanism, check_epsilon, entropy, simulation
+from textpriv.mechanisms.base import Mechanism, check_epsilons, entropy, simulation
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.mechanisms.noise import Madlib
 from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
@@ -34,7 +34,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 EXTREMES = (1e-6, 1e6)  # between which an epsilon is looked for
-_ROWS = 128  # of a finite mechanism, from which a share is foretold
+_ROWS = 128  # of a finite mechanism, from which a share is predicted
 _TOKENS = 1 << 12  # tokens whose envelopes are held at once
 
 
@@ -95,15 +95,14 @@ def sweep(
 # --- Which epsilons -----------------------------------------------------------------------------
 
 
-def expected_change(
+def chance_kept(
     mechanism: Mechanism, words: IntArray, rng: np.random.Generator
-) -> Callable[[float], float]:
-    """Share of some words that a mechanism changes in expectation, as a function of epsilon.
+) -> Callable[[float], FloatArray]:
+    """Probability that each of some words is kept, as a function of epsilon: (words,).
 
-    With `Madlib` or `Mahalanobis` over an exact search: one minus the mean, over the words along
-    one random direction each, of P(kept | direction) = GammaCDF(first crossing). Of a finite
-    mechanism the mean of P(kept) over 128 of the words, whose rows it computes whole. Of others
-    every epsilon draws anew, from the same random numbers.
+    With `Madlib` or `Mahalanobis` over an exact search: given one random direction for each word,
+    GammaCDF(first crossing). Of a finite mechanism P(kept) itself. Of others one draw, 0 or 1,
+    at every epsilon from the same random numbers.
 
     Parameters
     ----------
@@ -115,25 +114,42 @@ def expected_change(
     dimension = mechanism.embedding.dimension
     if isinstance(mechanism, Madlib) and isinstance(mechanism.search, ExactSearch):
         drawn = mechanism.stretched(random_directions(len(ids), dimension, rng))
-        radii, _ = AllRadii(mechanism.search).first_crossing(ids, drawn[:, None])
-        return lambda epsilon: float(1 - radius_cdf(radii, dimension, epsilon).mean())
+        radii = AllRadii(mechanism.search).first_crossing(ids, drawn[:, None])[0][:, 0]
+        return lambda epsilon: radius_cdf(radii, dimension, epsilon)
     if isinstance(mechanism, FiniteMechanism):
-        some = rng.choice(ids, min(len(ids), _ROWS), replace=False)
+        types, inverse = np.unique(ids, return_inverse=True)
 
-        def finite(epsilon: float) -> float:
-            kept = mechanism.with_epsilon(epsilon).log_prob(some, some)
-            return float(1 - np.exp(kept).mean())
+        def finite(epsilon: float) -> FloatArray:
+            kept = mechanism.with_epsilon(epsilon).log_prob(types, types)
+            return np.asarray(np.exp(kept)[inverse])
 
         return finite
     seed = int(rng.integers(2**62))
 
-    def drawn_anew(epsilon: float) -> float:
+    def drawn_anew(epsilon: float) -> FloatArray:
         same = np.random.default_rng(seed)
         with simulation():
             outputs = mechanism.with_epsilon(epsilon).sanitize_ids(ids, same)
-        return float((outputs != ids).mean())
+        return (outputs == ids).astype(np.float64)
 
     return drawn_anew
+
+
+def expected_change(
+    mechanism: Mechanism, words: IntArray, rng: np.random.Generator
+) -> Callable[[float], float]:
+    """Share of some words that a mechanism changes in expectation, as a function of epsilon.
+
+    One minus the mean of `chance_kept`; of a finite mechanism over 128 of the words.
+
+    Parameters
+    ----------
+    words : see `chance_kept`
+    """
+    if isinstance(mechanism, FiniteMechanism) and len(words):
+        words = rng.choice(words, min(len(words), _ROWS), replace=False)
+    kept = chance_kept(mechanism, words, rng)
+    return lambda epsilon: float(1 - kept(epsilon).mean())
 
 
 def epsilons_for(
@@ -166,14 +182,6 @@ def epsilons_for(
 
         result.append(float(np.exp(brentq(excess, *np.log(EXTREMES), xtol=1e-6))))
     return np.array(result)
-
-
-def check_epsilons(epsilons: Iterable[float]) -> list[float]:
-    """At least one finite number > 0, or InvalidInput."""
-    wanted = [check_epsilon(each) for each in epsilons]
-    if not wanted:
-        raise InvalidInput("epsilons: got none, expected at least one")
-    return wanted
 
 
 def check_grid(epsilons: Iterable[float]) -> list[float]:

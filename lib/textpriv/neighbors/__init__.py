@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv.errors import InvalidInput
-from textpriv.neighbors.approximate import AnnoySearch, FaissSearch
+from textpriv.neighbors.approximate import AnnoySearch, FaissSearch, annoy_build
 from textpriv.neighbors.distances import Distances
 from textpriv.neighbors.exact import ExactSearch
 from textpriv.neighbors.radius import (
@@ -56,6 +56,7 @@ __all__ = [
     "ExactSearch",
     "FaissSearch",
     "Search",
+    "annoy_build",
     "largest_radius",
     "radius_cdf",
     "random_directions",

@@ -7,6 +7,8 @@ CusText's sets, SanText's distances) it changes P(y|x) and voids the bound.
 
 from __future__ import annotations
 
+import hashlib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +36,18 @@ def _distances(
     return np.where(ids >= 0, np.linalg.norm(offset, axis=2), np.inf)
 
 
+def annoy_build() -> str:
+    """Version of Annoy and a digest of its compiled code.
+
+    Compiled for a processor, as by default, Annoy rounds as that one does, and forests of many
+    words differ between machines at one seed. `setup.sh` compiles it for none.
+    """
+    import annoy.annoylib
+
+    code = Path(annoy.annoylib.__file__).read_bytes()
+    return f"{version('annoy')} {hashlib.sha256(code).hexdigest()[:16]}"
+
+
 class AnnoySearch:
     """Annoy's forest of random projection trees.
 
@@ -42,7 +56,7 @@ class AnnoySearch:
     vectors : (rows, dimension) float array, finite
     trees : number of trees; the released d_X-privacy code used 50
     search_k : nodes inspected per query; -1 is Annoy's default, k * trees
-    seed : seed of the trees
+    seed : seed of the trees; the same trees under the same `annoy_build` alone
     jobs : threads that build; a part of the seed, so fixed by default
     """
 

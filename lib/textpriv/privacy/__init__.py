@@ -1,6 +1,7 @@
 """Claims put to the test: what a text costs, what really is lost, and attempts to break it.
 
     account_texts(mechanism, corpus)       documents: the sum, and less than the sum
+    document_statement(mechanism, text)    what that means, and what stands in clear, in sentences
     tight_loss(SanText(embedding, ...))    the epsilon that really holds
     audit_exactly(mechanism)               every pair of words, every output
     audit_words(mechanism, draw_words(...))  noise: draws against the claim
@@ -35,8 +36,14 @@ from textpriv.privacy.exact import (
     audit_exactly,
     audit_map,
     audit_next_token,
+    audit_prompt,
+    audit_stencil,
     tight_loss,
 )
+from textpriv.privacy.fit import Fit, with_fit
+from textpriv.privacy.inside import audit_noise
+from textpriv.privacy.noise import ReleasedNoise, released_noise
+from textpriv.privacy.released import released_laplace, released_prompt, released_words
 from textpriv.privacy.results import (
     Audit,
     audit_numbers,
@@ -49,12 +56,13 @@ from textpriv.privacy.sampled import (
     PlainSearch,
     at_most,
     audit_laplace,
+    audit_noise_length,
     audit_words,
     draw_words,
     spread_words,
 )
 from textpriv.privacy.statement import Attacked, Statement, document_statement
-from textpriv.privacy.texts import TextAccount, account_texts
+from textpriv.privacy.texts import TextAccount, TokenCounts, account_texts, token_counts
 
 __all__ = [
     "Account",
@@ -63,10 +71,13 @@ __all__ = [
     "Certified",
     "ClaimedLoss",
     "Drawn",
+    "Fit",
     "PlainSearch",
+    "ReleasedNoise",
     "Statement",
     "TextAccount",
     "Tight",
+    "TokenCounts",
     "account",
     "account_texts",
     "at_most",
@@ -75,6 +86,10 @@ __all__ = [
     "audit_laplace",
     "audit_map",
     "audit_next_token",
+    "audit_noise",
+    "audit_prompt",
+    "audit_stencil",
+    "audit_noise_length",
     "audit_numbers",
     "audit_table",
     "audit_words",
@@ -88,9 +103,15 @@ __all__ = [
     "optimal_delta",
     "optimal_epsilon",
     "read_audits",
+    "released_laplace",
+    "released_prompt",
+    "released_words",
+    "released_noise",
     "renyi_divergence",
     "spread_words",
     "tight_loss",
+    "token_counts",
     "token_range",
+    "with_fit",
     "write_audits",
 ]

@@ -53,7 +53,8 @@ class Certified:
     ----------
     epsilon : as set
     claimed : epsilon * d, in nats
-    low, high : the loss lies between them, with the confidence asked for; high <= claimed
+    low, high : the loss lies between them, with the confidence asked for; -inf and inf are
+        possible. Neither takes the claim for granted: low > claimed breaks it.
     kept : estimate of P(w|w)
     """
 
@@ -62,6 +63,11 @@ class Certified:
     low: float
     high: float
     kept: float
+
+    @property
+    def broken(self) -> bool:
+        """Whether the loss is certainly above the claim."""
+        return self.low > self.claimed
 
 
 def certified_losses(
@@ -121,15 +127,7 @@ def certified_losses(
         with np.errstate(divide="ignore"):
             low = np.log(stay[0]) - np.log(_mean_bounds(mass, level)[1])
             high = np.log(stay[1]) - np.log(least)
-        found.append(
-            Certified(
-                epsilon,
-                claimed,
-                float(np.clip(low, -claimed, claimed)),
-                float(np.clip(high, -claimed, claimed)),
-                float(kept.mean()),
-            )
-        )
+        found.append(Certified(epsilon, claimed, float(low), float(high), float(kept.mean())))
     return found
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv.channel import check_ids
+from textpriv.checks import described
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import (
     TEM,
@@ -176,8 +177,8 @@ def claimed_loss(mechanism: Mechanism) -> ClaimedLoss:
     InvalidInput : a mechanism whose claim nobody has written down here; register it
     """
     raise InvalidInput(
-        f"mechanism: got {type(mechanism).__name__}, expected one whose claim is known; "
-        "add it with claimed_loss.register"
+        f"mechanism: got {described(mechanism)}, expected one whose claim is known, made with its "
+        "epsilon; add one of your own with claimed_loss.register"
     )
 
 
@@ -191,12 +192,19 @@ def _(mechanism: Madlib | SanText | TEM) -> ClaimedLoss:
 @claimed_loss.register
 def _(mechanism: Mahalanobis) -> ClaimedLoss:
     x = mechanism.embedding.vectors.astype(np.float64)
+    # |L^-1 (x - x')|^2 = (x - x')' A^-1 (x - x') with A = L L'.
+    return _Scaled(np.linalg.solve(metric_root(mechanism), x.T).T, mechanism.epsilon)
+
+
+def metric_root(mechanism: Madlib) -> FloatArray:
+    """L of the metric |L^-1 (x - x')| in which the claim measures: (dimension, dimension)."""
+    if not isinstance(mechanism, Mahalanobis):
+        return np.eye(mechanism.embedding.dimension)
+    x = mechanism.embedding.vectors.astype(np.float64)
     covariance = np.atleast_2d(np.cov(x, rowvar=False))
     share = mechanism.strength
     shape = share * covariance * len(covariance) / np.trace(covariance)
-    shape = shape + (1 - share) * np.eye(len(covariance))
-    # |L^-1 (x - x')|^2 = (x - x')' A^-1 (x - x') with A = L L'.
-    return _Scaled(np.linalg.solve(np.linalg.cholesky(shape), x.T).T, mechanism.epsilon)
+    return np.linalg.cholesky(shape + (1 - share) * np.eye(len(covariance)))
 
 
 @claimed_loss.register

@@ -1,6 +1,7 @@
 """Exact audits: every output of every pair of words, from the probabilities themselves.
 
-    audit_exactly(SanText(embedding, epsilon=3))        every pair, or a stated choice of pairs
+    audit_exactly(SanText(embedding, epsilon=3))        every pair, or a stated choice of pairs;
+                                                        and draws, which must follow that law
     tight_loss(SanText(embedding, epsilon=3)).loss      the epsilon that really holds
 
 The loss of a pair w, w' is max over y of |ln P(y|w) - ln P(y|w')|, and a claim is broken when
@@ -15,7 +16,7 @@ Two ways out need V^2 only:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
@@ -24,16 +25,27 @@ import torch
 from numpy.typing import NDArray
 
 from textpriv.channel import Channel, SparseChannel, check_ids
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_kind
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, FiniteMechanism, Mechanism
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
 from textpriv.mechanisms.sentences import DeepCandidate
+from textpriv.mechanisms.stencil import Stencil
 from textpriv.neighbors import ExactSearch
 from textpriv.privacy.claims import claimed_loss
+from textpriv.privacy.fit import with_fit
+from textpriv.privacy.released import (
+    DRAWS,
+    released_candidates,
+    released_map,
+    released_prompt,
+    released_stencil,
+    released_words,
+)
 from textpriv.privacy.results import Audit
+from textpriv.tokens import Corpus
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -41,8 +53,8 @@ IntArray = NDArray[np.int64]
 SLACK = 1e-9  # of rounding, in nats; measured losses of valid mechanisms stay below it
 EVERY_PAIR = 1500  # words up to which all pairs are compared at all outputs
 _IMPOSSIBLE = 1e300  # stands for -ln 0, so that two impossible outputs differ by 0
-_PRESENT = 4000.0  # added to logarithms of sparse rows, which are 0 where nothing is stored
 _BYTES = 64 << 20
+_DOCUMENTS = 6  # of which DeepCandidate's draws are looked at
 
 
 def losses(channel: Channel, words: IntArray, others: IntArray) -> FloatArray:
@@ -71,11 +83,11 @@ def _dense_losses(channel: Channel, x: IntArray, z: IntArray) -> FloatArray:
 
 
 def _sparse_losses(channel: SparseChannel, x: IntArray, z: IntArray) -> FloatArray:
-    matrix = channel.matrix.copy()
-    matrix.eliminate_zeros()
-    matrix.data = np.log(matrix.data) + _PRESENT  # at least -745: no logarithm becomes 0
-    apart = abs(matrix[x] - matrix[z]).max(axis=1).toarray().ravel()
-    return np.where(apart > _PRESENT / 2, np.inf, apart)
+    logs = channel.log_matrix.copy()
+    largest = np.abs(logs.data).max(initial=1.0)
+    logs.data += 4 * largest  # at least 3 times the largest, where what is not stored is 0
+    apart = abs(logs[x] - logs[z]).max(axis=1).toarray().ravel()
+    return np.where(apart > 2 * largest, np.inf, apart)
 
 
 def every_loss(channel: Channel, words: IntArray) -> FloatArray:
@@ -104,7 +116,7 @@ def audit_exactly(
     rng: np.random.Generator | None = None,
     random_pairs: int = 10_000,
 ) -> Audit:
-    """Hold a mechanism's probabilities against its claim, at all outputs.
+    """Hold a mechanism's probabilities against its claim, at all outputs, and draws against them.
 
     All pairs of protected words, up to EVERY_PAIR words; beyond, every word with its nearest
     neighbour and some random pairs. Under CusText all pairs inside groups.
@@ -112,16 +124,21 @@ def audit_exactly(
     Parameters
     ----------
     setting : how tables call it; by default epsilon and the size of the vocabulary
-    rng : draws the random pairs; needed beyond EVERY_PAIR words
+    rng : draws the random pairs, and then outputs; needed beyond EVERY_PAIR words, else None is
+        a generator of seed 0
     random_pairs : >= 0
     """
+    _check_finite(mechanism, "audit_words(mechanism, draw_words(...))")
+    drawing = np.random.default_rng(0) if rng is None else rng
     words = claimed_loss(mechanism).protected
     if isinstance(mechanism, CusText):
         pairs, method = _group_pairs(mechanism), "exact, every pair of a group"
     elif len(words) <= EVERY_PAIR:
         i, j = np.triu_indices(len(words), 1)
         pairs, method = (words[i], words[j]), "exact, every pair"
-        return judge(mechanism, *pairs, every_loss(mechanism, words), method, setting)
+        found = every_loss(mechanism, words)
+        audit = judge(mechanism, *pairs, found, method, setting)
+        return with_fit(audit, released_words(mechanism, drawing))
     else:
         if rng is None:
             raise InvalidInput("rng: got None, expected a generator: pairs are drawn at random")
@@ -130,7 +147,18 @@ def audit_exactly(
         drawn = rng.choice(words, size=(2, random_pairs))
         pairs = np.append(near, drawn[0]), np.append(nearest, drawn[1])
         method = f"exact, every nearest pair and {random_pairs:,} random ones"
-    return judge(mechanism, *pairs, losses(mechanism, *pairs), method, setting)
+    audit = judge(mechanism, *pairs, losses(mechanism, *pairs), method, setting)
+    return with_fit(audit, released_words(mechanism, drawing))
+
+
+def _check_finite(mechanism: object, instead: str) -> None:
+    check_kind(
+        mechanism,
+        FiniteMechanism,
+        what="mechanism",
+        expected="one with an explicit P(y|x)",
+        do=f"for noise take textpriv.privacy.{instead}",
+    )
 
 
 def nearest_pairs(vectors: NDArray[np.floating], words: IntArray) -> tuple[IntArray, IntArray]:
@@ -185,14 +213,31 @@ def audit_map(mapper: LossyMap) -> Audit:
     Two words of one group have the same output and a loss of 0; two words of different groups
     never do, and have an infinite one.
     """
+    check_kind(mapper, LossyMap, what="mapper", expected="a LossyMap")
     free = np.setdiff1d(np.arange(mapper.size), mapper.fixed)
     sizes, count = np.bincount(mapper.representative[free]), len(free)
     pairs, hidden = count * (count - 1) // 2, int((sizes * (sizes - 1) // 2).sum())
+    setting = f"{(sizes > 0).sum():,} groups; {pairs - hidden:,} pairs told apart for certain"
+    audit = _deterministic(mapper, setting, "exact, every pair", pairs)
+    return with_fit(audit, released_map(mapper))
+
+
+def audit_stencil(stencil: Stencil, corpus: Corpus) -> Audit:
+    """A stencil that claims nothing: whether its output is the token nearest to every mean.
+
+    An attacker who solves the linear map `Stencil.weights` takes that for granted.
+    """
+    setting = f"window {stencil.window}, sigma {stencil.sigma:g}, {len(corpus.ids):,} tokens"
+    audit = _deterministic(stencil, setting, "exact, every token", 0)
+    return with_fit(audit, released_stencil(stencil, corpus))
+
+
+def _deterministic(mapper: LossyMap | Stencil, setting: str, method: str, pairs: int) -> Audit:
     return Audit(
         mechanism=mapper.name,
-        setting=f"{(sizes > 0).sum():,} groups; {pairs - hidden:,} pairs told apart for certain",
-        claim="none: deterministic, the same word always looks the same",
-        method="exact, every pair",
+        setting=setting,
+        claim="none: deterministic, the same input always looks the same",
+        method=method,
         pairs=pairs,
         draws=0,
         worst_ratio=np.nan,
@@ -205,14 +250,21 @@ def audit_map(mapper: LossyMap) -> Audit:
 
 
 def audit_candidates(
-    mechanism: DeepCandidate, sentences: NDArray[np.floating], *, size: int
+    mechanism: DeepCandidate,
+    sentences: NDArray[np.floating],
+    *,
+    size: int,
+    rng: np.random.Generator | None = None,
 ) -> Audit:
     """All documents of `size` sentences out of a few, and all pairs that differ in one.
+
+    Draws are made for those documents whose law is the farthest from uniform.
 
     Parameters
     ----------
     sentences : (distinct, width) float32, of which documents are made, repeats allowed
     size : sentences per document, >= 1
+    rng : of the draws; None: seed 0
     """
     check_count(size, what="size")
     pool = np.asarray(sentences, dtype=np.float32)
@@ -230,7 +282,14 @@ def audit_candidates(
     pairs = np.array(sorted(neighbours), dtype=np.int64).reshape(-1, 2)
     ratio = np.abs(rows[pairs[:, 0]] - rows[pairs[:, 1]]).max(1) / mechanism.epsilon
     worst = pairs[int(ratio.argmax())]
-    return Audit(
+    unequal = np.argsort(-np.abs(np.exp(rows) - 1 / rows.shape[1]).sum(1), kind="stable")
+    fit = released_candidates(
+        mechanism,
+        [pool[list(documents[number])] for number in unequal[:_DOCUMENTS]],
+        np.random.default_rng(0) if rng is None else rng,
+        draws=2 * DRAWS,
+    )
+    audit = Audit(
         mechanism=mechanism.name,
         setting=f"eps {mechanism.epsilon:g}, {rows.shape[1]:,} candidates, {size} sentences",
         claim=mechanism.claim.definition,
@@ -241,6 +300,24 @@ def audit_candidates(
         worst_pair=(str(documents[worst[0]]), str(documents[worst[1]])),
         violations=int((ratio * mechanism.epsilon > mechanism.epsilon + SLACK).sum()),
     )
+    return with_fit(audit, fit)
+
+
+def audit_prompt(
+    mechanism: DPPrompt, texts: Sequence[str], scores: FloatArray, *, seed: int
+) -> Audit:
+    """DP-Prompt over a toy vocabulary: its law of the next token, and paraphrases against it.
+
+    Parameters
+    ----------
+    mechanism, texts : see `released_prompt`
+    scores : see `audit_next_token`
+    seed : of the draws
+    """
+    fit = released_prompt(mechanism, texts, seed)
+    assert mechanism.limits is not None  # without them there is no law to fit
+    audit = audit_next_token(mechanism.log_weights, mechanism.limits, mechanism.temperature, scores)
+    return with_fit(audit, fit)
 
 
 def audit_next_token(
@@ -329,6 +406,7 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
     ------
     InvalidInput : no word is protected
     """
+    _check_finite(mechanism, "certified_losses(mechanism, ...)")
     claim, vocabulary = claimed_loss(mechanism), mechanism.embedding.words
     words = claim.protected
     if len(words) < 2:

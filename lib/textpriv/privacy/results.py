@@ -15,6 +15,8 @@ from textpriv.errors import InvalidInput
 from textpriv.files import write_atomic
 
 MOST_EXCESS = 0.1  # of the claim, beyond which an audit would overlook too much
+LEVEL = 0.001  # probability that right draws are taken for those of another law, per audit
+LEAST_NOISE = 0.8  # of the noise, which every audit of noise has to catch
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,26 @@ class Audit:
     setting : epsilon, vocabulary and whatever else was chosen, in words
     claim : what was put to the test, in words
     method : how; "exact" methods see all outputs, sampled ones count draws
-    pairs : ordered or unordered pairs of inputs that were compared, as the method says
+    pairs : ordered or unordered pairs of inputs that were compared, as the method says; words,
+        where the length of the noise alone was tested
     draws : per input and half; 0 for an exact audit
     worst_ratio : largest loss over its claim: exact, or what is certain at the confidence of
-        the method; above 1 the claim is broken; NaN where nothing is claimed
+        the method; above 1 the claim is broken; NaN where nothing is claimed. Where the length
+        of the noise alone was tested, the released epsilon over the claimed one
     worst_pair : the two inputs that it was found for
     violations : pairs whose loss exceeds the claim
-    excess : largest detectable excess of the claim over all pairs; 0 for an exact audit
+    excess : largest detectable excess of the claim, at the events chosen, over all pairs; 0 for an
+        exact audit. It says nothing of the noise: with less of it the loss between two words need
+        not grow as much, nor at all
+    noise : the noise behind the draws as a share of the noise that is claimed, at the confidence
+        of the method: it lies between both; None where that was not tested
+    caught_from : the largest share of the noise with which a mechanism would have been found out
+        with probability 0.99; None where that was not tested
     details : one row per pair: word, other, claim, ratio, excess (sampled audits)
+    fit : probability of draws as strange as those released, if they follow the law that was
+        judged; over all tests of it. None where the draws themselves were judged
+    fit_draws : how many there were
+    fit_gap : an error of their distribution function that would be caught with probability 0.99
     """
 
     mechanism: str
@@ -47,20 +61,36 @@ class Audit:
     worst_pair: tuple[str, str]
     violations: int
     excess: float = 0.0
+    noise: tuple[float, float] | None = None
+    caught_from: float | None = None
     details: pd.DataFrame | None = field(default=None, compare=False, repr=False)
+    fit: float | None = None
+    fit_draws: int = 0
+    fit_gap: float | None = None
 
     @property
     def verdict(self) -> str:
-        """ "broken", "holds", "undecided" (could not have seen a tenth), or "no claim"."""
-        if self.violations:
+        """ "broken", "holds", "undecided" or "no claim".
+
+        Broken is a loss beyond the claim, noise of another length than is claimed, or a release
+        of another law than the one judged. Undecided is an audit that could not have seen a
+        tenth more loss, or 0.8 of the noise.
+        """
+        if self.fit is not None and self.fit < LEVEL:
+            return "broken"
+        if self.violations or (self.noise and not self.noise[0] <= 1 <= self.noise[1]):
             return "broken"
         if np.isnan(self.worst_ratio):
             return "no claim"
-        return "holds" if self.pairs and self.excess <= MOST_EXCESS else "undecided"
+        told = self.caught_from is None or self.caught_from >= LEAST_NOISE
+        return "holds" if self.pairs and self.excess <= MOST_EXCESS and told else "undecided"
 
 
 def audit_table(results: Sequence[Audit]) -> pd.DataFrame:
-    """One row per audit: claim, audit, pairs, draws, worst ratio, detectable excess, verdict."""
+    """One row per audit: claim, audit, pairs, draws, worst ratio, power, verdict.
+
+    "detectable excess" is of the loss, "caught from" of the noise; see `Audit`.
+    """
     return pd.DataFrame(
         [
             {
@@ -74,6 +104,11 @@ def audit_table(results: Sequence[Audit]) -> pd.DataFrame:
                 "worst pair": " / ".join(each.worst_pair),
                 "violations": each.violations,
                 "detectable excess": each.excess,
+                "noise": ""
+                if each.noise is None
+                else f"{each.noise[0]:.3f} to {each.noise[1]:.3f}",
+                "caught from": np.nan if each.caught_from is None else each.caught_from,
+                "fit of draws": np.nan if each.fit is None else each.fit,
                 "verdict": each.verdict,
             }
             for each in results
@@ -114,7 +149,7 @@ def _value(value: Any) -> Any:
         return plain(value)
     if isinstance(value, float):
         return float(value) if np.isfinite(value) else repr(float(value))
-    return list(value) if isinstance(value, tuple) else value
+    return [_value(each) for each in value] if isinstance(value, tuple) else value
 
 
 def audit_of(row: Mapping[str, Any]) -> Audit:
@@ -127,7 +162,9 @@ def audit_of(row: Mapping[str, Any]) -> Audit:
     try:
         numbers = {name: float(row[name]) for name in ("worst_ratio", "excess")}
         first, second = row["worst_pair"]
-        return Audit(**{**row, **numbers, "worst_pair": (first, second)})
+        noise = row.get("noise")
+        interval = None if noise is None else (float(noise[0]), float(noise[1]))
+        return Audit(**{**row, **numbers, "worst_pair": (first, second), "noise": interval})
     except (ValueError, TypeError, KeyError) as error:
         raise InvalidInput(f"audit: expected a row that `plain` made, got {row!r}") from error
 

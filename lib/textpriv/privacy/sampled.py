@@ -16,6 +16,11 @@ events each, two bounds per event), so that a valid mechanism is called broken w
 What such an audit overlooks is said as well. The *detectable excess* of a pair is the c for which
 a loss of (1 + c) L at the chosen event would just have been found out. It grows with L and as L
 nears 0: hence pairs with L from `LEAST` to `MOST`.
+
+That is a matter of events, and in many dimensions none tells half of the noise from all of it. So
+the same draws are compared with simulated ones of the noise that is claimed (`privacy.noise`), in
+a test that errs with probability 0.001 too: a mechanism that lacks noise is broken even where no
+event shows it.
 """
 
 from __future__ import annotations
@@ -28,7 +33,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import betainccinv, betaincinv
 from scipy.stats import norm
 
 from textpriv.channel import check_ids
@@ -38,6 +42,15 @@ from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.sentences import TruncatedLaplace
 from textpriv.privacy.claims import claimed_loss
+from textpriv.privacy.noise import (
+    ReleasedNoise,
+    is_simulated,
+    laplace_noise,
+    laplace_radius,
+    lower_bound,
+    released_noise,
+    upper_bound,
+)
 from textpriv.privacy.results import MOST_EXCESS, Audit
 from textpriv.seeds import stream
 from textpriv.vectors import SentenceVectors
@@ -207,18 +220,6 @@ def _certain(a: NDArray[np.floating], b: NDArray[np.floating], z: float) -> Floa
     return np.asarray(np.log(a / b) - z * np.sqrt(1 / a + 1 / b))
 
 
-def lower_bound(successes: NDArray[np.integer], draws: int, level: float) -> FloatArray:
-    """Clopper and Pearson's lower bound of a probability; fails with probability `level`."""
-    k = np.asarray(successes, dtype=np.float64)
-    return np.where(k > 0, betaincinv(np.maximum(k, 1), draws - k + 1, level), 0.0)
-
-
-def upper_bound(successes: NDArray[np.integer], draws: int, level: float) -> FloatArray:
-    """Clopper and Pearson's upper bound of a probability; fails with probability `level`."""
-    k = np.asarray(successes, dtype=np.float64)
-    return np.where(k < draws, betainccinv(k + 1, np.maximum(draws - k, 1), level), 1.0)
-
-
 def _excess(seen: int, draws: int, claim: float, level: float) -> float:
     """c such that `seen` against e^(-(1 + c) claim) of it is just beyond both bounds."""
     if not seen:
@@ -245,15 +246,16 @@ def audit_words(
     setting: str | None = None,
     confidence: float = CONFIDENCE,
 ) -> Audit:
-    """Hold the draws of some words against the mechanism's claim.
+    """Compare the draws of some words with the mechanism's claim.
 
-    All pairs of them whose claimed loss lies between LEAST and MOST are compared, both ways.
+    All pairs of them whose claimed loss lies between LEAST and MOST are compared, both ways. The
+    draws of noise with an exact search are compared with the noise that is claimed as well.
 
     Parameters
     ----------
     drawn : from this mechanism
     setting : how tables call it; by default epsilon and the size of the vocabulary
-    confidence : of all bounds together
+    confidence : of all bounds of losses together, and once more of those of the noise
     """
     claim = claimed_loss(mechanism)
     i, j = np.triu_indices(len(drawn.words), 1)
@@ -278,7 +280,53 @@ def audit_words(
         setting=setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words",
         claim=mechanism.claim.definition,
         draws=drawn.draws,
+        noise=_noise_of(mechanism, drawn, confidence) if is_simulated(mechanism) else None,
     )
+
+
+def audit_noise_length(
+    mechanism: Mechanism,
+    drawn: Drawn,
+    *,
+    setting: str | None = None,
+    confidence: float = CONFIDENCE,
+) -> Audit:
+    """Compare the draws of some words with the noise that is claimed, and with that alone.
+
+    Where only the noise's length is tested, the worst ratio is that of epsilons: a noisy vector
+    with a share s of the noise loses claim / s, whatever the word next to it shows of that.
+
+    Parameters
+    ----------
+    mechanism : noise with an exact search, see `privacy.noise.released_noise`
+    drawn : from this mechanism, at an epsilon where words are kept now and then
+    setting, confidence : see `audit_words`
+
+    Returns
+    -------
+    Audit whose `pairs` counts words
+    """
+    found = _noise_of(mechanism, drawn, confidence)
+    return Audit(
+        mechanism=mechanism.name,
+        setting=setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words",
+        claim=mechanism.claim.definition,
+        method="sampled, length of the noise",
+        pairs=len(drawn.words),
+        draws=drawn.draws,
+        worst_ratio=1 / found.high,
+        worst_pair=("", ""),
+        violations=len(drawn.words) if found.high < 1 else 0,
+        excess=1 / found.caught_from - 1 if found.caught_from else np.inf,
+        noise=(found.low, found.high),
+        caught_from=found.caught_from,
+    )
+
+
+def _noise_of(mechanism: Mechanism, drawn: Drawn, confidence: float) -> ReleasedNoise:
+    """Both halves: the simulation has chosen the event."""
+    counts = drawn.first + drawn.second
+    return released_noise(mechanism, drawn.words, counts, confidence=confidence)
 
 
 def _judged(
@@ -290,6 +338,7 @@ def _judged(
     setting: str,
     claim: str,
     draws: int,
+    noise: ReleasedNoise | None,
 ) -> Audit:
     """Both directions of all pairs as one audit; a pair's excess is that of its worse direction."""
     worse = np.array([[max(one.loss, two.loss), max(one.excess, two.excess)] for one, two in found])
@@ -315,6 +364,8 @@ def _judged(
         worst_pair=("", "") if worst is None else (str(worst["word"]), str(worst["other"])),
         violations=int((table["ratio"] > 1).sum()),
         excess=float(table["excess"].max()) if len(table) else np.inf,
+        noise=None if noise is None else (noise.low, noise.high),
+        caught_from=None if noise is None else noise.caught_from,
         details=table,
     )
 
@@ -366,12 +417,13 @@ def audit_laplace(
     setting: str | None = None,
     confidence: float = CONFIDENCE,
 ) -> Audit:
-    """Hold noisy means of documents that differ in one sentence against the claim.
+    """Compare noisy means of documents that differ in one sentence with the claim.
 
     Outputs are vectors. They are told apart by the statistic sum_j (|y_j - m'_j| - |y_j - m_j|)
     / b_j, cut into cells, where m and m' are the clipped means without noise and b the scale that
     is claimed: if the claim holds this is the logarithm of the ratio of densities, and no event
-    has a larger loss than one of its cells.
+    has a larger loss than one of its cells. The length of the noise, sum_j |y_j - m_j| / b_j, is
+    compared with its law.
 
     Parameters
     ----------
@@ -400,6 +452,7 @@ def audit_laplace(
     # the last digits of y tell the documents apart (Mironov 2012), as the mechanism says.
     edges = np.linspace(-1, 1, _CELLS - 1) * mechanism.epsilon * (1 - 1e-9)
     counts = np.zeros((2, 2, len(i), _CELLS), dtype=np.int64)  # half, side, pair, cell
+    radius, inside = laplace_radius(mechanism.width), 0
     for half in range(2):
         for document, rows in enumerate(documents):
             for part, start in enumerate(range(0, draws, DRAWS)):
@@ -409,6 +462,7 @@ def audit_laplace(
                 )
                 y = mechanism.sanitize(many, stream(seed, "audit", document, half, part)) / scale
                 apart = np.stack([np.abs(y - mean / scale).sum(1) for mean in means])
+                inside += int((apart[document] <= radius).sum())
                 for side, own in enumerate((i, j)):
                     for pair in np.flatnonzero(own == document):
                         statistic = apart[j[pair]] - apart[i[pair]]
@@ -437,4 +491,7 @@ def audit_laplace(
         or f"eps {mechanism.epsilon:g}, {k} sentences, width {mechanism.width}, no last digits",
         claim=mechanism.claim.definition,
         draws=draws,
+        noise=laplace_noise(
+            inside, 2 * draws * len(documents), mechanism.width, confidence=confidence
+        ),
     )

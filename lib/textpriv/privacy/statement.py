@@ -1,18 +1,23 @@
 """What a guarantee means for one text, in sentences for readers who know no mathematics.
 
-print(document_statement(mechanism, tight=tight_loss(mechanism).loss, attacked=attacked))
+print(document_statement(mechanism, text, policy=KEEP_UNKNOWN))     a text at hand
+print(document_statement(mechanism, words=100, tight=tight_loss(mechanism).loss))
 
-Bounds come from the claims, what attackers achieved is measured elsewhere and handed in.
+A mechanism that replaces words protects nothing that the token policy passes by it, so that its
+statement is about both, and counts what stands in clear where the text is known. Bounds come from
+the claims, what attackers achieved is measured elsewhere and handed in.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_kind, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, Mechanism
 from textpriv.mechanisms.maps import LossyMap
@@ -21,7 +26,9 @@ from textpriv.mechanisms.sentences import SentenceMechanism
 from textpriv.mechanisms.stencil import Stencil
 from textpriv.privacy.accounting import Account, account
 from textpriv.privacy.claims import claimed_loss, has_bounded_range, token_range
+from textpriv.privacy.texts import TokenCounts, account_texts, token_counts
 from textpriv.stats import Estimate
+from textpriv.tokens import PRIVATE, Corpus, Tokenizer, TokenPolicy, check_corpus, check_policy
 
 REPEATED = "a text that is sanitized several times, since every copy costs as much again"
 NOT_PROTECTED = (
@@ -95,6 +102,9 @@ class Statement:
     in_clear : what the output shows of the text as it is; "" where nothing is hidden on purpose
     not_protected : in plain words
     note : what else a reader must know
+    policy : name of the token policy; "" where there is none, or it is that of an encoded text
+    tokens : what becomes of the tokens of the text at hand; None: of a text of that length
+    scope : which texts it holds for, and what is passed on as it is, in a sentence
     """
 
     mechanism: str
@@ -111,11 +121,15 @@ class Statement:
     in_clear: str
     not_protected: tuple[str, ...]
     note: str = ""
+    policy: str = ""
+    tokens: TokenCounts | None = None
+    scope: str = ""
 
     def __str__(self) -> str:
         *first, last = self.not_protected
         parts = [
             f"{self.mechanism} ({self.setting}), {self.text}.",
+            self.scope,
             self._bound,
             str(self.attacked) if self.attacked else "No attack was measured at this setting.",
             self.note,
@@ -126,6 +140,8 @@ class Statement:
 
     @property
     def _bound(self) -> str:
+        if not self.count:
+            return "Nothing in it is sanitized, and nothing is protected."
         if not math.isfinite(self.nominal):
             return "No bound holds on how well two texts can be told apart."
         pure = self.nominal if math.isnan(self.tight) else min(self.nominal, self.tight)
@@ -137,16 +153,16 @@ class Statement:
             what = (
                 "The sharpest bound that the same limits give"
                 if self.unit == "tokens"
-                else "The largest loss that can really occur between such texts"
+                else "The largest loss between such texts, by the mechanism's exact probabilities,"
             )
             parts.append(f"{what} is eps = {_number(self.tight)}.")
         elif not math.isnan(self.least):
             parts.append(
-                f"Between two texts of near words a loss of eps = {_number(self.least)} can occur; "
-                "for the worst two nothing better is known."
+                "Between two texts of near words, sampling shows a loss of at least eps = "
+                f"{_number(self.least)}; for the worst two nothing better is known."
             )
         else:
-            parts.append("How much of that can really be lost is unknown.")
+            parts.append("How much of that is really lost is unknown.")
         extra = f"1 in {1 / self.delta:,.0f}"
         if self.composed < pure:
             parts.append(
@@ -166,7 +182,9 @@ class Statement:
 
 def document_statement(
     mechanism: object,
+    text: str | Iterable[str] | Corpus | None = None,
     *,
+    policy: TokenPolicy | None = None,
     tight: float = math.nan,
     least: float = math.nan,
     attacked: Attacked | None = None,
@@ -181,11 +199,16 @@ def document_statement(
     ----------
     mechanism : word-level, sentence-level, DP-Prompt or its `Guarantee`, or a map or stencil,
         which claims nothing
+    text : for word-level mechanisms: a text at hand, several of one person, whose costs add up,
+        or a corpus that is encoded already. None: a text of `words` words, all of which are
+        sanitized
+    policy : what becomes of tokens that a word-level mechanism cannot sanitize; None: PRIVATE. A
+        corpus has been encoded under one, and takes none.
     tight : largest loss of one word or sentence, where known (`exact.tight_loss`); DP-Prompt
         knows its own
-    least : a loss of one word that can really occur (`certified_losses`), where `tight` is not
+    least : a loss of one word that was shown to occur (`certified_losses`), where `tight` is not
         known
-    attacked : what the best attack achieved
+    attacked : what the best attack achieved, under the same policy
     words, sentences : of the text; word-level mechanisms count its words, sentence-level ones
         its sentences, DP-Prompt the tokens of its output
     delta : in (0, 1)
@@ -193,24 +216,100 @@ def document_statement(
 
     Raises
     ------
-    InvalidInput : counts below 1
+    InvalidInput : no mechanism, counts below 1, losses that are negative or no numbers, a text or
+        a policy for what replaces no words, a policy for an encoded corpus
     """
     check_count(words, what="words")
     check_count(sentences, what="sentences")
-    unit, count, each, length = "words", words, math.inf, math.inf
-    setting, shown, adaptive = "deterministic", "the number of words", False
-    text = f"a text of {words} words"
+    for what, value in (("tight", tight), ("least", least)):
+        check_kind(value, Real, what=what, expected="a number >= 0, or NaN where it is not known")
+        if value < 0:
+            raise InvalidInput(f"{what}: got {value!r}, expected a number >= 0")
+    about = _Texts(words, sentences, tight, least, attacked, delta, note)
     if isinstance(mechanism, Mechanism):
-        each = length = claimed_loss(mechanism).largest()
-        distance = "" if isinstance(mechanism, CusText) else " and unit of distance"
-        setting = f"eps {mechanism.epsilon:.3g} per word{distance}"
-    elif isinstance(mechanism, SentenceMechanism):
-        unit, count, each, length = "sentences", sentences, mechanism.epsilon, mechanism.epsilon
+        return _of_words(mechanism, about, text, policy)
+    kinds = (Mechanism, SentenceMechanism, DPPrompt, Guarantee, LossyMap, Stencil)
+    expected = "an object that sanitizes texts: a mechanism, a map or a stencil"
+    check_kind(mechanism, kinds, what="mechanism", expected=expected)
+    for what, given in (("text", text), ("policy", policy)):
+        if given is not None:
+            raise InvalidInput(
+                f"{what}: got one for {_name(mechanism)}, which replaces no words; "
+                "give the numbers of words and sentences"
+            )
+    return _of_others(mechanism, about)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """What `document_statement` was asked about any mechanism."""
+
+    words: int
+    sentences: int
+    tight: float
+    least: float
+    attacked: Attacked | None
+    delta: float
+    note: str
+
+
+def _of_words(
+    mechanism: Mechanism,
+    about: _Texts,
+    text: str | Iterable[str] | Corpus | None,
+    policy: TokenPolicy | None,
+) -> Statement:
+    claim, largest = mechanism.claim, claimed_loss(mechanism).largest()
+    distance = "" if isinstance(mechanism, CusText) else " and unit of distance"
+    setting = f"eps {mechanism.epsilon:.3g} per word{distance}"
+    if text is None:
+        policy = PRIVATE if policy is None else policy
+        check_policy(policy)
+        each = np.full(about.words, largest)
+        ranges = each if has_bounded_range(mechanism) else None
+        spent = account(each, ranges=ranges, delta=about.delta)
+        found = _stated(mechanism, about, setting, "words", about.words, spent)
+        return replace(
+            found,
+            text=f"a text of {about.words} words (token policy {policy.name})",
+            policy=policy.name,
+            scope=_of_length(policy, about.words),
+            in_clear=claim.in_clear + _as_they_are(", ".join(policy.kept)),
+        )
+    corpus = _encoded(mechanism, text, policy)
+    counts = token_counts(mechanism, corpus)
+    spent = account_texts(mechanism, corpus, delta=about.delta).together
+    found = _stated(mechanism, about, setting, "words", counts.sanitized, spent)
+    several = f"{counts.texts} texts of {counts.tokens} tokens together, of one person"
+    under = "" if isinstance(text, Corpus) else (policy or PRIVATE).name
+    unbounded = counts.unknown and math.isinf(spent.epsilon) and math.isfinite(largest)
+    return replace(
+        found,
+        text=f"a text of {counts.tokens} tokens" if counts.texts == 1 else several,
+        policy=under,
+        tokens=counts,
+        scope=_of_tokens(under, counts)
+        + " Nothing bounds what is lost of the unknown words: the output that stands for one may "
+        "come from any group." * bool(unbounded),
+        in_clear=claim.in_clear + _as_they_are(_listed(counts)),
+    )
+
+
+def _of_others(mechanism: object, about: _Texts) -> Statement:
+    """Of sentences, documents, maps and stencils."""
+    unit, count, each, length = "words", about.words, math.inf, math.inf
+    setting, shown, adaptive = "deterministic", "the number of words", False
+    text = f"a text of {about.words} words"
+    if isinstance(mechanism, SentenceMechanism):
+        unit, count, each, length = (
+            "sentences", about.sentences, mechanism.epsilon, mechanism.epsilon
+        )  # fmt: skip
         setting, shown = f"eps {mechanism.epsilon:g} per sentence", "the number of sentences"
-        text += f" in {sentences} sentences"
+        text += f" in {about.sentences} sentences"
     elif isinstance(mechanism, DPPrompt | Guarantee):
         found = mechanism if isinstance(mechanism, Guarantee) else mechanism.guarantee
-        unit, count, each, tight = "tokens", found.tokens, found.paper_loss, found.tight_loss
+        unit, count, each = "tokens", found.tokens, found.paper_loss
+        about = replace(about, tight=found.tight_loss)
         length, adaptive, shown = found.paper_loss, True, "the number of texts"
         text = "a text of any length"
         clipped = "scores without bounds" if found.withdrawn else "scores clipped"
@@ -221,31 +320,113 @@ def document_statement(
     elif isinstance(mechanism, Stencil):
         setting = f"window {mechanism.window}, sigma {mechanism.sigma:g}"
     bounded = has_bounded_range(mechanism) or adaptive
-    spent: Account = account(
+    spent = account(
         np.full(count, each),
         ranges=np.full(count, length) if bounded else None,
         adaptive=adaptive,
-        delta=delta,
+        delta=about.delta,
     )
-    named = DPPrompt if isinstance(mechanism, Guarantee) else mechanism
-    claim = getattr(named, "claim", None)
+    return replace(_stated(mechanism, about, setting, unit, count, spent, shown), text=text)
+
+
+def _stated(
+    mechanism: object,
+    about: _Texts,
+    setting: str,
+    unit: str,
+    count: int,
+    spent: Account,
+    shown: str = "the number of words",
+) -> Statement:
+    """What all statements have in common."""
+    claim = getattr(DPPrompt if isinstance(mechanism, Guarantee) else mechanism, "claim", None)
     repeats = KNOWN_MAP if isinstance(mechanism, LossyMap | Stencil) else REPEATED
+    tight = about.tight * count
+    if math.isinf(spent.epsilon) and not math.isnan(tight):
+        tight = math.inf  # of the words that have a bound only
     return Statement(
-        mechanism=str(getattr(named, "name", type(mechanism).__name__)),
+        mechanism=_name(mechanism),
         setting=setting,
-        text=text,
+        text="",
         unit=unit,
         count=count,
         nominal=spent.epsilon,
-        tight=tight * count,
-        least=least * count,
-        composed=min(spent.composed, math.inf if math.isnan(tight) else tight * count),
-        delta=delta,
-        attacked=attacked,
+        tight=tight,
+        least=about.least * count,
+        composed=min(spent.composed, math.inf if math.isnan(tight) else tight),
+        delta=about.delta,
+        attacked=about.attacked,
         in_clear=claim.in_clear if claim else "",
         not_protected=(shown, repeats, *NOT_PROTECTED),
-        note=note,
+        note=about.note,
     )
+
+
+def _name(mechanism: object) -> str:
+    named = DPPrompt if isinstance(mechanism, Guarantee) else mechanism
+    return str(getattr(named, "name", type(mechanism).__name__))
+
+
+# --- What stands in clear -----------------------------------------------------------------------
+
+
+def _encoded(
+    mechanism: Mechanism, text: str | Iterable[str] | Corpus, policy: TokenPolicy | None
+) -> Corpus:
+    if isinstance(text, Corpus):
+        if policy is not None:
+            raise InvalidInput(
+                "policy: got one for a corpus, which is encoded already; leave it out, or give the "
+                "texts as strings"
+            )
+        check_corpus(text, mechanism.size, mechanism.vocabulary, what="text")
+        return text
+    texts = [text] if isinstance(text, str) else check_texts(text, what="text")
+    tokenizer = Tokenizer(mechanism.embedding.words, PRIVATE if policy is None else policy)
+    return tokenizer.encode(texts)
+
+
+def _of_length(policy: TokenPolicy, words: int) -> str:
+    """Which texts of a number of words are meant."""
+    if policy.kept:
+        return (
+            f"This holds for {words} words that are sanitized. The policy passes on "
+            f"{', '.join(policy.kept)} as they are; how many stand beside them depends on the text."
+        )
+    return (
+        f"This holds for {words} words of the vocabulary that the mechanism replaces; the policy "
+        "passes nothing on as it is."
+    )
+
+
+def _of_tokens(policy: str, counts: TokenCounts) -> str:
+    """What becomes of the tokens of a text at hand."""
+    under = f"Under the token policy {policy}" if policy else "As it was encoded"
+    unknown = (
+        f", {counts.unknown} of them unknown words, in whose place random ones are sanitized"
+        if counts.unknown
+        else ""
+    )
+    if not counts.tokens:
+        return f"{under}, it has no token."
+    if not counts.passed:
+        return (
+            f"{under}, all {counts.tokens} tokens are sanitized{unknown}, and none is passed on as "
+            "it is."
+        )
+    return (
+        f"{under}, {counts.passed} of {counts.tokens} tokens "
+        f"({counts.passed / counts.tokens:.1%}) are passed on as they are: {_listed(counts)}; "
+        f"{counts.sanitized} are sanitized{unknown}."
+    )
+
+
+def _listed(counts: TokenCounts) -> str:
+    return ", ".join(f"{kind} ({count})" for kind, count in counts.in_clear.items())
+
+
+def _as_they_are(kinds: str) -> str:
+    return f"; and, as they are, {kinds}" if kinds else ""
 
 
 def _number(value: float) -> str:

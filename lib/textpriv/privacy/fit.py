@@ -1,0 +1,141 @@
+"""Draws against a law: goodness of fit with a stated error and power.
+
+Each output is turned into its place on [0, 1]: the law's mass of all outputs that stand before it
+in some order, and a uniform share of its own. Whatever the law, with rare outputs or without,
+this place is uniform if the output was drawn from it (randomised probability integral transform),
+and Kolmogorov's test finds out if it is not. Two orders are looked at: from the likeliest output
+down, along which a wrong epsilon shows, and a random one. Each input is tested by itself, and all
+together. Right draws fail with probability LEVEL at most, over all tests of an audit
+(Bonferroni).
+
+Power: a law whose distribution function is off by `gap` somewhere, along either order and over
+all inputs together, is caught with probability POWER (Hoeffding 1963). `factor` says the same of
+epsilon: draws at so many times epsilon are caught, over all inputs together or for one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import kstest, kstwo
+
+from textpriv.privacy.results import LEVEL, Audit
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+POWER = 0.99
+GRID = np.linspace(0, 1, 1001)  # where two distribution functions are compared
+_FARTHEST = 20.0  # factor of epsilon beyond which nothing is looked for
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Draws against a law.
+
+    Attributes
+    ----------
+    p : of all tests together; below LEVEL the draws are of another law
+    draws : how many there were, over all inputs
+    gap : an error of the distribution function that would be caught with probability POWER
+    factor : of epsilon, from which on draws would be caught; inf where none up to 20 changes the
+        law by as much as `gap`, or there is no epsilon
+    """
+
+    p: float
+    draws: int
+    gap: float
+    factor: float
+
+
+def with_fit(audit: Audit, fit: Fit) -> Audit:
+    """The audit with what the draws say; of other draws than those judged nothing is known."""
+    return replace(
+        audit,
+        fit=fit.p,
+        fit_draws=fit.draws,
+        fit_gap=fit.gap,
+        caught_from=1 / fit.factor if np.isfinite(fit.factor) else None,
+    )
+
+
+def fit_of(
+    places: Sequence[FloatArray], errors: Callable[[float], Sequence[float] | FloatArray]
+) -> Fit:
+    """Kolmogorov's test of several samples that are each uniform on [0, 1] if all is right.
+
+    Parameters
+    ----------
+    places : one array per test; NaN where an output came that the law rules out. The first one
+        holds all draws.
+    errors : of a factor of epsilon: by how much the distribution functions of the first so many
+        would be off
+    """
+    tests, draws = len(places), len(places[0])
+    if any(np.isnan(each).any() for each in places):
+        least = 0.0
+    else:
+        least = min(float(kstest(each, "uniform").pvalue) for each in places)
+    seen = _seen(np.array([len(each) for each in places]), LEVEL / tests)
+
+    def beyond(log_factor: float) -> float:
+        found = np.asarray(errors(float(np.exp(log_factor))))
+        return float((found - seen[: len(found)]).max())
+
+    most = float(np.log(_FARTHEST))
+    factor = np.exp(brentq(beyond, 0.0, most, xtol=1e-3)) if beyond(most) > 0 else np.inf
+    return Fit(min(1.0, tests * least), draws, float(seen[0]), float(factor))
+
+
+def _seen(draws: IntArray, level: float) -> FloatArray:
+    """Errors of a distribution function that tests of this level find with probability POWER."""
+    return np.asarray(kstwo.isf(level, draws) + np.sqrt(-np.log1p(-POWER) / 2 / draws))
+
+
+def fit_draws(law: Callable[[float], FloatArray], drawn: IntArray, rng: np.random.Generator) -> Fit:
+    """Draws of several inputs over finitely many outcomes.
+
+    Parameters
+    ----------
+    law : of a factor of epsilon: P(outcome | input), (inputs, outcomes)
+    drawn : (inputs, draws) outcomes, -1 for what is none
+    """
+    judged = law(1.0)
+    likeliest = np.argsort(-judged, axis=1, kind="stable")
+    ordered = [likeliest, np.broadcast_to(rng.permutation(judged.shape[1]), judged.shape)]
+    places: list[FloatArray] = []
+    for order in ordered:
+        each = np.stack([_places(*of, rng) for of in zip(judged, drawn, order, strict=True)])
+        places += [each.ravel(), *each]
+    reached = np.cumsum(np.take_along_axis(judged, likeliest, axis=1), axis=1)
+
+    def errors(factor: float) -> list[float]:
+        other = np.cumsum(np.take_along_axis(law(factor), likeliest, axis=1), axis=1)
+        curves = [
+            np.interp(GRID, np.append(0.0, knots), np.append(0.0, values))
+            for knots, values in zip(reached, other, strict=True)
+        ]
+        return [float(np.abs(each - GRID).max()) for each in (np.mean(curves, axis=0), *curves)]
+
+    return fit_of(places, errors)
+
+
+def _places(
+    law: FloatArray, drawn: IntArray, order: IntArray, rng: np.random.Generator
+) -> FloatArray:
+    """Where draws of one input stand on [0, 1]; NaN for what the law rules out."""
+    before = np.empty(len(law))
+    before[order] = np.cumsum(law[order]) - law[order]
+    possible = (drawn >= 0) & (law[drawn] > 0)
+    place = np.clip(before[drawn] + rng.random(len(drawn)) * law[drawn], 0.0, 1.0)
+    return np.where(possible, place, np.nan)
+
+
+def equal(drawn: NDArray[np.generic], expected: NDArray[np.generic]) -> Fit:
+    """What has one possible output: every one must be it."""
+    same = drawn.shape == expected.shape and bool((drawn == expected).all())
+    return Fit(float(same), expected.size, 0.0, np.inf)

@@ -1,0 +1,239 @@
+"""What is released, against the law that was judged: draws by the path that a user calls.
+
+    fit = released_words(SanText(embedding, epsilon=3), np.random.default_rng(7))
+    fit.p                       # below LEVEL: the words are not drawn from `log_rows`
+    fit.gap, fit.factor         # what would have been caught with probability 0.99
+
+An exact audit reads probabilities, and the output comes from other code. Here it is drawn by
+`sanitize` and compared with the probabilities; see `fit` for the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import laplace
+
+from textpriv.errors import InvalidInput
+from textpriv.generators import generate
+from textpriv.mechanisms import FiniteMechanism
+from textpriv.mechanisms.base import simulation
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.prompt import DPPrompt
+from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
+from textpriv.mechanisms.stencil import Stencil
+from textpriv.privacy.fit import GRID, Fit, FloatArray, IntArray, equal, fit_draws, fit_of
+from textpriv.tokens import Corpus, Tokenizer
+from textpriv.vectors import SentenceVectors
+
+WORDS, DRAWS = 100, 2000  # inputs, and draws of each
+_NEAR = 1e-5  # relative: distances closer than this may be either way round in float32
+
+# --- Words -------------------------------------------------------------------------------------
+
+
+@simulation()
+def released_words(
+    mechanism: FiniteMechanism,
+    rng: np.random.Generator,
+    *,
+    words: int = WORDS,
+    draws: int = DRAWS,
+) -> Fit:
+    """`sanitize` of texts of one word, repeated, against `log_rows`.
+
+    Parameters
+    ----------
+    words : random words that the mechanism replaces, and a tenth of this that it leaves
+    draws : of every word
+
+    Raises
+    ------
+    InvalidInput : a vocabulary that no text can hold
+    """
+    ids = readable(mechanism.embedding.words, mechanism.inputs, words, rng)
+    if mechanism.inputs is not None:
+        spared = np.setdiff1d(np.arange(mechanism.size), mechanism.inputs)
+        ids = np.append(ids, readable(mechanism.embedding.words, spared, max(1, words // 10), rng))
+    drawn = sanitized(mechanism, ids, draws, rng)
+    return fit_draws(
+        lambda factor: np.exp(_scaled(mechanism, factor).log_rows(ids)),
+        drawn,
+        rng,
+    )
+
+
+def readable(
+    vocabulary: Sequence[str], among: IntArray | None, count: int, rng: np.random.Generator
+) -> IntArray:
+    """Random words that the tokenizer reads as what they are: at most `count` ids."""
+    tokenizer = Tokenizer(vocabulary)
+    order = rng.permutation(len(vocabulary) if among is None else among)
+    found = [
+        word
+        for word in order[: 4 * count].tolist()
+        if tokenizer.encode([vocabulary[word]]).ids.tolist() == [word]
+    ]
+    if not found and len(order):
+        raise InvalidInput("vocabulary: got no word that a text can hold, expected words")
+    return np.array(found[:count], dtype=np.int64)
+
+
+def sanitized(mechanism: Any, ids: IntArray, draws: int, rng: np.random.Generator) -> IntArray:
+    """Outputs for texts that repeat one word each: (ids, draws), -1 for what is no word."""
+    vocabulary = mechanism.embedding.words
+    outputs = mechanism.sanitize([" ".join([vocabulary[word]] * draws) for word in ids], rng)
+    index = {word: row for row, word in enumerate(vocabulary)}
+    rows = [[index.get(word, -1) for word in output.split(" ")] for output in outputs]
+    return np.array([row if len(row) == draws else [-1] * draws for row in rows], dtype=np.int64)
+
+
+def _scaled(mechanism: Any, factor: float) -> Any:
+    return mechanism if factor == 1 else mechanism.with_epsilon(factor * mechanism.epsilon)
+
+
+@simulation()
+def released_map(mapper: LossyMap) -> Fit:
+    """Every word of the vocabulary through `sanitize_corpus`."""
+    every = np.arange(mapper.size)
+    corpus = Corpus(ids=every, offsets=np.array([0, mapper.size]), kept={})
+    return equal(mapper.sanitize_corpus(corpus).ids, mapper.representative)
+
+
+def released_stencil(stencil: Stencil, corpus: Corpus) -> Fit:
+    """Every token against the one nearest to its mean, by distances to all of them."""
+    table, active = stencil.table, stencil.replaced(corpus)
+    rows = np.flatnonzero(active)
+    weights = stencil.weights(corpus)[rows]
+    known = np.where(active, corpus.ids, 0)
+    points, vectors = weights @ table.vectors[known].astype(np.float64), table.vectors
+    if table.measure == "cosine":
+        points = points / np.linalg.norm(points, axis=1, keepdims=True)
+        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    apart = torch.cdist(torch.from_numpy(points), torch.from_numpy(vectors.astype(np.float64)))
+    distance = apart.numpy()
+    distance[:, table.fixed] = np.inf
+    other = np.full(len(rows), stencil.change) | (
+        stencil.punctuated & (weights[np.arange(len(rows)), rows] > 0)
+    )
+    distance[other, corpus.ids[rows[other]]] = np.inf  # must be another token
+    outputs = stencil.sanitize_corpus(corpus).ids
+    expected = corpus.ids.copy()
+    expected[rows] = distance.argmin(axis=1)
+    at_hand = distance[np.arange(len(rows)), outputs[rows]]
+    level = rows[at_hand <= distance.min(axis=1) * (1 + _NEAR)]  # as near as the nearest
+    expected[level] = outputs[level]
+    return equal(outputs, expected)
+
+
+# --- Sentences and texts -------------------------------------------------------------------------
+
+
+@simulation()
+def released_candidates(
+    mechanism: DeepCandidate,
+    documents: Sequence[NDArray[np.float32]],
+    rng: np.random.Generator,
+    *,
+    draws: int = DRAWS,
+) -> Fit:
+    """`sanitize` of copies of some documents against `log_probability`."""
+    drawn = [mechanism.sanitize(_copies(each, draws), rng) for each in documents]
+
+    def law(factor: float) -> FloatArray:
+        scaled = _scaled(mechanism, factor)
+        return np.exp(np.stack([scaled.log_probability(each) for each in documents]))
+
+    return fit_draws(law, np.stack(drawn), rng)
+
+
+@simulation()
+def released_laplace(
+    mechanism: TruncatedLaplace,
+    documents: Sequence[NDArray[np.float32]],
+    rng: np.random.Generator,
+    *,
+    draws: int = DRAWS,
+) -> Fit:
+    """`sanitize` of copies of some documents against the Laplace law around clipped means."""
+    box, each = mechanism.box, []
+    for document in documents:
+        mean = np.clip(document.astype(np.float64), box.low, box.high).mean(0)
+        scale = box.range * mechanism.width / (len(document) * mechanism.epsilon)
+        y = mechanism.sanitize(_copies(document, draws), rng)
+        each.append(np.asarray(laplace.cdf((y - mean) / scale)))
+
+    def errors(factor: float) -> list[float]:
+        return [float(np.abs(laplace.cdf(factor * laplace.ppf(GRID)) - GRID).max())]
+
+    return fit_of([np.concatenate(each).ravel(), *(part for one in each for part in one.T)], errors)
+
+
+def _copies(document: NDArray[np.float32], count: int) -> SentenceVectors:
+    offsets = np.arange(count + 1, dtype=np.int64) * len(document)
+    return SentenceVectors(np.tile(document, (count, 1)), offsets)
+
+
+@simulation()
+def released_prompt(
+    mechanism: DPPrompt, texts: Sequence[str], seed: int, *, draws: int = DRAWS
+) -> Fit:
+    """`sanitize` of copies of some texts against softmax(clip(scores) / T), token by token.
+
+    The scores are those that the model gives in the loop that generates; they are clipped, heated
+    and normalised here.
+
+    Parameters
+    ----------
+    mechanism : of a small vocabulary and at most two tokens, each output of which reads
+        differently
+
+    Raises
+    ------
+    InvalidInput : no limits; outputs that read alike
+    """
+    generator, limits = mechanism.generator, mechanism.limits
+    if limits is None:
+        raise InvalidInput("mechanism: got no limits, expected a DPPrompt with a guarantee")
+    end = int(np.searchsorted(generator.sayable, generator.end))
+    size = len(generator.sayable)
+    said = [place for place in range(size) if place != end]
+    outputs: list[tuple[int, ...]] = [(end,), *((place,) for place in said)]
+    if mechanism.tokens > 1:
+        outputs = [(end,), *((one, two) for one in said for two in range(size))]
+    asked = mechanism.prompts(texts)
+    scores = np.full((len(texts), len(outputs), mechanism.tokens, size), np.nan)
+    step = np.zeros((len(texts), len(outputs)), dtype=np.int64)
+
+    def follow(found: torch.Tensor, numbers: IntArray) -> IntArray:
+        text, output = np.divmod(numbers, len(outputs))
+        at = step[text, output]
+        scores[text, output, at] = found.double().cpu().numpy()
+        step[text, output] += 1
+        return np.array([outputs[o][s] for o, s in zip(output, at, strict=True)], dtype=np.int64)
+
+    prompts = [prompt for prompt in asked for _ in outputs]
+    for _ in generate(generator, prompts, follow, tokens=mechanism.tokens, batch=1024):
+        pass
+    column = np.array([[*each, *[end] * (mechanism.tokens - len(each))] for each in outputs])
+
+    def law(factor: float) -> FloatArray:
+        low = np.where(np.isfinite(scores), scores, limits.low)
+        heated = np.clip(low, limits.low, limits.high) * factor / mechanism.temperature
+        chance = np.exp(heated - np.logaddexp.reduce(heated, axis=-1, keepdims=True))
+        taken = np.take_along_axis(chance, column[None, :, :, None], axis=-1)[..., 0]
+        given = np.arange(mechanism.tokens) < np.array([len(each) for each in outputs])[:, None]
+        return np.asarray(np.where(given, taken, 1.0).prod(-1))
+
+    spoken = generator.say([[generator.sayable[p] for p in each if p != end] for each in outputs])
+    index = {text: place for place, text in enumerate(spoken)}
+    if len(index) < len(outputs):
+        raise InvalidInput("mechanism: got outputs that read alike, expected each to differ")
+    copies = [text for text in texts for _ in range(draws)]
+    drawn = [index.get(text, -1) for text in mechanism.sanitize(copies, seed, batch=1024)]
+    rng = np.random.default_rng(seed)
+    return fit_draws(law, np.array(drawn, dtype=np.int64).reshape(len(texts), draws), rng)

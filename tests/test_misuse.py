@@ -1,0 +1,281 @@
+"""What a user may hand in by mistake: each gives one error that says what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers import normal_embedding
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textpriv import profiles
+from textpriv.attacks.base import observe
+from textpriv.attacks.bayes import (
+    Bayes,
+    ContextFreeBayes,
+    ContextFreeBound,
+    EmbeddingInversion,
+    PriorOnly,
+    bayes_success,
+)
+from textpriv.attacks.masked import MaskInference
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.checks import check_texts
+from textpriv.embeddings import from_arrays
+from textpriv.errors import InvalidInput, ProfileError
+from textpriv.mechanisms import TEM, Madlib, Mechanism, RankRepair, SanText
+from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.mechanisms.sweep import sweep
+from textpriv.privacy import (
+    account_texts,
+    audit_exactly,
+    audit_map,
+    claimed_loss,
+    document_statement,
+    tight_loss,
+    token_counts,
+)
+from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer, TokenPolicy
+
+TABLE = normal_embedding(12, 3, seed=4)
+OTHER = from_arrays("other", [f"x{row}" for row in range(12)], TABLE.vectors)  # as many words
+SANTEXT, MADLIB = SanText(TABLE, epsilon=3.0), Madlib(TABLE, epsilon=3.0)
+TEXTS = ["w0 w1 w2", "w3 w4"]
+TOKENIZER = Tokenizer(TABLE.words)
+CORPUS = TOKENIZER.encode(TEXTS)
+FOREIGN = Tokenizer(OTHER.words).encode(["x0 x1 x2", "x3 x4"])
+SEEN = observe(SANTEXT, CORPUS, np.random.default_rng(0))
+BAYES = ContextFreeBayes(SANTEXT, CORPUS)
+STENCIL = Stencil(TokenTable(TABLE.vectors))
+FRAME = pd.DataFrame({"text": TEXTS, "label": [0, 1]})
+
+ENCODE = r"expected a Corpus; encode texts first, Tokenizer\(mechanism.embedding.words\)"
+ANOTHER = "got ids of another vocabulary.*encode it with Tokenizer"
+ESTIMATE = r"got madlib, expected a Channel.*NoiseChannel.estimate\(mechanism, \[epsilon\], rng\)"
+GENERATOR = "rng: got 7, expected a numpy.random.Generator; to release text leave it out"
+ONE = "; make one, "
+
+MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
+    # Texts
+    "a table of data": (
+        lambda: SANTEXT.sanitize(FRAME),
+        r"texts: got a DataFrame.*one column, frame\[name\] with a name out of \['text', 'label'\]",
+    ),
+    "no texts": (lambda: SANTEXT.sanitize(None), "texts: got None, expected a list of strings"),
+    "a number": (lambda: SANTEXT.sanitize(7), "texts: got 7, expected a list of strings"),
+    "one text": (lambda: SANTEXT.sanitize("w1 w2"), r"got one string.*use \[text\]"),
+    "bytes": (lambda: SANTEXT.sanitize(b"w1"), r"texts: got one bytes object.*use \[text\]"),
+    "a list of bytes": (lambda: SANTEXT.sanitize([b"w1"]), "type bytes in number 0"),
+    "a missing text": (
+        lambda: SANTEXT.sanitize(pd.Series(["w1", np.nan])),
+        "texts: got nan in number 1, expected a string; drop it or put a text in its place",
+    ),
+    "a dictionary": (lambda: SANTEXT.sanitize({"text": "w1"}), "texts: got an object of type dict"),
+    "a set": (lambda: SANTEXT.sanitize({"w1", "w2"}), "texts: got an object of type set"),
+    "a corpus for texts": (lambda: SANTEXT.sanitize(CORPUS), "texts: got an object of type Corpus"),
+    "no texts to encode": (lambda: TOKENIZER.encode(None), "texts: got None"),
+    "a table of data to join": (lambda: TOKENIZER.words_of(FRAME), "texts: got a DataFrame"),
+    # Generators, policies, epsilons
+    "a seed for a generator": (lambda: SANTEXT.sanitize(TEXTS, 7), GENERATOR),
+    "a seed for a corpus": (lambda: SANTEXT.sanitize_corpus(CORPUS, 7), GENERATOR),
+    "a seed for an observation": (lambda: observe(SANTEXT, CORPUS, 7), GENERATOR),
+    "a seed for a sweep": (lambda: sweep(SANTEXT, CORPUS.ids, [1.0], 7), GENERATOR),
+    "a seed for a map": (lambda: LossyMap.random(12, 2, 7), GENERATOR),
+    "a seed for an estimate": (lambda: NoiseChannel.estimate(MADLIB, [1.0], 7), GENERATOR),
+    "the old kind of generator": (
+        lambda: SANTEXT.sanitize(TEXTS, np.random.RandomState(0)),
+        "rng: got an object of type RandomState",
+    ),
+    "the name of a policy": (
+        lambda: SANTEXT.sanitize(TEXTS, policy="private"),
+        "policy: got 'private', expected a TokenPolicy; take PRIVATE or KEEP_UNKNOWN",
+    ),
+    "the class of policies": (
+        lambda: SANTEXT.sanitize(TEXTS, policy=TokenPolicy),
+        "policy: got the class TokenPolicy, expected a TokenPolicy; make one",
+    ),
+    "a policy for a tokenizer": (lambda: Tokenizer(TABLE.words, "x"), "policy: got 'x'"),
+    "an embedding for words": (lambda: Tokenizer(TABLE), "words: got .*use embedding.words"),
+    "text for epsilon": (lambda: SanText(TABLE, epsilon="3"), "epsilon: got '3', expected a num"),
+    "true for epsilon": (lambda: SanText(TABLE, epsilon=True), "epsilon: got True, expected"),
+    "one epsilon for several": (lambda: sweep(SANTEXT, CORPUS.ids, 3.0), "epsilons: got 3.0, exp"),
+    "text for overrides": (
+        lambda: profiles.settings("smoke", "words=10"),
+        r"overrides: got 'words=10', expected a mapping such as \{'seed': 1\}",
+    ),
+    # Corpora
+    "texts for a corpus": (lambda: SANTEXT.sanitize_corpus(TEXTS), ENCODE),
+    "texts to observe": (lambda: observe(SANTEXT, TEXTS), ENCODE),
+    "texts to decode": (lambda: TOKENIZER.decode(TEXTS), ENCODE),
+    "texts for a map": (lambda: LossyMap("m", np.arange(12)).sanitize_corpus(TEXTS), ENCODE),
+    "texts for a stencil": (lambda: STENCIL.sanitize_corpus(TEXTS), ENCODE),
+    "texts to account": (lambda: account_texts(SANTEXT, TEXTS), ENCODE),
+    "texts to compare": (lambda: account_texts(SANTEXT, CORPUS, other=TEXTS), f"other: .*{ENCODE}"),
+    "texts as shadow data": (lambda: ContextFreeBayes(SANTEXT, TEXTS), ENCODE),
+    "texts for a prior": (lambda: PriorOnly(SANTEXT, TEXTS), ENCODE),
+    "corpora for a corpus": (lambda: ContextFreeBayes(SANTEXT, [CORPUS]), ENCODE),
+    "strings as public text": (
+        lambda: NoisyChannel(SANTEXT, TEXTS),
+        f"text: got 'w0 w1 w2', {ENCODE}",
+    ),
+    "a string as public text": (
+        lambda: NoisyChannel(SANTEXT, "w1"),
+        "text: got 'w1', expected a list",
+    ),
+    "a corpus as public text": (
+        lambda: NoisyChannel(SANTEXT, CORPUS),
+        r"text: got one corpus.*\[corpus\]",
+    ),
+    "strings for n-grams": (lambda: NGrams.train(Lexicon(12), TEXTS, order=2), ENCODE),
+    # Another vocabulary of the same size
+    "another vocabulary": (lambda: SANTEXT.sanitize_corpus(FOREIGN), ANOTHER),
+    "another vocabulary to observe": (lambda: observe(SANTEXT, FOREIGN), ANOTHER),
+    "another vocabulary to decode": (lambda: TOKENIZER.decode(FOREIGN), ANOTHER),
+    "another vocabulary to account": (lambda: account_texts(SANTEXT, FOREIGN), ANOTHER),
+    "another vocabulary to count": (lambda: token_counts(SANTEXT, FOREIGN), ANOTHER),
+    "another vocabulary to state": (lambda: document_statement(SANTEXT, FOREIGN), ANOTHER),
+    "shadow data of another": (lambda: ContextFreeBayes(SANTEXT, FOREIGN), ANOTHER),
+    "private data of another": (lambda: ContextFreeBound(SANTEXT, FOREIGN), ANOTHER),
+    "public text of another": (lambda: NoisyChannel(SANTEXT, [CORPUS, FOREIGN]), ANOTHER),
+    "vectors of another": (lambda: EmbeddingInversion(SANTEXT, OTHER), r"embedding: got .*'other'"),
+    "outputs of another": (
+        lambda: BAYES.guess(observe(SanText(OTHER, epsilon=3.0), FOREIGN)),
+        "observed: got a text over another vocabulary.*encode both with one Tokenizer",
+    ),
+    # Mechanisms without a channel
+    "noise for Bayes' rule": (lambda: ContextFreeBayes(MADLIB, CORPUS), ESTIMATE),
+    "noise for its bound": (lambda: ContextFreeBound(MADLIB, CORPUS), ESTIMATE),
+    "noise for a prior": (lambda: Bayes(MADLIB, np.ones(12), name="x"), ESTIMATE),
+    "noise for its success": (lambda: bayes_success(MADLIB, np.ones(12) / 12), ESTIMATE),
+    "noise for sentences": (lambda: NoisyChannel(MADLIB, [CORPUS]), ESTIMATE),
+    "noise for a network": (
+        lambda: MaskInference(MADLIB, TABLE.words, SimpleNamespace()),
+        ESTIMATE,
+    ),
+    "ranks for Bayes' rule": (
+        lambda: ContextFreeBayes(RankRepair(MADLIB, c=0.1), CORPUS),
+        "got rank-repair, expected a Channel.*PriorOnly and EmbeddingInversion need none",
+    ),
+    "noise for a tight loss": (lambda: tight_loss(MADLIB), r"explicit P\(y\|x\).*certified_losses"),
+    "noise for an exact audit": (lambda: audit_exactly(MADLIB), r"explicit P\(y\|x\).*audit_words"),
+    "a law for an estimate": (
+        lambda: NoiseChannel.estimate(SANTEXT, [1.0], np.random.default_rng(0)),
+        "mechanism: got an object of type SanText, expected a Madlib",
+    ),
+    # Classes for objects
+    "a class to state": (lambda: document_statement(TEM), rf"got the class TEM.*{ONE}TEM\(...\)"),
+    "a class to account": (lambda: account_texts(TEM, CORPUS), rf"got the class TEM.*{ONE}TEM"),
+    "a class to observe": (lambda: observe(SanText, CORPUS), rf"got the class SanText.*{ONE}"),
+    "a class to attack": (lambda: NoisyChannel(SanText, [CORPUS]), rf"the class SanText.*{ONE}"),
+    "a class and its prior": (lambda: PriorOnly(SanText, CORPUS), rf"the class SanText.*{ONE}"),
+    "a class for its claim": (
+        lambda: claimed_loss(TEM),
+        "got the class TEM.*made with its epsilon",
+    ),
+    "a class for a tight loss": (lambda: tight_loss(TEM), rf"got the class TEM.*{ONE}"),
+    "a class for an audit": (lambda: audit_exactly(Madlib), "got the class Madlib.*audit_words"),
+    # Other kinds
+    "nothing to state": (lambda: document_statement(None), "mechanism: got None, expected an obj"),
+    "a name to state": (lambda: document_statement("santext"), "mechanism: got 'santext', expect"),
+    "text for a loss": (lambda: document_statement(SANTEXT, tight="1"), "tight: got '1', expected"),
+    "a loss below 0": (
+        lambda: document_statement(SANTEXT, least=-1.0),
+        "least: got -1.0, expected",
+    ),
+    "a policy for a corpus": (
+        lambda: document_statement(SANTEXT, CORPUS, policy=KEEP_UNKNOWN),
+        "policy: got one for a corpus, which is encoded already",
+    ),
+    "the name of a policy to state": (
+        lambda: document_statement(SANTEXT, policy="x"),
+        "policy: got 'x'",
+    ),
+    "a text for a map": (
+        lambda: document_statement(LossyMap("m", np.arange(12)), "w1"),
+        "text: got one for m, which replaces no words",
+    ),
+    "a mechanism for a map": (
+        lambda: audit_map(SANTEXT),
+        "mapper: got .*SanText, expected a LossyMap",
+    ),
+    "a corpus to guess from": (lambda: BAYES.guess(CORPUS), r"observed: got .*Corpus.*observe\("),
+    "texts to guess from": (lambda: BAYES.guess(TEXTS), r"observed: got .*list.*observe\("),
+    "words for vectors": (lambda: EmbeddingInversion(SANTEXT, TABLE.words), "embedding: got"),
+    "a dictionary of weights": (lambda: Bayes(SANTEXT, {"w1": 1}, name="x"), "prior: got .*dict"),
+    "text for a constant": (
+        lambda: ContextFreeBayes(SANTEXT, CORPUS, constant="1"),
+        "constant: got '1'",
+    ),
+    "text for a weight": (lambda: NoisyChannel(SANTEXT, [CORPUS], weight="1"), "weight: got '1'"),
+}
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_a_misuse_has_one_clear_error(name: str) -> None:
+    misuse, says = MISUSES[name]
+    with pytest.raises((InvalidInput, ProfileError), match=says):
+        misuse()
+
+
+# --- What looks unusual and is right -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind", [list, tuple, iter, pd.Series, np.array, lambda texts: (text for text in texts)]
+)
+def test_texts_come_in_many_kinds(kind: Callable[[list[str]], Any]) -> None:
+    assert check_texts(kind(TEXTS)) == TEXTS
+    sanitized = SANTEXT.with_epsilon(1e6).sanitize(kind(TEXTS), np.random.default_rng(0))
+    assert sanitized == TEXTS  # at this epsilon words stay what they are
+
+
+@given(st.lists(st.one_of(st.text(), st.none(), st.binary(), st.floats(), st.lists(st.text()))))
+def test_only_strings_are_texts(values: list[Any]) -> None:
+    if all(isinstance(value, str) for value in values):
+        assert check_texts(values) == values
+    else:
+        first = next(at for at, value in enumerate(values) if not isinstance(value, str))
+        with pytest.raises(InvalidInput, match=f"in number {first}, expected a string"):
+            check_texts(values)
+
+
+def test_a_corpus_of_ids_alone_is_taken_at_its_word() -> None:
+    bare = Corpus(CORPUS.ids, CORPUS.offsets)
+    assert not bare.vocabulary and len(observe(SANTEXT, bare).targets) == 5
+    NoisyChannel(SANTEXT, [bare]).guess(SEEN)
+
+
+def test_the_vocabulary_stays_with_a_corpus() -> None:
+    sanitized = SANTEXT.sanitize_corpus(CORPUS)
+    part = sanitized.subset(np.array([1]))
+    same = Tokenizer(list(TABLE.words), KEEP_UNKNOWN).encode(TEXTS)
+    assert CORPUS.vocabulary == sanitized.vocabulary == part.vocabulary == same.vocabulary
+    turned = Tokenizer(TABLE.words[::-1]).encode(TEXTS)
+    assert CORPUS.vocabulary != turned.vocabulary  # the same words, other numbers
+
+
+def test_an_estimated_channel_knows_its_vocabulary() -> None:
+    channels = NoiseChannel.estimate(MADLIB, [3.0], np.random.default_rng(0))
+    seen = observe(MADLIB, CORPUS, np.random.default_rng(0))
+    assert len(ContextFreeBayes(channels[3.0], CORPUS).guess(seen).words) == 5
+    with pytest.raises(InvalidInput, match=ANOTHER):
+        ContextFreeBayes(channels[3.0], FOREIGN)
+
+
+def test_a_mechanism_of_ones_own_needs_no_more_than_before() -> None:
+    class Same(Mechanism):
+        name = "same"
+
+        def _replace(self, ids: Any, rng: np.random.Generator) -> Any:
+            return ids
+
+    seen = observe(Same(TABLE, epsilon=1.0), CORPUS)
+    assert PriorOnly(Same(TABLE, epsilon=1.0), CORPUS).guess(seen).words.shape == (5, 5)

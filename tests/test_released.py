@@ -1,0 +1,243 @@
+"""What is released, against the law that was judged: right draws pass, wrong ones do not.
+
+Right draws are taken for wrong ones with probability 0.001 at most, and a law that is off by as
+much as is stated is found out with probability 0.99; both are held to here by simulation, with
+bounds on the counts that fail once in 10^6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import embedding, normal_embedding
+from mutants import BOX, CANDIDATES, PLANE, POOL, TEXT, TOKENS, prompt, recode
+from scipy import stats
+
+from textpriv.embeddings import from_arrays
+from textpriv.errors import InvalidInput
+from textpriv.experiments.audits import small_generator
+from textpriv.mechanisms import TEM, CusText, CusTextPlus, Madlib, RankRepair, SanText, SanTextPlus
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.noise import Mahalanobis
+from textpriv.mechanisms.prompt import DPPrompt, Limits
+from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
+from textpriv.mechanisms.stencil import Stencil
+from textpriv.mechanisms.vickrey import Vickrey
+from textpriv.privacy import audit_noise, audit_prompt, released_words
+from textpriv.privacy.fit import LEVEL, fit_draws, fit_of
+from textpriv.privacy.released import (
+    readable,
+    released_candidates,
+    released_laplace,
+    released_map,
+    released_prompt,
+    released_stencil,
+)
+from textpriv.tokens import Corpus
+
+CLOUD = normal_embedding(30, 3, seed=2)
+LAWS = np.array([[0.5, 0.3, 0.15, 0.05, 0.0], [0.05, 0.9, 0.02, 0.0, 0.03]])
+
+
+def tilted(factor: float) -> Any:
+    """Laws whose logarithms are multiplied: an exponential mechanism at another epsilon."""
+    powers = LAWS**factor
+    return powers / powers.sum(1, keepdims=True)
+
+
+def draws_of(laws: Any, count: int, rng: np.random.Generator) -> Any:
+    return np.stack([rng.choice(len(law), size=count, p=law) for law in laws])
+
+
+# --- The test ----------------------------------------------------------------------------------
+
+
+def test_right_draws_fail_no_more_often_than_is_said() -> None:
+    """1,000 fits; p below 0.1 in 100 of them at most, but for chance."""
+    rng = np.random.default_rng(1)
+    low = sum(fit_draws(tilted, draws_of(LAWS, 60, rng), rng).p <= 0.1 for _ in range(1000))
+    assert low <= stats.binom.isf(1e-6, 1000, 0.1)
+
+
+def test_draws_at_the_factor_that_is_said_are_caught() -> None:
+    """Power 0.99: of 200 fits at most so many may miss as would once in 10^6."""
+    rng = np.random.default_rng(2)
+    factor = fit_draws(tilted, draws_of(LAWS, 500, rng), rng).factor
+    assert 1.1 < factor < 3
+    found = [fit_draws(tilted, draws_of(tilted(factor), 500, rng), rng).p for _ in range(200)]
+    assert sum(p < LEVEL for p in found) >= stats.binom.ppf(1e-6, 200, 0.99)
+
+
+def test_the_gap_is_caught() -> None:
+    """A distribution function that is off by `gap` at one point."""
+    rng = np.random.default_rng(3)
+    gap = fit_of([rng.random(1000)], lambda factor: [0.0]).gap
+    missed = 0
+    for _ in range(200):
+        places = np.where(rng.random(1000) < 0.5 + gap, 0.5 * rng.random(1000),
+                          0.5 + 0.5 * rng.random(1000))  # fmt: skip
+        missed += fit_of([places], lambda factor: [0.0]).p >= LEVEL
+    assert missed <= stats.binom.isf(1e-6, 200, 0.01)
+
+
+def test_more_draws_see_more() -> None:
+    rng = np.random.default_rng(4)
+    few, many = (fit_draws(tilted, draws_of(LAWS, n, rng), rng) for n in (200, 20_000))
+    assert many.gap < 0.15 * few.gap and many.factor < few.factor
+    assert (few.draws, many.draws) == (400, 40_000)
+    none = fit_draws(lambda factor: LAWS, draws_of(LAWS, 200, rng), rng)
+    assert none.factor == np.inf  # epsilon changes nothing here
+
+
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_one_output_that_cannot_be_is_enough(wrong: int) -> None:
+    rng = np.random.default_rng(5)
+    drawn = draws_of(LAWS, 5000, rng)
+    assert fit_draws(tilted, drawn, rng).p >= LEVEL
+    drawn[0, 17] = wrong
+    assert fit_draws(tilted, drawn, rng).p == 0
+
+
+def test_the_same_law_over_other_words_is_seen() -> None:
+    """Words of one probability, of which only some ever come: the random order tells."""
+    flat, rng = np.full((3, 64), 1 / 64), np.random.default_rng(6)
+    assert fit_draws(lambda factor: flat, rng.integers(64, size=(3, 4000)), rng).p >= LEVEL
+    assert fit_draws(lambda factor: flat, rng.integers(32, size=(3, 4000)) * 2, rng).p < LEVEL
+
+
+# --- Paths ---------------------------------------------------------------------------------------
+
+
+def test_right_mechanisms_pass() -> None:
+    for mechanism in (
+        SanText(CLOUD, epsilon=2.0),
+        SanTextPlus(CLOUD, epsilon=2.0, sensitive=np.arange(8, 30), replace=0.3),
+        TEM(CLOUD, epsilon=6.0, beta=0.1),
+        CusText(CLOUD, epsilon=4.0, set_size=5),
+        CusTextPlus(CLOUD, epsilon=4.0, set_size=5, mapping="conservative", stopwords=["w3"]),
+    ):
+        found = released_words(mechanism, np.random.default_rng(15), draws=500)
+        assert found.p >= LEVEL and found.gap < 0.04, mechanism.name
+
+
+@pytest.mark.parametrize(
+    "layer", ["sanitize", "sanitize_corpus", "sanitize_ids", "_replace", "sample"]
+)
+def test_every_layer_between_the_law_and_the_user_is_seen(layer: str) -> None:
+    """The same mechanism at 1.5 eps, put in at one layer."""
+    mechanism = SanText(CLOUD, epsilon=4.0)
+    other: Any = getattr(mechanism.with_epsilon(6.0), layer)
+    setattr(mechanism, layer, other)
+    assert released_words(mechanism, np.random.default_rng(8)).p < LEVEL
+
+
+def test_a_sanitizer_that_drops_words_is_seen() -> None:
+    mechanism: Any = SanText(CLOUD, epsilon=4.0)
+    whole = mechanism.sanitize
+    mechanism.sanitize = lambda texts, rng: [text.rpartition(" ")[0] for text in whole(texts, rng)]
+    assert released_words(mechanism, np.random.default_rng(8), draws=50).p == 0
+
+
+def test_words_are_those_that_a_text_can_hold() -> None:
+    rng = np.random.default_rng(9)
+    words = ("the", "!", "n't", "New York", "Film", "is")
+    assert sorted(readable(words, None, 10, rng).tolist()) == [0, 2, 5]
+    assert len(readable(words, None, 2, rng)) == 2
+    assert len(readable(words, np.array([], dtype=np.int64), 3, rng)) == 0
+
+
+NOISE = [
+    lambda: Madlib(PLANE, epsilon=2.0),
+    lambda: Mahalanobis(PLANE, epsilon=2.0, strength=0.5),
+    lambda: RankRepair(Madlib(PLANE, epsilon=2.0), c=0.05),
+    lambda: Vickrey(Madlib(PLANE, epsilon=2.0), t=0.5),
+    lambda: Madlib(embedding(np.linspace(0, 9, 40)[:, None]), epsilon=1.0),  # one dimension
+    lambda: Madlib(normal_embedding(40, 50), epsilon=5.0),
+]
+
+
+@pytest.mark.parametrize("number", range(len(NOISE)))
+@pytest.mark.parametrize("share", [1.0, 0.8])
+def test_less_noise_is_seen_from_inside(number: int, share: float) -> None:
+    mechanism: Any = NOISE[number]()
+    noise = getattr(mechanism, "madlib", mechanism)
+    whole = noise._noise
+    noise._noise = lambda *options: (share * part for part in whole(*options))
+    found = audit_noise(mechanism, np.random.default_rng(10))
+    assert found.verdict == ("holds" if share == 1 else "broken")
+    assert found.pairs == mechanism.size * (mechanism.size - 1) // 2 and found.violations == 0
+    assert found.caught_from is not None and 0.8 < found.caught_from < 1
+
+
+def test_noise_in_another_direction_is_seen() -> None:
+    mechanism: Any = Madlib(normal_embedding(40, 3), epsilon=2.0)
+    mechanism.stretched = lambda directions: np.abs(directions)
+    assert audit_noise(mechanism, np.random.default_rng(11)).verdict == "broken"
+
+
+def test_an_output_without_noise_is_seen() -> None:
+    mechanism: Any = Madlib(PLANE, epsilon=2.0)
+    mechanism._replace = lambda ids, rng: ids
+    assert audit_noise(mechanism, np.random.default_rng(12)).fit == 0
+
+
+def test_maps_and_stencils_have_one_output() -> None:
+    assert released_map(LossyMap.random(9, 2, np.random.default_rng(1), fixed=np.array([4]))).p == 1
+    for options in ({}, {"punctuated": True}, {"change": False}, {"window": 3, "sigma": 2.0}):
+        stencil: Any = Stencil(TOKENS, **options)  # type: ignore[arg-type]
+        assert released_stencil(stencil, TEXT).p == 1
+        once = stencil.sanitize_corpus
+        worse = TEXT.ids[7] + 1 - 2 * (TEXT.ids[7] == 59)
+        right = once(TEXT).ids[7]
+        other = worse if worse != right else (right + 1) % 60
+
+        def changed(corpus: Corpus, once: Any = once, other: int = other) -> Corpus:
+            ids = once(corpus).ids.copy()
+            ids[7] = other
+            return corpus.with_ids(ids)
+
+        stencil.sanitize_corpus = changed
+        assert released_stencil(stencil, TEXT).p == 0
+
+
+def test_sentences_pass_and_others_do_not() -> None:
+    documents = [POOL[:2], POOL[2:4]]
+    rng = np.random.default_rng(13)
+    deep = DeepCandidate(CANDIDATES, recode, epsilon=4.0)
+    assert released_candidates(deep, documents, rng, draws=500).p >= LEVEL
+    deep._log_law = deep.with_epsilon(8.0)._log_law  # type: ignore[method-assign]
+    assert released_candidates(deep, documents, rng, draws=500).p >= LEVEL  # the law as well
+    noisy = TruncatedLaplace(BOX, epsilon=2.0)
+    assert released_laplace(noisy, documents, rng).p >= LEVEL
+    noisy.scale = noisy.with_epsilon(2.6).scale  # type: ignore[method-assign]
+    assert released_laplace(noisy, documents, rng).p < LEVEL
+
+
+@pytest.mark.parametrize("tokens", [1, 2])
+def test_paraphrases_pass_and_other_clipping_does_not(tokens: int) -> None:
+    right = prompt(DPPrompt)
+    right.tokens = tokens
+    assert released_prompt(right, ["t1", "t2"], 14).p >= LEVEL
+    wrong = prompt(DPPrompt)
+    wrong.tokens = tokens
+    wrong.log_weights = lambda scores: scores.double() / 0.75  # type: ignore[method-assign]
+    found = audit_prompt(wrong, ["t1", "t2"], np.zeros((1, 4)), seed=14)
+    assert found.fit is not None and found.fit < LEVEL and found.verdict == "broken"
+
+
+def test_paraphrases_that_cannot_be_judged() -> None:
+    generator = small_generator(4, 1)
+    with pytest.raises(InvalidInput, match="mechanism: got no limits"):
+        released_prompt(DPPrompt(generator, temperature=1, tokens=1), ["t1"], 1)
+    limited = DPPrompt(generator, temperature=1, tokens=1, limits=Limits.same(0, 1, 4))
+    generator.__dict__["say"] = lambda outputs: ["alike"] * len(outputs)
+    with pytest.raises(InvalidInput, match="outputs that read alike"):
+        released_prompt(limited, ["t1"], 1)
+
+
+def test_a_vocabulary_of_signs_has_no_text() -> None:
+    table = from_arrays("signs", ["!", "?", ";"], np.eye(3))
+    with pytest.raises(InvalidInput, match="vocabulary: got no word"):
+        released_words(SanText(table, epsilon=1.0), np.random.default_rng(1))
