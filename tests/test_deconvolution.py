@@ -35,11 +35,13 @@ from test_stencil import both_forms, both_measures, corpora, ids, plain_weights,
 from textpriv.attacks import deconvolution
 from textpriv.attacks.base import NONE, Attack, Guesses, Observed
 from textpriv.attacks.deconvolution import (
+    Calibration,
     Deconvolution,
     LanguageDeconvolution,
     Rehearsal,
     StencilSimulation,
     TokenInversion,
+    _likeliest_factors,
     blocks,
     chosen,
     hits_anywhere,
@@ -583,6 +585,128 @@ def test_what_a_model_has_not_read_it_still_weighs() -> None:
         found = chosen(words, even, observed, model_of(order))
         assert found.words[[4, 9]].tolist() == [LEXICON.unknown] * 2
         assert found.posterior[[4, 9]].tolist() == pytest.approx([1, 1])
+
+
+# --- Calibration ----------------------------------------------------------------------------------
+
+
+def chain(documents: int, seed: int, law: int = 0, size: int = 200, length: int = 20) -> Corpus:
+    """Texts of a Markov chain; `law` is the chain."""
+    follow = np.random.default_rng(law).dirichlet(np.full(size, 0.3), size).cumsum(1)
+    rng = np.random.default_rng(seed)
+    rows = [rng.integers(0, size, documents)]
+    for _ in range(length - 1):
+        drawn = (follow[rows[-1]] < rng.random((documents, 1))).sum(1)
+        rows.append(np.minimum(drawn, size - 1))
+    return Corpus(np.stack(rows, axis=1).ravel(), np.arange(documents + 1) * length)
+
+
+def first_guesses(attack: Attack, text: Corpus, stencil: Stencil) -> Any:
+    return attack.guess(watch(stencil, text), top=1).hits(text.ids)
+
+
+@pytest.fixture(scope="module")
+def unequal() -> Stencil:
+    """A punctuated stencil on tokens of very unequal lengths, which a cosine does not see."""
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((200, 24)) * np.exp(rng.standard_normal((200, 1)))
+    return Stencil(TokenTable(vectors), window=5, sigma=1.0, punctuated=True)
+
+
+def test_a_true_language_model_does_not_cost_first_guesses(unequal: Stencil) -> None:
+    """Nor does what the rehearsal teaches, once it is calibrated; before, both did."""
+    model = NGrams.train(Lexicon(200), [chain(400, 2)], order=2)
+    before = LanguageDeconvolution(
+        unequal, Rehearsal.learn(unequal, chain(60, 3)), model, candidates=30
+    )
+    calibrated = before.calibrated(chain(60, 4))
+    private = chain(60, 5)
+    ridge, old, new = (
+        first_guesses(attack, private, unequal)
+        for attack in (Deconvolution(unequal), before, calibrated)
+    )
+    # About 1,200 tokens: a standard error below 0.02 of either difference.
+    assert old.mean() < ridge.mean() - 0.04
+    assert new.mean() > ridge.mean() + 0.04
+    assert calibrated.calibration is not None and calibrated.calibration.weight > 0
+
+
+def test_a_false_language_model_is_not_heard(unequal: Stencil) -> None:
+    model = NGrams.train(Lexicon(200), [chain(400, 2, law=9)], order=2)
+    start = LanguageDeconvolution(
+        unequal, Rehearsal.learn(unequal, chain(60, 3)), model, candidates=30
+    )
+    calibrated = start.calibrated(chain(60, 4))
+    assert calibrated.calibration is not None and calibrated.calibration.weight < 1
+    private = chain(60, 5)
+    ridge, new = (first_guesses(a, private, unequal) for a in (Deconvolution(unequal), calibrated))
+    assert new.mean() > ridge.mean() - 0.02
+
+
+def test_factors_in_closed_form() -> None:
+    """Of two candidates, one with the sign: the log odds that it is the truth."""
+    evidence = np.tile([[[1.0], [0.0]]], (1000, 1, 1))
+    true = np.repeat([0, 1], [800, 200])
+    found = _likeliest_factors(evidence, np.zeros((1000, 2)), true)
+    assert found == pytest.approx([np.log(4)], rel=0.02)
+    # What the prior says already the sign need not say; what cannot be does not count.
+    prior = np.tile(np.log([0.8, 0.2]), (1000, 1))
+    assert _likeliest_factors(evidence, prior, true) == pytest.approx([0], abs=1e-3)
+    third = np.concatenate([evidence, np.full((1000, 1, 1), 50.0)], axis=1)
+    prior = np.tile([0.0, 0.0, -np.inf], (1000, 1))
+    assert _likeliest_factors(third, prior, true) == pytest.approx([np.log(4)], rel=0.1)
+
+
+@both_forms
+@both_measures
+def test_evidence_is_the_loop(measure: Measure, punctuated: bool) -> None:
+    table = random_table(measure=measure)
+    stencil = Stencil(table, punctuated=punctuated)
+    observed = watch(stencil, random_text([6, 1, 14]))
+    known = made_up(stencil)
+    attack = LanguageDeconvolution(stencil, known, None, ridge=0.1, candidates=6)
+    words, evidence, possible = attack.evidence(observed)
+    assert words.shape == possible.shape == (len(observed.targets), 9)
+    assert (words[:, :6] == attack.nearest(observed)).all()
+    solved = Deconvolution(stencil).estimate(observed)[observed.targets]
+    assert (words[:, 6:] == table.nearest(solved, 3)[0]).all()
+    outputs = 0.7 * known.points[observed.corpus.ids]
+    estimate, gain = undone(stencil, observed, outputs, 0.1)
+    for row, place in enumerate(observed.targets):
+        u, variance = estimate[place] / gain[place], 1.5 * (1 / gain[place] - 1)
+        for column, word in enumerate(words[row].tolist()):
+            p, vector, ridge = known.points[word], table.vectors[word], solved[row]
+            if measure == "cosine":
+                vector, ridge = vector / np.linalg.norm(vector), ridge / np.linalg.norm(ridge)
+            expected = [
+                -((vector - ridge) ** 2).sum() / 2,
+                u @ p / np.linalg.norm(u) / np.linalg.norm(p),
+                -((u - p) ** 2).sum() / (2 * variance),
+                -(p**2).sum() / (2 * variance),
+            ]
+            np.testing.assert_allclose(evidence[row, column], expected, rtol=1e-6, atol=1e-9)
+            first = word not in words[row, :column]
+            output = observed.corpus.ids[place]
+            assert possible[row, column] == (first and (punctuated or word != output))
+
+
+def test_the_ridge_alone_is_among_the_choices() -> None:
+    """With its factor alone the first guesses are those of `Deconvolution`."""
+    stencil = Stencil(random_table(), punctuated=True)
+    observed = watch(stencil, random_text([9, 9, 4]))
+    alone = Calibration(np.array([5.0, 0, 0, 0]), 0.0)
+    model = model_from([[1, 2, 3], [5, 3, 2, 6]], 30, 2)
+    attack = LanguageDeconvolution(stencil, made_up(stencil), model, calibration=alone)
+    expected = Deconvolution(stencil).guess(observed, top=3).words
+    np.testing.assert_array_equal(attack.guess(observed, top=3).words, expected)
+
+
+def test_a_calibration_needs_tokens_that_can_be_found() -> None:
+    stencil = Stencil(random_table())
+    attack = LanguageDeconvolution(stencil, made_up(stencil), None)
+    for text in (texts([[0, 4], [0]]), texts([])):
+        with pytest.raises(InvalidInput, match="public: got no token that is replaced"):
+            attack.calibrated(text)
 
 
 # --- Simulation -----------------------------------------------------------------------------------

@@ -25,10 +25,13 @@ from tiny_models import (
 
 from textpriv.attacks import inversion
 from textpriv.attacks.base import NONE, IntArray, Observed, observe
-from textpriv.attacks.inversion import InversionBert, word_vectors
+from textpriv.attacks.bayes import ContextFreeBayes
+from textpriv.attacks.contextual import repeat
+from textpriv.attacks.inversion import InversionBert, InversionPerToken, word_vectors
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.models import Encoder, Rows, Training, endless
+from textpriv.seeds import stream
 from textpriv.tokens import Corpus
 
 VERB = {CAT: SAT, DOG: ON, FISH: SAT, SNOWBALL: ON}  # what tells the words of a pair apart
@@ -92,6 +95,24 @@ def test_held_out_sentences_do_not_train(encoder: Encoder, monkeypatch: pytest.M
     monkeypatch.setattr(inversion, "endless", lambda of, rng: drawn.append(of) or endless(of, rng))
     attack(encoder, steps=1, held_out=0.25)
     assert len(drawn[0]) == len(np.unique(drawn[0])) == 90  # of 120 sentences, one copy
+
+
+def test_batches_of_similar_length_hold_what_the_order_has() -> None:
+    lengths = np.random.default_rng(0).integers(5, 60, size=500)
+    order = endless(np.arange(500), np.random.default_rng(1))
+    plain = endless(np.arange(500), np.random.default_rng(1))
+    steps = range(2 * inversion.POOLED)
+    batches = [inversion.batch_of_similar_length(order, lengths, 32, step, 3) for step in steps]
+    assert all(len(each) == 32 for each in batches)
+    half = len(steps) // 2
+    for block in range(2):
+        used = np.concatenate(batches[block * half : (block + 1) * half])
+        drawn = plain(block * half * 32, (block + 1) * half * 32)
+        assert sorted(used.tolist()) == sorted(drawn.tolist())
+        longest = [lengths[each].max() for each in batches[block * half : (block + 1) * half]]
+        assert longest != sorted(longest)  # batches come in random order
+        as_drawn = [lengths[each].max() for each in drawn.reshape(half, 32)]
+        assert np.mean(longest) < 0.75 * np.mean(as_drawn)  # what padding costs
 
 
 def test_the_state_read_is_that_of_the_target(
@@ -243,3 +264,53 @@ def test_wrong_options(encoder: Encoder, options: Any, says: str) -> None:
 def test_wrong_top(encoder: Encoder) -> None:
     with pytest.raises(InvalidInput, match="top: got 0"):
         attack(encoder, steps=1).guess(private()[0], top=0)
+
+
+# --- A classifier per token ---------------------------------------------------------------------
+
+
+def shadow_of(*words: int) -> Corpus:
+    return Corpus(ids=np.array(words, dtype=np.int64), offsets=np.array([0, len(words)]))
+
+
+def test_a_classifier_per_token_names_originals_by_their_share() -> None:
+    """Of four shadow words three are cats; cat and dog are exchanged half of the time."""
+    copies = 4000
+    made = InversionPerToken(swapping(), shadow_of(CAT, THE, CAT, DOG, CAT), copies=copies, seed=1)
+    found = made.guess_words(np.array([DOG, CAT, FISH]), 3)
+    assert found.words.tolist() == [[CAT, DOG, NONE], [CAT, DOG, NONE], [NONE] * 3]
+    error = np.sqrt(0.75 * 0.25 / (2 * copies))  # half of four words show either output
+    assert np.allclose(found.scores[:2, :2], [0.75, 0.25], atol=5 * error)
+    assert np.isneginf(found.scores[2]).all()  # no copy shows a fish: no classifier, no guess
+
+
+def test_a_classifier_per_token_is_the_optimum_of_training_one() -> None:
+    """Gradient descent on a constant input, the training of the released code, ends there."""
+    shadow = shadow_of(CAT, CAT, DOG)
+    made = InversionPerToken(swapping(0.7), shadow, copies=50, seed=3)
+    clear = repeat(shadow, 50)
+    seen = observe(swapping(0.7), clear, stream(3, "shadow copies"))
+    labels = torch.from_numpy((clear.ids[seen.corpus.ids == DOG] == DOG).astype(np.int64))
+    layer = torch.nn.Linear(4, 2)
+    steps = torch.optim.Adam(layer.parameters(), lr=0.05)
+    for _ in range(500):
+        steps.zero_grad()
+        constant = torch.ones(len(labels), 4)
+        torch.nn.functional.cross_entropy(layer(constant), labels).backward()
+        steps.step()
+    learned = torch.softmax(layer(torch.ones(4)), 0).detach().numpy()
+    found = made.guess_words(np.array([DOG]), 2)
+    of_dog = float(found.scores[0, found.words[0] == DOG][0])
+    assert learned[1] == pytest.approx(of_dog, abs=1e-3)
+
+
+def test_many_copies_are_bayes_rule_without_a_constant() -> None:
+    law = np.random.default_rng(5).dirichlet(np.full(len(WORDS), 0.5), size=len(WORDS))
+    mechanism = TableMechanism(law)
+    shadow = shadow_of(*np.random.default_rng(6).integers(len(WORDS), size=40).tolist())
+    counted = InversionPerToken(mechanism, shadow, copies=3000, seed=2)
+    exact = ContextFreeBayes(mechanism, shadow, constant=0)
+    outputs = np.arange(len(WORDS))
+    found, expected = counted.guess_words(outputs, 1), exact.guess_words(outputs, 1)
+    error = np.sqrt(0.25 / (3000 * 40 * law[shadow.ids].mean(0)))
+    assert (np.abs(found.scores - expected.scores)[:, 0] < 5 * error).all()

@@ -192,7 +192,7 @@ def test_test_texts_do_not_enter_the_standardising() -> None:
     [
         ({}, ["a", "b"], [0, 1], r"kinds: got \[\], expected at least one"),
         ({EVERYTHING: case}, ["a", "b"], [0, 1], "none of them called 'all'"),
-        ({"case": case}, "ab", [0, 1], "train: got 'ab', expected a sequence of strings"),
+        ({"case": case}, "ab", [0, 1], "train: got one string, expected a list of strings"),
         ({"case": case}, ["a", "b"], [0, 0], r"train_labels: got \[0\]"),
         ({"case": case}, ["a", "b"], [0, 2], r"train_labels: got 0..2"),
         ({"case": case}, ["a"], [0, 1], "train: got 1 documents with 2 labels"),

@@ -504,7 +504,7 @@ def test_a_prior_needs_text_over_the_same_vocabulary() -> None:
             NoisyChannel(CHANNEL, nothing)
     with pytest.raises(InvalidInput, match="model: got a vocabulary of 5, expected 4"):
         NoisyChannel(CHANNEL, model=NGrams.train(Lexicon(5), [corpus([[0, 4]])], order=2))
-    with pytest.raises(InvalidInput, match="corpus: got id 4, expected 0..3"):
+    with pytest.raises(InvalidInput, match="text: got id 4, expected 0..3"):
         NoisyChannel(CHANNEL, [corpus([[0, 4]])])
 
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv.channel import Channel, check_ids
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_kind, described
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
-from textpriv.tokens import UNKNOWN, Corpus
+from textpriv.tokens import UNKNOWN, Corpus, check_corpus
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -73,13 +73,32 @@ def observe(
     guess for it can be right. `reuse` gives a word that is repeated in a document one draw
     (see `sanitize_corpus`).
     """
+    check_kind(mechanism, Mechanism, what="mechanism", expected="a mechanism that replaces words")
     sanitized = is_sensitive(mechanism, private) | (private.ids == UNKNOWN)
     with simulation():
         return Observed(mechanism.sanitize_corpus(private, rng, reuse=reuse), sanitized)
 
 
+def check_channel(channel: object) -> None:
+    """A channel, which an attack can ask for P(y|x), or InvalidInput."""
+    if isinstance(channel, Channel):
+        return
+    do = "; attacks with classes='vocabulary', PriorOnly and EmbeddingInversion need none"
+    if isinstance(channel, Madlib):
+        do = (
+            ", which noise has in no closed form; estimate it: textpriv.mechanisms.estimated."
+            "NoiseChannel.estimate(mechanism, [epsilon], rng)[epsilon]"
+        )
+    elif isinstance(channel, type) and issubclass(channel, Channel):
+        do = f"; make one, {channel.__name__}(...)"
+    got = channel.name if isinstance(channel, Mechanism) else described(channel)
+    raise InvalidInput(f"channel: got {got}, expected a Channel, that is P(y|x){do}")
+
+
 def is_input(channel: Channel | Mechanism) -> BoolArray:
     """Whether each word is one that the channel replaces: (size,)."""
+    expected = "a channel or a mechanism that replaces words"
+    check_kind(channel, (Channel, Mechanism), what="channel", expected=expected)
     result = np.zeros(channel.size, dtype=bool)
     result[slice(None) if channel.inputs is None else channel.inputs] = True
     return result
@@ -93,8 +112,7 @@ def is_sensitive(channel: Channel | Mechanism, corpus: Corpus) -> BoolArray:
     InvalidInput : the corpus has none: there is nothing to attack
     """
     replaced = np.append(is_input(channel), False)  # the last stands for what is unknown
-    if len(corpus.ids) and corpus.ids.max() >= channel.size:
-        raise InvalidInput(f"corpus: got id {corpus.ids.max()}, expected 0..{channel.size - 1}")
+    check_corpus(corpus, channel.size, channel.vocabulary)
     found = replaced[np.maximum(corpus.ids, -1)]
     if not found.any():
         raise InvalidInput(
@@ -144,11 +162,13 @@ class Attack(ABC):
     """Guesses the original words of sanitized tokens.
 
     A subclass takes a channel and shadow data when it is made. `name` is what results and
-    figures call it; `posterior` says whether its scores are probabilities.
+    figures call it; `posterior` says whether its scores are probabilities; `vocabulary` is the
+    channel's, "" where it is not known.
     """
 
     name: str
     posterior: bool = False
+    vocabulary: str = ""
 
     @abstractmethod
     def guess(
@@ -177,8 +197,16 @@ def check_top(top: int) -> None:
     check_count(top, what="top")
 
 
-def check_targets(observed: Observed, targets: IntArray | None) -> IntArray:
-    """Positions of sanitized tokens, or InvalidInput."""
+def check_targets(observed: Observed, targets: IntArray | None, vocabulary: str = "") -> IntArray:
+    """Positions of sanitized tokens of a text over this vocabulary, or InvalidInput."""
+    do = "sanitize with textpriv.attacks.base.observe(mechanism, private)"
+    check_kind(observed, Observed, what="observed", expected="an Observed text", do=do)
+    corpus = observed.corpus
+    if vocabulary and corpus.vocabulary and corpus.vocabulary != vocabulary:
+        raise InvalidInput(
+            "observed: got a text over another vocabulary than that of the attack's channel; "
+            "encode both with one Tokenizer"
+        )
     if targets is None:
         return observed.targets
     positions = check_ids(targets, len(observed.corpus.ids), what="targets")

@@ -7,6 +7,8 @@ it is the context-free Bayesian attack, from the private text itself the context
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
 from textpriv.attacks.base import (
@@ -16,6 +18,7 @@ from textpriv.attacks.base import (
     Guesses,
     IntArray,
     Observed,
+    check_channel,
     check_targets,
     check_top,
     is_input,
@@ -23,10 +26,11 @@ from textpriv.attacks.base import (
     padded,
 )
 from textpriv.channel import Channel, check_ids, check_sums
+from textpriv.checks import check_kind
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.neighbors import ExactSearch
-from textpriv.tokens import Corpus
+from textpriv.tokens import Corpus, fingerprint
 
 
 def prior_of(channel: Channel, corpus: Corpus) -> FloatArray:
@@ -36,7 +40,8 @@ def prior_of(channel: Channel, corpus: Corpus) -> FloatArray:
     ------
     InvalidInput : no such token
     """
-    counts = np.bincount(corpus.ids[is_sensitive(channel, corpus)], minlength=channel.size)
+    sensitive = is_sensitive(channel, corpus)
+    counts = np.bincount(corpus.ids[sensitive], minlength=channel.size)
     return counts / counts.sum()
 
 
@@ -52,6 +57,7 @@ def smoothed_prior(
     """
     sensitive = is_sensitive(channel, shadow)
     added = 1 / int(sensitive.sum()) if constant is None else constant
+    check_kind(constant, (Real, type(None)), what="constant", expected="a number >= 0")
     if not (np.isfinite(added) and added >= 0):
         raise InvalidInput(f"constant: got {constant!r}, expected a finite number >= 0")
     return prior_of(channel, shadow) + added * is_input(channel)
@@ -64,7 +70,7 @@ class TokenAttack(Attack):
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
         check_top(top)
-        positions = check_targets(observed, targets)
+        positions = check_targets(observed, targets, self.vocabulary)
         types, inverse = np.unique(observed.corpus.ids[positions], return_inverse=True)
         guesses = self.guess_words(types, top)
         return Guesses(guesses.words[inverse], guesses.scores[inverse])
@@ -90,7 +96,11 @@ class Bayes(TokenAttack):
     posterior = True
 
     def __init__(self, channel: Channel, prior: FloatArray, *, name: str) -> None:
+        check_channel(channel)
+        expected = "as many weights >= 0 as the channel has words"
+        check_kind(prior, (np.ndarray, list, tuple), what="prior", expected=expected)
         self.channel, self.prior, self.name = channel, np.asarray(prior, np.float64), name
+        self.vocabulary = channel.vocabulary
 
     def guess_words(self, outputs: IntArray, top: int) -> Guesses:
         words, joint, evidence = self.channel.likeliest_inputs(outputs, self.prior, top)
@@ -137,7 +147,7 @@ class PriorOnly(TokenAttack):
     posterior = True
 
     def __init__(self, channel: Channel, shadow: Corpus) -> None:
-        self.prior = prior_of(channel, shadow)
+        self.prior, self.vocabulary = prior_of(channel, shadow), channel.vocabulary
 
     def guess_words(self, outputs: IntArray, top: int) -> Guesses:
         best = np.argsort(-self.prior, kind="stable")[: min(top, np.count_nonzero(self.prior))]
@@ -158,11 +168,13 @@ class EmbeddingInversion(TokenAttack):
     name = "embedding-inversion"
 
     def __init__(self, channel: Channel, embedding: Embedding) -> None:
-        if len(embedding) != channel.size:
+        check_kind(embedding, Embedding, what="embedding", expected="an Embedding")
+        vocabulary = fingerprint(embedding.words)
+        if len(embedding) != channel.size or channel.vocabulary not in ("", vocabulary):
             raise InvalidInput(
-                f"embedding: got {len(embedding)} words, expected the channel's {channel.size}"
+                f"embedding: got {embedding!r}, expected one of the channel's {channel.size} words"
             )
-        self.vectors = embedding.vectors
+        self.vectors, self.vocabulary = embedding.vectors, vocabulary
         self.inputs = np.flatnonzero(is_input(channel))
         self.search = ExactSearch(self.vectors[self.inputs])
 
@@ -183,6 +195,7 @@ def bayes_success(channel: Channel, prior: FloatArray) -> float:
     ------
     InvalidInput : an invalid prior, or a row of the channel that does not sum to 1
     """
+    check_channel(channel)
     weights = np.asarray(prior, dtype=np.float64)
     if weights.shape != (channel.size,) or not (
         abs(weights.sum() - 1) <= 1e-9 and weights.min() >= 0

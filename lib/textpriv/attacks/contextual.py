@@ -37,7 +37,7 @@ from textpriv.attacks.base import (
     observe,
     padded,
 )
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_kind
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.models import (
@@ -52,7 +52,7 @@ from textpriv.models import (
     held_out_documents,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus, ranges
+from textpriv.tokens import Corpus, check_corpus, ranges
 
 Pooling = Literal["target", "first"]
 MEASURED = 1000  # held-out pairs at most, so that measuring costs less than training
@@ -339,8 +339,11 @@ class ContextualBayes(Attack):
     ) -> None:
         check_count(candidates, what="candidates")
         check_count(copies, what="copies")
+        check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
+        check_corpus(shadow, mechanism.size, mechanism.vocabulary, what="shadow")
         is_held = held_out_documents(len(shadow), held_out, seed)
         self.context_free, self.candidates = context_free, int(candidates)
+        self.vocabulary = mechanism.vocabulary
         sensitive = int(is_sensitive(mechanism, shadow).sum())
         if training is not None:
             used = -(-training.steps * training.batch // 2)
@@ -378,7 +381,7 @@ class ContextualBayes(Attack):
         self, observed: Observed, targets: IntArray | None, candidates: int
     ) -> tuple[Guesses, FloatArray]:
         """The best context-free guesses, and the detector's probability of each."""
-        positions = check_targets(observed, targets)
+        positions = check_targets(observed, targets, self.vocabulary)
         before = self.context_free.guess(observed, positions, top=candidates)
         rows, columns = np.nonzero(before.words != NONE)
         weights = np.zeros(before.words.shape)

@@ -10,7 +10,8 @@ to all). Four attackers, from the one of the paper to the strongest here:
 - `Deconvolution` solves W x = vectors of the outputs, with a ridge, since W is badly conditioned
   and an output is not quite its mixture; then it takes the nearest tokens.
 - `LanguageDeconvolution` knows by rehearsal how large that error is and in which directions, and
-  lets a language model choose among the nearest tokens.
+  lets a language model choose among the nearest tokens. `calibrated` learns by a second rehearsal
+  how much each sign of a token counts, and how much the language model.
 - `StencilSimulation` asks of every candidate which output the stencil would have given: that an
   output differs from its input, no linear map expresses.
 
@@ -20,14 +21,16 @@ and the test of `hits_anywhere`, with the call commented out and the best guess 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import scipy.linalg
+import scipy.optimize
 import scipy.sparse
 import torch
+from scipy.special import log_softmax
 
 from textpriv.attacks.base import (
     NONE,
@@ -50,6 +53,7 @@ from textpriv.neighbors import ExactSearch
 from textpriv.tokens import Corpus
 
 _PAIRS = 512  # pairs of a token and an output near it that are looked at together
+_PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few tokens finite
 
 
 def watch(stencil: Stencil, private: Corpus) -> Observed:
@@ -264,6 +268,21 @@ class Rehearsal:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """How much counts what an attacker has seen, and what the language model says.
+
+    Parameters
+    ----------
+    factors : (4,) of the columns of `LanguageDeconvolution.evidence`, whose weighted sum is a
+        candidate's log-likelihood
+    weight : from 0 (not heard) to 1, exponent of the language model
+    """
+
+    factors: FloatArray
+    weight: float
+
+
 class LanguageDeconvolution(Attack):
     """Deconvolution with the error learned by rehearsal, and a language model to choose.
 
@@ -276,6 +295,7 @@ class LanguageDeconvolution(Attack):
     sharpness : > 0, factor of the estimate's log-likelihood; below 1, since the errors of 384
         coordinates are no 384 independent witnesses
     kept : see `NoisyChannel`
+    calibration : replaces `sharpness`; see `calibrated`
     """
 
     name = "deconvolution-lm"
@@ -291,6 +311,7 @@ class LanguageDeconvolution(Attack):
         candidates: int = 50,
         sharpness: float = 0.3,
         kept: int = 8,
+        calibration: Calibration | None = None,
     ) -> None:
         check_count(candidates, what="candidates")
         check_count(kept, what="kept")
@@ -305,6 +326,7 @@ class LanguageDeconvolution(Attack):
             raise InvalidInput(f"ridge: got {self.ridge!r}, expected a finite number > 0")
         self.stencil, self.rehearsal, self.model = stencil, rehearsal, model
         self.candidates, self.sharpness, self.kept = candidates, sharpness, kept
+        self.calibration = calibration
         self.search = ExactSearch(rehearsal.points[stencil.inputs].astype(np.float32))
 
     def guess(
@@ -312,28 +334,181 @@ class LanguageDeconvolution(Attack):
     ) -> Guesses:
         check_top(top)
         positions = check_targets(observed, targets)
-        words, log_likelihood = self.likely(observed)
-        found = chosen(words, log_likelihood, observed, self.model, self.kept)
-        return found.guesses(positions, top)
+        return self.decode(observed).guesses(positions, top)
+
+    def decode(self, observed: Observed) -> Candidates:
+        """Every token's candidates with their posterior probabilities."""
+        weight = 1.0 if self.calibration is None else self.calibration.weight
+        return chosen(*self.likely(observed), observed, self.model, self.kept, weight=weight)
 
     def likely(self, observed: Observed) -> tuple[IntArray, FloatArray]:
-        """Nearest tokens to every estimate, and their log-likelihoods: (replaced, candidates).
+        """Candidates of every replaced token, and their log-likelihoods: (replaced, candidates).
 
-        -inf for the output itself where it cannot be.
+        The first ones are the nearest to its estimate, nearest first. -inf where one cannot be:
+        the output itself where it must differ, and one that is named twice.
         """
-        known, rows = self.rehearsal, observed.targets
+        if self.calibration is not None:
+            words, evidence, possible = self.evidence(observed)
+            return words, np.where(possible, evidence @ self.calibration.factors, -np.inf)
+        unbiased, variance = self._unbiased(observed)
+        words, distance = self._near(unbiased)
+        log_likelihood = -self.sharpness * distance**2 / (2 * variance[:, None])
+        if self.stencil.change and words.shape[1] > 1:
+            log_likelihood[words == observed.corpus.ids[observed.targets][:, None]] = -np.inf
+        return words, log_likelihood
+
+    def evidence(self, observed: Observed) -> tuple[IntArray, FloatArray, BoolArray]:
+        """What speaks for each candidate, the nearest to either of two estimates.
+
+        Neither estimate is the better one throughout. The whitened one is nearly normal where a
+        token has part in its own output; the stencil, though, compares directions, so that the
+        lengths that it adds up are not those that were mixed, and where the token has no part
+        the direction of `Deconvolution`'s estimate says more.
+
+        Returns
+        -------
+        words : (replaced, candidates)
+        evidence : (replaced, candidates, 4) minus half the squared distance to the estimate of
+            `Deconvolution`, scaled as the table compares; of the whitened estimate the cosine,
+            minus half the squared distance, and minus half the squared length of the candidate,
+            both over the variance of the estimate
+        possible : (replaced, candidates) not named before and, where outputs must differ, not
+            the output
+        """
+        table, points = self.stencil.table, self.rehearsal.points
+        unbiased, variance = self._unbiased(observed)
+        solved = Deconvolution(self.stencil).estimate(observed)[observed.targets]
+        words = np.concatenate(
+            [self._near(unbiased)[0], table.nearest(solved, -(-self.candidates // 2))[0]], axis=1
+        )
+        evidence = np.empty((*words.shape, 4))
+        for first in range(0, len(words), _PAIRS):
+            rows = slice(first, first + _PAIRS)
+            some, u = words[rows], unbiased[rows]
+            apart = table.scaled(table.vectors[some.ravel()]).reshape(*some.shape, -1)
+            apart = apart - table.scaled(solved[rows])[:, None]
+            own = points[some]
+            squared, inner = (own**2).sum(2), np.matmul(own, u[:, :, None])[:, :, 0]
+            length = np.linalg.norm(u, axis=1)[:, None]
+            doubled = 2 * variance[rows, None]
+            evidence[rows, :, 0] = -(apart**2).sum(2) / 2
+            evidence[rows, :, 1] = inner / np.maximum(np.sqrt(squared) * length, 1e-12)
+            evidence[rows, :, 2] = -(squared - 2 * inner + length**2) / doubled
+            evidence[rows, :, 3] = -squared / doubled
+        possible = _named_first(words)
+        if self.stencil.change:
+            possible &= words != observed.corpus.ids[observed.targets][:, None]
+            possible[~possible.any(1), 0] = True
+        return words, evidence, possible
+
+    def calibrated(self, public: Corpus, *, weights: Sequence[float] = (1.0, 0.5)) -> Self:
+        """This attack with the calibration that names most tokens of a rehearsal first.
+
+        Under each weight of the language model the factors are those of greatest likelihood,
+        with the frequencies of single words for the language model. Beside these stand the
+        factors without a language model, and `Deconvolution` by itself, so that what is added
+        to it loses by no more than the error of the rehearsal.
+
+        Parameters
+        ----------
+        public : text that neither the `Rehearsal` nor the language model has read; some
+            thousand tokens suffice
+        weights : of the language model, each above 0 and at most 1
+
+        Raises
+        ------
+        InvalidInput : no token of `public` is replaced and among its candidates
+        """
+        observed = watch(self.stencil, public)
+        truth = public.ids[observed.targets]
+        words, evidence, possible = self.evidence(observed)
+        held = ((words == truth[:, None]) & possible).any(1)
+        if not held.any():
+            raise InvalidInput("public: got no token that is replaced and among its candidates")
+        true = ((words == truth[:, None]) & possible).argmax(1)
+        unigram = np.ones(self.stencil.size) if self.model is None else self.model.unigram
+        log_prior = np.log(unigram[words])
+
+        def fitted(weight: float, signs: int) -> Calibration:
+            prior = np.where(possible, weight * log_prior, -np.inf)[held]
+            factors = np.zeros(evidence.shape[2])
+            factors[:signs] = _likeliest_factors(evidence[held, :, :signs], prior, true[held])
+            return Calibration(factors, weight)
+
+        def first_hits(calibration: Calibration) -> int:
+            log_likelihood = np.where(possible, evidence @ calibration.factors, -np.inf)
+            found = chosen(
+                words, log_likelihood, observed, self.model, self.kept, weight=calibration.weight
+            )
+            return int(found.guesses(observed.targets, 1).hits(truth).sum())
+
+        heard = [] if self.model is None else [fitted(weight, 4) for weight in weights]
+        best = max([*heard, fitted(0.0, 4), fitted(0.0, 1)], key=first_hits)
+        return type(self)(
+            self.stencil,
+            self.rehearsal,
+            self.model,
+            ridge=self.ridge,
+            candidates=self.candidates,
+            sharpness=self.sharpness,
+            kept=self.kept,
+            calibration=best,
+        )
+
+    def nearest(self, observed: Observed) -> IntArray:
+        """The nearest tokens to every whitened estimate, nearest first: (replaced, candidates)."""
+        return self._near(self._unbiased(observed)[0])[0]
+
+    def _unbiased(self, observed: Observed) -> tuple[FloatArray, FloatArray]:
+        """Of every replaced token the whitened estimate, not shrunk, and its variance."""
+        known = self.rehearsal
         outputs = known.scale * known.points[observed.corpus.ids]
         estimate, gain = undone(self.stencil, observed, outputs, self.ridge)
-        share = np.clip(gain[rows], 1e-6, 1 - 1e-6)
-        unbiased = estimate[rows] / share[:, None]
-        variance = known.spread * (1 / share - 1)
-        count = min(self.candidates, len(self.stencil.inputs))
-        near, distance = self.search.nearest(unbiased, count)
-        words = self.stencil.inputs[near]
-        log_likelihood = -self.sharpness * distance**2 / (2 * variance[:, None])
-        if self.stencil.change and count > 1:
-            log_likelihood[words == observed.corpus.ids[rows][:, None]] = -np.inf
-        return words, log_likelihood
+        share = np.clip(gain[observed.targets], 1e-6, 1 - 1e-6)
+        return estimate[observed.targets] / share[:, None], known.spread * (1 / share - 1)
+
+    def _near(self, unbiased: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The nearest tokens to whitened estimates, and how far: (replaced, candidates)."""
+        near, distance = self.search.nearest(
+            unbiased, min(self.candidates, len(self.stencil.inputs))
+        )
+        return self.stencil.inputs[near], distance
+
+
+def _named_first(words: IntArray) -> BoolArray:
+    """Whether a word has not been named before in its row: (rows, words)."""
+    order = np.argsort(words, axis=1, kind="stable")
+    ranked = np.take_along_axis(words, order, axis=1)
+    first = np.ones(words.shape, dtype=bool)
+    np.put_along_axis(first, order[:, 1:], ranked[:, 1:] != ranked[:, :-1], axis=1)
+    return first
+
+
+def _likeliest_factors(evidence: FloatArray, log_prior: FloatArray, true: IntArray) -> FloatArray:
+    """Factors of greatest likelihood, P(word) proportional to exp(evidence @ factors + log_prior).
+
+    A conditional logit (McFadden 1974): concave, so that there is one maximum.
+
+    Parameters
+    ----------
+    evidence : (tokens, candidates, signs)
+    log_prior : (tokens, candidates); -inf for what cannot be
+    true : (tokens,) column of the truth
+    """
+    spread = evidence[np.isfinite(log_prior)].std(0)
+    scaled = evidence / np.where(spread > 0, spread, 1.0)
+    row = np.arange(len(true))
+
+    def loss(factors: FloatArray) -> tuple[float, FloatArray]:
+        log_posterior = log_softmax(scaled @ factors + log_prior, axis=1)
+        expected = np.matmul(np.exp(log_posterior)[:, None], scaled)[:, 0]
+        value = -log_posterior[row, true].mean() + _PENALTY * (factors**2).sum()
+        slope = (expected - scaled[row, true]).mean(0) + 2 * _PENALTY * factors
+        return float(value), slope
+
+    best = scipy.optimize.minimize(loss, np.zeros(len(spread)), jac=True, method="L-BFGS-B")
+    factors: FloatArray = best.x / np.where(spread > 0, spread, 1.0)
+    return factors
 
 
 def chosen(
@@ -343,6 +518,8 @@ def chosen(
     model: NGrams | None,
     kept: int = 8,
     considered: int = 25,
+    *,
+    weight: float = 1.0,
 ) -> Candidates:
     """Posterior of candidates under a language model; tokens in clear stand for themselves.
 
@@ -352,10 +529,11 @@ def chosen(
     model : None weighs all words alike
     kept : see `NoisyChannel`
     considered : likeliest words of each token, by themselves, that are looked at in context
+    weight : exponent of the model, as in `NoisyChannel`; 0 weighs all words alike
     """
     present = ~np.isneginf(log_likelihood)
     likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True))
-    prior = np.ones(words.shape) if model is None else model.unigram[words]
+    prior = np.ones(words.shape) if model is None else model.unigram[words] ** weight
     posterior = likelihood * prior
     posterior /= posterior.sum(1, keepdims=True)
     counts = np.ones(len(observed.corpus.ids), dtype=np.int64)
@@ -370,9 +548,9 @@ def chosen(
     result.words[uncertain] = words[present]
     result.likelihood[uncertain] = likelihood[present]
     result.posterior[uncertain] = posterior[present]
-    if model is None or model.order == 1:
+    if model is None or model.order == 1 or not weight:
         return result
-    return decode(result.keep(considered), observed.corpus, model, kept=kept, weight=1.0)
+    return decode(result.keep(considered), observed.corpus, model, kept=kept, weight=weight)
 
 
 # --- Simulation -------------------------------------------------------------------------------
@@ -430,7 +608,7 @@ class StencilSimulation(Attack):
     def decode(self, observed: Observed) -> Candidates:
         """Every token's candidates with their posterior probabilities."""
         words, possible = self.propose(observed)
-        found = self._chosen(*self.start.likely(observed), observed)
+        found = self.start.decode(observed)
         for _ in range(self.rounds):
             log_likelihood = self.likelihoods(observed, words, self._means(found, observed))
             found = self._chosen(words, np.where(possible, log_likelihood, -np.inf), observed)
@@ -444,12 +622,9 @@ class StencilSimulation(Attack):
         """
         output = observed.corpus.ids[observed.targets]
         near = self._near(output, self.candidates)
-        far = self.start.likely(observed)[0][:, : self.candidates]
+        far = self.start.nearest(observed)[:, : self.candidates]
         words = np.concatenate([near, far], axis=1)
-        order = np.argsort(words, axis=1, kind="stable")
-        ranked = np.take_along_axis(words, order, axis=1)
-        possible = np.ones(words.shape, dtype=bool)
-        np.put_along_axis(possible, order[:, 1:], ranked[:, 1:] != ranked[:, :-1], axis=1)
+        possible = _named_first(words)
         if self.stencil.change:
             possible &= words != output[:, None]
         return words, possible

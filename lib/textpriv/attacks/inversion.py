@@ -7,7 +7,8 @@
 The encoder reads the sanitized sentence; its state at a sanitized token, through the masked-LM
 head, is compared with the vectors of words, and softmax over the classes is trained to name
 the original. One model serves all tokens (`classes` says what it chooses from), and a
-sentence is read once for all its tokens.
+sentence is read once for all its tokens. `InversionPerToken` is the form that Tong et al. run,
+a classifier for each output that reads the output alone.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     check_targets,
+    check_top,
     is_input,
     is_sensitive,
     observe,
 )
+from textpriv.attacks.bayes import TokenAttack
 from textpriv.attacks.contextual import repeat
 from textpriv.channel import Channel
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_kind
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.models import (
@@ -48,8 +51,9 @@ from textpriv.models import (
     pieces_of,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus, ranges
+from textpriv.tokens import Corpus, check_corpus, ranges
 
+POOLED = 8  # batches whose sentences are sorted by length
 MEASURED = 200  # held-out sentences at most, so that measuring costs less than training
 Classes = Literal["possible", "vocabulary"]
 
@@ -64,8 +68,8 @@ class InversionBert(Attack):
     encoder : pretrained, best a masked LM (its head is trained further); left as it is
     classes : what the softmax chooses from. "vocabulary": all words that the mechanism
         replaces, as in Kugler et al.; nothing is known of the mechanism but its outputs.
-        "possible": for each token the inputs that can give it, P(y|x) > 0: the shared form of
-        the classifier per token that Tong et al. train, whose classes are a token's originals
+        "possible": for each token the inputs that can give it, P(y|x) > 0, which are the classes
+        of the classifier per token that Tong et al. train (`InversionPerToken`)
     limit : with "possible", at most so many classes per token, those with the largest P(y|x)
     likelihood : adds log P(y|x) to the scores, so that the network has to learn a prior in
         context only (`name` is then "neural-bayes"). This is beyond the published attack,
@@ -112,6 +116,8 @@ class InversionBert(Attack):
     ) -> None:
         check_count(limit, what="limit")
         check_count(copies, what="copies")
+        check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
+        check_corpus(shadow, mechanism.size, mechanism.vocabulary, what="shadow")
         is_held = held_out_documents(len(shadow), held_out, seed)
         if classes not in ("possible", "vocabulary"):
             raise InvalidInput(f"classes: got {classes!r}, expected 'possible' or 'vocabulary'")
@@ -125,7 +131,7 @@ class InversionBert(Attack):
         if likelihood:
             self.name = "neural-bayes"
         self.channel = mechanism if isinstance(mechanism, Channel) else None
-        self.words = mechanism.embedding.words
+        self.words, self.vocabulary = mechanism.embedding.words, mechanism.vocabulary
         self.classes, self.limit, self.likelihood = classes, int(limit), likelihood
         if training is None:
             training = Training(
@@ -159,6 +165,7 @@ class InversionBert(Attack):
         if not len(passages) or not len(measured):
             raise InvalidInput("shadow: expected sanitized tokens to train on and to hold out")
         order = endless(passages, stream(seed, "inversion", "order"))
+        lengths = reader.pieces.stretch(reader.bounds[:-1], reader.bounds[1:])[1]
 
         def scored(of: IntArray) -> tuple[torch.Tensor, torch.Tensor]:
             rows, scores = reader.scores(of)
@@ -168,7 +175,7 @@ class InversionBert(Attack):
             return scores, torch.from_numpy(place).to(scores.device)
 
         def loss(step: int) -> torch.Tensor:
-            of = order(step * training.batch, (step + 1) * training.batch)
+            of = batch_of_similar_length(order, lengths, training.batch, step, seed)
             return F.cross_entropy(*scored(of), ignore_index=NONE)
 
         def measure() -> float:
@@ -183,7 +190,7 @@ class InversionBert(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        positions = check_targets(observed, targets)
+        positions = check_targets(observed, targets, self.vocabulary)
         if top < 1:
             raise InvalidInput(f"top: got {top}, expected at least 1")
         ascending, back = np.unique(positions, return_inverse=True)
@@ -202,6 +209,69 @@ class InversionBert(Attack):
             )
         scores_of = np.where(words == NONE, -np.inf, np.exp(logs))
         return Guesses(words[back], scores_of[back])
+
+
+class InversionPerToken(TokenAttack):
+    """Inversion BERT as Tong et al. run it: a classifier for each output, which reads it alone.
+
+    The input of such a classifier is the same in all its examples, so that all it can learn is
+    how often each original stands behind the output. Where its cross-entropy is least, its
+    probabilities are the shares of the originals among the sanitized copies of the shadow data;
+    no network is needed to count them. A training that ends earlier knows less.
+
+    Parameters
+    ----------
+    mechanism : what the attacker runs on the shadow data
+    shadow : sentences in clear, of the kind of the private ones, disjoint from them
+    copies : sanitized copies of the shadow data
+    reuse : the sanitizer draws once for a word repeated in a document
+    seed : of sanitizing
+
+    Notes
+    -----
+    An output that no copy shows has no classifier and gets no guess, which counts as a failure,
+    as in the released code. With ever more copies the guess becomes that of `ContextFreeBayes`
+    without its constant.
+
+    References
+    ----------
+    Tong et al. 2025, section 2 ("on a one-to-one basis") and the released code, whose
+    classifiers train on pairs of a sanitized token and its original for three epochs of 100
+    copies.
+    """
+
+    name = "inversion-bert-token"
+    posterior = True
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        shadow: Corpus,
+        *,
+        copies: int = 100,
+        reuse: bool = False,
+        seed: int = 0,
+    ) -> None:
+        check_count(copies, what="copies")
+        clear = repeat(shadow, copies)
+        observed = observe(mechanism, clear, stream(seed, "shadow copies"), reuse=reuse)
+        shown = observed.targets[clear.ids[observed.targets] >= 0]
+        size = len(mechanism.embedding)
+        pairs = observed.corpus.ids[shown] * size + clear.ids[shown]
+        pair, count = np.unique(pairs, return_counts=True)
+        output, original = np.divmod(pair, size)
+        ranked = np.lexsort((-count, output))
+        self._output, self._original = output[ranked], original[ranked]
+        self._share = (count / np.bincount(output, count)[output])[ranked]
+
+    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
+        check_top(top)
+        first, last = (np.searchsorted(self._output, outputs, side) for side in ("left", "right"))
+        place = first[:, None] + np.arange(top)
+        is_seen = place < last[:, None]
+        place = np.minimum(place, len(self._output) - 1)
+        words = np.where(is_seen, self._original[place], NONE)
+        return Guesses(words, np.where(is_seen, self._share[place], -np.inf))
 
 
 class _Reader:
@@ -257,6 +327,21 @@ class _Reader:
         scores = torch.einsum("nw,ncw->nc", asked.float(), attack._vectors[named])
         added = torch.from_numpy(self.added[self.kind[rows]][:, :used]).to(scores)
         return rows, scores + attack._bias(named)[..., 0] + added
+
+
+def batch_of_similar_length(
+    order: endless, lengths: IntArray, batch: int, step: int, seed: int
+) -> IntArray:
+    """Elements of step 0, 1, ...: as in `order`, but that little of a batch is padding.
+
+    Of the elements of POOLED steps, those of similar length share a batch; the batches come in
+    random order.
+    """
+    block, place = divmod(step, POOLED)
+    pool = order(block * POOLED * batch, (block + 1) * POOLED * batch)
+    pool = pool[np.argsort(lengths[pool], kind="stable")].reshape(POOLED, batch)
+    turn = stream(seed, "inversion", "batches", block).permutation(POOLED)
+    return np.asarray(pool[turn[place]])
 
 
 def word_vectors(encoder: Encoder, words: Sequence[str]) -> torch.Tensor:

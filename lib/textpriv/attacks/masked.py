@@ -23,6 +23,7 @@ from textpriv.attacks.base import (
     Guesses,
     IntArray,
     Observed,
+    check_channel,
     check_targets,
     is_input,
 )
@@ -80,6 +81,7 @@ class MaskInference(Attack):
         knows: Knowledge = "inputs",
         window: int | None = None,
     ) -> None:
+        check_channel(channel)
         if len(words) != channel.size:
             raise InvalidInput(f"words: got {len(words)}, expected {channel.size} (the channel's)")
         if not encoder.can_fill:
@@ -88,6 +90,7 @@ class MaskInference(Attack):
                 "result of textpriv.models.masked_language_model"
             )
         self.channel, self.words, self.encoder = channel, tuple(words), encoder
+        self.vocabulary = channel.vocabulary
         if knows not in NAMES:
             raise InvalidInput(f"knows: got {knows!r}, expected one of {tuple(NAMES)}")
         self.knows, self.window, self.name = knows, window, NAMES[knows]
@@ -101,7 +104,7 @@ class MaskInference(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        positions = check_targets(observed, targets)
+        positions = check_targets(observed, targets, self.vocabulary)
         if not 1 <= top <= len(self._ids):
             raise InvalidInput(f"top: got {top}, expected 1 to {len(self._ids)}")
         pieces = Pieces(self.encoder.tokenizer, self.words, observed.corpus)

@@ -101,6 +101,7 @@ class NeuralChannel(Attack):
         if not 0 <= trust <= 1:
             raise InvalidInput(f"trust: got {trust!r}, expected a number from 0 to 1")
         self.lattice, self.words, self.generator = lattice, tuple(words), generator
+        self.vocabulary = lattice.vocabulary
         self.beam, self.weight, self.trust = beam, weight, trust
         text = "".join(f"{each}\n" for each in self._examples(shadow, examples))
         self.prompt = [generator.opening, *generator.encode([text])[0]]
@@ -108,7 +109,7 @@ class NeuralChannel(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        positions = check_targets(observed, targets)
+        positions = check_targets(observed, targets, self.vocabulary)
         part, place = _documents_of(observed, positions)
         return self.decode(part).guesses(place, top)
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv.errors import InvalidInput
-from textpriv.tokens import KEPT, Corpus
+from textpriv.tokens import KEPT, Corpus, check_corpora, check_corpus
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -42,6 +42,7 @@ class Lexicon:
     def __init__(self, size: int, corpora: Sequence[Corpus] = (), *, minimum: int = 3) -> None:
         if size < 1 or minimum < 1:
             raise InvalidInput(f"got size {size} and minimum {minimum}, expected both >= 1")
+        check_corpora(corpora, size, what="corpora")
         counts: Counter[str] = Counter()
         for corpus in corpora:
             counts.update(corpus.kept.values())
@@ -55,8 +56,7 @@ class Lexicon:
 
     def ids(self, corpus: Corpus) -> IntArray:
         """Ids of all tokens of a corpus over the same vocabulary: (tokens,)."""
-        if len(corpus.ids) and corpus.ids.max() >= self.size:
-            raise InvalidInput(f"corpus: got id {corpus.ids.max()}, expected 0..{self.size - 1}")
+        check_corpus(corpus, self.size)
         result = np.where(corpus.ids >= 0, corpus.ids, self.unknown)
         for position in np.flatnonzero(corpus.ids == KEPT).tolist():
             result[position] = self.kept.get(corpus.kept[position], self.unknown)
@@ -126,6 +126,7 @@ class NGrams:
         """
         if order not in (1, 2, 3):
             raise InvalidInput(f"order: got {order!r}, expected 1, 2 or 3")
+        check_corpora(corpora, lexicon.size, what="corpora")
         if not sum(len(corpus.ids) for corpus in corpora):
             raise InvalidInput("corpora: got no token, expected text to learn from")
         base = lexicon.start + 1

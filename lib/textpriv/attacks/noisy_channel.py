@@ -25,6 +25,7 @@ from textpriv.attacks.base import (
     Guesses,
     IntArray,
     Observed,
+    check_channel,
     check_targets,
     check_top,
     is_input,
@@ -33,7 +34,8 @@ from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
 from textpriv.errors import InvalidInput
-from textpriv.tokens import Corpus, ranges
+from textpriv.mechanisms.base import check_probability
+from textpriv.tokens import Corpus, check_corpora, ranges
 
 _EDGES = 1 << 22  # pairs (order 3: triples) of neighbouring candidates held at once
 
@@ -77,12 +79,13 @@ class NoisyChannel(Attack):
         decoding: Literal["posterior", "viterbi"] = "posterior",
         model: NGrams | None = None,
     ) -> None:
-        if not 0 <= weight <= 1:
-            raise InvalidInput(f"weight: got {weight!r}, expected a number from 0 to 1")
+        check_channel(channel)
+        check_probability(weight, what="weight")
         if decoding not in ("posterior", "viterbi"):
             raise InvalidInput(f"decoding: got {decoding!r}, expected 'posterior' or 'viterbi'")
         if candidates < 1 or kept < 1:
             raise InvalidInput(f"got {candidates} candidates, {kept} kept, expected both >= 1")
+        check_corpora(text, channel.size, channel.vocabulary)
         if model is None:
             model = NGrams.train(Lexicon(channel.size, text), text, order=order)
         if model.lexicon.size != channel.size:
@@ -90,13 +93,14 @@ class NoisyChannel(Attack):
                 f"model: got a vocabulary of {model.lexicon.size}, expected {channel.size}"
             )
         self.channel, self.model, self.decoding = channel, model, decoding
+        self.vocabulary = channel.vocabulary
         self.candidates, self.kept, self.weight = candidates, kept, weight
 
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
         check_top(top)
-        positions = check_targets(observed, targets)
+        positions = check_targets(observed, targets, self.vocabulary)
         return self.decode(observed).guesses(positions, top)
 
     def decode(self, observed: Observed, found: Candidates | None = None) -> Candidates:
