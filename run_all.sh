@@ -6,5 +6,10 @@
 #   ./run_all.sh --help                 every option
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+for option in "$@"; do
+    if [[ $option == -h || $option == --help ]]; then # says what there is before anything is installed
+        PYTHONPATH=lib exec "${PYTHON:-python3}" -m textpriv.report.options --help
+    fi
+done
 source ./setup.sh
 exec "$python" -m textpriv.report.runner "$@"

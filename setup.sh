@@ -1,6 +1,7 @@
 # Sets `python` to an interpreter that has everything; source it from the repository root.
 #
-# It makes .venv from requirements.lock and renews it whenever the lock or pyproject.toml change.
+# It makes .venv from requirements.lock and renews it whenever that, pyproject.toml or this file
+# change.
 # TEXTPRIV_PYTHON=python uses an environment of your own (conda, a container) as it is.
 # PYTHON=python3.12 chooses the interpreter that .venv is made from.
 
@@ -28,7 +29,7 @@ _base_python() {
 _stamp() { # of what .venv is made from
     "$1" -c 'import hashlib, sys
 print(hashlib.sha256(b"".join(open(name, "rb").read() for name in sys.argv[1:])).hexdigest())' \
-        requirements.lock pyproject.toml
+        requirements.lock pyproject.toml setup.sh
 }
 
 _install() {
@@ -36,11 +37,19 @@ _install() {
     torch=$(grep '^torch==' requirements.lock)
     if ! _supported .venv/bin/python; then
         base=$(_base_python)
-        echo "textpriv: making .venv with $("$base" --version) (about 2 minutes on a fast line)"
+        echo "textpriv: making .venv with $("$base" --version) (about 2 minutes on a fast line)."
+        echo "textpriv: it takes 2.2 GB of disk with PyTorch's CPU build and 5 to 6 GB with the CUDA" \
+            "libraries that pip may find for Linux (README.md says how to get the small build)."
         "$base" -m venv --clear .venv
     fi
     echo "textpriv: installing $torch (the largest part)"
     .venv/bin/python -m pip install -q "$torch"
+    # Annoy's own set-up compiles for the processor at hand, and its forests, hence some numbers,
+    # would depend on that. pip's cache of wheels does not know the difference either.
+    echo "textpriv: building $(grep '^annoy==' requirements.lock) for no processor in particular"
+    ANNOY_COMPILER_ARGS=-O3,-ffp-contract=off,-std=c++14,-fpermissive,-DANNOYLIB_MULTITHREADED_BUILD \
+        .venv/bin/python -m pip install -q --no-deps --no-cache-dir --force-reinstall \
+        --no-binary annoy "$(grep '^annoy==' requirements.lock)"
     echo "textpriv: installing the rest of requirements.lock"
     .venv/bin/python -m pip install -q -r requirements.lock
     .venv/bin/python -m pip install -q --no-deps --no-build-isolation -e .

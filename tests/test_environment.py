@@ -208,7 +208,8 @@ def fake_venv(folder: Path) -> None:
 
 
 def stamp(folder: Path) -> str:
-    inputs = (folder / "requirements.lock").read_bytes() + (folder / "pyproject.toml").read_bytes()
+    names = ("requirements.lock", "pyproject.toml", "setup.sh")
+    inputs = b"".join((folder / name).read_bytes() for name in names)
     return hashlib.sha256(inputs).hexdigest() + "\n"
 
 
@@ -226,15 +227,19 @@ def test_setup_keeps_a_current_environment(folder: Path) -> None:
     assert not (folder / "pip.log").exists()
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml", ".venv/textpriv.stamp"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "pyproject.toml", "setup.sh", ".venv/textpriv.stamp"]
+)
 def test_setup_renews_an_outdated_environment(folder: Path, name: str) -> None:
     fake_venv(folder)
     with open(folder / name, "a") as file:
         file.write("\n# newer")
     done = set_up(folder, PYTHON="false")
     assert done.returncode == 0, done.stderr
-    assert (folder / "pip.log").read_text().splitlines() == [
-        "-m pip install -q torch==2.13.0",
+    torch, annoy, *rest = (folder / "pip.log").read_text().splitlines()
+    assert torch == "-m pip install -q torch==2.13.0"
+    assert "--no-binary annoy annoy==" in annoy and "--no-cache-dir" in annoy
+    assert rest == [
         "-m pip install -q -r requirements.lock",
         "-m pip install -q --no-deps --no-build-isolation -e .",
     ]

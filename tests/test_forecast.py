@@ -283,11 +283,11 @@ def test_works_by_hand() -> None:
     assert four["documents sanitized by word"].amount == 60
     five = amounts(
         "05_reconstruction_attacks", "default", corpora=["imdb"], detector_steps=6,
-        inversion_steps=4, model_focus={"custext": [1, 2], "santext": [3]},
+        inversion_steps=4, inversion_seeds=3, model_focus={"custext": [1, 2], "santext": [3]},
         attacked={"custext": {"imdb": 100, "sst2": 9}}, custext_epsilons=[1, 2, 3],
     )  # fmt: skip
     assert five["training steps of detectors"].amount == 18
-    assert five["training steps of inverters"].amount == 12
+    assert five["training steps of inverters"].amount == 4 * (3 * (2 + 1) + 1)
     assert five["sentences under attack"].amount == 300
     paper = amounts("05_reconstruction_attacks", "paper")["training steps of detectors"]
     assert paper.amount is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from tiny_models import PIECES, SPECIAL, tiny_encoder
 
 from textpriv.channel import Channel
 from textpriv.embeddings import from_arrays
-from textpriv.errors import InvalidInput
+from textpriv.errors import InvalidInput, SeededOutput
 from textpriv.mechanisms import TEM, Madlib
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.models import Encoder
@@ -253,6 +254,16 @@ def test_the_seed_decides_and_entropy_is_the_default(reader: Reader, predictor: 
         shown_by(reader, predictor, text=text, rng=None).rows["sanitized"][0] for _ in range(2)
     }
     assert len(drawn) == 2
+
+
+def test_only_a_generator_that_was_passed_in_is_warned_of(
+    reader: Reader, predictor: Predictor
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SeededOutput)
+        shown_by(reader, predictor, rng=None)
+    with pytest.warns(SeededOutput, match="a generator was passed"):
+        shown_by(reader, predictor)
 
 
 def test_short_and_long_texts(reader: Reader, predictor: Predictor) -> None:

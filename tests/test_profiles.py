@@ -27,8 +27,7 @@ class Sizes(BaseModel):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(profiles, "PROFILES", tmp_path)
     (tmp_path / "default.toml").write_text(
-        'device = "cpu"\ndtype = "float32"\n'
-        '["02_ann"]\ndraws = 1000\neps = [19, 25.5]\n["03_other"]\nx = 1\n'
+        'device = "cpu"\n["02_ann"]\ndraws = 1000\neps = [19, 25.5]\n["03_other"]\nx = 1\n'
     )
     (tmp_path / "smoke.toml").write_text(
         'inherits = "default"\ncell_minutes = 2\n["02_ann"]\ndraws = 9\n'
@@ -39,11 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_values_come_from_the_table() -> None:
     sizes = load("default", "02_ann", Sizes)
     assert (sizes.draws, sizes.eps, sizes.words) == (1000, (19.0, 25.5), ("hockey",))
-    assert settings("default").model_dump() == {
-        "device": "cpu",
-        "dtype": "float32",
-        "cell_minutes": None,
-    }
+    assert settings("default").model_dump() == {"device": "cpu", "cell_minutes": None}
 
 
 def test_inherits_what_it_does_not_state() -> None:
@@ -102,7 +97,7 @@ def test_wrong_tables_are_named(folder: Path, text: str, messages: list[str]) ->
         ('inherits = "default"\ndevice = "gpu"', "'device'.*'cpu'.*got 'gpu'"),
         ('inherits = "default"\ncell_minutes = 0', "'cell_minutes'"),
         ('inherits = "default"\ncell_minute = 1', "unknown key 'cell_minute'.*mean 'cell_minutes'"),
-        ('device = "cpu"', "'dtype' is missing"),
+        ("cell_minutes = 1", "'device' is missing"),
         ('inherits = "defualt"', "unknown profile 'defualt'.*did you mean 'default'"),
         ('inherits = "odd"', "circle"),
     ],
@@ -120,9 +115,9 @@ def test_unknown_profile() -> None:
 
 def test_model_may_not_shadow_a_setting() -> None:
     class Shadow(BaseModel):
-        dtype: str = "float32"
+        device: str = "cpu"
 
-    with pytest.raises(ProfileError, match="dtype"):
+    with pytest.raises(ProfileError, match="device"):
         load("default", "02_ann", Shadow)
 
 

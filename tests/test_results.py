@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot as plt
 from pydantic import BaseModel
 
-from textpriv import errors, paths, report, seeds
+from textpriv import errors, models, paths, report, seeds
 from textpriv.report import claims, provenance, results
 from textpriv.report.results import measure
 from textpriv.stats import clustered_mean
@@ -21,6 +21,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of the test's own, so that nothing is written into the real one."""
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    monkeypatch.setenv(results.RUNNER, "1")
     return tmp_path
 
 
@@ -49,6 +50,11 @@ def test_good_names(name: str) -> None:
 def test_bad_names(name: str) -> None:
     with pytest.raises(errors.InvalidInput, match="measurement"):
         measure(name, 1)
+
+
+def test_an_open_interval_is_left_out() -> None:
+    found = measure("a.b", 0.5, -np.inf, np.inf, 1)
+    assert (found.low, found.high, found.n) == (None, None, 1)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,7 @@ def test_finish_writes_what_the_design_lists(root: Path) -> None:
     found = json.loads(path.read_text())
     assert set(found) == {
         "notebook", "profile", "seed", "overrides", "commit", "dirty", "device", "dtype",
-        "seconds", "peak_mb", "versions", "assets", "figures", "measurements",
+        "processor", "seconds", "peak_mb", "versions", "assets", "figures", "measurements",
     }  # fmt: skip
     assert found["measurements"][0] == {
         "name": "a.b", "value": 0.5, "low": 0.4, "high": 0.6, "n": 100, "unit": "share",
@@ -131,6 +137,30 @@ def test_finish_writes_what_the_design_lists(root: Path) -> None:
     assert (found["seed"], found["overrides"]) == (3, {"cell_minutes": 4})
     assert found["peak_mb"] > 20
     assert found["versions"]["numpy"] == np.__version__
+
+
+@pytest.mark.parametrize(("fast", "dtype"), [(True, "bfloat16"), (False, "float32")])
+def test_results_state_what_networks_multiplied_in(
+    monkeypatch: pytest.MonkeyPatch, fast: bool, dtype: str
+) -> None:
+    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: fast)
+    product = models.torch.ones(1, 1)
+    with models.autocast(models.torch.device("cpu")):
+        product = product @ product
+    report.begin("98_try", "smoke").finish()
+    found = results.load("98_try", "smoke")
+    assert found.dtype == dtype == str(product.dtype).removeprefix("torch.")
+    assert found.processor
+
+
+def test_a_notebook_run_by_hand_leaves_what_git_holds(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.delenv(results.RUNNER, raising=False)
+    run = report.begin("98_try")
+    assert run.root == root / "runs" / "by-hand" and "run_all.sh" in capsys.readouterr().out
+    monkeypatch.setenv(results.RUNNER, "1")
+    assert report.begin("98_try").root == root
 
 
 def test_load_and_measurement_find_it(root: Path) -> None:

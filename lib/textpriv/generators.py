@@ -37,7 +37,7 @@ from tqdm.auto import tqdm
 from transformers.modeling_outputs import BaseModelOutput
 
 from textpriv import assets
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.models import FastTokenizer, autocast, by_length, quiet
@@ -152,8 +152,7 @@ class Generator:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of every text, none added."""
-        if isinstance(texts, str):
-            raise InvalidInput("texts: got one string, expected a list of strings")
+        texts = check_texts(texts)
         if not len(texts):
             return []
         ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]

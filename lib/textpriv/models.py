@@ -35,7 +35,7 @@ from safetensors.torch import load_model, save_model
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from textpriv import assets
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.neighbors.table import bfloat16_is_fast
@@ -324,8 +324,15 @@ def _reset_head(head: Any) -> None:
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 products where the device multiplies them in hardware, else float32."""
+    """bfloat16 products where the device is faster at them, else float32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=bfloat16_is_fast(str(device)))
+
+
+def network_dtype(device: str) -> str:
+    """What `autocast` multiplies in on a device, or on the one that "auto" stands for."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return "bfloat16" if bfloat16_is_fast(device) else "float32"
 
 
 class quiet:
@@ -535,8 +542,7 @@ def masked_language_model(
     depend, in their last digits, on the processor and the number of threads too.
     """
     sizes = MaskedSizes() if sizes is None else sizes
-    if isinstance(texts, str):
-        raise InvalidInput("texts: got one string, expected a list of strings")
+    texts = check_texts(texts)
     key = canonical_json(
         [_FORMAT, encoder.name, encoder.digest, _digest(texts), asdict(sizes), int(seed)]
     )

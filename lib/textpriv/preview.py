@@ -28,7 +28,7 @@ from textpriv import pieces
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_kind, check_texts
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.errors import InvalidInput
 from textpriv.generators import Generator
@@ -86,6 +86,7 @@ class PieceTable:
         ------
         InvalidInput : a text without any piece, which nothing can be said about
         """
+        texts = check_texts(texts)
         corpus = pieces.encode(self.tokenizer, texts, longest=longest)
         empty = np.flatnonzero(np.diff(corpus.offsets) == 0)
         if len(empty):
@@ -240,7 +241,6 @@ def recovered(
     draws : >= 1
     """
     check_count(draws, what="draws")
-    rng = np.random.default_rng() if rng is None else rng
     if not len(ids):
         raise InvalidInput("ids: got no token, expected at least one")
     truth = np.tile(ids, draws)
@@ -346,8 +346,8 @@ def preview(
     ------
     InvalidInput : an empty text, epsilons in disorder, a mechanism over another vocabulary
     """
-    if not isinstance(text, str):
-        raise InvalidInput(f"text: got {type(text).__name__}, expected one string")
+    check_kind(text, str, what="text", expected="one string")
+    check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
     wanted = check_grid(epsilons)
     table = reader.table
     if mechanism.embedding.words != table.embedding.words:
@@ -355,7 +355,6 @@ def preview(
             f"mechanism: its vocabulary {mechanism.embedding!r} is not the reader's, "
             f"{table.embedding!r}; make it over reader.table.embedding"
         )
-    rng = np.random.default_rng() if rng is None else rng
     original = table.encode([text], longest=longest)
     rows = reader.features(original, sanitized_at(mechanism, original, wanted, rng), wanted)
     low, high = predictor.interval(rows, level=level)

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from textpriv.checks import described
 from textpriv.errors import ProfileError
 
 PROFILES = Path(__file__).parent / "experiments" / "profiles"
@@ -31,7 +32,6 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: Literal["cpu", "cuda", "mps", "auto"]
-    dtype: Literal["float32", "bfloat16", "float16"]
     cell_minutes: Annotated[float, Field(gt=0)] | None = None
 
 
@@ -42,6 +42,7 @@ def names() -> list[str]:
 
 def settings(profile: str, overrides: Mapping[str, Any] | None = None) -> Settings:
     """Settings of a profile; `overrides` may replace them."""
+    _check_overrides(overrides)
     top = {key: value for key, value in _read(profile).items() if not isinstance(value, dict)}
     chosen = {key: value for key, value in (overrides or {}).items() if _is_setting(key)}
     return _fill(Settings, top | chosen, f"profile {profile!r}, top of the file")
@@ -71,6 +72,7 @@ def load(
     ------
     ProfileError : names the key, what was got, and the keys that are known
     """
+    _check_overrides(overrides)
     known = list(model.model_fields)
     shadowed = [key for key in known if _is_setting(key)]
     if shadowed:
@@ -88,6 +90,13 @@ def table(profile: str, notebook: str) -> dict[str, Any]:
 
 
 _SETTINGS = list(Settings.model_fields)
+
+
+def _check_overrides(overrides: object) -> None:
+    if not (overrides is None or isinstance(overrides, Mapping)):
+        raise ProfileError(
+            f"overrides: got {described(overrides)}, expected a mapping such as {{'seed': 1}}"
+        )
 
 
 def _is_setting(key: str) -> bool:

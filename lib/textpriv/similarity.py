@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from textpriv import pieces
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Rows, by_length
 from textpriv.utility import features
@@ -152,8 +152,7 @@ def _matched(references: list[torch.Tensor], candidates: list[torch.Tensor]) -> 
 
 def _check_pairs(references: Sequence[str], candidates: Sequence[str]) -> None:
     for what, texts in (("references", references), ("candidates", candidates)):
-        if isinstance(texts, str):
-            raise InvalidInput(f"{what}: got one string, expected a list of strings; use [text]")
+        check_texts(texts, what=what)
     if len(references) != len(candidates) or not len(references):
         raise InvalidInput(
             f"candidates: got {len(candidates)} for {len(references)} references, expected as many "

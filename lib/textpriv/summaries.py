@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv import pieces
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.generators import Generator, generate, likeliest
 from textpriv.models import Encoder
@@ -254,5 +254,4 @@ def similarity(
 
 def check_several(texts: Sequence[str]) -> None:
     """A list of strings and not one string, or InvalidInput."""
-    if isinstance(texts, str):
-        raise InvalidInput("texts: got one string, expected a list of strings; use [text]")
+    check_texts(texts)

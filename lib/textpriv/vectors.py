@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from textpriv import pieces
 from textpriv.channel import check_ids
+from textpriv.checks import check_texts
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder
 from textpriv.splits import sentences_of
@@ -142,8 +143,7 @@ def embed(
     ----------
     Reimers and Gurevych 2019.
     """
-    if isinstance(texts, str):
-        raise InvalidInput("texts: got one string, expected a list of strings; use [text]")
+    texts = check_texts(texts)
     if not len(texts):
         raise InvalidInput("texts: got no document, expected at least one")
     divided = [list(sentences_of(text)) or [""] for text in texts]

@@ -81,7 +81,9 @@ MECHANISMS = {
 }
 ATTACKS = {
     "embedding-inversion": Style("embedding inversion", GREY, "o", "-"),
-    "inversion-bert": Style("inversion BERT", SKY, "s", "-"),
+    "inversion-bert-token": Style("inversion BERT, the token alone", SKY, "o", ":"),
+    "inversion-bert": Style("inversion BERT, the sentence", SKY, "s", "-"),
+    "inversion-bert-free": Style("inversion BERT, all words", SKY, "D", "--"),
     "mask-inference": Style("mask inference", GREEN, "^", "-"),
     "mask-inference-support": Style("mask inference, possible words", GREEN, "v", "--"),
     "mask-bayes": Style("mask inference times channel", GREEN, "D", "-"),

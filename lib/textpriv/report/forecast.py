@@ -209,6 +209,10 @@ def _dp_prompt(table: Table) -> list[Work]:
 def _reconstruction(table: Table) -> list[Work]:
     settings = len(table["corpora"]) * sum(map(len, table["model_focus"].values()))
     detectors = table["detector_steps"] * settings or None
+    focus = {defense: len(epsilons) for defense, epsilons in table["model_focus"].items()}
+    # Several trainings for each epsilon of CusText+, and of one more network at the headline's.
+    trainings = table["inversion_seeds"] * (focus["custext"] + 1) + focus["santext"]
+    inverters = table["inversion_steps"] * trainings
     attacked = sum(
         counts[corpus] * len(table[f"{defence}_epsilons"])
         for defence, counts in table["attacked"].items()
@@ -217,7 +221,7 @@ def _reconstruction(table: Table) -> list[Work]:
     encoder = table["encoder"]
     return [
         _training("training steps of detectors", detectors, encoder, 64),
-        _training("training steps of inverters", table["inversion_steps"] * settings, encoder, 64),
+        _training("training steps of inverters", inverters, encoder, 64),
         Work("sentences under attack", attacked),
     ]
 
@@ -449,7 +453,7 @@ def text(chosen: Sequence[Notebook], profile: str) -> str:
     """The forecast of some notebooks under a profile, for reading."""
     settings = profiles.settings(profile)
     everything: set[str] = set()
-    lines = [f"profile {profile}, {settings.device}, {settings.dtype}"]
+    lines = [f"profile {profile}, {settings.device}"]
     for notebook in chosen:
         ids = needed(notebook.declares.assets, profiles.table(profile, notebook.name))
         everything.update(ids)

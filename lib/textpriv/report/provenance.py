@@ -53,6 +53,22 @@ def versions() -> dict[str, str]:
     return found
 
 
+def processor() -> str:
+    """Kind of processor, and which of the instructions that decide a dtype it has."""
+    path = Path("/proc/cpuinfo")
+    if not path.exists():
+        return platform.processor() or platform.machine()
+    first = path.read_text(encoding="utf-8").split("\n\n")[0]
+    has = {
+        key.strip(): value.strip()
+        for key, _, value in (each.partition(":") for each in first.splitlines())
+    }
+    kind = ", ".join(f"{key} {has[key]}" for key in ("cpu family", "model") if key in has)
+    name = has.get("model name", platform.machine())
+    special = [flag for flag in ("avx512_bf16", "amx_bf16") if flag in has.get("flags", "").split()]
+    return f"{name} ({kind}); {', '.join(special) or 'no bfloat16 instructions'}"
+
+
 def peak_mb() -> float:
     """Largest resident memory of this process so far, in MB (10^6 bytes)."""
     status = Path("/proc/self/status")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +16,22 @@ import numpy as np
 
 from textpriv import assets, paths, profiles
 from textpriv.report import claims, forecast, reproducing, results
-from textpriv.report.claims import Verdict
 from textpriv.report.notebooks import find, heading, read
 from textpriv.report.reproducing import table as _table
 
 FILE = paths.REPOSITORY / "README.md"
-_SAYS: Mapping[str, str] = {
-    Verdict.MATCH: "numbers match",
-    Verdict.SAME_TREND: "orderings and bounds hold beyond the error",
-    Verdict.WITHIN: "hold within it",
-    Verdict.UNDECIDED: "are undecided",
-    Verdict.DIFFERS: "differ",
-}
 _NOT_RUN = "Not run yet: `make audit` makes this table."
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def score() -> str:
-    """How many claims of the papers could be compared, and how they fared."""
-    found: Counter[str] = Counter()
-    for notebook in {claim.notebook: None for claim in claims.load()}:
-        if not results.file(notebook, "default").exists():
-            return "Not run yet: `./run_all.sh` holds the papers' claims against its results."
-        found += claims.count(notebook, results.load(notebook, "default").by_name())
-    counted = [f"{found[verdict]} {says}" for verdict, says in _SAYS.items() if found[verdict]]
-    compared = sum(found[verdict] for verdict in _SAYS)
-    return (
-        f"Of {found.total()} numbers and orderings that the four papers print, {compared} can be "
-        f"compared with what small models measure here: {', '.join(counted)}. The others are about "
-        "other models and data, or the set-up; [07](notebooks/07_scoreboard.ipynb) has all of them."
-    )
+    """What became of the papers' statements."""
+    notebooks = {claim.notebook for claim in claims.load()}
+    if not all(results.file(notebook, "default").exists() for notebook in notebooks):
+        return "Not run yet: `./run_all.sh` compares the papers' claims with its results."
+    measured = {each: results.load(each, "default").by_name() for each in notebooks}
+    said = claims.score(claims.judge(measured))
+    return f"{said} [07](notebooks/07_scoreboard.ipynb) lists them all."
 
 
 def notebooks() -> str:
@@ -81,7 +66,7 @@ def notebooks() -> str:
 
 
 def _replicated(notebook: str) -> str:
-    """The tables and figures of the papers that a notebook holds against its own results."""
+    """The tables and figures of the papers that a notebook compares with its own results."""
     found: dict[str, set[str]] = {}
     for claim in claims.of(notebook):
         places = re.findall(r"(?:Table|Figure) \w+", claim.place)
@@ -168,12 +153,13 @@ def audited() -> str:
             f"{each.draws:,}" if each.draws else "all outputs",
             "" if np.isnan(each.worst_ratio) else f"{each.worst_ratio:.3f}",
             f"{each.excess:.3f}",
+            "" if each.caught_from is None else f"{each.caught_from:.2f}",
             each.verdict,
         ]
         for each in found
     ]
     header = ["mechanism", "setting", "audit", "pairs", "draws", "worst ratio"]
-    table = _table([*header, "detectable excess", "verdict"], rows)
+    table = _table([*header, "detectable excess", "caught from", "verdict"], rows)
     claimed = sum(each.verdict != "no claim" for each in found)
     broken = sum(each.verdict == "broken" for each in found)
     caught = f"{kept['mutants_caught']} of {kept['mutants_tried']}"

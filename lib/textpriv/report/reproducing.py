@@ -21,18 +21,21 @@ _HEAD = """# Reproducing
 
 *Made by `make readme`; do not edit.*
 
-One notebook, one command, the claims that it is held against. Minutes and memory are those of the
+One notebook, one command, the claims that it is compared with. Minutes and memory are those of the
 committed results. The tolerance is half a unit of the last digit that the paper prints, to which
 our error is added, and the paper's where its number of trials is known. An ordering or a bound
 *differs* only where that is certain; one that holds by less than the error is *same trend within
-the error*, one that fails by less is *undecided*. `lib/textpriv/report/claims.py` compares, and
-the table at the end of every run counts. What cannot be compared stands below each table, with the
-reason; where it says *paper profile*, a run with the papers' own models and data is compared. What
-that would fetch and cost, `./run_all.sh --profile paper --dry-run` says.
+the error*, one that fails by less is *undecided*, and two numbers that mathematics makes one *tie*.
+Only a *finding* is evidence: what holds by construction or by theorem tests the code. A paper says
+one thing of many cells, and notebook 07 tests each such statement as one.
+`lib/textpriv/report/claims.py` compares, and the table at the end of every run counts. What cannot
+be compared stands below each table, with the reason; where it says *paper profile*, a run with the
+papers' own models and data is compared. What that would fetch and cost,
+`./run_all.sh --profile paper --dry-run` says.
 """
 
 
-_HEADER = ["claim", "place", "setting", "paper", "tolerance", "verdict", "because"]
+_HEADER = ["claim", "place", "setting", "paper", "tolerance", "kind", "verdict", "because"]
 
 
 def text() -> str:
@@ -66,8 +69,8 @@ def _section(notebook: Notebook) -> Iterator[str]:
     stated = claims.of(name)
     verdicts = claims.table(name, measured={} if found is None else found.by_name())
     rows = [
-        [claim.id, claim.place, claim.setting, claim.stated, tolerance(claim), row.verdict,
-         row.reason]
+        [claim.id, claim.place, claim.setting, claim.stated, tolerance(claim), row.kind,
+         row.verdict, row.reason]
         for claim, row in zip(stated, verdicts.itertuples(), strict=True)
         if claim.is_compared("default")
     ]  # fmt: skip

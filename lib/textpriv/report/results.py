@@ -22,6 +22,9 @@ from textpriv.report import DEFAULT_SEED
 FIGURE_SUFFIXES = (".png", ".pdf", ".csv", ".json")
 """What one saved figure consists of: picture, picture, plotted numbers, provenance."""
 
+RUNNER = "TEXTPRIV_RUNNER"
+"""Set in the environment of a notebook that the runner executes."""
+
 NOTEBOOK = re.compile(r"\d{2}_[a-z0-9_]+")
 _NAME = re.compile(r"[a-z][a-z0-9_+-]*(\.[a-z0-9_+-]+)+")
 
@@ -46,7 +49,11 @@ class Measurement(BaseModel):
 
 
 class Results(BaseModel):
-    """One notebook's file in `results/`."""
+    """One notebook's file in `results/`.
+
+    `dtype` is what networks multiplied in, which `processor` decides; numbers that rest on
+    networks differ in their last digits, and sometimes in a guess, between the two.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,6 +65,7 @@ class Results(BaseModel):
     dirty: bool | None
     device: str
     dtype: str
+    processor: str = ""
     seconds: float
     peak_mb: float
     versions: dict[str, str]
@@ -78,7 +86,7 @@ def measure(
     n: int | None = None,
     unit: str = "share",
 ) -> Measurement:
-    """A checked measurement.
+    """A checked measurement. An interval that is open, the error being unknown, is left out.
 
     Raises
     ------
@@ -87,6 +95,8 @@ def measure(
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"measurement: expected a name like 'asr.custext.sst2', got {name!r}")
+    if low is not None and high is not None and not (math.isnan(low) or math.isnan(high)):
+        low, high = (low, high) if math.isfinite(high - low) else (None, None)
     numbers = {"value": value, "low": low, "high": high}
     given = {what: float(number) for what, number in numbers.items() if number is not None}
     for what, number in given.items():

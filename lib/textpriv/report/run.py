@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,7 @@ from textpriv import paths, profiles, seeds
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.report import claims, figures, provenance, results
+from textpriv.report.difference import Difference
 from textpriv.stats import Influence
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ class Run:
 
     Attributes
     ----------
-    settings : device and dtype of the profile, and the time limit of a cell
+    settings : device of the profile, and the time limit of a cell
     root : folder whose `figures/` and `results/` the run writes
     """
 
@@ -44,6 +46,8 @@ class Run:
         self.overrides = overrides
         self.settings = profiles.settings(profile, overrides)
         self._name = results.run_name(profile, seed, overrides)
+        if self._name == "default" and not os.environ.get(results.RUNNER):
+            self._name = "by-hand"  # only ./run_all.sh writes what git holds
         self.root = paths.output_directory(self._name)
         self._commit, self._dirty = provenance.commit(), provenance.dirty()
         self._assets: dict[str, dict[str, Any]] = {}
@@ -54,6 +58,10 @@ class Run:
         figures.use_style()
         if self._name == "default-custom":
             print("Seed or overrides differ from the default profile's: writing under", self._shown)
+        if self._name == "by-hand":
+            print(
+                f"Run by hand: writing under {self._shown} (./run_all.sh writes figures/, results/)"
+            )
 
     def sizes(self, model: type[Model]) -> Model:
         """The notebook's sizes, from the profile and the overrides."""
@@ -104,6 +112,13 @@ class Run:
             raise InvalidInput(f"nothing recorded as {name!r}; recorded: {[*self._measurements]}")
         return self._measurements[name]
 
+    def difference(self, first: str, second: str) -> Difference:
+        """First minus second of two recorded measurements: in pairs where they share a sample."""
+        one, other = self._influences.get(first), self._influences.get(second)
+        paired = one is not None and other is not None and one.sample == other.sample
+        influences = (one, other) if paired and one and other else None
+        return Difference.between(self.measurement(first), self.measurement(second), influences)
+
     def save_figure(self, stem: str, fig: Figure, data: pd.DataFrame, alt: str) -> None:
         """Write a figure with its numbers and provenance (see `figures.save`), and show it."""
         if not stem.startswith(f"fig{self.notebook[:2]}_"):
@@ -126,6 +141,8 @@ class Run:
         """Write the results and return them as a table; the notebook's last call."""
         seconds = time.perf_counter() - self._start
         peak = provenance.peak_mb()
+        from textpriv.models import network_dtype  # late: notebook 07 needs no torch until here
+
         cost = [
             results.measure("run.seconds", seconds, unit="s"),
             results.measure("run.peak_mb", peak, unit="MB"),
@@ -133,7 +150,8 @@ class Run:
         found = results.Results(
             **self._origin(),
             device=self.settings.device,
-            dtype=self.settings.dtype,
+            dtype=network_dtype(self.settings.device),
+            processor=provenance.processor(),
             seconds=seconds,
             peak_mb=peak,
             assets=self._assets,

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from textpriv import parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
 from textpriv.files import cannot_write, canonical_json
-from textpriv.report import DEFAULT_SEED, claims, cluster, notebooks, results, state
+from textpriv.report import claims, cluster, notebooks, options, results, state
 from textpriv.report.notebooks import Notebook
 
 RAN, UP_TO_DATE, FAILED, NOT_RUN = "ran", "up to date", "failed", "not run"
@@ -90,7 +90,7 @@ class Job:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
+    arguments = options.parser().parse_args(argv)
     try:
         plan = _plan(arguments)
         found = notebooks.find()
@@ -108,24 +108,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TextprivError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-
-
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="run_all.sh", description="Run the notebooks; write figures/ and results/."
-    )
-    add = parser.add_argument
-    add("--profile", default="default", help=f"one of {', '.join(profiles.names())}")
-    add("--only", nargs="+", metavar="NN", help="run these notebooks only")
-    add("--from", dest="start", metavar="NN", help="run this notebook and those after it")
-    add("--jobs", type=int, default=1, metavar="N", help="notebooks side by side (default: 1)")
-    add("--backend", choices=["local", "dask"], default="local", help="where shards of work run")
-    add("--scheduler", default="", metavar="ADDRESS", help="of the Dask cluster (tcp://host:8786)")
-    add("--seed", type=int, default=DEFAULT_SEED, help=f"default: {DEFAULT_SEED}")
-    add("--force", action="store_true", help="run also what is up to date")
-    add("--list", action="store_true", help="say what would run and why, and stop")
-    add("--dry-run", action="store_true", help="say what would be fetched and cost, and stop")
-    return parser.parse_args(argv)
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
@@ -188,7 +170,7 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
     settings = profiles.settings(plan.parameters["profile"])
     where = "." if plan.run == "default" else f"runs/{plan.run}"
     print(f"profile {plan.parameters['profile']}, seed {plan.parameters['seed']},", end=" ")
-    print(f"{settings.device}, {settings.dtype}; writes {where}/figures and {where}/results")
+    print(f"{settings.device}; writes {where}/figures and {where}/results")
     if plan.scheduler:
         workers = cluster.check(plan.scheduler)
         print(f"shards of work go to the Dask cluster at {plan.scheduler} ({workers} workers)")
@@ -347,6 +329,7 @@ def _environment(plan: Plan) -> dict[str, str]:
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # silences the debugger's start-up warning
         parallel.SCHEDULER: plan.scheduler,
+        results.RUNNER: "1",
     }
 
 

@@ -367,6 +367,7 @@ def judged(found: Sequence[Chapter]) -> list[dict[str, str]]:
                     "setting": claim.setting,
                     "theirs": claim.stated,
                     "ours": row["ours"],
+                    "kind": row["kind"],
                     "verdict": row["verdict"],
                     "reason": row["reason"],
                 }
