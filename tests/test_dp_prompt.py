@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -442,6 +443,25 @@ def test_deep_candidates_are_public_documents(sentences: list[Output], material:
     assert len(chosen) > 10
 
 
+def test_whether_a_candidate_lies_inside(sentences: list[Output], material: Material) -> None:
+    """Weights e^(eps depth / 2) by hand; at a large epsilon it is whether there is one at all."""
+    seed = int(stream("recoder").integers(2**31))
+    recoder = learn_recoder(material.public_vectors, clusters=SIZES.clusters, seed=seed)
+    candidate = DeepCandidate(material.public_vectors, recoder, epsilon=1, seed=seed)
+    spans = pairwise(material.vectors.offsets.tolist())
+    depths = [candidate.depth(material.vectors.vectors[start:end]) for start, end in spans]
+    for output in sentences[2:]:
+        (trace,) = output.traces.values()
+        assert trace.document.tolist() == list(range(len(depths)))
+        expected = [
+            float((depth > 0).any()) if output.level > 1
+            else np.exp(depth / 2)[depth > 0].sum() / np.exp(depth / 2).sum()
+            for depth in depths
+        ]  # fmt: skip
+        np.testing.assert_allclose(trace.value, expected, atol=1e-9)
+    assert not any(each.traces for each in sentences[:2])
+
+
 def test_every_run_has_its_epsilon_and_its_stream(
     material: Material, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -537,7 +557,15 @@ def test_prompted(generator: Generator, limits: Limits, material: Material) -> N
         assert output.epsilon == guarantee.epsilon
         assert output.epsilon_paper == guarantee.epsilon_paper
     assert len({output.texts for output in found}) == len(found)
-    assert [np.isfinite(output.epsilon) for output in found] == [False, False, True, False, False]
+    bounded = [np.isfinite(output.epsilon) for output in found]
+    assert bounded == [False, False, True, False, False]
+    # What clipping changed is known where there are limits, of every document.
+    assert [sorted(output.traces) for output in found] == [
+        ["logits_clipped", "probability_moved"] if each else [] for each in bounded
+    ]
+    for trace in found[2].traces.values():
+        assert set(trace.document) == set(range(len(material.private)))
+        assert ((trace.value >= 0) & (trace.value <= 1)).all()
 
 
 # --- Again and again ----------------------------------------------------------------------------

@@ -17,18 +17,21 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 from numpy.typing import NDArray
+from scipy.stats import norm
+from scipy.stats import t as student_t
 from sklearn.metrics import f1_score
 from tiny_models import tiny_encoder, vocabulary
 
-from textpriv import generators, models, paths, report, similarity
+from textpriv import generators, models, paths, report, similarity, stats
 from textpriv.attacks.author import f1_estimate, macro_f1
 from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
 from textpriv.experiments import dp_prompt_attacks as experiment
-from textpriv.experiments.dp_prompt import Material, Output, clean
+from textpriv.experiments.dp_prompt import Material, Output, Trace, clean
 from textpriv.experiments.dp_prompt_attacks import ADAPTIVE, EMBEDDING, STATIC, TARGETS, TEXT, TUNED
 from textpriv.models import Encoder
 from textpriv.report import results
+from textpriv.report.difference import Difference
 from textpriv.stats import Influence, clustered_mean
 from textpriv.vectors import SentenceVectors
 
@@ -417,16 +420,21 @@ def test_baselines(material: Material) -> None:
 def test_the_tuned_attacker_sees_the_first_part_only(material: Material, calls: list[Call]) -> None:
     sizes: Any = SimpleNamespace(tuned=("dp-prompt t0.75", "clean plain", "madlib eps8"))
     table = experiment.tuned(material, OUTPUTS, sizes, SEED)
-    assert table["mechanism"].tolist() == ["dp-prompt", "clean", "madlib"]
-    assert set(table["access"]) == {TUNED} and set(table["attacker"]) == {ADAPTIVE}
+    assert table[["mechanism", "attacker"]].to_numpy().tolist() == [
+        *([name, STATIC] for name in ("clean", "dp-prompt", "madlib")),
+        *([name, ADAPTIVE] for name in ("dp-prompt", "madlib")),
+    ]
+    assert set(table["access"]) == {TUNED}
     assert set(table["target"]) == {"author"} and set(table["n"]) == {12}
     fold = experiment.folds(material, SEED)[0]
-    assert [call.learned for call in calls] == [(3, 0), (0, 0), (1, 0)]
-    for call, row in zip(calls, table.itertuples(), strict=True):
+    # One training on clean text, asked about all of them, and one on each of the others.
+    assert [call.learned for call in calls] == [(0, 0), (3, 0), (1, 0)]
+    asked = [(call, test) for call in calls for test in call.tests]
+    assert [source(test) for _, test in asked] == [(0, 0), (3, 0), (1, 0), (3, 0), (1, 0)]
+    for (call, test), row in zip(asked, table.itertuples(), strict=True):
         assert call.access == TUNED and call.options["encoder"] is material.encoder
         assert (call.options["epochs"], call.options["learning_rate"]) == (10, 3e-4)
-        (test,) = call.tests
-        assert source(test) == call.learned and test[:, 2].tolist() == fold.test.tolist()
+        assert test[:, 2].tolist() == fold.test.tolist()
         assert call.train[:, 2].tolist() == fold.train.tolist()
         assert call.labels[0].tolist() == AUTHOR[fold.train].tolist()
         answers = guessed(TUNED, call.learned[0], test, 3)
@@ -630,6 +638,129 @@ def made(
     ]
 
 
+AT_RISK = ["mechanism", "risk", "level", "value", "low", "high", "by", "influence"]
+HERE: dict[str, str] = {"attacker": ADAPTIVE, "access": EMBEDDING}
+REACH = 1.959964
+
+
+def four_attackers() -> pd.DataFrame:
+    """As DP-Prompt was found: the adaptive attacker with embeddings is not the strongest."""
+    static, text = {"attacker": STATIC}, {"access": TEXT}
+    return pd.DataFrame(
+        [
+            *made("dp-prompt", [0.75, 1.75], [0.13, 0.06], [0.58, 0.48], unit="t"),
+            *made("dp-prompt", [0.75, 1.75], [0.22, 0.07], [0.51, 0.45], unit="t", **static),
+            *made("dp-prompt", [0.75, 1.75], [0.15, 0.14], [0.50, 0.49], unit="t", **text),
+            *made(
+                "dp-prompt", [0.75, 1.75], [0.25, 0.08], [0.55, 0.44], unit="t", **static, **text
+            ),
+            *made("truncated-laplace", [5, 400], [0.1, 0.3], [0.4, 0.6]),
+            *made("truncated-laplace", [5, 400], [0.2, 0.5], [0.5, 0.5], **static),
+        ]
+    )
+
+
+def test_the_strongest_attacker_by_hand() -> None:
+    table = four_attackers()
+    found = experiment.strongest_of(table)
+    assert list(found.columns) == [*table.columns, "by", "tried"]
+    keys = ["mechanism", "setting", "target", "by", "tried", "value"]
+    assert found[keys].to_numpy().tolist() == [
+        ["dp-prompt", "t0.75", "author", "static text", 4, 0.25],
+        ["dp-prompt", "t0.75", "sentiment", "adaptive embedding", 4, 0.58],
+        ["dp-prompt", "t1.75", "author", "adaptive text", 4, 0.14],
+        ["dp-prompt", "t1.75", "sentiment", "adaptive text", 4, 0.49],
+        ["truncated-laplace", "eps5", "author", "static embedding", 2, 0.2],
+        ["truncated-laplace", "eps5", "sentiment", "static embedding", 2, 0.5],
+        ["truncated-laplace", "eps400", "author", "static embedding", 2, 0.5],
+        ["truncated-laplace", "eps400", "sentiment", "adaptive embedding", 2, 0.6],
+    ]
+    assert set(found["attacker"]) == {experiment.STRONGEST}
+    # Simultaneous over four: 2.4977 in place of 1.96 deviations.
+    first = found.iloc[0]
+    assert (first["low"], first["high"]) == pytest.approx(
+        (0.25 - 0.12743, 0.25 + 0.12743), abs=1e-4
+    )
+    (row,) = table[
+        (table["setting"] == "t0.75") & (table["target"] == "author")
+        & (table["attacker"] == STATIC) & (table["access"] == TEXT)
+    ].itertuples()  # fmt: skip
+    assert first["influence"] is row.influence
+    kept = recorded(experiment.record_strongest, found)
+    assert len(kept) == len(found)
+    assert kept["f1_strongest.dp-prompt.t0.75.author"].value == 0.25
+
+
+def test_equal_risk_is_that_of_the_strongest_attacker() -> None:
+    """Who reads it off for the adaptive attacker alone, the named wrong version, finds 0.5."""
+    table = four_attackers()
+    (found,) = experiment.at_equal_risk(experiment.strongest_of(table), [0.195])[
+        lambda level: level["mechanism"] == "dp-prompt"
+    ].itertuples()
+    assert found.value == pytest.approx((0.58 + 0.49) / 2) and found.level == pytest.approx(1.25)
+    assert found.by == "adaptive text or static text"
+    reach = 2.49771 * found.influence.error
+    assert (found.low, found.high) == pytest.approx((found.value - reach, found.value + reach))
+    alone = experiment.at_equal_risk(table, [0.195], **HERE)
+    assert "dp-prompt" not in set(alone["mechanism"])  # which its author F1 never reaches
+
+
+def test_pairs_of_word_level_mechanisms(run: report.Run) -> None:
+    rows = [
+        *made("madlib", [2, 8], [0.1, 0.4], [0.5, 0.6]),
+        *made("tem", [2, 8], [0.1, 0.4], [0.6, 0.7]),
+        *made("dp-prompt", [2, 8], [0.1, 0.4], [0.7, 0.8]),
+    ]
+    level = experiment.at_equal_risk(pd.DataFrame(rows), [0.2, 0.3], **HERE)
+    experiment.record_equal_risk(run, level)
+    found = experiment.word_level_pairs(run, level)
+    assert list(found) == ["madlib less tem at 0.2", "madlib less tem at 0.3"]
+    for each in found.values():
+        assert each.value == pytest.approx(-0.1) and each.verdict == "below"
+    assert not experiment.word_level_pairs(run, level.iloc[:0])
+
+
+def test_a_tally_counts_what_is_certain(run: report.Run) -> None:
+    rows = [
+        *made("madlib", [2, 8], [0.5, 0.6], [0.5, 0.5]),
+        *made("madlib", [2, 8], [0.2, 0.3], [0.5, 0.5], attacker=STATIC),
+        *made("tem", [2, 8], [0.1, 0.2], [0.5, 0.5]),
+        *made("tem", [2, 8], [0.4, 0.5], [0.5, 0.5], attacker=STATIC),
+        *made("mahalanobis", [2, 8], [0.3, 0.3], [0.5, 0.5]),
+        *made("mahalanobis", [2, 8], [0.301, 0.3], [0.5, 0.5], attacker=STATIC),
+    ]
+    experiment.record(run, pd.DataFrame(rows), RANDOM)
+    names = ("madlib", "tem", "mahalanobis")
+    said = experiment.tally(run, names, "adaptive.embedding", "static.embedding")
+    assert said == "better on 1 of 3 mechanisms and worse on 1"
+
+
+def test_the_difference_of_two_maxima_is_one_of_many() -> None:
+    """Four attackers whose values do not differ, 2,000 times; no difference is decided in 95%."""
+    drawn = 0.05 * np.random.default_rng(0).standard_normal((2000, 2, 4)).max(2)
+    error = 0.05 * np.sqrt(2)
+    found = [
+        Difference(v, v - REACH * error, v + REACH * error, 2 * float(norm.sf(abs(v) / error)))
+        for v in np.diff(drawn, axis=1)[:, 0]
+    ]
+    right = [experiment.corrected(each, 4) for each in found]
+    assert np.mean([each.verdict != "undecided" for each in right]) < 0.05
+    assert np.mean([each.low <= 0 <= each.high for each in right]) > 0.95
+    first = right[0]
+    assert first.high - first.value == pytest.approx(2.49771 * error, rel=1e-4)
+    assert first.p == pytest.approx(min(1, 4 * found[0].p))
+
+
+def test_traces_are_recorded_with_intervals_by_documents() -> None:
+    trace = Trace(np.array([0, 0, 1, 2]), np.array([0.1, 0.3, 0.2, 0.6]))
+    moved = replace(PROMPT, traces={"probability_moved": trace})
+    (found,) = recorded(experiment.record_traces, [MADLIB, moved]).items()
+    expected = clustered_mean(trace.value, trace.document, bounds=(0, 1))
+    name, kept = found
+    assert name == "trace.dp-prompt.t0.75.probability_moved"
+    assert (kept.value, kept.low, kept.high) == (expected.value, expected.low, expected.high)
+
+
 def test_equal_risk_by_hand() -> None:
     table = pd.DataFrame(
         [
@@ -640,10 +771,10 @@ def test_equal_risk_by_hand() -> None:
             *made("madlib", [2, 8], [0.1, 0.9], [0.2, 0.2], access=TEXT),
         ]
     )
-    found = experiment.at_equal_risk(table, [0.05, 0.2, 0.35, 0.5, 0.55])
-    assert list(found.columns) == [
-        *("mechanism", "risk", "level", "value", "low", "high", "influence")
-    ]
+    risks = [0.05, 0.2, 0.35, 0.5, 0.55]
+    found = experiment.at_equal_risk(table, risks, attacker=ADAPTIVE, access=EMBEDDING)
+    assert list(found.columns) == AT_RISK
+    assert set(found["by"]) == {"adaptive embedding"}
     expected = [
         ("madlib", 0.2, 3.5, 0.7),
         ("madlib", 0.35, 5.75, 0.775),
@@ -654,20 +785,19 @@ def test_equal_risk_by_hand() -> None:
     assert found["mechanism"].tolist() == [row[0] for row in expected]
     for column, position in (("risk", 1), ("level", 2), ("value", 3)):
         assert found[column].tolist() == pytest.approx([row[position] for row in expected])
-    assert (found["value"] - found["low"]).tolist() == pytest.approx([0.05] * 5)
-    assert (found["high"] - found["value"]).tolist() == pytest.approx([0.02] * 5)
-    static = experiment.at_equal_risk(table, [0.5], attacker=STATIC)
+    reach = [REACH * each.error for each in found["influence"]]
+    assert (found["value"] - found["low"]).tolist() == pytest.approx(reach)
+    assert (found["high"] - found["value"]).tolist() == pytest.approx(reach)
+    static = experiment.at_equal_risk(table, [0.5], attacker=STATIC, access=EMBEDDING)
     assert static[["mechanism", "value"]].to_numpy().tolist() == [["madlib", pytest.approx(0.1)]]
-    texts = experiment.at_equal_risk(table, [0.5], access=TEXT)
+    texts = experiment.at_equal_risk(table, [0.5], attacker=ADAPTIVE, access=TEXT)
     assert texts["value"].tolist() == pytest.approx([0.2])
 
 
 def test_no_risk_in_reach() -> None:
-    found = experiment.at_equal_risk(pd.DataFrame(made("tem", [1, 2], [0.4, 0.5], [0.1, 0.2])), [0])
-    assert not len(found)
-    assert list(found.columns) == [
-        *("mechanism", "risk", "level", "value", "low", "high", "influence")
-    ]
+    table = pd.DataFrame(made("tem", [1, 2], [0.4, 0.5], [0.1, 0.2]))
+    found = experiment.at_equal_risk(table, [0], **HERE)
+    assert not len(found) and list(found.columns) == AT_RISK
 
 
 def test_influence_at_equal_risk_by_hand() -> None:
@@ -676,16 +806,16 @@ def test_influence_at_equal_risk_by_hand() -> None:
     (author, sentiment), (other_author, other_sentiment) = (
         [row["influence"].effect for row in rows[start : start + 2]] for start in (0, 2)
     )
-    (found,) = experiment.at_equal_risk(pd.DataFrame(rows), [0.3])["influence"]
+    (found,) = experiment.at_equal_risk(pd.DataFrame(rows), [0.3], **HERE)["influence"]
     expected = 2 / 3 * (sentiment - 2 / 3 * author)
     expected = expected + 1 / 3 * (other_sentiment - 2 / 3 * other_author)
     np.testing.assert_allclose(found.effect, expected)
     # At an end it is that of the setting there, moved along its line.
-    (found,) = experiment.at_equal_risk(pd.DataFrame(rows), [0.2])["influence"]
+    (found,) = experiment.at_equal_risk(pd.DataFrame(rows), [0.2], **HERE)["influence"]
     np.testing.assert_allclose(found.effect, sentiment - 2 / 3 * author)
     # Two settings with the same risk have no line between them.
     equal = pd.DataFrame(made("madlib", [2, 8], [0.2, 0.2], [0.6, 0.8]))
-    (found,) = experiment.at_equal_risk(equal, [0.2])["influence"]
+    (found,) = experiment.at_equal_risk(equal, [0.2], **HERE)["influence"]
     np.testing.assert_allclose(found.effect, sentiment)
 
 
@@ -711,7 +841,7 @@ def test_the_error_at_equal_risk_is_that_of_the_bootstrap() -> None:
         for (level, target), each in guess.items()
     )
     risk = whole.loc[whole["target"] == "author", "value"].mean()
-    (found,) = experiment.at_equal_risk(whole, [risk])["influence"]
+    (found,) = experiment.at_equal_risk(whole, [risk], **HERE)["influence"]
     drawn = []
     for _ in range(1000):
         rows = rng.integers(300, size=300)
@@ -768,7 +898,8 @@ def test_alike_is_that_of_direct_calls(encoder: Encoder) -> None:
             influence = row.influence[measure]
             assert influence.unit.tolist() == sorted(chosen)
             if texts is not others:
-                alone = clustered_mean(scores, chosen, bounds=(-1, 1), sample=experiment.DOCUMENTS)
+                within = np.clip(scores, -1, 1)
+                alone = clustered_mean(within, chosen, bounds=(-1, 1), sample=experiment.DOCUMENTS)
                 assert (low, high) == pytest.approx((alone.low, alone.high), abs=1e-6)
                 assert alone.influence is not None
                 np.testing.assert_allclose(influence.effect, alone.influence.effect, atol=1e-6)
@@ -896,9 +1027,6 @@ def recorded(record: Callable[..., None], *given: Any) -> dict[str, results.Meas
     return found
 
 
-REACH = 1.959964
-
-
 def test_the_interval_of_a_fall_by_hand() -> None:
     """From 0.4 to 0.1, and from 0.1 to 0.4; its largest value is 1."""
     for cold, hot, factor in ((0.4, 0.1, 1.0), (0.1, 0.4, 1.0), (0.4, 0.1, 20.0)):
@@ -911,8 +1039,9 @@ def test_the_interval_of_a_fall_by_hand() -> None:
         fall = found["f1.fall.author.dp-prompt.adaptive.embedding"]
         value = 1 - hot / cold
         assert fall.value == pytest.approx(value) and fall.n == 36
-        assert fall.low == pytest.approx(value - REACH * error)
-        assert fall.high == pytest.approx(min(1, value + REACH * error))
+        reach = student_t.ppf(0.975, 35) * error
+        assert fall.low == pytest.approx(value - reach)
+        assert fall.high == pytest.approx(min(1, value + reach))
         assert (fall.high == 1) == (factor > 1)
 
 
@@ -924,8 +1053,8 @@ def test_the_interval_of_a_mean_by_hand() -> None:
         rows[2]["influence"] = replace(rows[0]["influence"], effect=other)
         found = recorded(experiment.record, pd.DataFrame(rows), RANDOM)
         mean = found["f1.mean.madlib.author.adaptive.embedding"]
-        reach = REACH * np.sqrt((expected**2).sum())
-        assert (mean.value, mean.low, mean.high) == pytest.approx((0.4, 0.4 - reach, 0.4 + reach))
+        within = stats._interval(0.4, np.sqrt((expected**2).sum()), 36, (0, 1), 0.95)
+        assert (mean.value, mean.low, mean.high) == pytest.approx((0.4, *within))
         assert mean.n == 36
 
 
@@ -944,11 +1073,11 @@ def test_the_interval_of_a_spread_by_hand() -> None:
     }
     expected = 7 / 8 * (sentiment["tem", 2] - sentiment["madlib", 2])
     expected = expected + 1 / 8 * (sentiment["tem", 8] - sentiment["madlib", 8])
-    reach = REACH * np.sqrt((expected**2).sum())
+    within = stats._interval(0.4, np.sqrt((expected**2).sum()), 36, (0, 1), 0.95)
     name = "f1.spread.word-level.sentiment.adaptive.embedding"
     spread = experiment._summarized(pd.DataFrame(rows), RANDOM)[name]
     assert (spread.value, spread.n) == (pytest.approx(0.4), 36)
-    assert (spread.low, spread.high) == pytest.approx((0.4 - reach, 0.4 + reach))
+    assert (spread.low, spread.high) == pytest.approx(within)
     # The maximum over mechanisms and risks is recorded without the interval of this one pair.
     kept = recorded(experiment.record, pd.DataFrame(rows), RANDOM)[name]
     assert (kept.value, kept.low, kept.n) == (pytest.approx(0.4), None, 36)
@@ -981,9 +1110,9 @@ def test_intervals_of_summaries_stay_within_their_ranges() -> None:
     for kind, (least, most) in ranges.items():
         chosen = [each for name, each in found.items() if name.startswith(f"f1.{kind}")]
         lows, highs = ([getattr(each, end) for each in chosen] for end in ("low", "high"))
-        assert max(highs) == pytest.approx(most) and min(lows) >= least
+        assert max(highs) <= most + 1e-9 and min(lows) >= least
     excess = found["f1.excess.deep-candidate.author.static.embedding"]
-    assert (excess.low, excess.high) == pytest.approx((-0.1, 0.9))
+    assert -0.1 <= excess.low < excess.high <= 0.9
 
 
 # --- In pairs -----------------------------------------------------------------------------------
@@ -1023,14 +1152,24 @@ def test_attackers_are_compared_in_pairs(
     material: Material,
     calls: list[Call],
     run: report.Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The fine-tuned one is asked about a third of the documents, under their own rows."""
+    prompt = "f1.dp-prompt.t0.75.author.adaptive."
+    static = prompt.replace(ADAPTIVE, STATIC) + EMBEDDING
+    of_mean = "f1.mean.madlib.author.{}.embedding"
+    pairs = [
+        (prompt + TEXT, prompt + EMBEDDING),
+        (prompt + TUNED, prompt + EMBEDDING),
+        (prompt + EMBEDDING, static),
+        (of_mean.format(ADAPTIVE), of_mean.format(STATIC)),
+    ]
+    monkeypatch.setattr("textpriv.report.claims.pairs", lambda *_: pairs)
     sizes: Any = SimpleNamespace(tuned=("dp-prompt t0.75", "clean plain"))
     experiment.record(run, everything[0], RANDOM)
     experiment.record(run, experiment.tuned(material, OUTPUTS, sizes, SEED))
     run.finish()
     found = results.load("04_dp_prompt", "smoke").by_name()
-    prompt = "f1.dp-prompt.t0.75.author.adaptive."
     keys = ("dp-prompt", "author", ADAPTIVE)
     whole = left_out((*keys, EMBEDDING), range(PARTS))
     for name, other, part in (
@@ -1041,7 +1180,7 @@ def test_attackers_are_compared_in_pairs(
         expected = as_if_equal(error, found, name, prompt + "embedding", 12 * len(part))
         paired = found[name].paired_errors
         assert paired == pytest.approx({prompt + "embedding": expected}) and error > 0.01
-    names = prompt + EMBEDDING, prompt.replace(ADAPTIVE, STATIC) + EMBEDDING
+    names = prompt + EMBEDDING, static
     apart = whole - left_out(("dp-prompt", "author", STATIC, EMBEDDING), range(PARTS))
     expected = as_if_equal(np.sqrt((apart**2).sum()), found, *names, 36)
     assert found[names[0]].paired_errors[names[1]] == pytest.approx(expected)

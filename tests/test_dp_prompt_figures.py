@@ -123,6 +123,9 @@ def levels_at(risks: dict[float, tuple[str, ...]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+GUESSING = "guessing at random"
+
+
 # --- What is read off a figure ------------------------------------------------------------------
 
 
@@ -306,12 +309,13 @@ def test_dimensions_without_a_large_table_of_some() -> None:
 
 def test_clipping_draws_both_targets_and_epsilon() -> None:
     table = f1()
-    figure = figures.clipping(table, guarantees())
+    figure = figures.clipping(table, guarantees(), RANDOM)
     drawn(figure)
     *panels, bound = figure.axes
     prompted = ["dp-prompt", "dp-prompt-clipped", "dp-prompt-top-k40"]
     for ax, target in zip(panels, ("author", "sentiment"), strict=True):
-        assert list(lines(ax)) == [name_of(name) for name in prompted]
+        assert list(lines(ax)) == [*(name_of(name) for name in prompted), GUESSING]
+        assert set(lines(ax)[GUESSING].get_ydata()) == {RANDOM[target]}
         assert len(ax.collections) == len(prompted)  # an interval for each
         for name, band in zip(prompted, ax.collections, strict=True):
             part = table[(table["mechanism"] == name) & (table["target"] == target)]
@@ -332,13 +336,13 @@ def test_clipping_draws_both_targets_and_epsilon() -> None:
     ends = sorted(text.xy for text in bound.texts)
     assert ends == [(0.75, 1200.0), (0.75, 2000.0)]
     assert "32" in bound.get_ylabel()
-    assert set(legend(figure)) == {name_of(name) for name in prompted}
+    assert set(legend(figure)) == {*(name_of(name) for name in prompted), GUESSING}
 
 
 def test_equal_risk_has_a_row_for_each_mechanism() -> None:
     risks = {0.3: ("madlib", "tem-300d"), 0.15: ("madlib", "tem", "dp-prompt-clipped")}
     table = levels_at(risks)
-    figure = figures.equal_risk(table)
+    figure = figures.equal_risk(table, 0.45)
     drawn(figure)
     means = table.groupby("mechanism")["value"].mean().sort_values()
     rows = list(means.index)
@@ -354,7 +358,11 @@ def test_equal_risk_has_a_row_for_each_mechanism() -> None:
             hollow = to_hex(container[0].get_markerfacecolor()) == "#ffffff"
             assert hollow == rows[int(y)].endswith("-300d")
         part = table[table["risk"] == risk].set_index("mechanism")
-        assert set(found) == set(risks[risk])  # nothing where a mechanism has no such risk
+        assert set(found) == set(risks[risk])  # words where a mechanism has no such risk
+        missing = [rows[int(text.get_position()[1])] for text in ax.texts]
+        assert missing == [name for name in rows if name not in found]
+        (guess,) = [line for line in ax.lines if line.get_linestyle() == ":"]
+        assert set(guess.get_xdata()) == {0.45}
         for name, numbers in found.items():
             assert numbers == pytest.approx(tuple(part.loc[name, ["value", "low", "high"]]))
         assert f"{risk:g}" in title(ax)
@@ -362,7 +370,7 @@ def test_equal_risk_has_a_row_for_each_mechanism() -> None:
 
 def test_no_mechanism_has_any_of_the_risks() -> None:
     empty = levels_at({0.15: ("tem",)}).iloc[:0]
-    drawn(figures.equal_risk(empty))
+    drawn(figures.equal_risk(empty, 0.45))
 
 
 def test_ledger_writes_every_cell() -> None:

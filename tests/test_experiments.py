@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -12,7 +14,8 @@ from textpriv import profiles, seeds
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.experiments import ann_vs_exact, ann_vs_exact_figures, mechanisms, mechanisms_figures
-from textpriv.mechanisms import CusText, Madlib, Mahalanobis, SanText
+from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, SanText
+from textpriv.privacy import claimed_loss
 
 matplotlib.use("Agg")
 
@@ -82,6 +85,88 @@ def test_table_2_looks_up_the_same_noise_in_both_searches(
     found = ann_vs_exact.table2(twin, sizes, [3.0], stream("t"))
     exact, annoy = (found[found["search"] == s].drop(columns="search") for s in ("exact", "annoy"))
     pd.testing.assert_frame_equal(exact.reset_index(drop=True), annoy.reset_index(drop=True))
+
+
+def test_the_lead_of_a_word_by_hand() -> None:
+    """40 draws of the word and 30 of the next: 0.1, with the error of a multinomial draw."""
+    base = {"word": "cat", "epsilon": 1.0, "draws": 100}
+    first, second = base | {"search": "annoy", "kept": 40}, base | {"search": "exact", "kept": 100}
+    third = base | {"search": "other", "kept": 0}
+    found = pd.DataFrame(
+        [
+            {**first, "output": "cat", "count": 40},
+            {**first, "output": "dog", "count": 30},
+            {**first, "output": "cow", "count": 9},
+            {**second, "output": "cat", "count": 100},
+            {**third, "output": "dog", "count": 60},
+        ]
+    )
+    lead = ann_vs_exact.ahead(found).set_index("search")
+    assert lead["value"].to_dict() == pytest.approx({"annoy": 0.1, "exact": 1.0, "other": -0.6})
+    half = 1.96 * np.sqrt((0.4 + 0.3 - 0.1**2) / 100)
+    assert lead.loc["annoy", "high"] - lead.loc["annoy", "low"] == pytest.approx(2 * half, rel=0.1)
+    assert lead.loc["exact", "low"] < 1  # 100 equal draws are not certain
+
+
+@pytest.mark.parametrize(
+    ("replaced", "missed", "said"),
+    [
+        ((10, 4), (5, 1), "50% of 10 at epsilon 10, 25% of 4 at epsilon 19"),
+        ((8, 0), (8, 0), "100%"),
+    ],
+)
+def test_the_sentence_on_index_errors_names_every_epsilon(
+    replaced: tuple[int, int], missed: tuple[int, int], said: str
+) -> None:
+    errors = pd.DataFrame({"replaced": replaced, "missed": missed}, index=[10.0, 19.0])
+    shares = errors.assign(share=errors["missed"] / errors["replaced"].clip(lower=1))
+    sentence = ann_vs_exact.errors_by_epsilon(shares)
+    assert said in sentence and "nan" not in sentence
+
+
+def strata(value: float, half: float) -> dict[str, object]:
+    return {"kept": value, "low": value - half, "high": value + half, "n": 100}
+
+
+def test_sentences_of_notebook_02_follow_their_tests() -> None:
+    base = {"search": "exact", "epsilon": 10.0}
+    kept = pd.DataFrame(
+        [
+            {"embedding": "a", "stratum": 0, **strata(0.6, 0.05), **base},
+            {"embedding": "a", "stratum": 1, **strata(0.4, 0.05), **base},
+            {"embedding": "b", "stratum": 0, **strata(0.40, 0.05), **base},
+            {"embedding": "b", "stratum": 1, **strata(0.41, 0.05), **base},
+        ]
+    )
+    said = ann_vs_exact.frequency_says(kept, 10.0)
+    assert "a more: +0.200" in said and "b undecided at this size: -0.010" in said
+
+    near = {"band": "rank 1-10", "dimension": 3, "epsilon": 1.0, "n": 50}
+    few = pd.DataFrame([{**near, "share": 0.1, "low": 0.05, "high": 0.2}])
+    assert "nowhere half" in ann_vs_exact.nearest_says(few)
+    many = few.assign(share=0.48, high=0.6)
+    assert "in some case half" in ann_vs_exact.nearest_says(many)
+
+    rows = [
+        {"c": c, "kept": 0.5, "epsilon": 10.0, "rank 1-10": share}
+        for c, share in ((0.1, 0.4), (0.5, 0.2), (np.inf, 0.1))
+    ]
+    said = ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 1000)
+    assert "c = 0.1 puts 40%" in said and "(more)" in said
+    assert "undecided" in ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 4)
+    assert "nothing to compare" in ann_vs_exact.repair_says(pd.DataFrame(rows[:2]), 0.5, 4)
+
+    forests = pd.DataFrame(
+        [
+            {"table": table, "forest": forest, "search": "annoy", "word": "w", "kept": kept_}
+            for table, pair in {"glove6b50": (30, 34), "glove6b50_cut": (60, 56)}.items()
+            for forest, kept_ in enumerate(pair)
+        ]
+    ).assign(draws=100)
+    said = ann_vs_exact.forests_apart(forests)
+    assert "up to 0.04" in said and said.endswith("58% of the words under Annoy, whole 32% (more).")
+    alone = ann_vs_exact.forests_apart(forests[forests["forest"] == 0])
+    assert alone.startswith("Cut to") and alone.endswith("(undecided at this size).")
 
 
 @pytest.mark.parametrize("count", [None, 40, 10_000])
@@ -320,6 +405,100 @@ def test_kept_and_distinct_outputs_move_in_opposite_directions(
     assert mechanisms_figures.kept_and_distinct(found).axes
 
 
+class Spy:
+    """Returns its input and keeps it."""
+
+    def __init__(self) -> None:
+        self.epsilon, self.seen = 1.0, np.empty(0, dtype=np.int64)
+
+    def with_epsilon(self, epsilon: float) -> Spy:
+        return self
+
+    def sanitize_ids(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        self.seen = np.unique(ids)
+        return ids
+
+
+def test_slow_mechanisms_are_measured_on_a_random_part_of_the_words(
+    material: mechanisms.Material, small: mechanisms.Sizes
+) -> None:
+    """A uniform sample of 100 x 5 of 300 words has a mean id of 149.5 +- 3.9; six of these."""
+    settings = pd.DataFrame({"mechanism": ["quick", "slow"], "kept": 0.4, "epsilon": 1.0})
+    sizes = small.model_copy(update={"words": 40, "slow": ("slow",), "matched_kept": (0.4,)})
+    mean_ids = []
+    for seed in range(100):
+        quick, slow = Spy(), Spy()
+        spied = replace(material, mechanisms={"quick": quick, "slow": slow})
+        mechanisms.kept_and_distinct(spied, settings, sizes, np.random.default_rng(seed))
+        assert len(quick.seen) == 40 and len(slow.seen) == 5
+        assert set(slow.seen) < set(quick.seen)
+        mean_ids.append(slow.seen.mean())
+    words = np.unique(material.corpus.ids[material.corpus.ids >= 0])
+    assert abs(np.mean(mean_ids) - words.mean()) < 6 * 3.9
+
+
+def test_the_allowed_factor_is_that_of_each_claim(material: mechanisms.Material) -> None:
+    words = np.arange(60)
+    vectors = material.embedding.vectors.astype(np.float64)
+    distance = np.linalg.norm(vectors[:, None] - vectors, axis=2)
+    np.fill_diagonal(distance, np.inf)
+    near = mechanisms._nearest_others(material.embedding, words)
+    assert (near == distance.argmin(1)[words]).all()
+    for name, mechanism in material.mechanisms.items():
+        claimed, ratio = mechanisms._allowed(mechanism.with_epsilon(3.0), words, near)
+        bounds = claimed_loss(mechanism.with_epsilon(3.0)).between(words, near)
+        assert claimed == np.isfinite(bounds).mean()
+        if claimed:
+            assert ratio == pytest.approx(np.median(bounds[np.isfinite(bounds)]))
+        if name in ("madlib", "santext", "tem"):
+            assert claimed == 1 and ratio == pytest.approx(3 * np.median(distance.min(1)[words]))
+    aggressive = CusText(material.embedding, epsilon=1, mapping="aggressive")
+    claimed, ratio = mechanisms._allowed(aggressive, words, near)
+    assert claimed == 0 and np.isnan(ratio)
+
+
+def test_settings_state_the_allowed_factor(
+    material: mechanisms.Material, small: mechanisms.Sizes
+) -> None:
+    """Along stretched axes Mahalanobis claims something else than epsilon times the distance."""
+    long = material.embedding.vectors * np.array([6, 1, 1, 1, 1, 1])
+    embedding = from_arrays("stretched", WORDS, long)
+    made = replace(
+        material, embedding=embedding, mechanisms={"mahalanobis": Mahalanobis(embedding, epsilon=1)}
+    )
+    found = mechanisms.matched_settings(made, small, np.random.default_rng(2)).iloc[0]
+    words = mechanisms.content_tokens(material)
+    rng = np.random.default_rng(2)  # as the settings draw them
+    ids = np.unique(rng.choice(words, size=min(small.matching_tokens, len(words)), replace=False))
+    near = mechanisms._nearest_others(embedding, ids)
+    bounds = claimed_loss(Mahalanobis(embedding, epsilon=found["epsilon"])).between(ids, near)
+    assert found["ratio"] == pytest.approx(np.median(bounds))
+    euclidean = found["epsilon"] * np.linalg.norm(long[ids] - long[near], axis=1)
+    assert abs(np.median(euclidean) / found["ratio"] - 1) > 0.1  # so the test can fail
+
+
+def test_a_table_of_settings_names_what_is_not_claimed() -> None:
+    row = {"kept": 0.5, "epsilon": 2.0, "low": 1.9, "high": 2.1, "n": 9}
+    settings = pd.DataFrame(
+        [
+            {"mechanism": "all", **row, "claimed": 1.0, "ratio": 4.99},
+            {"mechanism": "some", **row, "claimed": 0.25, "ratio": 3.0},
+            {"mechanism": "none", **row, "claimed": 0.0, "ratio": np.nan},
+            {"mechanism": "unreached", **row, "claimed": np.nan, "ratio": np.nan}
+            | {"epsilon": np.nan},
+        ]
+    )
+    settings.loc[len(settings)] = {"mechanism": "flat", **row, "claimed": 1.0, "ratio": 1.0} | {
+        "low": np.nan,
+        "high": np.nan,
+    }
+    shown = mechanisms.show_settings(settings)[0.5]
+    assert shown["flat"] == "2.00, e^1.0"
+    assert shown["all"] == "2.00 (1.90-2.10), e^5.0"
+    assert shown["some"] == "2.00 (1.90-2.10), e^3.0 for 25%"
+    assert shown["none"] == "2.00 (1.90-2.10), any factor" and shown["unreached"] == "-"
+
+
 def test_replacements_exclude_the_word_itself(
     material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
 ) -> None:
@@ -328,6 +507,34 @@ def test_replacements_exclude_the_word_itself(
     summary = mechanisms.far_summary(far)
     assert summary.loc["custext-conservative", "rank, upper quartile"] <= 300
     assert mechanisms_figures.how_far(far, 0.4, 300).axes
+
+
+def test_sentences_of_notebook_01_follow_its_numbers() -> None:
+    grid = {"epsilon": [1.0, 2.0, 4.0], "quantity": "kept"}
+    found = pd.concat(
+        [
+            pd.DataFrame({"mechanism": "steep", "value": [0.1, 0.9, 1.0], **grid}),
+            pd.DataFrame({"mechanism": "flat", "value": [0.1, 0.5, 0.9], **grid}),
+            pd.DataFrame({"mechanism": "short", "value": [0.2, 0.5, 0.8], **grid}),
+        ]
+    )
+    said = mechanisms.steepness(found)
+    assert "steep 2.0, flat 4.0." in said and "Not within this grid: short." in said
+    summary = pd.DataFrame(
+        {"within 10 nearest": [0.9, 0.1, 0.5], "replaced": 100}, index=["near", "far", "between"]
+    )
+    told = mechanisms.near_says(summary, 1001)
+    assert "more than half: near 90.0%; fewer than half: far 10.0%; undecided: between" in told
+    assert "1.00% of cases" in told
+
+
+def test_the_share_beyond_the_cutoff_of_tem(embedding: Embedding) -> None:
+    tem = TEM(embedding, epsilon=6.0)
+    vectors = embedding.vectors.astype(np.float64)
+    distance = np.linalg.norm(vectors[:, None] - vectors, axis=2)
+    expected = (distance > tem.gamma).sum() / (300 * 299)
+    assert 0 < expected < 1
+    assert mechanisms.beyond_cutoff(tem, words=300) == pytest.approx(expected)
 
 
 def test_sentiment_falls_from_clean_text_towards_chance(

@@ -245,10 +245,10 @@ def test_attacks_on_pairs_use_the_tools_of_their_encoder(
     given, own = {"qnli": materials["qnli"]}, tools.of("qnli")
     with parallel_config(backend="sequential"):
         found = lossy_attacks.attacked(
-            given, tools, settings, few, 0, lossy_attacks.language_model(tools)
+            given, tools, settings, few, 0, lossy_attacks.language_model(tools, few)
         )
         expected = lossy_attacks.attacked(
-            given, own, settings, few, 0, lossy_attacks.language_model(own)
+            given, own, settings, few, 0, lossy_attacks.language_model(own, few)
         )
     assert {"noisy_channel", "deconvolution_lm"} <= set(found["attack"])
     numbers = ["attack", "top", "value", "low", "high", "n"]

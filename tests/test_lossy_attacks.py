@@ -20,7 +20,7 @@ from tiny_models import PIECES, SPECIAL, piece, tiny_encoder
 
 from textpriv import generators, grammar, models, pieces, stats
 from textpriv.attacks import oracle
-from textpriv.attacks.base import Attack, Observed
+from textpriv.attacks.base import NONE, Attack, Guesses, Observed
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.deconvolution import (
     Deconvolution,
@@ -31,12 +31,15 @@ from textpriv.attacks.deconvolution import (
     watch,
 )
 from textpriv.attacks.ngrams import Lexicon, NGrams
-from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.corpora import Documents
+from textpriv.embeddings import from_arrays
 from textpriv.experiments import lossy
 from textpriv.experiments import lossy_attacks as experiment
 from textpriv.experiments.lossy import Material, Setting, Sizes, Tools
 from textpriv.generators import Generator
+from textpriv.mechanisms import Madlib
+from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.report import results
@@ -72,6 +75,10 @@ WITH_MODEL = {
     **CALLED_FOR,
     "2-random": [*MAP, ("noisy_channel", 1), ("noisy_channel", 5)],
     "high-freq": [*MAP, ("noisy_channel", 1), ("noisy_channel", 5)],
+    "noise-2": [
+        *ANY,
+        *((name, top) for name in ("context_free", "noisy_channel") for top in (1, 5)),
+    ],
     "stencil-w3-s0.8": [
         *CONVOLVED,
         *(("deconvolution_lm", top) for top in (1, 5)),
@@ -142,8 +149,8 @@ def sizes() -> Sizes:
 
 
 @pytest.fixture(scope="module")
-def model(tools: Tools) -> NGrams:
-    return experiment.language_model(tools)
+def model(tools: Tools, sizes: Sizes) -> NGrams:
+    return experiment.language_model(tools, sizes)
 
 
 @pytest.fixture(scope="module")
@@ -216,14 +223,17 @@ def attacks_by_hand(setting: Setting, tools: Tools, model: NGrams, rng: Any) -> 
             "context_free": Bayes(made, prior, name="same"),
             "noisy_channel": NoisyChannel(made, model=model),
         }
-    if setting.kind in ("plain", "noise"):
+    if setting.kind == "plain":
         return {"naive": plain, "naive_skip": skip}
+    if setting.kind == "noise":
+        return {"naive": plain, "naive_skip": skip, **attacks_on_noise(setting, tools)}
     punctuated = setting.kind == "punctuated-stencil"
     stencil = Stencil(
         tools.table, window=setting.window, sigma=setting.sigma, punctuated=punctuated
     )
     rehearsal = Rehearsal.learn(stencil, tools.public.subset(np.arange(50)))
     informed = LanguageDeconvolution(stencil, rehearsal, model, candidates=7)
+    informed = informed.calibrated(tools.public.subset(np.arange(50, 63)))
     found: dict[str, Attack] = {
         "naive": plain,
         "naive_skip": skip,
@@ -232,6 +242,43 @@ def attacks_by_hand(setting: Setting, tools: Tools, model: NGrams, rng: Any) -> 
         "deconvolution_lm": informed,
     }
     return found if punctuated else {**found, "stencil_simulation": StencilSimulation(informed)}
+
+
+class InRows(Attack):
+    """An attack on the words' own numbers, 0 for the first that is not special."""
+
+    def __init__(self, attack: Attack) -> None:
+        self.attack = attack
+
+    def guess(self, observed: Observed, targets: Any = None, *, top: int = 5) -> Guesses:
+        found = self.attack.guess(in_rows(observed), targets, top=top)
+        return Guesses(
+            np.where(found.words == NONE, NONE, found.words + len(SPECIAL)), found.scores
+        )
+
+
+def in_rows(observed: Observed) -> Observed:
+    rows = np.maximum(observed.corpus.ids - len(SPECIAL), -1)
+    return Observed(observed.corpus.with_ids(rows), observed.sanitized)
+
+
+def attacks_on_noise(setting: Setting, tools: Tools) -> dict[str, Attack]:
+    embedding = from_arrays("words", [PIECES[i] for i in WORDS], tools.table.vectors[WORDS])
+    rng = stream(SEED, "03", "noise-channel", setting.label)
+    madlib = Madlib(embedding, epsilon=setting.eta)
+    channel = NoiseChannel.estimate(madlib, [setting.eta], rng, directions=8, sampled_words=64)
+    known = channel[setting.eta]
+    read = in_rows(Observed(tools.public, np.zeros(len(tools.public.ids), dtype=bool))).corpus
+    shadow, unread = read.subset(np.arange(50, 63)), read.subset(np.arange(63, 120))
+    model = NGrams.train(Lexicon(len(WORDS), [unread]), [unread], order=3)
+    seen = np.where(shadow.ids >= 0, 0, shadow.ids)
+    seen[shadow.ids >= 0] = madlib.sanitize_ids(shadow.ids[shadow.ids >= 0], rng)
+    tried = Observed(shadow.with_ids(seen), shadow.ids >= 0)
+    weight = tuned_weight(known, model, tried, shadow, weights=(0.25, 0.5, 1.0))
+    return {
+        "context_free": InRows(Bayes(known, tools.counts[WORDS] + 0.5, name="same")),
+        "noisy_channel": InRows(NoisyChannel(known, model=model, weight=weight)),
+    }
 
 
 @pytest.mark.parametrize(
@@ -368,15 +415,19 @@ def test_the_same_seed_gives_the_same_table(
     # Whatever else is attacked; and each corpus and label has a draw of its own.
     alone = experiment.attacked({"imdb": materials["imdb"]}, tools, [NOISE], sizes, SEED)
     rows = table[(table["corpus"] == "imdb") & (table["label"] == "noise-2")]
-    assert alone["value"].tolist() == rows["value"].tolist()
+    assert alone["value"].tolist() == rows["value"].tolist()[: len(ANY)]  # without a model
     other = experiment.attacked(materials, tools, SETTINGS, sizes, SEED + 1, model)
     changed = other["label"][other["value"] != table["value"]].unique().tolist()
     assert changed == ["2-random", "noise-2"]
 
 
-def test_the_language_model_is_of_public_triples(tools: Tools, model: NGrams) -> None:
+def test_the_language_model_is_of_public_triples_that_no_rehearsal_uses(
+    tools: Tools, sizes: Sizes, model: NGrams
+) -> None:
+    assert experiment.rehearsed(sizes, tools.public) == (50, 63)
     assert model.order == 3 and model.lexicon.size == len(PIECES)
-    expected = NGrams.train(Lexicon(len(PIECES)), [tools.public], order=3)
+    unread = tools.public.subset(np.arange(63, 120))
+    expected = NGrams.train(Lexicon(len(PIECES)), [unread], order=3)
     text = material("other", 5, 77).corpus
     np.testing.assert_array_equal(model.log_likelihood(text), expected.log_likelihood(text))
 
@@ -646,6 +697,29 @@ def test_records_of_the_oracle(searched: pd.DataFrame) -> None:
         **dict.fromkeys(("mrr", "pr5", "token_success"), "share"),
         **dict.fromkeys(("edit", "edit_missed"), "tokens"),
     }
+
+
+def test_windows_that_are_one_map(materials: Any, tools: Tools, sizes: Sizes) -> None:
+    """With a tiny sigma no neighbour counts; with a wide one the windows differ."""
+    for sigma, is_one in ((0.1, True), (3.0, False)):
+        found: dict[str, float] = {}
+        run = SimpleNamespace(record=lambda name, value, **_: found.update({name: value}))  # noqa: B023
+        several = sizes.model_copy(update={"windows": (3, 5, 7), "crossing": (3, sigma)})
+        experiment.record_windows(run, materials, tools, several)
+        assert found.keys() == {f"identical.stencil-s{sigma:.1f}.{name}" for name in NAMES}
+        assert all((value == 1) == is_one for value in found.values())
+
+
+def test_phrases_of_one_sentence_are_one_unit_of_the_oracle(
+    tools: Tools, sizes: Sizes, generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = material("sst2", 6, 5)
+    parents = np.array([0, 0, 0, 1, 1, 2])
+    monkeypatch.setattr(lossy.splits, "parent_sentences", lambda texts: parents)
+    small = sizes.model_copy(update={"oracle": {"sst2": 6}, "oracle_longest": {"sst2": 5}})
+    found = experiment.oracle_beam({"sst2": given}, tools, generator, ["2-random"], small, SEED)
+    for row in found[found["measure"] != "edit_missed"].itertuples():
+        assert row.influence.unit.tolist() == [0, 1, 2]
 
 
 def test_the_best_attack_by_hand() -> None:

@@ -201,9 +201,32 @@ def test_compare_by_hand() -> None:
                                np.random.default_rng(0))  # fmt: skip
     assert table["difference"].tolist() == [0.5, -0.5]
     assert (table["low"] <= table["difference"]).all() and (table["p"] <= 0.001).all()
-    quote = experiment.quoted(table, "a")
-    assert quote("b", "custext", 2.0).startswith("+0.500 (")
-    assert quote("absent", "custext", 2.0) == "(not run in this profile)"
+    row = experiment.tested(table, "a", "b", "custext", 2.0)
+    assert row is not None and (row.value, row.verdict) == (0.5, "above")
+    assert str(row).startswith("+0.500 (")
+    assert experiment.tested(table, "a", "absent", "custext", 2.0) is None
+
+
+def test_trainings_are_averaged_token_by_token() -> None:
+    truth = [5, 6, 7, 8]
+    found = made_up({"b": [True, False, False, False]}, truth, [0, 0, 1, 1])
+    trainings = [
+        Guesses(np.where(right, truth, 81)[:, None], np.ones((4, 1)))
+        for right in ([True, True, False, False], [True, False, False, True])
+    ]
+    found.add_trainings("a", trainings, WORDS)
+    assert found.hits["a"].tolist() == [1.0, 0.5, 0.0, 0.5]
+    assert found.gain("a", "b").value == 0.25
+    table = experiment.compare([found], [("a", "b")], np.random.default_rng(0))
+    assert table["difference"].tolist() == [0.25]
+
+
+def test_no_table_holds_an_epsilon_that_a_defense_does_not_have(
+    outcomes: list[experiment.Outcome],
+) -> None:
+    tables = experiment.by_epsilon(experiment.success_rates(outcomes))
+    assert set(tables) == {"custext", "santext"}
+    assert all(table.notna().all(axis=None) for table in tables.values())
 
 
 def test_planned_tests_are_corrected_among_themselves() -> None:
@@ -305,7 +328,7 @@ def test_records_have_the_names_that_claims_ask_for(outcomes: list[experiment.Ou
     run: Any = SimpleNamespace(record=keep)
     rates = experiment.success_rates(outcomes)
     experiment.record(run, rates, "asr")
-    experiment.record_gains(run, rates)
+    experiment.record_gains(run, outcomes)
     assert "asr.custext.rotten-tomatoes.eps2.noisy_channel" in recorded
     assert "asr.santext.imdb.eps6.context_free_bound" in recorded
     gain = "gain.custext.imdb.eps6.context_free_bayes_over_embedding_inversion"
@@ -329,14 +352,18 @@ def test_epsilon_that_meets() -> None:
         }
     )
     assert experiment.epsilon_that_meets(rates, "c", "a", 0.25) == pytest.approx(2.5)
+    for never in (0.1, 0.496):  # outside of what was measured no epsilon is known
+        assert np.isnan(experiment.epsilon_that_meets(rates, "c", "a", never))
 
 
 def test_figures_draw_what_the_tables_hold(outcomes: list[experiment.Outcome]) -> None:
     rates = experiment.success_rates(outcomes)
-    figure = figures.success(rates, rates.iloc[:0])
+    figure = figures.success(rates)
     assert len(figure.axes) == 4
-    lines = {line.get_label() for line in figure.axes[0].lines}
-    assert {"noisy channel, public text", "prior only"} <= lines
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    assert {"noisy channel, public text", "prior only"} <= set(lines)
+    for line in lines.values():  # the epsilons that were measured, one sample for all of a line
+        assert line.get_xdata().tolist() == [2.0, 6.0]
     by = experiment.by_frequency(outcomes[:1], experiment.COMPARED, [20, 40])
     names = experiment.on_words(outcomes, range(10), experiment.COMPARED)
     figures.frequency(by, experiment.largest_of(names), experiment.COMPARED)

@@ -15,12 +15,14 @@ from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
 from textpriv.experiments import slm_utility as experiment
 from textpriv.experiments.slm_utility import EPS_ONLY, SETS, Material, Sizes
+from textpriv.experiments.slm_utility_findings import findings
 from textpriv.mechanisms import TEM, Madlib, RankRepair
 from textpriv.models import Encoder
 from textpriv.neighbors import AnnoySearch
 from textpriv.prediction import FREE, KEPT, TARGET
 from textpriv.preview import PieceTable, Reader
 from textpriv.report import claims, results
+from textpriv.report.run import Run
 from textpriv.seeds import stream
 from textpriv.summaries import Extractive, Writer, similarity
 
@@ -39,7 +41,7 @@ SIZES: dict[str, Any] = {
     "shares": (0.8, 0.4),
     "words": 200,
     "annoy_trees": 2,
-    "regressors": ("linear", "tree"),
+    "regressors": ("linear", "tree", "support", "boosting"),
     "regressor": "tree",
     "folds": 3,
     "resamples": 100,
@@ -289,7 +291,7 @@ def test_headlines_leave_out_what_is_not_there() -> None:
     assert "similarity.llm.gain.nearly_all_changed" not in none.index
 
 
-def test_the_knee_is_foretold(material: Material) -> None:
+def test_the_knee_is_predicted(material: Material) -> None:
     """Many copies of one document, so that the measured share has little error."""
     copies = material.original.subset(np.zeros(400, dtype=np.int64))
     many = Material(material.documents, material.reader, copies, material.words)
@@ -308,8 +310,58 @@ def test_the_knee_is_foretold(material: Material) -> None:
     )
     found = experiment.knee(rows, many, made, np.random.default_rng(2))
     table = found.pivot(index="epsilon", columns="what", values="value")
-    np.testing.assert_allclose(table["foretold"], table["measured"], atol=0.05)
+    np.testing.assert_allclose(table["predicted"], table["measured"], atol=0.05)
+    np.testing.assert_allclose(table["difference"], table["measured"] - table["predicted"])
     assert table.loc[3.0, "measured"] > table.loc[12.0, "measured"] + 0.1
+
+
+def changed_alike(material: Material, share: float) -> pd.DataFrame:
+    count = len(material.original)
+    return pd.DataFrame({"epsilon": 3.0, "document": np.arange(count), "changed": share})
+
+
+def test_the_length_of_a_document_is_no_error(material: Material) -> None:
+    """Of documents of 3 to 12 tokens, each about half changes: little is left open."""
+    assert np.ptp(np.diff(material.original.offsets)) > 3
+    made = experiment.mechanism("madlib", material, sizes())
+    rows = changed_alike(material, 0.5).sample(frac=1, random_state=0)
+    rows["changed"] += np.where(rows["document"] % 2, 0.01, -0.01)
+    found = experiment.knee(rows, material, made, np.random.default_rng(0)).set_index("what")
+    measured = found.loc["measured"]
+    assert measured["value"] == pytest.approx(0.5, abs=0.01)
+    assert measured["n"] == len(material.original)
+    assert measured["high"] - measured["low"] < 0.05
+    assert found.loc["predicted", "high"] > found.loc["predicted", "low"]  # by its directions
+
+
+def test_the_difference_on_the_same_tokens_covers(material: Material) -> None:
+    """The intervals of 100 draws hold 0 in 95%; below 82 with a chance of 1e-6."""
+    copies = material.original.subset(np.tile(np.arange(8), 8))
+    many = Material(material.documents, material.reader, copies, material.words)
+    made = experiment.mechanism("madlib", many, sizes(), epsilon=8.0)
+    held = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        outputs = made.sanitize_corpus(copies, rng)
+        share = np.add.reduceat(outputs.ids != copies.ids, copies.offsets[:-1])
+        rows = changed_alike(many, 0.0).assign(epsilon=8.0, changed=share / np.diff(copies.offsets))
+        found = experiment.knee(rows, many, made, rng).set_index("what")
+        held += found.loc["difference", "low"] <= 0 <= found.loc["difference", "high"]
+    assert held >= 82
+
+
+def test_the_verdict_on_the_knee_is_that_of_the_difference() -> None:
+    def knee(*ends: tuple[float, float]) -> str:
+        rows = [
+            {"epsilon": 10.0 + n, "what": "difference", "value": (low + high) / 2}
+            | {"low": low, "high": high, "n": 5}
+            for n, (low, high) in enumerate(ends)
+        ]
+        return experiment.knee_verdict(pd.DataFrame(rows))
+
+    assert knee((-0.1, 0.1), (-0.1, 0.2)).startswith("At none of 2 epsilons")
+    missed = knee((-0.1, 0.1), (-0.012, -0.002))
+    assert missed.startswith("At 1 of 2 epsilons") and "11: -0.0070, -0.0120 to -0.0020" in missed
 
 
 # --- Tables with known answers ------------------------------------------------------------------
@@ -409,12 +461,12 @@ def test_intervals_are_narrower_where_more_is_known() -> None:
         assert closed["value"] == pytest.approx(drawn["value"])
         assert drawn["low"] < drawn["value"] < drawn["high"] and drawn["n"] == 60
         assert drawn[["low", "high"]].tolist() == pytest.approx(
-            closed[["low", "high"]].tolist(), abs=0.02
+            closed[["low", "high"]].tolist(), abs=0.04
         )
     widths = every.loc[[("all", "width"), (EPS_ONLY, "width")], "value"]
     assert every.loc[("all", "narrower"), "value"] == pytest.approx(widths.iloc[1] - widths.iloc[0])
     assert every.loc[("all", "narrower"), "low"] > 0
-    assert every.loc[(EPS_ONLY, "narrower"), "value"] == 0
+    assert (EPS_ONLY, "narrower") not in every.index  # 0 by construction
 
 
 def test_decisions_know_the_truth_and_pay_for_not_knowing_it() -> None:
@@ -505,13 +557,13 @@ def test_assets_are_those_of_the_profile() -> None:
 # --- Results ------------------------------------------------------------------------------------
 
 
-def test_every_table_can_be_recorded(
-    material: Material, measured: pd.DataFrame, large: Writer
-) -> None:
+@pytest.fixture(scope="module")
+def tables(material: Material, measured: pd.DataFrame, large: Writer) -> dict[str, pd.DataFrame]:
+    """Every table of the notebook, by the name under which it is recorded."""
     rows, small = known(), sizes()
     found = experiment.intervals(rows, small, SEED)
     made = experiment.mechanism("madlib", material, small)
-    tables = {
+    return {
         "worth": experiment.worth(
             experiment.originals(material, measured), np.random.default_rng(0)
         ),
@@ -528,11 +580,38 @@ def test_every_table_can_be_recorded(
         "transfer": experiment.transfer(rows, {"tem": known(9)}, small, SEED),
         "corrections": experiment.corrections(material, measured, large, small),
     }
+
+
+def test_the_findings_are_chosen_by_what_was_recorded(tables: dict[str, pd.DataFrame]) -> None:
+    run = Run("06_slm_utility", "smoke", SEED, {})
+    experiment.record(run, **tables)
+    grid = [3.0, 12.0]
+    told = {
+        "knee": tables["knee"], "headlines": tables["headlines"], "corrected": tables["corrections"]
+    }  # fmt: skip
+    said = findings(run, sizes(transfer=("tem",)), grid, **told)
+    assert "nan" not in said and "inf" not in said
+    # Of these made-up rows the small model tells a part of the worth, and the mean does not.
+    assert "with the small model (a gain, +" in said and "narrower, -" in said
+    gain = run.difference("regression.all.r2.by_document", "regression.eps_only.r2.by_document")
+    assert gain.verdict == "above" and str(gain) in said
+    # The models that write are random here: eight documents tell none of their summaries apart.
+    models = run.difference("similarity.llm.original", "similarity.slm.original")
+    said_of = {"above": "better", "below": "worse", "undecided": "undecided at this size"}
+    assert f"the large one is {said_of[models.verdict]}, {models}." in said
+    assert experiment.knee_verdict(tables["knee"]) in said
+
+
+def test_every_table_can_be_recorded(tables: dict[str, pd.DataFrame]) -> None:
     recorded: dict[str, Any] = {}
 
-    def record(name: str, *numbers: Any) -> None:
+    paired = set()
+
+    def record(name: str, *, influence: Any, **estimate: Any) -> None:
         assert name not in recorded
-        recorded[name] = results.measure(name, *numbers)
+        recorded[name] = results.measure(name, **estimate)
+        if influence is not None:
+            paired.add(name)
 
     run = SimpleNamespace(record=record)
     experiment.record(run, **tables)  # type: ignore[arg-type]
@@ -543,7 +622,10 @@ def test_every_table_can_be_recorded(
         "interval.all.covered.eps2",
         "interval.all.narrower.every",
         "decision.all.low.wasted.at0.5",
-        "changed.foretold.eps12",
+        "changed.predicted.eps12",
+        "changed.difference.eps12",
+        "similarity.llm.mild",
+        "loss.slm.mild",
         "similarity.llm.original",
         "similarity.people.original.p10",
         "loss.slm.eps12",
@@ -552,6 +634,16 @@ def test_every_table_can_be_recorded(
         "decision.all.low.wasted.at0.0",
     ):
         assert name in recorded
+    # What claims and sentences compare is compared in pairs.
+    assert paired >= {
+        "similarity.llm.original",
+        "similarity.slm.original",
+        "loss.llm.eps12",
+        "regressor.linear.all.r2.by_row",
+        "regression.eps_only.rmse.by_document",
+        "decision.all.low.cost.at0.5",
+        "transfer.tem.no_epsilon.own.rmse",
+    }
     starts = tuple(f"correction.text.{kind}.eps" for kind in ("as_is", "corrected"))
     assert all(any(name.startswith(start) for name in recorded) for start in starts)
     assert recorded["interval.all.covered.eps2"].unit == "share"
@@ -566,12 +658,13 @@ def test_every_claim_that_can_be_compared_is_recorded() -> None:
         {"model": ["small"] * 3 + ["large"] * 3, "similarity": np.linspace(0.3, 0.8, 6)}
     )
     recorded: set[str] = set()
-    run = SimpleNamespace(record=lambda name, *numbers: recorded.add(name))
+    run = SimpleNamespace(record=lambda name, **estimate: recorded.add(name))
     experiment.record(
         run,  # type: ignore[arg-type]
         worth=experiment.worth(plain, np.random.default_rng(0)),
         headlines=experiment.headlines(levelled(), np.random.default_rng(0)),
         regressions=experiment.regressions(rows, small, SEED),
+        regressors=experiment.regressors(rows, small, SEED),
         table_1=experiment.table_1(rows, small, SEED),
     )
     wanted = [claim for claim in claims.of("06_slm_utility") if claim.is_compared("default")]

@@ -118,19 +118,20 @@ def test_looks_are_told_apart_and_named_for_all() -> None:
 
 
 def test_knee_draws_both_and_their_difference() -> None:
-    found = table(("what", "epsilon"), ("foretold", "measured"), GRID)
+    found = table(("what", "epsilon"), ("predicted", "measured", "difference"), GRID)
     figure = figures.knee(found.sample(frac=1, random_state=0))
     drawn(figure)
     left, right = figure.axes
     by_what = {what: part for what, part in found.groupby("what")}
-    np.testing.assert_allclose(left.lines[0].get_ydata(), by_what["foretold"]["value"])
+    predicted, off = by_what["predicted"], by_what["difference"]
+    np.testing.assert_allclose(left.lines[0].get_ydata(), predicted["value"])
     measured = by_what["measured"]
     assert [row[1:] for row in bars(left)] == [
         tuple(rounded(row)) for row in measured[["value", "low", "high"]].to_numpy()
     ]
-    away = measured["value"].to_numpy() - by_what["foretold"]["value"].to_numpy()
-    assert [row[1] for row in bars(right)] == rounded(away)
-    assert [row[2] for row in bars(right)] == rounded(away - 0.03)
+    assert [row[1:] for row in bars(right)] == [
+        tuple(rounded(row)) for row in off[["value", "low", "high"]].to_numpy()
+    ]
     assert f"n = {DOCUMENTS} documents" in left.get_title(loc="left") + left.get_title()
     assert [text.get_text() for text in left.get_xticklabels()] == [f"{e:g}" for e in GRID]
 
@@ -277,11 +278,13 @@ def test_corrections_draw_before_and_after(epsilons: tuple[float, ...]) -> None:
 
 def test_a_crowded_grid_names_some_epsilons() -> None:
     grid = (1.0, *np.arange(5.0, 101.0, 5.0))
-    figure = figures.knee(table(("what", "epsilon"), ("foretold", "measured"), grid))
+    figure = figures.knee(table(("what", "epsilon"), ("predicted", "measured", "difference"), grid))
     drawn(figure)
     names = [text.get_text() for text in figure.axes[0].get_xticklabels()]
     assert 4 < len(names) < 14 and names[0] == "1"
-    alone = figures.knee(table(("what", "epsilon"), ("foretold", "measured"), (3.0,)))
+    alone = figures.knee(
+        table(("what", "epsilon"), ("predicted", "measured", "difference"), (3.0,))
+    )
     drawn(alone)
     many = figures.distributions(measured().assign(epsilon=np.repeat(grid[:16], 30)))
     drawn(many)

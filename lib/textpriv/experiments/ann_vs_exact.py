@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.stats import chi2_contingency
+from scipy.stats import chi2_contingency, ttest_ind
 from sklearn.decomposition import PCA
 from tqdm.auto import tqdm
 
@@ -31,10 +30,13 @@ from textpriv.neighbors import (
     ExactSearch,
     FaissSearch,
     Search,
+    annoy_build,
     largest_radius,
     radius_cdf,
     random_directions,
 )
+from textpriv.report.difference import Difference
+from textpriv.report.results import measure
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -91,7 +93,7 @@ class Table(NamedTuple):
 def build(embedding: Embedding, sizes: Sizes, *, seed: int, device: str = "cpu") -> Table:
     """Exact search, all-radii form and Annoy's index (kept in the cache) over one embedding."""
     exact = ExactSearch(embedding.vectors, device=device)
-    key = f"{embedding.digest} trees={sizes.annoy_trees} seed={seed} annoy={version('annoy')}"
+    key = f"{embedding.digest} trees={sizes.annoy_trees} seed={seed} annoy={annoy_build()}"
 
     def build_annoy(folder: Path) -> None:
         index = AnnoySearch(embedding.vectors, trees=sizes.annoy_trees, seed=seed)
@@ -165,6 +167,31 @@ def table2_side_by_side(found: pd.DataFrame) -> pd.DataFrame:
     ).fillna("")
 
 
+def ahead(found: pd.DataFrame) -> pd.DataFrame:
+    """By how much the word leads its most frequent other output, as a share of the draws.
+
+    Columns: word, epsilon, search, value, low, high, n; above 0 the word is the top output.
+    """
+    rows = []
+    for (word, epsilon, search), part in found.groupby(["word", "epsilon", "search"], sort=False):
+        kept, draws = int(part["kept"].iloc[0]), int(part["draws"].iloc[0])
+        other = int(part.loc[part["output"] != word, "count"].max()) if kept < draws else 0
+        leads = np.repeat([1.0, -1.0, 0.0], [kept, other, draws - kept - other])
+        lead = stats.mean(leads, bounds=(-1.0, 1.0))
+        rows.append({"word": word, "epsilon": epsilon, "search": search, **lead.columns()})
+    return pd.DataFrame(rows)
+
+
+def errors_by_epsilon(errors: pd.DataFrame) -> str:
+    """A sentence on what replaces a word under Annoy, from `index_errors`."""
+    parts = [
+        f"{row.share:.0%} of {row.replaced:,} at epsilon {row.Index:g}"
+        for row in errors.itertuples()
+        if row.replaced
+    ]
+    return f"Annoy's replacements that the exact search would not have made: {', '.join(parts)}."
+
+
 def index_errors(found: pd.DataFrame) -> pd.DataFrame:
     """How many of Annoy's replacements the exact search would not have made, per epsilon.
 
@@ -214,6 +241,27 @@ def forest_table(found: pd.DataFrame) -> pd.DataFrame:
     share = found.assign(share=found["kept"] / found["draws"])
     rows = share.pivot(index=["table", "forest"], columns=["search", "word"], values="share")
     return rows.sort_index(axis=1)
+
+
+def forests_apart(found: pd.DataFrame) -> str:
+    """A sentence on how much a forest decides, and on a cut vocabulary, from `by_forest`.
+
+    Forests are the units of the comparison (Welch's t-test).
+    """
+    annoy = found[found["search"] == "annoy"]
+    forests, share = annoy["forest"].nunique(), annoy["kept"] / annoy["draws"]
+    of_word = share.groupby([annoy["table"], annoy["word"]])
+    of_forest = share.groupby([annoy["table"], annoy["forest"]]).mean()
+    cut, whole = of_forest["glove6b50_cut"], of_forest["glove6b50"]
+    verdict = "undecided at this size"
+    if forests > 1 and ttest_ind(cut, whole, equal_var=False).pvalue < 0.05:
+        verdict = "more" if cut.mean() > whole.mean() else "fewer"
+    moved = (of_word.max() - of_word.min()).max()
+    between = f"Between {forests} forests of one table a word's share moves by up to {moved:.2f}. "
+    return (
+        f"{between if forests > 1 else ''}Cut to the words of the other table, GloVe 6B keeps "
+        f"{cut.mean():.0%} of the words under Annoy, whole {whole.mean():.0%} ({verdict})."
+    )
 
 
 # --- N_w: share of words that are kept -----------------------------------------------------
@@ -362,6 +410,26 @@ def frequent_and_rare(kept: pd.DataFrame, epsilon: float) -> pd.DataFrame:
     return wide.set_axis(["most frequent", "rarest"], axis=1)
 
 
+def frequency_says(kept: pd.DataFrame, epsilon: float) -> str:
+    """Sentences on `frequent_and_rare`, with the errors of both strata."""
+    here = kept[(kept["search"] == "exact") & (kept["epsilon"] == epsilon)]
+    said = []
+    for name, part in here[here["stratum"] >= 0].groupby("embedding", sort=False):
+        ends = part.sort_values("stratum").iloc[[0, -1]]
+        frequent, rare = (
+            measure(f"nw.{end}", row.kept, row.low, row.high, row.n)
+            for end, row in zip(("frequent", "rare"), ends.itertuples(), strict=True)
+        )
+        apart = Difference.between(frequent, rare)
+        verdict = apart.says(above="more", below="fewer", undecided="undecided at this size")
+        said.append(f"{name} {verdict}: {apart}")
+    return (
+        f"At epsilon {epsilon:g}, of the most frequent words compared with the rarest are kept: "
+        + "; ".join(said)
+        + "."
+    )
+
+
 # --- What replaces a word ------------------------------------------------------------------
 
 
@@ -440,6 +508,18 @@ def replacements_by_dimension(
     return pd.concat(parallel.map(_replaced_in, shards, label="dimensions"), ignore_index=True)
 
 
+def nearest_says(bands: pd.DataFrame) -> str:
+    """A sentence on the largest share of near words at any epsilon, by dimension."""
+    near = bands[bands["band"] == "rank 1-10"]
+    most = near.loc[near.groupby("dimension")["share"].idxmax()].sort_values("dimension")
+    shares = ", ".join(
+        f"{row.share:.1%} ({row.low:.1%} to {row.high:.1%}) in {row.dimension} dimensions"
+        for row in most.itertuples()
+    )
+    rule = "nowhere half" if most["high"].max() < 0.5 else "in some case half, within the error"
+    return f"At the best epsilon the ten nearest words make up {shares} of all outputs: {rule}."
+
+
 def _replaced_in(
     embedding: Embedding,
     words: IntArray,
@@ -496,7 +576,7 @@ def index_trade_off(
 
     truth = {epsilon: table.exact.nearest(queries)[0] for epsilon, queries in noisy.items()}
 
-    def measure(index: str, setting: str, search: Search, build: float) -> None:
+    def time_and_score(index: str, setting: str, search: Search, build: float) -> None:
         for epsilon, queries in noisy.items():
             answers, seconds = [], []
             for _ in range(INDEX_REPEATS):
@@ -523,23 +603,23 @@ def index_trade_off(
         return make(*arguments, **options), time.perf_counter() - start
 
     search, build = timed(ExactSearch, vectors)
-    measure("exact", "this library", search, build)
+    time_and_score("exact", "this library", search, build)
     search, build = timed(FaissSearch, vectors, "flat")
-    measure("faiss-flat", "exact scan", search, build)
+    time_and_score("faiss-flat", "exact scan", search, build)
     for trees in dict.fromkeys(trees for trees, _ in sizes.index_annoy):
         search, build = timed(AnnoySearch, vectors, trees=trees, seed=seed)
         for effort in (effort for t, effort in sizes.index_annoy if t == trees):
             search.effort = effort
             shown = "default" if effort < 0 else f"{effort:,}"
-            measure("annoy", f"{trees} trees, search_k {shown}", search, build)
+            time_and_score("annoy", f"{trees} trees, search_k {shown}", search, build)
     search, build = timed(FaissSearch, vectors, "ivf")
     for probes in sizes.index_ivf_probes:
         search.effort = probes
-        measure("ivf", f"{probes} probes", search, build)
+        time_and_score("ivf", f"{probes} probes", search, build)
     search, build = timed(FaissSearch, vectors, "hnsw")
     for effort in sizes.index_hnsw_effort:
         search.effort = effort
-        measure("hnsw", f"efSearch {effort}", search, build)
+        time_and_score("hnsw", f"efSearch {effort}", search, build)
     return pd.DataFrame(rows)
 
 
@@ -589,6 +669,34 @@ def at_equal_kept(bands: pd.DataFrame, by: str, kept: Sequence[float]) -> pd.Dat
             epsilon = np.interp(target, wide["itself"], wide.index)
             rows.append({by: value, "kept": target, "epsilon": epsilon, **row})
     return pd.DataFrame(rows)
+
+
+def repair_says(matched: pd.DataFrame, kept: float, n: int) -> str:
+    """A sentence on what the smallest c of the repair does at an equal share of kept words.
+
+    Parameters
+    ----------
+    matched : of `at_equal_kept`, by "c"
+    n : draws that each share rests on
+    """
+    at = matched[matched["kept"] == kept].set_index("c")
+    if np.inf not in at.index or len(at) < 2:
+        return f"At {kept:.0%} of words kept there is nothing to compare on this grid of epsilon."
+    c = min(at.index)
+    repaired, plain = at.loc[c], at.loc[np.inf]
+    shares = [stats.share(round(row["rank 1-10"] * n), n) for row in (repaired, plain)]
+    with_it, without = (
+        measure(f"near.{name}", each.value, each.low, each.high, each.n)
+        for name, each in zip(("repaired", "plain"), shares, strict=True)
+    )
+    verdict = Difference.between(with_it, without).says(
+        above="more", below="fewer", undecided="undecided at this size"
+    )
+    return (
+        f"At {kept:.0%} of words kept, c = {c:g} puts {with_it.value:.0%} of the outputs among the "
+        f"ten nearest words, no repair {without.value:.0%} ({verdict}), at epsilon "
+        f"{repaired['epsilon']:.0f} and {plain['epsilon']:.0f}."
+    )
 
 
 # --- The all-radii form, seen and checked ----------------------------------------------------

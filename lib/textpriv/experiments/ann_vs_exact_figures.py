@@ -162,9 +162,10 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
     ax.set(xlabel="share of outputs that are the word itself")
     ax.set(ylabel="share that is one of the\n10 nearest words", ylim=(0, None))
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axis.set_major_formatter(PercentFormatter(1))  # as many decimals as its steps need
     n = int(found["n"].max())
-    ax.set_title(f"Near words are rare at every epsilon, n = {n:,} words", fontsize=9)
+    most = found.loc[found["band"] == "rank 1-10", "share"].max()
+    ax.set_title(f"At most {most:.0%} of outputs are near words, n = {n:,} words", fontsize=9)
     ax.legend()
     return fig
 

@@ -6,11 +6,12 @@ attackers make of them is measured in `dp_prompt_attacks`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -73,7 +74,7 @@ class Sizes(BaseModel):
     tokens: int = Field(ge=1)  # public cap on what is written
     limit_documents: int = Field(ge=1)  # public documents on which the limits are learned
     batch: int = Field(ge=1)
-    tuned: tuple[str, ...]  # "mechanism setting": also attacked by the fine-tuned encoder
+    tuned: tuple[str, ...]  # "mechanism setting": attacked by the fine-tuned encoder too
     ledger: tuple[str, ...]  # "mechanism setting": whose surface is looked at
     risks: tuple[float, ...]  # author F1 at which mechanisms are compared
     repeats: tuple[int, ...]  # how often one document is sanitized
@@ -198,6 +199,19 @@ def described(material: Material) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, eq=False)
+class Trace:
+    """Shares that were seen while an output was made; private, and no part of it.
+
+    Parameters
+    ----------
+    document, value : (observations,) row of the document, and a share in 0..1
+    """
+
+    document: IntArray
+    value: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Output:
     """The private documents as a mechanism puts them out at one setting.
 
@@ -210,6 +224,7 @@ class Output:
     vectors : (documents, width) of every run, what an attacker with access to embeddings has
     epsilon, epsilon_paper : that hold for a whole document, tight and by the paper's formula; NaN
         where the claim is about words or sentences, or where there is none
+    traces : what was seen while it was made, by name
     """
 
     mechanism: str
@@ -219,6 +234,7 @@ class Output:
     vectors: tuple[FloatArray, ...]
     epsilon: float = np.nan
     epsilon_paper: float = np.nan
+    traces: Mapping[str, Trace] = field(default_factory=dict)
 
     @property
     def setting(self) -> str:
@@ -303,8 +319,22 @@ def sentence_level(material: Material, sizes: Sizes, stream: Stream) -> list[Out
         drawn = [deep.sanitize(material.vectors, stream("deep", epsilon, run)) for run in runs]
         texts = tuple(tuple(material.public.texts[row] for row in rows) for rows in drawn)
         recoded = tuple(candidate.candidates[rows] for rows in drawn)
-        made.append(Output(deep.name, epsilon, "eps", texts, recoded))
+        traces = {"drawn_inside": drawn_inside(deep, material.vectors)}
+        made.append(Output(deep.name, epsilon, "eps", texts, recoded, traces=traces))
     return made
+
+
+def drawn_inside(mechanism: DeepCandidate, vectors: SentenceVectors) -> Trace:
+    """With which probability the candidate drawn lies among the sentences of each document.
+
+    That is, has a depth above 0. Where no candidate has, all are equally likely at any epsilon.
+    """
+    inside = []
+    for start, end in zip(vectors.offsets[:-1], vectors.offsets[1:], strict=True):
+        own = vectors.vectors[start:end]
+        probability = np.exp(mechanism.log_probability(own))
+        inside.append(min(1.0, float(probability[mechanism.depth(own) > 0].sum())))
+    return Trace(np.arange(len(inside)), np.array(inside))
 
 
 def _seed(rng: np.random.Generator) -> int:
@@ -375,14 +405,33 @@ def guarantees(mechanisms: Sequence[tuple[str, DPPrompt]]) -> pd.DataFrame:
 def prompted(
     mechanisms: Sequence[tuple[str, DPPrompt]], material: Material, sizes: Sizes, stream: Stream
 ) -> list[Output]:
-    """One run of each: writing takes longer than everything else here."""
+    """One run of each: writing takes longer than everything else here.
+
+    With the traces "logits_clipped" and "probability_moved" (`DPPrompt.moved_by_clipping`) of
+    every token, where there are limits.
+    """
+    seen: dict[int, list[tuple[IntArray, FloatArray, FloatArray]]] = {}
+
+    def watch(which: int, scores: torch.Tensor, documents: IntArray) -> None:
+        if mechanisms[which][1].limits is not None:
+            found = mechanisms[which][1].moved_by_clipping(scores)
+            seen.setdefault(which, []).append((documents, *found))
+
     texts = sanitize_at(
         [mechanism for _, mechanism in mechanisms],
         material.private.texts,
         seed=_seed(stream("prompt")),
         batch=sizes.batch,
         progress=True,
+        watch=watch,
     )
+    traces = {}
+    for which, steps in seen.items():
+        documents, clipped, moved = (np.concatenate(each) for each in zip(*steps, strict=True))
+        traces[which] = {
+            "logits_clipped": Trace(documents, clipped),
+            "probability_moved": Trace(documents, moved),
+        }
     vectors = embedded(material.encoder, texts)
     return [
         Output(
@@ -393,8 +442,11 @@ def prompted(
             (points,),
             epsilon=mechanism.guarantee.epsilon,
             epsilon_paper=mechanism.guarantee.epsilon_paper,
+            traces=traces.get(which, {}),
         )
-        for (name, mechanism), own, points in zip(mechanisms, texts, vectors, strict=True)
+        for which, ((name, mechanism), own, points) in enumerate(
+            zip(mechanisms, texts, vectors, strict=True)
+        )
     ]
 
 

@@ -4,24 +4,31 @@ The documents are divided into parts. Each part is asked about in turn by attack
 learned from the others, clean ones (static) or sanitized ones (adaptive); the answers for all
 documents are pooled. Utility is the same with the sentiment in place of the author: what a
 classifier of the sanitized documents achieves.
+
+The risk of a mechanism at a setting is what the strongest of its attackers finds (`strongest_of`),
+and its utility what the best of the same classifiers finds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 from sklearn.model_selection import train_test_split
 
 from textpriv import parallel, similarity
 from textpriv.attacks.author import (
+    bonferroni,
     cumulative_means,
     embedding_attack,
     f1_estimate,
     random_baseline,
+    strongest,
     text_attack,
     tuned_attack,
 )
@@ -47,14 +54,16 @@ from textpriv.experiments.dp_prompt import (
 from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.models import Encoder
 from textpriv.seeds import stream
-from textpriv.stats import Estimate, Influence, clustered_mean, combined
+from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
 
 if TYPE_CHECKING:
+    from textpriv.report.difference import Difference
     from textpriv.report.run import Run
 
 TARGETS = ("author", "sentiment")
 STATIC, ADAPTIVE = "static", "adaptive"
 EMBEDDING, TEXT, TUNED = "embedding", "text", "tuned"
+STRONGEST, ANY = "strongest", "any"  # attacker and access of the greatest F1 of all
 VALIDATION = 0.1  # of the documents that train, as in the paper
 TUNED_EPOCHS, TUNED_RATE = 10, 3e-4  # the paper's 3 and 5e-5 are for a larger encoder
 NOTEBOOK = "04"
@@ -218,19 +227,24 @@ def tuned(
 ) -> pd.DataFrame:
     """The same columns for the fine-tuned encoder, on the outputs named in `sizes.tuned`.
 
-    On the first part only, adaptive only, for the author only: a training takes longer than
-    everything that the other attackers do with an output.
+    On the first part only, and for the author only: a training takes longer than everything that
+    the other attackers do with an output. The static one is always there.
     """
-    chosen = _named("tuned", sizes.tuned, (clean(material), *outputs))
+    plain = clean(material)
+    named = _named("tuned", sizes.tuned, (plain, *outputs))
+    chosen = [each for each in named if each.mechanism != CLEAN]
     fold, labels = folds(material, seed)[0], material.labels("author")
     own = _seed(seed, "author", fold.number)
+    trainings = [(STATIC, plain, [plain, *chosen]), *((ADAPTIVE, each, [each]) for each in chosen)]
     shards = [
-        (fold, labels, own, material.encoder, output.texts[0], output.texts[0]) for output in chosen
+        (fold, labels, own, material.encoder, learned.texts[0], *(each.texts[0] for each in asked))
+        for _, learned, asked in trainings
     ]
     found = parallel.map(_answers_to, shards, processes=-1, label="trainings")
     guesses = {
-        (output, "author", ADAPTIVE, TUNED): [(fold, answers[0])]
-        for output, answers in zip(chosen, found, strict=True)
+        (each, "author", attacker, TUNED): [(fold, guess)]
+        for (attacker, _, asked), answers in zip(trainings, found, strict=True)
+        for each, guess in zip(asked, answers, strict=True)
     }
     return _table(material, guesses, seed)
 
@@ -277,54 +291,95 @@ def baselines(material: Material) -> dict[str, float]:
     }
 
 
+# --- The strongest attacker -----------------------------------------------------------------------
+
+
+def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
+    """The greatest F1 for each target at every setting, of all attackers in the table.
+
+    Intervals are simultaneous over the attackers (`attacks.author.strongest`).
+
+    Parameters
+    ----------
+    table : as of `attacked`, `tuned` or both
+
+    Returns
+    -------
+    Their columns, with attacker "strongest" and access "any", and: by (who it is, "static text"),
+    tried (number of attackers)
+    """
+    keys, rows = ["mechanism", "setting", "level", "target"], []
+    for key, part in table.groupby(keys, sort=False):
+        ran = {f"{row['attacker']} {row['access']}": Estimate.of(row) for _, row in part.iterrows()}
+        by, found = strongest(ran)
+        named = dict(zip(keys, key, strict=True)) | {"attacker": STRONGEST, "access": ANY}
+        rows.append({**named, **found.columns(), "by": by, "tried": len(ran)})
+    return pd.DataFrame(rows)
+
+
 # --- At equal risk ------------------------------------------------------------------------------
 
 
 _RISKS = tuple(np.linspace(0, 1, 101).tolist())
+_NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
 
 
 def at_equal_risk(
     table: pd.DataFrame,
     risks: Sequence[float],
     *,
-    attacker: str = ADAPTIVE,
-    access: str = EMBEDDING,
+    attacker: str = STRONGEST,
+    access: str = ANY,
 ) -> pd.DataFrame:
     """What is left of the sentiment where every mechanism gives the author away alike.
 
-    Along a mechanism's settings, in the order of their author F1, the sentiment F1 and its
-    interval are interpolated. Where no setting has so much or so little risk there is no row.
+    Along a mechanism's settings, in the order of their author F1, the sentiment F1 is interpolated.
+    Its interval allows for the errors of both F1 and, where they are those of the strongest, for
+    the number of attackers (Bonferroni); see `_influence_at`. Where no setting has so much or so
+    little risk there is no row.
 
-    Columns: mechanism, risk, level (epsilon or temperature, interpolated), value, low, high (as if
-    the author F1 were exact), influence (by which it is not).
+    Parameters
+    ----------
+    table : as of `strongest_of`, or of `attacked` for one attacker
+
+    Returns
+    -------
+    Columns: mechanism, risk, level (epsilon or temperature, interpolated), value, low, high, by
+    (who names the author at the settings on either side), influence.
     """
     chosen = table[(table["attacker"] == attacker) & (table["access"] == access)]
+    if "by" not in chosen:
+        chosen = chosen.assign(by=f"{attacker} {access}", tried=1)
     rows = []
     for mechanism, part in chosen.groupby("mechanism", sort=False):
-        wide = part.pivot_table(index="level", columns="target", values=["value", "low", "high"])
-        wide = wide.sort_values(("value", "author"))
-        risk = wide["value", "author"].to_numpy()
-        influences = part.pivot(index="level", columns="target", values="influence").loc[wide.index]
+        author, sentiment = (
+            part[part["target"] == target].set_index("level") for target in TARGETS
+        )
+        author = author.sort_values("value")
+        sentiment = sentiment.loc[author.index]
+        risk, value = author["value"].to_numpy(), sentiment["value"].to_numpy()
         for wanted in risks:
             if not (len(risk) > 1 and risk[0] <= wanted <= risk[-1]):
                 continue
-            found = {
-                name: float(np.interp(wanted, risk, wide[name, "sentiment"]))
-                for name in ("value", "low", "high")
-            }
-            level = float(np.interp(wanted, risk, wide.index.to_numpy()))
+            end = max(1, int(np.searchsorted(risk, wanted)))
             influence = _influence_at(
-                wanted,
-                risk,
-                wide["value", "sentiment"].to_numpy(),
-                influences["author"].tolist(),
-                influences["sentiment"].tolist(),
+                wanted, risk, value, author["influence"].tolist(), sentiment["influence"].tolist()
             )
+            reach = bonferroni(int(part["tried"].max())) * _NORMAL * influence.error
+            read = float(np.interp(wanted, risk, value))
             rows.append(
-                {"mechanism": mechanism, "risk": wanted, "level": level, **found}
-                | {"influence": influence}
+                {
+                    "mechanism": mechanism,
+                    "risk": wanted,
+                    "level": float(np.interp(wanted, risk, author.index.to_numpy())),
+                    "value": read,
+                    "low": max(0.0, read - reach),
+                    "high": min(1.0, read + reach),
+                    "by": " or ".join(dict.fromkeys(author["by"].iloc[end - 1 : end + 1])),
+                    "influence": influence,
+                }
             )
-    columns = ["mechanism", "risk", "level", "value", "low", "high", "influence"]
+    columns = ["mechanism", "risk", "level", "value", "low", "high", "by", "influence"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -557,6 +612,41 @@ def record(run: Run, table: pd.DataFrame, random: Mapping[str, float] | None = N
             _keep(run, name, found, "share" if name.startswith("f1.mean") else "difference")
 
 
+def record_strongest(run: Run, table: pd.DataFrame) -> None:
+    """`f1_strongest.<mechanism>.<setting>.<author|sentiment>`: the greatest F1 of all attackers."""
+    for row in table.itertuples():
+        _keep(run, of_strongest(f"{row.mechanism} {row.setting}", str(row.target)), row)
+
+
+def of_strongest(label: str, target: str = "author") -> str:
+    """What results call the greatest F1 at a setting, for example at "dp-prompt t0.75"."""
+    return f"f1_strongest.{label.replace(' ', '.')}.{target}"
+
+
+def tally(run: Run, mechanisms: Sequence[str], first: str, second: str) -> str:
+    """How often one attacker's mean author F1 over the settings is above, and below, another's.
+
+    Parameters
+    ----------
+    first, second : "adaptive.embedding" and the like
+    """
+    pairs = ([f"f1.mean.{name}.author.{each}" for each in (first, second)] for name in mechanisms)
+    tests = [run.difference(*pair).verdict for pair in pairs]
+    better, worse = tests.count("above"), tests.count("below")
+    return f"better on {better} of {len(tests)} mechanisms and worse on {worse}"
+
+
+def record_traces(run: Run, outputs: Sequence[Output]) -> None:
+    """`trace.<mechanism>.<setting>.<name>`: means of what was seen while outputs were made.
+
+    Over all observations, with intervals by documents.
+    """
+    for output in outputs:
+        for name, trace in output.traces.items():
+            found = clustered_mean(trace.value, trace.document, bounds=(0.0, 1.0), sample=DOCUMENTS)
+            _keep(run, f"trace.{output.mechanism}.{output.setting}.{name}", found)
+
+
 def _keep(run: Run, name: str, found: Any, unit: str = "share") -> None:
     """Record an `Estimate`, or a row with its columns."""
     run.record(name, found.value, found.low, found.high, found.n, unit, influence=found.influence)
@@ -617,7 +707,8 @@ def _at_equal_risk_summarized(table: pd.DataFrame, attacker: str) -> dict[str, E
     """`f1.spread` and the `f1.gain` of 300 dimensions under an attacker."""
     found: dict[str, Estimate] = {}
     which = f"sentiment.{attacker}.{EMBEDDING}"
-    level, documents = at_equal_risk(table, _RISKS, attacker=attacker), int(table["n"].min())
+    level = at_equal_risk(table, _RISKS, attacker=attacker, access=EMBEDDING)
+    documents = int(table["n"].min())
     at = {
         (row.risk, row.mechanism): Estimate(row.value, row.low, row.high, documents, row.influence)
         for row in level.itertuples()
@@ -663,10 +754,41 @@ def record_guarantees(run: Run, table: pd.DataFrame) -> None:
 
 
 def record_equal_risk(run: Run, table: pd.DataFrame) -> None:
-    """`f1_at_risk.<risk>.<mechanism>`: sentiment F1 where the author F1 is that risk."""
+    """`f1_at_risk.<risk>.<mechanism>`: sentiment F1 where the strongest author F1 is that risk."""
     for row in table.itertuples():
         name = f"f1_at_risk.{row.risk:g}.{row.mechanism}"
         run.record(name, row.value, row.low, row.high, influence=row.influence)
+
+
+def corrected(found: Difference, tests: int) -> Difference:
+    """A difference with the interval and the p-value that are right for `tests` of them at once.
+
+    Two maxima over k attackers differ by at most as much as some attacker's two values do, so
+    that their difference is one of k (Bonferroni).
+    """
+    wider = bonferroni(tests)
+    return replace(
+        found,
+        low=found.value - wider * (found.value - found.low),
+        high=found.value + wider * (found.high - found.value),
+        p=min(1.0, tests * found.p),
+    )
+
+
+def word_level_pairs(run: Run, table: pd.DataFrame) -> dict[str, Difference]:
+    """Differences of recorded `f1_at_risk` between two word-level mechanisms, by what they are.
+
+    Parameters
+    ----------
+    table : as of `at_equal_risk`
+    """
+    found = {}
+    for risk, part in table.groupby("risk"):
+        there = [name for name in WORD_LEVEL if name in set(part["mechanism"])]
+        for first, second in combinations(there, 2):
+            names = (f"f1_at_risk.{risk:g}.{each}" for each in (first, second))
+            found[f"{first} less {second} at {risk:g}"] = run.difference(*names)
+    return found
 
 
 def record_ledger(run: Run, table: pd.DataFrame) -> None:

@@ -130,7 +130,7 @@ def dimensions(table: pd.DataFrame, random: Mapping[str, float]) -> Figure:
     return fig
 
 
-def clipping(table: pd.DataFrame, guaranteed: pd.DataFrame) -> Figure:
+def clipping(table: pd.DataFrame, guaranteed: pd.DataFrame, random: Mapping[str, float]) -> Figure:
     """F1 and epsilon against temperature, without limits, clipped and with top-k."""
     fig, axes = plt.subplots(1, 3, figsize=(PAGE, 3.9))
     names = [name for name in table["mechanism"].unique() if name.startswith(PROMPTED)]
@@ -141,6 +141,7 @@ def clipping(table: pd.DataFrame, guaranteed: pd.DataFrame) -> Figure:
             line = line.sort_values("level")
             look = {**style(name), "label": label(name), "lw": 1.2}
             band(ax, line["level"], line["value"], line["low"], line["high"], **look)
+        ax.axhline(random[target], color=GREY, lw=0.8, ls=":", label="guessing at random")
         ax.set(xlabel="temperature", ylabel=TARGETS[target])
         ax.set_ylim(0, 1)
     bounded = guaranteed[guaranteed["mechanism"] == CLIPPED].sort_values("temperature")
@@ -165,8 +166,14 @@ def clipping(table: pd.DataFrame, guaranteed: pd.DataFrame) -> Figure:
     return fig
 
 
-def equal_risk(table: pd.DataFrame) -> Figure:
-    """Sentiment F1 at equal author F1: a panel per risk, a row per mechanism."""
+def equal_risk(table: pd.DataFrame, random: float) -> Figure:
+    """Sentiment F1 where the strongest attacker is equally successful: a panel per risk.
+
+    Parameters
+    ----------
+    table : as of `at_equal_risk`; a mechanism without a row has no setting with that risk
+    random : sentiment F1 of guessing
+    """
     risks = sorted(table["risk"].unique())
     names = list(table.groupby("mechanism")["value"].mean().sort_values().index)
     fig, axes = plt.subplots(
@@ -183,7 +190,13 @@ def equal_risk(table: pd.DataFrame) -> Figure:
             look = {**_look(row.mechanism), "linestyle": ""}
             error = [[max(0.0, row.value - row.low)], [max(0.0, row.high - row.value)]]
             ax.errorbar(row.value, height, xerr=error, elinewidth=1, **look)
-        ax.set(title=f"author F1 = {risk:g}", xlabel="sentiment F1")
+        there = set(table.loc[table["risk"] == risk, "mechanism"])
+        for height in (number for number, name in enumerate(names) if name not in there):
+            look = {"va": "center", "fontsize": 6.8, "color": GREY}
+            ax.text(0.03, height, "no such risk", transform=ax.get_yaxis_transform(), **look)
+        ax.axvline(random, color=GREY, lw=0.8, ls=":")
+        ax.set(title=f"author F1 = {risk:g}", xlabel="best sentiment F1")
+    fig.suptitle("Where the strongest attacker is equally successful", fontsize=9)
     axes[0, 0].set_yticks(range(len(names)), [_name(each) for each in names])
     return fig
 

@@ -280,15 +280,24 @@ def manipulate(setting: Setting, corpus: Corpus, tools: Tools, rng: np.random.Ge
     return _noised(setting.eta, corpus, tools, rng)
 
 
-def _noised(eta: float, corpus: Corpus, tools: Tools, rng: np.random.Generator) -> Corpus:
-    """MADLIB on the encoder's own table, with epsilon = eta."""
+def noise(eta: float, tools: Tools) -> tuple[Madlib, IntArray]:
+    """MADLIB on the encoder's own table, with epsilon = eta; the row of each piece in its own.
+
+    Fixed pieces have row -1: the noise leaves them as they are.
+    """
     inputs = tools.table.inputs
     names = pieces.vocabulary(tools.encoder.tokenizer)
     embedding = from_arrays("pieces", [names[i] for i in inputs], tools.table.vectors[inputs])
     row = np.full(tools.table.size, -1)
     row[inputs] = np.arange(len(inputs))
+    return Madlib(embedding, epsilon=eta), row
+
+
+def _noised(eta: float, corpus: Corpus, tools: Tools, rng: np.random.Generator) -> Corpus:
+    """Every piece but the fixed ones after the noise."""
+    madlib, row = noise(eta, tools)
     rows = row[corpus.ids]
     result = corpus.ids.copy()
     replaced = np.flatnonzero(rows >= 0)
-    result[replaced] = inputs[Madlib(embedding, epsilon=eta).sanitize_ids(rows[replaced], rng)]
+    result[replaced] = tools.table.inputs[madlib.sanitize_ids(rows[replaced], rng)]
     return corpus.with_ids(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ import pandas as pd
 
 from textpriv import grammar, parallel, pieces, stats
 from textpriv.attacks import oracle
-from textpriv.attacks.base import Guesses, Observed
+from textpriv.attacks.base import NONE, Attack, Guesses, Observed
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.deconvolution import (
     Deconvolution,
@@ -25,7 +25,7 @@ from textpriv.attacks.deconvolution import (
     watch,
 )
 from textpriv.attacks.ngrams import Lexicon, NGrams
-from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.experiments.lossy import (
     MAPS,
     STENCILS,
@@ -37,9 +37,12 @@ from textpriv.experiments.lossy import (
     Tools,
     manipulate,
     mapper,
+    noise,
     stencil,
 )
 from textpriv.generators import Generator
+from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.mechanisms.stencil import Stencil
 from textpriv.models import FloatArray
 from textpriv.seeds import stream
 from textpriv.tokens import Corpus
@@ -48,15 +51,30 @@ if TYPE_CHECKING:
     from textpriv.report.run import Run
 
 NAIVE, SKIP, ANYWHERE = "naive", "naive_skip", "anywhere"
-CHANCE = "naive_skip_elsewhere"  # the guesses of SKIP held against the tokens of all places
+CHANCE = "naive_skip_elsewhere"  # the guesses of SKIP compared with the tokens of all places
 RAW, RIDGE, LANGUAGE = "deconvolution_raw", "deconvolution", "deconvolution_lm"
 SIMULATION, CHANNEL, FREQUENCY = "stencil_simulation", "noisy_channel", "context_free"
 
 
-def language_model(tools: Tools) -> NGrams:
-    """Triples of pieces in the public reviews."""
-    lexicon = Lexicon(tools.table.size, [tools.public])
-    return NGrams.train(lexicon, [tools.public], order=3)
+def language_model(tools: Tools, sizes: Sizes) -> NGrams:
+    """Triples of pieces in the public reviews but for those of a `rehearsal`."""
+    unread = tools.public.subset(np.arange(rehearsed(sizes, tools.public)[1], len(tools.public)))
+    return NGrams.train(Lexicon(tools.table.size, [unread]), [unread], order=3)
+
+
+def rehearsed(sizes: Sizes, public: Corpus) -> tuple[int, int]:
+    """Where the public reviews end that teach the error, and those that then calibrate."""
+    learned = min(sizes.rehearsed, len(public) - 2)
+    return learned, min(learned + -(-learned // 4), len(public) - 1)
+
+
+def rehearsal(setting: Setting, tools: Tools, sizes: Sizes, model: NGrams) -> LanguageDeconvolution:
+    """The deconvolution with a language model, calibrated on public text for a stencil."""
+    learned, last = rehearsed(sizes, tools.public)
+    under = stencil(setting, tools)
+    known = Rehearsal.learn(under, tools.public.subset(np.arange(learned)))
+    attack = LanguageDeconvolution(under, known, model, candidates=sizes.guesses)
+    return attack.calibrated(tools.public.subset(np.arange(learned, last)))
 
 
 def attacked(
@@ -67,58 +85,102 @@ def attacked(
     seed: int | None,
     model: NGrams | None = None,
 ) -> pd.DataFrame:
-    """Every attack on every setting; with `model` those with a language model too.
+    """Every attack on every setting; with `model` those that learn from public text too.
 
     A corpus that another encoder reads is attacked with the tools and a model of its own pieces.
+    What is learned for a setting serves all corpora of one encoder.
 
     Columns: corpus, label, kind, window, sigma, eta, attack, top (1 or 5), value, low, high, n,
     influence, seconds. Intervals are clustered by document (`Material.cluster`).
     """
-    models = {
-        name: language_model(tools.of(name))
-        if model is not None and name in tools.others
-        else model
-        for name in materials
-    }
-    shards = [
-        (name, private, cluster, own, setting, sizes, seed, models[name])
-        for name, each in materials.items()
-        for count in [sizes.attacked[name]]
-        for private, cluster, own in [(each.first(count), each.cluster[:count], tools.of(name))]
-        for setting in settings
-    ]
+    readers: dict[str, list[str]] = {}  # corpora by encoder, "" for the one that most share
+    for name in materials:
+        readers.setdefault(name if name in tools.others else "", []).append(name)
+    shards = []
+    for reader, names in readers.items():
+        own = tools.of(reader)
+        own_model = language_model(own, sizes) if model is not None and reader else model
+        private = {
+            name: (materials[name].first(sizes.attacked[name]),
+                   materials[name].cluster[: sizes.attacked[name]])
+            for name in names
+        }  # fmt: skip
+        shards += [(private, own, setting, sizes, seed, own_model) for setting in settings]
     found = parallel.map(_attacked, shards, processes=-1, label="attacks")
-    return pd.concat(found, ignore_index=True)
+    place = {name: number for number, name in enumerate(materials)}
+    table = pd.concat(found, ignore_index=True)
+    return table.sort_values("corpus", key=lambda names: names.map(place), kind="stable",
+                             ignore_index=True)  # fmt: skip
 
 
 def _attacked(
-    name: str,
-    private: Corpus,
-    cluster: IntArray,
+    private: Mapping[str, tuple[Corpus, IntArray]],
     tools: Tools,
     setting: Setting,
     sizes: Sizes,
     seed: int | None,
     model: NGrams | None,
 ) -> pd.DataFrame:
+    """The attacks on one setting: private texts of one encoder, by corpus, with their clusters."""
+    learned = None if model is None else _learned(setting, tools, sizes, seed, model)
     rows = []
-    for attack, guess in _attacks(name, private, tools, setting, sizes, seed, model).items():
-        start = time.perf_counter()
-        for top, (hits, document) in guess().items():
-            of_pair = document % len(cluster)  # second texts stand behind the first ones
-            rate = stats.clustered_share(hits, cluster[of_pair], sample=name)
-            rows.append(
-                {
-                    "corpus": name,
-                    "label": setting.label,
-                    **asdict(setting),
-                    "attack": attack,
-                    "top": top,
-                    **rate.columns(),
-                    "seconds": time.perf_counter() - start,
-                }
-            )
+    for name, (texts, cluster) in private.items():
+        for attack, guess in _attacks(name, texts, tools, setting, seed, learned).items():
+            start = time.perf_counter()
+            for top, (hits, document) in guess().items():
+                of_pair = document % len(cluster)  # second texts stand behind the first ones
+                rate = stats.clustered_share(hits, cluster[of_pair], sample=name)
+                rows.append(
+                    {
+                        "corpus": name,
+                        "label": setting.label,
+                        **asdict(setting),
+                        "attack": attack,
+                        "top": top,
+                        **rate.columns(),
+                        "seconds": time.perf_counter() - start,
+                    }
+                )
     return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """What public text teaches about one setting.
+
+    Parameters
+    ----------
+    model : the language model, for lossy maps
+    informed : of a stencil
+    noise : of noise, on the rows of its own table
+    """
+
+    model: NGrams
+    informed: LanguageDeconvolution | None = None
+    noise: NoisyChannel | None = None
+
+
+def _learned(
+    setting: Setting, tools: Tools, sizes: Sizes, seed: int | None, model: NGrams
+) -> _Learned:
+    if setting.kind in STENCILS:
+        return _Learned(model, informed=rehearsal(setting, tools, sizes, model))
+    if setting.kind != "noise":
+        return _Learned(model)
+    madlib, row = noise(setting.eta, tools)
+    rng = stream(seed, "03", "noise-channel", setting.label)
+    channel = NoiseChannel.estimate(madlib, [setting.eta], rng, directions=8, sampled_words=64)
+    known = channel[setting.eta]
+    in_rows = tools.public.with_ids(row[tools.public.ids])
+    learned, last = rehearsed(sizes, in_rows)
+    shadow = in_rows.subset(np.arange(learned, last))
+    unread = in_rows.subset(np.arange(last, len(in_rows)))
+    triples = NGrams.train(Lexicon(madlib.size, [unread]), [unread], order=3)
+    replaced, seen = shadow.ids >= 0, shadow.ids.copy()
+    seen[replaced] = madlib.sanitize_ids(seen[replaced], rng)
+    tried = Observed(shadow.with_ids(seen), replaced)
+    weight = tuned_weight(known, triples, tried, shadow, weights=(0.25, 0.5, 1.0))
+    return _Learned(model, noise=NoisyChannel(known, model=triples, weight=weight))
 
 
 Scored = dict[int, tuple[BoolArray | FloatArray, IntArray]]  # by top: hits and documents
@@ -129,9 +191,8 @@ def _attacks(
     private: Corpus,
     tools: Tools,
     setting: Setting,
-    sizes: Sizes,
     seed: int | None,
-    model: NGrams | None,
+    learned: _Learned | None,
 ) -> dict[str, Callable[[], Scored]]:
     """The attacks that a setting calls for."""
     rng = stream(seed, "03", "attacked", name, setting.label)
@@ -167,8 +228,20 @@ def _attacks(
             NAIVE: lambda: {1: (seen.ids[targets] == truth, document)},
             FREQUENCY: lambda: scored(Bayes(made, prior, name=FREQUENCY).guess(observed)),
         }
-        if model is not None:
-            found[CHANNEL] = lambda: scored(NoisyChannel(made, model=model).guess(observed))
+        if learned is not None:
+            by_words = NoisyChannel(made, model=learned.model)
+            found[CHANNEL] = lambda: scored(by_words.guess(observed))
+    if learned is not None and learned.noise is not None:
+        _, row = noise(setting.eta, tools)
+        decoder = learned.noise
+        counts = tools.counts[tools.table.inputs].astype(np.float64) + 0.5
+        in_rows = Observed(seen.with_ids(row[seen.ids]), observed.sanitized)
+
+        def of_noise(attack: Attack) -> Callable[[], Scored]:
+            return lambda: scored(_renamed(attack.guess(in_rows), tools.table.inputs))
+
+        found[FREQUENCY] = of_noise(Bayes(decoder.channel, counts, name=FREQUENCY))
+        found[CHANNEL] = of_noise(decoder)
     if setting.kind in STENCILS:
         under = stencil(setting, tools)
         found |= {
@@ -177,15 +250,16 @@ def _attacks(
             RAW: lambda: scored(Deconvolution(under, ridge=0.0).guess(observed)),
             RIDGE: lambda: scored(Deconvolution(under).guess(observed)),
         }
-        if model is not None:
-            public = tools.public.subset(np.arange(min(sizes.rehearsed, len(tools.public))))
-            informed = LanguageDeconvolution(
-                under, Rehearsal.learn(under, public), model, candidates=sizes.guesses
-            )
+        if learned is not None and (informed := learned.informed) is not None:
             found[LANGUAGE] = lambda: scored(informed.guess(observed))
             if not under.punctuated:
                 found[SIMULATION] = lambda: scored(StencilSimulation(informed).guess(observed))
     return found
+
+
+def _renamed(guesses: Guesses, ids: IntArray) -> Guesses:
+    """Guesses of rows as guesses of their ids."""
+    return Guesses(np.where(guesses.words == NONE, NONE, ids[guesses.words]), guesses.scores)
 
 
 def conditioning(settings: Sequence[Setting], tools: Tools, lengths: Sequence[int]) -> pd.DataFrame:
@@ -248,7 +322,8 @@ def oracle_beam(
 
     Columns: corpus, kind, measure (mrr, pr5, edit, edit_missed, token_success), value, low, high,
     n, influence, texts, tokens (mean length), capped (texts that met the cap), kept, seconds.
-    `edit_missed` is the edit distance over the texts that were not found.
+    `edit_missed` is the edit distance over the texts that were not found. Intervals are clustered
+    as `Material.cluster` says.
     """
     fixed = pieces.special_ids(generator.tokenizer)
     public = pieces.encode(
@@ -261,6 +336,7 @@ def oracle_beam(
     rows = []
     for name, material in materials.items():
         texts = material.documents.texts[: sizes.oracle[name]]
+        cluster = material.cluster[: len(texts)]
         truth = pieces.encode(generator.tokenizer, texts, longest=sizes.oracle_longest[name])
         for kind in kinds:
             rng = stream(seed, "03", "oracle", name, kind)
@@ -274,18 +350,19 @@ def oracle_beam(
             ranks, first = oracle.reciprocal_rank(found, truth), oracle.among_first(found, truth)
             most = (0.0, float(np.diff(truth.offsets).max()))
             measures = {
-                "mrr": stats.mean(ranks, bounds=(0.0, 1.0), sample=name),
-                "pr5": replace(
-                    stats.share(int(first.sum()), len(first)),
-                    influence=stats.mean(first, sample=name).influence,
-                ),
-                "edit": stats.mean(edits, bounds=most, sample=name),
-                "token_success": stats.clustered_share(right, document, sample=name),
+                "mrr": stats.clustered_mean(ranks, cluster, bounds=(0.0, 1.0), sample=name),
+                "pr5": stats.clustered_share(first, cluster, sample=name),
+                "edit": stats.clustered_mean(edits, cluster, bounds=most, sample=name),
+                "token_success": stats.clustered_share(right, cluster[document], sample=name),
             }
-            if (edits > 0).sum() > 1:
+            missed = edits > 0
+            if missed.sum() > 1:
                 # Other texts are missed under another map: nothing pairs them.
-                measures["edit_missed"] = stats.mean(
-                    edits[edits > 0], bounds=most, sample=f"{name}, missed under {kind}"
+                measures["edit_missed"] = stats.clustered_mean(
+                    edits[missed],
+                    cluster[missed],
+                    bounds=(1.0, most[1]),
+                    sample=f"{name}, missed under {kind}",
                 )
             for measure, rate in measures.items():
                 rows.append(
@@ -386,6 +463,31 @@ def record_oracle(run: Run, table: pd.DataFrame) -> None:
         unit = "tokens" if row.measure.startswith("edit") else "share"
         name = f"oracle.{row.kind}.{row.corpus}.{row.measure}"
         run.record(name, row.value, row.low, row.high, row.n, unit=unit, influence=row.influence)
+
+
+def record_windows(run: Run, materials: Mapping[str, Material], tools: Tools, sizes: Sizes) -> None:
+    """identical.stencil-s<sigma>.<corpus>: tokens on which the stencils of all windows agree.
+
+    At the sigma at which the window varies. Where it is 1 they are one map on these texts, so that
+    whatever differs between them is no property of theirs.
+    """
+    sigma = sizes.crossing[1]
+    shards = [
+        (stencil(Setting("stencil", window, sigma), tools.of(name)), each)
+        for name, material in materials.items()
+        for each in [material.first(sizes.attacked[name])]
+        for window in sizes.windows
+    ]
+    seen = parallel.map(Stencil.sanitize_corpus, shards, processes=-1)
+    for number, (name, material) in enumerate(materials.items()):
+        count = sizes.attacked[name]
+        outputs = np.stack([each.ids for each in seen[number * len(sizes.windows) :]
+                            [: len(sizes.windows)]])  # fmt: skip
+        document = material.first(count).document
+        cluster = material.cluster[:count]
+        same = (outputs == outputs[0]).all(0)
+        rate = stats.clustered_share(same, cluster[document % len(cluster)], sample=name)
+        run.record(f"identical.stencil-s{sigma:.1f}.{name}", **rate.columns())
 
 
 def best(table: pd.DataFrame, *, top: int) -> pd.DataFrame:

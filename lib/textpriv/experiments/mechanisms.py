@@ -28,9 +28,10 @@ from textpriv import stats
 from textpriv.channel import Channel
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding
-from textpriv.mechanisms import CusText, FiniteMechanism, Madlib, Mechanism
+from textpriv.mechanisms import TEM, FiniteMechanism, Madlib, Mechanism
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.neighbors import AllRadii, Distances, ExactSearch, radius_cdf, random_directions
+from textpriv.privacy import claimed_loss
 from textpriv.tokens import Corpus, Tokenizer
 
 IntArray = NDArray[np.int64]
@@ -174,22 +175,22 @@ def matched_settings(material: Material, sizes: Sizes, rng: np.random.Generator)
     """Epsilon of every mechanism at each share of kept content tokens.
 
     Columns: mechanism, kept, epsilon, low, high (epsilons at which the share is about two
-    standard errors of the token sample lower and higher), ratio (the logarithm of the factor that
-    the claim allows between a word and its nearest neighbour, in the median), n.
+    standard errors of the token sample lower and higher), claimed and ratio (see `_allowed`; of
+    the distinct words of the sample), n.
     """
     content = content_tokens(material)
     ids = rng.choice(content, size=min(sizes.matching_tokens, len(content)), replace=False)
-    search = ExactSearch(material.embedding.vectors)
-    vectors = material.embedding.vectors[np.unique(ids)]
-    near = float(np.median(search.nearest(vectors, 2)[1][:, 1]))
+    words = np.unique(ids)
+    nearest = _nearest_others(material.embedding, words)
     rows = []
     for name, mechanism in tqdm(material.mechanisms.items(), desc="matching", mininterval=5):
         curve = cache(kept_curve(mechanism, ids, rng))
-        metric = not isinstance(mechanism, CusText)  # whose epsilon has no unit
         for kept in sizes.matched_kept:
             epsilon = match(curve, kept)
-            low, high = (np.nan, np.nan) if epsilon is None else _range(curve, epsilon, len(ids))
-            allowed = np.nan if epsilon is None else epsilon * (near if metric else 1.0)
+            low, high, claimed, ratio = (np.nan,) * 4
+            if epsilon is not None:
+                low, high = _range(curve, epsilon, len(ids))
+                claimed, ratio = _allowed(mechanism.with_epsilon(epsilon), words, nearest)
             rows.append(
                 {
                     "mechanism": name,
@@ -197,11 +198,31 @@ def matched_settings(material: Material, sizes: Sizes, rng: np.random.Generator)
                     "epsilon": epsilon,
                     "low": low,
                     "high": high,
-                    "ratio": allowed,
+                    "claimed": claimed,
+                    "ratio": ratio,
                     "n": len(ids),
                 }
             )
     return pd.DataFrame(rows).astype({"epsilon": float, "low": float, "high": float})
+
+
+def _nearest_others(embedding: Embedding, words: IntArray) -> IntArray:
+    """The nearest other word of each: (words,)."""
+    two = ExactSearch(embedding.vectors).nearest(embedding.vectors[words], 2)[0]
+    return np.where(two[:, 0] == words, two[:, 1], two[:, 0])  # a twin may come first
+
+
+def _allowed(mechanism: Mechanism, words: IntArray, others: IntArray) -> tuple[float, float]:
+    """What a mechanism claims about some pairs of words, in the median.
+
+    Returns
+    -------
+    claimed : share of the pairs about which it claims anything, 0..1
+    ratio : median over these of the largest ln P(y|word) - ln P(y|other), in nats; NaN of none
+    """
+    bounds = claimed_loss(mechanism).between(words, others)
+    finite = np.isfinite(bounds)
+    return float(finite.mean()), float(np.median(bounds[finite])) if finite.any() else np.nan
 
 
 def _range(curve: Callable[[float], float], epsilon: float, n: int) -> tuple[float, float]:
@@ -224,11 +245,21 @@ def show_settings(settings: pd.DataFrame) -> pd.DataFrame:
     def cell(row: pd.Series) -> str:
         if np.isnan(row["epsilon"]):
             return "-"
-        return f"{row['epsilon']:.2f} ({row['low']:.2f}-{row['high']:.2f}), e^{row['ratio']:.0f}"
+        factor = "any factor" if np.isnan(row["ratio"]) else f"e^{row['ratio']:.1f}"
+        covered = f" for {row['claimed']:.0%}" if 0 < row["claimed"] < 1 else ""
+        open_ = "" if np.isnan(row["low"]) else f" ({row['low']:.2f}-{row['high']:.2f})"
+        return f"{row['epsilon']:.2f}{open_}, {factor}{covered}"
 
     cells = settings.assign(cell=settings.apply(cell, axis=1))
     table = cells.pivot(index="mechanism", columns="kept", values="cell")
     return table.loc[list(dict.fromkeys(settings["mechanism"]))]
+
+
+def beyond_cutoff(tem: TEM, *, words: int = 200) -> float:
+    """Share of the pairs of words whose distance TEM cuts off, from evenly spaced words."""
+    some = np.unique(np.linspace(0, tem.size - 1, min(words, tem.size)).astype(np.int64))
+    distance = Distances(tem.embedding.vectors).to(some).numpy()
+    return float((distance > tem.gamma).sum() / (len(some) * (tem.size - 1)))
 
 
 def at_matched(material: Material, settings: pd.DataFrame, kept: float) -> dict[str, Mechanism]:
@@ -274,25 +305,28 @@ def kept_and_distinct(
 ) -> pd.DataFrame:
     """N_w and S_w against epsilon: share of draws that return the word, distinct outputs.
 
-    Words are drawn from the distinct words of the corpus. The grid of epsilon of each
-    mechanism spans a quarter to four times its matched epsilon in the middle setting.
+    Words are drawn from the distinct words of the corpus; `slow` mechanisms get a random part of
+    them. The grid of epsilon of each mechanism spans a quarter to four times its matched epsilon
+    in the middle setting.
     """
     known = np.unique(material.corpus.ids[material.corpus.ids >= 0])
-    words = np.sort(rng.choice(known, size=min(sizes.words, len(known)), replace=False))
+    words = rng.choice(known, size=min(sizes.words, len(known)), replace=False)
+    part = np.sort(words[: max(5, len(words) // 8)])  # before sorting, which is by frequency
+    words = np.sort(words)
     middle = sizes.matched_kept[len(sizes.matched_kept) // 2]
     rows = []
     for name, mechanism in tqdm(
         at_matched(material, settings, middle).items(), desc="N_w and S_w", mininterval=5
     ):
         draws = sizes.draws
-        chosen = words[: max(5, len(words) // 8)] if name in sizes.slow else words
+        chosen = part if name in sizes.slow else words
         for epsilon in mechanism.epsilon * np.geomspace(1 / 4, 4, sizes.grid_points):
             outputs = mechanism.with_epsilon(float(epsilon)).sanitize_ids(
                 np.repeat(chosen, draws), rng
             )
             per_word = outputs.reshape(len(chosen), draws)
-            kept = stats.mean((per_word == chosen[:, None]).mean(1))
-            distinct = stats.mean([len(np.unique(row)) for row in per_word])
+            kept = stats.mean((per_word == chosen[:, None]).mean(1), bounds=(0.0, 1.0))
+            distinct = stats.mean([len(np.unique(row)) for row in per_word], bounds=(1.0, draws))
             for quantity, found in (("kept", kept), ("distinct", distinct)):
                 rows.append(
                     {
@@ -307,6 +341,29 @@ def kept_and_distinct(
                     }
                 )
     return pd.DataFrame(rows)
+
+
+def steepness(found: pd.DataFrame, *, low: float = 0.1, high: float = 0.9) -> str:
+    """A sentence: by which factor epsilon grows while N_w goes from `low` to `high`.
+
+    Read off between the epsilons of `kept_and_distinct`, along their logarithms.
+    """
+    factors, beyond = {}, []
+    for name, part in found[found["quantity"] == "kept"].groupby("mechanism", sort=False):
+        part = part.sort_values("epsilon")
+        share = np.maximum.accumulate(part["value"])  # but for the error of the draws
+        if share.min() > low or share.max() < high:
+            beyond.append(str(name))
+            continue
+        ends = np.interp([low, high], share, np.log(part["epsilon"]))
+        factors[str(name)] = float(np.exp(ends[1] - ends[0]))
+    said = ", ".join(
+        f"{name} {factors[name]:.1f}" for name in sorted(factors, key=factors.__getitem__)
+    )
+    rest = f" Not within this grid: {', '.join(beyond)}." if beyond else ""
+    return (
+        f"From {low:.0%} to {high:.0%} kept, epsilon grows by a factor of: {said or 'none'}.{rest}"
+    )
 
 
 # --- How far the replacements lie ----------------------------------------------------------
@@ -354,6 +411,35 @@ def far_summary(far: pd.DataFrame) -> pd.DataFrame:
             "within 10 nearest": by["rank"].apply(lambda rank: float((rank <= 10).mean())),
             "within 1000 nearest": by["rank"].apply(lambda rank: float((rank <= 1000).mean())),
         }
+    )
+
+
+def near_says(summary: pd.DataFrame, size: int) -> str:
+    """A sentence on which mechanisms mostly replace by one of the ten nearest words.
+
+    Parameters
+    ----------
+    summary : of `far_summary`
+    size : words of the vocabulary
+    """
+    shares = {
+        str(name): stats.share(round(row["within 10 nearest"] * row["replaced"]), row["replaced"])
+        for name, row in summary.iterrows()
+    }
+    groups = {
+        "more than half": [name for name, each in shares.items() if each.low > 0.5],
+        "fewer than half": [name for name, each in shares.items() if each.high < 0.5],
+    }
+    open_ = [name for name in shares if not any(name in names for names in groups.values())]
+    groups["undecided"] = open_
+    said = "; ".join(
+        f"{what}: " + ", ".join(f"{name} {shares[name].value:.1%}" for name in names)
+        for what, names in groups.items()
+        if names
+    )
+    return (
+        f"Of the replacements, among the ten nearest words are: {said}. A uniform word would be "
+        f"one of them in {10 / (size - 1):.2%} of cases."
     )
 
 
@@ -505,7 +591,7 @@ def attack_table(
 ) -> pd.DataFrame:
     """Token by token: what was written, what is sent, what an attacker guesses, how surely.
 
-    The attacker reckons with words of the vocabulary only, so an unknown word is never
+    The attacker considers words of the vocabulary only, so an unknown word is never
     guessed, however sure the guess.
     """
     tokenizer = Tokenizer(mechanism.embedding.words)

@@ -41,6 +41,7 @@ from textpriv.attacks.bayes import (
     bayes_success,
     prior_of,
 )
+from textpriv.attacks.inversion import InversionPerToken
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.channel import Channel
@@ -60,6 +61,7 @@ from textpriv.mechanisms import (
 )
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.names import person_names
+from textpriv.report.difference import Difference
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
 from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
@@ -121,6 +123,7 @@ class Sizes(BaseModel):
     pooling: Literal["target", "first"]
     detector_marks: int = Field(ge=1)
     inversion_steps: int = Field(ge=1)
+    inversion_seeds: int = Field(ge=1)  # trainings of each inversion network of CusText+, averaged
     window: int = Field(ge=0)  # words about a token that the detector reads; 0: all
     contextual_k: tuple[int, ...]
     encoder: str
@@ -332,7 +335,8 @@ class Outcome:
     ----------
     truth, guessed_from, document : (targets,) original word, observed word, cluster
     hits, top5, substring : by attack, (targets,) whether the best guess, one of the first five,
-        or the best guess as a string that holds the word was right
+        or the best guess as a string that holds the word was right; of an attack that was
+        trained several times, the share of its trainings
     confidence : by attack, the probability it gives its best guess; attacks with a posterior
     seconds : by attack
     weights : of the language model, by attack, as tuned on shadow data
@@ -344,9 +348,9 @@ class Outcome:
     truth: IntArray
     guessed_from: IntArray
     document: IntArray
-    hits: dict[str, BoolArray] = field(default_factory=dict)
-    top5: dict[str, BoolArray] = field(default_factory=dict)
-    substring: dict[str, BoolArray] = field(default_factory=dict)
+    hits: dict[str, FloatArray] = field(default_factory=dict)
+    top5: dict[str, FloatArray] = field(default_factory=dict)
+    substring: dict[str, FloatArray] = field(default_factory=dict)
     confidence: dict[str, FloatArray] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
@@ -358,11 +362,24 @@ class Outcome:
 
     def add(self, name: str, guesses: Guesses, words: Sequence[str], *, posterior: bool) -> None:
         """Keep what one attack achieved."""
-        self.hits[name] = guesses.hits(self.truth)
-        self.top5[name] = guesses.hits(self.truth, top=min(5, guesses.words.shape[1]))
-        self.substring[name] = guesses.substring_hits(self.truth, words)
+        self.add_trainings(name, [guesses], words)
         if posterior:
             self.confidence[name] = np.maximum(guesses.scores[:, 0], 0.0)
+
+    def add_trainings(self, name: str, trainings: Sequence[Guesses], words: Sequence[str]) -> None:
+        """Keep what one attack achieved on average over its trainings."""
+
+        def mean(hits: Callable[[Guesses], BoolArray]) -> FloatArray:
+            return np.mean([hits(each) for each in trainings], axis=0)
+
+        self.hits[name] = mean(lambda each: each.hits(self.truth))
+        self.top5[name] = mean(lambda each: each.hits(self.truth, top=min(5, each.words.shape[1])))
+        self.substring[name] = mean(lambda each: each.substring_hits(self.truth, words))
+
+    def gain(self, first: str, second: str) -> Estimate:
+        """Success of one attack minus that of another, on the same tokens, by document."""
+        apart = self.hits[first] - self.hits[second]
+        return stats.clustered_mean(apart, self.document, bounds=(-1.0, 1.0), sample=self.corpus)
 
 
 def sanitized(
@@ -435,6 +452,9 @@ def attack(
         "context-free-bayes": lambda: ContextFreeBayes(mechanism, material.shadow),
         "context-free-public": lambda: public_bayes(mechanism, knowledge),
         "context-free-bound": lambda: ContextFreeBound(mechanism, material.private),
+        "inversion-bert-token": lambda: InversionPerToken(
+            mechanism, material.shadow, seed=seed or 0
+        ),
         SHADOW: lambda: noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes),
         PUBLIC: lambda: noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
     }
@@ -550,9 +570,7 @@ def compare(
     for found in outcomes:
         for first, second in pairs:
             if first in found.hits and second in found.hits:
-                one_way = found.hits[first] & ~found.hits[second]
-                other = found.hits[second] & ~found.hits[first]
-                gap = stats.clustered_mean(one_way.astype(float) - other, found.document)
+                gap = found.gain(first, second)
                 rows.append(
                     {
                         **found.setting,
@@ -904,7 +922,8 @@ def misaligned(
 ) -> list[Outcome]:
     """Attacks on clothes reviews by an attacker who has read such reviews, or films' only.
 
-    Sentences that share a run of words with a film review are left out.
+    Sentences that share a run of words with a film review are left out. Beside the paper's
+    attacks stands the inversion that it trains on the same shadow data.
     """
     target, other = materials[ELSEWHERE], next(iter(materials.values()))
     outcomes = []
@@ -927,6 +946,7 @@ def misaligned(
             weights = weights_of(mechanism, knowledge[read.name], rng)
             for made in (
                 ContextFreeBayes(mechanism, read.shadow),
+                InversionPerToken(mechanism, read.shadow, seed=seed or 0),
                 noisy(mechanism, knowledge[read.name].shadow, SHADOW, weights, sizes),
                 noisy(mechanism, knowledge[read.name].public, PUBLIC, weights, sizes),
             ):
@@ -1100,6 +1120,16 @@ def _part(column: str, value: Any) -> str:
     return value.lower().replace(", ", ".").replace("-", "_").replace(" ", "_")
 
 
+def by_epsilon(rates: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Success rates of each defense: a row per corpus and attack, a column per epsilon."""
+    return {
+        str(defense): part.pivot_table(
+            index=["corpus", "attack"], columns="epsilon", values="value", sort=False
+        )
+        for defense, part in rates.groupby("defense", sort=False)
+    }
+
+
 def record_weights(run: Run, outcomes: Iterable[Outcome]) -> None:
     """Record the weights of the language models that rehearsing chose."""
     for found in outcomes:
@@ -1111,7 +1141,7 @@ def record_weights(run: Run, outcomes: Iterable[Outcome]) -> None:
 def record_grid(run: Run, outcomes: Iterable[Outcome], rates: pd.DataFrame) -> None:
     """Record the success rates, the gains of context-free Bayes and the tuned weights."""
     record(run, rates, "asr")
-    record_gains(run, rates)
+    record_gains(run, outcomes)
     record_weights(run, outcomes)
 
 
@@ -1126,36 +1156,60 @@ def record_table2(run: Run, larger: pd.DataFrame) -> None:
         )
 
 
-def quoted(tests: pd.DataFrame, first: str) -> Callable[[str, str, float], str]:
-    """How the text quotes a paired test of `first` against another attack."""
-
-    def quote(second: str, defense: str, epsilon: float) -> str:
-        at = (tests["defense"] == defense) & (tests["epsilon"] == epsilon)
-        found = tests[at & (tests["first"] == first) & (tests["second"] == second)]
-        if found.empty:
-            return "(not run in this profile)"
-        row = found.iloc[0]
-        interval = f"{row['low']:+.3f} to {row['high']:+.3f}"
-        return f"{row['difference']:+.3f} ({interval}, p {row['p']:.4f})"
-
-    return quote
+def tested(
+    tests: pd.DataFrame, first: str, second: str, defense: str, epsilon: float
+) -> Difference | None:
+    """A row of `compare`, with its corrected p-value; None where it was not run."""
+    at = (tests["defense"] == defense) & (tests["epsilon"] == epsilon)
+    found = tests[at & (tests["first"] == first) & (tests["second"] == second)]
+    if found.empty:
+        return None
+    row = found.iloc[0]
+    return Difference(row["difference"], row["low"], row["high"], row["p"])
 
 
-def record_gains(run: Run, rates: pd.DataFrame) -> None:
-    """Record by how much context-free Bayes is above embedding inversion, everywhere."""
-    for (defense, corpus, epsilon), rows in rates.groupby(list(SETTING[:3]), sort=False):
-        by_attack = rows.set_index("attack")
-        two = [by_attack.loc[name] for name in ("context-free-bayes", "embedding-inversion")]
-        gain = stats.combined((1, -1), [Estimate.of(row) for row in two])
-        name = f"gain.{defense}.{corpus}.eps{epsilon:g}.context_free_bayes_over_embedding_inversion"
-        run.record(name, **gain.columns(), unit="difference")
+GAINS = (
+    ("context-free-bayes", "embedding-inversion"),
+    ("context-free-bayes", "inversion-bert-token"),
+    ("context-free-bound", "inversion-bert-token"),
+)  # of attacks without a network, on all sentences
+
+
+def record_gains(run: Run, outcomes: Iterable[Outcome]) -> None:
+    """Record by how much the paper's context-free attacks are above others, everywhere."""
+    for found in outcomes:
+        where = ".".join(_part(column, found.setting[column]) for column in ("defense", "corpus"))
+        for first, second in GAINS:
+            name = f"gain.{where}.eps{found.epsilon:g}.{_over(first, second)}"
+            run.record(name, **found.gain(first, second).columns(), unit="difference")
+
+
+def _over(first: str, second: str) -> str:
+    return _part("attack", f"{first}_over_{second}")
+
+
+def record_misaligned(run: Run, outcomes: Iterable[Outcome]) -> None:
+    """Record what reading text of another domain leaves of the paper's attack (its Figure 8)."""
+    misaligned = "context-free-bayes, misaligned"
+    pairs = (
+        (misaligned, "embedding-inversion"),
+        (misaligned, "inversion-bert-token, misaligned"),
+        ("context-free-bayes", misaligned),
+    )
+    for found in outcomes:
+        for first, second in pairs:
+            name = f"gain.misaligned.eps{found.epsilon:g}.{_over(first, second)}"
+            run.record(name, **found.gain(first, second).columns(), unit="difference")
 
 
 def epsilon_that_meets(rates: pd.DataFrame, corpus: str, attack: str, value: float) -> float:
-    """Epsilon of CusText+ at which an attack reaches a success rate, by interpolation."""
+    """Epsilon of CusText+ at which an attack reaches a success rate, by interpolation.
+
+    NaN where it does not, between the smallest and the largest epsilon.
+    """
     chosen = rates[(rates["corpus"] == corpus) & (rates["defense"] == "custext")]
     line = chosen[chosen["attack"] == attack].sort_values("epsilon")
-    return float(np.interp(value, line["value"], line["epsilon"]))
+    return float(np.interp(value, line["value"], line["epsilon"], left=np.nan, right=np.nan))
 
 
 def assets_of(sizes: Sizes) -> list[str]:

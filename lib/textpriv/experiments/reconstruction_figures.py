@@ -25,10 +25,10 @@ CORPUS = {
 PANELS = 4  # settings that fit into a row
 
 
-def success(found: pd.DataFrame, with_models: pd.DataFrame) -> Figure:
+def success(found: pd.DataFrame) -> Figure:
     """Success rate against epsilon: a panel per defense and corpus, a line per attack.
 
-    Attacks with a network stand as single points, measured on fewer sentences.
+    All lines of a panel are of the same tokens, whose number its title states.
     """
     settings = list(found.groupby(["defense", "corpus"], sort=False).groups)
     corpora = list(dict.fromkeys(corpus for _, corpus in settings))
@@ -40,12 +40,6 @@ def success(found: pd.DataFrame, with_models: pd.DataFrame) -> Figure:
             for name, line in part.groupby("attack", sort=False):
                 look = {**style(str(name)), "label": label(str(name))}
                 band(ax, line["epsilon"], line["value"], line["low"], line["high"], ms=4, **look)
-            trained = with_models[
-                (with_models["defense"] == defense)
-                & (with_models["corpus"] == corpus)
-                & ~with_models["attack"].isin(part["attack"].unique())
-            ]
-            _points(ax, trained)
             n = f"n = {int(part['n'].max()):,}"
             ax.set_title(f"{DEFENSE[defense]}, {CORPUS[corpus]} ({n})", fontsize=8.5)
             ax.set(xlabel="epsilon" if defense == "custext" else "epsilon (1 / distance)")
@@ -115,24 +109,32 @@ def constants(found: pd.DataFrame) -> Figure:
 
 
 def detectors(curves: pd.DataFrame, by_k: pd.DataFrame) -> Figure:
-    """Held-out accuracy of the detectors along their training, and success against K."""
-    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 3.4))
+    """Held-out accuracy along the trainings, of detectors and inversions; success against K."""
+    fig, axes = plt.subplots(1, 3, figsize=(PAGE, 4.8))
     settings = list(dict.fromkeys(curves["setting"]))[:PANELS]
-    chosen = curves[(curves["attack"] != "inversion-bert") & curves["setting"].isin(settings)]
+    curves = curves[curves["setting"].isin(settings)]
     by_k = by_k[by_k["setting"].isin(settings)]
-    for (attack, setting), line in chosen.groupby(["attack", "setting"], sort=False):
-        look = _setting_look(str(attack), str(setting), settings)
-        axes[0].plot(line["step"], line["accuracy"], ms=4, **look)
+    is_inversion = curves["attack"].str.startswith("inversion-bert")
+    for ax, part in ((axes[0], curves[~is_inversion]), (axes[1], curves[is_inversion])):
+        for (attack, setting), line in part.groupby(["attack", "setting"], sort=False):
+            look = _setting_look(str(attack), str(setting), settings)
+            by_step = line.groupby("step")["accuracy"].agg(["mean", "min", "max"])
+            band(ax, by_step.index, by_step["mean"], by_step["min"], by_step["max"], ms=4, **look)
     axes[0].axhline(0.5, **{**style("chance"), "marker": ""}, lw=1)
-    axes[0].set(xlabel="step (32 pairs each)", ylabel="detector's held-out accuracy")
+    axes[0].set(xlabel="step (32 pairs each)", ylabel="held-out accuracy")
+    axes[0].set_title("detectors", fontsize=9)
+    axes[1].set(xlabel="step (32 sentences each)")
+    trainings = curves[is_inversion]["training"].nunique()
+    axes[1].set_title(
+        f"inversion BERT ({trainings} trainings,\nband: lowest to highest)", fontsize=9
+    )
     for (attack, setting), line in by_k.groupby(["attack", "setting"], sort=False):
         look = _setting_look(str(attack), str(setting), settings)
-        band(axes[1], line["k"], line["value"], line["low"], line["high"], ms=4, **look)
-    axes[1].set(xlabel="K, candidates that the detector weighs", ylabel="attack success rate")
+        band(axes[2], line["k"], line["value"], line["low"], line["high"], ms=4, **look)
+    axes[2].set(xlabel="K, candidates weighed", ylabel="attack success rate")
     for ax in axes:
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    handles, labels = axes[1].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7.5)
+    _shared_legend(fig, axes, ncols=3)
     return fig
 
 
@@ -238,44 +240,27 @@ def seconds(found: pd.DataFrame) -> Figure:
 
 
 def risk(found: pd.DataFrame, clean: float) -> Figure:
-    """Success of the best attack against accuracy on the sanitized text, by mechanism."""
-    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.0), sharex=True, sharey=True)
-    titles = {
-        "context-free-bound": "best guess on single tokens",
-        "noisy-channel": "noisy channel, public text",
-    }
-    for ax, (attack, title) in zip(axes, titles.items(), strict=True):
-        part = found[found["attack"] == attack]
-        for name, line in part.groupby("mechanism", sort=False):
-            line = line.sort_values("value")
-            reach = [line["value"] - line["low"], line["high"] - line["value"]]
-            across = [line["accuracy"] - line["accuracy_low"],
-                      line["accuracy_high"] - line["accuracy"]]  # fmt: skip
-            look = {**style(str(name)), "label": label(str(name))}
-            ax.errorbar(line["accuracy"], line["value"], xerr=across, yerr=reach, ms=4.5,
-                        lw=0.9, elinewidth=0.6, **look)  # fmt: skip
-        ax.axvline(clean, **{**style("original"), "marker": ""}, lw=1)
-        ax.set(xlabel="accuracy of sentiment on sanitized text")
-        ax.set_title(f"{title} (n = {int(part['n'].max()):,})", fontsize=9)
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes[0].set(ylabel="content words that are recovered")
-    _shared_legend(fig, axes, ncols=4)
+    """Success of the strongest attack that was run against accuracy on the sanitized text."""
+    fig, ax = plt.subplots(figsize=(5.8, 4.6))
+    at = found.groupby(["mechanism", "epsilon"], sort=False)["value"].idxmax()
+    strongest = found.loc[at]
+    for name, line in strongest.groupby("mechanism", sort=False):
+        line = line.sort_values("value")
+        reach = [line["value"] - line["low"], line["high"] - line["value"]]
+        across = [line["accuracy"] - line["accuracy_low"],
+                  line["accuracy_high"] - line["accuracy"]]  # fmt: skip
+        look: dict[str, Any] = {**style(str(name)), "label": label(str(name))}
+        ax.errorbar(line["accuracy"], line["value"], xerr=across, yerr=reach, ms=4.5,
+                    lw=0.9, elinewidth=0.6, **look)  # fmt: skip
+    original: dict[str, Any] = {**style("original"), "marker": ""}
+    ax.axvline(clean, **original, lw=1)
+    ax.set(xlabel="accuracy of sentiment on sanitized text")
+    ax.set_title(f"The stronger of both attacks (n = {int(strongest['n'].max()):,})", fontsize=9)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.set(ylabel="content words that are recovered")
+    _shared_legend(fig, [ax], ncols=3)
     return fig
-
-
-def _points(ax: Axes, found: pd.DataFrame) -> None:
-    """Single measurements with their intervals, moved apart where they share an epsilon."""
-    for _, part in found.groupby("epsilon", sort=False):
-        for number, row in enumerate(part.itertuples()):
-            look: dict[str, Any] = {
-                **style(row.attack),
-                "linestyle": "",
-                "label": label(row.attack),
-            }
-            place = row.epsilon + 0.018 * np.ptp(ax.get_xlim()) * (number - (len(part) - 1) / 2)
-            reach = [[row.value - row.low], [row.high - row.value]]
-            ax.errorbar(place, row.value, yerr=reach, ms=5, lw=0.8, zorder=5, **look)
 
 
 def _setting(found: pd.DataFrame) -> str:

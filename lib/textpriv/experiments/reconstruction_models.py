@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,7 +18,7 @@ from textpriv import corpora, parallel, splits, stats
 from textpriv.attacks.base import NONE, Attack, FloatArray, Guesses, Observed
 from textpriv.attacks.bayes import ContextFreeBayes, ContextFreeBound, EmbeddingInversion
 from textpriv.attacks.contextual import ContextualBayes, ContextualBound, Detector, weigh
-from textpriv.attacks.inversion import InversionBert
+from textpriv.attacks.inversion import Classes, InversionBert, InversionPerToken
 from textpriv.attacks.masked import MaskInference
 from textpriv.attacks.neural_prior import NeuralChannel
 from textpriv.corpora import Documents
@@ -54,6 +54,12 @@ from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 if TYPE_CHECKING:
     from textpriv.report.run import Run
 
+TOKEN = "inversion-bert-token"  # the paper's: a classifier per output, which reads it alone
+SENTENCE = "inversion-bert"  # reads the sentence, and chooses among what the channel allows
+FREE = "inversion-bert-free"  # reads the sentence, and chooses among all words
+INVERSIONS = (TOKEN, SENTENCE, FREE)
+CLASSES: dict[str, Classes] = {SENTENCE: "possible", FREE: "vocabulary"}
+HEADLINE_EPSILON = 4  # of CusText+, in the paper's abstract
 EXTENDED = "contextual-bayes-public"  # the contextual attack, given public text as well
 SEEN = "contextual-bound-seen"  # the bound with a detector that knows the attacked sentences
 
@@ -83,7 +89,8 @@ class Trained:
     Parameters
     ----------
     outcome : success of every attack, those without a network too, on the same sentences
-    curves : attack, step, accuracy (held out), seconds of training
+    curves : attack, training (its number), step, accuracy (held out), seconds of training
+    spread : by inversion network, standard deviation of its success between trainings
     untrained : held-out accuracy of the detector before it is fine-tuned
     tested : pairs that its accuracies are shares of
     by_k : attack, k, value, low, high, n, influence, and coverage (with coverage_low,
@@ -101,6 +108,7 @@ class Trained:
     guessable: float
     alone: dict[str, float]
     observed: Observed
+    spread: dict[str, float] = field(default_factory=dict)
 
 
 def detector_training(sizes: Sizes, *, further: bool) -> Training | None:
@@ -117,7 +125,12 @@ def detector_training(sizes: Sizes, *, further: bool) -> Training | None:
 
 def inversion_training(sizes: Sizes) -> Training:
     """`batch` counts sentences."""
-    return Training(steps=sizes.inversion_steps, learning_rate=3e-4, marks=2)
+    return Training(steps=sizes.inversion_steps, learning_rate=3e-4, marks=4)
+
+
+def headline_epsilon(sizes: Sizes) -> float:
+    """The epsilon of CusText+, of those with networks, that is nearest to the paper's headline."""
+    return min(sizes.model_focus["custext"], key=lambda epsilon: abs(epsilon - HEADLINE_EPSILON))
 
 
 def public_sentences(
@@ -146,8 +159,7 @@ def attack_with_models(
 
     Parameters
     ----------
-    with_variants : also train the detector further on public text, and on the sentences under
-        attack
+    with_variants : also train the detector further on public text
     many_candidates : also weigh more than K candidates, as far as the sizes say
     """
     private = material.first(sizes.model_sentences)
@@ -213,17 +225,7 @@ def attack_with_models(
         lambda: MaskInference(mechanism, words, encoder, knows="support"),
     )
     plain("mask-bayes", lambda: MaskInference(mechanism, words, encoder, knows="likelihood"))
-    inversion = plain(
-        "inversion-bert",
-        lambda: InversionBert(
-            mechanism,
-            material.shadow,
-            encoder=encoder,
-            training=inversion_training(sizes),
-            seed=number,
-        ),
-    )
-    curves.append(_curve("inversion-bert", cast(InversionBert, inversion).curve))
+    plain(TOKEN, lambda: InversionPerToken(mechanism, material.shadow, seed=number))
     own = contextual("contextual-bayes", ContextualBayes, material.shadow, bayes)
     others = np.arange(len(private), min(len(private) + sizes.private // 10, len(material.private)))
     contextual(
@@ -234,9 +236,9 @@ def attack_with_models(
         own,
         copies=30,
     )
+    # As the paper trains it: on other sanitized copies of the sentences under attack.
+    contextual(SEEN, ContextualBound, private, bound, own, copies=30)
     if with_variants:
-        # As in the released code: trained on other sanitized copies of the attacked sentences.
-        contextual(SEEN, ContextualBound, private, bound, own, copies=30)
         rng = stream(seed, "05", "public sentences", material.name)
         text = public_sentences(material, words, 4000, rng)
         contextual(EXTENDED, ContextualBayes, text, by_public, own)
@@ -288,9 +290,63 @@ def _k_table(name: str, ranked: Mapping[int, Guesses], found: Outcome) -> pd.Dat
     return pd.DataFrame(rows)
 
 
-def _curve(name: str, curve: LearningCurve) -> pd.DataFrame:
+def _curve(name: str, curve: LearningCurve, training: int = 0) -> pd.DataFrame:
     return pd.DataFrame(
-        {"attack": name, "step": curve.steps, "accuracy": curve.accuracy, "seconds": curve.seconds}
+        {
+            "attack": name,
+            "training": training,
+            "step": curve.steps,
+            "accuracy": curve.accuracy,
+            "seconds": curve.seconds,
+        }
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Inverted:
+    """One training of an inversion network, and its guesses for the sentences under attack."""
+
+    guesses: Guesses
+    curve: LearningCurve
+    seconds: float
+
+
+def invert(
+    mechanism: FiniteMechanism,
+    shadow: Corpus,
+    observed: Observed,
+    encoder: Encoder,
+    sizes: Sizes,
+    classes: Classes,
+    seed: int,
+) -> Inverted:
+    """Train one inversion network and attack with it."""
+    start = time.perf_counter()
+    made = InversionBert(
+        mechanism,
+        shadow,
+        encoder=encoder,
+        classes=classes,
+        training=inversion_training(sizes),
+        seed=seed,
+    )
+    return Inverted(made.guess(observed), made.curve, time.perf_counter() - start)
+
+
+def with_inversions(
+    trained: Trained, name: str, inverted: Sequence[Inverted], words: Sequence[str]
+) -> Trained:
+    """The same with an inversion network, whose hits are averaged over its trainings."""
+    found = trained.outcome
+    found.add_trainings(name, [each.guesses for each in inverted], words)
+    found.seconds[name] = float(np.mean([each.seconds for each in inverted]))
+    rates = [each.guesses.hits(found.truth).mean() for each in inverted]
+    spread = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
+    curves = [_curve(name, each.curve, number) for number, each in enumerate(inverted)]
+    return replace(
+        trained,
+        curves=pd.concat([trained.curves, *curves], ignore_index=True),
+        spread=trained.spread | {name: spread},
     )
 
 
@@ -303,11 +359,13 @@ def run_models(
     seed: int | None,
     device: str,
 ) -> list[Trained]:
-    """`attack_with_models` on the first corpus, at the epsilons in its focus.
+    """`attack_with_models` on the first corpus, at the epsilons in its focus, and the inversions.
 
-    The first setting also trains the detectors of the variants, the last of CusText+ weighs more
-    candidates, and a pretrained causal model attacks CusText+. Settings run side by side, one per
-    core, and share nothing but the encoder that all start from.
+    The first setting also trains a detector on public text, the last of CusText+ weighs more
+    candidates, a pretrained causal model attacks CusText+ at the epsilons that are looked at
+    closely, and the inversion network that may name any word is trained at the headline's.
+    Settings and trainings run side by side, one per core, and share nothing but the encoder that
+    all start from.
     """
     material = next(iter(materials.values()))
     settings = [
@@ -332,26 +390,37 @@ def run_models(
         )
         for number, (defense, epsilon) in enumerate(settings)
     ]
-    if sizes.pretrained:
-        shards += [
-            (
-                attack_with_generator,
-                material,
-                mechanisms["custext"][settings[number][1]],
-                known,
-                sizes,
-                seed,
-                device,
-            )
-            for number in custext
-        ]
-    results = parallel.map(_called, shards, processes=-1, label="attacks with models")
-    trained = cast(list[Trained], results[: len(settings)])
-    for number, (name, guesses, seconds) in zip(custext, results[len(settings) :], strict=False):
-        found = trained[number].outcome
-        words = mechanisms["custext"][found.epsilon].embedding.words
-        found.seconds[name] = seconds
-        found.add(name, guesses, words, posterior=True)
+    generated = [
+        number
+        for number in custext
+        if sizes.pretrained and settings[number][1] in sizes.focus["custext"]
+    ]
+    for number in generated:
+        mechanism = mechanisms["custext"][settings[number][1]]
+        shards.append((attack_with_generator, material, mechanism, known, sizes, seed, device))
+
+    def trainings(number: int) -> int:  # several where the headline is
+        return sizes.inversion_seeds if number in custext else 1
+
+    inversions = [(number, SENTENCE) for number in range(len(settings))]
+    inversions += [(n, FREE) for n in custext if settings[n][1] == headline_epsilon(sizes)]
+    private = material.first(sizes.model_sentences)
+    for number, name in inversions:
+        mechanism = mechanisms[settings[number][0]][settings[number][1]]
+        observed = sanitized_text(mechanism, private, material.name, seed)
+        given = mechanism, material.shadow, observed, encoder, sizes, CLASSES[name]
+        shards += [(invert, *given, (seed or 0) + more) for more in range(trainings(number))]
+
+    results = iter(parallel.map(_called, shards, processes=-1, label="attacks with models"))
+    trained = cast(list[Trained], [next(results) for _ in settings])
+    words = next(iter(mechanisms["custext"].values())).embedding.words
+    for number in generated:
+        name, guesses, seconds = next(results)
+        trained[number].outcome.seconds[name] = seconds
+        trained[number].outcome.add(name, guesses, words, posterior=True)
+    for number, name in inversions:
+        inverted = [next(results) for _ in range(trainings(number))]
+        trained[number] = with_inversions(trained[number], name, inverted, words)
     return trained
 
 
@@ -399,7 +468,7 @@ LADDER = (
     "mask-inference",
     "mask-inference-support",
     "embedding-inversion",
-    "inversion-bert",
+    *INVERSIONS,
     "context-free-bayes",
     "contextual-bayes",
     "context-free-public",
@@ -413,9 +482,14 @@ LADDER = (
     "noisy-channel-lm",
 )
 
+# The paper's headline: both of its attacks are above Inversion BERT, in each of its forms.
+HEADLINE = tuple(
+    (first, second) for first in ("contextual-bayes", "context-free-bayes") for second in INVERSIONS
+)
 DUELS = (
     (PUBLIC, "contextual-bayes"),
     (PUBLIC, "contextual-bound"),
+    *HEADLINE,
     (PUBLIC, SEEN),
     (PUBLIC, EXTENDED),
     (PUBLIC, "context-free-bayes"),
@@ -423,17 +497,22 @@ DUELS = (
     (PUBLIC, "mask-bayes"),
     (SHADOW, "contextual-bayes"),
     (SHADOW, "contextual-bound"),
+    (SHADOW, SENTENCE),
     ("contextual-bayes", "context-free-bayes"),
     ("contextual-bound", "context-free-bound"),
+    (SEEN, "context-free-bound"),
+    *((bound, inversion) for bound in ("context-free-bound", SEEN) for inversion in INVERSIONS),
     ("noisy-channel-lm", PUBLIC),
 )
-PLANNED = DUELS[:2]  # what the notebook set out to show: above both of the paper's attacks
+# What the notebook set out to show, above both of the paper's attacks; and the headline, which
+# was added after a first training had Inversion BERT ahead.
+PLANNED = (*DUELS[:2], *HEADLINE)
 
 
 def duels(trained: Sequence[Trained], rng: np.random.Generator) -> pd.DataFrame:
     """`compare` on all settings, with what was planned apart."""
     outcomes = [each.outcome for each in trained]
-    return compare(outcomes, DUELS, rng, planned=PLANNED, resamples=99_999)
+    return compare(outcomes, DUELS, rng, planned=PLANNED, resamples=19_999)
 
 
 def setting(each: Trained) -> str:
@@ -455,16 +534,19 @@ def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
     """Held-out accuracy along every training, and what the detector alone achieves (Fig. 3)."""
     rows = []
     for each in trained:
-        for name, curve in each.curves.groupby("attack", sort=False):
+        for name, part in each.curves.groupby("attack", sort=False):
+            curve = part.groupby("step")["accuracy"].mean()  # over the trainings
             rows.append(
                 {
                     "setting": setting(each),
                     "attack": name,
+                    "trainings": part["training"].nunique(),
                     "untrained": each.untrained if name == "contextual-bayes" else np.nan,
-                    "accuracy": curve["accuracy"].iloc[-1],
-                    "gain at the end": float(np.diff(curve["accuracy"])[-1:].sum()),
-                    "steps": curve["step"].iloc[-1],
+                    "accuracy": curve.iloc[-1],
+                    "gain at the end": float(np.diff(curve)[-1:].sum()),
+                    "steps": curve.index[-1],
                     "success": each.outcome.hits[str(name)].mean(),
+                    "between trainings": each.spread.get(str(name), np.nan),
                     "success of the detector alone": each.alone.get(str(name), np.nan),
                 }
             )
@@ -476,14 +558,19 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
     for each in trained:
         found = each.outcome
         where = f"{found.defense}.{found.corpus}.eps{found.epsilon:g}"
-        for name in ("mask-inference", "inversion-bert", "contextual-bayes", "contextual-bound"):
+        for name in ("mask-inference", *INVERSIONS, "contextual-bayes", "contextual-bound", SEEN):
+            if name not in found.hits:
+                continue
             rate = stats.clustered_share(found.hits[name], found.document, sample=found.corpus)
             label = name.replace("-", "_")
-            run.record(f"asr.{where}.{label}", **rate.columns())
+            if name != TOKEN:  # needs no network: recorded with the attacks on all sentences
+                run.record(f"asr.{where}.{label}", **rate.columns())
             run.record(f"minutes.{where}.{label}", found.seconds[name] / 60, unit="min")
         for name in ("embedding-inversion", "context-free-bayes"):
             minutes = found.seconds[name] / 60
             run.record(f"minutes.{where}.{name.replace('-', '_')}", minutes, unit="min")
+        _record_gains(run, found, where)
+        _record_trainings(run, each, where)
         own = each.curves[each.curves["attack"] == "contextual-bayes"]
         accuracies = {"finetuned": float(own["accuracy"].iloc[-1]), "original": each.untrained}
         for kind, accuracy in accuracies.items():
@@ -495,7 +582,7 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
         (each for each in trained if each.outcome.defense == "custext"),
         key=lambda each: each.outcome.epsilon,
     )
-    kinds = {"contextual-bayes": "attack", "contextual-bound": "bound"}
+    kinds = {"contextual-bayes": "attack", "contextual-bound": "bound", SEEN: "bound_seen"}
     by_size = last.by_k[last.by_k["attack"].isin(kinds)].set_index(["attack", "k"])
     for (attack, k), row in by_size.iterrows():
         run.record(f"table1.k{k}.{kinds[attack]}", **Estimate.of(row).columns())
@@ -507,9 +594,41 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
         for small, large in ((1, K), (K, 20)):
             if {(attack, small), (attack, large)} <= set(by_size.index):
                 two = [Estimate.of(by_size.loc[(attack, k)]) for k in (large, small)]
-                gain = stats.combined((1, -1), two)
+                gain = stats.combined((1, -1), two, bounds=(-1.0, 1.0))
                 name = f"table1.gain_k{small}_to_k{large}.{kind}"
                 run.record(name, **gain.columns(), unit="difference")
+
+
+GAINS = (
+    *HEADLINE,
+    *((bound, other) for bound in ("context-free-bound", "contextual-bound", SEEN)
+      for other in INVERSIONS),
+    ("contextual-bayes", "context-free-bayes"),
+    ("contextual-bound", "context-free-bound"),
+    (SEEN, "context-free-bound"),
+)  # fmt: skip
+
+
+def _record_gains(run: Run, found: Outcome, where: str) -> None:
+    """Record the differences in pairs that the paper's claims are about."""
+    for first, second in GAINS:
+        on_all = second == TOKEN and first.startswith("context-free")  # recorded with these
+        if second in found.hits and not on_all:
+            name = f"{first}_over_{second}".replace("-", "_")
+            gain = found.gain(first, second).columns()
+            run.record(f"gain.{where}.{name}", **gain, unit="difference")
+
+
+def _record_trainings(run: Run, each: Trained, where: str) -> None:
+    """Record how far the trainings of the inversion networks differ, and how they went."""
+    for name, spread in each.spread.items():
+        label = name.replace("-", "_")
+        curves = each.curves[each.curves["attack"] == name]
+        trainings = curves["training"].nunique()
+        if trainings > 1:
+            run.record(f"spread.{where}.{label}", spread, n=trainings, unit="standard deviation")
+        for step, accuracy in curves.groupby("step")["accuracy"]:
+            run.record(f"accuracy.{where}.{label}.step{step}", accuracy.mean(), n=trainings)
 
 
 def costs(rates: pd.DataFrame, modelled: pd.DataFrame, corpus: str, epsilon: float) -> pd.DataFrame:

@@ -4,6 +4,7 @@ Nothing is measured here: the numbers are those that the other notebooks have le
 results. What a profile has not measured is left out, and said to be missing.
 
     board = gather(run.others)
+    judged(board)                       what the papers state, and what became of it
     verdicts(board)                     every number and ordering of the papers, and ours
     contradictions(board)               where papers contradict themselves or each other
     points = word_points(board)
@@ -34,7 +35,9 @@ from textpriv import paths
 from textpriv.errors import InvalidInput, RunError
 from textpriv.privacy import Audit, audit_numbers, audit_table, read_audits
 from textpriv.report import claims, results
-from textpriv.report.claims import Claim, Comparison, Verdict
+from textpriv.report.claims import Claim, Comparison, Findings, Judgement, Kind, Verdict
+from textpriv.report.difference import LEVEL, Difference
+from textpriv.report.figures import label
 from textpriv.report.results import Measurement, Results
 
 if TYPE_CHECKING:
@@ -48,12 +51,13 @@ NOTEBOOKS = (
     "05_reconstruction_attacks",
     "06_slm_utility",
 )
-VALUE, TREND, SETTING = "number", "ordering or bound", "set-up"
+VALUE, SETTING = "number", "set-up"
 
-MATCH, SAME, WITHIN, UNDECIDED, DIFFERS = [*map(str, Verdict)][:5]
+MATCH, SAME, WITHIN, TIE, UNDECIDED, DIFFERS = [*map(str, Verdict)][:6]
 OTHER, UNMEASURED, SET_UP = "another setting", "not measured here", "number of the set-up"
-COMPARED = (MATCH, SAME, WITHIN, UNDECIDED, DIFFERS)
+COMPARED = (MATCH, SAME, WITHIN, TIE, UNDECIDED, DIFFERS)
 OUTCOMES = (*COMPARED, OTHER, UNMEASURED, SET_UP)
+OPEN = (WITHIN, UNDECIDED)  # verdicts that a test leaves open
 
 AUDITS = Path("results", "audits", "audits.json")
 STATEMENTS = Path("results", "audits", "statements.json")
@@ -111,15 +115,13 @@ class Board:
             return "(not measured here)"
         return _shown(found, f".{digits}f")
 
-    def says(self, larger: str, smaller: str, *, yes: str, no: str) -> str:
-        """`yes` or `no`, by which of two measurements is larger beyond the error of both."""
-        left, right = (self.measured.get(name) for name in (larger, smaller))
+    def says(self, first: str, second: str, *, above: str, below: str) -> str:
+        """The sentence that is true of two measurements, by a test of their difference."""
+        left, right = (self.measured.get(name) for name in (first, second))
         if left is None or right is None:
             return "one of the two was not measured here"
-        apart, error = left.value - right.value, claims.error_of_difference(left, right)
-        if abs(apart) <= claims.Z * error:
-            return "the errors of these measurements leave it open"
-        return yes if apart > 0 else no
+        apart = Difference.between(left, right)
+        return apart.says(above=above, below=below, undecided="undecided at this size")
 
 
 def gather(profile: str, notebooks: Sequence[str] = NOTEBOOKS) -> Board:
@@ -153,12 +155,41 @@ def sources(board: Board) -> pd.DataFrame:
 # --- Claims -------------------------------------------------------------------------------------
 
 
+def judge(board: Board) -> list[Judgement]:
+    """Every statement of the papers, tested as one; see `claims.judge`."""
+    measured = {name: each.by_name() for name, each in board.found.items()}
+    return claims.judge(measured, board.profile)
+
+
+def judged(found: Iterable[Judgement], *, verdict: str | None = None) -> pd.DataFrame:
+    """The statements that could be tested, or those with one verdict, for display.
+
+    Columns: paper, place, states, cells (how many orderings it is about), kind, verdict, reason.
+    """
+    columns = ["paper", "place", "states", "cells", "kind", "verdict", "reason"]
+    rows = [
+        [claims.PAPERS[each.paper], each.place, each.statement.says, len(each.cells),
+         str(each.kind), str(each.verdict), each.reason]
+        for each in found
+        if each.verdict != Verdict.NOT_COMPARABLE and verdict in (None, str(each.verdict))
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
+
+
+def counts_of_findings(found: Iterable[Judgement]) -> pd.DataFrame:
+    """How many of each paper's statements have each verdict; those that are evidence."""
+    table = judged(each for each in found if each.kind == Kind.FINDING)
+    names = {name: paper for paper, name in claims.PAPERS.items()}
+    counted = pd.crosstab(table["paper"].map(names), table["verdict"])
+    return counted.reindex(list(claims.PAPERS), columns=list(COMPARED), fill_value=0)
+
+
 def verdicts(board: Board) -> pd.DataFrame:
     """Every claim with its outcome.
 
-    Columns: claim, paper, notebook, kind (number, ordering or bound, set-up), place, setting,
-    stated, ours, verdict, outcome (one of OUTCOMES: the verdict, told apart by what hinders a
-    comparison), reason.
+    Columns: claim, paper, notebook, kind (number, set-up, or what an ordering is evidence of),
+    place, setting, stated, ours, verdict, outcome (one of OUTCOMES: the verdict, told apart by what
+    hinders a comparison), reason.
     """
     rows = []
     for notebook in dict.fromkeys(claim.notebook for claim in claims.load()):
@@ -186,10 +217,10 @@ def verdicts(board: Board) -> pd.DataFrame:
 
 
 def kind_of(claim: Claim) -> str:
-    """Whether a claim is a number, a trend, or a number of the paper's set-up."""
+    """A number, one of the paper's set-up, or what an ordering is evidence of."""
     if ".setting." in claim.id:
         return SETTING
-    return TREND if claim.trend else VALUE
+    return str(claim.kind) if claim.trend else VALUE
 
 
 def outcome_of(claim: Claim, found: Comparison, profile: str) -> str:
@@ -354,8 +385,8 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         {},
         {"epsilon by the paper's formula, T 0.75": "epsilon.dp-prompt-clipped.t0.75.paper",
          "tight": "epsilon.dp-prompt-clipped.t0.75.tight",
-         "author F1, not clipped": "f1.dp-prompt.t0.75.author.adaptive.embedding",
-         "author F1, clipped": "f1.dp-prompt-clipped.t0.75.author.adaptive.embedding"},
+         "author F1, not clipped, strongest attacker": "f1_strongest.dp-prompt.t0.75.author",
+         "clipped": "f1_strongest.dp-prompt-clipped.t0.75.author"},
     ),
     Contradiction(
         ("utpala",), CODE,
@@ -372,17 +403,25 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     ),
     Contradiction(
         ("tong",), US,
-        "The K-ASR bound bounds one attack, not the attacker: decoding the whole sentence beats "
-        "it.",
+        "The K-ASR bound bounds one attack, not the attacker, who may decode the whole sentence.",
         {"bound, K = 10": "tong.table1.k10.bound"},
         {"K-ASR bound": f"{_P6}contextual_bound",
          "noisy channel, bigrams": f"{_P6}noisy_channel",
          "noisy channel, language model": f"{_P6}noisy_channel_lm"},
     ),
     Contradiction(
+        ("tong",), US,
+        "Inversion BERT is the baseline to beat; one that also reads the sentence around the "
+        "sanitized token is another attacker.",
+        {},
+        {"contextual attack, eps 2": f"{_P2}contextual_bayes",
+         "context-free attack": f"{_P2}context_free_bayes",
+         "Inversion BERT that reads the sentence": f"{_P2}inversion_bert"},
+    ),
+    Contradiction(
         ("utpala",), US,
-        "An adaptive attacker is called the stronger one; against noise with mean zero the static "
-        "one is.",
+        "An adaptive attacker is called the stronger one. The author F1 on truncated Laplace, mean "
+        "over the settings:",
         {},
         {"truncated Laplace, adaptive": "f1.mean.truncated-laplace.author.adaptive.embedding",
          "static": "f1.mean.truncated-laplace.author.static.embedding"},
@@ -728,7 +767,10 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
 
 
 def authors(board: Board) -> pd.DataFrame:
-    """Sentiment F1 of notebook 04 at equal author F1: mechanism, risk, value, low, high."""
+    """Best sentiment F1 of notebook 04 where the strongest attacker's author F1 is the same.
+
+    Columns: mechanism, risk, value, low, high.
+    """
     found = board.matching(r"f1_at_risk\.(?P<risk>0\.\d+)\.(?P<mechanism>.+)")
     rows = [
         [name["mechanism"], float(name["risk"]), each.value, each.low, each.high]
@@ -852,11 +894,14 @@ def _kept(path: Path) -> dict[str, Any]:
 def record(
     run: Run,
     table: pd.DataFrame,
+    stated: Sequence[Judgement],
     tasks: pd.DataFrame,
     effect: pd.DataFrame,
     found: Sequence[Audit] | None,
 ) -> None:
     """Keep what notebook 07 says: counts of outcomes, utility at equal risk or effect, audits."""
+    for name, number in Findings.of(stated)._asdict().items():
+        run.record(f"claims.findings.{name}", float(number), unit="statements")
     for paper, row in counts(table, "paper").iterrows():
         for outcome, number in row.items():
             name = re.sub(r"[^a-z]+", "_", str(outcome))
@@ -871,6 +916,70 @@ def record(
     for name, (value, unit) in audit_numbers(found or []).items():
         if math.isfinite(value):
             run.record(name, value, unit=unit)
+
+
+# --- Sentences ----------------------------------------------------------------------------------
+
+
+def ends(tasks: pd.DataFrame, risk: float) -> str:
+    """Between which accuracies the mechanisms lie at one risk, and whether they differ.
+
+    Parameters
+    ----------
+    tasks : rows of `tasks_at_equal_risk` of one task and one risk
+    """
+    if len(tasks) < 2:
+        return "No two mechanisms share a risk under this profile."
+    ordered = tasks.sort_values("value")
+    worst, best = (
+        Measurement(name=row.mechanism, value=row.value, low=row.low, high=row.high)
+        for row in (next(ordered.itertuples()), next(ordered[::-1].itertuples()))
+    )
+    pairs = math.comb(len(ordered), 2)  # the two were chosen for lying farthest apart
+    certain = Difference.between(best, worst).p * pairs < LEVEL
+    differ = "they differ" if certain else "undecided at this size"
+    return (
+        f"Where the better of these two attacks recovers {risk:.0%} of the content words, the "
+        f"accuracy goes from {_shown(worst, '.2f')} ({label(worst.name)}) to "
+        f"{_shown(best, '.2f')} ({label(best.name)}): {differ}."
+    )
+
+
+def least_read(board: Board, tokens: pd.DataFrame) -> str:
+    """What the token mechanism that the attacks read back least costs a classifier, in sentences.
+
+    Of those alone on which an attack was run that does more than look for the nearest tokens.
+
+    Parameters
+    ----------
+    tokens : of `manipulated_tokens`
+    """
+    pattern = r"pr1\.(?P<mapper>.+)\.[a-z0-9-]+\.(?!naive|anywhere)[a-z_]+"
+    attacked = {found["mapper"] for found, _ in board.matching(pattern)}
+    hidden = tokens[(tokens["mechanism"] != "plain") & tokens["mapper"].isin(attacked)]
+    if hidden.empty:
+        return ""
+    row = hidden.sort_values("risk").iloc[0]
+    names = [f"accuracy.{mapper}.{row['corpus']}.all" for mapper in ("plain", row["mapper"])]
+    plain = board.told(names[0])
+    lost = board.says(
+        *names,
+        above="a loss beyond the error",
+        below="more, beyond the error",
+    )
+    return (
+        f"Of the token mechanisms {row['mapper']} is read back least by the best of the attacks "
+        f"that were run on it ({row['risk']:.0%} of the tokens, {label(row['attack'])}); its "
+        f"accuracy is {row['value']:.2f}, on plain text {plain}: {lost}."
+    )
+
+
+def guarantees(found: Sequence[Audit] | None) -> str:
+    """How many audits there are, and which claims they broke."""
+    if not found:
+        return "No audits are kept here: run `make audit`."
+    broken = told(audit.mechanism for audit in found if audit.verdict == "broken")
+    return f"{len(found)} audits; broken claims: {broken}. {caught()}"
 
 
 def told(names: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from textpriv.experiments.scoreboard import (
     OTHER,
     SAME,
     SET_UP,
+    TIE,
     UNDECIDED,
     UNMEASURED,
     WITHIN,
@@ -47,13 +48,14 @@ OUTCOMES: Mapping[str, dict[str, str]] = {
     MATCH: {"color": BLUE, "hatch": ""},
     SAME: {"color": GREEN, "hatch": ""},
     WITHIN: {"color": SKY, "hatch": ""},
+    TIE: {"color": "#FFFFFF", "hatch": "...."},
     UNDECIDED: {"color": "#D9D9D9", "hatch": ""},
     DIFFERS: {"color": RED, "hatch": "////"},
     OTHER: {"color": "#B3B3B3", "hatch": ""},
-    UNMEASURED: {"color": "#E6E6E6", "hatch": "...."},
+    UNMEASURED: {"color": "#E6E6E6", "hatch": "xxxx"},
     SET_UP: {"color": "#FFFFFF", "hatch": ""},
 }
-ALL_COMPARED = "held against ours"
+ALL_COMPARED = "compared with ours"
 TASKS = {
     "attacked sentences": "sentiment, attacked sentences",
     "rotten-tomatoes": "sentiment, Rotten Tomatoes",
@@ -68,29 +70,30 @@ HOLLOW = {"markerfacecolor": "white"}
 # --- Claims -------------------------------------------------------------------------------------
 
 
-def verdict_counts(counts: pd.DataFrame) -> Figure:
-    """How many claims of each paper are held against a measurement, and what comes of it.
+def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
+    """How many claims of each paper are compared, and what becomes of what the paper states.
 
     Parameters
     ----------
     counts : of `scoreboard.counts`, by paper
+    findings : of `scoreboard.counts_of_findings`
     """
     papers = [paper for paper in claims.PAPERS if paper in counts.index][::-1]
-    counts = counts.loc[papers]
+    counts, findings = counts.loc[papers], findings.loc[papers]
     fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 2.9), width_ratios=(1, 1.35))
     held = counts[list(COMPARED)].sum(axis=1)
     every = counts[[OTHER, UNMEASURED, SET_UP]].assign(**{ALL_COMPARED: held})
     looks = {**OUTCOMES, ALL_COMPARED: {"color": BLACK, "hatch": ""}}
     _stacked(left, every[[ALL_COMPARED, OTHER, UNMEASURED, SET_UP]], looks)
-    _stacked(right, counts[list(COMPARED)], looks)
+    _stacked(right, findings, looks)
     left.set_yticks(range(len(papers)), [claims.PAPERS[paper] for paper in papers])
     right.set_yticks(range(len(papers)), [])
     left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=9)
-    right.set_title(f"the {int(held.sum())} held against ours", fontsize=9)
-    for ax in (left, right):
-        ax.set(xlabel="claims")
+    right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=9)
+    for ax, unit in ((left, "claims"), (right, "statements, each tested as one")):
+        ax.set(xlabel=unit)
         ax.grid(visible=False, axis="y")
-    shown = [*every.columns[every.any()], *(name for name in COMPARED if counts[name].any())]
+    shown = [*every.columns[every.any()], *(name for name in COMPARED if findings[name].any())]
     handles = [
         plt.Rectangle((0, 0), 1, 1, label=name, ec=BLACK, lw=0.5, **_fill(looks[name]))
         for name in (ALL_COMPARED, *OUTCOMES)
@@ -253,7 +256,7 @@ def _authors(ax: Axes, table: pd.DataFrame) -> None:
         face = HOLLOW if name.endswith("-300d") else {}
         look: dict[str, Any] = {**style(name.removesuffix("-300d")), **face}
         ax.errorbar(x, part["value"], yerr=reach, ms=4, lw=1, elinewidth=0.5, **look)
-    ax.set(xlabel="author F1 of the adaptive attacker", ylabel="sentiment F1")
+    ax.set(xlabel="author F1 of the strongest attacker", ylabel="best sentiment F1")
     ax.set_title("Documents: sentiment at equal author F1", fontsize=9)
     if any(name.endswith("-300d") for name in names):
         ax.text(0.99, 0.02, "hollow: 300 dimensions", ha="right", transform=ax.transAxes,

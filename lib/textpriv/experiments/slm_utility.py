@@ -33,7 +33,7 @@ from textpriv.errors import InvalidInput
 from textpriv.generators import NAMES as GENERATORS
 from textpriv.generators import load_generator
 from textpriv.mechanisms import TEM, Madlib, Mechanism, RankRepair
-from textpriv.mechanisms.sweep import check_grid, epsilons_for, expected_change
+from textpriv.mechanisms.sweep import chance_kept, check_grid, epsilons_for
 from textpriv.models import Encoder, load_encoder
 from textpriv.neighbors import AnnoySearch
 from textpriv.prediction import (
@@ -57,7 +57,7 @@ from textpriv.prediction import (
 )
 from textpriv.preview import PieceTable, Reader, preview, sanitized_at
 from textpriv.seeds import stream
-from textpriv.stats import Estimate
+from textpriv.stats import Estimate, Influence
 from textpriv.summaries import CORRECTION, INSTRUCTION, Extractive, Summarizer, Writer, similarity
 from textpriv.tokens import UNKNOWN, Corpus
 
@@ -68,6 +68,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 EXTRACTIVE = "extractive"
+SAMPLE = "documents"  # by which measurements are compared in pairs
 MECHANISMS = ("madlib", "madlib-annoy", "rank-repair", "tem")
 EPS_ONLY = "eps_only"  # the mean at each epsilon: what anyone can know without looking at a text
 # Table 1 leaves out one feature after the other; "free" needs no model that writes.
@@ -308,7 +309,7 @@ def worth(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         tenth = Estimate(float(np.quantile(values, 0.1)), float(low), float(high), len(values))
         result += [
             {"model": model, "what": what, **estimate.columns()}
-            for what, estimate in (("mean", stats.mean(values)), ("tenth", tenth))
+            for what, estimate in (("mean", _mean(values, "similarity")), ("tenth", tenth))
         ]
     return pd.DataFrame(result)
 
@@ -330,13 +331,14 @@ def losses(rows: pd.DataFrame) -> pd.DataFrame:
     )
     return pd.DataFrame(
         {"epsilon": epsilon, "what": what, **_mean(some[what], what).columns()}
-        for epsilon, some in table.groupby("epsilon")
+        for epsilon, some in table.sort_values("document").groupby("epsilon")
         for what in LOSSES
     )
 
 
 LOST = 0.1  # loss below which the paper takes a model as recovered
 NEARLY_ALL = 0.95  # share of tokens changed
+MILD = 0.5  # share of tokens changed, up to which a text counts as mildly sanitized
 
 
 def headlines(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -352,6 +354,8 @@ def headlines(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
       `loss.range.lowest_eps`: how far the losses of the two models are apart.
     - `similarity.llm.widest.*`: at the epsilon at which the 80% and 20% quantiles are farthest
       apart, which the resamples take as known. The lowest and highest have no interval.
+    - `similarity.slm.mild`, `loss.llm.mild` and so on: means over the epsilons at which at most
+      MILD of the tokens change; absent if there is none.
     - `similarity.llm.gain.nearly_all_changed`: what the largest epsilon at which NEARLY_ALL tokens
       still change adds to the mean at the smallest; absent if that is the same epsilon.
     """
@@ -405,6 +409,12 @@ def headlines(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
             unit = "share" if what == "changed" else "similarity"
             found = _mean(table[:, level], what)
             result.append({"name": f"{what}.{end}", "unit": unit, **found.columns()})
+    mild = changed.mean(0) <= MILD
+    near = {"slm": _levels(rows, "small_sanitized"), "llm": worth}
+    for model, table in near.items() if mild.any() else ():
+        for name, levels in (("similarity", table), ("loss", lost[model])):
+            found = _mean(levels[:, mild].mean(1), name)
+            result.append({"name": f"{name}.{model}.mild", "unit": "similarity", **found.columns()})
     for end, value in (("lowest", worth[:, widest].min()), ("highest", worth[:, widest].max())):
         name, exact = f"similarity.llm.widest.{end}", float(value)
         estimate = Estimate(exact, exact, exact, len(worth))
@@ -438,26 +448,54 @@ def _bootstrapped(
 def knee(
     rows: pd.DataFrame, material: Material, made: Mechanism, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Share of tokens changed, as the all-radii form foretells it and as it was measured.
+    """Share of tokens changed, as the all-radii form predicts it and as it was measured.
 
-    Columns: epsilon, what ("foretold": for the documents' own tokens, without a look-up;
-    "measured": by document), value, low, high, n.
+    Columns: epsilon, what, value, low, high, n.
+
+    - "predicted": for the documents' own tokens, without a look-up; its error is that of the
+      random directions, one for each token (n: tokens)
+    - "measured": shares of tokens, whose error is that of the documents (n: documents)
+    - "difference": measured less predicted, of the same tokens. Its interval, by document, holds
+      the errors of the directions and of the noise, and not the choice of documents.
     """
-    known = material.original.ids[material.original.ids != UNKNOWN]
-    foretold = expected_change(made, known, rng)
-    tokens = np.diff(material.original.offsets)
+    ids, document = material.original.ids, material.original.document
+    known = ids != UNKNOWN
+    kept = chance_kept(made, ids[known], rng)
     result = []
     for epsilon, some in rows.groupby("epsilon"):
-        expected = foretold(float(some["epsilon"].iloc[0]))
-        # The mean over tokens and not over documents, as it is foretold.
-        weighted = some["changed"] * tokens[some["document"]] / tokens.mean()
-        measured = _mean(weighted, "changed")
-        exact = Estimate(expected, expected, expected, len(known))
+        predicted = np.ones(len(ids))  # an unknown token always changes
+        predicted[known] = 1 - kept(float(some["epsilon"].iloc[0]))
+        changed = some.sort_values("document")["changed"].to_numpy()[document]
+        found = {
+            "predicted": stats.mean(predicted, bounds=(0.0, 1.0)),
+            "measured": stats.clustered_mean(changed, document, bounds=(0.0, 1.0)),
+            "difference": stats.clustered_mean(changed - predicted, document, bounds=(-1.0, 1.0)),
+        }
+        counts = {"predicted": len(ids)}
         result += [
-            {"epsilon": epsilon, "what": what, **estimate.columns()}
-            for what, estimate in (("foretold", exact), ("measured", measured))
+            {"epsilon": epsilon, "what": what, **each.columns()}
+            | {"n": counts.get(what, len(material.original))}
+            for what, each in found.items()
         ]
     return pd.DataFrame(result)
+
+
+def knee_verdict(table: pd.DataFrame) -> str:
+    """A sentence on where the prediction of `knee` misses, by the intervals of the difference."""
+    off = table[table["what"] == "difference"].sort_values("epsilon")
+    missed = off[(off["low"] > 0) | (off["high"] < 0)]
+    most = off.loc[off["value"].abs().idxmax()]
+    largest = f"the largest difference is {most['value']:+.4f} at epsilon {most['epsilon']:g}"
+    if missed.empty:
+        return f"At none of {len(off)} epsilons does it miss by more than its error; {largest}."
+    where = "; ".join(
+        f"{row.epsilon:g}: {row.value:+.4f}, {row.low:+.4f} to {row.high:+.4f}"
+        for row in missed.itertuples()
+    )
+    return (
+        f"At {len(missed)} of {len(off)} epsilons, which share one draw of the noise, the 95% "
+        f"interval of measured less predicted leaves out 0 ({where}); {largest}."
+    )
 
 
 # --- What can be predicted ----------------------------------------------------------------------
@@ -517,6 +555,7 @@ def _scored(
         rows["document"],
         stream(seed, "06", "scores"),
         resamples=sizes.resamples,
+        sample=SAMPLE,
     )
     return [{"measure": what, **estimate.columns()} for what, estimate in vars(found).items()]
 
@@ -630,8 +669,7 @@ def coverage(found: Mapping[str, pd.DataFrame], rng: np.random.Generator) -> pd.
 
     Columns: features, epsilon (NaN: all), what ("covered", "width", or "narrower": the width of
     the eps-only interval less this one's), value, low, high, n; by document. "resampled" is the
-    coverage with a bootstrap over documents, which is too sure where every document is covered;
-    "covered" has Wilson's interval there.
+    coverage with a bootstrap over documents, which is too sure where every document is covered.
     """
     alone = found[EPS_ONLY]
     result = []
@@ -643,11 +681,16 @@ def coverage(found: Mapping[str, pd.DataFrame], rng: np.random.Generator) -> pd.
             document = table["document"][some]
             inside = table[some].pivot(index="document", columns="epsilon", values="covered")
             measured = {
-                "covered": stats.clustered_share(table["covered"][some], document),
+                "covered": stats.clustered_share(table["covered"][some], document, sample=SAMPLE),
                 "resampled": _bootstrapped(inside.to_numpy(float), np.mean, rng),
-                "width": stats.clustered_mean(width[some], document),
-                "narrower": stats.clustered_mean(narrower[some], document),
+                "width": stats.clustered_mean(
+                    width[some], document, bounds=(0.0, 2.0), sample=SAMPLE
+                ),
             }
+            if features != EPS_ONLY:
+                measured["narrower"] = stats.clustered_mean(
+                    narrower[some], document, bounds=(-2.0, 2.0)
+                )
             result += [
                 {"features": features, "epsilon": epsilon, "what": what, **estimate.columns()}
                 for what, estimate in measured.items()
@@ -703,15 +746,20 @@ def _levels(rows: pd.DataFrame, column: str) -> FloatArray:
     return table.to_numpy(dtype=np.float64)
 
 
-_LIMITS = {"changed": (0.0, 1.0), "exposed": (0.0, 1.0), "cost": (0.0, np.inf)}
+_LIMITS = {  # of a mean over documents; of losses, which are differences of cosines, -2 to 2
+    "changed": (0.0, 1.0),
+    "exposed": (0.0, 1.0),
+    "cost": (0.0, 2.0),  # who pays for nothing misses no answer
+    "similarity": (-1.0, 1.0),
+}
 
 
 def _mean(values: ArrayLike, what: str) -> Estimate:
-    """Mean over documents, or a share of them; its interval stays where the quantity does."""
+    """Mean over documents, in their order, or a share of them; the interval stays in its range."""
     array = np.asarray(values)
     if array.dtype == np.bool_:
         return stats.share(int(array.sum()), len(array))
-    return stats.mean(array, bounds=_LIMITS.get(what))
+    return stats.mean(array, bounds=_LIMITS.get(what, (-2.0, 2.0)), sample=SAMPLE)
 
 
 # --- Another mechanism, and mended text ---------------------------------------------------------
@@ -815,7 +863,7 @@ def corrections(
             "epsilon": epsilon,
             "what": what,
             "corrected": corrected,
-            **stats.mean(values[(chosen["epsilon"] == epsilon).to_numpy()]).columns(),
+            **_mean(values[(chosen["epsilon"] == epsilon).to_numpy()], "similarity").columns(),
         }
         for epsilon in sorted(levels)
         for (what, corrected), values in columns.items()
@@ -899,7 +947,7 @@ def record(run: Run, **tables: pd.DataFrame) -> None:
 
     Names of measurements: `similarity.llm.original.p10`, `loss.slm.eps81.3`,
     `regression.all.r2.by_document`, `interval.all.covered.eps81.3` (`.every`: over all epsilons),
-    `decision.all.low.wasted.at0.5`, `changed.foretold.eps81.3`,
+    `decision.all.low.wasted.at0.5`, `changed.predicted.eps81.3`,
     `correction.summary.corrected.eps81.3`; see `_NAMES`, `headlines` and `table_1` for the others.
     """
     for kind, table in tables.items():
@@ -908,7 +956,13 @@ def record(run: Run, **tables: pd.DataFrame) -> None:
             raise InvalidInput(f"tables: got {kind!r}, expected some of {known}")
         for row in table.to_dict("records"):
             name, unit = _named(kind, row)
-            run.record(name, row["value"], row["low"], row["high"], row["n"], unit)
+            estimate = {key: row[key] for key in ("value", "low", "high", "n")}
+            run.record(name, **estimate, unit=unit, influence=_influence(row))
+
+
+def _influence(row: Mapping[Any, Any]) -> Influence | None:
+    found = row.get("influence")  # NaN where another row of the table has one
+    return found if isinstance(found, Influence) else None
 
 
 def _named(kind: str, row: Mapping[Any, Any]) -> tuple[str, str]:
@@ -931,6 +985,8 @@ def _spelled(column: str, value: Any) -> str:
 
 
 def _unit(kind: str, row: Mapping[Any, Any]) -> str:
+    if kind == "knee" and row["what"] == "difference":
+        return "difference of shares"
     if kind in ("knee", "misjudgements") or row.get("what") in _SHARES:
         return "share"
     if row.get("what") == "cost":

@@ -71,21 +71,26 @@ SMALL_PRINT = 7.5
 
 
 def knee(table: pd.DataFrame) -> Figure:
-    """Share of tokens changed against epsilon, foretold and measured, and their difference."""
+    """Share of tokens changed against epsilon, predicted and measured, and their difference.
+
+    On the left the band and the bars are the errors of the directions and of the documents, on the
+    right those of the difference on the same tokens.
+    """
     fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 2.9))
     by_what = {what: part.sort_values("epsilon") for what, part in table.groupby("what")}
-    foretold, measured = by_what["foretold"], by_what["measured"]
-    x = foretold["epsilon"].to_numpy()
-    left.plot(x, foretold["value"], color=RED, label="foretold")
+    predicted, measured, off = (by_what[w] for w in ("predicted", "measured", "difference"))
+    x = predicted["epsilon"].to_numpy()
+    ends = (predicted[each].to_numpy() for each in ("value", "low", "high"))
+    band(left, x, *ends, color=RED, label="predicted")
     look: dict[str, Any] = {"marker": "o", "ls": "", "color": BLUE, "ms": 5}
     left.errorbar(x, measured["value"], yerr=_reach(measured), label="measured", **look)
     left.set(ylabel="share of tokens changed", ylim=(-0.03, 1.03))
     left.legend(fontsize=SMALL_PRINT)
-    left.set_title(f"n = {_n(measured)} documents", fontsize=9)
-    away = measured["value"].to_numpy() - foretold["value"].to_numpy()
-    right.errorbar(x, away, yerr=_reach(measured), **look)
+    left.set_title(f"n = {_n(measured)} documents, {_n(predicted):,} tokens", fontsize=9)
+    right.errorbar(x, off["value"], yerr=_reach(off), **look)
     right.axhline(0, color=RED)
-    right.set_title("measured less foretold", fontsize=9)
+    right.set(ylabel="difference of shares")
+    right.set_title("measured less predicted, same tokens", fontsize=9)
     for ax in (left, right):
         _epsilons(ax, x)
     return fig

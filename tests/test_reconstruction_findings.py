@@ -1,0 +1,168 @@
+"""Sentences of notebook 05: they follow the numbers, whatever these are, and never print NaN."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from textpriv import profiles, stats
+from textpriv.attacks.base import Guesses
+from textpriv.experiments import reconstruction as experiment
+from textpriv.experiments import reconstruction_findings as findings
+from textpriv.experiments import reconstruction_models as networks
+from textpriv.experiments.reconstruction_models import FREE, SENTENCE, TOKEN
+from textpriv.experiments.statements import ATTACKERS
+from textpriv.models import LearningCurve
+from textpriv.report.difference import Difference
+from textpriv.report.results import measure
+
+WORDS = [f"word{number}" for number in range(50)]
+TOKENS = 400
+ATTACKS = sorted({name for pair in networks.DUELS for name in pair})
+
+
+def guesses(share: float, seed: int) -> Guesses:
+    """Right at about this share of the tokens, whose truth is word 1."""
+    right = np.random.default_rng(seed).random(TOKENS) < share
+    return Guesses(np.where(right, 1, 2)[:, None], np.ones((TOKENS, 1)))
+
+
+def trained(sizes: experiment.Sizes, rates: dict[str, float]) -> list[networks.Trained]:
+    """A setting at each epsilon of the profile, with these rates (0.3 where none is given)."""
+    found = []
+    for defense in experiment.DEFENSES:
+        for epsilon in sizes.model_focus[defense]:
+            truth = np.ones(TOKENS, dtype=np.int64)
+            outcome = experiment.Outcome(
+                "rotten-tomatoes", defense, epsilon, truth, truth, np.arange(TOKENS) // 4
+            )
+            for number, name in enumerate(ATTACKS):
+                made = guesses(rates.get(name, 0.3), number)
+                outcome.add(name, made, WORDS, posterior=False)
+            nothing: Any = None
+            found.append(
+                networks.Trained(
+                    outcome, pd.DataFrame(), 0.5, 100, pd.DataFrame(), 1.0, {}, nothing
+                )
+            )
+    return found
+
+
+def inverted(share: float, seed: int) -> networks.Inverted:
+    return networks.Inverted(
+        guesses(share, seed), LearningCurve((5, 10), (1.0, 2.0), (0.1, share)), 3.0
+    )
+
+
+def run(apart: float) -> Any:
+    """A run in which every recorded difference is this one."""
+
+    def difference(first: str, second: str) -> Difference:
+        assert first != second
+        p = 0.001 if apart else 1.0
+        return Difference(apart, apart - 0.01, apart + 0.01, p)
+
+    return SimpleNamespace(
+        measurement=lambda name: measure(name, 0.25, n=17_519), difference=difference
+    )
+
+
+@pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
+@pytest.mark.parametrize(
+    ("rates", "apart", "says"),
+    [
+        ({"contextual-bayes": 0.6, TOKEN: 0.3}, 0.05, "contextual +"),
+        ({"contextual-bayes": 0.2, TOKEN: 0.6}, -0.05, "contextual -"),
+        ({"contextual-bayes": 0.0, TOKEN: 0.0}, 0.0, "contextual (of none)"),
+    ],
+)
+def test_verdicts_follow_the_numbers(
+    profile: str,
+    rates: dict[str, float],
+    apart: float,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def quick(first: Any, second: Any, *_: Any, **__: Any) -> float:
+        return 0.0 if abs(first.mean() - second.mean()) > 0.1 else 1.0
+
+    monkeypatch.setattr(stats, "paired_test", quick)
+    sizes = profiles.load(profile, "05_reconstruction_attacks", experiment.Sizes)
+    found = trained(sizes, rates)
+    duels = networks.duels(found, np.random.default_rng(0))
+    table = pd.DataFrame(
+        {
+            "corpus": "rotten-tomatoes",
+            "defense": "custext",
+            "attack": "context-free-bayes",
+            "epsilon": [2.0, 6.0],
+            "value": [0.2, 0.4],
+        }
+    )
+    text = findings.findings(run(apart), table, found, duels, sizes)
+    assert text.startswith("- **The headline.**")
+    assert "nan" not in text.lower().replace("finance", "")
+    form = next(line for line in text.splitlines() if findings.FORMS[TOKEN] in line)
+    ours = form.split("; ")[0]
+    assert says in ours
+    expected = {0.05: "above", -0.05: "below", 0.0: "undecided"}[apart]
+    assert f", {expected}" in ours
+    assert f"compared with that bound it is {expected}" in text.lower()
+    above = len(sizes.santext_epsilons) if apart > 0 else 0
+    assert f"is above context-free Bayes at {above} of {len(sizes.santext_epsilons)}" in text
+    assert ("at epsilon 6 it recovers" in text) == (profile == "smoke")  # the one epsilon, once
+    assert "does not reach it" in text  # 0.496 lies outside of what was measured
+
+
+def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
+    sizes = profiles.load("default", "05_reconstruction_attacks", experiment.Sizes)
+    one = trained(sizes, {})[0]
+    several = [inverted(share, seed) for share, seed in ((0.2, 1), (0.4, 2), (0.6, 3))]
+    made = networks.with_inversions(one, FREE, several, WORDS)
+    each = [training.guesses.hits(one.outcome.truth) for training in several]
+    assert np.allclose(made.outcome.hits[FREE], np.mean(each, axis=0))
+    assert made.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in each], ddof=1))
+    assert made.curves["training"].tolist() == [0, 0, 1, 1, 2, 2]
+    table = networks.training_table([made])
+    assert table["trainings"].tolist() == [3]
+    assert table["accuracy"].iloc[0] == pytest.approx(0.4)
+    assert table["between trainings"].iloc[0] == made.spread[FREE]
+
+    recorded: dict[str, dict[str, Any]] = {}
+
+    def keep(name: str, value: float, **known: Any) -> None:
+        recorded[name] = {"value": value, **known}
+
+    listening: Any = SimpleNamespace(record=keep)
+    networks._record_trainings(listening, made, "custext.rotten-tomatoes.eps4")
+    networks._record_gains(listening, made.outcome, "custext.rotten-tomatoes.eps4")
+    where = "custext.rotten-tomatoes.eps4"
+    assert recorded[f"spread.{where}.inversion_bert_free"]["n"] == 3
+    assert recorded[f"accuracy.{where}.inversion_bert_free.step10"]["value"] == pytest.approx(0.4)
+    gain = recorded[f"gain.{where}.contextual_bayes_over_inversion_bert"]
+    hits = made.outcome.hits
+    assert gain["value"] == pytest.approx((hits["contextual-bayes"] - hits[SENTENCE]).mean())
+    assert gain["influence"].sample == "rotten-tomatoes" and gain["unit"] == "difference"
+
+
+def test_the_headline_is_at_the_epsilon_nearest_to_the_papers() -> None:
+    for profile, expected in (("smoke", 6), ("default", 4), ("paper", 4)):
+        sizes = profiles.load(profile, "05_reconstruction_attacks", experiment.Sizes)
+        assert networks.headline_epsilon(sizes) == expected
+
+
+def test_every_attack_that_is_recorded_is_described_for_the_statements() -> None:
+    recorded = {*networks.INVERSIONS, networks.SEEN, "contextual-bayes", "contextual-bound"}
+    assert {name.replace("-", "_") for name in recorded} <= set(ATTACKERS)
+
+
+def test_the_headline_is_tested_with_what_was_planned() -> None:
+    assert set(networks.HEADLINE) <= set(networks.PLANNED) <= set(networks.DUELS)
+    assert len(set(networks.DUELS)) == len(networks.DUELS)
+    assert {("contextual-bayes", SENTENCE), ("context-free-bayes", SENTENCE)} <= {
+        *networks.HEADLINE
+    }
