@@ -27,6 +27,7 @@ from textpriv.experiments import (
 from textpriv.report import claims, results
 from textpriv.report.claims import Claim, Trend, Verdict, compare
 from textpriv.report.results import Measurement, measure
+from textpriv.stats import Estimate
 
 VALUE: dict[str, Any] = {
     "id": "tong.t",
@@ -199,12 +200,14 @@ def test_the_paper_profile_may_have_other_names(monkeypatch: pytest.MonkeyPatch)
         ({"at_least": 0.98, "of": ["a.x", "a.y"]}, (0.979, 1.0), False),
         ({"at_most": 0.1, "of": ["a.x", "a.y"]}, (0.1, 0.0), True),
         ({"at_most": 0.1, "of": ["a.x", "a.y"]}, (0.11, 0.0), False),
+        ({"equal": ["a.x", "a.y", "a.z"]}, (0.2, 0.2, 0.2), True),
+        ({"equal": ["a.x", "a.y", "a.z"]}, (0.2, 0.2, 0.1), False),
     ],
 )
 def test_trends(form: dict, values: tuple[float, ...], holds: bool) -> None:
     ours = [exact(f"a.{name}", value) for name, value in zip("xyz", values, strict=False)]
     on_the_bound = values[0] in (form.get("at_least"), form.get("at_most"))  # nothing is certain
-    held = Verdict.WITHIN if on_the_bound else Verdict.SAME_TREND
+    held = Verdict.WITHIN if on_the_bound or "equal" in form else Verdict.SAME_TREND
     assert verdict(trend(**form), *ours) == (held if holds else Verdict.DIFFERS)
     assert verdict(trend(**form), *ours[1:]) == Verdict.NOT_COMPARABLE
 
@@ -344,6 +347,9 @@ def test_trends_have_one_form(form: dict) -> None:
         {"under_paper": {"a.": "b."}, "compared": "never", "reason": "why"},
         {"notebook": "attacks"},
         {"extra": 1},
+        {"statement": "tong.s"},
+        {"kind": "by theorem"},
+        {"tie": "one map"},
     ],
 )
 def test_claims_are_checked(changes: dict) -> None:
@@ -367,6 +373,189 @@ def test_file_errors_name_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     claims.FILE.write_text(entry.replace("'tong'", "'tung'"))
     with pytest.raises(InvalidInput, match=r"claim 'tong.t'.*\n.*paper"):
         claims.load()
+
+
+CELL = {**STATED, "trend": {"greater": "a.x", "than": "a.y"}, "statement": "tong.s"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "said", "message"),
+    [
+        ([CELL], ["tong.other"], r"cells of every statement, got tong.other, tong.s"),
+        ([CELL], ["tong.s", "tong.s"], r"got twice: tong.s"),
+        ([CELL, {**CELL, "id": "tong.u", "kind": "by theorem"}], ["tong.s"],
+         r"one paper and kind, got more: tong.s"),
+        ([CELL, {**CELL, "id": "harel.u", "paper": "harel"}], ["tong.s"], r"got more: tong.s"),
+    ],
+)  # fmt: skip
+def test_statements_are_checked(cells: list[dict], said: list[str], message: str) -> None:
+    found = tuple(Claim.model_validate(cell) for cell in cells)
+    with pytest.raises(InvalidInput, match=message):
+        claims._refuse_duplicates(said, "a file")
+        claims._check_statements(found, set(said), "a file")
+
+
+# Ties
+
+
+ORDER = {"greater": "a.x", "than": "a.y"}
+
+
+def tie(**form: Any) -> Claim:
+    return Claim.model_validate({**STATED, "trend": form, "tie": "one map"})
+
+
+def test_a_tie_is_one_only_where_the_measurements_are_identical() -> None:
+    x, y = measure("a.x", 0.4, 0.3, 0.5, n=100), measure("a.y", 0.4, 0.3, 0.5, n=100)
+    ours = {"a.x": x, "a.y": y}
+    assert compare(tie(**ORDER), ours) == (Verdict.TIE, "one map; ours: 0.4, 0.4")
+    assert compare(tie(equal=["a.x", "a.y"]), ours).verdict == Verdict.TIE
+    # Equal by chance, without a reason in mathematics: nothing is decided.
+    assert verdict(trend(**ORDER), x, y) == Verdict.UNDECIDED
+    # Equal shares of other tokens: pairs tell them apart.
+    others = x.model_copy(update={"paired_errors": {"a.y": 0.02}})
+    assert compare(tie(**ORDER), {**ours, "a.x": others}).verdict == Verdict.UNDECIDED
+    same = x.model_copy(update={"paired_errors": {"a.y": 0.0}})
+    assert compare(tie(**ORDER), {**ours, "a.x": same}).verdict == Verdict.TIE
+    for other in (measure("a.y", 0.4, 0.3, 0.5, n=99), measure("a.y", 0.4, 0.2, 0.5, n=100)):
+        assert compare(tie(**ORDER), {**ours, "a.y": other}).verdict == Verdict.UNDECIDED
+
+
+def test_a_tie_that_is_none_shows() -> None:
+    apart = {"a.x": exact("a.x", 0.4), "a.y": exact("a.y", 0.3)}
+    found = compare(tie(**ORDER), apart)
+    assert found.verdict == Verdict.SAME_TREND
+    assert found.reason == "expected a tie (one map), but they differ; ours: 0.4, 0.3"
+
+
+def test_ties_cost_the_other_tests_nothing() -> None:
+    """p 0.016 is certain alone, and not among two tests."""
+    ours = [spread("a.x", 2.4, 1.0), exact("a.y", 0.0), exact("a.v", 1.0), exact("a.w", 1.0)]
+    measured = {m.name: m for m in ours}
+    stated = [trend(**ORDER), tie(greater="a.v", than="a.w")]
+    verdicts = [each.verdict for each in claims.compare_all(stated, measured)]
+    assert verdicts == [Verdict.SAME_TREND, Verdict.TIE]
+
+
+def test_only_findings_are_tested_with_findings() -> None:
+    ours = {m.name: m for m in (spread("a.x", 2.4, 1.0), exact("a.y", 0.0))}
+    theorem = Claim.model_validate({**STATED, "trend": ORDER, "kind": "by theorem"})
+    for others, expected in (
+        ([trend(**ORDER)] * 9, Verdict.WITHIN),
+        ([theorem] * 9, Verdict.SAME_TREND),
+    ):
+        first = claims.compare_all([trend(**ORDER), *others], ours)[0]
+        assert first.verdict == expected
+
+
+# Statements
+
+
+def judged(
+    monkeypatch: pytest.MonkeyPatch,
+    apart: Sequence[float],
+    *,
+    most: bool = False,
+    **changes: Any,
+) -> claims.Judgement:
+    """The verdict on a statement whose cells have these differences, with errors of 1."""
+    cells = [
+        Claim.model_validate(
+            {**STATED, "id": f"tong.c{n}", "statement": "tong.s", **changes,
+             "trend": {"greater": f"a.x{n}", "than": f"a.y{n}"}}
+        )
+        for n in range(len(apart))
+    ]  # fmt: skip
+    ours = [spread(f"a.x{n}", each, 1.0) for n, each in enumerate(apart)]
+    ours += [exact(f"a.y{n}", 0.0) for n in range(len(apart))]
+    monkeypatch.setattr(claims, "load", lambda: cells)
+    said = claims.Statement(id="tong.s", says="more", most=most)
+    monkeypatch.setattr(claims, "statements", lambda: [said])
+    (found,) = claims.judge({STATED["notebook"]: {m.name: m for m in ours}})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("apart", "most", "expected"),
+    [
+        ([3, 3, 3], False, Verdict.SAME_TREND),  # every cell is certain
+        ([9, 9, 1], False, Verdict.WITHIN),  # the weakest cell decides
+        ([9, 9, -1], False, Verdict.UNDECIDED),
+        ([9, 9, -2.2], False, Verdict.UNDECIDED),  # p 0.028, times three cells
+        ([9, 9, -2.5], False, Verdict.DIFFERS),  # p 0.012, times three cells
+        ([3, 3, -9], True, Verdict.SAME_TREND),  # two of three are most; p 2 * 0.0027
+        ([2.1, 9, -9], True, Verdict.WITHIN),  # p 2 * 0.036
+        ([9, -3, -3], True, Verdict.DIFFERS),  # two of three fail; p 2 * 0.0027
+        ([9, -1, -9], True, Verdict.UNDECIDED),  # one failure leaves most open
+    ],
+)
+def test_a_statement_is_tested_as_one(
+    monkeypatch: pytest.MonkeyPatch, apart: list[float], most: bool, expected: Verdict
+) -> None:
+    found = judged(monkeypatch, apart, most=most)
+    assert (found.verdict, len(found.cells)) == (expected, len(apart))
+    holding = sum(each > 0 for each in apart)
+    assert found.reason.startswith(f"holds in {holding} of {len(apart)} cells, p = ")
+
+
+def test_what_is_not_compared_or_ties_leaves_the_other_cells_to_decide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert judged(monkeypatch, [3], compared="never", reason="why").reason == "why"
+    names = {"x": exact("a.x", 0.4), "y": exact("a.y", 0.4), "z": exact("a.z", 0.1)}
+    ours = {STATED["notebook"]: {m.name: m for m in names.values()}}
+    one = Claim.model_validate({**CELL, "tie": "one map"})
+    two = Claim.model_validate({**CELL, "id": "tong.u", "trend": {"greater": "a.x", "than": "a.z"}})
+    absent = Claim.model_validate(
+        {**CELL, "id": "tong.v", "trend": {"greater": "a.x", "than": "a.absent"}}
+    )
+    said = claims.Statement(id="tong.s", says="more")
+    monkeypatch.setattr(claims, "statements", lambda: [said])
+    for cells, expected, reason in (
+        ([one], Verdict.TIE, "one map; ours: 0.4, 0.4"),
+        ([one, absent], Verdict.TIE, "one map; ours: 0.4, 0.4"),
+        ([one, two, absent], Verdict.SAME_TREND, "holds in 1 of 1 cells, p = 0"),
+        ([absent], Verdict.NOT_COMPARABLE, "not measured: a.absent"),
+    ):
+        monkeypatch.setattr(claims, "load", lambda cells=cells: cells)
+        (found,) = claims.judge(ours)
+        assert (found.verdict, found.reason) == (expected, reason)
+        assert claims.judge(ours, "smoke")[0].verdict == Verdict.NOT_COMPARABLE
+
+
+def test_the_level_is_kept_over_all_statements() -> None:
+    """With every difference 0, few sets of ten statements of three cells decide anything."""
+    rng, wrong, repeats = np.random.default_rng(0), 0, 400
+    said = claims.Statement(id="tong.s", says="more")
+    cells = [
+        Claim.model_validate({**STATED, "trend": {"greater": f"a.x{n}", "than": f"a.y{n}"}})
+        for n in range(3)
+    ]
+    zero = {f"a.y{n}": exact(f"a.y{n}", 0.0) for n in range(3)}
+    for _ in range(repeats):
+        chances = {}
+        for number in range(10):
+            noise = {f"a.x{n}": spread(f"a.x{n}", z, 1.0) for n, z in enumerate(rng.normal(size=3))}
+            test = claims._test(said, cells, {STATED["notebook"]: zero | noise})
+            assert test is not None
+            chances[number] = test.p
+        wrong += any(claims._holm(chances).values())
+    # 0.05 at most; beyond 0.085 in fewer than 1 of 500 such tests
+    assert wrong / repeats <= 0.085
+
+
+def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [judged(monkeypatch, apart) for apart in ([9], [9], [-9], [1], [-1])]
+    found.append(judged(monkeypatch, [9], kind="by theorem"))
+    found.append(judged(monkeypatch, [9], compared="never", reason="why"))
+    counted = claims.Findings.of(found)
+    assert counted == (2, 1, 0, 2, 1, 1, 1) and counted.tested == 5
+    assert str(counted).startswith(
+        "Of 5 statements of the four papers that these models can test, 2 hold, 1 are decided "
+        "against, 0 tie and 2 are open (1 of them hold"
+    )
+    assert "can be tested under this profile" in str(claims.Findings.of([]))
+    assert claims.score(found).startswith("No printed number is compared on these models. Of 5")
 
 
 def test_table_and_count() -> None:
@@ -402,7 +591,7 @@ def test_stated_trends_hold_in_the_papers_own_tables() -> None:
             contradicted = stated.id.startswith(CONTRADICTED)
             assert stated.trend.holds(values) != contradicted, stated.id
             checked += 1
-    assert checked >= 118
+    assert checked >= 90
 
 
 def test_carpentiers_table_2() -> None:
@@ -504,6 +693,81 @@ def test_numbers_of_other_models_are_not_compared_here_but_orderings_are(noteboo
     assert not [c.id for c in found if not c.reason]  # on what it is held, or why it is not
 
 
+def test_what_the_reviewed_entries_print() -> None:
+    """Values, places and roundings that were wrong once, as the papers have them."""
+    found = {claim.id: claim for claim in claims.load()}
+    assert found["carpentier.table2.spacecraft.eps19.exact.satellites"].value == 0.002
+    assert found["utpala.setting.recovering_temperature"].place == "section 4.3"
+    for name in ("stencil.sigma", "punctuated-stencil.sigma", "eta.low", "eta.high"):
+        assert found[f"harel.setting.{name}"].place == "Table 4"
+    table1 = [c for c in found.values() if (c.paper, c.place) == ("harel", "Table 1") and c.value]
+    finer = {claim.id for claim in table1 if claim.rounding != 0.01}
+    assert finer == {f"harel.table1.sst2.plain.{scenario}" for scenario in ("test", "all")}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["states no eps", "does not state", "how rows were split is not said", "65 tokens per text",
+     "whether recovered texts count", "cannot be run here", "held here"],
+)  # fmt: skip
+def test_no_reason_says_what_papers_or_releases_refute(wrong: str) -> None:
+    assert not [claim.id for claim in claims.load() if wrong in claim.reason]
+
+
+def test_orderings_are_about_what_the_papers_used() -> None:
+    compared = [each for each in claims.load() if each.trend and each.compared != "never"]
+    names = " ".join(name for each in compared for name in each.measurements)
+    assert not re.search(r"\.static\.text|\.adaptive\.text", names)  # TF-IDF, in no paper
+    assert not re.search(r"(asr|paired|names|constant|gain)\.\w+\.imdb", names)  # Tong has no IMDb
+    assert "regression.gain" not in " ".join(
+        name for each in compared if each.compared == "always" for name in each.measurements
+    )  # the ridge of the default profile, where the paper has boosting
+    assert not re.search(r"eps\d\.contextual_bound ", names + " ")  # trained on other sentences
+    assert all(each.statement for each in compared)
+    ours = [each.id for each in compared if re.search(r"is ours", each.reason)]
+    assert not ours  # thresholds that no paper prints
+
+
+def test_every_statement_is_words_for_its_cells() -> None:
+    cells = {each.statement for each in claims.load() if each.statement}
+    said = claims.statements()
+    assert {each.id for each in said} == cells
+    assert len({each.says for each in said}) == len(said)
+    assert [each.id for each in said if each.most] == ["tong.above_baselines"]
+
+
+# By the committed results; the experiments record them in the next run.
+NOT_YET = "|".join((
+    r"table2\.\w+\.eps\d+\.annoy\.ahead",
+    r"loss\.(slm|llm)\.mild",
+    r"paired\.custext\.rotten-tomatoes\.eps4\.\w+",
+    r"paired\.\w+\.rotten-tomatoes\.eps[\d.]+\.(inversion_bert_token|contextual_bound_seen)",
+    r"(asr|detector|minutes)\.custext\.rotten-tomatoes\.eps4\.\w+",
+    r"gain\.\w+\.rotten-tomatoes\.eps[\d.]+\.\w+_over_inversion_bert",
+))  # fmt: skip
+
+
+def test_what_is_always_compared_is_recorded() -> None:
+    absent: dict[str, set[str]] = {}
+    for each in claims.load():
+        if each.compared == "always":
+            missing = set(each.measurements) - set(results.load(each.notebook).by_name())
+            new = {name for name in missing if re.fullmatch(NOT_YET, name)}
+            if missing - new:
+                absent[each.id] = missing - new
+    assert not absent
+
+
+def test_stated_ties_are_ties_in_the_committed_results() -> None:
+    notebooks = sorted({claim.notebook for claim in claims.load() if claim.tie})
+    assert notebooks == ["03_lossy_and_stencil", "05_reconstruction_attacks"]
+    for notebook in notebooks:
+        measured = results.load(notebook).by_name()
+        for claim in claims.of(notebook):
+            if claim.tie:
+                assert compare(claim, measured).verdict == Verdict.TIE, claim.id
+
+
 def test_ids_begin_with_the_paper_and_names_can_be_recorded() -> None:
     for stated in claims.load():
         assert stated.id.startswith(f"{stated.paper}.")
@@ -576,7 +840,8 @@ def recorded_by_notebook_05(run: Any, profile: str) -> None:
         grid = rows(defense=[defense], corpus=sizes.corpora, epsilon=levels[defense],
                     attack=reconstruction.COMPARED)  # fmt: skip
         reconstruction.record(run, grid, "asr")
-        attacks = (*reconstruction.COMPARED, *networks)
+        attacks = (*reconstruction.COMPARED, *networks, "inversion-bert-token",
+                   "contextual-bound-seen")  # fmt: skip
         paired = rows(defense=[defense], corpus=[first], epsilon=sizes.model_focus[defense],
                       attack=attacks)  # fmt: skip
         reconstruction.record(run, paired, "paired")
@@ -587,13 +852,17 @@ def recorded_by_notebook_05(run: Any, profile: str) -> None:
             outcome=SimpleNamespace(
                 defense=defense, corpus=first, epsilon=epsilon, document=np.arange(2),
                 hits=dict.fromkeys(networks, hits), seconds=defaultdict(float),
+                gain=lambda first, second: Estimate(0.0, -0.1, 0.1, 2),
             ),
-            curves=curves, untrained=0.5, tested=100, by_k=rows(attack=(), k=()),
+            curves=curves, untrained=0.5, tested=100, by_k=rows(attack=(), k=()), spread={},
         )
         for defense in reconstruction.DEFENSES
         for epsilon in sizes.model_focus[defense]
     ]  # fmt: skip
     reconstruction_models.record_claims(run, trained)
+    steps = [pair for pair in ((1, 10), (10, 20)) if {*pair} <= {*sizes.contextual_k}]
+    for (small, large), kind in product(steps, ("attack", "bound")):
+        run.record(f"table1.gain_k{small}_to_k{large}.{kind}", 0.0)
 
 
 def recorded_by_notebook_06(run: Any, profile: str) -> None:
@@ -602,7 +871,11 @@ def recorded_by_notebook_06(run: Any, profile: str) -> None:
         run,
         worth=rows(model=("small", "large"), what=("mean", "tenth")),
         losses=rows(epsilon=[float(each) for each in sizes.grid], what=slm_utility.LOSSES),
-    )
+        regressions=rows(features=("all", "no_b", "no_c", "no_bc"), measure=("r2", "rmse"),
+                         by=("row", "document")),
+    )  # fmt: skip
+    for name in ("gain.r2", "gain.rmse", "share.eps_only.r2"):
+        run.record(f"regression.{name}.by_row", 0.0)
 
 
 RECORDED: dict[str, Callable[[Any, str], None]] = {
@@ -634,7 +907,8 @@ def test_the_paper_profile_records_what_it_alone_is_compared_with() -> None:
 
 @pytest.mark.parametrize("notebook", [*RECORDED])
 def test_names_are_built_as_the_default_run_has_recorded_them(notebook: str) -> None:
-    assert recorded(notebook, "default") <= set(results.load(notebook).by_name())
+    new = {name for name in recorded(notebook, "default") if re.fullmatch(NOT_YET, name)}
+    assert recorded(notebook, "default") - new <= set(results.load(notebook).by_name())
 
 
 def test_no_reason_under_the_paper_profile_speaks_of_other_models() -> None:

@@ -168,7 +168,7 @@ def test_settings_are_told_from_findings() -> None:
     kinds = Counter(scoreboard.kind_of(claim) for claim in claims.load())
     assert kinds[scoreboard.SETTING] == 63
     assert not [c.id for c in claims.load() if ".setting." in c.id and c.compared != "never"]
-    assert min(kinds.values()) > 0 and len(kinds) == 3
+    assert set(kinds) == {scoreboard.VALUE, scoreboard.SETTING, *map(str, claims.Kind)}
 
 
 # --- Verdicts -----------------------------------------------------------------------------------
@@ -191,6 +191,7 @@ def stated(name: str, **form: Any) -> Claim:
 EXAMPLES = {
     "tong.same": stated("tong.same", trend={"greater": "a.high", "than": "a.low"}),
     "tong.within": stated("tong.within", trend={"greater": "a.high", "than": "a.close"}),
+    "tong.tie": stated("tong.tie", trend={"greater": "a.high", "than": "a.same"}, tie="one map"),
     "tong.open": stated("tong.open", trend={"greater": "a.close", "than": "a.high"}),
     "tong.differs": stated("tong.differs", trend={"greater": "a.low", "than": "a.high"}),
     "tong.match": stated("tong.match", value=0.5, rounding=0.1, measurement="a.high"),
@@ -200,10 +201,16 @@ EXAMPLES = {
     "tong.setting.copies": stated("tong.setting.copies", value=3.0, rounding=1.0,
                                   measurement="setting.copies", compared="never", reason="chosen"),
 }  # fmt: skip
-OURS = (rate("a.high", 0.5, 0.01), rate("a.close", 0.49, 0.01), rate("a.low", 0.2, 0.01))
+OURS = (
+    rate("a.high", 0.5, 0.01),
+    rate("a.same", 0.5, 0.01),
+    rate("a.close", 0.49, 0.01),
+    rate("a.low", 0.2, 0.01),
+)
 EXPECTED = {
     "tong.same": scoreboard.SAME,
     "tong.within": scoreboard.WITHIN,
+    "tong.tie": scoreboard.TIE,
     "tong.open": scoreboard.UNDECIDED,
     "tong.differs": scoreboard.DIFFERS,
     "tong.match": scoreboard.MATCH,
@@ -231,6 +238,21 @@ def test_every_outcome(examples: None) -> None:
         "another corpus": 1,
         "not measured: a.absent": 1,
     }
+
+
+def test_statements_are_shown_with_their_verdicts(examples: None) -> None:
+    found = scoreboard.judge(board(*OURS))
+    table = scoreboard.judged(found)
+    assert table["verdict"].tolist() == [
+        "same trend", "same trend within the error", "tie", "undecided", "differs",
+    ]  # fmt: skip
+    assert scoreboard.judged(found, verdict=scoreboard.DIFFERS)["cells"].tolist() == [1]
+    counted = scoreboard.counts_of_findings(found)
+    assert counted.loc["tong"].to_dict() == dict.fromkeys(scoreboard.COMPARED, 1) | {"match": 0}
+    assert counted.loc["harel"].sum() == 0
+    nothing = scoreboard.judge(Board("smoke", board(*OURS).found, {}))
+    assert scoreboard.judged(nothing).empty
+    assert scoreboard.counts_of_findings(nothing).to_numpy().sum() == 0
 
 
 def test_a_claim_of_the_paper_profile_is_compared_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,14 +295,53 @@ def test_what_a_sentence_says() -> None:
     made = board(*OURS)
     assert made.told("a.high", 1) == "0.5 (0.5 to 0.5)"
     assert made.told("a.absent") == "(not measured here)"
-    answers = {"yes": "larger", "no": "smaller"}
+    answers = {"above": "larger", "below": "smaller"}
     assert made.says("a.high", "a.low", **answers) == "larger"
     assert made.says("a.low", "a.high", **answers) == "smaller"
-    assert "open" in made.says("a.high", "a.close", **answers)
+    assert made.says("a.high", "a.close", **answers) == "undecided at this size"
     assert "not measured" in made.says("a.high", "a.absent", **answers)
     assert scoreboard.told([]) == "none"
     assert scoreboard.told(["a"]) == "a"
     assert scoreboard.told(["a", "b", "c"]) == "a, b and c"
+
+
+def test_the_ends_differ_only_by_a_test() -> None:
+    """0.1 apart with errors of 0.03 each: p 0.018, which three pairs make 0.055."""
+    columns = ["mechanism", "value", "low", "high"]
+
+    def at(*rows: tuple[str, float, float]) -> pd.DataFrame:
+        return pd.DataFrame([[m, v, v - Z * e, v + Z * e] for m, v, e in rows], columns=columns)
+
+    two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
+    said = scoreboard.ends(two, 0.5)
+    assert "recovers 50%" in said and said.endswith("(TEM): they differ.")
+    assert said.index("0.60") < said.index("0.70")
+    three = pd.concat([two, at(("santext", 0.65, 0.03))])
+    assert scoreboard.ends(three, 0.5).endswith("undecided at this size.")
+    assert scoreboard.ends(two[:1], 0.5).startswith("No two mechanisms share a risk")
+
+
+def test_what_hiding_costs_is_said_by_a_test() -> None:
+    made = board(
+        rate("pr1.noise-50.imdb.naive", 0.1),  # nobody has attacked it in earnest
+        rate("accuracy.noise-50.imdb.all", 0.5),
+        rate("pr1.stencil-w9-s0.2.imdb.naive", 0.9),
+        rate("pr1.stencil-w9-s0.2.imdb.deconvolution", 0.8),
+        rate("pr1.punctuated-stencil-w9-s1.0.imdb.deconvolution_lm", 0.3),
+        rate("accuracy.plain.imdb.all", 0.8, 0.01),
+        rate("accuracy.stencil-w9-s0.2.imdb.all", 0.7, 0.01),
+        rate("accuracy.punctuated-stencil-w9-s1.0.imdb.all", 0.6, 0.01),
+    )
+    said = scoreboard.least_read(made, scoreboard.manipulated_tokens(made))
+    assert "punctuated-stencil-w9-s1.0 is read back least" in said and "30% of the tokens" in said
+    assert said.endswith("a loss beyond the error.")
+    close = board(
+        *(each for each in made.measured.values() if each.name != "accuracy.plain.imdb.all"),
+        rate("accuracy.plain.imdb.all", 0.61, 0.01),
+    )
+    tokens = scoreboard.manipulated_tokens(close)
+    assert scoreboard.least_read(close, tokens).endswith("undecided at this size.")
+    assert scoreboard.least_read(board(), scoreboard.manipulated_tokens(board())) == ""
 
 
 # --- Contradictions -----------------------------------------------------------------------------
@@ -621,7 +682,12 @@ def test_record(examples: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     found = points(**{"custext+": [(1, 0.4, 0.6, 0.3), (2, 0.6, 0.8, 0.5)]})
     tasks = scoreboard.tasks_at_equal_risk(found, board(), (0.55,))
     effect = scoreboard.at_equal_effect(found, board(rate("sentiment.imdb.tem.kept0.3", 0.7, 0.03)))
-    scoreboard.record(run, scoreboard.verdicts(board(*OURS)), tasks, effect, AUDITS)
+    stated = scoreboard.judge(board(*OURS))
+    scoreboard.record(run, scoreboard.verdicts(board(*OURS)), stated, tasks, effect, AUDITS)
+    counted = {name: run.measurement(f"claims.findings.{name}").value
+               for name in ("holds", "against", "open", "tie")}  # fmt: skip
+    assert counted == {"holds": 1, "against": 1, "open": 2, "tie": 1}
+    assert run.measurement("claims.findings.holds").unit == "statements"
     assert run.measurement("equal_effect.kept0.3.tem.imdb").value == 0.7
     assert run.measurement("claims.tong.same_trend_within_the_error").value == 1
     assert run.measurement("claims.tong.differs").unit == "claims"
@@ -630,7 +696,7 @@ def test_record(examples: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert run.measurement("audit.wrong.violations").value == 2
     assert run.measurement("audit.santext.worst_ratio").value == 0.74
     again = Run("07_scoreboard", "smoke", 7, {})
-    scoreboard.record(again, scoreboard.verdicts(board(*OURS)), tasks, effect, None)
+    scoreboard.record(again, scoreboard.verdicts(board(*OURS)), stated, tasks, effect, None)
     with pytest.raises(InvalidInput):
         again.measurement("audit.santext.worst_ratio")
 
@@ -647,7 +713,8 @@ def test_sizes_of_every_profile(profile: str) -> None:
 
 def test_bars_are_as_long_as_the_counts(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS))
-    fig = figures.verdict_counts(scoreboard.counts(table, "paper"))
+    findings = scoreboard.counts_of_findings(scoreboard.judge(board(*OURS)))
+    fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings)
     left, right = fig.axes
 
     def bars(ax: Any) -> list[tuple[float, float, str]]:
@@ -656,13 +723,14 @@ def test_bars_are_as_long_as_the_counts(examples: None) -> None:
         ]
         return [(p.get_x(), p.get_width(), to_hex(p.get_facecolor())) for p in found]
 
-    assert [width for _, width, _ in bars(left)] == [5, 1, 1, 1]  # five are held against ours
+    assert [width for _, width, _ in bars(left)] == [6, 1, 1, 1]  # six are compared with ours
+    shown = [name for name in scoreboard.COMPARED if name != scoreboard.MATCH]  # of a number
     assert [start for start, *_ in bars(right)] == [0, 1, 2, 3, 4]
-    expected = [figures.OUTCOMES[name]["color"].lower() for name in scoreboard.COMPARED]
+    expected = [figures.OUTCOMES[name]["color"].lower() for name in shown]
     assert [color for *_, color in bars(right)] == expected
-    assert "8 claims" in left.get_title(loc="left") and "5" in right.get_title(loc="left")
+    assert "9 claims" in left.get_title(loc="left") and "5" in right.get_title(loc="left")
     named = {text.get_text() for text in fig.legends[0].get_texts()}
-    assert named == {*scoreboard.OUTCOMES, figures.ALL_COMPARED}
+    assert named == {*scoreboard.OUTCOMES, figures.ALL_COMPARED} - {scoreboard.MATCH}
 
 
 def test_outcomes_look_different_in_grey_or_by_hatching() -> None:
