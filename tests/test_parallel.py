@@ -25,7 +25,7 @@ import test_reconstruction
 from distributed import Client, LocalCluster
 from joblib import parallel_config
 
-from textpriv import corpora, parallel, profiles
+from textpriv import corpora, parallel, profiles, study
 from textpriv.corpora import Documents
 from textpriv.embeddings import from_arrays
 from textpriv.errors import InvalidInput, RunError
@@ -414,11 +414,18 @@ def test_attacks_at_every_epsilon(on_dask: LocalCluster, monkeypatch: pytest.Mon
     monkeypatch.setattr(corpora, "load", test_reconstruction.documents)
     material = reconstruction.gather("rotten-tomatoes", embedding, sizes, stream(SEED, "films"))
     materials = {material.name: material}
-    mechanisms = reconstruction.defenses(embedding, sizes)
+    mechanisms = test_reconstruction.defenses(embedding, sizes)
     knowledge = {material.name: reconstruction.learn(material, len(embedding))}
+    # A function of a notebook: no worker can import it.
+    attacked = test_reconstruction.attacker(materials, mechanisms, knowledge, sizes)
+    over = [
+        point
+        for defense, by_epsilon in mechanisms.items()
+        for point in study.grid(corpus=materials, defense=[defense], epsilon=by_epsilon)
+    ]
 
     def found() -> list[tuple[Any, ...]]:
-        outcomes = reconstruction.run_all(materials, mechanisms, knowledge, sizes, SEED)
+        outcomes = study.measure(attacked, over)
         return [
             (
                 each.setting,

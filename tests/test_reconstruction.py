@@ -9,15 +9,24 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from textpriv import corpora, profiles, splits
+from textpriv import corpora, profiles, splits, study
 from textpriv.attacks.base import Guesses
+from textpriv.attacks.bayes import (
+    ContextFreeBayes,
+    ContextFreeBound,
+    EmbeddingInversion,
+    PriorOnly,
+)
+from textpriv.attacks.inversion import InversionPerToken
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.errors import InvalidInput
 from textpriv.experiments import reconstruction as experiment
 from textpriv.experiments import reconstruction_figures as figures
-from textpriv.mechanisms import CusTextPlus, SanTextPlus
+from textpriv.mechanisms import CusTextPlus, SanTextPlus, least_frequent
+from textpriv.seeds import stream
 from textpriv.stats import clustered_mean
 
 matplotlib.use("Agg")
@@ -78,9 +87,50 @@ def shares_nothing_but_copies(texts: Any, others: Any) -> np.ndarray:
     return np.array([each in known for each in texts])
 
 
+def defenses(embedding: Embedding, sizes: experiment.Sizes) -> dict[str, dict[float, Any]]:
+    """As notebook 05 builds them."""
+    custext = CusTextPlus(embedding, epsilon=1, stopwords=sorted(ENGLISH_STOP_WORDS))
+    rarity = np.arange(len(embedding))[::-1]
+    santext = SanTextPlus(embedding, epsilon=1, sensitive=least_frequent(rarity, 0.999))
+    swept = santext.sweep(sizes.santext_epsilons)
+    return {
+        "custext": {epsilon: custext.with_epsilon(epsilon) for epsilon in sizes.custext_epsilons},
+        "santext": dict(zip(sizes.santext_epsilons, swept, strict=True)),
+    }
+
+
+def attacker(materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.Sizes) -> Any:
+    """A function like that of notebook 05: some attacks on one corpus, defense and epsilon."""
+
+    def attacked(corpus: str, defense: str, epsilon: float) -> experiment.Outcome:
+        mechanism, material = mechanisms[defense][epsilon], materials[corpus]
+        private = material.first(sizes.attacked[defense][corpus])
+        seen = experiment.sanitized(mechanism, private, corpus, SEED)
+        found = experiment.outcome_of(material, defense, mechanism, private, seen)
+        rng = stream(SEED, "rehearsal", corpus, defense, epsilon)
+        weights = experiment.weights_of(mechanism, knowledge[corpus], rng)
+        found.weights.update(weights)
+        attacks = {
+            "prior-only": PriorOnly(mechanism, material.shadow),
+            "embedding-inversion": EmbeddingInversion(mechanism, mechanism.embedding),
+            "context-free-bayes": ContextFreeBayes(mechanism, material.shadow),
+            "context-free-bound": ContextFreeBound(mechanism, material.private),
+            "inversion-bert-token": InversionPerToken(mechanism, material.shadow, seed=SEED),
+        }
+        for name, model in (("shadow", knowledge[corpus].shadow), ("", knowledge[corpus].public)):
+            name = f"noisy-channel-{name}".strip("-")
+            attacks[name] = experiment.noisy(mechanism, model, name, weights, sizes)
+        for name, attack in attacks.items():
+            words = mechanism.embedding.words
+            found.add(name, attack.guess(seen), words, posterior=attack.posterior)
+        return found
+
+    return attacked
+
+
 @pytest.fixture(scope="module")
 def mechanisms(embedding: Embedding, sizes: experiment.Sizes) -> Any:
-    return experiment.defenses(embedding, sizes)
+    return defenses(embedding, sizes)
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +142,9 @@ def knowledge(materials: Any, embedding: Embedding) -> dict[str, experiment.Know
 def outcomes(
     materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.Sizes
 ) -> list[experiment.Outcome]:
-    chosen = {name: materials[name] for name in sizes.corpora}
-    return [
-        experiment.attack(chosen[name], defense, mechanism, knowledge[name], sizes, SEED)
-        for name in chosen
-        for defense, by_epsilon in mechanisms.items()
-        for mechanism in by_epsilon.values()
-    ]
+    attacked = attacker(materials, mechanisms, knowledge, sizes)
+    over = study.grid(corpus=sizes.corpora, defense=mechanisms, epsilon=[2.0, 6.0])
+    return study.measure(attacked, over, processes=1)
 
 
 def test_nothing_private_is_read(materials: dict[str, experiment.Material]) -> None:
@@ -143,12 +189,6 @@ def test_no_review_is_on_both_sides_of_a_rehearsal(
 def test_unknown_corpus(embedding: Embedding, sizes: experiment.Sizes) -> None:
     with pytest.raises(InvalidInput, match="corpus: got 'sst'"):
         experiment.gather("sst", embedding, sizes, np.random.default_rng(0))
-
-
-def test_defenses(mechanisms: Any) -> None:
-    assert all(isinstance(each, CusTextPlus) for each in mechanisms["custext"].values())
-    assert all(isinstance(each, SanTextPlus) for each in mechanisms["santext"].values())
-    assert [each.epsilon for each in mechanisms["santext"].values()] == [2.0, 6.0]
 
 
 def test_context_pays_where_words_come_in_pairs(outcomes: list[experiment.Outcome]) -> None:
@@ -291,15 +331,9 @@ def test_closed_form_meets_what_is_measured(
     assert (gap < 3 * (table["measured high"] - table["measured low"]) / 2 + 0.02).all()
 
 
-def test_constants_shadow_sizes_and_misaligned(
+def test_shadow_sizes_and_misaligned(
     materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.Sizes
 ) -> None:
-    only = {"rotten-tomatoes": materials["rotten-tomatoes"]}
-    added = experiment.constants(only, mechanisms, sizes, SEED)
-    assert set(added["attack"]) == {"with", "without"}
-    wide = added.pivot(index=["defense", "epsilon"], columns="attack", values="value")
-    assert (wide["with"] >= wide["without"] - 0.05).all()
-
     larger = sizes.model_copy(update={"shadow_percents": (10.0, 45.0)})
     custext = mechanisms["custext"]
     table = experiment.shadow_sizes(materials["imdb"], custext, larger, SEED)
@@ -312,11 +346,6 @@ def test_constants_shadow_sizes_and_misaligned(
     found = experiment.misaligned(materials, custext, knowledge, sizes, SEED)
     names = list(found[0].hits)
     assert f"{experiment.PUBLIC}, misaligned" in names and experiment.PUBLIC in names
-    parts = experiment.ablation(
-        materials["rotten-tomatoes"], custext, knowledge["rotten-tomatoes"], sizes, SEED
-    )
-    rates = experiment.success_rates(parts).set_index(["epsilon", "attack"])["value"]
-    assert rates[2, "order 2"] > rates[2, "order 1, weight 1"] + 0.1
 
 
 def test_records_have_the_names_that_claims_ask_for(outcomes: list[experiment.Outcome]) -> None:

@@ -8,7 +8,6 @@ compared in pairs. This module has the attacks without a neural network; what tr
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +22,6 @@ from statsmodels.stats.multitest import multipletests
 
 from textpriv import corpora, parallel, splits, stats
 from textpriv.attacks.base import (
-    Attack,
     BoolArray,
     Guesses,
     IntArray,
@@ -37,7 +35,6 @@ from textpriv.attacks.bayes import (
     ContextFreeBayes,
     ContextFreeBound,
     EmbeddingInversion,
-    PriorOnly,
     bayes_success,
     prior_of,
 )
@@ -52,12 +49,9 @@ from textpriv.experiments.mechanisms import classifier, some
 from textpriv.mechanisms import (
     TEM,
     CusText,
-    CusTextPlus,
     FiniteMechanism,
     Madlib,
     Mechanism,
-    SanTextPlus,
-    least_frequent,
 )
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.names import person_names
@@ -173,6 +167,10 @@ class Material:
         """alpha: tokens of the shadow data that a mechanism would replace."""
         return int(is_sensitive(mechanism, self.shadow).sum())
 
+    def without_public(self) -> Material:
+        """The same but for the public text, which need not go where models have read it."""
+        return replace(self, public=self.read, public_texts=())
+
 
 def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generator) -> Material:
     """Load a corpus and divide it.
@@ -266,22 +264,6 @@ def describe(materials: Iterable[Material]) -> pd.DataFrame:
         for m in materials
     ]
     return pd.DataFrame(rows).set_index("corpus")
-
-
-def defenses(embedding: Embedding, sizes: Sizes) -> dict[str, dict[float, FiniteMechanism]]:
-    """CusText+ (K = 20, aggressive) and SanText+ (w = 0.999, p = 0) at every epsilon.
-
-    Word frequencies are the order of the embedding's vocabulary, which is public.
-    """
-    custext = CusTextPlus(embedding, epsilon=1, stopwords=sorted(ENGLISH_STOP_WORDS))
-    rarity = np.arange(len(embedding))[::-1]
-    santext = SanTextPlus(embedding, epsilon=1, sensitive=least_frequent(rarity, 0.999))
-    return {
-        "custext": {each: custext.with_epsilon(each) for each in sizes.custext_epsilons},
-        "santext": dict(
-            zip(sizes.santext_epsilons, santext.sweep(sizes.santext_epsilons), strict=True)
-        ),
-    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,84 +411,10 @@ def weights_of(
     }
 
 
-def attack(
-    material: Material,
-    defense: str,
-    mechanism: FiniteMechanism,
-    knowledge: Knowledge,
-    sizes: Sizes,
-    seed: int | None,
-) -> Outcome:
-    """Every attack without a network on one sanitized text."""
-    private = material.first(sizes.attacked[defense][material.name])
-    observed = sanitized(mechanism, private, material.name, seed)
-    result = outcome_of(material, defense, mechanism, private, observed)
-    start = time.perf_counter()
-    rng = stream(seed, "05", "rehearsal", material.name, mechanism.name, mechanism.epsilon)
-    weights = weights_of(mechanism, knowledge, rng)
-    result.weights.update(weights)
-    rehearsed = time.perf_counter() - start
-    attacks: dict[str, Callable[[], Attack]] = {
-        "prior-only": lambda: PriorOnly(mechanism, material.shadow),
-        "embedding-inversion": lambda: EmbeddingInversion(mechanism, mechanism.embedding),
-        "context-free-bayes": lambda: ContextFreeBayes(mechanism, material.shadow),
-        "context-free-public": lambda: public_bayes(mechanism, knowledge),
-        "context-free-bound": lambda: ContextFreeBound(mechanism, material.private),
-        "inversion-bert-token": lambda: InversionPerToken(
-            mechanism, material.shadow, seed=seed or 0
-        ),
-        SHADOW: lambda: noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes),
-        PUBLIC: lambda: noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
-    }
-    for name, make in attacks.items():
-        start = time.perf_counter()
-        made = make()
-        guesses = made.guess(observed)
-        result.seconds[name] = time.perf_counter() - start
-        result.add(name, guesses, mechanism.embedding.words, posterior=made.posterior)
-    for name in (SHADOW, PUBLIC):
-        result.seconds[name] += rehearsed
-    return result
-
-
 def public_bayes(mechanism: FiniteMechanism, knowledge: Knowledge) -> Bayes:
     """Bayes' rule on one token with the word frequencies of all that was read."""
     prior = np.where(is_input(mechanism), knowledge.counts + 1.0, 0.0)
     return Bayes(mechanism, prior, name="context-free-public")
-
-
-def run_all(
-    materials: Mapping[str, Material],
-    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
-    knowledge: Mapping[str, Knowledge],
-    sizes: Sizes,
-    seed: int | None,
-) -> list[Outcome]:
-    """`attack` on every corpus, defense and epsilon, one process per core."""
-    # Public text was learned from already, and need not go to the other process.
-    private = {
-        name: replace(material, public=material.read, public_texts=())
-        for name, material in materials.items()
-    }
-    shards = [
-        (private[name], defense, epsilon, mechanisms, knowledge[name], sizes, seed)
-        for name in materials
-        for defense, by_epsilon in mechanisms.items()
-        for epsilon in by_epsilon
-    ]
-    return parallel.map(_attack_at, shards, processes=-1, label="attacks")
-
-
-def _attack_at(
-    material: Material,
-    defense: str,
-    epsilon: float,
-    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
-    knowledge: Knowledge,
-    sizes: Sizes,
-    seed: int | None,
-) -> Outcome:
-    return attack(material, defense, mechanisms[defense][epsilon], knowledge, sizes, seed)
 
 
 # --- What the outcomes show -----------------------------------------------------------------
@@ -759,49 +667,9 @@ def _bayes_success_at(
 # --- What a setting changes -----------------------------------------------------------------
 
 
-def focused(
-    materials: Mapping[str, Material],
-    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
-    sizes: Sizes,
-    defense: str,
-) -> list[tuple[Material, FiniteMechanism, Corpus]]:
-    """Corpus, mechanism at each epsilon in focus, and the private sentences under attack."""
-    return [
-        (
-            material,
-            mechanisms[defense][epsilon],
-            material.first(sizes.attacked[defense][material.name]),
-        )
-        for material in materials.values()
-        for epsilon in sizes.focus[defense]
-    ]
-
-
-def constants(
-    materials: Mapping[str, Material],
-    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
-    sizes: Sizes,
-    seed: int | None,
-) -> pd.DataFrame:
-    """The context-free attack with other constants than 1/alpha (Tong et al., Fig. 2, Table 4).
-
-    Column `constant` is in units of 1/alpha; 0 leaves the shadow frequencies as they are.
-    """
-    rows = []
-    for defense in DEFENSES:
-        for material, mechanism, private in focused(materials, mechanisms, sizes, defense):
-            observed = sanitized(mechanism, private, material.name, seed)
-            found = outcome_of(material, defense, mechanism, private, observed)
-            one_over = 1 / material.shadow_tokens(mechanism)
-            for times in sizes.constants:
-                made = ContextFreeBayes(mechanism, material.shadow, constant=times * one_over)
-                found.add(f"{times:g}", made.guess(observed), mechanism.embedding.words,
-                          posterior=True)  # fmt: skip
-            table = success_rates([found])
-            rows.append(table.assign(constant=table["attack"].astype(float)))
-    table = pd.concat(rows, ignore_index=True)
-    names = {0.0: "without", 1.0: "with"}
-    return table.assign(attack=[names.get(c, f"times_{c:g}") for c in table["constant"]])
+def constant_name(times: float) -> str:
+    """What success with a constant, in units of 1/alpha, is recorded as."""
+    return {0.0: "without", 1.0: "with"}.get(times, f"times_{times:g}")
 
 
 def shadow_sizes(
@@ -836,81 +704,6 @@ def shadow_sizes(
                           posterior=True)  # fmt: skip
             rows.append(success_rates([found]).assign(percent=percent, documents=documents))
     return pd.concat(rows, ignore_index=True)
-
-
-def ablation(
-    material: Material,
-    mechanisms: Mapping[float, FiniteMechanism],
-    knowledge: Knowledge,
-    sizes: Sizes,
-    seed: int | None,
-) -> list[Outcome]:
-    """What each part of the noisy channel is worth: order, weight, decoding, candidates."""
-    outcomes = []
-    private = material.first(sizes.attacked["santext"][material.name])
-    base: dict[str, Any] = {"candidates": sizes.candidates, "kept": sizes.kept}
-    first, second = (
-        NGrams.train(knowledge.public.lexicon, [material.read, material.public], order=order)
-        for order in (1, 2)
-    )
-    for epsilon in sizes.focus["custext"]:
-        mechanism = mechanisms[epsilon]
-        observed = sanitized(mechanism, private, material.name, seed)
-        found = outcome_of(material, "custext", mechanism, private, observed)
-        rng = stream(seed, "05", "ablation", epsilon)
-        weight = weights_of(mechanism, knowledge, rng)[PUBLIC]
-        cases: dict[str, Attack] = {
-            "order 3": NoisyChannel(mechanism, model=knowledge.public, weight=weight, **base),
-            "order 2": NoisyChannel(mechanism, model=second, weight=weight, **base),
-            "order 1, weight 1": NoisyChannel(mechanism, model=first, **base),
-            "order 3, weight 1": NoisyChannel(mechanism, model=knowledge.public, **base),
-            "order 2, weight 1": NoisyChannel(mechanism, model=second, **base),
-            "order 2, Viterbi": NoisyChannel(
-                mechanism, model=second, weight=weight, decoding="viterbi", **base
-            ),
-            "order 3, 20 candidates": NoisyChannel(
-                mechanism, model=knowledge.public, weight=weight, candidates=20, kept=sizes.kept
-            ),
-            "order 3, 5 kept": NoisyChannel(
-                mechanism,
-                model=knowledge.public,
-                weight=weight,
-                candidates=sizes.candidates,
-                kept=5,
-            ),
-        }
-        for name, made in cases.items():
-            found.add(name, made.guess(observed), mechanism.embedding.words, posterior=True)
-        outcomes.append(found)
-    return outcomes
-
-
-def reused_draws(
-    material: Material,
-    mechanisms: Mapping[float, FiniteMechanism],
-    knowledge: Knowledge,
-    sizes: Sizes,
-    seed: int | None,
-) -> list[Outcome]:
-    """The attacks when a word repeated in a sentence gets one draw, as Tong's sanitizer does.
-
-    The noisy channel still decodes as if every token had its own draw.
-    """
-    outcomes = []
-    private = material.first(sizes.attacked["santext"][material.name])
-    for epsilon in sizes.focus["custext"]:
-        mechanism = mechanisms[epsilon]
-        rng = stream(seed, "05", "reused draws", epsilon)
-        weights = weights_of(mechanism, knowledge, rng)
-        observed = observe(mechanism, private, rng, reuse=True)
-        found = outcome_of(material, "custext", mechanism, private, observed)
-        for made in (
-            ContextFreeBayes(mechanism, material.shadow),
-            noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
-        ):
-            found.add(made.name, made.guess(observed), mechanism.embedding.words, posterior=True)
-        outcomes.append(found)
-    return outcomes
 
 
 def misaligned(
