@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -357,22 +358,91 @@ def test_claims_are_checked(changes: dict) -> None:
         claim(**changes)
 
 
-def test_file_errors_name_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = "[[claim]]\n" + "\n".join(
-        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
-        for key, value in VALUE.items()
-    )
-    monkeypatch.setattr(claims, "FILE", tmp_path / "once.toml")
-    claims.FILE.write_text(entry)
-    assert claims.load() == [claim()]
-    monkeypatch.setattr(claims, "FILE", tmp_path / "twice.toml")
-    claims.FILE.write_text(f"{entry}\n{entry}")
-    with pytest.raises(InvalidInput, match=r"got twice: tong.t"):
-        claims.load()
-    monkeypatch.setattr(claims, "FILE", tmp_path / "wrong.toml")
-    claims.FILE.write_text(entry.replace("'tong'", "'tung'"))
-    with pytest.raises(InvalidInput, match=r"claim 'tong.t'.*\n.*paper"):
-        claims.load()
+SHARED_TEXTS = """
+[reason]
+other-model = "another model"
+sizes = "other sizes"
+[tie]
+one-map = "one map"
+[under_paper]
+sst2 = { tomatoes = "sst2" }
+[statement]
+"tong.s" = { says = "More is better", most = true }
+"""
+ROW = {**STATED, "measurements": "a.b"}
+NUMBER = {**ROW, "value": "0.5", "rounding": "0.01"}
+CELL_ROW = {**ROW, "id": "tong.u", "trend": "greater", "measurements": "a.x; a.y",
+            "statement": "tong.s"}  # fmt: skip
+
+
+@pytest.fixture
+def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Claim]]:
+    """Claims of a file with these rows."""
+
+    def of(*rows: dict[str, str]) -> list[Claim]:
+        monkeypatch.setattr(claims, "FILE", tmp_path / f"{len([*tmp_path.iterdir()])}.csv")
+        pd.DataFrame([*rows]).to_csv(claims.FILE, index=False)
+        return claims.load()
+
+    (tmp_path / "shared.toml").write_text(SHARED_TEXTS)
+    return of
+
+
+def test_rows_are_claims(read: Callable[..., list[Claim]]) -> None:
+    keyed = {**NUMBER, "measurements": "a.tomatoes", "compared": "paper",
+             "under_paper": "sst2", "reason": "other-model; sizes"}  # fmt: skip
+    tied = {**CELL_ROW, "id": "tong.v", "tie": "one-map", "n": ""}
+    bound = {**CELL_ROW, "id": "tong.w", "trend": "at_most", "bound": "0.2"}
+    order = {**CELL_ROW, "id": "tong.x", "trend": "decreasing", "measurements": "a.x; a.y; a.z"}
+    assert read(keyed, tied, bound, order) == [
+        claim(measurement="a.tomatoes", compared="paper", reason="another model; other sizes",
+              under_paper={"tomatoes": "sst2"}),
+        *(trend(**form).model_copy(update={"statement": "tong.s", **changes}) for form, changes in (
+            (ORDER, {"id": "tong.v", "tie": "one map"}),
+            ({"at_most": 0.2, "of": ["a.x", "a.y"]}, {"id": "tong.w"}),
+            ({"decreasing": ["a.x", "a.y", "a.z"]}, {"id": "tong.x"}),
+        )),
+    ]  # fmt: skip
+    assert claims.statements() == [claims.Statement(id="tong.s", says="More is better", most=True)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"colour": "red"}, "colour: got 'red', Extra inputs are not permitted"),
+        ({"place": ""}, "place: got nothing, Field required"),
+        ({"value": "0,5"}, "value: got '0,5', .*valid number"),
+        ({"value": "nan"}, "value: got 'nan', .*finite number"),
+        ({"n": "many"}, "n: got 'many', .*valid integer"),
+        ({"paper": "tung"}, "paper: got 'tung', .*'tong'"),
+        ({"reason": "sizes; absent"}, r"reason: got \['absent'\], expected keys of \[reason\]"),
+        ({"trend": "rising"}, "trend: got 'rising' .*expected greater"),
+        ({"trend": "at_most"}, "trend: got 'at_most' with bound None"),
+        ({"bound": "0.5"}, "trend: got None with bound '0.5'"),
+        ({"measurements": ""}, r"measurements \[\], expected .*one measurement"),
+    ],
+)
+def test_a_wrong_row_is_named(
+    read: Callable[..., list[Claim]], changes: dict[str, str], message: str
+) -> None:
+    where = r"\.csv, line 3, claim 'tong\.t': "
+    with pytest.raises(InvalidInput, match=f"{where}.*{message}.*; correct it as claims/README.md"):
+        read(CELL_ROW, {**NUMBER, **changes})
+
+
+def test_files_are_checked_as_a_whole(read: Callable[..., list[Claim]]) -> None:
+    with pytest.raises(InvalidInput, match=r"got twice: tong\.u"):
+        read(CELL_ROW, CELL_ROW)
+    claims.FILE.with_name("shared.toml").write_text("[reason]\nsizes = \n")
+    with pytest.raises(InvalidInput, match=r"shared\.toml: Invalid value .at line 2"):
+        read(CELL_ROW)
+
+
+def test_what_rows_share_is_used() -> None:
+    shared = tomllib.loads(claims.FILE.with_name("shared.toml").read_text(encoding="utf-8"))
+    rows = pd.read_csv(claims.FILE, dtype=str, keep_default_na=False)
+    for column, known in shared.items():
+        assert {key for cell in rows[column] for key in cell.split("; ") if key} == set(known)
 
 
 CELL = {**STATED, "trend": {"greater": "a.x", "than": "a.y"}, "statement": "tong.s"}

@@ -65,10 +65,11 @@ class Project:
             REPOSITORY / "lib", root / "lib", ignore=shutil.ignore_patterns("__pycache__", "*.egg*")
         )
         shutil.copy(REPOSITORY / "requirements.lock", root)
-        (self.package / "report" / "claims.toml").write_text(
-            '[[claim]]\nid = "tong.x"\npaper = "tong"\nnotebook = "01_tiny"\nplace = "T"\n'
-            'setting = ""\nvalue = 0.5\nrounding = 0.1\nmeasurement = "tiny.value"\n'
-            'compared = "always"\n'
+        self.claims.parent.mkdir()
+        self.claims.with_name("shared.toml").write_text("")
+        self.claims.write_text(
+            "id,paper,notebook,place,setting,value,rounding,measurements,compared\n"
+            "tong.x,tong,01_tiny,T,tiny,0.5,0.1,tiny.value,always\n"
         )
         for profile in ("default", "smoke"):
             (self.package / "experiments" / "profiles" / f"{profile}.toml").write_text(
@@ -78,6 +79,10 @@ class Project:
     @property
     def package(self) -> Path:
         return self.root / "lib" / "textpriv"
+
+    @property
+    def claims(self) -> Path:
+        return self.root / "claims" / "claims.csv"
 
     def notebook(self, name: str, cells: Cells, declares: dict | None = None) -> Path:
         return write_notebook(self.root / "notebooks", name, cells, declares)
@@ -264,7 +269,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setattr(state, "PACKAGE", made.package)
     monkeypatch.setattr(state, "LOCK", made.root / "requirements.lock")
     monkeypatch.setattr(state.profiles, "PROFILES", made.package / "experiments" / "profiles")
-    monkeypatch.setattr(state.claims, "FILE", made.package / "report" / "claims.toml")
+    monkeypatch.setattr(state.claims, "FILE", made.claims)
     return made
 
 
@@ -347,9 +352,9 @@ def test_parameters_and_environment_matter(
 def test_claims_of_this_notebook_matter(
     project: Project, ask: Callable[..., str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = project.package / "report" / "claims.toml"
+    old = project.claims
     for value, expected in (("0.5", None), ("0.6", "changed: claims")):
-        new = old.with_name(f"claims{value}.toml")
+        new = old.with_name(f"claims{value}.csv")
         new.write_text(old.read_text().replace("0.5", value))
         monkeypatch.setattr(state.claims, "FILE", new)
         assert ask() == expected

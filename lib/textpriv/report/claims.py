@@ -1,11 +1,11 @@
 """What the papers print, and whether what we measured agrees.
 
-`claims.toml` holds the papers' numbers and stated orderings as data. `compare` gives a verdict
-with its reason. A number is a *match* (inside the paper's rounding plus our error, and the paper's
-where its n is known) or *differs*. A stated ordering or bound holds (*same trend*) or *differs* by
-a test, corrected (Holm 1979) for all that are compared with the same notebook's results; what holds
-within the error is told apart, and what fails within it is *undecided*. Where mathematics makes two
-numbers one, and the measured ones are identical, they *tie*.
+`claims/claims.csv` holds the papers' numbers and stated orderings as data, one a row. `compare`
+gives a verdict with its reason. A number is a *match* (inside the paper's rounding plus our error,
+and the paper's where its n is known) or *differs*. A stated ordering or bound holds (*same trend*)
+or *differs* by a test, corrected (Holm 1979) for all that are compared with the same notebook's
+results; what holds within the error is told apart, and what fails within it is *undecided*. Where
+mathematics makes two numbers one, and the measured ones are identical, they *tie*.
 
 A paper says one thing of many cells of a table. The claims that share a `statement` are its cells,
 and `judge` tests each statement as one. It says that its property holds in at least u of n cells:
@@ -34,19 +34,23 @@ random draws of a mechanism and the training of an attacker are taken as they ca
 
 from __future__ import annotations
 
+import csv
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from textpriv import paths
+from textpriv.checks import described
 from textpriv.errors import InvalidInput
 from textpriv.report import results
 from textpriv.report.results import Measurement
@@ -54,7 +58,8 @@ from textpriv.report.results import Measurement
 if TYPE_CHECKING:
     import pandas as pd
 
-FILE = Path(__file__).with_name("claims.toml")
+FILE = paths.REPOSITORY / "claims" / "claims.csv"
+SHARED = "shared.toml"  # beside it: what rows name by a key
 PAPERS: Mapping[str, str] = {
     "tong": "Tong et al.",
     "harel": "Harel et al.",
@@ -158,10 +163,7 @@ class Findings(NamedTuple):
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-_Model = TypeVar("_Model", bound=_Strict)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Trend(_Strict):
@@ -697,13 +699,62 @@ def _binomial_error(share: float, n: int | None) -> float:
 
 @lru_cache
 def _load(path: Path) -> tuple[tuple[Claim, ...], tuple[Statement, ...]]:
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    found = tuple(_parse(Claim, entry, path.name) for entry in tables.get("claim", []))
-    said = tuple(_parse(Statement, entry, path.name) for entry in tables.get("statement", []))
+    with _telling(SHARED):
+        shared = tomllib.loads(path.with_name(SHARED).read_text(encoding="utf-8"))
+        entries = shared.get("statement", {}).items()
+        said = tuple(Statement.model_validate({"id": name, **entry}) for name, entry in entries)
+    with path.open(encoding="utf-8-sig", newline="") as lines:  # spreadsheets begin with a BOM
+        rows = csv.DictReader(lines, restkey="beyond the last column")
+        found = tuple(_claim(row, shared, f"{path.name}, line {rows.line_num}") for row in rows)
     _refuse_duplicates((claim.id for claim in found), path.name)
-    _refuse_duplicates((statement.id for statement in said), path.name)
     _check_statements(found, {statement.id for statement in said}, path.name)
     return found, said
+
+
+def _claim(row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any]], where: str) -> Claim:
+    """What a row says: an empty cell leaves its field out, a key stands for what it names."""
+    cells = {column: cell for column, cell in row.items() if cell}
+    with _telling(f"{where}, claim {cells.get('id')!r}"):
+        for column in ("reason", "tie"):
+            cells[column] = "; ".join(_named(column, cells, shared))
+        maps = _named("under_paper", cells, shared)
+        cells["under_paper"] = {ours: other for each in maps for ours, other in each.items()}
+        names = _parts(cells.pop("measurements", ""))
+        return Claim.model_validate(
+            cells | _stated(cells.pop("trend", None), cells.pop("bound", None), names)
+        )
+
+
+def _parts(cell: str) -> list[str]:
+    return [part.strip() for part in cell.split(";") if part.strip()]
+
+
+def _named(
+    column: str, cells: Mapping[str, str], shared: Mapping[str, Mapping[str, Any]]
+) -> list[Any]:
+    """What the keys in a column's cell stand for."""
+    keys, known = _parts(cells.get(column, "")), shared.get(column, {})
+    if unknown := [key for key in keys if key not in known]:
+        raise ValueError(f"{column}: got {unknown}, expected keys of [{column}] in {SHARED}")
+    return [known[key] for key in keys]
+
+
+def _stated(form: str | None, bound: str | None, names: list[str]) -> dict[str, Any]:
+    """The field of a number's measurement or of a trend."""
+    match form, bound, names:
+        case None, None, [name]:
+            return {"measurement": name}
+        case "greater", None, [greater, than]:
+            return {"trend": {"greater": greater, "than": than}}
+        case "decreasing" | "equal", None, [_, _, *_]:
+            return {"trend": {form: names}}
+        case "at_least" | "at_most", str(), [_, *_]:
+            return {"trend": {form: bound, "of": names}}
+    raise ValueError(
+        f"trend: got {form!r} with bound {bound!r} and measurements {names}, expected greater (of "
+        "two), decreasing or equal (of two or more), at_least or at_most (with a bound), or none "
+        "of them and one measurement"
+    )
 
 
 def _check_statements(found: Iterable[Claim], known: set[str], where: str) -> None:
@@ -720,12 +771,21 @@ def _check_statements(found: Iterable[Claim], known: set[str], where: str) -> No
         raise InvalidInput(f"{where}: expected one paper and kind, got more: {', '.join(mixed)}")
 
 
-def _parse(model: type[_Model], entry: Mapping[str, Any], where: str) -> _Model:
+@contextmanager
+def _telling(where: str) -> Iterator[None]:
+    """Say where it stands that something is wrong, and what to do."""
     try:
-        return model.model_validate(entry)
-    except ValidationError as error:
-        name = model.__name__.lower()
-        raise InvalidInput(f"{where}, {name} {entry.get('id', entry)!r}: {error}") from error
+        yield
+    except ValueError as error:
+        wrong = [*map(_wrong, error.errors())] if isinstance(error, ValidationError) else [error]
+        told = "; ".join(map(str, wrong))
+        raise InvalidInput(f"{where}: {told}; correct it as claims/README.md says") from error
+
+
+def _wrong(problem: Any) -> str:
+    field, message = ".".join(map(str, problem["loc"])), problem["msg"]
+    got = "nothing" if problem["type"] == "missing" else described(problem["input"])
+    return f"{field}: got {got}, {message}" if field else message
 
 
 def _refuse_duplicates(ids: Iterable[str], where: str) -> None:

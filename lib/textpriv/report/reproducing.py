@@ -27,7 +27,8 @@ our error is added, and the paper's where its number of trials is known. An orde
 *differs* only where that is certain; one that holds by less than the error is *same trend within
 the error*, one that fails by less is *undecided*, and two numbers that mathematics makes one *tie*.
 Only a *finding* is evidence: what holds by construction or by theorem tests the code. A paper says
-one thing of many cells, and notebook 07 tests each such statement as one.
+one thing of many cells, and notebook 07 tests each such statement as one. The claims are rows of
+[claims.csv](claims/claims.csv), which [claims/README](claims/README.md) explains;
 `lib/textpriv/report/claims.py` compares, and the table at the end of every run counts. What cannot
 be compared stands below each table, with the reason; where it says *paper profile*, a run with the
 papers' own models and data is compared. What that would fetch and cost,
