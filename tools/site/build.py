@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,13 +34,7 @@ from textpriv.report import claims, notebooks, results
 from textpriv.report.notebooks import Notebook
 from textpriv.report.reproducing import table
 
-DOCUMENTS = {  # files that are pages or that one links to, and the heading of one without its own
-    "REPRODUCING.md": "",
-    "CONTRIBUTING.md": "",
-    "docs/CLUSTER.md": "",
-    "benchmarks/gpu_h200.md": "# Speed on a GPU\n\n",
-    "CITATION.cff": "",
-}
+DOCUMENTS = ("REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "benchmarks/*.md", "CITATION.cff")
 MOST_ROWS = 500  # of plotted numbers that a page shows; the file beside it has them all
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
@@ -161,17 +156,17 @@ def _picture(stem: str, origin: dict[str, Any]) -> str:
     return f"[![{alt}](/figures/{stem}.png)](#{stem})\n\n[{_name(stem)}](#{stem}) · {alt}"
 
 
-def gallery(source: Notebook, profile: str) -> str:
+def gallery(source: Notebook, profile: str) -> NotebookNode:
     """The figures of a notebook, each with its caption, origin, files and plotted numbers."""
     title = plain(notebooks.heading(source.cells, 0))
-    parts = [f"# Figures of {title}", f"From [the notebook](/notebooks/{source.name}.ipynb)."]
+    intro = f"# Figures of {title}\n\nFrom [the notebook](/notebooks/{source.name}.ipynb)."
+    cells = [v4.new_markdown_cell(intro)]
     for stem, origin in figures(source, profile).items():
         numbers = pd.read_csv(_saved(stem, profile, ".csv"), dtype=str, keep_default_na=False)
         cut = f", the first {MOST_ROWS} below" if len(numbers) > MOST_ROWS else ""
         ends = ", ".join(f"[{end[1:]}]({stem}{end})" for end in results.FIGURE_SUFFIXES[1:])
         changed = " with changes that were not committed" if origin["dirty"] else ""
-        html = numbers.head(MOST_ROWS).to_html(index=False, border=0).replace("```", "` ` `")
-        parts += [
+        parts = [
             f"({stem})=\n## {_name(stem).capitalize()}",
             f"![{plain(origin['alt'])}]({stem}.png)",
             plain(origin["alt"]),
@@ -179,11 +174,15 @@ def gallery(source: Notebook, profile: str) -> str:
             f"{plain(origin['profile'])}, seed {origin['seed']}, with "
             f"{plain(', '.join(origin['assets'])) or 'no data'}. "
             f"Plotted: {len(numbers)} rows, {len(numbers.columns)} columns{cut}.",
-            # raw, since a search needs no numbers
-            "```{raw} html\n<details class='numbers'><summary>The plotted numbers</summary>"
-            f"\n{html}\n</details>\n```",
         ]
-    return "\n\n".join(parts)
+        # the output of a cell stays as it is: Sphinx would take minutes to make these tables
+        shown = numbers.head(MOST_ROWS).to_html(index=False, border=0)
+        html = f"<details class='numbers'><summary>The plotted numbers</summary>{shown}</details>"
+        output = v4.new_output("display_data", data={"text/html": html})
+        cells.append(v4.new_markdown_cell("\n\n".join(parts)))
+        hidden = {"tags": ["remove-input"]}
+        cells.append(v4.new_code_cell("numbers", outputs=[output], metadata=hidden))
+    return v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
 
 
 # --- Claims and data ----------------------------------------------------------------------
@@ -192,21 +191,25 @@ def gallery(source: Notebook, profile: str) -> str:
 def judged(found: Sequence[Notebook], profile: str) -> str:
     """Every claim with the paper's number, ours, the verdict and its reason."""
     rows: dict[str, list[list[str]]] = {paper: [] for paper in claims.PAPERS}
+    counted: Counter[tuple[str, str]] = Counter()
     for name in (source.name for source in found):
         exists = results.file(name, profile).exists()
         measured = results.load(name, profile).by_name() if exists else {}
         compared = claims.table(name, profile, measured).to_dict("records")
         for claim, row in zip(claims.of(name, profile), compared, strict=True):
-            place = f"{plain(claim.place)}, [notebook {name[:2]}](/notebooks/{name}.ipynb)"
-            shown = [claim.setting, claim.stated, row["ours"] or "not measured"]
-            shown += [row[column] for column in ("verdict", "kind", "reason")]
-            rows[claim.paper].append([place, *map(plain, shown)])
-    header = ["Place", "Setting", "Theirs", "Ours", "Verdict", "Kind", "Reason"]
+            kind = f", {row['kind']}" if claim.trend else ""
+            link = f"[notebook {name[:2]}](/notebooks/{name}.ipynb)"
+            stated = f"{plain(claim.setting)} ({plain(claim.place)}, {link}{kind})"
+            verdict = f"**{row['verdict']}**: {plain(row['reason'])}"
+            ours = row["ours"] or "not measured"
+            rows[claim.paper].append([stated, plain(claim.stated), plain(ours), verdict])
+            counted[claim.paper, row["verdict"]] += 1
     verdicts = [str(verdict) for verdict in claims.Verdict]
     totals = [
-        [claims.PAPERS[paper], *(str([row[4] for row in each].count(v)) for v in verdicts)]
-        for paper, each in rows.items()
+        [name, *(str(counted[paper, verdict]) for verdict in verdicts)]
+        for paper, name in claims.PAPERS.items()
     ]
+    header = ["Claim", "Theirs", "Ours", "Verdict"]
     parts = [
         "# Claims of the papers",
         "The numbers and orderings that the four papers print, and what became of them. "
@@ -226,6 +229,17 @@ def cards() -> str:
     return "\n".join(["# Data and models\n", *map(assets.card, assets.registry())])
 
 
+def documents() -> dict[str, str]:
+    """The files of the repository that are pages, or that one links to."""
+    root, found = paths.REPOSITORY, {}
+    for path in (path for pattern in DOCUMENTS for path in sorted(root.glob(pattern))):
+        text = path.read_text(encoding="utf-8")
+        needs_heading = path.suffix == ".md" and not text.startswith("# ")
+        heading = f"# {path.stem}\n\n" if needs_heading else ""
+        found[path.relative_to(root).as_posix()] = heading + text
+    return found
+
+
 def front(found: Sequence[Notebook], profile: str) -> str:
     """README.md, which tells of the committed results; for other profiles a title; and the menu."""
     text = f"# A run of the profile {profile}\n"
@@ -235,12 +249,11 @@ def front(found: Sequence[Notebook], profile: str) -> str:
         text = re.sub(r"(?<!!)\[([^\]]*)\]\(figures/(\w+)\.png\)", r"[\1](#\2)", text)
         text = re.sub(r'<img src="([^"]*)"[^>]* alt="([^"]*)">', r"![\2](\1)", text)
     names = [source.name for source in found]
-    documents = [name for name in DOCUMENTS if (paths.REPOSITORY / name).exists()]
     menu = {
         "Notebooks": [f"/notebooks/{name}.ipynb" for name in names],
-        "Figures": [f"/figures/{name}.md" for name in names],
+        "Figures": [f"/figures/{name}.ipynb" for name in names],
         "Results": ["/claims.md", "/data.md"],
-        "Documents": [f"/{name}" for name in documents if name.endswith(".md")],
+        "Documents": [f"/{name}" for name in documents() if name.endswith(".md")],
     }
     for caption, pages in menu.items():
         lines = ["\n```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```\n"]
@@ -260,12 +273,10 @@ def lay_out(folder: Path, profile: str) -> None:
         "claims.md": judged(found, profile),
         "data.md": cards(),
     }
-    pages |= {f"figures/{source.name}.md": gallery(source, profile) for source in found}
+    pages |= documents()
     for source in found:
         pages[f"notebooks/{source.name}.ipynb"] = nbformat.writes(notebook(source, profile))
-    for name, heading in DOCUMENTS.items():
-        if (paths.REPOSITORY / name).exists():
-            pages[name] = heading + (paths.REPOSITORY / name).read_text(encoding="utf-8")
+        pages[f"figures/{source.name}.ipynb"] = nbformat.writes(gallery(source, profile))
     for name, text in pages.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
