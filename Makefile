@@ -28,7 +28,9 @@ lab:  ## JupyterLab on the notebooks
 	@$(WITH_PYTHON) "$$python" -m jupyterlab notebooks
 
 site:  ## notebooks, figures, claims and data as web pages in site/
-	@$(WITH_PYTHON) "$$python" -m textpriv.report.site
+	@$(WITH_PYTHON) [[ -n $${TEXTPRIV_PYTHON:-} ]] || \
+		"$$python" -m pip install -q -c requirements.lock -r requirements-site.lock
+	@$(WITH_PYTHON) "$$python" -m tools.site.build
 
 readme:  ## the generated parts of README.md, and REPRODUCING.md
 	@$(WITH_PYTHON) "$$python" -m textpriv.report.readme

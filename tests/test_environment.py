@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 LOCK = (REPOSITORY / "requirements.lock").read_text()
+SITE_LOCK = (REPOSITORY / "requirements-site.lock").read_text()
 
 CONDA_NAMES = {"annoy": "python-annoy", "torch": "pytorch", "pyyaml": "pyyaml"}
 """Where conda-forge calls a package otherwise."""
@@ -97,27 +98,30 @@ def test_conda_takes_packages_from_one_channel() -> None:
     assert set(document) == {"name", "channels", "dependencies"}
 
 
-def pins() -> dict[str, str]:
+def pins(lock: str = LOCK) -> dict[str, str]:
     return {
         canonicalize_name(name): version
-        for name, version in (line.split("==") for line in LOCK.splitlines())
+        for name, version in (line.split("==") for line in lock.splitlines())
     }
 
 
-def test_lock_lines() -> None:
-    lines = LOCK.splitlines()
+@pytest.mark.parametrize("lock", [LOCK, SITE_LOCK])
+def test_lock_lines(lock: str) -> None:
+    lines = lock.splitlines()
     assert [
         line for line in lines if not re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line)
     ] == []
     assert lines == sorted(lines, key=str.lower)
-    assert len(pins()) == len(lines)
+    assert len(pins(lock)) == len(lines)
 
 
 def test_lock_satisfies_pyproject() -> None:
-    wanted = [*PROJECT["dependencies"], *EXTRAS["cpu"], *EXTRAS["dev"]]
-    for text in [*wanted, "setuptools>=77"]:
+    wanted = [*PROJECT["dependencies"], *EXTRAS["cpu"], *EXTRAS["dev"], "setuptools>=77"]
+    site = {**pins(SITE_LOCK), **pins()}
+    cases = [*((text, pins()) for text in wanted), *((text, site) for text in EXTRAS["site"])]
+    for text, locked in cases:
         requirement = Requirement(text)
-        version = pins().get(canonicalize_name(requirement.name))
+        version = locked.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement.name} is not in the lock"
         assert requirement.specifier.contains(version), f"{text}, locked {version}"
     assert pins()["torch"] == "2.13.0"
@@ -127,10 +131,15 @@ def test_lock_holds_one_faiss_and_no_tool_of_the_environment() -> None:
     assert not {"faiss-gpu", "pip", "textpriv"} & set(pins())
 
 
-def test_lock_is_closed() -> None:
+def test_the_site_s_lock_only_adds() -> None:
+    assert not set(pins(SITE_LOCK)) & set(pins())
+
+
+@pytest.mark.parametrize("lock", [LOCK, LOCK + SITE_LOCK])
+def test_lock_is_closed(lock: str) -> None:
     """Whatever a locked package needs here is locked too (checked on what is installed)."""
     missing = set()
-    for name in pins():
+    for name in pins(lock):
         try:
             needed = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
@@ -138,7 +147,7 @@ def test_lock_is_closed() -> None:
         for requirement in map(Requirement, needed):
             marker = requirement.marker
             if (marker is None or marker.evaluate({"extra": ""})) and (
-                canonicalize_name(requirement.name) not in pins()
+                canonicalize_name(requirement.name) not in pins(lock)
             ):
                 missing.add(f"{name} needs {requirement.name}")
     # Python 3.12 brings aiohttp through papermill, and torch's CUDA build its libraries
@@ -148,7 +157,8 @@ def test_lock_is_closed() -> None:
 
 
 def test_everything_imported_is_declared() -> None:
-    sources = [path for folder in ("lib", "tests") for path in (REPOSITORY / folder).rglob("*.py")]
+    folders = [REPOSITORY / name for name in ("lib", "tests", "tools")]
+    sources = [path for folder in folders for path in folder.rglob("*.py")]
     modules = {name for path in sources for name in imported(path)}
     distributions = metadata.packages_distributions()
     declared = set(bounds(PROJECT["dependencies"]))
@@ -163,7 +173,7 @@ def test_everything_imported_is_declared() -> None:
 
 
 def own_modules() -> set[str]:
-    return {path.stem for path in (REPOSITORY / "tests").glob("*.py")} | {"benchmarks"}
+    return {path.stem for path in (REPOSITORY / "tests").glob("*.py")} | {"benchmarks", "tools"}
 
 
 def imported(path: Path) -> set[str]:

@@ -22,7 +22,8 @@ from textpriv.errors import TextprivError
 from textpriv.report.notebooks import check_parameters, parse, plain_python
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-NOT_OURS = {".git", ".venv", "runs", "site", "build", "dist", "__pycache__"}  # ignored by git
+NOT_OURS = {".git", ".venv", "__pycache__"}  # ignored by git
+MADE = {REPOSITORY / name for name in ("runs", "site", "build", "dist")}  # and so are these
 NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 
 MOST_LINES, FEWEST_WORDS = 300, 250
@@ -52,7 +53,9 @@ def files(*suffixes: str) -> Iterator[Path]:
         folders[:] = [
             name
             for name in folders
-            if name not in NOT_OURS and not name.endswith((".egg-info", "_cache", "_checkpoints"))
+            if name not in NOT_OURS
+            and Path(folder, name) not in MADE
+            and not name.endswith((".egg-info", "_cache", "_checkpoints"))
         ]
         for name in names:
             if not suffixes or name.endswith(suffixes):

@@ -1,0 +1,1 @@
+"""What is made from the repository and is no part of the library."""

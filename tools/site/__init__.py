@@ -1,0 +1,1 @@
+"""The web site, by Sphinx: `make site`."""
