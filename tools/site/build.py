@@ -79,7 +79,7 @@ def notebook(source: Notebook, profile: str) -> NotebookNode:
         if cell.cell_type == "code":
             around = notebooks.heading(source.cells, index)
             outputs = list(_safe(_static(cell.outputs, widgets), pictures, f"Picture: {around}"))
-            cell.metadata, cell.outputs = NotebookNode(tags=["hide-input"]), outputs
+            cell.metadata, cell.outputs = NotebookNode(), outputs
             made = [stem for stem in saved if re.search(rf"[\"']{stem}[\"']", cell.source)]
             cells += [v4.new_markdown_cell(_picture(stem, saved[stem])) for stem in made]
     if not run:
