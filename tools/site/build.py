@@ -34,7 +34,9 @@ from textpriv.report import claims, notebooks, results
 from textpriv.report.notebooks import Notebook
 from textpriv.report.reproducing import table
 
-DOCUMENTS = ("REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "benchmarks/*.md", "CITATION.cff")
+DOCUMENTS = (
+    "REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "claims/*", "benchmarks/*.md", "CITATION.cff"
+)  # fmt: skip
 MOST_ROWS = 500  # of plotted numbers that a page shows; the file beside it has them all
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
