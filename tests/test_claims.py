@@ -806,25 +806,13 @@ def test_every_statement_is_words_for_its_cells() -> None:
     assert [each.id for each in said if each.most] == ["tong.above_baselines"]
 
 
-# By the committed results; the experiments record them in the next run.
-NOT_YET = "|".join((
-    r"table2\.\w+\.eps\d+\.annoy\.ahead",
-    r"loss\.(slm|llm)\.mild",
-    r"paired\.custext\.rotten-tomatoes\.eps4\.\w+",
-    r"paired\.\w+\.rotten-tomatoes\.eps[\d.]+\.(inversion_bert_token|contextual_bound_seen)",
-    r"(asr|detector|minutes)\.custext\.rotten-tomatoes\.eps4\.\w+",
-    r"gain\.\w+\.rotten-tomatoes\.eps[\d.]+\.\w+_over_inversion_bert",
-))  # fmt: skip
-
-
 def test_what_is_always_compared_is_recorded() -> None:
     absent: dict[str, set[str]] = {}
     for each in claims.load():
         if each.compared == "always":
             missing = set(each.measurements) - set(results.load(each.notebook).by_name())
-            new = {name for name in missing if re.fullmatch(NOT_YET, name)}
-            if missing - new:
-                absent[each.id] = missing - new
+            if missing:
+                absent[each.id] = missing
     assert not absent
 
 
@@ -977,8 +965,7 @@ def test_the_paper_profile_records_what_it_alone_is_compared_with() -> None:
 
 @pytest.mark.parametrize("notebook", [*RECORDED])
 def test_names_are_built_as_the_default_run_has_recorded_them(notebook: str) -> None:
-    new = {name for name in recorded(notebook, "default") if re.fullmatch(NOT_YET, name)}
-    assert recorded(notebook, "default") - new <= set(results.load(notebook).by_name())
+    assert recorded(notebook, "default") <= set(results.load(notebook).by_name())
 
 
 def test_no_reason_under_the_paper_profile_speaks_of_other_models() -> None:

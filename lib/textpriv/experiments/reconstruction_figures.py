@@ -67,11 +67,12 @@ def ladder(found: pd.DataFrame, order: Sequence[str]) -> Figure:
                 ax.errorbar(row.value, place, xerr=reach, ms=6, lw=1.2, **look)
                 ax.annotate(f"{row.value:.2f}", (row.high, place), (4, 0), va="center",
                             textcoords="offset points", fontsize=7.5)  # fmt: skip
-        ax.set(xlim=(0, min(1.0, 1.3 * most)), xlabel="attack success rate")
+        ax.set(xlim=(0, min(1.0, 1.3 * most)))
         n = int(part["n"].max())
-        ax.set_title(f"{DEFENSE[defense]}, eps {epsilon:g}\n(n = {n:,})", fontsize=9)
+        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n(n = {n:,})", fontsize=9)
         ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes[0][0].set_yticks(range(len(names)), [label(name) for name in reversed(names)])
+    fig.supxlabel("attack success rate", fontsize=9)
     return fig
 
 
@@ -110,7 +111,7 @@ def constants(found: pd.DataFrame) -> Figure:
 
 def detectors(curves: pd.DataFrame, by_k: pd.DataFrame) -> Figure:
     """Held-out accuracy along the trainings, of detectors and inversions; success against K."""
-    fig, axes = plt.subplots(1, 3, figsize=(PAGE, 4.8))
+    fig, axes = plt.subplots(1, 3, figsize=(PAGE, 5.6))
     settings = list(dict.fromkeys(curves["setting"]))[:PANELS]
     curves = curves[curves["setting"].isin(settings)]
     by_k = by_k[by_k["setting"].isin(settings)]
@@ -134,7 +135,7 @@ def detectors(curves: pd.DataFrame, by_k: pd.DataFrame) -> Figure:
     axes[2].set(xlabel="K, candidates weighed", ylabel="attack success rate")
     for ax in axes:
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    _shared_legend(fig, axes, ncols=3)
+    _shared_legend(fig, axes, ncols=2)
     return fig
 
 
