@@ -220,6 +220,33 @@ def test_record_refuses_a_second_value_but_not_a_cell_run_twice() -> None:
         run.measurement("a.c")
 
 
+def test_rows_are_named_by_their_columns() -> None:
+    run = report.begin("01_mechanisms", "smoke", 7)
+    rows = [
+        {"attack": "bayes", "epsilon": 2.0, "value": 0.5, "low": 0.4, "high": 0.6, "n": 10},
+        {
+            "attack": "none",
+            "epsilon": 0.5,
+            "value": 0.1,
+            "low": np.nan,
+            "high": np.nan,
+            "n": np.nan,
+        },
+    ]
+    run.record_rows(pd.DataFrame(rows), "asr.{attack}.eps{epsilon:g}")
+    first, second = (run.measurement(f"asr.{name}") for name in ("bayes.eps2", "none.eps0.5"))
+    assert (first.value, first.low, first.high, first.n, first.unit) == (0.5, 0.4, 0.6, 10, "share")
+    assert (second.value, second.low, second.n) == (0.1, None, None)
+
+
+def test_rows_must_have_what_their_name_asks_for() -> None:
+    run = report.begin("01_mechanisms", "smoke", 7)
+    with pytest.raises(
+        errors.InvalidInput, match=r"lacks \['epsilon', 'value'\], it has \['attack'\]"
+    ):
+        run.record_rows(pd.DataFrame({"attack": ["bayes"]}), "asr.{attack}.eps{epsilon:g}")
+
+
 def test_streams_depend_on_notebook_seed_and_key() -> None:
     draws = {
         (notebook, seed, key): report.begin(notebook, "smoke", seed).stream(key).random()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import string
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -106,6 +108,31 @@ class Run:
                 "choose another name, or restart from `begin` after changing a cell"
             )
 
+    def record_rows(self, table: pd.DataFrame, name: str, *, unit: str = "share") -> None:
+        """Keep a measurement of every row of a table, named by the row's own columns.
+
+            run.record_rows(rates, "asr.{defense}.{corpus}.eps{epsilon:g}.{attack}")
+
+        Parameters
+        ----------
+        table : with a column `value` and, where they are known, `low`, `high`, `n` and `influence`
+            (see `stats.Estimate.columns`); what is missing in a row (NaN, None) is left out
+        name : of the measurements, a format string over the columns
+        unit : of all of them
+
+        Raises
+        ------
+        InvalidInput : the table has no column `value` or none that `name` asks for, or `record`
+            refuses a row
+        """
+        asked = {field for _, field, _, _ in string.Formatter().parse(name) if field}
+        if missing := sorted((asked | {"value"}) - {*table.columns}):
+            raise InvalidInput(f"{name}: the table lacks {missing}, it has {[*table.columns]}")
+        optional = [each for each in ("low", "high", "n", "influence") if each in table]
+        for row in table.to_dict("records"):
+            known = {each: row[each] for each in optional if not _missing(row[each])}
+            self.record(name.format_map(row), row["value"], **known, unit=unit)
+
     def measurement(self, name: str) -> results.Measurement:
         """A measurement recorded in this run, to be quoted in the text."""
         if name not in self._measurements:
@@ -196,6 +223,11 @@ class Run:
         if self.root == paths.REPOSITORY:
             return "figures/ and results/"
         return f"{self.root.relative_to(paths.REPOSITORY)}/"
+
+
+def _missing(value: object) -> bool:
+    """Whether a cell of a table says nothing."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _show(picture: Path, alt: str, width: int) -> None:
