@@ -43,19 +43,13 @@ def trained(sizes: experiment.Sizes, rates: dict[str, float]) -> list[networks.T
             for number, name in enumerate(ATTACKS):
                 made = guesses(rates.get(name, 0.3), number)
                 outcome.add(name, made, WORDS, posterior=False)
-            nothing: Any = None
-            found.append(
-                networks.Trained(
-                    outcome, pd.DataFrame(), 0.5, 100, pd.DataFrame(), 1.0, {}, nothing
-                )
-            )
+            found.append(networks.Trained(outcome, untrained=0.5, tested=100))
     return found
 
 
 def inverted(share: float, seed: int) -> networks.Inverted:
-    return networks.Inverted(
-        guesses(share, seed), LearningCurve((5, 10), (1.0, 2.0), (0.1, share)), 3.0
-    )
+    curve = LearningCurve((5, 10), (1.0, 2.0), (0.1, share))
+    return networks.Inverted(guesses(share, seed), curve)
 
 
 def run(apart: float) -> Any:
@@ -120,10 +114,11 @@ def test_verdicts_follow_the_numbers(
 
 def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
     sizes = profiles.load("default", "05_reconstruction_attacks", experiment.Sizes)
-    one = trained(sizes, {})[0]
+    made = trained(sizes, {})[0]
     several = [inverted(share, seed) for share, seed in ((0.2, 1), (0.4, 2), (0.6, 3))]
-    made = networks.with_inversions(one, FREE, several, WORDS)
-    each = [training.guesses.hits(one.outcome.truth) for training in several]
+    made.add_inversions(FREE, several, 9.0, WORDS)
+    each = [training.guesses.hits(made.outcome.truth) for training in several]
+    assert made.outcome.seconds[FREE] == 3.0
     assert np.allclose(made.outcome.hits[FREE], np.mean(each, axis=0))
     assert made.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in each], ddof=1))
     assert made.curves["training"].tolist() == [0, 0, 1, 1, 2, 2]
@@ -153,6 +148,16 @@ def test_the_headline_is_at_the_epsilon_nearest_to_the_papers() -> None:
     for profile, expected in (("smoke", 6), ("default", 4), ("paper", 4)):
         sizes = profiles.load(profile, "05_reconstruction_attacks", experiment.Sizes)
         assert networks.headline_epsilon(sizes) == expected
+
+
+def test_the_budget_leaves_out_what_the_sizes_say() -> None:
+    sizes = profiles.load("default", "05_reconstruction_attacks", experiment.Sizes)
+    first, *_, last = sizes.model_focus["custext"]
+    assert networks.EXTENDED not in networks.budget(sizes, "custext", first)[1]
+    assert networks.EXTENDED in networks.budget(sizes, "custext", last)[1]
+    counts, spared = networks.budget(sizes, "santext", sizes.model_focus["santext"][0])
+    assert max(counts) == networks.K and networks.PRETRAINED in spared
+    assert max(networks.budget(sizes, "custext", last)[0]) == max(sizes.contextual_k)
 
 
 def test_every_attack_that_is_recorded_is_described_for_the_statements() -> None:

@@ -8,7 +8,9 @@ compared in pairs. This module has the attacks without a neural network; what tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -341,6 +343,14 @@ class Outcome:
     def setting(self) -> dict[str, Any]:
         """Corpus, defense and epsilon, as tables name them."""
         return {"corpus": self.corpus, "defense": self.defense, "epsilon": self.epsilon}
+
+    @contextmanager
+    def timed(self, *names: str) -> Iterator[None]:
+        """Add the seconds that the block takes to these attacks."""
+        began = time.perf_counter()
+        yield
+        for name in names:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
     def add(self, name: str, guesses: Guesses, words: Sequence[str], *, posterior: bool) -> None:
         """Keep what one attack achieved."""

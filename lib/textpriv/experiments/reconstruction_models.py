@@ -6,39 +6,19 @@ compared on the same tokens.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from textpriv import corpora, parallel, splits, stats
-from textpriv.attacks.base import NONE, Attack, FloatArray, Guesses, Observed
-from textpriv.attacks.bayes import ContextFreeBayes, ContextFreeBound, EmbeddingInversion
-from textpriv.attacks.contextual import ContextualBayes, ContextualBound, Detector, weigh
-from textpriv.attacks.inversion import Classes, InversionBert, InversionPerToken
-from textpriv.attacks.masked import MaskInference
-from textpriv.attacks.neural_prior import NeuralChannel
+from textpriv import corpora, splits, stats
+from textpriv.attacks.base import NONE, FloatArray, Guesses, Observed
+from textpriv.attacks.contextual import ContextualBayes, Detector, weigh
+from textpriv.attacks.inversion import Classes
 from textpriv.corpora import Documents
-from textpriv.errors import InvalidInput
-from textpriv.experiments.reconstruction import (
-    PUBLIC,
-    SHADOW,
-    Knowledge,
-    Material,
-    Outcome,
-    Sizes,
-    compare,
-    noisy,
-    outcome_of,
-    public_bayes,
-    weights_of,
-)
-from textpriv.experiments.reconstruction import sanitized as sanitized_text
-from textpriv.generators import load_generator
-from textpriv.mechanisms import FiniteMechanism
+from textpriv.experiments.reconstruction import PUBLIC, SHADOW, Material, Outcome, Sizes, compare
 from textpriv.models import (
     Encoder,
     LearningCurve,
@@ -61,6 +41,7 @@ INVERSIONS = (TOKEN, SENTENCE, FREE)
 CLASSES: dict[str, Classes] = {SENTENCE: "possible", FREE: "vocabulary"}
 HEADLINE_EPSILON = 4  # of CusText+, in the paper's abstract
 EXTENDED = "contextual-bayes-public"  # the contextual attack, given public text as well
+PRETRAINED = "noisy-channel-lm"
 SEEN = "contextual-bound-seen"  # the bound with a detector that knows the attacked sentences
 
 
@@ -82,7 +63,7 @@ def masked_model(
 K = 10  # candidates of the contextual attack, as in the paper
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Trained:
     """What the attacks with a network achieved in one setting.
 
@@ -90,42 +71,88 @@ class Trained:
     ----------
     outcome : success of every attack, those without a network too, on the same sentences
     curves : attack, training (its number), step, accuracy (held out), seconds of training
-    spread : by inversion network, standard deviation of its success between trainings
-    untrained : held-out accuracy of the detector before it is fine-tuned
-    tested : pairs that its accuracies are shares of
     by_k : attack, k, value, low, high, n, influence, and coverage (with coverage_low,
         coverage_high): truths among the K best candidates
-    guessable : share of the targets that mask inference can guess at all (a single WordPiece)
+    untrained : held-out accuracy of the first detector before it is fine-tuned
+    tested : pairs that its accuracies are shares of
     alone : success of each detector by itself, ranking the same K candidates
-    observed : the sanitized sentences
+    spread : by inversion network, standard deviation of its success between trainings
     """
 
     outcome: Outcome
-    curves: pd.DataFrame
-    untrained: float
-    tested: int
-    by_k: pd.DataFrame
-    guessable: float
-    alone: dict[str, float]
-    observed: Observed
+    curves: pd.DataFrame = field(default_factory=pd.DataFrame)
+    by_k: pd.DataFrame = field(default_factory=pd.DataFrame)
+    untrained: float = float("nan")
+    tested: int = 0
+    alone: dict[str, float] = field(default_factory=dict)
     spread: dict[str, float] = field(default_factory=dict)
 
+    def add_detector(
+        self, name: str, detector: Detector, ranked: Mapping[int, Guesses], alone: Guesses
+    ) -> None:
+        """Keep a contextual attack: its detector, and its guesses as `by_candidates` gives them."""
+        self.outcome.add(name, ranked[K], detector.words, posterior=False)
+        self.alone[name] = float(alone.hits(self.outcome.truth).mean())
+        if not self.tested:
+            self.untrained, self.tested = detector.curve.accuracy[0], detector.tested
+        self.by_k = pd.concat([self.by_k, _k_table(name, ranked, self.outcome)], ignore_index=True)
+        self._add_curves([_curve(name, detector.curve)])
 
-def detector_training(sizes: Sizes, *, further: bool) -> Training | None:
-    """Fewer steps than the paper's, from a higher learning rate; None: as in the paper.
+    def add_inversions(
+        self, name: str, trainings: Sequence[Inverted], seconds: float, words: Sequence[str]
+    ) -> None:
+        """Keep an inversion network, whose hits are averaged over its trainings.
 
-    A detector that goes on from another one (`further`) takes fewer, and is measured half as often.
+        `seconds` are those of all trainings; what is kept is their mean.
+        """
+        self.outcome.add_trainings(name, [each.guesses for each in trainings], words)
+        self.outcome.seconds[name] = seconds / len(trainings)
+        rates = [each.guesses.hits(self.outcome.truth).mean() for each in trainings]
+        self.spread[name] = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
+        self._add_curves([_curve(name, each.curve, n) for n, each in enumerate(trainings)])
+
+    def _add_curves(self, curves: Sequence[pd.DataFrame]) -> None:
+        self.curves = pd.concat([self.curves, *curves], ignore_index=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Inverted:
+    """One training of an inversion network, and its guesses for the sentences under attack."""
+
+    guesses: Guesses
+    curve: LearningCurve
+
+
+def detector_options(
+    encoder: Encoder, sizes: Sizes, seed: int | None, *, further: bool
+) -> dict[str, Any]:
+    """How a detector reads and learns: keyword arguments of `ContextualBayes`.
+
+    Fewer steps than the paper's, from a higher learning rate, unless the sizes say none (then as in
+    the paper). One that goes on from another (`further`) takes fewer, and is measured half as
+    often.
     """
-    if not sizes.detector_steps:
-        return None
-    steps = sizes.detector_further_steps if further else sizes.detector_steps
-    marks = max(1, sizes.detector_marks // 2) if further else sizes.detector_marks
-    return Training(steps=steps, learning_rate=3e-4, marks=marks, from_start=not further)
+    training = None
+    if sizes.detector_steps:
+        training = Training(
+            steps=sizes.detector_further_steps if further else sizes.detector_steps,
+            learning_rate=3e-4,
+            marks=max(1, sizes.detector_marks // 2) if further else sizes.detector_marks,
+            from_start=not further,
+        )
+    return {
+        "encoder": encoder,
+        "training": training,
+        "window": sizes.window or None,
+        "pooling": sizes.pooling,
+        "seed": seed or 0,
+    }
 
 
-def inversion_training(sizes: Sizes) -> Training:
-    """`batch` counts sentences."""
-    return Training(steps=sizes.inversion_steps, learning_rate=3e-4, marks=4)
+def inversion_options(encoder: Encoder, sizes: Sizes, reader: str) -> dict[str, Any]:
+    """What an inversion network names and how it learns: keyword arguments of `InversionBert`."""
+    training = Training(steps=sizes.inversion_steps, learning_rate=3e-4, marks=4)
+    return {"encoder": encoder, "classes": CLASSES[reader], "training": training}
 
 
 def headline_epsilon(sizes: Sizes) -> float:
@@ -134,9 +161,10 @@ def headline_epsilon(sizes: Sizes) -> float:
 
 
 def public_sentences(
-    material: Material, words: Sequence[str], count: int, rng: np.random.Generator
+    material: Material, words: Sequence[str], count: int, seed: int | None
 ) -> Corpus:
     """Sentences of the public text, of 5 to 60 words: what a detector can be trained on too."""
+    rng = stream(seed, "05", "public sentences", material.name)
     reviews = Documents("public", material.public_texts).sample(
         min(count, len(material.public_texts)), rng
     )
@@ -144,114 +172,21 @@ def public_sentences(
     return Tokenizer(words, KEEP_UNKNOWN).encode(found.sample(min(count, len(found)), rng).texts)
 
 
-def attack_with_models(
-    material: Material,
-    defense: str,
-    mechanism: FiniteMechanism,
-    knowledge: Knowledge,
-    encoder: Encoder,
-    sizes: Sizes,
-    seed: int | None,
-    with_variants: bool = False,
-    many_candidates: bool = False,
-) -> Trained:
-    """Every attack, with and without a network, on the first private sentences.
+def budget(sizes: Sizes, defense: str, epsilon: float) -> tuple[list[int], set[str]]:
+    """What a setting has time for: the numbers of candidates weighed, and the attacks left out.
 
-    Parameters
-    ----------
-    with_variants : also train the detector further on public text
-    many_candidates : also weigh more than K candidates, as far as the sizes say
+    More than K candidates are weighed in the last setting of CusText+, a detector reads public
+    text in the very first, and a pretrained language model attacks CusText+ where it is looked at
+    closely.
     """
-    private = material.first(sizes.model_sentences)
-    observed = sanitized_text(mechanism, private, material.name, seed)
-    found = outcome_of(material, defense, mechanism, private, observed)
-    words, number = mechanism.embedding.words, seed or 0
-    counts = [k for k in sizes.contextual_k if many_candidates or k <= K]
-    curves: list[pd.DataFrame] = []
-    by_k: list[pd.DataFrame] = []
-    alone: dict[str, float] = {}
-
-    def plain(name: str, make: Callable[[], Attack]) -> Attack:
-        began = time.perf_counter()
-        made = make()
-        guesses = made.guess(observed)
-        found.seconds[name] = time.perf_counter() - began
-        found.add(name, guesses, words, posterior=made.posterior)
-        return made
-
-    def contextual(
-        name: str,
-        kind: type[ContextualBayes],
-        shadow: Corpus,
-        context_free: Attack,
-        goes_on_from: Detector | None = None,
-        copies: int = 100,
-    ) -> Detector:
-        began = time.perf_counter()
-        made = kind(
-            mechanism,
-            shadow,
-            context_free=context_free,
-            encoder=encoder,
-            training=detector_training(sizes, further=goes_on_from is not None),
-            window=sizes.window or None,
-            pooling=sizes.pooling,
-            copies=copies,
-            start=goes_on_from,
-            seed=number,
-        )
-        ranked, unaided = by_candidates(made, observed, counts)
-        found.seconds[name] = time.perf_counter() - began
-        found.add(name, ranked[K], words, posterior=False)
-        alone[name] = float(unaided.hits(found.truth).mean())
-        by_k.append(_k_table(name, ranked, found))
-        curves.append(_curve(name, made.detector.curve))
-        return made.detector
-
-    weights = rehearsed(material, mechanism, knowledge, seed)
-    found.weights.update(weights)
-    bayes = ContextFreeBayes(mechanism, material.shadow)
-    bound = ContextFreeBound(mechanism, material.private)
-    by_public = public_bayes(mechanism, knowledge)
-    plain("embedding-inversion", lambda: EmbeddingInversion(mechanism, mechanism.embedding))
-    plain("context-free-bayes", lambda: bayes)
-    plain("context-free-public", lambda: by_public)
-    plain("context-free-bound", lambda: bound)
-    plain(SHADOW, lambda: noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes))
-    plain(PUBLIC, lambda: noisy(mechanism, knowledge.public, PUBLIC, weights, sizes))
-    mask = plain("mask-inference", lambda: MaskInference(mechanism, words, encoder))
-    plain(
-        "mask-inference-support",
-        lambda: MaskInference(mechanism, words, encoder, knows="support"),
-    )
-    plain("mask-bayes", lambda: MaskInference(mechanism, words, encoder, knows="likelihood"))
-    plain(TOKEN, lambda: InversionPerToken(mechanism, material.shadow, seed=number))
-    own = contextual("contextual-bayes", ContextualBayes, material.shadow, bayes)
-    others = np.arange(len(private), min(len(private) + sizes.private // 10, len(material.private)))
-    contextual(
-        "contextual-bound",
-        ContextualBound,
-        material.private.subset(others),
-        bound,
-        own,
-        copies=30,
-    )
-    # As the paper trains it: on other sanitized copies of the sentences under attack.
-    contextual(SEEN, ContextualBound, private, bound, own, copies=30)
-    if with_variants:
-        rng = stream(seed, "05", "public sentences", material.name)
-        text = public_sentences(material, words, 4000, rng)
-        contextual(EXTENDED, ContextualBayes, text, by_public, own)
-    return Trained(
-        found,
-        curves=pd.concat(curves, ignore_index=True),
-        untrained=own.curve.accuracy[0],
-        tested=own.tested,
-        alone=alone,
-        observed=observed,
-        by_k=pd.concat(by_k, ignore_index=True),
-        guessable=float(cast(MaskInference, mask).can_guess[found.truth].mean()),
-    )
+    many = (defense, epsilon) == ("custext", sizes.model_focus["custext"][-1])
+    counts = [k for k in sizes.contextual_k if many or k <= K]
+    spared = set()
+    if (defense, epsilon) != ("custext", sizes.model_focus["custext"][0]):
+        spared.add(EXTENDED)
+    if not (sizes.pretrained and defense == "custext" and epsilon in sizes.focus["custext"]):
+        spared.add(PRETRAINED)
+    return counts, spared
 
 
 def by_candidates(
@@ -302,165 +237,6 @@ def _curve(name: str, curve: LearningCurve, training: int = 0) -> pd.DataFrame:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Inverted:
-    """One training of an inversion network, and its guesses for the sentences under attack."""
-
-    guesses: Guesses
-    curve: LearningCurve
-    seconds: float
-
-
-def invert(
-    mechanism: FiniteMechanism,
-    shadow: Corpus,
-    observed: Observed,
-    encoder: Encoder,
-    sizes: Sizes,
-    classes: Classes,
-    seed: int,
-) -> Inverted:
-    """Train one inversion network and attack with it."""
-    start = time.perf_counter()
-    made = InversionBert(
-        mechanism,
-        shadow,
-        encoder=encoder,
-        classes=classes,
-        training=inversion_training(sizes),
-        seed=seed,
-    )
-    return Inverted(made.guess(observed), made.curve, time.perf_counter() - start)
-
-
-def with_inversions(
-    trained: Trained, name: str, inverted: Sequence[Inverted], words: Sequence[str]
-) -> Trained:
-    """The same with an inversion network, whose hits are averaged over its trainings."""
-    found = trained.outcome
-    found.add_trainings(name, [each.guesses for each in inverted], words)
-    found.seconds[name] = float(np.mean([each.seconds for each in inverted]))
-    rates = [each.guesses.hits(found.truth).mean() for each in inverted]
-    spread = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
-    curves = [_curve(name, each.curve, number) for number, each in enumerate(inverted)]
-    return replace(
-        trained,
-        curves=pd.concat([trained.curves, *curves], ignore_index=True),
-        spread=trained.spread | {name: spread},
-    )
-
-
-def run_models(
-    materials: Mapping[str, Material],
-    mechanisms: Mapping[str, Mapping[float, FiniteMechanism]],
-    knowledge: Mapping[str, Knowledge],
-    encoder: Encoder,
-    sizes: Sizes,
-    seed: int | None,
-    device: str,
-) -> list[Trained]:
-    """`attack_with_models` on the first corpus, at the epsilons in its focus, and the inversions.
-
-    The first setting also trains a detector on public text, the last of CusText+ weighs more
-    candidates, a pretrained causal model attacks CusText+ at the epsilons that are looked at
-    closely, and the inversion network that may name any word is trained at the headline's.
-    Settings and trainings run side by side, one per core, and share nothing but the encoder that
-    all start from.
-    """
-    material = next(iter(materials.values()))
-    settings = [
-        (defense, epsilon) for defense in mechanisms for epsilon in sizes.model_focus[defense]
-    ]
-    if not settings:
-        raise InvalidInput("model_focus: got no epsilon, expected at least one")
-    custext = [number for number, (defense, _) in enumerate(settings) if defense == "custext"]
-    known = knowledge[material.name]
-    shards: list[tuple[Any, ...]] = [
-        (
-            attack_with_models,
-            material,
-            defense,
-            mechanisms[defense][epsilon],
-            known,
-            encoder,
-            sizes,
-            seed,
-            number == 0,
-            number in custext[-1:],
-        )
-        for number, (defense, epsilon) in enumerate(settings)
-    ]
-    generated = [
-        number
-        for number in custext
-        if sizes.pretrained and settings[number][1] in sizes.focus["custext"]
-    ]
-    for number in generated:
-        mechanism = mechanisms["custext"][settings[number][1]]
-        shards.append((attack_with_generator, material, mechanism, known, sizes, seed, device))
-
-    def trainings(number: int) -> int:  # several where the headline is
-        return sizes.inversion_seeds if number in custext else 1
-
-    inversions = [(number, SENTENCE) for number in range(len(settings))]
-    inversions += [(n, FREE) for n in custext if settings[n][1] == headline_epsilon(sizes)]
-    private = material.first(sizes.model_sentences)
-    for number, name in inversions:
-        mechanism = mechanisms[settings[number][0]][settings[number][1]]
-        observed = sanitized_text(mechanism, private, material.name, seed)
-        given = mechanism, material.shadow, observed, encoder, sizes, CLASSES[name]
-        shards += [(invert, *given, (seed or 0) + more) for more in range(trainings(number))]
-
-    results = iter(parallel.map(_called, shards, processes=-1, label="attacks with models"))
-    trained = cast(list[Trained], [next(results) for _ in settings])
-    words = next(iter(mechanisms["custext"].values())).embedding.words
-    for number in generated:
-        name, guesses, seconds = next(results)
-        trained[number].outcome.seconds[name] = seconds
-        trained[number].outcome.add(name, guesses, words, posterior=True)
-    for number, name in inversions:
-        inverted = [next(results) for _ in range(trainings(number))]
-        trained[number] = with_inversions(trained[number], name, inverted, words)
-    return trained
-
-
-def _called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Attacks of two kinds side by side."""
-    return function(*arguments)
-
-
-def attack_with_generator(
-    material: Material,
-    mechanism: FiniteMechanism,
-    knowledge: Knowledge,
-    sizes: Sizes,
-    seed: int | None,
-    device: str,
-) -> tuple[str, Guesses, float]:
-    """The noisy channel with a pretrained causal model as its prior: name, guesses, seconds."""
-    observed = sanitized_text(mechanism, material.first(sizes.model_sentences), material.name, seed)
-    weights = rehearsed(material, mechanism, knowledge, seed)
-    generator = load_generator(device=device)
-    start = time.perf_counter()
-    attack = NeuralChannel(
-        noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
-        mechanism.embedding.words,
-        generator,
-        material.read,
-        weight=1.0,  # did well on other shadow sentences, at both epsilons
-    )
-    guesses = attack.guess(observed)
-    return attack.name, guesses, time.perf_counter() - start
-
-
-def rehearsed(
-    material: Material, mechanism: FiniteMechanism, knowledge: Knowledge, seed: int | None
-) -> dict[str, float]:
-    """Weights of the language models, the same for every attack of a setting."""
-    rng = stream(seed, "05", "rehearsal of models", material.name, mechanism.epsilon)
-    return weights_of(mechanism, knowledge, rng)
-
-
 # --- Tables of the notebook -----------------------------------------------------------------
 
 # The order of the figure: by what an attack uses.
@@ -479,7 +255,7 @@ LADDER = (
     "mask-bayes",
     SHADOW,
     PUBLIC,
-    "noisy-channel-lm",
+    PRETRAINED,
 )
 
 # The paper's headline: both of its attacks are above Inversion BERT, in each of its forms.
@@ -502,7 +278,7 @@ DUELS = (
     ("contextual-bound", "context-free-bound"),
     (SEEN, "context-free-bound"),
     *((bound, inversion) for bound in ("context-free-bound", SEEN) for inversion in INVERSIONS),
-    ("noisy-channel-lm", PUBLIC),
+    (PRETRAINED, PUBLIC),
 )
 # What the notebook set out to show, above both of the paper's attacks; and the headline, which
 # was added after a first training had Inversion BERT ahead.
