@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
 from textpriv.errors import InvalidInput
 from textpriv.experiments.audits import over_table
 from textpriv.mechanisms.maps import LossyMap
@@ -51,28 +52,11 @@ class Measured(Protocol):
 # Endings of measurements' names, and who that is. Bounds are attacks too: by somebody who knows
 # how often each word occurs in the private texts.
 ATTACKERS = {
-    "prior_only": "always the most frequent words",
-    "embedding_inversion": "the word nearest to what came out",
-    "context_free_bayes": "Bayes' rule word by word, with frequencies from similar texts",
-    "context_free_public": "Bayes' rule word by word, with frequencies from public texts",
-    "context_free_bound": "Bayes' rule word by word, knowing the frequencies in the private texts",
-    "context_free": "the likeliest word of those that give the output",
-    "contextual_bayes": "Bayes' rule with a network that reads the context",
-    "contextual_bound": "the same with the context of the private texts",
-    "contextual_bound_seen": "the same, with a network trained on the private texts",
-    "mask_inference": "a language model that fills in the word",
-    "inversion_bert_token": "the word that most often gave this output in similar texts",
-    "inversion_bert": "a language model trained to undo the mechanism",
-    "inversion_bert_free": "a language model trained to undo the mechanism, free in its words",
-    "noisy_channel_shadow": "whole sentences against what people write, from similar texts",
-    "noisy_channel": "whole sentences against what people write, from public texts",
+    name.replace("-", "_"): entry.attacker
+    for name, entry in {**ON_WORDS, **ON_TOKENS}.items()
+    if entry.attacker
+} | {
     "token_success": "whole texts against an exact language model",
-    "naive": "the output taken for the input",
-    "naive_skip": "the nearest tokens but the output itself",
-    "deconvolution_raw": "the linear map solved without regularisation",
-    "deconvolution": "the linear map solved",
-    "deconvolution_lm": "the linear map solved, with what people write",
-    "stencil_simulation": "the stencil tried out on what people write",
     "static.embedding": "a classifier of vectors that has learned from original texts",
     "adaptive.embedding": "a classifier of vectors that has learned from sanitized texts",
     "static.text": "a classifier of texts that has learned from original texts",
@@ -148,7 +132,10 @@ def best(measured: Iterable[Measured], *sources: Source) -> Attacked | None:
     ]
     attackers = {attacker for _, attacker, _ in found}
     if unknown := sorted(attackers - set(ATTACKERS)):
-        raise InvalidInput(f"attackers: got {unknown}, expected some of ATTACKERS; describe them")
+        raise InvalidInput(
+            f"attackers: got {unknown}, expected some of ATTACKERS; say who they are in "
+            "attacks/registry.py"
+        )
     if not found:
         return None
     strongest, attacker, source = max(found, key=lambda each: (each[0].value, _low(each[0])))

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
 from textpriv.errors import InvalidInput
 from textpriv.files import write_atomic
 from textpriv.mechanisms.registry import WORD_LEVEL
@@ -54,7 +55,7 @@ COLORS = {
     "black": BLACK, "orange": ORANGE, "sky": SKY, "green": GREEN,
     "blue": BLUE, "red": RED, "purple": PURPLE, "grey": GREY,
 }  # fmt: skip
-"""By the names that the registry of mechanisms uses."""
+"""By the names that the registries of mechanisms and attacks use."""
 
 # A family shares its line style; inside a group no two share colour and marker.
 MECHANISMS = {
@@ -79,38 +80,13 @@ MECHANISMS = {
     "stencil": Style("stencil", RED, "s", "-"),
     "punctuated-stencil": Style("punctuated stencil", PURPLE, "D", "-"),
 }
-ATTACKS = {
-    "embedding-inversion": Style("embedding inversion", GREY, "o", "-"),
-    "inversion-bert-token": Style("inversion BERT, the token alone", SKY, "o", ":"),
-    "inversion-bert": Style("inversion BERT, the sentence", SKY, "s", "-"),
-    "inversion-bert-free": Style("inversion BERT, all words", SKY, "D", "--"),
-    "mask-inference": Style("mask inference", GREEN, "^", "-"),
-    "mask-inference-support": Style("mask inference, possible words", GREEN, "v", "--"),
-    "mask-bayes": Style("mask inference times channel", GREEN, "D", "-"),
-    "context-free-bayes": Style("context-free Bayes", ORANGE, "o", "-"),
-    "context-free-public": Style("context-free, public text", ORANGE, "s", ":"),
-    "context-free-bound": Style("context-free bound", ORANGE, "D", "--"),
-    "contextual-bayes": Style("contextual Bayes", BLUE, "s", "-"),
-    "contextual-bayes-public": Style("contextual, public text", BLUE, "^", ":"),
-    "contextual-bound": Style("contextual K-ASR bound", BLUE, "D", "--"),
-    "contextual-bound-seen": Style("K-ASR bound, sentences seen", BLUE, "v", ":"),
-    "noisy-channel-shadow": Style("noisy channel, shadow data", RED, "o", ":"),
-    "noisy-channel": Style("noisy channel, public text", RED, "P", "-"),
-    "noisy-channel-lm": Style("noisy channel, pretrained model", PURPLE, "*", "-"),
-    "prior-only": Style("prior only", BLACK, "x", ":"),
-}
-TOKEN_ATTACKS = {  # on maps and stencils
-    "naive": Style("nearest tokens", GREY, "o", "-"),
-    "naive-skip": Style("nearest tokens, output skipped", GREY, "s", "--"),
-    "naive-skip-elsewhere": Style("the same guesses for another place", BLACK, ".", ":"),
-    "anywhere": Style("nearest tokens, any position", SKY, "^", ":"),
-    "deconvolution-raw": Style("deconvolution, no ridge", GREEN, "v", ":"),
-    "deconvolution": Style("deconvolution, ridge", ORANGE, "o", "-"),
-    "deconvolution-lm": Style("deconvolution, language model", RED, "P", "-"),
-    "stencil-simulation": Style("simulated stencil, language model", PURPLE, "*", "-"),
-    "context-free": Style("context-free, public text", ORANGE, "s", ":"),
-    "oracle-beam": Style("oracle beam, causal model", BLUE, "D", "-"),
-}
+ATTACKS, TOKEN_ATTACKS = (
+    {
+        name: Style(entry.label, COLORS[entry.color], entry.marker, entry.line)
+        for name, entry in registered.items()
+    }
+    for registered in (ON_WORDS, ON_TOKENS)
+)
 SEARCHES = {
     "exact": Style("exact", BLUE, "o", "-"),
     "annoy": Style("Annoy", RED, "s", "--"),
