@@ -1,19 +1,19 @@
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 
-from textpriv import profiles
+from textpriv import paths, profiles
 from textpriv.errors import InvalidInput, RunError
 from textpriv.experiments import (
     dp_prompt,
@@ -21,14 +21,11 @@ from textpriv.experiments import (
     lossy,
     lossy_attacks,
     lossy_utility,
-    reconstruction,
-    reconstruction_models,
     slm_utility,
 )
 from textpriv.report import claims, results
 from textpriv.report.claims import Claim, Trend, Verdict, compare
 from textpriv.report.results import Measurement, measure
-from textpriv.stats import Estimate
 
 VALUE: dict[str, Any] = {
     "id": "tong.t",
@@ -889,40 +886,6 @@ def recorded_by_notebook_04(run: Any, profile: str) -> None:
             dp_prompt_attacks.record_alike(run, alike)
 
 
-def recorded_by_notebook_05(run: Any, profile: str) -> None:
-    sizes = profiles.load(profile, "05_reconstruction_attacks", reconstruction.Sizes)
-    first = sizes.corpora[0]
-    networks = ("mask-inference", "inversion-bert", "contextual-bayes", "contextual-bound")
-    levels = {"custext": sizes.custext_epsilons, "santext": sizes.santext_epsilons}
-    for defense in reconstruction.DEFENSES:
-        grid = rows(defense=[defense], corpus=sizes.corpora, epsilon=levels[defense],
-                    attack=reconstruction.COMPARED)  # fmt: skip
-        reconstruction.record(run, grid, "asr")
-        attacks = (*reconstruction.COMPARED, *networks, "inversion-bert-token",
-                   "contextual-bound-seen")  # fmt: skip
-        paired = rows(defense=[defense], corpus=[first], epsilon=sizes.model_focus[defense],
-                      attack=attacks)  # fmt: skip
-        reconstruction.record(run, paired, "paired")
-    hits = np.array([True, False])
-    curves = pd.DataFrame({"attack": ["contextual-bayes"], "accuracy": [0.5]})
-    trained: list[Any] = [
-        SimpleNamespace(
-            outcome=SimpleNamespace(
-                defense=defense, corpus=first, epsilon=epsilon, document=np.arange(2),
-                hits=dict.fromkeys(networks, hits), seconds=defaultdict(float),
-                gain=lambda first, second: Estimate(0.0, -0.1, 0.1, 2),
-            ),
-            curves=curves, untrained=0.5, tested=100, by_k=rows(attack=(), k=()), spread={},
-        )
-        for defense in reconstruction.DEFENSES
-        for epsilon in sizes.model_focus[defense]
-    ]  # fmt: skip
-    reconstruction_models.record_claims(run, trained)
-    steps = [pair for pair in ((1, 10), (10, 20)) if {*pair} <= {*sizes.contextual_k}]
-    for (small, large), kind in product(steps, ("attack", "bound")):
-        run.record(f"table1.gain_k{small}_to_k{large}.{kind}", 0.0)
-
-
 def recorded_by_notebook_06(run: Any, profile: str) -> None:
     sizes = profiles.load(profile, "06_slm_utility", slm_utility.Sizes)
     slm_utility.record(
@@ -939,9 +902,36 @@ def recorded_by_notebook_06(run: Any, profile: str) -> None:
 RECORDED: dict[str, Callable[[Any, str], None]] = {
     "03_lossy_and_stencil": recorded_by_notebook_03,
     "04_dp_prompt": recorded_by_notebook_04,
-    "05_reconstruction_attacks": recorded_by_notebook_05,
     "06_slm_utility": recorded_by_notebook_06,
 }
+
+
+# Notebooks that name what they record in format strings, and the modules that do so for them.
+TEMPLATED = {"05_reconstruction_attacks": ("reconstruction", "reconstruction_models")}
+
+
+def templates(notebook: str, *modules: str) -> list[re.Pattern[str]]:
+    """What names look like that a notebook records, itself or through its modules."""
+    cells = nbformat.read(paths.NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
+    sources = [cell.source for cell in cells if cell.cell_type == "code"]
+    folder = paths.REPOSITORY / "lib" / "textpriv" / "experiments"
+    sources += [(folder / f"{module}.py").read_text() for module in modules]
+    calls = [node for source in sources for node in ast.walk(ast.parse(source))]
+    place = {"record": 0, "record_rows": 1}  # of the name among the arguments
+    names = [
+        node.args[place[node.func.attr]]
+        for node in calls
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in place
+    ]
+    texts = [ast.unparse(name).removeprefix("f").strip("'\"") for name in names]
+    parts = [re.split(r"\{+[^{}]*\}+", text) for text in texts]
+    return [re.compile(".+".join(map(re.escape, each))) for each in parts]
+
+
+def unrecorded(names: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> set[str]:
+    return {name for name in names if not any(each.fullmatch(name) for each in patterns)}
 
 
 def recorded(notebook: str, profile: str) -> set[str]:
@@ -952,7 +942,15 @@ def recorded(notebook: str, profile: str) -> set[str]:
 
 def test_the_paper_profile_records_what_it_alone_is_compared_with() -> None:
     wanted = [each for each in claims.load() if each.compared == "paper" or each.under_paper]
-    assert {each.notebook for each in wanted} == set(RECORDED)
+    assert {each.notebook for each in wanted} == {*RECORDED, *TEMPLATED}
+    for notebook, experiments in TEMPLATED.items():
+        names = {
+            name
+            for each in wanted
+            if each.notebook == notebook
+            for name in each.under("paper").measurements
+        }
+        assert names and not unrecorded(names, templates(notebook, *experiments))
     for notebook in RECORDED:
         names = recorded(notebook, "paper")
         absent = {
@@ -961,6 +959,16 @@ def test_the_paper_profile_records_what_it_alone_is_compared_with() -> None:
             if each.notebook == notebook
         }
         assert not {name: missing for name, missing in absent.items() if missing}
+
+
+@pytest.mark.parametrize("notebook", [*TEMPLATED])
+def test_templates_are_those_of_what_the_default_run_has_recorded(notebook: str) -> None:
+    measured = {name for name in results.load(notebook).by_name() if not name.startswith("run.")}
+    patterns = templates(notebook, *TEMPLATED[notebook])
+    assert not unrecorded(measured, patterns)
+    assert unrecorded({"asr.custext", "nothing.of.the.kind"}, patterns)
+    idle = [each.pattern for each in patterns if not any(each.fullmatch(n) for n in measured)]
+    assert not idle
 
 
 @pytest.mark.parametrize("notebook", [*RECORDED])

@@ -127,21 +127,11 @@ def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
     assert table["accuracy"].iloc[0] == pytest.approx(0.4)
     assert table["between trainings"].iloc[0] == made.spread[FREE]
 
-    recorded: dict[str, dict[str, Any]] = {}
-
-    def keep(name: str, value: float, **known: Any) -> None:
-        recorded[name] = {"value": value, **known}
-
-    listening: Any = SimpleNamespace(record=keep)
-    networks._record_trainings(listening, made, "custext.rotten-tomatoes.eps4")
-    networks._record_gains(listening, made.outcome, "custext.rotten-tomatoes.eps4")
-    where = "custext.rotten-tomatoes.eps4"
-    assert recorded[f"spread.{where}.inversion_bert_free"]["n"] == 3
-    assert recorded[f"accuracy.{where}.inversion_bert_free.step10"]["value"] == pytest.approx(0.4)
-    gain = recorded[f"gain.{where}.contextual_bayes_over_inversion_bert"]
+    (gain,) = experiment.gains([made.outcome], [("contextual-bayes", SENTENCE)]).to_dict("records")
     hits = made.outcome.hits
     assert gain["value"] == pytest.approx((hits["contextual-bayes"] - hits[SENTENCE]).mean())
-    assert gain["influence"].sample == "rotten-tomatoes" and gain["unit"] == "difference"
+    assert gain["influence"].sample == "rotten-tomatoes"
+    assert experiment.gains([made.outcome], [("contextual-bayes", "absent")]).empty
 
 
 def test_the_headline_is_at_the_epsilon_nearest_to_the_papers() -> None:

@@ -223,7 +223,14 @@ def test_record_refuses_a_second_value_but_not_a_cell_run_twice() -> None:
 def test_rows_are_named_by_their_columns() -> None:
     run = report.begin("01_mechanisms", "smoke", 7)
     rows = [
-        {"attack": "bayes", "epsilon": 2.0, "value": 0.5, "low": 0.4, "high": 0.6, "n": 10},
+        {
+            "attack": "Bayes, the-public one",
+            "epsilon": 2.0,
+            "value": 0.5,
+            "low": 0.4,
+            "high": 0.6,
+            "n": 10,
+        },
         {
             "attack": "none",
             "epsilon": 0.5,
@@ -233,8 +240,9 @@ def test_rows_are_named_by_their_columns() -> None:
             "n": np.nan,
         },
     ]
-    run.record_rows(pd.DataFrame(rows), "asr.{attack}.eps{epsilon:g}")
-    first, second = (run.measurement(f"asr.{name}") for name in ("bayes.eps2", "none.eps0.5"))
+    run.record_rows(pd.DataFrame(rows), "asr.{attack!n}.eps{epsilon:g}")
+    names = "asr.bayes.the_public_one.eps2", "asr.none.eps0.5"
+    first, second = (run.measurement(name) for name in names)
     assert (first.value, first.low, first.high, first.n, first.unit) == (0.5, 0.4, 0.6, 10, "share")
     assert (second.value, second.low, second.n) == (0.1, None, None)
 

@@ -907,22 +907,6 @@ def largest_of(named: pd.DataFrame) -> pd.DataFrame:
 # --- What the notebook records --------------------------------------------------------------
 
 
-def record(run: Run, table: pd.DataFrame, prefix: str, by: Sequence[str] = SETTING) -> None:
-    """Record the rows of a table of rates under dotted names made of the columns `by`."""
-    for row in table.to_dict("records"):
-        parts = [_part(column, row[column]) for column in by]
-        known = {key: row[key] for key in ("low", "high", "n", "influence") if key in row}
-        run.record(".".join([prefix, *parts]), row["value"], **known)
-
-
-def _part(column: str, value: Any) -> str:
-    if column == "epsilon":
-        return f"eps{value:g}"
-    if column != "attack":
-        return f"{value:g}" if isinstance(value, float) else str(value)
-    return value.lower().replace(", ", ".").replace("-", "_").replace(" ", "_")
-
-
 def by_epsilon(rates: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Success rates of each defense: a row per corpus and attack, a column per epsilon."""
     return {
@@ -933,30 +917,25 @@ def by_epsilon(rates: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
-def record_weights(run: Run, outcomes: Iterable[Outcome]) -> None:
-    """Record the weights of the language models that rehearsing chose."""
-    for found in outcomes:
-        for name, weight in found.weights.items():
-            parts = [_part(column, found.setting[column]) for column in SETTING[:3]]
-            run.record(".".join(["weight", *parts, _part("attack", name)]), weight, unit="exponent")
-
-
-def record_grid(run: Run, outcomes: Iterable[Outcome], rates: pd.DataFrame) -> None:
+def record_grid(run: Run, outcomes: Sequence[Outcome], rates: pd.DataFrame) -> None:
     """Record the success rates, the gains of context-free Bayes and the tuned weights."""
-    record(run, rates, "asr")
-    record_gains(run, outcomes)
-    record_weights(run, outcomes)
+    where = "{defense}.{corpus}.eps{epsilon:g}"
+    run.record_rows(rates, f"asr.{where}.{{attack!n}}")
+    run.record_rows(gains(outcomes, GAINS), f"gain.{where}.{OVER}", unit="difference")
+    weights = [
+        {**each.setting, "attack": name, "value": weight}
+        for each in outcomes
+        for name, weight in each.weights.items()
+    ]
+    run.record_rows(pd.DataFrame(weights), f"weight.{where}.{{attack!n}}", unit="exponent")
 
 
 def record_table2(run: Run, larger: pd.DataFrame) -> None:
     """Record success by shadow size at the largest epsilon that was measured."""
     kinds = {"context-free-bayes": "context_free", SHADOW: "noisy_channel_shadow"}
     chosen = larger[(larger["epsilon"] == larger["epsilon"].max()) & larger["attack"].isin(kinds)]
-    for row in chosen.to_dict("records"):
-        name = f"table2.shadow{row['percent']:g}.{kinds[row['attack']]}"
-        run.record(
-            name, row["value"], row["low"], row["high"], row["n"], influence=row["influence"]
-        )
+    chosen = chosen.assign(kind=chosen["attack"].map(kinds))
+    run.record_rows(chosen, "table2.shadow{percent:g}.{kind}")
 
 
 def tested(
@@ -978,31 +957,28 @@ GAINS = (
 )  # of attacks without a network, on all sentences
 
 
-def record_gains(run: Run, outcomes: Iterable[Outcome]) -> None:
-    """Record by how much the paper's context-free attacks are above others, everywhere."""
-    for found in outcomes:
-        where = ".".join(_part(column, found.setting[column]) for column in ("defense", "corpus"))
-        for first, second in GAINS:
-            name = f"gain.{where}.eps{found.epsilon:g}.{_over(first, second)}"
-            run.record(name, **found.gain(first, second).columns(), unit="difference")
+OVER = "{first!n}_over_{second!n}"  # in names of measurements
 
 
-def _over(first: str, second: str) -> str:
-    return _part("attack", f"{first}_over_{second}")
+def gains(outcomes: Iterable[Outcome], pairs: Iterable[tuple[str, str]]) -> pd.DataFrame:
+    """By how much one attack is above another, on the same tokens, at every setting.
+
+    Columns: those of the setting, first, second, and of the estimate.
+    """
+    rows = [
+        {**each.setting, "first": first, "second": second, **each.gain(first, second).columns()}
+        for each in outcomes
+        for first, second in pairs
+        if {first, second} <= set(each.hits)
+    ]
+    return pd.DataFrame(rows)
 
 
-def record_misaligned(run: Run, outcomes: Iterable[Outcome]) -> None:
-    """Record what reading text of another domain leaves of the paper's attack (its Figure 8)."""
-    misaligned = "context-free-bayes, misaligned"
-    pairs = (
-        (misaligned, "embedding-inversion"),
-        (misaligned, "inversion-bert-token, misaligned"),
-        ("context-free-bayes", misaligned),
-    )
-    for found in outcomes:
-        for first, second in pairs:
-            name = f"gain.misaligned.eps{found.epsilon:g}.{_over(first, second)}"
-            run.record(name, **found.gain(first, second).columns(), unit="difference")
+MISALIGNED = (
+    ("context-free-bayes, misaligned", "embedding-inversion"),
+    ("context-free-bayes, misaligned", "inversion-bert-token, misaligned"),
+    ("context-free-bayes", "context-free-bayes, misaligned"),
+)  # what reading text of another domain leaves of the paper's attack (its Figure 8)
 
 
 def epsilon_that_meets(rates: pd.DataFrame, corpus: str, attack: str, value: float) -> float:

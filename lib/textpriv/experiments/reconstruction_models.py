@@ -18,7 +18,19 @@ from textpriv.attacks.base import NONE, FloatArray, Guesses, Observed
 from textpriv.attacks.contextual import ContextualBayes, Detector, weigh
 from textpriv.attacks.inversion import Classes
 from textpriv.corpora import Documents
-from textpriv.experiments.reconstruction import PUBLIC, SHADOW, Material, Outcome, Sizes, compare
+from textpriv.experiments.reconstruction import GAINS as ALL_SENTENCES_GAINS
+from textpriv.experiments.reconstruction import (
+    OVER,
+    PUBLIC,
+    SETTING,
+    SHADOW,
+    Material,
+    Outcome,
+    Sizes,
+    compare,
+    gains,
+    success_rates,
+)
 from textpriv.models import (
     Encoder,
     LearningCurve,
@@ -329,82 +341,79 @@ def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index(["setting", "attack"])
 
 
-def record_claims(run: Run, trained: Sequence[Trained]) -> None:
-    """Record what the paper's claims about attacks with networks are compared with."""
-    for each in trained:
-        found = each.outcome
-        where = f"{found.defense}.{found.corpus}.eps{found.epsilon:g}"
-        for name in ("mask-inference", *INVERSIONS, "contextual-bayes", "contextual-bound", SEEN):
-            if name not in found.hits:
-                continue
-            rate = stats.clustered_share(found.hits[name], found.document, sample=found.corpus)
-            label = name.replace("-", "_")
-            if name != TOKEN:  # needs no network: recorded with the attacks on all sentences
-                run.record(f"asr.{where}.{label}", **rate.columns())
-            run.record(f"minutes.{where}.{label}", found.seconds[name] / 60, unit="min")
-        for name in ("embedding-inversion", "context-free-bayes"):
-            minutes = found.seconds[name] / 60
-            run.record(f"minutes.{where}.{name.replace('-', '_')}", minutes, unit="min")
-        _record_gains(run, found, where)
-        _record_trainings(run, each, where)
-        own = each.curves[each.curves["attack"] == "contextual-bayes"]
-        accuracies = {"finetuned": float(own["accuracy"].iloc[-1]), "original": each.untrained}
-        for kind, accuracy in accuracies.items():
-            # A right and a wrong word of each token: tokens count, not pairs.
-            tokens = each.tested // 2
-            rate = stats.share(round(accuracy * tokens), tokens)
-            run.record(f"detector.{where}.{kind}", accuracy, rate.low, rate.high, tokens)
-    last = max(
-        (each for each in trained if each.outcome.defense == "custext"),
-        key=lambda each: each.outcome.epsilon,
-    )
-    kinds = {"contextual-bayes": "attack", "contextual-bound": "bound", SEEN: "bound_seen"}
-    by_size = last.by_k[last.by_k["attack"].isin(kinds)].set_index(["attack", "k"])
-    for (attack, k), row in by_size.iterrows():
-        run.record(f"table1.k{k}.{kinds[attack]}", **Estimate.of(row).columns())
-    if ("contextual-bayes", K) in by_size.index:
-        row = by_size.loc[("contextual-bayes", K)]
-        interval = row["coverage_low"], row["coverage_high"], row["n"]
-        run.record(f"table1.k{K}.coverage", row["coverage"], *interval)
-    for attack, kind in kinds.items():
-        for small, large in ((1, K), (K, 20)):
-            if {(attack, small), (attack, large)} <= set(by_size.index):
-                two = [Estimate.of(by_size.loc[(attack, k)]) for k in (large, small)]
-                gain = stats.combined((1, -1), two, bounds=(-1.0, 1.0))
-                name = f"table1.gain_k{small}_to_k{large}.{kind}"
-                run.record(name, **gain.columns(), unit="difference")
-
-
+# In pairs, what the claims about attacks with networks are about.
 GAINS = (
-    *HEADLINE,
+    *((first, second) for first, second in HEADLINE if (first, second) not in ALL_SENTENCES_GAINS),
     *((bound, other) for bound in ("context-free-bound", "contextual-bound", SEEN)
-      for other in INVERSIONS),
+      for other in INVERSIONS if (bound, other) not in ALL_SENTENCES_GAINS),
     ("contextual-bayes", "context-free-bayes"),
     ("contextual-bound", "context-free-bound"),
     (SEEN, "context-free-bound"),
 )  # fmt: skip
 
 
-def _record_gains(run: Run, found: Outcome, where: str) -> None:
-    """Record the differences in pairs that the paper's claims are about."""
-    for first, second in GAINS:
-        on_all = second == TOKEN and first.startswith("context-free")  # recorded with these
-        if second in found.hits and not on_all:
-            name = f"{first}_over_{second}".replace("-", "_")
-            gain = found.gain(first, second).columns()
-            run.record(f"gain.{where}.{name}", **gain, unit="difference")
+def record_claims(run: Run, trained: Sequence[Trained]) -> None:
+    """Record what the paper's claims about attacks with networks are compared with."""
+    where, attack = "{defense}.{corpus}.eps{epsilon:g}", "{attack!n}"
+    outcomes = [each.outcome for each in trained]
+    rates = success_rates(outcomes)
+    claimed = ["mask-inference", SENTENCE, FREE, "contextual-bayes", "contextual-bound", SEEN]
+    run.record_rows(rates[rates["attack"].isin(claimed)], f"asr.{where}.{attack}")
+    timed = [*claimed, TOKEN, "embedding-inversion", "context-free-bayes"]
+    minutes = rates.assign(value=rates["seconds"] / 60)[[*SETTING, "value"]]
+    run.record_rows(minutes[minutes["attack"].isin(timed)], f"minutes.{where}.{attack}", unit="min")
+    run.record_rows(gains(outcomes, GAINS), f"gain.{where}.{OVER}", unit="difference")
+
+    learned = pd.concat([each.curves.assign(**each.outcome.setting) for each in trained])
+    learned = learned[learned["attack"].isin(CLASSES)]
+    by_step = learned.groupby([*SETTING, "step"], sort=False)["accuracy"]
+    marks = by_step.agg(value="mean", n="count").reset_index()
+    run.record_rows(marks, f"accuracy.{where}.{attack}.step{{step}}")
+    spreads = [
+        {**each.outcome.setting, "attack": name, "value": spread}
+        for each in trained
+        for name, spread in each.spread.items()
+    ]
+    several = pd.DataFrame(spreads).merge(marks[[*SETTING, "n"]].drop_duplicates(), on=[*SETTING])
+    several = several[several["n"] > 1]
+    run.record_rows(several, f"spread.{where}.{attack}", unit="standard deviation")
+    run.record_rows(detector_accuracies(trained), f"detector.{where}.{{when}}")
+    _record_table1(run, trained)
 
 
-def _record_trainings(run: Run, each: Trained, where: str) -> None:
-    """Record how far the trainings of the inversion networks differ, and how they went."""
-    for name, spread in each.spread.items():
-        label = name.replace("-", "_")
-        curves = each.curves[each.curves["attack"] == name]
-        trainings = curves["training"].nunique()
-        if trainings > 1:
-            run.record(f"spread.{where}.{label}", spread, n=trainings, unit="standard deviation")
-        for step, accuracy in curves.groupby("step")["accuracy"]:
-            run.record(f"accuracy.{where}.{label}.step{step}", accuracy.mean(), n=trainings)
+def detector_accuracies(trained: Sequence[Trained]) -> pd.DataFrame:
+    """Held-out accuracy of the contextual attack's detector, before and after it is fine-tuned."""
+    rows = []
+    for each in trained:
+        own = each.curves[each.curves["attack"] == "contextual-bayes"]
+        accuracies = {"finetuned": float(own["accuracy"].iloc[-1]), "original": each.untrained}
+        tokens = each.tested // 2  # a right and a wrong word of each: tokens count, not pairs
+        for when, accuracy in accuracies.items():
+            rate = stats.share(round(accuracy * tokens), tokens).columns()
+            rows.append({**each.outcome.setting, "when": when, **rate, "value": accuracy})
+    return pd.DataFrame(rows)
+
+
+def _record_table1(run: Run, trained: Sequence[Trained]) -> None:
+    """Record success by the number of candidates, in the last setting of CusText+."""
+    custext = (each for each in trained if each.outcome.defense == "custext")
+    by_size = max(custext, key=lambda each: each.outcome.epsilon).by_k
+    kinds = {"contextual-bayes": "attack", "contextual-bound": "bound", SEEN: "bound_seen"}
+    by_size = by_size[by_size["attack"].isin(kinds)].assign(
+        kind=lambda table: table["attack"].map(kinds)
+    )
+    run.record_rows(by_size, "table1.k{k}.{kind}")
+    covered = by_size[(by_size["attack"] == "contextual-bayes") & (by_size["k"] == K)]
+    covered = covered[["k", "coverage", "coverage_low", "coverage_high", "n"]]
+    covered = covered.rename(columns=lambda name: name.removeprefix("coverage_"))
+    run.record_rows(covered.rename(columns={"coverage": "value"}), "table1.k{k}.coverage")
+    estimates = {(row["kind"], row["k"]): Estimate.of(row) for _, row in by_size.iterrows()}
+    for kind in kinds.values():
+        for small, large in ((1, K), (K, 20)):
+            if {(kind, small), (kind, large)} <= set(estimates):
+                two = [estimates[kind, large], estimates[kind, small]]
+                gain = stats.combined((1, -1), two, bounds=(-1.0, 1.0)).columns()
+                run.record(f"table1.gain_k{small}_to_k{large}.{kind}", **gain, unit="difference")
 
 
 def costs(rates: pd.DataFrame, modelled: pd.DataFrame, corpus: str, epsilon: float) -> pd.DataFrame:

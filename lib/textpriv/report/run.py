@@ -111,13 +111,14 @@ class Run:
     def record_rows(self, table: pd.DataFrame, name: str, *, unit: str = "share") -> None:
         """Keep a measurement of every row of a table, named by the row's own columns.
 
-            run.record_rows(rates, "asr.{defense}.{corpus}.eps{epsilon:g}.{attack}")
+            run.record_rows(rates, "asr.{defense}.{corpus}.eps{epsilon:g}.{attack!n}")
 
         Parameters
         ----------
         table : with a column `value` and, where they are known, `low`, `high`, `n` and `influence`
             (see `stats.Estimate.columns`); what is missing in a row (NaN, None) is left out
-        name : of the measurements, a format string over the columns
+        name : of the measurements, a format string over the columns; `!n` writes a text as names
+            have it, "context-free bound, public" as "context_free_bound.public"
         unit : of all of them
 
         Raises
@@ -131,7 +132,7 @@ class Run:
         optional = [each for each in ("low", "high", "n", "influence") if each in table]
         for row in table.to_dict("records"):
             known = {each: row[each] for each in optional if not _missing(row[each])}
-            self.record(name.format_map(row), row["value"], **known, unit=unit)
+            self.record(_NAMES.vformat(name, (), row), row["value"], **known, unit=unit)
 
     def measurement(self, name: str) -> results.Measurement:
         """A measurement recorded in this run, to be quoted in the text."""
@@ -223,6 +224,18 @@ class Run:
         if self.root == paths.REPOSITORY:
             return "figures/ and results/"
         return f"{self.root.relative_to(paths.REPOSITORY)}/"
+
+
+class _Names(string.Formatter):
+    """Format strings with the conversion `!n`."""
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        if conversion == "n":
+            return str(value).lower().replace(", ", ".").replace("-", "_").replace(" ", "_")
+        return super().convert_field(value, conversion)
+
+
+_NAMES = _Names()
 
 
 def _missing(value: object) -> bool:
