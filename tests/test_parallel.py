@@ -29,7 +29,11 @@ from textpriv import corpora, parallel, profiles, study
 from textpriv.corpora import Documents
 from textpriv.embeddings import from_arrays
 from textpriv.errors import InvalidInput, RunError
-from textpriv.experiments import ann_vs_exact, dp_prompt_attacks, reconstruction
+from textpriv.experiments import (
+    ann_vs_exact,
+    dp_prompt_attacks,
+    reconstruction_texts,
+)
 from textpriv.experiments.dp_prompt import Material, Output
 from textpriv.neighbors import AllRadii, ExactSearch
 from textpriv.report import cluster, runner
@@ -402,20 +406,22 @@ def test_attacks_at_every_epsilon(on_dask: LocalCluster, monkeypatch: pytest.Mon
     sizes = profiles.load(
         "smoke",
         "05_reconstruction_attacks",
-        reconstruction.Sizes,
+        reconstruction_texts.Sizes,
         {
             "private": 60,
             "shadow": 30,
             "custext_epsilons": [2.0, 6.0],
             "santext_epsilons": [2.0],
-            "attacked": {kind: {"rotten-tomatoes": 20} for kind in reconstruction.DEFENSES},
+            "attacked": {kind: {"rotten-tomatoes": 20} for kind in reconstruction_texts.DEFENSES},
         },
     )
     monkeypatch.setattr(corpora, "load", test_reconstruction.documents)
-    material = reconstruction.gather("rotten-tomatoes", embedding, sizes, stream(SEED, "films"))
+    material = reconstruction_texts.gather(
+        "rotten-tomatoes", embedding, sizes, stream(SEED, "films")
+    )
     materials = {material.name: material}
     mechanisms = test_reconstruction.defenses(embedding, sizes)
-    knowledge = {material.name: reconstruction.learn(material, len(embedding))}
+    knowledge = {material.name: reconstruction_texts.learn(material, len(embedding))}
     # A function of a notebook: no worker can import it.
     attacked = test_reconstruction.attacker(materials, mechanisms, knowledge, sizes)
     over = [

@@ -25,6 +25,7 @@ from textpriv.embeddings import Embedding, from_arrays
 from textpriv.errors import InvalidInput
 from textpriv.experiments import reconstruction as experiment
 from textpriv.experiments import reconstruction_figures as figures
+from textpriv.experiments import reconstruction_texts as sources
 from textpriv.mechanisms import CusTextPlus, SanTextPlus, least_frequent
 from textpriv.seeds import stream
 from textpriv.stats import clustered_mean
@@ -58,7 +59,7 @@ def embedding() -> Embedding:
 
 
 @pytest.fixture(scope="module")
-def sizes() -> experiment.Sizes:
+def sizes() -> sources.Sizes:
     changes: dict[str, Any] = {
         "vocabulary": 1000,
         "private": 60,
@@ -67,17 +68,17 @@ def sizes() -> experiment.Sizes:
         "public": None,
         "santext_epsilons": [2.0, 6.0],
         "focus": {"custext": [2, 6], "santext": [2.0]},
-        "attacked": {kind: dict.fromkeys(experiment.CORPORA, 50) for kind in experiment.DEFENSES},
+        "attacked": {kind: dict.fromkeys(sources.CORPORA, 50) for kind in sources.DEFENSES},
     }
-    return profiles.load("smoke", "05_reconstruction_attacks", experiment.Sizes, changes)
+    return profiles.load("smoke", "05_reconstruction_attacks", sources.Sizes, changes)
 
 
 @pytest.fixture(scope="module")
-def materials(embedding: Embedding, sizes: experiment.Sizes) -> dict[str, experiment.Material]:
+def materials(embedding: Embedding, sizes: sources.Sizes) -> dict[str, sources.Material]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpora, "load", documents)
         patch.setattr(splits, "shares_ngram", shares_nothing_but_copies)
-        return experiment.gather_all(
+        return sources.gather_all(
             embedding, sizes, lambda *keys: np.random.default_rng(len(str(keys)))
         )
 
@@ -87,7 +88,7 @@ def shares_nothing_but_copies(texts: Any, others: Any) -> np.ndarray:
     return np.array([each in known for each in texts])
 
 
-def defenses(embedding: Embedding, sizes: experiment.Sizes) -> dict[str, dict[float, Any]]:
+def defenses(embedding: Embedding, sizes: sources.Sizes) -> dict[str, dict[float, Any]]:
     """As notebook 05 builds them."""
     custext = CusTextPlus(embedding, epsilon=1, stopwords=sorted(ENGLISH_STOP_WORDS))
     rarity = np.arange(len(embedding))[::-1]
@@ -99,7 +100,7 @@ def defenses(embedding: Embedding, sizes: experiment.Sizes) -> dict[str, dict[fl
     }
 
 
-def attacker(materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.Sizes) -> Any:
+def attacker(materials: Any, mechanisms: Any, knowledge: Any, sizes: sources.Sizes) -> Any:
     """A function like that of notebook 05: some attacks on one corpus, defense and epsilon."""
 
     def attacked(corpus: str, defense: str, epsilon: float) -> experiment.Outcome:
@@ -108,7 +109,7 @@ def attacker(materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.
         seen = experiment.sanitized(mechanism, private, corpus, SEED)
         found = experiment.outcome_of(material, defense, mechanism, private, seen)
         rng = stream(SEED, "rehearsal", corpus, defense, epsilon)
-        weights = experiment.weights_of(mechanism, knowledge[corpus], rng)
+        weights = sources.weights_of(mechanism, knowledge[corpus], rng)
         found.weights.update(weights)
         attacks = {
             "prior-only": PriorOnly(mechanism, material.shadow),
@@ -129,25 +130,25 @@ def attacker(materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.
 
 
 @pytest.fixture(scope="module")
-def mechanisms(embedding: Embedding, sizes: experiment.Sizes) -> Any:
+def mechanisms(embedding: Embedding, sizes: sources.Sizes) -> Any:
     return defenses(embedding, sizes)
 
 
 @pytest.fixture(scope="module")
-def knowledge(materials: Any, embedding: Embedding) -> dict[str, experiment.Knowledge]:
-    return {name: experiment.learn(each, len(embedding)) for name, each in materials.items()}
+def knowledge(materials: Any, embedding: Embedding) -> dict[str, sources.Knowledge]:
+    return {name: sources.learn(each, len(embedding)) for name, each in materials.items()}
 
 
 @pytest.fixture(scope="module")
 def outcomes(
-    materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.Sizes
+    materials: Any, mechanisms: Any, knowledge: Any, sizes: sources.Sizes
 ) -> list[experiment.Outcome]:
     attacked = attacker(materials, mechanisms, knowledge, sizes)
     over = study.grid(corpus=sizes.corpora, defense=mechanisms, epsilon=[2.0, 6.0])
     return study.measure(attacked, over, processes=1)
 
 
-def test_nothing_private_is_read(materials: dict[str, experiment.Material]) -> None:
+def test_nothing_private_is_read(materials: dict[str, sources.Material]) -> None:
     for each in materials.values():
         assert not set(each.texts) & set(each.public_texts)
         assert len(each.cluster) == len(each.private) == len(each.texts)
@@ -156,18 +157,18 @@ def test_nothing_private_is_read(materials: dict[str, experiment.Material]) -> N
 
 
 def test_overlapping_documents_are_dropped_from_what_models_read(
-    embedding: Embedding, sizes: experiment.Sizes, monkeypatch: pytest.MonkeyPatch
+    embedding: Embedding, sizes: sources.Sizes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpora, "load", documents)
     flags = iter([np.arange(30) < 4, np.arange(90) < 7])  # shadow, then public
     monkeypatch.setattr(splits, "shares_ngram", lambda texts, others: next(flags))
-    found = experiment.gather("rotten-tomatoes", embedding, sizes, np.random.default_rng(0))
+    found = sources.gather("rotten-tomatoes", embedding, sizes, np.random.default_rng(0))
     assert found.dropped == (4, 7)
     assert (len(found.shadow), len(found.read), len(found.public)) == (30, 26, 83)
 
 
 def test_sentences_of_one_review_are_one_cluster(
-    materials: dict[str, experiment.Material],
+    materials: dict[str, sources.Material],
 ) -> None:
     assert len(np.unique(materials["imdb"].cluster)) < len(materials["imdb"].private)
     rotten = materials["rotten-tomatoes"]
@@ -175,10 +176,10 @@ def test_sentences_of_one_review_are_one_cluster(
 
 
 def test_no_review_is_on_both_sides_of_a_rehearsal(
-    materials: dict[str, experiment.Material], embedding: Embedding
+    materials: dict[str, sources.Material], embedding: Embedding
 ) -> None:
     material = materials["imdb"]
-    knowledge = experiment.learn(material, len(embedding))
+    knowledge = sources.learn(material, len(embedding))
     cluster = material.pool_cluster[: len(knowledge.read)]
     assert len(np.unique(cluster)) < len(cluster)  # reviews give several sentences
     decoded, learned = cluster[knowledge.rehearsed], cluster[~knowledge.rehearsed]
@@ -186,16 +187,16 @@ def test_no_review_is_on_both_sides_of_a_rehearsal(
     assert not set(decoded) & set(learned)
 
 
-def test_unknown_corpus(embedding: Embedding, sizes: experiment.Sizes) -> None:
+def test_unknown_corpus(embedding: Embedding, sizes: sources.Sizes) -> None:
     with pytest.raises(InvalidInput, match="corpus: got 'sst'"):
-        experiment.gather("sst", embedding, sizes, np.random.default_rng(0))
+        sources.gather("sst", embedding, sizes, np.random.default_rng(0))
 
 
 def test_context_pays_where_words_come_in_pairs(outcomes: list[experiment.Outcome]) -> None:
     # Nouns and verbs come in pairs here, so that decoding must beat any guess on one token.
     found = experiment.one(outcomes, "rotten-tomatoes", "custext", 2)
     alone = found.hits["context-free-bound"].mean()
-    assert found.hits[experiment.PUBLIC].mean() > alone + 0.2
+    assert found.hits[sources.PUBLIC].mean() > alone + 0.2
     assert found.hits["context-free-bound"].mean() >= found.hits["prior-only"].mean()
 
 
@@ -205,7 +206,7 @@ def test_attacks_answer_for_the_same_tokens(outcomes: list[experiment.Outcome]) 
         for name, right in found.hits.items():
             assert (found.top5[name] >= right).all()
             assert (found.substring[name] >= right).all()
-        assert experiment.PUBLIC in found.weights
+        assert sources.PUBLIC in found.weights
 
 
 def test_success_rates_are_those_of_the_hits(outcomes: list[experiment.Outcome]) -> None:
@@ -295,7 +296,7 @@ def test_success_by_frequency_and_on_words_by_hand() -> None:
         experiment.on_words([found], [70], ["a"])
 
 
-def test_schemes_draw_types_uniformly(sizes: experiment.Sizes) -> None:
+def test_schemes_draw_types_uniformly(sizes: sources.Sizes) -> None:
     # 99 tokens of one type that is guessed, one token of another that is not.
     found = made_up({"a": [True] * 99 + [False]}, [3] * 99 + [4], list(range(100)))
     one_type = sizes.model_copy(update={"output_types": 1})
@@ -310,7 +311,7 @@ def test_schemes_draw_types_uniformly(sizes: experiment.Sizes) -> None:
 
 def test_calibration_by_hand() -> None:
     hits = [True, True, True, False]
-    names = ("context-free-bayes", experiment.SHADOW, experiment.PUBLIC)
+    names = ("context-free-bayes", sources.SHADOW, sources.PUBLIC)
     found = made_up(dict.fromkeys(names, hits), [3, 4, 5, 6], [0, 1, 2, 3])
     table = experiment.calibration(
         [found], "rotten-tomatoes", {"custext": [2.0], "santext": []}, bins=10
@@ -320,7 +321,7 @@ def test_calibration_by_hand() -> None:
 
 
 def test_closed_form_meets_what_is_measured(
-    materials: Any, mechanisms: Any, sizes: experiment.Sizes, outcomes: list[experiment.Outcome]
+    materials: Any, mechanisms: Any, sizes: sources.Sizes, outcomes: list[experiment.Outcome]
 ) -> None:
     rates = experiment.success_rates(outcomes)
     chosen = {"rotten-tomatoes": materials["rotten-tomatoes"]}
@@ -332,7 +333,7 @@ def test_closed_form_meets_what_is_measured(
 
 
 def test_shadow_sizes_and_misaligned(
-    materials: Any, mechanisms: Any, knowledge: Any, sizes: experiment.Sizes
+    materials: Any, mechanisms: Any, knowledge: Any, sizes: sources.Sizes
 ) -> None:
     larger = sizes.model_copy(update={"shadow_percents": (10.0, 45.0)})
     custext = mechanisms["custext"]
@@ -345,7 +346,7 @@ def test_shadow_sizes_and_misaligned(
 
     found = experiment.misaligned(materials, custext, knowledge, sizes, SEED)
     names = list(found[0].hits)
-    assert f"{experiment.PUBLIC}, misaligned" in names and experiment.PUBLIC in names
+    assert f"{sources.PUBLIC}, misaligned" in names and sources.PUBLIC in names
 
 
 def test_records_have_the_names_that_claims_ask_for(outcomes: list[experiment.Outcome]) -> None:

@@ -14,6 +14,7 @@ from textpriv.attacks.base import Guesses
 from textpriv.experiments import reconstruction as experiment
 from textpriv.experiments import reconstruction_findings as findings
 from textpriv.experiments import reconstruction_models as networks
+from textpriv.experiments import reconstruction_texts as sources
 from textpriv.experiments.reconstruction_models import FREE, SENTENCE, TOKEN
 from textpriv.experiments.statements import ATTACKERS
 from textpriv.models import LearningCurve
@@ -31,10 +32,10 @@ def guesses(share: float, seed: int) -> Guesses:
     return Guesses(np.where(right, 1, 2)[:, None], np.ones((TOKENS, 1)))
 
 
-def trained(sizes: experiment.Sizes, rates: dict[str, float]) -> list[networks.Trained]:
+def trained(sizes: sources.Sizes, rates: dict[str, float]) -> list[networks.Trained]:
     """A setting at each epsilon of the profile, with these rates (0.3 where none is given)."""
     found = []
-    for defense in experiment.DEFENSES:
+    for defense in sources.DEFENSES:
         for epsilon in sizes.model_focus[defense]:
             truth = np.ones(TOKENS, dtype=np.int64)
             outcome = experiment.Outcome(
@@ -85,7 +86,7 @@ def test_verdicts_follow_the_numbers(
         return 0.0 if abs(first.mean() - second.mean()) > 0.1 else 1.0
 
     monkeypatch.setattr(stats, "paired_test", quick)
-    sizes = profiles.load(profile, "05_reconstruction_attacks", experiment.Sizes)
+    sizes = profiles.load(profile, "05_reconstruction_attacks", sources.Sizes)
     found = trained(sizes, rates)
     duels = networks.duels(found, np.random.default_rng(0))
     table = pd.DataFrame(
@@ -113,7 +114,7 @@ def test_verdicts_follow_the_numbers(
 
 
 def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
-    sizes = profiles.load("default", "05_reconstruction_attacks", experiment.Sizes)
+    sizes = profiles.load("default", "05_reconstruction_attacks", sources.Sizes)
     made = trained(sizes, {})[0]
     several = [inverted(share, seed) for share, seed in ((0.2, 1), (0.4, 2), (0.6, 3))]
     made.add_inversions(FREE, several, 9.0, WORDS)
@@ -136,12 +137,12 @@ def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
 
 def test_the_headline_is_at_the_epsilon_nearest_to_the_papers() -> None:
     for profile, expected in (("smoke", 6), ("default", 4), ("paper", 4)):
-        sizes = profiles.load(profile, "05_reconstruction_attacks", experiment.Sizes)
+        sizes = profiles.load(profile, "05_reconstruction_attacks", sources.Sizes)
         assert networks.headline_epsilon(sizes) == expected
 
 
 def test_the_budget_leaves_out_what_the_sizes_say() -> None:
-    sizes = profiles.load("default", "05_reconstruction_attacks", experiment.Sizes)
+    sizes = profiles.load("default", "05_reconstruction_attacks", sources.Sizes)
     first, *_, last = sizes.model_focus["custext"]
     assert networks.EXTENDED not in networks.budget(sizes, "custext", first)[1]
     assert networks.EXTENDED in networks.budget(sizes, "custext", last)[1]

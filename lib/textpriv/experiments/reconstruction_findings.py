@@ -11,13 +11,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv.attacks import contextual
-from textpriv.experiments.reconstruction import (
-    PUBLIC,
-    SHADOW,
-    Sizes,
-    epsilon_that_meets,
-    tested,
-)
+from textpriv.experiments.reconstruction import epsilon_that_meets, tested
 from textpriv.experiments.reconstruction_figures import CORPUS
 from textpriv.experiments.reconstruction_models import (
     EXTENDED,
@@ -30,6 +24,7 @@ from textpriv.experiments.reconstruction_models import (
     headline_epsilon,
     training_table,
 )
+from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Sizes
 from textpriv.models import Encoder
 from textpriv.report.difference import Difference
 

@@ -21,16 +21,13 @@ from textpriv.corpora import Documents
 from textpriv.experiments.reconstruction import GAINS as ALL_SENTENCES_GAINS
 from textpriv.experiments.reconstruction import (
     OVER,
-    PUBLIC,
     SETTING,
-    SHADOW,
-    Material,
     Outcome,
-    Sizes,
     compare,
     gains,
     success_rates,
 )
+from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Material, Sizes
 from textpriv.models import (
     Encoder,
     LearningCurve,

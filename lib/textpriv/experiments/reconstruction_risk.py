@@ -1,0 +1,122 @@
+"""Notebook 05: word-level mechanisms where an attacker is equally successful.
+
+Epsilon has another unit in every mechanism, so they are compared by what attacks recover and by
+what a classifier still achieves, on the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from textpriv import stats, study
+from textpriv.attacks.base import is_input, observe
+from textpriv.attacks.bayes import Bayes
+from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.channel import Channel
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.experiments.mechanisms import classifier
+from textpriv.experiments.reconstruction_texts import Knowledge, Material, Sizes
+from textpriv.mechanisms import TEM, CusText, FiniteMechanism, Madlib, Mechanism
+from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.seeds import stream
+from textpriv.tokens import KEEP_UNKNOWN, Tokenizer
+
+
+def risk_mechanisms(
+    embedding: Embedding,
+    known: Mapping[str, Mapping[float, FiniteMechanism]],
+    sizes: Sizes,
+    rng: np.random.Generator,
+) -> list[tuple[Mechanism, Channel]]:
+    """Every word-level mechanism at each of its epsilons, with the channel that is attacked.
+
+    The finite mechanisms are their own channels; that of MADLIB is an estimate. CusText+ and
+    SanText+ come from `known`; SanText without the plus spares no word and is left out, being
+    the same otherwise.
+    """
+    grid = sizes.risk_epsilons
+    conservative = CusText(embedding, epsilon=1, mapping="conservative")
+    finite: list[FiniteMechanism] = [
+        *(known["custext"][each] for each in grid["custext+"]),
+        *(conservative.with_epsilon(each) for each in grid["custext-conservative"]),
+        *(known["santext"][each] for each in grid["santext+"]),
+        *TEM(embedding, epsilon=1).sweep(grid["tem"]),
+    ]
+    madlib = Madlib(embedding, epsilon=1)
+    estimated = NoiseChannel.estimate(madlib, grid["madlib"], rng)
+    return [(each, each) for each in finite] + [
+        (madlib.with_epsilon(epsilon), channel) for epsilon, channel in estimated.items()
+    ]
+
+
+def risk(
+    material: Material,
+    mechanisms: Sequence[tuple[Mechanism, Channel]],
+    knowledge: Knowledge,
+    sizes: Sizes,
+    seed: int | None,
+) -> tuple[pd.DataFrame, float]:
+    """Success of attacks on content words, and accuracy of sentiment on the sanitized text.
+
+    All mechanisms sanitize the same sentences. The classifier has learned from other sentences,
+    in clear; its accuracy on the sentences in clear is returned beside the table.
+    """
+    if material.labels is None:
+        raise InvalidInput(f"{material.name}: has no labels, expected a corpus with sentiment")
+    count = min(sizes.risk_sentences, len(material.texts) // 2)
+    embedding = mechanisms[0][0].embedding
+    tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
+    words = tokenizer.words_of(material.texts)
+    model = classifier(0).fit(words[count:], material.labels[count:])
+    labels = material.labels[:count]
+    private, prior = material.first(count), material.private.counts(len(embedding)).astype(float)
+    spared = embedding.ids(sorted(ENGLISH_STOP_WORDS))
+    content = np.flatnonzero((private.ids >= 0) & ~np.isin(private.ids, spared))
+    ngrams = knowledge.public
+
+    def attacked(number: int) -> list[dict[str, Any]]:
+        mechanism, channel = mechanisms[number]
+        rng = stream(seed, "05", "risk", mechanism.name, mechanism.epsilon)
+        seen = observe(mechanism, private, rng)
+        right = model.predict(tokenizer.decode(seen.corpus)) == labels
+        accuracy = stats.share(int(right.sum()), len(right))
+        targets = content[seen.sanitized[content]]
+        rows = []
+        for attack in (
+            Bayes(channel, prior * is_input(channel), name="context-free-bound"),
+            NoisyChannel(
+                channel,
+                model=ngrams,
+                weight=0.75,  # what most rehearsals choose; the results list them
+                candidates=sizes.candidates,
+                kept=sizes.kept,
+            ),
+        ):
+            recovered = np.ones(len(private.ids), dtype=bool)  # what passes in clear is
+            recovered[targets] = attack.guess(seen, targets).hits(private.ids[targets])
+            rate = stats.clustered_share(recovered[content], private.document[content])
+            rows.append(
+                {
+                    "mechanism": mechanism.name,
+                    "epsilon": mechanism.epsilon,
+                    "attack": attack.name,
+                    **rate.columns(),
+                    "accuracy": accuracy.value,
+                    "accuracy_low": accuracy.low,
+                    "accuracy_high": accuracy.high,
+                    "sentences": accuracy.n,
+                    "kept": float((seen.corpus.ids[content] == private.ids[content]).mean()),
+                }
+            )
+        return rows
+
+    rows = study.measure(attacked, over=study.grid(number=range(len(mechanisms))))
+    clean = float((model.predict(words[:count]) == labels).mean())
+    return pd.DataFrame([*chain.from_iterable(rows)]), clean

@@ -1,0 +1,286 @@
+"""Notebook 05: what is attacked, and what the attackers have read.
+
+Private sentences are sanitized; shadow sentences and public text are what attackers know. What
+language models read shares no run of eight words with a private sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from textpriv import corpora, splits
+from textpriv.attacks.base import BoolArray, IntArray, is_sensitive, observe
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import tuned_weight
+from textpriv.corpora import Documents
+from textpriv.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.experiments.mechanisms import some
+from textpriv.mechanisms import FiniteMechanism
+from textpriv.names import person_names
+from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
+
+CORPORA = ("rotten-tomatoes", "imdb", "sst2", "sst2-by-sentence", "rented-clothes")
+ELSEWHERE = "rented-clothes"  # another domain than the films of the other corpora
+DEFENSES = ("custext", "santext")
+PUBLIC = "noisy-channel"  # shadow data and public text of the domain, order 3
+SHADOW = "noisy-channel-shadow"  # shadow data alone, order 2
+
+
+class Sizes(BaseModel):
+    """Sizes of notebook 05, set by the profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vocabulary: int | None = None  # most frequent words of the embedding; None: all
+    corpora: tuple[str, ...]
+    private: int = Field(ge=10)  # sentences, where the corpus has as many
+    shadow: int = Field(ge=4)
+    shadow_pool: int = Field(ge=4)  # of corpora cut from reviews, to vary the shadow data's size
+    public: int | None = None  # public documents; None: all
+    custext_epsilons: tuple[float, ...]
+    santext_epsilons: tuple[float, ...]
+    attacked: Mapping[str, Mapping[str, int]]  # sentences under attack, by defense and corpus
+    candidates: int = Field(ge=1)  # of the noisy channel
+    kept: int = Field(ge=1)
+    focus: Mapping[str, tuple[float, ...]]  # epsilons of what is measured at few of them
+    output_types: int = Field(ge=1)  # of the paper's scheme of sampling tokens
+    output_tokens: int = Field(ge=1)
+    constants: tuple[float, ...]  # times 1/alpha
+    shadow_percents: tuple[float, ...]  # of the private sentences
+    risk_epsilons: Mapping[str, tuple[float, ...]]
+    risk_sentences: int = Field(ge=10)
+    model_sentences: int = Field(ge=2)  # attacked with trained models
+    model_focus: Mapping[str, tuple[float, ...]]
+    masked_steps: int = Field(ge=1)
+    masked_texts: int = Field(ge=100)
+    detector_steps: int = Field(ge=0)  # 0: as the paper trains, three epochs of all copies
+    detector_further_steps: int = Field(ge=1)
+    pooling: Literal["target", "first"]
+    detector_marks: int = Field(ge=1)
+    inversion_steps: int = Field(ge=1)
+    inversion_seeds: int = Field(ge=1)  # trainings of each inversion network of CusText+, averaged
+    window: int = Field(ge=0)  # words about a token that the detector reads; 0: all
+    contextual_k: tuple[int, ...]
+    encoder: str
+    pretrained: bool  # whether a pretrained causal model is tried as a prior
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """One corpus, split into private, shadow and public text.
+
+    Parameters
+    ----------
+    private, shadow : as in Tong et al.: disjoint documents of one kind
+    read : the shadow documents that share no run of 8 words with a private one
+    pool : the same, and more of their kind where there are more
+    public : other text of the domain that shares none either
+    texts, public_texts : private and public documents as strings
+    cluster, pool_cluster : number of the review, or of the sentence, that a private document, or
+        one of the pool, was cut from: what counts as independent in intervals and rehearsals
+    labels : sentiment of the private documents, where the corpus has it
+    coverage : share of the private words (no punctuation, no numbers) that the vocabulary has
+    dropped : documents that the two filters took from shadow and public text
+    """
+
+    name: str
+    private: Corpus
+    shadow: Corpus
+    read: Corpus
+    pool: Corpus
+    public: Corpus
+    texts: tuple[str, ...]
+    public_texts: tuple[str, ...]
+    cluster: IntArray
+    pool_cluster: IntArray
+    labels: NDArray[Any] | None
+    coverage: float
+    dropped: tuple[int, int]
+
+    def first(self, count: int) -> Corpus:
+        """The first private documents: those under attack."""
+        return self.private.subset(np.arange(min(count, len(self.private))))
+
+    def shadow_tokens(self, mechanism: FiniteMechanism) -> int:
+        """alpha: tokens of the shadow data that a mechanism would replace."""
+        return int(is_sensitive(mechanism, self.shadow).sum())
+
+    def without_public(self) -> Material:
+        """The same but for the public text, which need not go where models have read it."""
+        return replace(self, public=self.read, public_texts=())
+
+
+def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generator) -> Material:
+    """Load a corpus and divide it.
+
+    Rotten Tomatoes and SST-2 take the IMDb reviews as public text, and never each other: they
+    are made of the same sentences. "sst2-by-sentence" keeps the phrases of one sentence on one
+    side. IMDb and the clothes reviews are cut into sentences of 5 to 60 words; private, shadow
+    and public ones come from different reviews.
+    """
+    if name in ("imdb", "rented-clothes"):
+        private, shadow, public = _from_reviews(corpora.load(name), sizes, rng)
+    elif name in CORPORA:
+        documents = corpora.load(name.removesuffix("-by-sentence"))
+        groups = splits.parent_sentences(documents.texts) if "by-sentence" in name else None
+        count = min(sizes.private, len(documents) - sizes.shadow)
+        private, shadow = splits.private_and_shadow(documents, count, sizes.shadow, rng, groups)
+        public = some(corpora.load("imdb"), sizes.public, rng)
+    else:
+        raise InvalidInput(f"corpus: got {name!r}, expected one of {CORPORA}")
+    unseen = ~splits.shares_ngram(shadow.texts, private.texts)
+    apart = ~splits.shares_ngram(public.texts, private.texts)
+    tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
+    encoded = tokenizer.encode(private.texts)
+    pool = tokenizer.encode(shadow.texts)
+    rows = np.flatnonzero(unseen)
+    unknown = sum(text[0].isalpha() for text in encoded.kept.values())
+    known = int((encoded.ids >= 0).sum())
+    public_texts = tuple(public.texts[row] for row in np.flatnonzero(apart))
+    return Material(
+        name,
+        private=encoded,
+        shadow=pool.subset(np.arange(min(sizes.shadow, len(pool)))),
+        read=pool.subset(rows[rows < sizes.shadow]),
+        pool=pool.subset(rows),
+        public=tokenizer.encode(public_texts),
+        texts=private.texts,
+        public_texts=public_texts,
+        cluster=_clusters(private),
+        pool_cluster=_clusters(shadow)[rows],
+        labels=private.columns.get("label"),
+        coverage=known / (known + unknown),
+        dropped=(int((~unseen[: sizes.shadow]).sum()), int((~apart).sum())),
+    )
+
+
+def _clusters(documents: Documents) -> IntArray:
+    if "document" in documents.columns:
+        return documents.columns["document"].astype(np.int64)
+    if documents.name.startswith("sst2"):
+        return splits.parent_sentences(documents.texts)
+    return np.arange(len(documents))
+
+
+def gather_all(
+    embedding: Embedding, sizes: Sizes, stream_of: Callable[..., np.random.Generator]
+) -> dict[str, Material]:
+    """The profile's corpora, and the one of another domain."""
+    names = (*sizes.corpora, ELSEWHERE)
+    return {name: gather(name, embedding, sizes, stream_of("material", name)) for name in names}
+
+
+def _from_reviews(
+    reviews: Documents, sizes: Sizes, rng: np.random.Generator
+) -> tuple[Documents, Documents, Documents]:
+    """Private and shadow sentences and public reviews, from different reviews."""
+    reviews = some(reviews, 25_000, rng)
+    order = rng.permutation(len(reviews))
+    # A review has about ten sentences of 5 to 60 words; clothes reviews have about four.
+    first, second = round(len(reviews) * 0.3), round(len(reviews) * 0.36)
+    parts = []
+    for rows, count in ((order[:first], sizes.private), (order[first:second], sizes.shadow_pool)):
+        found = splits.sentences(reviews.subset(rows), 5, 60)
+        parts.append(found.sample(min(count, len(found)), rng))
+    return parts[0], parts[1], some(reviews.subset(order[second:]), sizes.public, rng)
+
+
+def describe(materials: Iterable[Material]) -> pd.DataFrame:
+    """Sizes of the corpora, the coverage, and what the filters took away."""
+    rows = [
+        {
+            "corpus": m.name,
+            "private documents": len(m.private),
+            "private tokens": len(m.private.ids),
+            "words in the vocabulary": m.coverage,
+            "shadow documents": len(m.shadow),
+            "of these shared": m.dropped[0],
+            "public documents": len(m.public),
+            "left out as shared": m.dropped[1],
+            "public tokens": len(m.public.ids),
+        }
+        for m in materials
+    ]
+    return pd.DataFrame(rows).set_index("corpus")
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Language models of an attacker: of shadow data, of shadow data and public text.
+
+    Parameters
+    ----------
+    read : the shadow documents
+    rehearsed : those of them that `half` has not read, nor any of their review or sentence;
+        `public_alone` has read none
+    counts : of the words in all that was read
+    """
+
+    read: Corpus
+    rehearsed: BoolArray
+    counts: IntArray
+    shadow: NGrams
+    public: NGrams
+    half: NGrams
+    public_alone: NGrams
+
+
+def learn(material: Material, size: int, *, documents: int | None = None) -> Knowledge:
+    """Train the language models of one corpus, on the first shadow documents of its pool."""
+    count = len(material.read) if documents is None else documents
+    shadow = material.pool.subset(np.arange(count))
+    # Every other review or sentence: its parts on both sides would flatter the rehearsal.
+    rehearsed = pd.factorize(material.pool_cluster[:count])[0] % 2 == 1
+    half = shadow.subset(np.flatnonzero(~rehearsed))
+    public = Lexicon(size, [shadow, material.public])
+    return Knowledge(
+        read=shadow,
+        rehearsed=rehearsed,
+        counts=shadow.counts(size) + material.public.counts(size),
+        shadow=NGrams.train(Lexicon(size, [shadow]), [shadow], order=2),
+        public=NGrams.train(public, [shadow, material.public], order=3),
+        half=NGrams.train(Lexicon(size, [half]), [half], order=2),
+        public_alone=NGrams.train(public, [material.public], order=2),
+    )
+
+
+def weights_of(
+    mechanism: FiniteMechanism,
+    knowledge: Knowledge,
+    rng: np.random.Generator,
+    *,
+    documents: int = 150,
+) -> dict[str, float]:
+    """Weights of the language models, tuned by rehearsing on some of the shadow data."""
+    count = len(knowledge.read)
+    rows = np.unique(np.linspace(0, count - 1, min(documents, count)).astype(int))
+    shadow = knowledge.read.subset(rows)
+    rehearsal = observe(mechanism, shadow, rng)
+    apart = rehearsal.targets[knowledge.rehearsed[rows][shadow.document[rehearsal.targets]]]
+    return {
+        PUBLIC: tuned_weight(mechanism, knowledge.public_alone, rehearsal, shadow),
+        SHADOW: tuned_weight(mechanism, knowledge.half, rehearsal, shadow, apart),
+    }
+
+
+def names_in(reviews: Documents, embedding: Embedding) -> IntArray:
+    """Ids of the person names that cased reviews use, as far as the vocabulary has them."""
+    ids = embedding.ids(sorted(person_names(reviews.texts)))
+    return np.unique(ids[ids >= 0])
+
+
+def assets_of(sizes: Sizes) -> list[str]:
+    """Data and models that the notebook's results rest on."""
+    of_corpus = {"sst2": "sst2", "sst2-by-sentence": "sst2"}
+    named = [of_corpus.get(name, "movie-reviews") for name in sizes.corpora]
+    pretrained = ["smollm2-135m-instruct"] * sizes.pretrained
+    return sorted({"glove-840b-300d-34k", "movie-reviews", "rented-clothes-reviews",
+                   sizes.encoder, *named, *pretrained})  # fmt: skip
