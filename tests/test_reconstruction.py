@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from textpriv import corpora, profiles, splits, study
+from textpriv import corpora, profiles, report, splits, study
 from textpriv.attacks.base import Guesses
 from textpriv.attacks.bayes import (
     ContextFreeBayes,
@@ -350,25 +349,16 @@ def test_shadow_sizes_and_misaligned(
 
 
 def test_records_have_the_names_that_claims_ask_for(outcomes: list[experiment.Outcome]) -> None:
-    recorded: dict[str, dict[str, Any]] = {}
-
-    def keep(name: str, value: float, **known: Any) -> None:
-        recorded[name] = {"value": value, **known}
-
-    run: Any = SimpleNamespace(record=keep)
-    rates = experiment.success_rates(outcomes)
-    experiment.record(run, rates, "asr")
-    experiment.record_gains(run, outcomes)
-    assert "asr.custext.rotten-tomatoes.eps2.noisy_channel" in recorded
-    assert "asr.santext.imdb.eps6.context_free_bound" in recorded
-    gain = "gain.custext.imdb.eps6.context_free_bayes_over_embedding_inversion"
+    run = report.begin("05_reconstruction_attacks", "smoke", 7)
+    experiment.record_grid(run, outcomes, experiment.success_rates(outcomes))
+    for name in ("asr.custext.rotten-tomatoes.eps2.noisy_channel", "weight.santext.imdb.eps6"):
+        assert run.measurement(name if name.startswith("asr") else f"{name}.noisy_channel").value
     found = experiment.one(outcomes, "imdb", "custext", 6)
     first, second = found.hits["context-free-bayes"], found.hits["embedding-inversion"]
     apart = clustered_mean(first.astype(float) - second, found.document, sample="imdb")
-    assert recorded[gain]["value"] == pytest.approx(apart.value)
-    assert recorded[gain]["influence"].error == pytest.approx(apart.influence.error)
-    assert recorded[gain]["low"] < apart.value < recorded[gain]["high"]
-    assert recorded["asr.santext.imdb.eps6.context_free_bound"]["influence"].sample == "imdb"
+    gain = run.measurement("gain.custext.imdb.eps6.context_free_bayes_over_embedding_inversion")
+    assert gain.value == pytest.approx(apart.value) and gain.unit == "difference"
+    assert gain.low < apart.value < gain.high
 
 
 def test_epsilon_that_meets() -> None:
