@@ -33,12 +33,12 @@ site:  ## notebooks, figures, claims and data as web pages in site/
 	@$(WITH_PYTHON) "$$python" -m tools.site.build
 
 readme:  ## the generated parts of README.md, and REPRODUCING.md
-	@$(WITH_PYTHON) "$$python" -m textpriv.report.readme
+	@$(WITH_PYTHON) "$$python" -m tools.readme
 
 bench:  ## speed against peers' methods
 	@$(WITH_PYTHON) "$$python" -m benchmarks
 
 audit:  ## try to break every claim
-	@$(WITH_PYTHON) OMP_NUM_THREADS=1 "$$python" -m textpriv.report.audits
+	@$(WITH_PYTHON) OMP_NUM_THREADS=1 "$$python" -m tools.audits
 	@$(WITH_PYTHON) AUDIT_EXAMPLES=10000 "$$python" -m pytest tests/test_audits.py -k fallback
 	@$(WITH_PYTHON) AUDIT_EXAMPLES=10000 "$$python" -m pytest tests/test_crash_safety.py

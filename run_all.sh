@@ -8,8 +8,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 for option in "$@"; do
     if [[ $option == -h || $option == --help ]]; then # says what there is before anything is installed
-        PYTHONPATH=lib exec "${PYTHON:-python3}" -m textpriv.report.options --help
+        PYTHONPATH=lib exec "${PYTHON:-python3}" -m tools.options --help
     fi
 done
 source ./setup.sh
-exec "$python" -m textpriv.report.runner "$@"
+exec "$python" -m tools.runner "$@"

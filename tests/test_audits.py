@@ -46,6 +46,7 @@ from mutants import (
 from scipy import stats
 from scipy.special import logsumexp
 from streams import by_document, by_shared_generator
+from tools import audits as command
 
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.errors import InvalidInput, RunError
@@ -79,8 +80,6 @@ from textpriv.privacy import (
     write_audits,
 )
 from textpriv.privacy.results import LEVEL, audit_of, plain
-from textpriv.report import audits as command
-from textpriv.report import audits as report_audits
 from textpriv.seeds import stream
 from textpriv.tokens import KEPT, PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
 
@@ -620,7 +619,7 @@ def small_tables(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -
         long, "WORKING", tuple(long.Setting(each.label, 6, 80, each.make) for each in long.WORKING)
     )
     monkeypatch.setattr(long, "WORKING_INPUTS", 10)
-    monkeypatch.setattr(long, "mutants", few_mutants)
+    monkeypatch.setattr(command, "mutants", few_mutants)
     monkeypatch.setattr(long, "toy", lambda name, seed: plain(tried(mechanism=name)))
     monkeypatch.setattr(long, "INSIDE", (("madlib", 13.0),))
     monkeypatch.setattr(command, "folder", lambda: tmp_path / "audits")
@@ -693,7 +692,7 @@ def test_a_part_alone_writes_nothing(
 ) -> None:
     assert command.main(["exact", "mutants", *FEW]) == 0
     assert "no claim" in capsys.readouterr().out and not small_tables.exists()
-    monkeypatch.setattr(long, "mutants", one_missed)
+    monkeypatch.setattr(command, "mutants", one_missed)
     assert command.main(["mutants", *FEW]) == 1
     assert "mutants caught: 1 of 2" in capsys.readouterr().out
 
@@ -958,9 +957,9 @@ def test_every_pair_of_the_table_is_an_audit_of_its_own() -> None:
         task: long.Done(value, 1.0, kept=False),
         other: long.Done(value | {"mechanism": "custext-conservative"}, 1.0, kept=False),
     }
-    (audit,) = report_audits.every_pair([some], found)
+    (audit,) = command.every_pair([some], found)
     assert audit.pairs == exact.pairs == 66 and audit.verdict == "holds"
     assert audit.worst_ratio == pytest.approx(exact.worst_ratio, rel=1e-12)
     assert set(audit.worst_pair) == set(exact.worst_pair)
     found[task] = long.Done(value | {"share": 1.01}, 1.0, kept=False)
-    assert report_audits.every_pair([some], found)[0].verdict == "broken"
+    assert command.every_pair([some], found)[0].verdict == "broken"

@@ -30,11 +30,11 @@ import pytest
 from killing import PARTS, Forks
 from test_runner import Project, rows
 from tiny_assets import fake_members, files_below, real_members, register
+from tools import execute, runner
 
 from textpriv import assets, files, paths
 from textpriv.errors import StorageError, TextprivError
 from textpriv.files import disk_refusal, write_atomic
-from textpriv.report import execute, runner
 
 AUDIT = int(os.environ.get("AUDIT_EXAMPLES", "0")) >= 50  # as `make audit` asks
 MOMENTS = 50 if AUDIT else 6
@@ -229,7 +229,7 @@ def test_two_may_write_one_file(tmp_path: Path) -> None:
 
 NOBODY = "-1 nobody nowhere"
 PROCESSES = KERNEL, EXECUTE, RUNNER = (
-    "ipykernel_launcher", "textpriv.report.execute", "textpriv.report.runner"
+    "ipykernel_launcher", "tools.execute", "tools.runner"
 )  # fmt: skip
 SITE = """
 import os, sys
@@ -282,9 +282,9 @@ class KilledNotebook(Project):
         return self.root / "runs" / "smoke"
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        library = os.pathsep.join([str(self._site), str(self.root / "lib")])
+        library = os.pathsep.join(map(str, [self._site, self.root / "lib", self.root]))
         return subprocess.Popen(
-            [sys.executable, "-m", "textpriv.report.runner", "--profile", "smoke", *arguments],
+            [sys.executable, "-m", "tools.runner", "--profile", "smoke", *arguments],
             env={**os.environ, "PYTHONPATH": library, "KILL": self.kill},
             cwd=self.root.parent,
             stdout=subprocess.PIPE,
@@ -415,13 +415,13 @@ def test_a_notebook_waits_for_one_whose_runner_was_killed(tmp_path: Path) -> Non
     program = """
         import sys, time
         from pathlib import Path
-        from textpriv.report import execute
+        from tools import execute
         with execute._alone("01_tiny", Path(sys.argv[1])):
             print("alone", flush=True)
             time.sleep(60)
     """
     command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
-    library = str(Path(assets.__file__).parents[1])
+    library = os.pathsep.join(str(Path(assets.__file__).parents[n]) for n in (1, 2))
     orphan = subprocess.Popen(
         command, env={**os.environ, "PYTHONPATH": library}, stdout=subprocess.PIPE, text=True
     )

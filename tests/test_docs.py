@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from test_house_rules import MOST_LINES
+from tools import readme, reproducing
 
 from textpriv import __version__, assets, authors, paths, prediction, profiles, stats
 from textpriv.attacks.inversion import InversionPerToken
@@ -29,7 +30,7 @@ from textpriv.experiments import ann_vs_exact, slm_utility
 from textpriv.mechanisms import CusText
 from textpriv.privacy import fit, noise
 from textpriv.privacy.results import LEAST_NOISE, LEVEL
-from textpriv.report import claims, readme, reproducing
+from textpriv.report import claims
 
 ROOT = paths.REPOSITORY
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]

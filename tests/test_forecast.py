@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import forecast, notebooks, runner
+from tools.forecast import Estimate, Work, needed
 
 from textpriv import assets, corpora, profiles
-from textpriv.report import forecast, notebooks, runner
-from textpriv.report.forecast import Estimate, Work, needed
 from textpriv.report.results import Results
 
 NOTEBOOKS = notebooks.find()

@@ -16,10 +16,10 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat import NotebookNode, v4
+from tools.notebooks import check_parameters, parse, plain_python
 
 from textpriv import profiles, report
 from textpriv.errors import TextprivError
-from textpriv.report.notebooks import check_parameters, parse, plain_python
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOT_OURS = {".git", ".venv", "__pycache__"}  # ignored by git
@@ -44,6 +44,11 @@ ACCESS_MODULES = {
 CODE_LOADERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}
 CODE_CALLS = {"eval", "exec", "joblib.dump", "joblib.load", "torch.load", "torch.save", "yaml.load"}
 CODE_KEYWORDS = {"allow_pickle", "trust_remote_code"}
+# Imports go one way, and say all of it: relative ones would escape the runner's up-to-date checks.
+AGAINST_THE_WAY = {
+    "lib": re.compile(r"\.|(tools|tests)\b"),
+    "lib/textpriv/report": re.compile(r"textpriv\.experiments\b"),
+}
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:home|Users|root|work|mnt|tmp)/\w|[A-Z]:\\Users")
 
 
@@ -318,6 +323,27 @@ def test_source_rules_bite(source: str) -> None:
 )
 def test_source_rules_do_not_bite_at_random(source: str) -> None:
     assert source_problems(source) == []
+
+
+def imports(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            base = f"{'.' * node.level}{node.module or ''}." if hasattr(node, "level") else ""
+            yield from (f"{base}{alias.name}" for alias in node.names)
+
+
+def test_imports_go_one_way() -> None:
+    wrong = [
+        (path.name, name)
+        for folder, against in AGAINST_THE_WAY.items()
+        for path in (REPOSITORY / folder).rglob("*.py")
+        for name in imports(path.read_text(encoding="utf-8"))
+        if against.match(name)
+    ]
+    assert wrong == []
+    planted = "def f():\n    from tools import runner\nfrom . import a\nfrom textpriv import tools"
+    found = [bool(AGAINST_THE_WAY["lib"].match(name)) for name in imports(planted)]
+    assert sorted(found) == [False, True, True]
 
 
 TEXT = (".py", ".md", ".toml", ".yml", ".sh", ".lock", ".ipynb", ".json", ".csv", ".mplstyle")

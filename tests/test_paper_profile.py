@@ -19,10 +19,10 @@ import pytest
 import tiny_generators
 import tiny_models
 from test_corpora import IMDB_AUTHORS, MOVIES, NEWS, write_archive, write_split
+from tools import notebooks
+from tools.forecast import named, needed
 
 from textpriv import assets, corpora, generators, models, profiles
-from textpriv.report import notebooks
-from textpriv.report.forecast import named, needed
 
 NOTEBOOKS = [each for each in notebooks.find() if profiles.table("default", each.name)]
 OWN_WORDS = {"extractive", "sst2-by-sentence"}  # of a notebook; made of what others name

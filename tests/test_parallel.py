@@ -24,6 +24,7 @@ import sharded
 import test_reconstruction
 from distributed import Client, LocalCluster
 from joblib import parallel_config
+from tools import runner
 
 from textpriv import corpora, parallel, profiles, study
 from textpriv.corpora import Documents
@@ -36,7 +37,7 @@ from textpriv.experiments import (
 )
 from textpriv.experiments.dp_prompt import Material, Output
 from textpriv.neighbors import AllRadii, ExactSearch
-from textpriv.report import cluster, runner
+from textpriv.report import cluster
 from textpriv.seeds import stream
 from textpriv.vectors import SentenceVectors
 

@@ -25,6 +25,8 @@ from hypothesis import strategies as st
 from mutants import BOX, CANDIDATES, LIMITS, recode
 from scipy.special import logsumexp
 from tiny_generators import tiny_generator
+from tools import audits as command
+from tools.readme import FILE as README
 
 from textpriv import mechanisms
 from textpriv.attacks.base import is_input
@@ -69,8 +71,6 @@ from textpriv.privacy import (
 )
 from textpriv.privacy.certified import _least_mean, _mean_bounds
 from textpriv.privacy.texts import SPARED
-from textpriv.report import audits as command
-from textpriv.report.readme import FILE as README
 from textpriv.report.results import measure
 from textpriv.stats import Estimate
 from textpriv.tokens import (

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tools import audits, readme
 
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
 from textpriv.privacy.results import plain
-from textpriv.report import audits, claims, readme, results
+from textpriv.report import claims, results
 from textpriv.stats import Estimate
 
 

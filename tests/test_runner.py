@@ -17,10 +17,11 @@ import nbformat
 import psutil
 import pytest
 from nbformat import v4
+from tools import execute, notebooks, runner, state
 
 from textpriv import paths
 from textpriv.errors import ProfileError, RunError
-from textpriv.report import claims, execute, notebooks, results, runner, state
+from textpriv.report import claims, results
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PARAMETERS = 'profile = "default"\nseed = 7\noverrides = {}'
@@ -61,9 +62,9 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        shutil.copytree(
-            REPOSITORY / "lib", root / "lib", ignore=shutil.ignore_patterns("__pycache__", "*.egg*")
-        )
+        for name in ("lib", "tools"):
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg*")
+            shutil.copytree(REPOSITORY / name, root / name, ignore=ignored)
         shutil.copy(REPOSITORY / "requirements.lock", root)
         self.claims.parent.mkdir()
         self.claims.with_name("shared.toml").write_text("")
@@ -89,8 +90,8 @@ class Project:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "textpriv.report.runner", *arguments],
-            env={**os.environ, "PYTHONPATH": str(self.root / "lib")},
+            [sys.executable, "-m", "tools.runner", *arguments],
+            env={**os.environ, "PYTHONPATH": f"{self.root / 'lib'}{os.pathsep}{self.root}"},
             cwd=self.root.parent,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -319,7 +320,7 @@ def test_up_to_date_until_something_changes(ask: Callable[..., str | None]) -> N
         ("errors.py", "# x", "changed: library"),  # imported by what it imports
         ("report/run.py", "# x", "changed: library"),  # imported inside a function
         ("report/style.mplstyle", "# x", "changed: library"),
-        ("report/runner.py", "# x", None),  # not reached
+        ("report/cluster.py", "# x", None),  # not reached
         ("experiments/profiles/smoke.toml", '["01_tiny"]\nx = 1', "changed: profile"),
         ("experiments/profiles/smoke.toml", '["02_other"]\nx = 1', None),
         ("experiments/profiles/smoke.toml", "cell_minutes = 1", "changed: profile"),
@@ -686,12 +687,13 @@ def test_cells_must_run_in_order() -> None:
 
 def as_user(**changes: str) -> dict[str, str]:
     """This environment, with the library of the repository that is tested."""
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY / "lib"), **changes}
+    library = os.pathsep.join([str(REPOSITORY / "lib"), str(REPOSITORY)])
+    return {**os.environ, "PYTHONPATH": library, **changes}
 
 
 def test_the_runner_itself_needs_no_torch() -> None:
     code = (
-        "import sys, textpriv.report.runner as r; "
+        "import sys, tools.runner as r; "
         "print([m for m in ('torch', 'pandas', 'matplotlib', 'nbformat') if m in sys.modules])"
     )
     command = [sys.executable, "-c", code]
@@ -711,10 +713,11 @@ def test_help_needs_nothing_installed(tmp_path: Path) -> None:
     """Of a clone without .venv, by an interpreter that has no package of ours."""
     for name in ("run_all.sh", "setup.sh"):
         shutil.copy(REPOSITORY / name, tmp_path)
-    package = Path("lib", "textpriv")
-    for path in ("__init__.py", "report/__init__.py", "report/options.py"):
-        (tmp_path / package / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / package / path, tmp_path / package / path)
+    package = "lib/textpriv"
+    for path in ("tools/__init__.py", "tools/options.py",
+                 f"{package}/__init__.py", f"{package}/report/__init__.py"):  # fmt: skip
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / path, tmp_path / path)
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without site-packages
     bare.chmod(0o755)

@@ -14,11 +14,12 @@ from urllib.parse import unquote, urldefrag
 import nbformat
 import pytest
 from nbformat import v4
+from tools import notebooks
 from tools.site import build
 
 from textpriv import paths
 from textpriv.errors import RunError
-from textpriv.report import claims, notebooks
+from textpriv.report import claims
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" & 'single' <b>bold | $x$ `y` [z](w)"
 NAMES = ("02_ann_vs_exact", "07_scoreboard")  # the first has claims, the second has not run

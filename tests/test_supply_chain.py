@@ -28,11 +28,11 @@ import pytest
 from killing import build
 from test_house_rules import NOTEBOOKS, REPOSITORY, files, named
 from tiny_assets import fake_members, files_below, real_members, register, write_wheel
+from tools.notebooks import plain_python
 
 from textpriv import assets
 from textpriv.corpora import read_table
 from textpriv.errors import AssetCorrupt, InvalidInput
-from textpriv.report.notebooks import plain_python
 
 FLIPS = 100
 

@@ -1,1 +1,6 @@
-"""What is made from the repository and is no part of the library."""
+"""How this repository runs itself; the library never imports it.
+
+`runner` runs the notebooks (with `options`, `notebooks`, `state`, `execute` and `forecast`) and
+`audits` the long audits; `readme` and `reproducing` write what documents say of results, `site`
+the web pages.
+"""

@@ -30,9 +30,10 @@ from nbformat import NotebookNode, v4
 
 from textpriv import assets, paths, profiles
 from textpriv.errors import RunError, TextprivError
-from textpriv.report import claims, notebooks, results
-from textpriv.report.notebooks import Notebook
-from textpriv.report.reproducing import table
+from textpriv.report import claims, results
+from tools import notebooks
+from tools.notebooks import Notebook
+from tools.reproducing import table
 
 DOCUMENTS = (
     "REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "claims/*", "benchmarks/*.md", "CITATION.cff"

@@ -6,15 +6,13 @@
 A task is a function of this module with plain arguments and a JSON value as its result, so that
 it can be sent to another process, and kept in the cache under all that it depends on: its
 arguments, the data and the code (`code_digest`). An interrupted run goes on from there.
-`textpriv.report.audits` runs them, with progress.
+`make audit` runs them, with progress, and wrong mechanisms beside them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +27,10 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from textpriv import assets, embeddings, paths
+from textpriv import assets, embeddings
 from textpriv.channel import check_ids
 from textpriv.embeddings import Embedding, from_arrays
-from textpriv.errors import InvalidInput, RunError
+from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.generators import Generator
 from textpriv.mechanisms import (
@@ -89,8 +87,7 @@ SMALL = "glove-6b-50d"
 WORDS, INPUTS = 500, 24  # of a small vocabulary; 24 inputs make 276 pairs
 WORKING_WORDS, WORKING_INPUTS = 2000, 200  # of a table as it is used, across all frequencies
 WORKING_DRAWS = 100  # at most, per input and half: enough to see 0.97 of the noise
-PARTS = ("exact", "tight", "certified", "sampled", "mutants")
-MUTANTS = "tests/mutants.py"  # in the repository
+PARTS = ("exact", "tight", "certified", "sampled")
 # What the audits reach, in the package; what is kept depends on all of it.
 CODE = (
     "channel.py", "checks.py", "embeddings.py", "generators.py", "seeds.py", "tokens.py",
@@ -186,8 +183,6 @@ def tasks(parts: Iterable[str], *, draws: int, seed: int) -> list[Task]:
                      (number, min(draws, WORKING_DRAWS), seed))
                 for number, setting in enumerate(WORKING)
             ]  # fmt: skip
-        elif part == "mutants":
-            found.append(Task(part, "wrong mechanisms", mutants, (_mutants_digest(),)))
         else:
             raise InvalidInput(f"part: got {part!r}, expected one of {PARTS}")
     return found
@@ -502,39 +497,3 @@ def laplace(width: int, draws: int, seed: int) -> dict[str, Any]:
     audit = audit_laplace(noisy, every, draws=draws, seed=seed, kept=kept)
     documents = [np.vstack([row, kept]).astype(np.float32) for row in every]
     return plain(with_fit(audit, released_laplace(noisy, documents, rng)))
-
-
-# --- Mutants -----------------------------------------------------------------------------------
-
-
-def _mutants_digest() -> str:
-    path = paths.REPOSITORY / MUTANTS
-    if not path.is_file():
-        raise RunError(f"no {MUTANTS}: the mutants are part of the repository, not of the package")
-    files = [path, path.with_name("helpers.py")]
-    return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()
-
-
-def mutants(digest: str) -> list[dict[str, Any]]:
-    """Wrong mechanisms under the small audits: flaw, audit, worst ratio, whether it was caught.
-
-    Parameters
-    ----------
-    digest : of the files that hold them, which the result depends on
-
-    Raises
-    ------
-    RunError : the file has changed meanwhile, or fails
-    """
-    if digest != _mutants_digest():
-        raise RunError(f"{MUTANTS} has changed since the audits began: start them again")
-    ran = subprocess.run(
-        [sys.executable, str(paths.REPOSITORY / MUTANTS), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ran.returncode:
-        raise RunError(f"{MUTANTS} failed: {ran.stderr.strip()[-500:]}")
-    rows: list[dict[str, Any]] = json.loads(ran.stdout)
-    return rows

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from textpriv import paths
-from textpriv.report import claims, notebooks, results
+from textpriv.report import claims, results
 from textpriv.report.claims import Claim
-from textpriv.report.notebooks import Notebook
 from textpriv.report.results import Results
+from tools import notebooks
+from tools.notebooks import Notebook
 
 FILE = paths.REPOSITORY / "REPRODUCING.md"
 

@@ -1,7 +1,8 @@
 """Runs the long audits and writes what they found: `make audit`, or
 
-    python -m textpriv.report.audits                     everything, on two processes
-    python -m textpriv.report.audits exact tight         some parts; nothing is written
+    python -m tools.audits                     everything, on two processes
+    python -m tools.audits exact tight         some parts; nothing is written
+    python -m tools.audits --restate           the statements anew, after new results
 
 It writes `results/audits/audits.json` and `statements.json`. Interrupted, the same call goes on
 where it was: tasks are kept in the cache, whole or not at all (`experiments.audits`).
@@ -10,7 +11,9 @@ where it was: tasks are kept in the cache, whole or not at all (`experiments.aud
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -24,14 +27,8 @@ from tqdm import tqdm
 
 from textpriv import paths
 from textpriv.errors import RunError, TextprivError
-from textpriv.experiments.audits import (
-    PARTS,
-    Done,
-    Task,
-    audits_of,
-    code_digest,
-    tasks,
-)
+from textpriv.experiments import audits as experiments
+from textpriv.experiments.audits import Done, Task, audits_of, code_digest
 from textpriv.experiments.statements import statements
 from textpriv.files import write_atomic
 from textpriv.privacy import Audit, audit_table, read_audits, write_audits
@@ -40,6 +37,8 @@ from textpriv.privacy.results import plain
 from textpriv.report import DEFAULT_SEED, provenance, results
 
 DRAWS = 1_000_000  # per input and half
+PARTS = (*experiments.PARTS, "mutants")
+MUTANTS = paths.REPOSITORY / "tests" / "mutants.py"
 _ABOUT = ("seed", "draws", "commit", "dirty", "seconds", "task_seconds", "versions")
 
 
@@ -67,6 +66,41 @@ def audits() -> list[Audit]:
     return read_audits(folder() / "audits.json")
 
 
+def tasks(parts: Sequence[str], *, draws: int, seed: int) -> list[Task]:
+    """The tasks of some parts, and that of the mutants."""
+    own = [part for part in parts if part != "mutants"]
+    wrong = [Task("mutants", "wrong mechanisms", mutants, (_mutants_digest(),))]
+    found = experiments.tasks(own, draws=draws, seed=seed)
+    return [*found, *(wrong if "mutants" in parts else [])]
+
+
+def _mutants_digest() -> str:
+    files = [MUTANTS, MUTANTS.with_name("helpers.py")]
+    return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()
+
+
+def mutants(digest: str) -> list[dict[str, Any]]:
+    """Wrong mechanisms under the small audits: flaw, audit, worst ratio, whether it was caught.
+
+    Parameters
+    ----------
+    digest : of the files that hold them, which the result depends on
+
+    Raises
+    ------
+    RunError : the file has changed meanwhile, or fails
+    """
+    if digest != _mutants_digest():
+        raise RunError(f"{MUTANTS} has changed since the audits began: start them again")
+    ran = subprocess.run(
+        [sys.executable, str(MUTANTS), "--json"], capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        raise RunError(f"{MUTANTS} failed: {ran.stderr.strip()[-500:]}")
+    rows: list[dict[str, Any]] = json.loads(ran.stdout)
+    return rows
+
+
 def run(chosen: Sequence[Task], jobs: int) -> dict[Task, Done]:
     """All tasks, several at a time, with a bar and a line per audit that ends."""
     code = code_digest()
@@ -74,17 +108,12 @@ def run(chosen: Sequence[Task], jobs: int) -> dict[Task, Done]:
         print(f"{part}: {count} tasks", flush=True)
     found: dict[int, Done] = {}
     work = (delayed(_numbered)(number, task, code) for number, task in enumerate(chosen))
-    left = Counter(task.part for task in chosen)
     with tqdm(total=len(chosen), mininterval=5) as bar:
         for number, done in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
-            task = chosen[number]
-            found[number], left[task.part] = done, left[task.part] - 1
-            bar.set_postfix_str(
-                "left: " + ", ".join(f"{n} {part}" for part, n in left.items() if n), refresh=False
-            )
+            found[number] = done
             bar.update()
             if not done.kept and done.seconds > 5:
-                bar.write(f"{task.part}: {task.label}, {done.seconds:.0f} s")
+                bar.write(f"{chosen[number].part}: {chosen[number].label}, {done.seconds:.0f} s")
     return {task: found[number] for number, task in enumerate(chosen)}
 
 
@@ -121,7 +150,7 @@ def measured() -> dict[str, results.Measurement]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; 0 when no claim is broken and every audit could tell, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m textpriv.report.audits", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.audits", description=__doc__)
     parser.add_argument("part", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}")
     parser.add_argument("--draws", type=int, default=DRAWS, help="per input and half")
     parser.add_argument("--jobs", type=int, default=2)
@@ -169,33 +198,25 @@ def every_pair(judged: Sequence[Audit], found: Mapping[Task, Done]) -> list[Audi
     one pass over the columns covers all pairs of the whole table. Only the worst pair is kept, so
     that a violation counts once.
     """
-    audits = []
-    for task, done in found.items():
-        value = done.value
-        if task.part != "tight" or value["mechanism"] not in ("santext", "santext+", "tem"):
-            continue
-        like = next(
-            (
-                each
-                for each in judged
-                if each.mechanism == value["mechanism"]
-                and each.setting.startswith(f"eps {value['epsilon']:g},")
-            ),
-            None,
+    exact = {(each.mechanism, each.setting.split(",")[0]): each for each in reversed(judged)}
+    losses = [done.value for task, done in found.items() if task.part == "tight"]
+    like = [
+        (exact.get((value["mechanism"], f"eps {value['epsilon']:g}")), value)
+        for value in losses
+        if value["mechanism"] in ("santext", "santext+", "tem")
+    ]
+    return [
+        replace(
+            audit,
+            method="exact, the worst output of every pair",
+            pairs=value["words"] * (value["words"] - 1) // 2,
+            worst_ratio=value["share"],
+            worst_pair=(value["share_pair"][0], value["share_pair"][1]),
+            violations=int(value["share"] > 1 + SLACK),
         )
-        if like is None:  # the exact audits were not asked for
-            continue
-        audits.append(
-            replace(
-                like,
-                method="exact, the worst output of every pair",
-                pairs=value["words"] * (value["words"] - 1) // 2,
-                worst_ratio=value["share"],
-                worst_pair=(value["share_pair"][0], value["share_pair"][1]),
-                violations=int(value["share"] > 1 + SLACK),
-            )
-        )
-    return audits
+        for audit, value in like
+        if audit  # or the exact audits were not asked for
+    ]
 
 
 def _write(judged: Sequence[Audit], also: Mapping[str, Any], about: Mapping[str, Any]) -> None:

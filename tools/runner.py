@@ -1,4 +1,4 @@
-"""Run the notebooks: `./run_all.sh`, or `python -m textpriv.report.runner`.
+"""Run the notebooks: `./run_all.sh`, or `python -m tools.runner`.
 
 Each notebook runs in a process of its own. What is up to date is skipped; a notebook that
 fails, or does not make what it declares, is named and the exit status says so; the others
@@ -23,8 +23,9 @@ from filelock import FileLock, Timeout
 from textpriv import parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
 from textpriv.files import cannot_write, canonical_json
-from textpriv.report import claims, cluster, notebooks, options, results, state
-from textpriv.report.notebooks import Notebook
+from textpriv.report import claims, cluster, results
+from tools import notebooks, options, state
+from tools.notebooks import Notebook
 
 RAN, UP_TO_DATE, FAILED, NOT_RUN = "ran", "up to date", "failed", "not run"
 
@@ -100,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.list:
             return _list(plan, chosen)
         if arguments.dry_run:
-            from textpriv.report import forecast
+            from tools import forecast
 
             print(forecast.text(chosen, arguments.profile))
             return 0
@@ -190,7 +191,7 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
 def _fetch(chosen: Sequence[Notebook], profile: str) -> None:
     """Bring every asset that is declared, or named by the profile, before anything starts."""
     from textpriv import assets
-    from textpriv.report.forecast import needed
+    from tools.forecast import needed
 
     tables = [(n.declares.assets, profiles.table(profile, n.name)) for n in chosen]
     wanted = sorted({asset_id for each in tables for asset_id in needed(*each)})
@@ -236,7 +237,7 @@ def _start(plan: Plan, job: Job, jobs: Sequence[Job]) -> bool:
     job.began = time.time()
     minutes = profiles.settings(plan.parameters["profile"]).cell_minutes
     limit = [] if minutes is None else ["--cell-minutes", str(minutes)]
-    command = [sys.executable, "-m", "textpriv.report.execute", job.name]
+    command = [sys.executable, "-m", "tools.execute", job.name]
     command += [str(plan.executed(job.notebook)), canonical_json(plan.parameters), *limit]
     # A session of its own: Ctrl-C reaches the runner alone, which passes it on once.
     job.process = subprocess.Popen(command, env=_environment(plan), start_new_session=True)

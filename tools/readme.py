@@ -1,6 +1,6 @@
 """The parts of README.md that are made from results, registries and claims, never by hand.
 
-`python -m textpriv.report.readme` rewrites them in place, and REPRODUCING.md with them; tests
+`python -m tools.readme` rewrites them in place, and REPRODUCING.md with them; tests
 fail when they are stale.
 """
 
@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from textpriv import assets, paths, profiles
-from textpriv.report import claims, forecast, reproducing, results
-from textpriv.report.notebooks import find, heading, read
-from textpriv.report.reproducing import table as _table
+from textpriv.report import claims, results
+from tools import forecast, reproducing
+from tools.notebooks import find, heading, read
+from tools.reproducing import table as _table
 
 FILE = paths.REPOSITORY / "README.md"
 _NOT_RUN = "Not run yet: `make audit` makes this table."
@@ -139,7 +140,7 @@ def _needed(profile: str) -> dict[str, str]:
 
 def audited() -> str:
     """A row per audit: what was put to the test, how, and the verdict; and the mutants caught."""
-    from textpriv.report import audits
+    from tools import audits
 
     if not (audits.folder() / "audits.json").exists():
         return _NOT_RUN
@@ -171,7 +172,7 @@ def audited() -> str:
 
 def statements() -> str:
     """A row per mechanism: the bound of one text, what is really lost, and the best attack."""
-    from textpriv.report import audits
+    from tools import audits
 
     if not (audits.folder() / "statements.json").exists():
         return _NOT_RUN

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from textpriv import assets, paths, profiles
 from textpriv.report import results
-from textpriv.report.notebooks import Notebook
+from tools.notebooks import Notebook
 
 Table = Mapping[str, Any]
 

@@ -17,14 +17,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+import textpriv
 from textpriv import paths, profiles
 from textpriv.errors import RunError
 from textpriv.files import canonical_json, write_atomic
 from textpriv.report import claims, results
-from textpriv.report.forecast import needed
-from textpriv.report.notebooks import Notebook
+from tools.forecast import needed
+from tools.notebooks import Notebook
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(textpriv.__file__).resolve().parent
 LOCK = paths.REPOSITORY / "requirements.lock"
 
 

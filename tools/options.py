@@ -7,7 +7,7 @@ from pathlib import Path
 
 from textpriv.report import DEFAULT_SEED
 
-_PROFILES = Path(__file__).parents[1] / "experiments" / "profiles"
+_PROFILES = Path(__file__).parents[1] / "lib" / "textpriv" / "experiments" / "profiles"
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""One notebook in a process of its own: `python -m textpriv.report.execute`.
+"""One notebook in a process of its own: `python -m tools.execute`.
 
 The runner starts this module once per notebook. It runs the notebook through papermill,
 prints one line when a cell starts and one when it ends, and on failure names the cell.
@@ -31,7 +31,7 @@ from papermill.exceptions import PapermillExecutionError
 from textpriv import paths
 from textpriv.errors import RunError, TextprivError
 from textpriv.files import cannot_write, disk_refusal
-from textpriv.report.notebooks import Notebook, heading, read
+from tools.notebooks import Notebook, heading, read
 
 KERNEL = "python3"
 _LAST_LINES = 12  # of a traceback
@@ -176,7 +176,7 @@ def _stop_with(parent: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m textpriv.report.execute", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.execute", description=__doc__)
     parser.add_argument("name")
     parser.add_argument("output", type=Path)
     parser.add_argument("parameters", type=json.loads)
