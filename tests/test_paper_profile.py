@@ -19,16 +19,15 @@ import pytest
 import tiny_generators
 import tiny_models
 from test_corpora import IMDB_AUTHORS, MOVIES, NEWS, write_archive, write_split
-from tools import notebooks
-from tools.forecast import named, needed
+from tools.notebooks import Notebook, find, named, needed
 
 from textpriv import assets, corpora, generators, models, profiles
 
-NOTEBOOKS = [each for each in notebooks.find() if profiles.table("default", each.name)]
+NOTEBOOKS = [each for each in find() if profiles.table("default", each.name)]
 OWN_WORDS = {"extractive", "sst2-by-sentence"}  # of a notebook; made of what others name
 
 
-def experiment_of(notebook: notebooks.Notebook) -> tuple[str, ModuleType]:
+def experiment_of(notebook: Notebook) -> tuple[str, ModuleType]:
     """The module of `textpriv.experiments` that has the notebook's sizes, with its name there."""
     for source in notebook.code:
         for node in ast.walk(ast.parse(source)):
@@ -40,7 +39,7 @@ def experiment_of(notebook: notebooks.Notebook) -> tuple[str, ModuleType]:
     raise AssertionError(f"{notebook.name} imports no experiment")
 
 
-def used(notebook: notebooks.Notebook, profile: str) -> set[str]:
+def used(notebook: Notebook, profile: str) -> set[str]:
     """Assets that `run.uses` is given: the cell is run up to that line, with a `run` of our own."""
     name, module = experiment_of(notebook)
     asked: set[str] = set()
@@ -64,7 +63,7 @@ def used(notebook: notebooks.Notebook, profile: str) -> set[str]:
 
 @pytest.mark.parametrize("profile", profiles.names())
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
-def test_settings_validate(notebook: notebooks.Notebook, profile: str) -> None:
+def test_settings_validate(notebook: Notebook, profile: str) -> None:
     _, module = experiment_of(notebook)
     assert profiles.load(profile, notebook.name, module.Sizes)
 
@@ -72,12 +71,12 @@ def test_settings_validate(notebook: notebooks.Notebook, profile: str) -> None:
 @pytest.mark.parametrize("profile", profiles.names())
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
 def test_every_name_exists_and_all_that_is_used_is_fetched(
-    notebook: notebooks.Notebook, profile: str
+    notebook: Notebook, profile: str
 ) -> None:
     table = profiles.table(profile, notebook.name)
     for name in named(table):
         assert name in {*assets.registry(), *corpora.names(), *OWN_WORDS}
-    fetched = set(needed(notebook.declares.assets, table))
+    fetched = set(needed(notebook, profile))
     assert fetched <= set(assets.registry())
     asked = used(notebook, profile)
     assert asked <= fetched and bool(asked) == bool(fetched)
@@ -106,11 +105,7 @@ PACKED = {"smollm2-135m-instruct"}  # a GGUF file of the default profile, tested
 
 
 def of_the_paper(kind: str) -> set[str]:
-    found = {
-        each
-        for notebook in NOTEBOOKS
-        for each in needed(notebook.declares.assets, profiles.table("paper", notebook.name))
-    }
+    found = {each for notebook in NOTEBOOKS for each in needed(notebook, "paper")}
     return {each for each in found if assets.registry()[each].kind == kind}
 
 

@@ -16,11 +16,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from textpriv import paths
+from textpriv import assets, paths, profiles
 from textpriv.errors import ProfileError, RunError
 
 PARAMETERS = ("profile", "seed", "overrides")
 """What the parameters cell of every notebook sets, and nothing else."""
+
+
+NAMING = ("corpora", "corpus", "encoder", "encoders", "generator", "table", "small", "large")
+"""Keys of a profile's tables whose texts name corpora, data sets and models."""
 
 
 class Declaration(BaseModel):
@@ -110,6 +114,31 @@ def check_parameters(notebook: Notebook) -> None:
     missing = [name for name in PARAMETERS if name not in got]
     if missing:
         raise ProfileError(f"{notebook.name}: the parameters cell does not set {missing}")
+
+
+def needed(notebook: Notebook, profile: str) -> list[str]:
+    """Ids of the assets that a notebook declares or that a profile's table names for it.
+
+    A name that is neither an asset nor a corpus is one of the notebook's own and is passed over.
+    """
+    names = set(named(profiles.table(profile, notebook.name)))
+    found = {*notebook.declares.assets, *(names & set(assets.registry()))}
+    if others := names - found:
+        from textpriv import corpora  # late: pandas is slow to import
+
+        found.update(map(corpora.asset_of, others & set(corpora.names())))
+    return sorted(found)
+
+
+def named(table: Mapping[str, Any]) -> list[str]:
+    """Texts under `NAMING`: a text itself, the items of a list, keys and values of a table."""
+    found: list[Any] = []
+    for value in (table[key] for key in NAMING if key in table):
+        if isinstance(value, Mapping):
+            found += [*value, *value.values()]
+        else:
+            found += [value] if isinstance(value, str) else value
+    return sorted({each for each in found if isinstance(each, str) and each})
 
 
 def heading(cells: Sequence[Cell], index: int) -> str:

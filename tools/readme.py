@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from textpriv import assets, paths, profiles
+from textpriv import assets, paths
 from textpriv.report import claims, results
 from tools import forecast, reproducing
-from tools.notebooks import find, heading, read
+from tools.notebooks import find, heading, needed, read
 from tools.reproducing import table as _table
 
 FILE = paths.REPOSITORY / "README.md"
@@ -132,8 +132,7 @@ def _needed(profile: str) -> dict[str, str]:
     """By asset, the numbers of the notebooks that need it under a profile."""
     found: dict[str, list[str]] = {}
     for notebook in find():
-        table = profiles.table(profile, notebook.name)
-        for asset_id in forecast.needed(notebook.declares.assets, table):
+        for asset_id in needed(notebook, profile):
             found.setdefault(asset_id, []).append(notebook.name[:2])
     return {asset_id: ", ".join(numbers) for asset_id, numbers in found.items()}
 

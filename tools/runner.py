@@ -20,7 +20,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from textpriv import parallel, paths, profiles
+from textpriv import assets, parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
 from textpriv.files import cannot_write, canonical_json
 from textpriv.report import claims, cluster, results
@@ -190,11 +190,7 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
 
 def _fetch(chosen: Sequence[Notebook], profile: str) -> None:
     """Bring every asset that is declared, or named by the profile, before anything starts."""
-    from textpriv import assets
-    from tools.forecast import needed
-
-    tables = [(n.declares.assets, profiles.table(profile, n.name)) for n in chosen]
-    wanted = sorted({asset_id for each in tables for asset_id in needed(*each)})
+    wanted = sorted({each for notebook in chosen for each in notebooks.needed(notebook, profile)})
     for number, asset_id in enumerate(wanted, start=1):
         print(f"asset {number}/{len(wanted)}: {asset_id}", flush=True)
         assets.fetch(asset_id)

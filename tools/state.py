@@ -22,8 +22,7 @@ from textpriv import paths, profiles
 from textpriv.errors import RunError
 from textpriv.files import canonical_json, write_atomic
 from textpriv.report import claims, results
-from tools.forecast import needed
-from tools.notebooks import Notebook
+from tools.notebooks import Notebook, needed
 
 PACKAGE = Path(textpriv.__file__).resolve().parent
 LOCK = paths.REPOSITORY / "requirements.lock"
@@ -41,7 +40,7 @@ class State(BaseModel):
 def key(notebook: Notebook, parameters: Mapping[str, Any]) -> dict[str, str]:
     """Digest of each thing that a notebook's outputs depend on."""
     profile, run = parameters["profile"], results.run_name(**parameters)
-    wanted = needed(notebook.declares.assets, profiles.table(profile, notebook.name))
+    wanted = needed(notebook, profile)
     parts: dict[str, Any] = {
         "notebook": [notebook.code, notebook.declares.model_dump()],
         "parameters": dict(parameters),
