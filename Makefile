@@ -32,8 +32,8 @@ site:  ## notebooks, figures, claims and data as web pages in site/
 		"$$python" -m pip install -q -c requirements.lock -r requirements-site.lock
 	@$(WITH_PYTHON) "$$python" -m tools.site.build
 
-readme:  ## the generated parts of README.md, and REPRODUCING.md
-	@$(WITH_PYTHON) "$$python" -m tools.readme
+readme:  ## the generated parts of README.md and docs, and REPRODUCING.md
+	@$(WITH_PYTHON) "$$python" -m tools.documents
 
 bench:  ## speed against peers' methods
 	@$(WITH_PYTHON) "$$python" -m benchmarks

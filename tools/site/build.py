@@ -32,8 +32,8 @@ from textpriv import assets, paths, profiles
 from textpriv.errors import RunError, TextprivError
 from textpriv.report import claims, results
 from tools import notebooks
+from tools.documents import table
 from tools.notebooks import Notebook
-from tools.reproducing import table
 
 DOCUMENTS = (
     "REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "claims/*", "benchmarks/*.md", "CITATION.cff"

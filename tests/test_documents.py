@@ -1,59 +1,70 @@
-"""README.md says what the results say."""
+"""README.md and REPRODUCING.md say what the results, the registries and the claims say."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from tools import audits, readme
+from tools import audits, documents, notebooks
 
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
 from textpriv.privacy.results import plain
 from textpriv.report import claims, results
 from textpriv.stats import Estimate
 
-
-def test_generated_parts_are_up_to_date() -> None:
-    text = readme.FILE.read_text(encoding="utf-8")
-    assert readme.rendered(text) == text, "run `make readme`"
+README = documents.WITH_BLOCKS[0].read_text(encoding="utf-8")
 
 
-def test_every_block_is_used_and_a_stale_one_is_noticed() -> None:
-    text = readme.FILE.read_text(encoding="utf-8")
-    assert set(re.findall(r"<!-- generated: (\w+) -->", text)) == set(readme.BLOCKS)
-    stale = text.replace("| madlib |", "| madlib, changed by hand |")
-    assert stale != text and readme.rendered(stale) == text
+def test_the_documents_are_up_to_date() -> None:
+    for path in documents.WITH_BLOCKS:
+        text = path.read_text(encoding="utf-8")
+        assert documents.rendered(text) == text, "run `make readme`"
+    reproducing = documents.REPRODUCING.read_text(encoding="utf-8")
+    assert reproducing == documents.reproducing(), "run `make readme`"
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", readme.FILE.read_text("utf-8")))
+def test_every_block_is_used_once_and_a_stale_one_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    together = "".join(path.read_text(encoding="utf-8") for path in documents.WITH_BLOCKS)
+    used = re.findall(r"<!-- generated: (\w+) -->", together)
+    assert sorted(used) == sorted(documents.BLOCKS)
+    monkeypatch.setattr(documents, "BLOCKS", {"data": lambda: "made"})
+    text = "a\n<!-- generated: data -->\n{}\n<!-- end -->\nb"
+    assert documents.rendered(text.format("old")) == text.format("made")
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", README))
 def test_links_within_the_repository_lead_somewhere(path: str) -> None:
-    assert (readme.FILE.parent / path).exists()
+    assert (documents.REPRODUCING.parent / path).exists()
 
 
 # --- What the papers' claims come to -------------------------------------------------------------
 
 
 def test_the_score_counts_every_statement_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = readme.score()
+    said = documents.score()
     assert said.startswith("No printed number is compared on these models. Of ")
     tested, holds, against, tie, left_open, leaning, settled, untested = map(
         int, re.findall(r"(\d+) [a-z]", said.replace("07_", ""))
     )
     assert tested == holds + against + tie + left_open and leaning <= left_open
-    notebooks = {claim.notebook for claim in claims.load()}
-    judged = claims.judge({each: results.load(each).by_name() for each in notebooks})
+    names = {claim.notebook for claim in claims.load()}
+    judged = claims.judge({each: results.load(each).by_name() for each in names})
     assert claims.Findings.of(judged) == (
         holds, against, tie, left_open, leaning, untested, settled,
     )  # fmt: skip
-    monkeypatch.setattr(readme.results, "file", lambda *_: Path("missing"))
-    assert readme.score().startswith("Not run yet")
+    monkeypatch.setattr(results, "file", lambda *_: Path("missing"))
+    assert documents.score().startswith("Not run yet")
 
 
 def test_the_data_table_says_who_needs_an_asset() -> None:
-    rows = [line.split(" | ") for line in readme.data().splitlines()]
+    rows = [line.split(" | ") for line in documents.data().splitlines()]
     by_id = {row[0].removeprefix("| "): row for row in rows}
     assert by_id["pos-lexicon"][3:6] == ["0.6 MB", "03", "03"]
     assert by_id["roberta-base"][4:6] == ["", "03"]
@@ -70,7 +81,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_audits_the_blocks_say_which_command_makes_them(folder: Path) -> None:
-    for block in (readme.audited, readme.statements):
+    for block in (documents.audited, documents.statements):
         assert block() == "Not run yet: `make audit` makes this table."
 
 
@@ -84,7 +95,7 @@ def audit(mechanism: str, worst_ratio: float, draws: int, violations: int = 0) -
 def test_the_table_of_audits(folder: Path) -> None:
     made = [audit("tem", 0.98765, 0), audit("madlib", 1.25, 1_000_000, 3), audit("map", np.nan, 0)]
     write_audits(made, folder / "audits.json", {"mutants_caught": 21, "mutants_tried": 22})
-    assert readme.audited().splitlines()[2:] == [
+    assert documents.audited().splitlines()[2:] == [
         "| tem | eps 1 | exact \\| sampled | 12,345 | all outputs | 0.988 | 0.000 |  | holds |",
         "| madlib | eps 1 | exact \\| sampled | 12,345 | 1,000,000 | 1.250 | 0.062 | 0.93 | "
         "broken |",
@@ -113,7 +124,7 @@ def test_the_table_of_statements(folder: Path) -> None:
     ]  # fmt: skip
     kept = {"statements": [plain(each) for each in made]}
     (folder / "statements.json").write_text(json.dumps(kept, allow_nan=False))
-    found = [line.split(" | ")[2:] for line in readme.statements().splitlines()[2:]]
+    found = [line.split(" | ")[2:] for line in documents.statements().splitlines()[2:]]
     assert found == [
         ["1,234", "900", "1,000 (1e-06)", "Bayes", "named 46 of 100 words (44 to 48) |"],
         ["1,234", "at least 420", "1,234 (1e-06)", "none measured", " |"],
@@ -121,3 +132,35 @@ def test_the_table_of_statements(folder: Path) -> None:
         ["no bound", "no bound", "no bound (1e-06)", "none measured", " |"],
         ["no bound", "no bound", "no bound (1e-06)", "none measured", " |"],
     ]
+
+
+# --- REPRODUCING.md ------------------------------------------------------------------------------
+
+
+def test_reproducing_has_every_claim_once_with_its_command() -> None:
+    parts = documents.reproducing().split("\n## ")[1:]
+    assert [part.split("\n", 1)[0] for part in parts] == [each.name for each in notebooks.find()]
+    for part in parts:
+        name = part.split("\n", 1)[0]
+        assert f"`./run_all.sh --only {name[:2]} --force`" in part
+        stated = claims.of(name)
+        for claim in stated:
+            assert part.count(f"\n| {claim.id} |") == int(claim.is_compared("default"))
+        counted = re.findall(r"^- (\d+) claims?(, \*paper profile\*)?: ", part, re.MULTILINE)
+        states = Counter(claim.compared for claim in stated)
+        for state, word in (("paper", ", *paper profile*"), ("never", "")):
+            assert sum(int(count) for count, told in counted if told == word) == states[state]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"value": 0.25, "rounding": 0.01, "measurement": "a.b"}, "0.005"),
+        ({"trend": {"greater": "a.b", "than": "a.c"}}, "the ordering"),
+        ({"trend": {"at_least": 0.5, "of": ["a.b"]}}, "the bound"),
+    ],
+)
+def test_tolerances_by_hand(fields: dict[str, Any], says: str) -> None:
+    given = {"id": "x", "paper": "tong", "notebook": "05_x", "place": "p", "setting": "s"}
+    claim = claims.Claim.model_validate({**given, "compared": "always", **fields})
+    assert documents.tolerance(claim) == says
