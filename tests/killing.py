@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def install(below: str, at: int | None, tell: Callable[[int], None] | None = Non
 PARTS = {"first.txt": 40, "folder/second.txt": 25, "third.bin": 60}  # lines of 1,000 bytes
 
 
-def build(folder: Path, pause: float = 0.0) -> None:
+def build(folder: Path) -> None:
     """A computation that writes several files, bit by bit."""
     for name, lines in PARTS.items():
         path = folder / name
@@ -80,13 +79,12 @@ def build(folder: Path, pause: float = 0.0) -> None:
                 file.write(bytes([number]) * 1000)
                 if number % 5 == 0:
                     step()
-                    time.sleep(pause)
 
 
 def derive(order: dict[str, Any]) -> None:
     from textpriv import assets
 
-    assets.derived("table", key="1", build=lambda folder: build(folder, order["pause"]))
+    assets.derived("table", key="1", build=build)
 
 
 def fetch(order: dict[str, Any]) -> None:
@@ -105,7 +103,6 @@ def fetch(order: dict[str, Any]) -> None:
         while chunk := stream.read(20_000):
             yield chunk
             step()
-            time.sleep(order["pause"])
 
     assets.REGISTRY = Path(order["registry"])
     assets.REPOSITORY = source
@@ -125,9 +122,8 @@ OPERATIONS = {"derive": derive, "fetch": fetch, "write": write}
 
 
 def _obey(order: dict[str, Any]) -> dict[str, Any]:
-    """Fork, let the child do what is ordered, kill it if `after` seconds say so."""
+    """Fork, and let the child do what is ordered."""
     read, written = os.pipe()
-    began = time.monotonic()
     child = os.fork()
     if child == 0:
         status = 1
@@ -139,33 +135,29 @@ def _obey(order: dict[str, Any]) -> dict[str, Any]:
         finally:
             os._exit(status)
     os.close(written)
-    if order.get("after") is not None:
-        time.sleep(order["after"])
-        os.kill(child, signal.SIGKILL)
     with os.fdopen(read, "rb") as pipe:
         steps = len(pipe.read())
     _, status = os.waitpid(child, 0)
-    seconds = time.monotonic() - began
-    return {"status": os.waitstatus_to_exitcode(status), "steps": steps, "seconds": seconds}
+    return {"status": os.waitstatus_to_exitcode(status), "steps": steps}
 
 
 class Forks:
     """The process that forks, as a test sees it."""
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self) -> None:
         library = Path(__file__).resolve().parents[1] / "lib"
         self._process = subprocess.Popen(
             [sys.executable, __file__],
-            env={**os.environ, "PYTHONPATH": str(library), **environment},
+            env={**os.environ, "PYTHONPATH": str(library)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
     def __call__(self, do: str, **order: Any) -> dict[str, Any]:
-        """Exit status (-9 when killed), steps taken, and seconds."""
+        """Exit status (-9 when killed), and steps taken."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"pause": 0.0, "do": do, **order}) + "\n")
+        self._process.stdin.write(json.dumps({"do": do, **order}) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 

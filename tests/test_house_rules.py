@@ -9,7 +9,7 @@ import ast
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +221,7 @@ def test_a_good_notebook_keeps_the_rules() -> None:
     [
         (0, "word ", "", "words of text"),
         (0, "Title", "Title\n![](x.png)", "without alternative text"),
-        (1, "seed", "sede", "did you mean 'seed'"),
+        (1, "seed", "sede", "sets ['profile', 'sede', 'overrides']"),
         (1, "7", "8", "typed parameters"),
         (1, "seed: int", "seed", "typed parameters"),
         (2, "run.finish()", "class A:\n    pass\nrun.finish()", "a class"),
@@ -234,7 +234,6 @@ def test_a_good_notebook_keeps_the_rules() -> None:
         (2, "01_good", "02_other", "report.begin"),
         (2, "fig01_a", "fig01_b", "declares figures"),
         (2, "A line", " ", "without alternative text"),
-        (2, 'alt="A line"', '" "', "without alternative text"),
         (2, ', alt="A line"', "", "without alternative text"),
     ],
 )
@@ -246,23 +245,21 @@ def test_notebook_rules_bite(cell: int, old: str, new: str, problem: str) -> Non
     assert problem in found
 
 
-def test_notebook_form_rules_bite() -> None:
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda node: node.cells[2].update(execution_count=1), "outputs or execution counts"),
+        (lambda node: node.cells[2].outputs.append(v4.new_output("stream")), "outputs or execu"),
+        (lambda node: node.metadata.kernelspec.update(name="my-env"), "kernel 'my-env', expected"),
+        (lambda node: node.cells.append(v4.new_code_cell("")), "an empty cell"),
+        (lambda node: node.cells[2].update(colour="red"), "invalid: "),
+    ],
+)
+def test_notebook_form_rules_bite(change: Callable[[NotebookNode], None], problem: str) -> None:
     node = good_notebook()
-    node.cells[2].execution_count = 1
-    assert notebook_problems("01_good", node) == ["outputs or execution counts are not stripped"]
-    node = good_notebook()
-    node.cells[2].outputs = [v4.new_output("stream", text="x")]
-    assert notebook_problems("01_good", node) == ["outputs or execution counts are not stripped"]
-    node = good_notebook()
-    node.metadata.kernelspec.name = "my-env"
-    assert notebook_problems("01_good", node) == ["kernel 'my-env', expected 'python3'"]
-    node = good_notebook()
-    node.cells.append(v4.new_code_cell(""))
-    assert notebook_problems("01_good", node) == ["an empty cell"]
-    node = good_notebook()
-    node.cells[2]["colour"] = "red"
+    change(node)
     (found,) = notebook_problems("01_good", node)
-    assert found.startswith("invalid: ") and "colour" in found
+    assert found.startswith(problem)
 
 
 # Sources
@@ -291,38 +288,17 @@ def test_sources_load_no_code(path: Path) -> None:
     assert source_problems(path.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import pickle",
-        "from pickle import loads",
-        "import dill as d",
-        "eval('1')",
-        "exec('1')",
-        "joblib.dump(x, y)",
-        "from joblib import load",
-        "torch.load(p)",
-        "np.load(p, allow_pickle=True)",
-        "np.load(p, allow_pickle=flag)",
-        "AutoModel.from_pretrained(x, trust_remote_code=True)",
-        "def f():\n    import marshal",
-    ],
-)
-def test_source_rules_bite(source: str) -> None:
-    assert len(source_problems(source)) == 1
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "model.eval()",
-        "np.load(p, allow_pickle=False)",
-        "from joblib import Parallel",
-        "evaluate(x)",
-    ],
-)
-def test_source_rules_do_not_bite_at_random(source: str) -> None:
-    assert source_problems(source) == []
+def test_source_rules_bite() -> None:
+    for source in (
+        "import pickle", "from pickle import loads", "import dill as d", "eval('1')", "exec('1')",
+        "joblib.dump(x, y)", "from joblib import load", "torch.load(p)",
+        "np.load(p, allow_pickle=True)", "np.load(p, allow_pickle=flag)",
+        "A.from_pretrained(x, trust_remote_code=True)", "def f():\n    import marshal",
+    ):  # fmt: skip
+        assert len(source_problems(source)) == 1, source
+    for source in ("model.eval()", "np.load(p, allow_pickle=False)",
+                   "from joblib import Parallel", "evaluate(x)"):  # fmt: skip
+        assert source_problems(source) == []
 
 
 def imports(source: str) -> Iterator[str]:

@@ -1,15 +1,14 @@
-"""Notebooks as the runner sees them: code, parameters, headings, and what they declare.
+"""Notebooks as the tools see them: code, parameters, headings, and what they declare.
 
-A notebook's metadata has a table `textpriv` that says which figures it makes, which
-assets it needs, and which other notebooks' results it reads.
+A notebook's metadata has a table `textpriv` that says which figures it makes, which assets it
+needs, and which other notebooks' results it reads.
 """
 
 from __future__ import annotations
 
 import ast
-import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from textpriv.errors import ProfileError, RunError
 
 PARAMETERS = ("profile", "seed", "overrides")
 """What the parameters cell of every notebook sets, and nothing else."""
-
 
 NAMING = ("corpora", "corpus", "encoder", "encoders", "generator", "table", "small", "large")
 """Keys of a profile's tables whose texts name corpora, data sets and models."""
@@ -40,7 +38,7 @@ class Declaration(BaseModel):
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell, as far as the runner cares."""
+    """One cell, as far as the tools care."""
 
     id: str
     kind: str
@@ -67,6 +65,11 @@ class Notebook:
         return [plain_python(cell.source) for cell in self.cells if cell.runs]
 
 
+def find() -> list[Notebook]:
+    """Every notebook of the repository, in order."""
+    return [read(path) for path in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))]
+
+
 def read(path: Path) -> Notebook:
     """Read one notebook; RunError says what is wrong with it."""
     try:
@@ -78,18 +81,21 @@ def read(path: Path) -> Notebook:
 def parse(name: str, node: Mapping[str, Any]) -> Notebook:
     """A notebook from its JSON. (nbformat, which could do it, takes a second to import.)"""
     try:
-        cells = tuple(_cell(cell) for cell in node["cells"])
+        cells = tuple(
+            Cell(
+                cell["id"],
+                cell["cell_type"],
+                "".join(cell["source"]),  # one text, or a list of its lines
+                tuple(cell["metadata"].get("tags", [])),
+            )
+            for cell in node["cells"]
+        )
         declares = Declaration.model_validate(node["metadata"].get("textpriv", {}))
     except (KeyError, TypeError) as error:
         raise RunError(f"{name}: expected a notebook of format 4.5, got none: {error!r}") from error
     except ValidationError as error:
         raise RunError(f"{name}: its metadata 'textpriv' is wrong: {error}") from error
     return Notebook(name, cells, declares)
-
-
-def find() -> list[Notebook]:
-    """Every notebook of the repository, in order."""
-    return [read(path) for path in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))]
 
 
 def check_parameters(notebook: Notebook) -> None:
@@ -103,17 +109,16 @@ def check_parameters(notebook: Notebook) -> None:
         raise ProfileError(
             f"{notebook.name}: expected one cell tagged 'parameters', got {len(tagged)}"
         )
-    got = list(_assigned(tagged[0].source))
-    for name in got:
-        if name not in PARAMETERS:
-            close = difflib.get_close_matches(name, PARAMETERS, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise ProfileError(
-                f"{notebook.name}: unknown parameter {name!r} ({hint}known: {list(PARAMETERS)})"
-            )
-    missing = [name for name in PARAMETERS if name not in got]
-    if missing:
-        raise ProfileError(f"{notebook.name}: the parameters cell does not set {missing}")
+    got: list[str] = []
+    for statement in ast.parse(plain_python(tagged[0].source)).body:
+        if isinstance(statement, ast.Assign):
+            got += map(ast.unparse, statement.targets)
+        elif isinstance(statement, ast.AnnAssign):
+            got.append(ast.unparse(statement.target))
+    if sorted(got) != sorted(PARAMETERS):
+        raise ProfileError(
+            f"{notebook.name}: the parameters cell sets {got}, expected {list(PARAMETERS)}"
+        )
 
 
 def needed(notebook: Notebook, profile: str) -> list[str]:
@@ -159,19 +164,6 @@ def plain_python(source: str) -> str:
     return "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in lines)
 
 
-def _cell(cell: Mapping[str, Any]) -> Cell:
-    source = cell["source"]  # one text, or a list of its lines
-    tags = cell["metadata"].get("tags", [])
-    return Cell(cell["id"], cell["cell_type"], "".join(source), tuple(tags))
-
-
-def _assigned(source: str) -> Iterator[str]:
-    """Names that a cell sets at its top level."""
-    for statement in ast.parse(plain_python(source)).body:
-        if isinstance(statement, ast.Assign):
-            targets = statement.targets
-        elif isinstance(statement, ast.AnnAssign):
-            targets = [statement.target]
-        else:
-            continue
-        yield from (target.id for target in targets if isinstance(target, ast.Name))
+def say(name: str, text: str) -> None:
+    """A line about a notebook, whole even where several run side by side."""
+    print(f"{name}  {text}\n", end="", flush=True)

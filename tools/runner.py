@@ -1,6 +1,6 @@
 """Run the notebooks: `./run_all.sh`, or `python -m tools.runner`.
 
-Each notebook runs in a process of its own. What is up to date is skipped; a notebook that
+Each notebook runs in a kernel of its own. What is up to date is skipped; a notebook that
 fails, or does not make what it declares, is named and the exit status says so; the others
 still run. Interrupted, the same command resumes.
 """
@@ -10,22 +10,25 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import joblib
 from filelock import FileLock, Timeout
 
 from textpriv import assets, parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
-from textpriv.files import cannot_write, canonical_json
+from textpriv.files import cannot_write
 from textpriv.report import claims, cluster, results
 from tools import notebooks, options, state
-from tools.notebooks import Notebook
+from tools.notebooks import Notebook, say
 
 RAN, UP_TO_DATE, FAILED, NOT_RUN = "ran", "up to date", "failed", "not run"
 
@@ -35,9 +38,10 @@ class Plan:
     """What one call of the runner is about."""
 
     parameters: dict[str, Any]
-    jobs: int
-    force: bool
+    jobs: int = 1
+    force: bool = False
     scheduler: str = ""  # address of a Dask cluster; empty: this machine
+    interrupted: Event = field(default_factory=Event)
 
     @property
     def run(self) -> str:
@@ -80,14 +84,7 @@ class Job:
 
     notebook: Notebook
     state: str = NOT_RUN
-    key: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
-    began: float = 0.0
     seconds: float | None = None
-
-    @property
-    def name(self) -> str:
-        return self.notebook.name
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,16 +96,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         for notebook in chosen:
             _check(notebook, found)
         if arguments.list:
-            return _list(plan, chosen)
+            rows = [(each.name, plan.stale(each) or UP_TO_DATE) for each in chosen]
+            print(_aligned([("notebook", "state"), *rows]))
+            return 0
         if arguments.dry_run:
             from tools import forecast
 
             print(forecast.text(chosen, arguments.profile))
             return 0
-        return _locked_run(plan, chosen)
+        with _locked(plan):
+            return _run(plan, chosen)
     except TextprivError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted; the same command resumes", flush=True)
+        return 130
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
@@ -124,18 +127,6 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     return Plan(parameters, arguments.jobs, arguments.force, arguments.scheduler)
 
 
-def _check(notebook: Notebook, found: Sequence[Notebook]) -> None:
-    """Refuse what would go wrong unnoticed, before anything starts."""
-    notebooks.check_parameters(notebook)
-    earlier = [other.name for other in found if other.name < notebook.name]
-    for name in notebook.declares.results:
-        if name not in earlier:
-            raise RunError(
-                f"{notebook.name} declares the results of {name!r}, expected a notebook before it: "
-                f"{', '.join(earlier) or 'none'}"
-            )
-
-
 def _choose(
     found: Sequence[Notebook], only: Sequence[str] | None, start: str | None
 ) -> list[Notebook]:
@@ -149,22 +140,27 @@ def _choose(
     return [notebook for notebook in chosen if notebook.name >= first]
 
 
-def _list(plan: Plan, chosen: Sequence[Notebook]) -> int:
-    rows = [(n.name, plan.stale(n) or UP_TO_DATE) for n in chosen]
-    print(_aligned([("notebook", "state"), *rows]))
-    return 0
+def _check(notebook: Notebook, found: Sequence[Notebook]) -> None:
+    """Refuse what would go wrong unnoticed, before anything starts."""
+    notebooks.check_parameters(notebook)
+    earlier = [other.name for other in found if other.name < notebook.name]
+    for name in notebook.declares.results:
+        if name not in earlier:
+            raise RunError(
+                f"{notebook.name} declares the results of {name!r}, expected a notebook before it: "
+                f"{', '.join(earlier) or 'none'}"
+            )
 
 
-def _locked_run(plan: Plan, chosen: Sequence[Notebook]) -> int:
+def _locked(plan: Plan) -> AbstractContextManager[object]:
+    """The lock of a run of this clone, taken; it is freed whenever its process ends."""
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(plan.folder / ".lock", timeout=0).acquire()
+        return FileLock(plan.folder / ".lock", timeout=0).acquire()
     except Timeout as error:
         raise RunError(f"another run of {plan.run!r} is under way in this repository") from error
     except OSError as error:
         raise cannot_write(plan.folder, error.strerror or str(error)) from error
-    with lock:
-        return _run(plan, chosen)
 
 
 def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
@@ -175,17 +171,25 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
     if plan.scheduler:
         workers = cluster.check(plan.scheduler)
         print(f"shards of work go to the Dask cluster at {plan.scheduler} ({workers} workers)")
-    _fetch([n for n in chosen if plan.stale(n)], plan.parameters["profile"])
+    if stale := [notebook for notebook in chosen if plan.stale(notebook)]:
+        _prepare(plan)
+        _fetch(stale, plan.parameters["profile"])
     jobs = [Job(notebook) for notebook in chosen]
     try:
         _work_through(plan, jobs)
-    except KeyboardInterrupt:
-        print("interrupted; the same command resumes", flush=True)
-        return 130
     finally:
-        _stop(jobs)
         print(f"\n{_table(plan, jobs)}", flush=True)
     return 0 if all(job.state in (RAN, UP_TO_DATE) for job in jobs) else 1
+
+
+def _prepare(plan: Plan) -> None:
+    """Make this process one that kernels can be started from, and be the only one that does."""
+    from tools import execute  # late: papermill takes a second, which what is up to date can spare
+
+    os.environ.update(_environment(plan))
+    os.chdir(paths.NOTEBOOKS)
+    while execute.end_processes(plan.folder):  # of a runner that was killed just now
+        time.sleep(0.1)
 
 
 def _fetch(chosen: Sequence[Notebook], profile: str) -> None:
@@ -197,94 +201,86 @@ def _fetch(chosen: Sequence[Notebook], profile: str) -> None:
 
 
 def _work_through(plan: Plan, jobs: Sequence[Job]) -> None:
-    """Start what is ready, at most `plan.jobs` at a time, until nothing is left."""
-    waiting = list(jobs)
-    running: list[Job] = []
-    while waiting or running:
-        for job in [job for job in running if job.process and job.process.poll() is not None]:
-            running.remove(job)
-            _finish(plan, job)
-        for job in [job for job in waiting if not _needs(job, [*waiting, *running])]:
-            if len(running) == plan.jobs:
-                break
-            waiting.remove(job)
-            if _start(plan, job, jobs):
-                running.append(job)
-        time.sleep(0.05)
+    """Bring the notebooks up to date, `plan.jobs` at a time; each waits for those it reads.
+
+    These come before it, so that they have begun when it begins to wait.
+    """
+    pool = ThreadPoolExecutor(plan.jobs)
+    begun: dict[str, tuple[Job, Future[None]]] = {}
+    try:
+        for job in jobs:
+            before = [begun[name] for name in job.notebook.declares.results if name in begun]
+            begun[job.notebook.name] = job, pool.submit(_bring_up_to_date, plan, job, before)
+        for _, done in begun.values():
+            done.result()
+    except BaseException:
+        _stop(plan, pool, [done for _, done in begun.values()])
+        raise
+    pool.shutdown()
 
 
-def _needs(job: Job, unfinished: Sequence[Job]) -> list[str]:
-    """Unfinished notebooks whose results this one reads."""
-    return [other.name for other in unfinished if other.name in job.notebook.declares.results]
+def _stop(plan: Plan, pool: ThreadPoolExecutor, begun: Sequence[Future[None]]) -> None:
+    """Return when no process of a notebook is left; a second Ctrl-C changes nothing."""
+    from tools import execute
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    plan.interrupted.set()
+    pool.shutdown(wait=False, cancel_futures=True)
+    while execute.end_processes(plan.folder) or not all(each.done() for each in begun):
+        time.sleep(0.1)
 
 
-def _start(plan: Plan, job: Job, jobs: Sequence[Job]) -> bool:
-    """Start a notebook, unless it is up to date or rests on one that failed."""
-    broken = [j.name for j in jobs if j.state in (FAILED, NOT_RUN) and _needs(job, [j])]
-    if broken:
-        print(f"{job.name}  not run: it reads the results of {', '.join(broken)}", flush=True)
-        return False
-    why = plan.stale(job.notebook)
+def _bring_up_to_date(plan: Plan, job: Job, before: Sequence[tuple[Job, Future[None]]]) -> None:
+    """Run a notebook, unless it is up to date or rests on one that failed."""
+    wait([done for _, done in before])
+    if plan.interrupted.is_set():
+        return
+    notebook = job.notebook
+    if broken := [each.notebook.name for each, _ in before if each.state in (FAILED, NOT_RUN)]:
+        say(notebook.name, f"not run: it reads the results of {', '.join(broken)}")
+        return
+    why = plan.stale(notebook)
     if why is None:
         job.state = UP_TO_DATE
-        return False
-    print(f"{job.name}  starts ({why})", flush=True)
-    job.key = state.key(job.notebook, plan.parameters)
-    job.began = time.time()
+        return
+    from tools import execute
+
+    say(notebook.name, f"starts ({why})")
+    key, began = state.key(notebook, plan.parameters), time.time()
     minutes = profiles.settings(plan.parameters["profile"]).cell_minutes
-    limit = [] if minutes is None else ["--cell-minutes", str(minutes)]
-    command = [sys.executable, "-m", "tools.execute", job.name]
-    command += [str(plan.executed(job.notebook)), canonical_json(plan.parameters), *limit]
-    # A session of its own: Ctrl-C reaches the runner alone, which passes it on once.
-    job.process = subprocess.Popen(command, env=_environment(plan), start_new_session=True)
-    return True
-
-
-def _finish(plan: Plan, job: Job) -> None:
-    """Judge a notebook whose process has ended."""
-    assert job.process is not None
-    job.seconds = time.time() - job.began
-    problem = _problem(plan, job, job.process.returncode)
-    job.process = None
+    problem: str | None
+    try:
+        execute.execute(
+            notebook, plan.executed(notebook), plan.parameters, minutes, plan.interrupted
+        )
+        problem = _problem(plan, notebook, began)
+    except Exception as error:
+        known = isinstance(error, TextprivError)
+        problem = str(error) if known else f"{type(error).__name__}: {error}"
+    if plan.interrupted.is_set():
+        return
+    job.seconds = time.time() - began
     if problem is None:
-        state.remember(job.key, plan.outputs(job.notebook), plan.state(job.notebook))
+        state.remember(key, plan.outputs(notebook), plan.state(notebook))
         job.state = RAN
         return
     job.state = FAILED
-    print(f"{job.name}  FAILED: {problem}", flush=True)
-    executed = plan.executed(job.notebook)
-    if executed.exists() and executed.stat().st_mtime >= job.began:
-        print(f"{job.name}  its output: {executed.relative_to(paths.REPOSITORY)}", flush=True)
+    say(notebook.name, f"FAILED: {problem}")
+    executed = plan.executed(notebook)
+    if executed.exists() and executed.stat().st_mtime >= began:
+        say(notebook.name, f"its output: {executed.relative_to(paths.REPOSITORY)}")
 
 
-def _problem(plan: Plan, job: Job, status: int) -> str | None:
-    """What went wrong with a notebook; None when it made all that it declares."""
-    if status == 1:
-        return "see the lines above"
-    if status:
-        return f"its process ended with status {status}"
-    for path in plan.products(job.notebook):
-        if not path.exists() or path.stat().st_mtime < job.began:
+def _problem(plan: Plan, notebook: Notebook, began: float) -> str | None:
+    """What a notebook that ran did not make, or did not declare; None where all is well."""
+    for path in plan.products(notebook):
+        if not path.exists() or path.stat().st_mtime < began:
             made = "is not there" if not path.exists() else "is from an earlier run"
             return f"it declares {path.relative_to(paths.REPOSITORY)}, which {made}"
-    try:
-        made_figures = results.load(job.name, plan.run).figures
-    except RunError as error:
-        return str(error)
-    undeclared = sorted(set(made_figures) - set(job.notebook.declares.figures))
+    made_figures = results.load(notebook.name, plan.run).figures
+    undeclared = sorted(set(made_figures) - set(notebook.declares.figures))
     return f"it makes figures that it does not declare: {undeclared}" if undeclared else None
-
-
-def _stop(jobs: Sequence[Job]) -> None:
-    """Let the notebooks that run shut down their kernels, then make sure that they are gone."""
-    processes = [job.process for job in jobs if job.process]
-    for process in processes:
-        process.send_signal(signal.SIGINT)
-    for process in processes:
-        try:
-            process.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            process.kill()
 
 
 def _table(plan: Plan, jobs: Sequence[Job]) -> str:
@@ -293,13 +289,14 @@ def _table(plan: Plan, jobs: Sequence[Job]) -> str:
 
 
 def _row(plan: Plan, job: Job) -> tuple[str, ...]:
+    name = job.notebook.name
     if job.state not in (RAN, UP_TO_DATE):
         seconds = "" if job.seconds is None else f"{job.seconds:.0f}"
-        return (job.name, job.state, seconds, "", "", "")
-    found = results.load(job.name, plan.run)
-    verdicts = claims.count(job.name, found.by_name(), plan.parameters["profile"])
+        return (name, job.state, seconds, "", "", "")
+    found = results.load(name, plan.run)
+    verdicts = claims.count(name, found.by_name(), plan.parameters["profile"])
     return (
-        job.name,
+        name,
         job.state,
         f"{job.seconds or found.seconds:.0f}",
         f"{found.peak_mb:.0f}",
@@ -317,22 +314,14 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _environment(plan: Plan) -> dict[str, str]:
-    """Environment variables of a notebook's process."""
-    kernels = [str(Path(sys.prefix, "share", "jupyter")), os.environ.get("JUPYTER_PATH")]
-    threads = str(max(1, _cores() // plan.jobs))
+    """What the notebooks' processes find in their environment beside the user's own."""
+    threads = str(max(1, joblib.cpu_count() // plan.jobs))
     return {
-        **os.environ,
-        "JUPYTER_PATH": os.pathsep.join(filter(None, kernels)),  # our own before the user's
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # silences the debugger's start-up warning
         parallel.SCHEDULER: plan.scheduler,
-        results.RUNNER: "1",
+        results.RUNNER: str(plan.folder),
     }
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 if __name__ == "__main__":

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 import textpriv
-from textpriv import paths, profiles
+from textpriv import assets, paths, profiles
 from textpriv.errors import RunError
 from textpriv.files import canonical_json, write_atomic
 from textpriv.report import claims, results
@@ -28,61 +28,53 @@ PACKAGE = Path(textpriv.__file__).resolve().parent
 LOCK = paths.REPOSITORY / "requirements.lock"
 
 
-class State(BaseModel):
-    """What is remembered of a notebook's last complete run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    key: dict[str, str]
-    outputs: dict[str, str]
-
-
 def key(notebook: Notebook, parameters: Mapping[str, Any]) -> dict[str, str]:
     """Digest of each thing that a notebook's outputs depend on."""
     profile, run = parameters["profile"], results.run_name(**parameters)
-    wanted = needed(notebook, profile)
+    own = [notebook.name, *notebook.declares.results]
     parts: dict[str, Any] = {
         "notebook": [notebook.code, notebook.declares.model_dump()],
         "parameters": dict(parameters),
-        "library": {str(path.relative_to(PACKAGE)): _sha256(path) for path in reached(notebook)},
+        "library": {
+            str(path.relative_to(PACKAGE)): assets.sha256(path) for path in reached(notebook)
+        },
         "profile": [
             profiles.settings(profile, parameters["overrides"]).model_dump(),
             profiles.table(profile, notebook.name),
         ],
-        "assets": {asset_id: _asset_digest(asset_id) for asset_id in wanted},
+        "assets": {asset_id: _asset_digest(asset_id) for asset_id in needed(notebook, profile)},
         "results": {name: _measured(name, run) for name in notebook.declares.results},
-        "claims": [
-            claim.model_dump()
-            for name in (notebook.name, *notebook.declares.results)
-            for claim in claims.of(name)
-        ],
+        "claims": [claim.model_dump() for name in own for claim in claims.of(name)],
         "reads": {name: _content(name, run) for name in notebook.declares.reads},
         "environment": _environment(),
     }
-    return {name: _digest(canonical_json(part).encode()) for name, part in parts.items()}
+    return {
+        name: hashlib.sha256(canonical_json(part).encode()).hexdigest()
+        for name, part in parts.items()
+    }
 
 
 def stale(key: Mapping[str, str], outputs: Iterable[Path], state: Path) -> str | None:
     """Why a notebook has to run; None when it is up to date."""
     try:
-        known = State.model_validate_json(state.read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+        known = json.loads(state.read_text(encoding="utf-8"))
+        old, hashes = dict(known["key"]), dict(known["outputs"])
+    except (OSError, ValueError, LookupError, TypeError):
         return "not run before"
-    changed = [name for name in key if known.key.get(name) != key[name]]
-    if changed:
+    if changed := [name for name in key if old.get(name) != key[name]]:
         return f"changed: {', '.join(changed)}"
     for path in outputs:
         if not path.exists():
             return f"missing: {path.name}"
-        if known.outputs.get(_shown(path)) != _sha256(path):
+        if hashes.get(_shown(path)) != assets.sha256(path):
             return f"overwritten: {path.name}"
     return None
 
 
 def remember(key: Mapping[str, str], outputs: Iterable[Path], state: Path) -> None:
     """Note that a notebook ran to its end and wrote these files."""
-    hashes = {_shown(path): _sha256(path) for path in outputs}
-    write_atomic(state, State(key=dict(key), outputs=hashes).model_dump_json(indent=1).encode())
+    known = {"key": key, "outputs": {_shown(path): assets.sha256(path) for path in outputs}}
+    write_atomic(state, json.dumps(known, indent=1).encode())
 
 
 def reached(notebook: Notebook) -> list[Path]:
@@ -92,56 +84,44 @@ def reached(notebook: Notebook) -> list[Path]:
     its style file counts, because it decides how figures look.
     """
     found: set[Path] = set()
-    queue = [path for source in notebook.code for path in _imported(source, "", notebook.name)]
+    try:
+        queue = [path for source in notebook.code for path in _imported(source)]
+    except SyntaxError as error:
+        raise RunError(f"{notebook.name} is not valid Python: {error}: {error.text}") from error
     while queue:
         path = queue.pop()
         if path not in found:
             found.add(path)
             found.update(path.parent.glob("*.mplstyle"))
-            queue += _imported(path.read_text(encoding="utf-8"), _package(path), path.name)
+            queue += _imports(path, path.stat().st_mtime_ns)
     return sorted(found)
 
 
-def _imported(source: str, package: str, where: str) -> Iterator[Path]:
-    """Files of textpriv that a source imports; `package` is where it lies itself."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError as error:
-        raise RunError(f"{where} is not valid Python: {error}: {error.text}") from error
-    for node in ast.walk(tree):
+@cache
+def _imports(path: Path, changed: int) -> list[Path]:
+    return [*_imported(path.read_text(encoding="utf-8"))]
+
+
+def _imported(source: str) -> Iterator[Path]:
+    """Files of textpriv that a source imports, and those of the packages around them."""
+    for node in ast.walk(ast.parse(source)):
+        names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")
-            base = parents[: len(parents) - node.level + 1] if node.level else []
-            module = ".".join([*base, *(node.module.split(".") if node.module else [])])
-            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for name in names:
-            yield from _files(name)
-
-
-def _files(module: str) -> Iterator[Path]:
-    """The file of a module of textpriv and of each package around it."""
-    root, *parts = module.split(".")
-    if root != PACKAGE.name:
-        return
-    for depth in range(len(parts) + 1):
-        place = PACKAGE.joinpath(*parts[:depth])
-        for path in (place / "__init__.py", place.with_suffix(".py")):
-            if path.is_file() and path.is_relative_to(PACKAGE):
-                yield path
-
-
-def _package(path: Path) -> str:
-    return ".".join([PACKAGE.name, *path.relative_to(PACKAGE).parts[:-1]])
+        elif isinstance(node, ast.ImportFrom):  # relative ones are against the rules
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for parts in (name.split(".") for name in names if name.startswith(PACKAGE.name)):
+            for depth in range(1, len(parts) + 1):
+                place = PACKAGE.parent.joinpath(*parts[:depth])
+                yield from (
+                    each
+                    for each in (place / "__init__.py", place.with_suffix(".py"))
+                    if each.is_file()
+                )
 
 
 def _asset_digest(asset_id: str) -> str:
     """What the registry, or the user's replacement, says that the bytes are."""
-    from textpriv import assets
-
     if replacement := assets.local(asset_id):
         return replacement.digest
     if asset_id not in assets.registry():
@@ -161,7 +141,7 @@ def _content(name: str, run: str) -> str | None:
     """Digest of a file that a notebook reads; figures are those of the run."""
     folder = paths.output_directory(run) if name.startswith("figures/") else paths.REPOSITORY
     path = folder / name
-    return _sha256(path) if path.is_file() else None
+    return assets.sha256(path) if path.is_file() else None
 
 
 def _environment() -> list[str]:
@@ -180,11 +160,3 @@ def _version(name: str) -> str | None:
 
 def _shown(path: Path) -> str:
     return path.relative_to(paths.REPOSITORY).as_posix()
-
-
-def _sha256(path: Path) -> str:
-    return _digest(path.read_bytes())
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
