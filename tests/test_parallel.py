@@ -12,34 +12,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import helpers
 import numpy as np
-import pandas as pd
 import pytest
 import sharded
-import test_reconstruction
 from distributed import Client, LocalCluster
-from joblib import parallel_config
 from tools import runner
 
-from textpriv import corpora, parallel, profiles, study
-from textpriv.corpora import Documents
-from textpriv.embeddings import from_arrays
+from textpriv import parallel, profiles, study
 from textpriv.errors import InvalidInput, RunError
-from textpriv.experiments import (
-    ann_vs_exact,
-    dp_prompt_attacks,
-    reconstruction_texts,
-)
-from textpriv.experiments.dp_prompt import Material, Output
+from textpriv.experiments import ann_vs_exact
 from textpriv.neighbors import AllRadii, ExactSearch
 from textpriv.report import cluster
 from textpriv.seeds import stream
-from textpriv.vectors import SentenceVectors
 
 SEED = 7
 
@@ -225,24 +213,18 @@ def test_after_an_error_the_cluster_is_free(on_dask: LocalCluster, tmp_path: Pat
     assert len(list(tmp_path.iterdir())) < 25
 
 
-def test_functions_that_workers_cannot_import() -> None:
+def test_what_cannot_be_sent_is_refused() -> None:
     def inner(number: int) -> int:
         return number
 
     for function in (lambda number: number, inner):
         with pytest.raises(InvalidInput, match="function: got .*expected .* top of a module"):
             parallel.map(function, [(1,)])
-
-
-@pytest.mark.parametrize("processes", [0, -2, 1.5, True])
-def test_processes_out_of_range(processes: Any) -> None:
-    with pytest.raises(InvalidInput, match="processes: got .*expected an integer >= 1"):
-        parallel.map(sharded.process, [(1,)], processes=processes)
-
-
-def test_shards_are_tuples() -> None:
+    for processes in (0, -2, 1.5, True):
+        with pytest.raises(InvalidInput, match="processes: got .*expected an integer >= 1"):
+            parallel.map(sharded.process, [(1,)], processes=processes)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="shards: got 1, expected tuples of arguments"):
-        parallel.map(sharded.process, [1])
+        parallel.map(sharded.process, [1])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8786", "tcp://", "tcp://host", "8786", "x y:1"])
@@ -321,18 +303,7 @@ def test_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.check(empty.scheduler_address)
 
 
-# The runner's options
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["--backend", "dask"], ["--scheduler", "tcp://127.0.0.1:1"]],
-)
-def test_backend_and_scheduler_go_together(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert runner.main([*arguments, "--profile", "smoke", "--list"]) == 2
-    assert "expected --backend dask with the address of its scheduler" in capsys.readouterr().err
+# The runner
 
 
 def test_the_scheduler_is_asked_before_anything_starts(
@@ -340,7 +311,7 @@ def test_the_scheduler_is_asked_before_anything_starts(
 ) -> None:
     monkeypatch.setattr(parallel, "CONNECT_SECONDS", 1)
     monkeypatch.setattr(runner.paths, "RUNS", tmp_path)
-    for forbidden in ("_fetch", "_work_through"):
+    for forbidden in ("_prepare", "_fetch", "_work_through"):
         monkeypatch.setattr(runner, forbidden, lambda *_: pytest.fail("it started"))
     options = ["--backend", "dask", "--scheduler", "tcp://127.0.0.1:1"]
     assert runner.main([*options, "--profile", "smoke", "--only", "01"]) == 2
@@ -349,15 +320,15 @@ def test_the_scheduler_is_asked_before_anything_starts(
 
 def test_notebooks_get_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = {"profile": "smoke", "seed": 7, "overrides": {}}
-    here = runner.Plan(parameters, jobs=1, force=False)
-    there = runner.Plan(parameters, jobs=1, force=False, scheduler="tcp://10.0.0.1:8786")
+    here = runner.Plan(parameters)
+    there = runner.Plan(parameters, scheduler="tcp://10.0.0.1:8786")
     monkeypatch.setenv(parallel.SCHEDULER, "tcp://10.0.0.2:8786")  # the user's own, elsewhere
     assert runner._environment(here)[parallel.SCHEDULER] == ""
     assert runner._environment(there)[parallel.SCHEDULER] == "tcp://10.0.0.1:8786"
     assert (here.run, here.folder) == (there.run, there.folder)
 
 
-# Loops of the notebooks, over words, epsilons and documents
+# Loops of notebooks
 
 
 @contextmanager
@@ -366,6 +337,21 @@ def here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(parallel.SCHEDULER)
         yield
+
+
+def test_the_loop_over_a_grid(on_dask: LocalCluster) -> None:
+    """Of a function that stands in a notebook, with what was defined before it."""
+    tables = {"one": table(), "other": table() + 1}
+
+    def measured(corpus: str, epsilon: float) -> bytes:
+        noise = stream(SEED, corpus, epsilon).standard_normal((8, 50))
+        return np.tanh(epsilon * noise @ tables[corpus]).tobytes()
+
+    over = study.grid(corpus=tables, epsilon=[1.0, 2.0, 4.0])
+    there = study.measure(measured, over)
+    with here():
+        assert study.measure(measured, over) == there
+    assert len(set(there)) == len(over)
 
 
 def test_kept_words(on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,99 +371,3 @@ def test_kept_words(on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> N
         whole = kept(1024)
         assert kept(100) == whole
     assert kept(64) == whole
-
-
-def test_replacements_by_dimension(on_dask: LocalCluster) -> None:
-    embedding = helpers.normal_embedding(300, 6)
-    overrides = {"replacement_dimensions": [2, 6], "replacement_words": 40, "nw_strata": 4}
-    sizes = profiles.load("smoke", "02_ann_vs_exact", ann_vs_exact.Sizes, overrides)
-
-    def found() -> pd.DataFrame:
-        return ann_vs_exact.replacements_by_dimension(embedding, sizes, partial(stream, SEED))
-
-    there = found()
-    with here():
-        pd.testing.assert_frame_equal(found(), there, check_exact=True)
-    assert list(there["dimension"].unique()) == [2, 6]
-
-
-def test_attacks_at_every_epsilon(on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = test_reconstruction.WORDS
-    embedding = from_arrays("made up", words, np.random.default_rng(1).standard_normal((82, 5)))
-    sizes = profiles.load(
-        "smoke",
-        "05_reconstruction_attacks",
-        reconstruction_texts.Sizes,
-        {
-            "private": 60,
-            "shadow": 30,
-            "custext_epsilons": [2.0, 6.0],
-            "santext_epsilons": [2.0],
-            "attacked": {kind: {"rotten-tomatoes": 20} for kind in reconstruction_texts.DEFENSES},
-        },
-    )
-    monkeypatch.setattr(corpora, "load", test_reconstruction.documents)
-    material = reconstruction_texts.gather(
-        "rotten-tomatoes", embedding, sizes, stream(SEED, "films")
-    )
-    materials = {material.name: material}
-    mechanisms = test_reconstruction.defenses(embedding, sizes)
-    knowledge = {material.name: reconstruction_texts.learn(material, len(embedding))}
-    # A function of a notebook: no worker can import it.
-    attacked = test_reconstruction.attacker(materials, mechanisms, knowledge, sizes)
-    over = [
-        point
-        for defense, by_epsilon in mechanisms.items()
-        for point in study.grid(corpus=materials, defense=[defense], epsilon=by_epsilon)
-    ]
-
-    def found() -> list[tuple[Any, ...]]:
-        outcomes = study.measure(attacked, over)
-        return [
-            (
-                each.setting,
-                each.weights,
-                {name: hits.tobytes() for name, hits in each.hits.items()},
-                {name: values.tobytes() for name, values in each.confidence.items()},
-            )
-            for each in outcomes
-        ]
-
-    there = found()
-    with here(), parallel_config("sequential"):
-        assert found() == there
-    settings = [(setting["defense"], setting["epsilon"]) for setting, *_ in there]
-    assert settings == [("custext", 2.0), ("custext", 6.0), ("santext", 2.0)]
-
-
-def test_attackers_of_every_part_of_the_documents(
-    on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(0)
-    number = np.arange(36)
-    labels = {"author": number % 3, "sentiment": number // 3 % 2}
-    texts = tuple(f"author{i % 3} says word{i % 5}" for i in number.tolist())
-    documents = Documents("made up", texts, labels)
-    vectors = (rng.standard_normal((36, 4)) + labels["author"][:, None]).astype(np.float32)
-    sentences = SentenceVectors(vectors, np.arange(37))
-    material = Material(
-        private=documents, part=number // 6 % 2, public=documents, vectors=sentences,
-        public_vectors=sentences, encoder=None, small=None, large=None, whole=None,
-    )  # fmt: skip
-    noisy = tuple(vectors + rng.standard_normal((36, 4)) for _ in range(2))
-    outputs = [Output("madlib", 8.0, "eps", (texts[::-1], texts), noisy)]
-
-    monkeypatch.setattr(dp_prompt_attacks, "_table", lambda material, guesses, seed: guesses)
-
-    def found() -> list[tuple[Any, ...]]:
-        guesses = dp_prompt_attacks.attacked(material, outputs, None, SEED)
-        return [
-            (output.label, *setting, fold.number, guess.tolist())
-            for (output, *setting), parts in guesses.items()
-            for fold, guess in parts
-        ]
-
-    there = found()
-    with here(), parallel_config("sequential"):
-        assert found() == there
-    assert len(there) == 24  # by target, access and part: clean, and sanitized twice
