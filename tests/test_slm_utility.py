@@ -1,30 +1,35 @@
-"""Notebook 06's experiments, on made-up text and tiny models, and on tables with known answers."""
+"""Notebook 06: its loop and its folds as they stand in it, and its tables with known answers."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import ast
+from code import InteractiveInterpreter
+from collections.abc import Callable
 from typing import Any
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 from tiny_generators import tiny_family
 from tiny_models import tiny_encoder
 
+from textpriv import paths
 from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
 from textpriv.experiments import slm_utility as experiment
-from textpriv.experiments.slm_utility import EPS_ONLY, SETS, Material, Sizes
-from textpriv.experiments.slm_utility_findings import findings
-from textpriv.mechanisms import TEM, Madlib, RankRepair
+from textpriv.experiments import slm_utility_findings as findings
+from textpriv.experiments.slm_utility import EPS_ONLY, Sizes
+from textpriv.mechanisms import Madlib
+from textpriv.mechanisms.sweep import chance_kept
 from textpriv.models import Encoder
-from textpriv.neighbors import AnnoySearch
-from textpriv.prediction import FREE, KEPT, TARGET
-from textpriv.preview import PieceTable, Reader
-from textpriv.report import claims, results
+from textpriv.prediction import ALL, FREE, KEPT, TARGET, A, B, C, cross_intervals, scores
+from textpriv.preview import PieceTable, Reader, sanitized_at
 from textpriv.report.run import Run
 from textpriv.seeds import stream
+from textpriv.stats import Estimate
 from textpriv.summaries import Extractive, Writer, similarity
+from textpriv.tokens import Corpus
 
 SEED = 5
 WORDS = ("cat", "dog", "fish", "the", "sat", "ran", "on", "mat", "!", "snowball")
@@ -73,166 +78,146 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Writer:
 
 
 @pytest.fixture(scope="module")
-def material(encoder: Encoder) -> Material:
-    small = Extractive(encoder, tokens=5, passage=(2, 4))
-    reader = Reader.of(encoder, small, texts(30, 1))
-    written = texts(8, 2)
-    summaries = np.array([text[:8] for text in written], dtype=object)
-    documents = Documents("made up", written, {"summary": summaries})
-    original = reader.table.encode(written, longest=12)
-    return Material(documents, reader, original, np.arange(200) % len(reader.table.embedding))
+def reader(encoder: Encoder) -> Reader:
+    return Reader.of(encoder, Extractive(encoder, tokens=5, passage=(2, 4)), texts(30, 1))
 
 
 @pytest.fixture(scope="module")
-def measured(material: Material, large: Writer) -> pd.DataFrame:
-    made = experiment.mechanism("madlib", material, sizes())
-    return experiment.measure(material, made, [3.0, 12.0], large, stream(SEED, "noise"))
+def original(reader: Reader) -> Corpus:
+    return reader.table.encode(texts(8, 2), longest=12)
 
 
-# --- Material -----------------------------------------------------------------------------------
+# --- What stands in the notebook ----------------------------------------------------------------
 
 
-def test_public_text_shares_nothing_with_private(
-    monkeypatch: pytest.MonkeyPatch, encoder: Encoder
+def in_the_notebook(function: str, **space: Any) -> Callable[..., Any]:
+    """A function as the notebook defines it, with these names beside those that it imports."""
+    cells = nbformat.read(paths.NOTEBOOKS / "06_slm_utility.ipynb", as_version=4).cells
+    trees = [ast.parse(c.source) for c in cells if c.cell_type == "code"]
+    body = [
+        node
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        or (isinstance(node, ast.FunctionDef) and node.name == function)
+    ]
+    shell = InteractiveInterpreter(space)
+    shell.runcode(compile(ast.Module(body, []), function, "exec"))
+    made: Callable[..., Any] = shell.locals[function]  # type: ignore[index]
+    return made
+
+
+@pytest.fixture(scope="module")
+def measured(reader: Reader, original: Corpus, large: Writer) -> pd.DataFrame:
+    home = {"encoder": reader.encoder, "table": reader.table, "small": reader.small}
+    summarized = in_the_notebook("summarized", reader=reader, large=large, **home)
+    rows: pd.DataFrame = summarized(
+        Madlib(reader.table.embedding, epsilon=1), original, [3.0, 12.0], stream(SEED, "noise")
+    )
+    return rows
+
+
+def test_the_loop_measures_what_a_preview_measures(
+    reader: Reader, original: Corpus, measured: pd.DataFrame
 ) -> None:
-    quoted = " ".join(["cat dog fish the sat ran on mat"] * 2)
-    many = Documents("made up", (*texts(20, 0), *[f"{quoted} {word}" for word in WORDS]))
-    monkeypatch.setattr(experiment.corpora, "load", lambda name: many)
-    monkeypatch.setattr(experiment, "load_encoder", lambda name, device: encoder)
-    wanted = sizes(documents=10, public=20)
-    found = experiment.gather(wanted, lambda *keys: stream(SEED, *keys))
-    assert len(found.documents) == len(found.original) == 10
-    assert np.diff(found.original.offsets).max() <= 12
-    assert any(quoted in text for text in found.documents.texts)
-    # Eight words of the quotation are private: no public text holds them.
-    apart = [text for text in many.texts if text not in found.documents.texts]
-    public = [text for text in apart if quoted not in text]
-    counts = found.reader.table.encode(public).counts(len(found.reader.counts))
-    assert (found.reader.counts == counts).all()
-    assert len(found.words) == 200 and (found.reader.counts[found.words] > 0).all()
-    assert found.reader.small.name == "extractive"
-    again = experiment.gather(wanted, lambda *keys: stream(SEED, *keys))
-    assert again.documents.texts == found.documents.texts
+    made, grid = Madlib(reader.table.embedding, epsilon=1), [3.0, 12.0]
+    versions = sanitized_at(made, original, grid, stream(SEED, "noise"))
+    expected = reader.features(original, versions, grid)
+    for column in ("document", "epsilon", "original", "sanitized"):
+        assert measured[column].tolist() == expected[column].tolist()
+    features = sorted({*ALL, *FREE})
+    np.testing.assert_array_equal(measured[features], expected[features])
 
 
-def test_only_whole_documents_near_their_summaries(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+def test_rows_hold_what_the_large_model_said(
+    reader: Reader, measured: pd.DataFrame, large: Writer
 ) -> None:
+    answers = large.summarize(list(measured["sanitized"]))
+    assert measured["summary_large"].tolist() == answers
+    worth = similarity(reader.encoder, list(measured["original"]), answers)
+    np.testing.assert_allclose(measured[TARGET], worth, atol=1e-3)
+    plain = list(measured["original"][:8])
+    worth = similarity(reader.encoder, plain, large.summarize(plain))
+    np.testing.assert_allclose(measured["large_original"], np.tile(worth, 2), atol=1e-3)
+
+
+def test_folds_by_document_keep_its_rows_together_and_folds_by_row_do_not() -> None:
+    rows = known(20)
+    cut = in_the_notebook("cut", rows=rows, sizes=sizes(folds=5), seed=SEED)
+    for by, together in (("document", True), ("row", False)):
+        folds = cut(by)
+        held_out = np.concatenate([test for _, test in folds])
+        assert sorted(held_out) == list(range(60)) and {len(test) for _, test in folds} == {12}
+        for train, test in folds:
+            assert not set(train) & set(test)
+            shared = set(rows["document"][train]) & set(rows["document"][test])
+            assert bool(shared) is not together
+
+
+# --- Documents and models -----------------------------------------------------------------------
+
+
+def test_only_whole_documents_near_their_summaries(encoder: Encoder) -> None:
     """A document of 12 pieces is whole at 12 and not at 11; its own text is a summary at 1."""
     kept = texts(200, 4)
     table = PieceTable.of(encoder)
     lengths = np.diff(table.encode(kept).offsets)
     summaries = np.array([text if n % 2 else "cat" for n, text in enumerate(kept)], dtype=object)
-    whole = Documents("made up", kept, {"summary": summaries})
-    monkeypatch.setattr(experiment.corpora, "load", lambda name: whole)
-    monkeypatch.setattr(experiment, "load_encoder", lambda name, device: encoder)
+    corpus = Documents("made up", kept, {"summary": summaries})
 
-    def gathered(**other: Any) -> set[str]:
-        found = experiment.gather(
-            sizes(documents=20, public=30, **other), lambda *keys: stream(SEED, *keys)
-        )
-        return set(found.documents.texts)
+    def wanted(**other: Any) -> set[str]:
+        settings = sizes(documents=20, public=30, **other)
+        found = experiment.wanted(corpus, table, encoder, settings)
+        assert len(found) == 50
+        return set(found.texts)
 
     short = {text for text, length in zip(kept, lengths, strict=True) if length <= 12}
     same = set(kept[1::2])
     assert len(short) < 180 and max(lengths) > 12
-    assert gathered() - short and gathered() - same
-    assert gathered(only_whole=True) <= short and gathered(only_whole=True) - same
-    assert gathered(only_whole=True, least_similarity=0.999) <= short & same
+    assert wanted() == set(kept[:50])
+    assert wanted(only_whole=True) <= short and wanted(only_whole=True) - same
+    assert wanted(only_whole=True, least_similarity=0.999) <= short & same
     with pytest.raises(InvalidInput, match="made up: got 0 documents that are whole and near"):
-        gathered(only_whole=True, longest=8, least_similarity=1.1)
+        wanted(only_whole=True, longest=8, least_similarity=1.1)
 
 
-def test_mechanisms_by_name(material: Material) -> None:
-    made = {name: experiment.mechanism(name, material, sizes()) for name in experiment.MECHANISMS}
-    assert isinstance(made["tem"], TEM) and isinstance(made["rank-repair"], RankRepair)
-    assert isinstance(made["madlib"], Madlib) and isinstance(made["madlib-annoy"], Madlib)
-    assert isinstance(made["madlib-annoy"].search, AnnoySearch)
-    with pytest.raises(InvalidInput, match="mechanism: got 'none'"):
-        experiment.mechanism("none", material, sizes())
-
-
-def test_a_grid_is_that_of_the_profile_or_of_its_shares(material: Material) -> None:
-    made = experiment.mechanism("madlib", material, sizes())
-    rng = np.random.default_rng
-    assert experiment.epsilons(material, made, sizes(grid=(1.0, 2.0)), rng(0)) == [1, 2]
-    found = experiment.epsilons(material, made, sizes(), rng(0))
-    assert len(found) == 2 and found[0] < found[1]
-    assert all(float(f"{epsilon:.3g}") == epsilon for epsilon in found)
-    with pytest.raises(InvalidInput, match="ascending"):
-        experiment.epsilons(material, made, sizes(grid=(2.0, 1.0)), rng(0))
-
-
-def test_summarizers_by_name(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+@pytest.mark.parametrize(
+    ("family", "told"),
+    [("t5", "summarize:"), ("bart", ""), ("llama", "Your task is to summarize your input text.")],
+)
+def test_models_are_told_what_they_were_not_trained_to(
+    family: str, told: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    small = experiment.summarizer("extractive", sizes(), encoder)
-    assert isinstance(small, Extractive) and small.tokens == 5
-    with pytest.raises(InvalidInput, match="name: got 'parrot'"):
-        experiment.summarizer("parrot", sizes(), encoder)
-    monkeypatch.setattr(experiment, "GENERATORS", ("t5", "bart", "llama"))
-    told = {}
-    for family in ("t5", "bart", "llama"):
-        generator = tiny_family(tmp_path_factory.mktemp(family), family)
-        monkeypatch.setattr(experiment, "load_generator", lambda *_, made=generator: made)
-        writer = experiment.summarizer(family, sizes(), encoder)
-        assert isinstance(writer, Writer) and (writer.tokens, writer.batch) == (5, 4)
-        told[family] = writer.instruction
-    assert told["t5"] == "summarize:" and told["bart"] == ""
-    assert told["llama"].startswith("Your task is to summarize")
+    assert experiment.instruction(tiny_family(tmp_path_factory.mktemp(family), family)) == told
 
 
-# --- What is measured ---------------------------------------------------------------------------
+def test_assets_are_those_of_the_profile() -> None:
+    wanted = sizes(corpus="xsum", encoder="minilm-l6", large="smollm2-135m-instruct")
+    assert experiment.assets_of(wanted) == ["minilm-l6", "smollm2-135m-instruct", "xsum-test"]
+    paper = sizes(corpus="multi-news", table="bart", small="bart", encoder="mpnet", large="llama")
+    assert experiment.assets_of(paper) == ["bart", "llama", "mpnet", "multi-news"]
 
 
-def test_rows_hold_what_the_models_said(
-    material: Material, measured: pd.DataFrame, large: Writer
-) -> None:
-    assert len(measured) == 16 and measured["mechanism"].unique().tolist() == ["madlib"]
-    assert measured["original"].tolist() == material.texts * 2
-    encoder = material.reader.encoder
-    answers = large.summarize(list(measured["sanitized"]))
-    assert measured["summary_large"].tolist() == answers
-    worth = similarity(encoder, list(measured["original"]), answers)
-    np.testing.assert_allclose(measured[TARGET], worth, atol=1e-3)
-    plain = similarity(encoder, material.texts, large.summarize(material.texts))
-    np.testing.assert_allclose(measured["large_original"], np.tile(plain, 2), atol=1e-3)
+# --- Tables with known answers ------------------------------------------------------------------
 
 
-def test_originals_by_model(material: Material, measured: pd.DataFrame) -> None:
-    found = experiment.originals(material, measured)
-    assert found["model"].unique().tolist() == ["small", "large", "people"]
-    assert (found.groupby("model").size() == 8).all()
-    written = material.documents.columns["summary"].tolist()
-    people = found[found["model"] == "people"]["similarity"]
-    expected = similarity(material.reader.encoder, material.texts, written)
-    np.testing.assert_allclose(people, expected, atol=1e-3)
-    table = experiment.worth(found, np.random.default_rng(0)).set_index(["model", "what"])
-    assert table.loc[("people", "mean"), "value"] == pytest.approx(people.mean())
-    assert table.loc[("people", "tenth"), "value"] == pytest.approx(people.quantile(0.1))
-    assert (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
+def test_the_worth_of_originals() -> None:
+    values = np.linspace(0.1, 0.9, 20)
+    table = pd.DataFrame({"model": "people", "document": np.arange(20), "similarity": values})
+    found = experiment.worth(table, np.random.default_rng(0)).set_index("what")
+    assert found.loc["original", "value"] == pytest.approx(0.5)
+    assert found.loc["original.p10", "value"] == pytest.approx(np.quantile(values, 0.1))
+    assert (found["low"] < found["value"]).all() and (found["value"] < found["high"]).all()
 
 
-def test_losses_by_hand() -> None:
+def test_means_by_epsilon() -> None:
     rows = pd.DataFrame(
-        {
-            "epsilon": [1.0, 1.0, 2.0, 2.0],
-            "document": [0, 1, 0, 1],
-            "changed": [1.0, 0.5, 0.0, 0.0],
-            "text_similarity": [0.2, 0.4, 1.0, 1.0],
-            "small_original": [0.9, 0.7, 0.9, 0.7],
-            "small_sanitized": [0.1, 0.1, 0.9, 0.5],
-            "large_original": [0.8, 0.8, 0.8, 0.8],
-            TARGET: [0.3, 0.1, 0.8, 0.6],
-        }
+        {"epsilon": [2.0, 1.0, 2.0, 1.0], "document": [1, 1, 0, 0], "lost": [0.2, 0.5, 0.0, 0.1]}
     )
-    found = experiment.losses(rows).pivot(index="epsilon", columns="what", values="value")
-    assert found.loc[1.0, ["changed", "text", "small", "large"]].tolist() == pytest.approx(
-        [0.75, 0.7, 0.7, 0.6]
-    )
-    assert found.loc[2.0].to_dict() == pytest.approx(
-        {"changed": 0, "text": 0, "small": 0.1, "large": 0.1}
-    )
+    found = experiment.means(rows, {"lost": (-2, 2)})
+    assert found["epsilon"].tolist() == [1, 2] and (found["n"] == 2).all()
+    assert found["value"].tolist() == pytest.approx([0.3, 0.1])
+    assert found["influence"][0].effect.tolist() == pytest.approx([-0.14142, 0.14142], rel=1e-4)
 
 
 def levelled(**columns: Any) -> pd.DataFrame:
@@ -252,7 +237,12 @@ def levelled(**columns: Any) -> pd.DataFrame:
 
 def headlines(**columns: Any) -> pd.DataFrame:
     rows = levelled(**columns).sample(frac=1, random_state=0)
-    return experiment.headlines(rows, np.random.default_rng(0)).set_index("name")
+    lost = rows.assign(
+        text=1 - rows["text_similarity"],
+        small=rows["small_original"] - rows["small_sanitized"],
+        large=rows["large_original"] - rows[TARGET],
+    )
+    return experiment.headlines(lost, np.random.default_rng(0)).set_index("name")
 
 
 def test_headlines_by_hand() -> None:
@@ -291,61 +281,66 @@ def test_headlines_leave_out_what_is_not_there() -> None:
     assert "similarity.llm.gain.nearly_all_changed" not in none.index
 
 
-def test_the_knee_is_predicted(material: Material) -> None:
-    """Many copies of one document, so that the measured share has little error."""
-    copies = material.original.subset(np.zeros(400, dtype=np.int64))
-    many = Material(material.documents, material.reader, copies, material.words)
-    made = experiment.mechanism("madlib", many, sizes())
-    changed = []
-    for epsilon in (3.0, 12.0):
-        outputs = made.with_epsilon(epsilon).sanitize_corpus(copies, np.random.default_rng(1))
-        share = np.add.reduceat(outputs.ids != copies.ids, copies.offsets[:-1])
-        changed.append(share / np.diff(copies.offsets))
-    rows = pd.DataFrame(
-        {
-            "epsilon": np.repeat([3.0, 12.0], 400),
-            "document": np.tile(np.arange(400), 2),
-            "changed": np.concatenate(changed),
-        }
+# --- The knee -----------------------------------------------------------------------------------
+
+
+def changed_by(mechanism: Madlib, corpus: Corpus, rng: np.random.Generator) -> Any:
+    """Share of each document's tokens that one sanitizing changes."""
+    outputs = mechanism.sanitize_corpus(corpus, rng)
+    return np.add.reduceat(outputs.ids != corpus.ids, corpus.offsets[:-1]) / np.diff(corpus.offsets)
+
+
+def changes(corpus: Corpus, **by_epsilon: Any) -> pd.DataFrame:
+    count, parts = len(corpus), {float(name[3:]): each for name, each in by_epsilon.items()}
+    return pd.concat(
+        pd.DataFrame({"epsilon": epsilon, "document": np.arange(count), "changed": changed})
+        for epsilon, changed in parts.items()
     )
-    found = experiment.knee(rows, many, made, np.random.default_rng(2))
+
+
+def test_the_knee_is_predicted(reader: Reader, original: Corpus) -> None:
+    """Many copies of one document, so that the measured share has little error."""
+    copies = original.subset(np.zeros(400, dtype=np.int64))
+    made = Madlib(reader.table.embedding, epsilon=3)
+    rng = np.random.default_rng(1)
+    rows = changes(
+        copies,
+        eps3=changed_by(made, copies, rng),
+        eps12=changed_by(made.with_epsilon(12), copies, rng),
+    )
+    kept = chance_kept(made, copies.ids, np.random.default_rng(2))
+    found = experiment.knee(rows, copies, {each: 1 - kept(each) for each in (3.0, 12.0)})
     table = found.pivot(index="epsilon", columns="what", values="value")
     np.testing.assert_allclose(table["predicted"], table["measured"], atol=0.05)
     np.testing.assert_allclose(table["difference"], table["measured"] - table["predicted"])
     assert table.loc[3.0, "measured"] > table.loc[12.0, "measured"] + 0.1
 
 
-def changed_alike(material: Material, share: float) -> pd.DataFrame:
-    count = len(material.original)
-    return pd.DataFrame({"epsilon": 3.0, "document": np.arange(count), "changed": share})
-
-
-def test_the_length_of_a_document_is_no_error(material: Material) -> None:
+def test_the_length_of_a_document_is_no_error(reader: Reader, original: Corpus) -> None:
     """Of documents of 3 to 12 tokens, each about half changes: little is left open."""
-    assert np.ptp(np.diff(material.original.offsets)) > 3
-    made = experiment.mechanism("madlib", material, sizes())
-    rows = changed_alike(material, 0.5).sample(frac=1, random_state=0)
-    rows["changed"] += np.where(rows["document"] % 2, 0.01, -0.01)
-    found = experiment.knee(rows, material, made, np.random.default_rng(0)).set_index("what")
+    assert np.ptp(np.diff(original.offsets)) > 3
+    rows = changes(original, eps3=0.5 + 0.01 * (-1) ** np.arange(8)).sample(frac=1, random_state=0)
+    kept = chance_kept(
+        Madlib(reader.table.embedding, epsilon=1), original.ids, np.random.default_rng(0)
+    )
+    found = experiment.knee(rows, original, {3.0: 1 - kept(3.0)}).set_index("what")
     measured = found.loc["measured"]
     assert measured["value"] == pytest.approx(0.5, abs=0.01)
-    assert measured["n"] == len(material.original)
+    assert measured["n"] == 8 and found.loc["predicted", "n"] == len(original.ids)
     assert measured["high"] - measured["low"] < 0.05
     assert found.loc["predicted", "high"] > found.loc["predicted", "low"]  # by its directions
 
 
-def test_the_difference_on_the_same_tokens_covers(material: Material) -> None:
+def test_the_difference_on_the_same_tokens_covers(reader: Reader, original: Corpus) -> None:
     """The intervals of 100 draws hold 0 in 95%; below 82 with a chance of 1e-6."""
-    copies = material.original.subset(np.tile(np.arange(8), 8))
-    many = Material(material.documents, material.reader, copies, material.words)
-    made = experiment.mechanism("madlib", many, sizes(), epsilon=8.0)
+    copies = original.subset(np.tile(np.arange(8), 8))
+    made = Madlib(reader.table.embedding, epsilon=8.0)
     held = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
-        outputs = made.sanitize_corpus(copies, rng)
-        share = np.add.reduceat(outputs.ids != copies.ids, copies.offsets[:-1])
-        rows = changed_alike(many, 0.0).assign(epsilon=8.0, changed=share / np.diff(copies.offsets))
-        found = experiment.knee(rows, many, made, rng).set_index("what")
+        rows = changes(copies, eps8=changed_by(made, copies, rng))
+        chance = 1 - chance_kept(made, copies.ids, rng)(8.0)
+        found = experiment.knee(rows, copies, {8.0: chance}).set_index("what")
         held += found.loc["difference", "low"] <= 0 <= found.loc["difference", "high"]
     assert held >= 82
 
@@ -357,14 +352,14 @@ def test_the_verdict_on_the_knee_is_that_of_the_difference() -> None:
             | {"low": low, "high": high, "n": 5}
             for n, (low, high) in enumerate(ends)
         ]
-        return experiment.knee_verdict(pd.DataFrame(rows))
+        return findings.knee(pd.DataFrame(rows)).text
 
     assert knee((-0.1, 0.1), (-0.1, 0.2)).startswith("At none of 2 epsilons")
     missed = knee((-0.1, 0.1), (-0.012, -0.002))
     assert missed.startswith("At 1 of 2 epsilons") and "11: -0.0070, -0.0120 to -0.0020" in missed
 
 
-# --- Tables with known answers ------------------------------------------------------------------
+# --- Prediction, intervals, decisions -----------------------------------------------------------
 
 
 def known(documents: int = 40, seed: int = 0) -> pd.DataFrame:
@@ -390,73 +385,78 @@ def known(documents: int = 40, seed: int = 0) -> pd.DataFrame:
     )
 
 
-def test_features_are_compared_in_both_kinds_of_folds() -> None:
-    found = experiment.regressions(known(), sizes(), SEED)
-    assert set(found["features"]) == set(SETS) and len(found) == len(SETS) * 4
-    value = found.set_index(["features", "measure", "by"])["value"]
-    r2 = value.xs("r2", level="measure").xs("document", level="by")
-    assert r2["all"] > r2[EPS_ONLY] + 0.15 and r2["no_c"] < r2["all"] - 0.15
-    assert r2["no_b"] == pytest.approx(r2["all"], abs=0.1)
-    assert r2["free"] < r2["all"] - 0.1  # in this world they add nothing
+# The sets of features of the notebook that its tables ask for.
+SETS = {"all": ALL, "no_b": (*A, *C), "no_c": (*A, *B), "no_bc": A, "free": (*A, *FREE)}
+SETS |= {"everything": (*ALL, *FREE), EPS_ONLY: A}
 
 
-def test_folds_by_row_see_the_document_that_they_ask_about() -> None:
-    rows, worth = known(), np.random.default_rng(1).random(40)
-    rows["small_original"] = rows["document"] * 1.0
-    rows[TARGET] = worth[rows["document"]]
-    memory = sizes(regressor="table")  # a tree that is grown to the end
-    found = experiment.regressions(rows, memory, SEED).set_index(["features", "measure", "by"])
-    assert found.loc[("no_c", "r2", "row"), "value"] > 0.5
-    assert found.loc[("no_c", "r2", "document"), "value"] < 0.2
+def predictions(rows: pd.DataFrame) -> dict[tuple[str, str], Any]:
+    """Out of fold, as in the notebook."""
+    truth = rows[TARGET].to_numpy()
+    space = {"rows": rows, "sizes": sizes(), "seed": SEED, "truth": truth}
+    cut = in_the_notebook("cut", **space)
+    folds = {by: cut(by) for by in ("document", "row")}
+    ask = in_the_notebook("out_of_fold", folds=folds, **space)
+    return {
+        (each, by): ask("table" if each == EPS_ONLY else "tree", columns, by)
+        for each, columns in SETS.items()
+        for by in folds
+    }
 
 
-def test_regressors_share_folds_and_gains_are_differences() -> None:
+def scored(rows: pd.DataFrame, predicted: Any, what: str) -> float:
+    rng = np.random.default_rng(0)
+    estimate: Estimate = getattr(
+        scores(rows[TARGET], predicted, rows["document"], rng, resamples=100), what
+    )
+    return estimate.value
+
+
+def test_gains_are_differences_and_tell_which_features_help() -> None:
     rows = known()
-    columns = ["regressor", "features", "measure", "by"]
-    by_name = experiment.regressors(rows, sizes(), SEED).set_index(columns)
-    by_set = experiment.regressions(rows, sizes(), SEED).set_index(["features", "measure", "by"])
-    key = ("r2", "document")
-    for features in ("all", "no_bc"):
-        found = by_name.loc[("tree", features, *key), "value"]
-        assert found == by_set.loc[(features, *key), "value"]
-    gained = experiment.gains(rows, sizes(), SEED).set_index(["features", "measure"])
-    expected = by_set.loc[("all", *key), "value"] - by_set.loc[(EPS_ONLY, *key), "value"]
-    assert gained.loc[("all", "r2"), "value"] == pytest.approx(expected)
-    assert gained.loc[("all", "r2"), "low"] > 0 > gained.loc[("all", "rmse"), "high"]
-
-
-def test_table_1_holds_the_small_model_against_epsilon() -> None:
-    rows, small = known(), sizes()
-    found = experiment.table_1(rows, small, SEED).set_index("name")["value"]
-    by_set = experiment.regressions(rows, small, SEED).set_index(["features", "measure", "by"])
-    value = by_set["value"].xs("row", level="by")
-    expected = value["all", "r2"] - value["no_bc", "r2"]
-    assert found["regression.gain.r2.by_row"] == pytest.approx(expected) and expected > 0
-    expected = value["no_bc", "rmse"] - value["all", "rmse"]
-    assert found["regression.gain.rmse.by_row"] == pytest.approx(expected) and expected > 0
-    expected = value[EPS_ONLY, "r2"] / value["all", "r2"]
-    assert found["regression.share.eps_only.r2.by_row"] == pytest.approx(expected)
+    predicted = predictions(rows)
+    r2, rmse = (
+        {key: scored(rows, each, what) for key, each in predicted.items()}
+        for what in ("r2", "rmse")
+    )
+    gained = experiment.gains(rows, predicted, sizes(), SEED).set_index("name")
+    expected = r2["all", "document"] - r2[EPS_ONLY, "document"]
+    assert gained.loc["gain.all.r2", "value"] == pytest.approx(expected) and expected > 0.15
+    assert gained.loc["gain.all.r2", "low"] > 0 > gained.loc["gain.all.rmse", "high"]
+    value = gained["value"]
+    assert value["gain.no_c.r2"] < value["gain.all.r2"] - 0.15
+    assert value["gain.no_b.r2"] == pytest.approx(value["gain.all.r2"], abs=0.1)
+    assert value["gain.free.r2"] < value["gain.all.r2"] - 0.1  # in this world they add nothing
+    # What the small model adds to epsilon in the paper's folds.
+    expected = r2["all", "row"] - r2["no_bc", "row"]
+    assert value["regression.gain.r2.by_row"] == pytest.approx(expected) and expected > 0
+    expected = rmse["no_bc", "row"] - rmse["all", "row"]
+    assert value["regression.gain.rmse.by_row"] == pytest.approx(expected) and expected > 0
+    expected = r2[EPS_ONLY, "row"] / r2["all", "row"]
+    assert value["regression.share.eps_only.r2.by_row"] == pytest.approx(expected)
     rows[TARGET] = np.random.default_rng(3).random(len(rows))
-    assert len(experiment.table_1(rows, small, SEED)) == 2  # no share of nothing
+    names = experiment.gains(rows, predictions(rows), sizes(), SEED)["name"]
+    assert "regression.share.eps_only.r2.by_row" not in set(names)  # no share of nothing
 
 
-def test_misjudgements_fall_with_what_is_known() -> None:
-    found = experiment.misjudgements(known(), sizes(), SEED).set_index(["features", "by", "kind"])
-    for kind in ("optimistic", "pessimistic"):
-        row = found.loc[("all", "document", kind)]
-        assert row["value"] < found.loc[(EPS_ONLY, "document", kind), "value"]
+def intervals(rows: pd.DataFrame, **settings: Any) -> dict[str, pd.DataFrame]:
+    """As in the notebook, of every set that decides."""
+    names = {each: "table" if each == EPS_ONLY else "tree" for each in SETS}
+    return {
+        each: cross_intervals(rows, SETS[each], regressor=names[each], **settings, seed=SEED)
+        for each in ("everything", "all", "free", EPS_ONLY)
+    }
 
 
 def test_intervals_are_narrower_where_more_is_known() -> None:
-    found = experiment.intervals(known(60), sizes(level=0.8), SEED)
-    assert tuple(found) == experiment.JUDGED
+    found = intervals(known(60), level=0.8, count=3)
     table = experiment.coverage(found, np.random.default_rng(0))
     table = table.set_index(["features", "what", "epsilon"])
     assert table.loc[("all", "covered", 1.0), "n"] == 60
     every = table[table.index.get_level_values("epsilon").isna()].droplevel("epsilon")
     assert every.loc[("all", "covered"), "n"] == 180
     assert every.loc[("all", "covered"), "value"] > 0.7
-    for features in experiment.JUDGED:  # two ways to the same interval
+    for features in found:  # two ways to the same interval
         closed, drawn = every.loc[(features, "covered")], every.loc[(features, "resampled")]
         assert closed["value"] == pytest.approx(drawn["value"])
         assert drawn["low"] < drawn["value"] < drawn["high"] and drawn["n"] == 60
@@ -471,7 +471,7 @@ def test_intervals_are_narrower_where_more_is_known() -> None:
 
 def test_decisions_know_the_truth_and_pay_for_not_knowing_it() -> None:
     rows = known(60)
-    found = experiment.intervals(rows, sizes(level=0.8), SEED)
+    found = intervals(rows, level=0.8, count=3)
     table = experiment.decisions(rows, found, [0.2, 9.0])
     value = table.set_index(["threshold", "features", "rule", "what"])["value"]
     assert value[0.2, "truth", "truth", "cost"] == 0
@@ -482,7 +482,9 @@ def test_decisions_know_the_truth_and_pay_for_not_knowing_it() -> None:
     assert KEPT == -1
 
 
-def test_transfer_asks_about_documents_that_did_not_train(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_are_asked_about_documents_that_did_not_train(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows, other = known(), known(20, seed=0)
     fitted = []
     fit = experiment.Predictor.fit
@@ -492,181 +494,49 @@ def test_transfer_asks_about_documents_that_did_not_train(monkeypatch: pytest.Mo
         return fit(table, *arguments, **options)
 
     monkeypatch.setattr(experiment.Predictor, "fit", noted)
-    found = experiment.transfer(rows, {"tem": other}, sizes(), SEED)
-    assert found["source"].unique().tolist() == ["elsewhere", "own"]
-    assert len(found) == 12
-    for number in range(0, len(fitted), 3):
-        three = fitted[number : number + 3]  # the folds of one job
-        absent = [set(range(20)) - documents for documents in three]
+    for learned in (rows, other):
+        found = experiment.about_others(learned, other, ALL, sizes(), SEED)
+        assert np.isfinite(found).all() and len(found) == 60
+    for folds in (fitted[:3], fitted[3:]):
+        absent = [set(range(20)) - documents for documents in folds]
         assert set().union(*absent) == set(range(20)) and sum(map(len, absent)) == 20
-    assert max(map(len, fitted)) > 30  # the other twenty documents train too
+    assert max(map(len, fitted[:3])) > 30  # the other twenty documents train too
 
 
-def test_elsewhere_measures_the_first_documents(material: Material, large: Writer) -> None:
-    wanted = sizes(transfer=("tem",), transfer_documents=3, transfer_shares=(0.9, 0.5))
-    found = experiment.elsewhere(material, large, wanted, lambda *keys: stream(SEED, *keys))
-    assert list(found) == ["tem"] and len(found["tem"]) == 6
-    assert set(found["tem"]["document"]) == {0, 1, 2}
-    assert set(found["tem"]["mechanism"]) == {"tem"}
-    assert found["tem"]["original"][:3].tolist() == material.texts[:3]
-    means = found["tem"].groupby("epsilon")["changed"].mean()
-    assert means.is_monotonic_decreasing
-    assert experiment.elsewhere(material, large, sizes(), lambda *keys: stream(0, *keys)) == {}
+# --- Findings -----------------------------------------------------------------------------------
 
 
-def test_corrections_compare_the_same_texts(
-    material: Material, measured: pd.DataFrame, large: Writer
-) -> None:
-    found = experiment.corrections(material, measured, large, sizes())
-    assert len(found) == 4 and (found["n"] == 3).all()
-    epsilon = found["epsilon"].unique()
-    assert len(epsilon) == 1
-    chosen = measured[(measured["document"] < 3) & (measured["epsilon"] == epsilon[0])]
-    as_is = found[~found["corrected"]].set_index("what")["value"]
-    assert as_is["text"] == pytest.approx(chosen["text_similarity"].mean())
-    assert as_is["summary"] == pytest.approx(chosen[TARGET].mean())
-    small = material.reader.small
-    with pytest.raises(InvalidInput, match="expected a model that writes"):
-        experiment.corrections(material, measured, small, sizes())
-
-
-def test_the_preview_gets_a_predictor_of_everything() -> None:
-    made = experiment.predictor(known(), sizes(), SEED)
-    assert made.features == SETS["everything"] and set(FREE) <= set(made.features)
-    assert made.epsilons.tolist() == [1, 2, 4]
-
-
-def test_the_live_controls_preview_own_text(material: Material, measured: pd.DataFrame) -> None:
-    fitted = experiment.predictor(measured, sizes(), SEED)
-    made = experiment.mechanism("madlib", material, sizes())
-    box: Any = experiment.interactive(material, made, fitted, [3.0, 12.0], "cat", level=0.6)
-    own, again, output = box.children
-    assert own.value == "cat" and output.outputs is not None
-    again.click()
-    own.value = ""  # is told what is wrong, and does not raise
-    again.click()
-
-
-def test_assets_are_those_of_the_profile() -> None:
-    wanted = sizes(corpus="xsum", encoder="minilm-l6", large="smollm2-135m-instruct")
-    assert experiment.assets_of(wanted) == ["minilm-l6", "smollm2-135m-instruct", "xsum-test"]
-    paper = sizes(corpus="multi-news", table="bart", small="bart", encoder="mpnet", large="llama")
-    assert experiment.assets_of(paper) == ["bart", "llama", "mpnet", "multi-news"]
-
-
-# --- Results ------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def tables(material: Material, measured: pd.DataFrame, large: Writer) -> dict[str, pd.DataFrame]:
-    """Every table of the notebook, by the name under which it is recorded."""
-    rows, small = known(), sizes()
-    found = experiment.intervals(rows, small, SEED)
-    made = experiment.mechanism("madlib", material, small)
-    return {
-        "worth": experiment.worth(
-            experiment.originals(material, measured), np.random.default_rng(0)
-        ),
-        "losses": experiment.losses(measured),
-        "headlines": experiment.headlines(measured, np.random.default_rng(0)),
-        "knee": experiment.knee(measured, material, made, np.random.default_rng(0)),
-        "regressions": experiment.regressions(rows, small, SEED),
-        "regressors": experiment.regressors(rows, small, SEED),
-        "gains": experiment.gains(rows, small, SEED),
-        "table_1": experiment.table_1(rows, small, SEED),
-        "misjudgements": experiment.misjudgements(rows, small, SEED),
-        "coverage": experiment.coverage(found, np.random.default_rng(0)),
-        "decisions": experiment.decisions(rows, found, small.thresholds),
-        "transfer": experiment.transfer(rows, {"tem": known(9)}, small, SEED),
-        "corrections": experiment.corrections(material, measured, large, small),
-    }
-
-
-def test_the_findings_are_chosen_by_what_was_recorded(tables: dict[str, pd.DataFrame]) -> None:
+def test_findings_are_chosen_by_what_was_recorded() -> None:
     run = Run("06_slm_utility", "smoke", SEED, {})
-    experiment.record(run, **tables)
-    grid = [3.0, 12.0]
-    told = {
-        "knee": tables["knee"], "headlines": tables["headlines"], "corrected": tables["corrections"]
-    }  # fmt: skip
-    said = findings(run, sizes(transfer=("tem",)), grid, **told)
-    assert "nan" not in said and "inf" not in said
-    # Of these made-up rows the small model tells a part of the worth, and the mean does not.
-    assert "with the small model (a gain, +" in said and "narrower, -" in said
+
+    def record(name: str, value: float, width: float = 0.01) -> None:
+        run.record(name, value, value - width, value + width, 60, unit="similarity")
+
+    for each, value in {"eps_only": 0.4, "all": 0.6, "free": 0.4, "everything": 0.7}.items():
+        record(f"regression.{each}.r2.by_document", value)
+    record("regression.all.r2.by_row", 0.6)
+    record("similarity.llm.original", 0.5, 0.2)
+    record("similarity.slm.original", 0.6, 0.2)
+    found = findings.prediction(run)
+    assert found.title == "Who looks at the text predicts better than its epsilon alone"
     gain = run.difference("regression.all.r2.by_document", "regression.eps_only.r2.by_document")
-    assert gain.verdict == "above" and str(gain) in said
-    # The models that write are random here: eight documents tell none of their summaries apart.
-    models = run.difference("similarity.llm.original", "similarity.slm.original")
-    said_of = {"above": "better", "below": "worse", "undecided": "undecided at this size"}
-    assert f"the large one is {said_of[models.verdict]}, {models}." in said
-    assert experiment.knee_verdict(tables["knee"]) in said
+    assert f"with the small model (a gain, {gain})" in found.text
+    assert "with free features instead (undecided at this size, +0.000" in found.text
+    assert findings.models(run).title.endswith("is undecided at this size")
+    for end, rule, cost in (("eps_only", "predicted", 0.5), ("free", "predicted", 0.4),
+                            ("everything", "predicted", 0.6), ("eps_only", "low", 0.7),
+                            ("everything", "low", 0.8)):  # fmt: skip
+        record(f"decision.{end}.{rule}.cost.at0.5", cost)
+    said = findings.decision(run, sizes()).text
+    assert "(less, -0.100" in said and "(more, +0.100" in said
 
 
-def test_every_table_can_be_recorded(tables: dict[str, pd.DataFrame]) -> None:
-    recorded: dict[str, Any] = {}
-
-    paired = set()
-
-    def record(name: str, *, influence: Any, **estimate: Any) -> None:
-        assert name not in recorded
-        recorded[name] = results.measure(name, **estimate)
-        if influence is not None:
-            paired.add(name)
-
-    run = SimpleNamespace(record=record)
-    experiment.record(run, **tables)  # type: ignore[arg-type]
-    assert len(recorded) == sum(map(len, tables.values()))
-    for name in (
-        "regression.no_bc.r2.by_document",
-        "regression.eps_only.rmse.by_row",
-        "interval.all.covered.eps2",
-        "interval.all.narrower.every",
-        "decision.all.low.wasted.at0.5",
-        "changed.predicted.eps12",
-        "changed.difference.eps12",
-        "similarity.llm.mild",
-        "loss.slm.mild",
-        "similarity.llm.original",
-        "similarity.people.original.p10",
-        "loss.slm.eps12",
-        "loss.llm.lowest_eps",
-        "regression.gain.r2.by_row",
-        "decision.all.low.wasted.at0.0",
-    ):
-        assert name in recorded
-    # What claims and sentences compare is compared in pairs.
-    assert paired >= {
-        "similarity.llm.original",
-        "similarity.slm.original",
-        "loss.llm.eps12",
-        "regressor.linear.all.r2.by_row",
-        "regression.eps_only.rmse.by_document",
-        "decision.all.low.cost.at0.5",
-        "transfer.tem.no_epsilon.own.rmse",
-    }
-    starts = tuple(f"correction.text.{kind}.eps" for kind in ("as_is", "corrected"))
-    assert all(any(name.startswith(start) for name in recorded) for start in starts)
-    assert recorded["interval.all.covered.eps2"].unit == "share"
-    assert recorded["regression.all.r2.by_row"].unit == "R2"
-    with pytest.raises(InvalidInput, match="got 'other'"):
-        experiment.record(run, other=tables["worth"])  # type: ignore[arg-type]
-
-
-def test_every_claim_that_can_be_compared_is_recorded() -> None:
-    rows, small = known(), sizes()
-    plain = pd.DataFrame(
-        {"model": ["small"] * 3 + ["large"] * 3, "similarity": np.linspace(0.3, 0.8, 6)}
-    )
-    recorded: set[str] = set()
-    run = SimpleNamespace(record=lambda name, **estimate: recorded.add(name))
-    experiment.record(
-        run,  # type: ignore[arg-type]
-        worth=experiment.worth(plain, np.random.default_rng(0)),
-        headlines=experiment.headlines(levelled(), np.random.default_rng(0)),
-        regressions=experiment.regressions(rows, small, SEED),
-        regressors=experiment.regressors(rows, small, SEED),
-        table_1=experiment.table_1(rows, small, SEED),
-    )
-    wanted = [claim for claim in claims.of("06_slm_utility") if claim.is_compared("default")]
-    assert len(wanted) > 10
-    assert {name for claim in wanted for name in claim.measurements} <= recorded
+def test_losses_are_told_with_the_knees_that_there_are() -> None:
+    run = Run("06_slm_utility", "smoke", SEED, {})
+    for name, value in {"loss.llm.eps3": 0.6, "loss.llm.eps12": 0.1, "knee.llm.eps": 11.0}.items():
+        run.record(name, value, value - 0.01, value + 0.01, 60, unit="similarity")
+    one = findings.losses(run, [3.0, 12.0], pd.DataFrame({"name": ["knee.llm.eps"]}))
+    assert one.title == "The large model's loss falls as epsilon grows"
+    assert "knee.llm.eps 11.000" in one.text and "knee.slm" not in one.text
+    none = findings.losses(run, [3.0, 12.0], pd.DataFrame({"name": ["loss.range.lowest_eps"]}))
+    assert "none on this grid" in none.text

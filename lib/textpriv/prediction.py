@@ -8,14 +8,14 @@
 features, and the `TARGET`. The lines of one document resemble each other, and what is asked is
 how well a prediction does on a document that nobody has seen. So documents are what is exchanged
 everywhere: folds are cut between documents, resampling draws documents, and an interval counts
-one document as one observation. The paper's folds, cut between lines, are there to compare.
+one document as one observation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,6 @@ from textpriv.stats import Estimate, Influence
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-By = Literal["document", "row"]
 
 TARGET = "large_sanitized"
 BOUNDS = (-1.0, 1.0)  # of a cosine
@@ -87,66 +86,28 @@ def regressor(name: str, seed: int | None = 0) -> Any:
     return _REGRESSORS[name](int(stream(seed, "regressor", name).integers(2**31)))
 
 
-# --- Predictions for what was not seen ----------------------------------------------------------
+# --- Folds for what was not seen ----------------------------------------------------------------
 
 
-def folds(
-    documents: ArrayLike, count: int, rng: np.random.Generator, *, by: By = "document"
-) -> IntArray:
-    """Fold of each row: (rows,) 0 .. count - 1.
+def folds(documents: ArrayLike, count: int, rng: np.random.Generator) -> IntArray:
+    """Fold of each row, 0 .. count - 1, the same for all rows of a document: (rows,).
 
     Parameters
     ----------
     documents : (rows,) integer label of each row's document
-    count : >= 2, at most the number of documents (of rows)
-    by : "document" keeps the rows of a document together; "row" is the paper's, in which
-        other rows of the same document train
+    count : >= 2, at most the number of documents
 
     Raises
     ------
-    InvalidInput : fewer documents than folds, or another `by`
+    InvalidInput : fewer documents than folds
     """
     group = _checked_documents(documents)
-    if by not in ("document", "row"):
-        raise InvalidInput(f"by: got {by!r}, expected 'document' or 'row'")
-    most = len(np.unique(group)) if by == "document" else len(group)
-    check_count(count, 2, most, what="count")
+    check_count(count, 2, len(np.unique(group)), what="count")
     state = int(rng.integers(2**32))
-    together = group if by == "document" else np.arange(len(group))
     result = np.empty(len(group), dtype=np.int64)
-    parts = GroupKFold(count, shuffle=True, random_state=state).split(group, groups=together)
+    parts = GroupKFold(count, shuffle=True, random_state=state).split(group, groups=group)
     for number, (_, held_out) in enumerate(parts):
         result[held_out] = number
-    return result
-
-
-def out_of_fold(
-    rows: pd.DataFrame,
-    features: Sequence[str],
-    fold: IntArray,
-    *,
-    regressor: str = "boosting",
-    target: str = TARGET,
-    seed: int | None = 0,
-) -> FloatArray:
-    """Prediction of every row by a regressor that was fitted to the other folds: (rows,).
-
-    Parameters
-    ----------
-    rows : see the module
-    features : columns, at least one
-    fold : see `folds`
-
-    Raises
-    ------
-    InvalidInput : a column that is absent or not finite, another regressor
-    """
-    values, truth = _columns(rows, features), _columns(rows, [target])[:, 0]
-    result = np.empty(len(rows))
-    for held_out in np.unique(fold):
-        test = fold == held_out
-        model = _fitted(regressor, values[~test], truth[~test], seed)
-        result[test] = model.predict(values[test])
     return result
 
 

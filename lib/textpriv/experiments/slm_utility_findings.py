@@ -1,49 +1,28 @@
-"""What notebook 06 found, in sentences that its recorded numbers choose."""
+"""What notebook 06 found, in sentences that its recorded numbers choose.
+
+Each is a `Finding`: a title, which a figure may have as its own, and a text with the numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from textpriv.experiments.slm_utility import MILD, Sizes, knee_verdict
+from textpriv.experiments.slm_utility import MILD, Sizes
 from textpriv.prediction import worst_coverage
+from textpriv.preview import Preview
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run
 
 
-def findings(
-    run: Run,
-    sizes: Sizes,
-    grid: Sequence[float],
-    *,
-    knee: pd.DataFrame,
-    headlines: pd.DataFrame,
-    corrected: pd.DataFrame,
-) -> str:
-    """A list in Markdown.
+class Finding(NamedTuple):
+    """What is seen, and the numbers behind it; both are plain sentences."""
 
-    Parameters
-    ----------
-    run : has recorded every table of the notebook
-    grid : the epsilons, ascending
-    knee, headlines, corrected : tables of `slm_utility`
-    """
-    bullets = {
-        "Which model is better": _models(run),
-        "Tokens changed": knee_verdict(knee),
-        "Losses": _losses(run, grid, set(headlines["name"])),
-        "Prediction": _prediction(run),
-        "Regressors": _regressors(run, sizes),
-        "Too much or too little promised": _misjudged(run),
-        "Intervals": _intervals(run, sizes),
-        "The decision": _decision(run, sizes),
-        "Another mechanism": " ".join(_transfer(run, name) for name in sizes.transfer),
-        "Grammar corrected": _corrected(run, sizes, corrected),
-    }
-    return "\n".join(f"- **{title}.** {text}" for title, text in bullets.items())
+    title: str
+    text: str
 
 
 def _told(run: Run, name: str) -> str:
@@ -58,16 +37,52 @@ def _apart(run: Run, first: str, second: str, above: str, below: str) -> str:
     return f"{said}, {found}"
 
 
-def _models(run: Run) -> str:
-    large, small = "similarity.llm.original", "similarity.slm.original"
-    return (
-        f"Summaries of originals by the small one reach {_told(run, small)}, by the large one "
-        f"{_told(run, large)}: the large one is {_apart(run, large, small, 'better', 'worse')}."
+def knee(table: pd.DataFrame) -> Finding:
+    """Where the prediction of `slm_utility.knee` misses, by the intervals of the difference."""
+    off = table[table["what"] == "difference"].sort_values("epsilon")
+    missed = off[(off["low"] > 0) | (off["high"] < 0)]
+    most = off.loc[off["value"].abs().idxmax()]
+    where = "; ".join(
+        f"{row.epsilon:g}: {row.value:+.4f}, {row.low:+.4f} to {row.high:+.4f}"
+        for row in missed.itertuples()
+    )
+    text = f"At none of {len(off)} epsilons does it miss by more than its error"
+    if where:
+        text = (
+            f"At {len(missed)} of {len(off)} epsilons, which share one draw of the noise, the 95% "
+            f"interval of measured less predicted leaves out 0 ({where})"
+        )
+    return Finding(
+        f"How many tokens change is foretold: within the error at {len(off) - len(missed)} of "
+        f"{len(off)} epsilons",
+        f"{text}; the largest difference is {most['value']:+.4f} at epsilon {most['epsilon']:g}.",
     )
 
 
-def _losses(run: Run, grid: Sequence[float], recorded: set[str]) -> str:
-    first, last = f"loss.llm.eps{grid[0]:g}", f"loss.llm.eps{grid[-1]:g}"
+def models(run: Run) -> Finding:
+    """Which of the two models summarizes originals better."""
+    large, small = "similarity.llm.original", "similarity.slm.original"
+    title = run.difference(large, small).says(
+        above="Of originals, the large model writes the better summaries",
+        below="Of originals, the small model has the better summaries",
+        undecided="Which model summarizes originals better is undecided at this size",
+    )
+    return Finding(
+        title,
+        f"Summaries of originals by the small one reach {_told(run, small)}, by the large one "
+        f"{_told(run, large)}: the large one is {_apart(run, large, small, 'better', 'worse')}.",
+    )
+
+
+def losses(run: Run, epsilons: Sequence[float], headlines: pd.DataFrame) -> Finding:
+    """What is lost along the grid, ascending, and where it comes back, if it does."""
+    recorded = set(headlines["name"])
+    first, last = f"loss.llm.eps{epsilons[0]:g}", f"loss.llm.eps{epsilons[-1]:g}"
+    title = run.difference(first, last).says(
+        above="The large model's loss falls as epsilon grows",
+        below="The large model's loss rises as epsilon grows",
+        undecided="Whether the large model's loss falls is undecided at this size",
+    )
     knees = [name for name in ("knee.slm.eps", "knee.llm.eps") if name in recorded]
     told = "; ".join(f"{name} {_told(run, name)}" for name in knees) or "none on this grid"
     text = (
@@ -80,26 +95,110 @@ def _losses(run: Run, grid: Sequence[float], recorded: set[str]) -> str:
             f" Where at most {MILD:.0%} of the tokens change, its loss compared with the small "
             f"model's: {mild}."
         )
-    return text
+    return Finding(title, text)
 
 
-def _prediction(run: Run) -> str:
+def spread(run: Run) -> Finding:
+    """How far equally sanitized texts are apart, at the epsilon at which they are so most."""
+    widest = "similarity.llm.widest.{}".format
+    low, high = (run.measurement(widest(end)).value for end in ("lowest", "highest"))
+    return Finding(
+        "Equally sanitized texts",
+        f"Where they are farthest apart, the middle 60% of the documents lie within "
+        f"{_told(run, widest('p80_minus_p20'))}, and all of them from {low:.2f} to {high:.2f}.",
+    )
+
+
+def prediction(run: Run) -> Finding:
+    """What features add to the mean at each epsilon."""
+
     def r2(features: str, by: str = "document") -> str:
         return f"regression.{features}.r2.by_{by}"
 
     def over(features: str) -> str:
         return _apart(run, r2(features), r2("eps_only"), "a gain", "a loss")
 
-    return (
+    title = run.difference(r2("everything"), r2("eps_only")).says(
+        above="Who looks at the text predicts better than its epsilon alone",
+        below="Who looks at the text predicts worse than its epsilon alone",
+        undecided="Whether a look at the text betters the prediction is undecided at this size",
+    )
+    return Finding(
+        title,
         f"R2 on unseen documents: {_told(run, r2('eps_only'))} from the mean at each epsilon, "
         f"{_told(run, r2('all'))} with the small model ({over('all')}), {_told(run, r2('free'))} "
         f"with free features instead ({over('free')}), {_told(run, r2('everything'))} with "
         f"everything ({over('everything')}). By row, as the released code cuts its folds, all of "
-        f"A, B and C have {_told(run, r2('all', 'row'))}."
+        f"A, B and C have {_told(run, r2('all', 'row'))}.",
     )
 
 
-def _regressors(run: Run, sizes: Sizes) -> str:
+def misjudged(run: Run) -> Finding:
+    """How often a prediction is off by more than the follow-up allows."""
+
+    def shares(features: str) -> str:
+        kinds = ("optimistic", "pessimistic")
+        return " and ".join(_told(run, f"misjudged.{features}.{k}.by_document") for k in kinds)
+
+    return Finding(
+        "Too much or too little promised",
+        f"By more than 0.1: {shares('everything')} of the rows; from the mean at each epsilon "
+        f"{shares('eps_only')}.",
+    )
+
+
+def intervals(run: Run, sizes: Sizes) -> Finding:
+    """Whether the intervals cover, and whether they are narrower than those of the mean."""
+    width = "interval.{}.width.every".format
+    trained = sizes.documents - -(-sizes.documents // sizes.folds)
+    worst = worst_coverage(sizes.level, trained, sizes.folds)
+    return Finding(
+        "Intervals",
+        f"Those of {sizes.level:.0%} cover {_told(run, 'interval.everything.covered.every')} of "
+        f"new documents' rows; with {trained} documents in {sizes.folds} folds theory guarantees "
+        f"{worst:.2f}. They are {_told(run, width('everything'))} wide, those around the mean at "
+        f"each epsilon {_told(run, width('eps_only'))}: "
+        f"{_apart(run, width('everything'), width('eps_only'), 'wider', 'narrower')}.",
+    )
+
+
+def decision(run: Run, sizes: Sizes) -> Finding:
+    """What is wasted by each rule at the middle threshold."""
+    threshold = sizes.thresholds[len(sizes.thresholds) // 2]
+
+    def cost(features: str, rule: str = "predicted") -> str:
+        return f"decision.{features}.{rule}.cost.at{threshold}"
+
+    def over(features: str) -> str:
+        return _apart(run, cost(features), cost("eps_only"), "more", "less")
+
+    return Finding(
+        "The decision",
+        f"At a threshold of {threshold:g} all three kinds of waste sum to "
+        f"{_told(run, cost('eps_only'))} with the mean at each epsilon, "
+        f"{_told(run, cost('free'))} with the free features ({over('free')}) and "
+        f"{_told(run, cost('everything'))} with everything ({over('everything')}); with the "
+        f"interval's lower end {_told(run, cost('eps_only', 'low'))} and "
+        f"{_told(run, cost('everything', 'low'))}.",
+    )
+
+
+def previewed(shown: Preview, sizes: Sizes) -> Finding:
+    """From which epsilon on a preview promises the least of the thresholds."""
+    threshold = sizes.thresholds[0]
+    enough = shown.rows[shown.rows["low"] >= threshold]["epsilon"]
+    at = f"from epsilon {enough.min():g} on" if len(enough) else "at no epsilon of the grid"
+    return Finding(
+        "A preview",
+        f"Of the first document, the interval of {shown.level:.0%} first lies above a similarity "
+        f"of {threshold:g} {at}; at the largest, an attacker who takes every token at its word is "
+        f"expected to read {shown.rows['recovered'].iloc[-1]:.0%} of them.",
+    )
+
+
+def regressors(run: Run, sizes: Sizes) -> Finding:
+    """Which regressor does best, and what the small model adds for the paper's."""
+
     def r2(name: str, features: str = "all") -> str:
         return f"regressor.{name}.{features}.r2.by_document"
 
@@ -115,71 +214,34 @@ def _regressors(run: Run, sizes: Sizes) -> str:
             f" Boosting, the paper's, has {_told(run, r2('boosting'))}, and {_told(run, alone)} "
             f"without the small model ({with_it})."
         )
-    return text
+    return Finding("Regressors", text)
 
 
-def _misjudged(run: Run) -> str:
-    def shares(features: str) -> str:
-        kinds = ("optimistic", "pessimistic")
-        return " and ".join(_told(run, f"misjudged.{features}.{k}.by_document") for k in kinds)
-
-    return (
-        f"By more than 0.1: {shares('everything')} of the rows; from the mean at each epsilon "
-        f"{shares('eps_only')}."
-    )
-
-
-def _intervals(run: Run, sizes: Sizes) -> str:
-    width = "interval.{}.width.every".format
-    trained = sizes.documents - -(-sizes.documents // sizes.folds)
-    worst = worst_coverage(sizes.level, trained, sizes.folds)
-    return (
-        f"Those of {sizes.level:.0%} cover {_told(run, 'interval.everything.covered.every')} of "
-        f"new documents' rows; with {trained} documents in {sizes.folds} folds theory guarantees "
-        f"{worst:.2f}. They are {_told(run, width('everything'))} wide, those around the mean at "
-        f"each epsilon {_told(run, width('eps_only'))}: "
-        f"{_apart(run, width('everything'), width('eps_only'), 'wider', 'narrower')}."
-    )
+def transfer(run: Run, sizes: Sizes) -> Finding:
+    """What a predictor is worth under a mechanism on which it has not learned."""
+    said = []
+    for name in sizes.transfer:
+        error = f"transfer.{name}.{{}}.{{}}.rmse".format
+        elsewhere, own = error("no_epsilon", "elsewhere"), error("no_epsilon", "own")
+        said.append(
+            f"Root mean squared error on {name} without epsilon: {_told(run, elsewhere)} learned "
+            f"elsewhere, {_told(run, own)} learned on it "
+            f"({_apart(run, elsewhere, own, 'more', 'less')}); with epsilon in the wrong units "
+            f"{_told(run, error('all', 'elsewhere'))}."
+        )
+    return Finding("Another mechanism", " ".join(said))
 
 
-def _decision(run: Run, sizes: Sizes) -> str:
-    threshold = sizes.thresholds[len(sizes.thresholds) // 2]
-
-    def cost(features: str, rule: str = "predicted") -> str:
-        return f"decision.{features}.{rule}.cost.at{threshold}"
-
-    def over(features: str) -> str:
-        return _apart(run, cost(features), cost("eps_only"), "more", "less")
-
-    return (
-        f"At a threshold of {threshold:g} all three kinds of waste sum to "
-        f"{_told(run, cost('eps_only'))} with the mean at each epsilon, "
-        f"{_told(run, cost('free'))} with the free features ({over('free')}) and "
-        f"{_told(run, cost('everything'))} with everything ({over('everything')}); with the "
-        f"interval's lower end {_told(run, cost('eps_only', 'low'))} and "
-        f"{_told(run, cost('everything', 'low'))}."
-    )
-
-
-def _transfer(run: Run, mechanism: str) -> str:
-    error = f"transfer.{mechanism}.{{}}.{{}}.rmse".format
-    elsewhere, own = error("no_epsilon", "elsewhere"), error("no_epsilon", "own")
-    return (
-        f"Root mean squared error on {mechanism} without epsilon: {_told(run, elsewhere)} learned "
-        f"elsewhere, {_told(run, own)} learned on it "
-        f"({_apart(run, elsewhere, own, 'more', 'less')}); with epsilon in the wrong units "
-        f"{_told(run, error('all', 'elsewhere'))}."
-    )
-
-
-def _corrected(run: Run, sizes: Sizes, corrected: pd.DataFrame) -> str:
+def corrected(run: Run, sizes: Sizes, epsilons: Sequence[float]) -> Finding:
+    """Whether mended grammar makes summaries better, at the epsilons at which it was tried."""
     worth = "correction.summary.{}.eps{:g}".format
     said = "; ".join(
         f"at epsilon {epsilon:g} "
         + _apart(run, worth("corrected", epsilon), worth("as_is", epsilon), "better", "worse")
-        for epsilon in corrected["epsilon"].unique()
+        for epsilon in epsilons
     )
-    return (
+    return Finding(
+        "Grammar corrected",
         f"Summaries of the corrected text, compared with those of the text as it is, on "
-        f"{sizes.corrected_documents} documents: {said}."
+        f"{sizes.corrected_documents} documents: {said}.",
     )
