@@ -95,7 +95,7 @@ def assets_of(sizes: Sizes) -> list[str]:
     return sorted({corpora.asset_of(sizes.corpus), *models})
 
 
-def wanted(corpus: Documents, table: PieceTable, encoder: Encoder, sizes: Sizes) -> Documents:
+def eligible(corpus: Documents, table: PieceTable, encoder: Encoder, sizes: Sizes) -> Documents:
     """The first documents, private and public, that the profile has no reason to leave out.
 
     The paper leaves out those that would have to be cut (`only_whole`), and those whose own
