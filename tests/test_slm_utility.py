@@ -168,7 +168,7 @@ def test_only_whole_documents_near_their_summaries(encoder: Encoder) -> None:
     def wanted(**other: Any) -> set[str]:
         settings = sizes(documents=20, public=30, **other)
         found = experiment.eligible(corpus, table, encoder, settings)
-        assert len(found) == 50
+        assert 20 < len(found) <= 50
         return set(found.texts)
 
     short = {text for text, length in zip(kept, lengths, strict=True) if length <= 12}

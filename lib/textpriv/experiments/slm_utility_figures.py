@@ -53,7 +53,7 @@ FEATURES: Mapping[str, tuple[str, str]] = {
     "no_epsilon": ("the same without epsilon", SKY),
     EPS_ONLY: ("mean at each epsilon", BLACK),
 }
-HOLLOW = {"markerfacecolor": "white"}
+HOLLOW: Mapping[str, Any] = {"markerfacecolor": "white"}
 SMALL_PRINT = 7.5
 
 
@@ -123,8 +123,7 @@ def losses(table: pd.DataFrame, title: str) -> Figure:
     for what, part in table.groupby("what", sort=False):
         look, part = LOOKS[str(what)], part.sort_values("epsilon")
         columns = (part[each] for each in ("epsilon", "value", "low", "high"))
-        shape = {"color": look.color, "marker": look.marker, "linestyle": look.linestyle, "ms": 5}
-        band(ax, *columns, label=look.label, **shape)
+        band(ax, *columns, **look._asdict(), ms=5)
     ax.axhline(LOST, color=BLACK, lw=0.8, ls=":", label=f"loss of {LOST:g}")
     ax.axhline(0, color=GREY, lw=0.8)
     _epsilons(ax, table["epsilon"])

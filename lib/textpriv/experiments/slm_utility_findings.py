@@ -184,10 +184,10 @@ def decision(run: Run, sizes: Sizes) -> Finding:
 
 
 def previewed(shown: Preview, sizes: Sizes) -> Finding:
-    """From which epsilon on a preview promises the least of the thresholds."""
+    """The first epsilon at which a preview promises the least of the thresholds."""
     threshold = sizes.thresholds[0]
     enough = shown.rows[shown.rows["low"] >= threshold]["epsilon"]
-    at = f"from epsilon {enough.min():g} on" if len(enough) else "at no epsilon of the grid"
+    at = f"at epsilon {enough.min():g}" if len(enough) else "at no epsilon of the grid"
     return Finding(
         "A preview",
         f"Of the first document, the interval of {shown.level:.0%} first lies above a similarity "
