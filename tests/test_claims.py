@@ -17,13 +17,12 @@ from textpriv import paths, profiles
 from textpriv.errors import InvalidInput, RunError
 from textpriv.experiments import (
     dp_prompt,
-    dp_prompt_attacks,
     lossy,
     lossy_attacks,
     lossy_utility,
     slm_utility,
 )
-from textpriv.report import claims, results
+from textpriv.report import claims, notebooks, results
 from textpriv.report.claims import Claim, Trend, Verdict, compare
 from textpriv.report.results import Measurement, measure
 
@@ -869,21 +868,22 @@ def recorded_by_notebook_03(run: Any, profile: str) -> None:
 
 def recorded_by_notebook_04(run: Any, profile: str) -> None:
     sizes = profiles.load(profile, "04_dp_prompt", dp_prompt.Sizes)
-    written = {dp_prompt.PROMPTED: sizes.temperatures,
-               dp_prompt.CLIPPED: sizes.clipped_temperatures}  # fmt: skip
-    outputs = [dp_prompt.Output(dp_prompt.CLEAN, 0.0, "", (), ())] + [
-        dp_prompt.Output(name, level, "t", (), ()) for name in written for level in written[name]
-    ]
-    for each in outputs:
-        named = {"mechanism": [each.mechanism], "setting": [each.setting], "level": [each.level]}
-        table = rows(**named, target=dp_prompt_attacks.TARGETS,
-                     attacker=(dp_prompt_attacks.STATIC, dp_prompt_attacks.ADAPTIVE),
-                     access=(dp_prompt_attacks.EMBEDDING, dp_prompt_attacks.TEXT))  # fmt: skip
-        dp_prompt_attacks.record(run, table)
-        if each.mechanism != dp_prompt.CLEAN:
-            alike = rows(**named)
-            alike["influence"] = [dict.fromkeys(("bertscore", "cosine"))]
-            dp_prompt_attacks.record_alike(run, alike)
+    attack = "f1.{mechanism}.{setting}.{target}.{attacker}.{access}"
+    likeness = "{measure}.{mechanism}.{setting}"
+    (notebook,) = (each for each in notebooks.find() if each.name == "04_dp_prompt")
+    assert all(f'"{name}"' in "".join(notebook.code) for name in (attack, likeness))
+    names = (dp_prompt.PROMPTED, dp_prompt.CLIPPED)
+    settings = [(name, level) for name in names for level in sizes.levels[name]]
+    for setting in [(dp_prompt.CLEAN, 0.0), *settings]:
+        columns = dp_prompt.columns_of(*setting)
+        is_clean = setting[0] == dp_prompt.CLEAN
+        kinds = ("adaptive",) if is_clean else ("static", "adaptive")
+        for target, attacker, access in product(
+            ("author", "sentiment"), kinds, (dp_prompt.EMBEDDING, dp_prompt.TEXT)
+        ):
+            run.record(attack.format(target=target, attacker=attacker, access=access, **columns))
+        for score in () if is_clean else ("bertscore", "cosine"):
+            run.record(likeness.format(measure=score, **columns))
 
 
 def recorded_by_notebook_06(run: Any, profile: str) -> None:

@@ -1,8 +1,10 @@
-"""Documents, mechanisms and outputs of notebook 04, with tiny models and tables of a few words."""
+"""Documents, outputs and parts of notebook 04, with tiny models and tables of a few words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from code import InteractiveInterpreter
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -10,72 +12,43 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.metrics import f1_score
 from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
 
-from textpriv import corpora, embeddings, generators, models, profiles
-from textpriv.authors import by_rating, quoting
+from textpriv import embeddings, generators, models, profiles
+from textpriv.attacks.author import macro_f1
+from textpriv.authors import as_many_of_each, by_authors, by_rating
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding, from_arrays
+from textpriv.errors import ProfileError
 from textpriv.experiments import dp_prompt as experiment
-from textpriv.experiments.dp_prompt import Material, Output, Sizes
+from textpriv.experiments.dp_prompt import Fold, Output, Sizes
 from textpriv.generators import Generator
-from textpriv.mechanisms import TEM, Madlib, Mahalanobis
-from textpriv.mechanisms.prompt import Limits, learn_limits, paper_loss, tight_loss
-from textpriv.mechanisms.sentences import (
-    Box,
-    DeepCandidate,
-    TruncatedLaplace,
-    learn_recoder,
+from textpriv.mechanisms.prompt import (
+    DPPrompt,
+    Limits,
+    learn_limits,
+    paper_loss,
+    sanitize_at,
+    tight_loss,
 )
+from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.models import Encoder
-from textpriv.seeds import stream as named_stream
+from textpriv.report import notebooks
+from textpriv.seeds import stream
 from textpriv.splits import shares_ngram
-from textpriv.tokens import UNKNOWN, Tokenizer
+from textpriv.stats import clustered_mean
 from textpriv.vectors import embed
 
 IntArray = NDArray[np.int64]
 
+NOTEBOOK = "04_dp_prompt"
 WORDS = ("cat", "dog", "fish", "the", "sat", "ran", "on", "mat")
 SMALL = (*WORDS, "only", "small")
 LARGE = ("mat", "huge", *WORDS[:-1])  # another order, another word
+TABLES = ("glove-6b-50d", "glove-840b-300d-34k")
 MANY, FEW = ("u7", "u2", "u5"), ("a1", "z9")  # authors under attack, and others
-SIZES = Sizes(
-    corpus="rented-clothes",
-    encoder="tiny",
-    generator="tiny",
-    authors=3,
-    documents=26,  # 8 of each author
-    fewest_words=6,
-    most_words=9,
-    runs=3,
-    public=30,
-    word_epsilons=(0.1, 1e6),
-    large_epsilons=(2.0,),
-    whole_epsilons=(1e6,),
-    sentence_epsilons=(1.0, 1e9),
-    clusters=2,
-    temperatures=(1.5, 3.0),
-    clipped_temperatures=(1.5,),
-    top_k=(2, 5),
-    top_k_temperatures=(1.5,),
-    tokens=4,
-    limit_documents=3,
-    batch=5,
-    tuned=(),
-    ledger=(),
-    risks=(),
-    repeats=(1,),
-    repeated_epsilon=1.0,
-    generated_repeats=1,
-    repeated_temperature=1.0,
-    compared=2,
-    example_documents=1,
-)
-
-
-def stream(*keys: Any) -> np.random.Generator:
-    return named_stream(5, *keys)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,6 +68,40 @@ def encoder(exact: None, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 @pytest.fixture(scope="module")
 def generator(exact: None, tmp_path_factory: pytest.TempPathFactory) -> Generator:
     return tiny_generator(tmp_path_factory.mktemp("generator"), longest=256)
+
+
+def close(found: Any, expected: Any) -> None:
+    """But for what a vector owes to its batch."""
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+# --- Sizes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
+def test_profiles_suit_the_comparisons(profile: str) -> None:
+    sizes = profiles.load(profile, NOTEBOOK, Sizes)
+    assert sizes.documents // sizes.authors >= 2 * sizes.runs
+    # A cut is compared with the whole at the same temperature.
+    assert set(sizes.top_k_temperatures) <= set(sizes.temperatures)
+    assert min(sizes.repeats) <= sizes.generated_repeats <= max(sizes.repeats)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ledger": ["madlib eps9"]},
+        {"tuned": ["clean", "dp-prompt t0.75"]},
+        {"repeated_epsilon": 9},
+        {"clipped_temperatures": [1.25]},
+    ],
+)
+def test_an_output_that_is_not_made_is_noticed_at_the_start(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ProfileError, match="expected among"):
+        profiles.load("smoke", NOTEBOOK, Sizes, wrong)
+
+
+# --- Documents ----------------------------------------------------------------------------------
 
 
 def reviews() -> Documents:
@@ -117,503 +124,300 @@ def reviews() -> Documents:
     return Documents("rented-clothes", tuple(texts), columns)
 
 
+@pytest.mark.parametrize("has_others", [True, False])
+def test_public_documents_quote_nothing(has_others: bool) -> None:
+    """Where a corpus has no other authors, public are documents that are not drawn."""
+    whole = reviews()
+    whole = whole.subset(np.flatnonzero(np.isin(whole.columns["user_id"], MANY) | has_others))
+    chosen = by_authors(whole, by_rating(whole.columns["rating"]), authors=3, fewest_words=6)
+    private = as_many_of_each(chosen, 8, stream(5, "documents"))
+
+    def drawn(public: int, seed: int) -> Documents:
+        sizes: Any = SimpleNamespace(most_words=9, public=public)
+        rng = stream(seed, "public")
+        return experiment.public_documents(whole, "user_id", chosen, private, sizes, rng)
+
+    found = drawn(30, 5)
+    assert set(found.columns["user_id"]) == set(FEW if has_others else MANY)
+    assert len(found) == 30 and len(drawn(12, 5)) == 12
+    assert max(len(text.split()) for text in found.texts) == 9
+    cut = experiment.first_words(private, 9)
+    assert all(each.startswith(text) for each, text in zip(private.texts, cut.texts, strict=True))
+    assert not shares_ngram(found.texts, cut.texts).any()
+    if has_others:  # all of them are looked at, and those that quote a private one are missing
+        others = whole.subset(np.flatnonzero(np.isin(whole.columns["user_id"], FEW)))
+        quoting = shares_ngram(experiment.first_words(others, 9).texts, cut.texts)
+        assert 0 < quoting.sum() <= 10 and len(others) - quoting.sum() >= 30
+    assert drawn(30, 5).texts == found.texts != drawn(30, 6).texts
+
+
 def table(name: str) -> Embedding:
     rng = np.random.default_rng(len(name))
     words, width = (SMALL, 3) if name == "glove-6b-50d" else (LARGE, 5)
     return from_arrays(name, list(words), rng.standard_normal((len(words), width)))
 
 
-def gathered(
-    encoder: Encoder, sizes: Sizes, seed: int = 5, documents: Documents | None = None
-) -> Material:
-    known = reviews() if documents is None else documents
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpora, "load", lambda name: {known.name: known}[name])
-        patch.setattr(embeddings, "load", lambda name: {each: table(each) for each in TABLES}[name])
-        return experiment.gather(encoder, sizes, lambda *keys: named_stream(seed, *keys))
-
-
-TABLES = ("glove-6b-50d", "glove-840b-300d-34k")
-
-
-@pytest.fixture(scope="module")
-def material(encoder: Encoder) -> Material:
-    return gathered(encoder, SIZES)
-
-
-def close(found: Any, expected: Any) -> None:
-    """But for what a vector owes to its batch."""
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-# --- Sizes --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
-def test_what_a_profile_names_is_there(profile: str) -> None:
-    sizes = profiles.load(profile, "04_dp_prompt", Sizes)
-    assert sizes.documents // sizes.authors >= 2 * sizes.runs
-    words = [*experiment.WORD_LEVEL, *experiment.SENTENCE_LEVEL]
-    levels = [*([sizes.word_epsilons] * 3), *([sizes.sentence_epsilons] * 2)]
-    known = {"clean plain"} | {
-        f"{name} eps{epsilon:g}"
-        for name, epsilons in zip(words, levels, strict=True)
-        for epsilon in epsilons
-    }
-    known |= {f"{name}-300d eps{each:g}" for name in words[:3] for each in sizes.large_epsilons}
-    known |= {f"{experiment.WHOLE} eps{each:g}" for each in sizes.whole_epsilons}
-    known |= {f"dp-prompt t{each:g}" for each in sizes.temperatures}
-    known |= {f"dp-prompt-clipped t{each:g}" for each in sizes.clipped_temperatures}
-    assert {*sizes.tuned, *sizes.ledger} <= known
-    assert f"madlib eps{sizes.repeated_epsilon:g}" in known
-    assert f"dp-prompt-clipped t{sizes.repeated_temperature:g}" in known
-    # A cut is compared with the whole at the same temperature.
-    assert set(sizes.top_k_temperatures) <= set(sizes.temperatures)
-    assert min(sizes.repeats) <= sizes.generated_repeats <= max(sizes.repeats)
-
-
-# --- Material -----------------------------------------------------------------------------------
-
-
-def test_authors_are_equally_frequent_and_documents_are_cut(material: Material) -> None:
-    private, whole = material.private, reviews()
-    author, sentiment = material.labels("author"), material.labels("sentiment")
-    assert np.bincount(author).tolist() == [8, 8, 8]
-    names = np.asarray(private.columns["user_id"])
-    assert set(names) == set(MANY) and len(set(zip(names, author, strict=True))) == 3
-    rows = []
-    for text in private.texts:
-        assert len(text.split()) == SIZES.most_words
-        (row,) = (n for n, each in enumerate(whole.texts) if each.startswith(text + " ")
-                  and whole.columns["user_id"][n] in MANY)  # fmt: skip
-        rows.append(row)
-    assert rows == sorted(rows)
-    assert names.tolist() == whole.columns["user_id"][rows].tolist()
-    assert sentiment.tolist() == by_rating(whole.columns["rating"])[rows].tolist()
-    assert set(sentiment) == {0, 1}
-    assert author.dtype == sentiment.dtype == np.int64
-
-
-def test_which_documents_are_chosen_is_random(encoder: Encoder, material: Material) -> None:
-    again, other = gathered(encoder, SIZES), gathered(encoder, SIZES, seed=6)
-    assert again.private.texts == material.private.texts
-    assert again.public.texts == material.public.texts
-    assert (again.part == material.part).all()
-    assert other.private.texts != material.private.texts
-    assert other.public.texts != material.public.texts
-
-
-def test_public_documents_quote_nothing(material: Material, encoder: Encoder) -> None:
-    public, whole = material.public, reviews()
-    assert set(public.columns["user_id"]) == set(FEW)
-    assert not shares_ngram(public.texts, material.private.texts).any()
-    assert max(len(text.split()) for text in public.texts) == SIZES.most_words
-    # All others are looked at: what is missing are those that quote a chosen document.
-    others = [text for text, user in zip(whole.texts, whole.columns["user_id"], strict=True)
-              if user in FEW]  # fmt: skip
-    cut = [" ".join(text.split()[: SIZES.most_words]) for text in others]
-    quoting = shares_ngram(cut, material.private.texts)
-    assert 0 < quoting.sum() <= 10
-    kept = {text for text, is_quoting in zip(cut, quoting, strict=True) if not is_quoting}
-    assert set(public.texts) <= kept and len(public) == SIZES.public < len(kept)
-    few = gathered(encoder, SIZES.model_copy(update={"public": 12}))
-    assert len(few.public) == 12
-    assert len(few.public_vectors) == 12
-
-
-@pytest.mark.parametrize("has_others", [True, False])
-def test_a_corpus_with_labels(encoder: Encoder, has_others: bool) -> None:
-    """Of named authors and labels; where it has no other authors, public are those not drawn."""
-    users, texts = np.asarray(reviews().columns["user_id"]), reviews().texts
-    rows = np.flatnonzero(np.isin(users, MANY) | has_others)
-    number, label = (
-        np.unique(users[rows], return_inverse=True)[1] + 40,
-        np.arange(len(rows)) // 2 % 2,
-    )
-    whole = Documents(
-        "imdb-authors", tuple(texts[row] for row in rows), {"author": number, "label": label}
-    )
-    sizes = SIZES.model_copy(update={"corpus": "imdb-authors"})
-    found = gathered(encoder, sizes, documents=whole)
-    drawn = []
-    for text in found.private.texts:
-        (row,) = (n for n, each in enumerate(whole.texts) if each.startswith(text + " ")
-                  and users[rows][n] in MANY)  # fmt: skip
-        drawn.append(row)
-    assert found.labels("sentiment").tolist() == label[drawn].tolist()
-    assert len(set(zip(found.labels("author"), number[drawn], strict=True))) == 3
-    assert np.bincount(found.labels("author")).tolist() == [8, 8, 8]
-    public = set(found.public.columns["author"])
-    mine = set(number[np.isin(users[rows], MANY)])
-    assert not public & mine if has_others else public == mine
-    assert len(found.public) == SIZES.public
-    assert not shares_ngram(found.public.texts, found.private.texts).any()
-
-
-def test_vectors_are_those_of_the_cut_documents(material: Material, encoder: Encoder) -> None:
-    for vectors, documents in (
-        (material.vectors, material.private),
-        (material.public_vectors, material.public),
-    ):
-        expected = embed(encoder, documents.texts, longest=256)
-        assert vectors.offsets.tolist() == expected.offsets.tolist()
-        close(vectors.vectors, expected.vectors)
-    assert set(material.vectors.sizes) == {2}  # sentences
-
-
-def test_tables_have_the_same_words(material: Material, encoder: Encoder) -> None:
+def test_tables_have_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embeddings, "load", table)
     both = ("mat", *WORDS[:-1])  # in the order of the large one
-    assert material.small.words == material.large.words == both
-    assert (material.small.dimension, material.large.dimension) == (3, 5)
-    for found, name in zip((material.small, material.large), TABLES, strict=True):
+    for found, name, width in zip(experiment.shared_words(None), TABLES, (3, 5), strict=True):
+        assert found.words == both and found.dimension == width
         whole = table(name)
         assert np.array_equal(found.vectors, whole.vectors[whole.ids(both)])
-    assert material.whole.words == SMALL
-    few = gathered(encoder, SIZES.model_copy(update={"vocabulary": 4}))
-    assert few.small.words == few.large.words == few.whole.words == both[:4]
-
-
-def test_described(material: Material) -> None:
-    found = experiment.described(material)
-    assert found.index.tolist() == [0, 1, 2]
-    quotes = quoting(material.private, material.part)
-    column = found.pop(("quoting", "eight words"))
-    assert column.tolist() == [quotes[material.labels("author") == who].sum() for who in range(3)]
-    assert found.to_numpy().sum() == 24
-    for (part, sentiment), column in found.items():
-        inside = (material.part == part) & (
-            material.labels("sentiment") == (sentiment == "positive")
-        )
-        counts = np.bincount(material.labels("author")[inside], minlength=3)
-        assert column.tolist() == counts.tolist()
+    assert [each.words for each in experiment.shared_words(4)] == [both[:4]] * 2
 
 
 # --- Outputs ------------------------------------------------------------------------------------
 
 
-def test_labels() -> None:
-    nothing: Any = ()
-    assert Output("tem", 3.0, "eps", nothing, nothing).label == "tem eps3"
-    assert Output("dp-prompt", 0.75, "t", nothing, nothing).label == "dp-prompt t0.75"
-    assert Output("clean", 0.0, "", nothing, nothing).label == "clean plain"
-    found = Output("tem", 3.0, "eps", nothing, nothing)
-    assert np.isnan([found.epsilon, found.epsilon_paper]).all()
-
-
-def test_clean(material: Material) -> None:
-    found = experiment.clean(material)
-    assert found.label == "clean plain" and found.texts == (material.private.texts,)
-    (vectors,) = found.vectors
-    assert np.array_equal(vectors, material.vectors.mean())
-
-
-def test_runs_are_embedded_each_for_itself(encoder: Encoder) -> None:
-    runs = [["the cat", "a dog. The fish"], ["on the mat"], ["dog", "cat", "cat"]]
-    found = experiment.embedded(encoder, runs)
-    assert [len(each) for each in found] == [2, 1, 3]
-    for vectors, texts in zip(found, runs, strict=True):
-        close(vectors, embed(encoder, texts, longest=256).mean())
-
-
-@pytest.fixture(scope="module")
-def words(material: Material) -> list[Output]:
-    return experiment.word_level(material, SIZES, stream)
-
-
-def test_word_level_settings(words: list[Output]) -> None:
-    names = ("madlib", "mahalanobis", "tem")
-    expected = [(name, epsilon, 3) for name in names for epsilon in (0.1, 1e6)]
-    expected += [(f"{name}-300d", 2.0, 3) for name in names]
-    expected += [("madlib-whole", 1e6, 1)]
-    assert [(each.mechanism, each.level, len(each.texts)) for each in words] == expected
-    for each in words:
-        assert each.unit == "eps" and len(each.vectors) == len(each.texts)
-        assert np.isnan(each.epsilon) and np.isnan(each.epsilon_paper)
-
-
-def test_word_level_texts_and_vectors_belong_together(
-    words: list[Output], material: Material, encoder: Encoder
-) -> None:
-    counts = [len(each) for each in Tokenizer(WORDS).encode(material.private.texts)]
-    for output in words:
-        for texts, vectors in zip(output.texts, output.vectors, strict=True):
-            assert [len(text.split()) for text in texts] == counts
-            close(vectors, embed(encoder, texts, longest=256).mean())
-        if output.level < 1e6:
-            assert len(set(output.texts)) == len(output.texts)  # every run draws anew
-
-
-def kept(texts: tuple[str, ...], others: tuple[str, ...]) -> float:
-    """Share of words that are the same in both."""
-    one, other = (" ".join(each).split() for each in (texts, others))
-    return float(np.mean([new == old for new, old in zip(one, other, strict=True)]))
-
-
-def test_words_stay_where_there_is_no_noise(words: list[Output], material: Material) -> None:
-    expected = tuple(Tokenizer(WORDS).words_of(material.private.texts))
-    still = {each.mechanism: each.texts for each in words if each.level == 1e6}
-    assert len(still) == 4
-    for name, runs in still.items():
-        # TEM's event outside its radius has a probability that no epsilon changes.
-        assert all(kept(texts, expected) >= (0.95 if name == "tem" else 1) for texts in runs)
-    # Elsewhere many words are others, and each mechanism has its own.
-    noisy = {each.texts[0] for each in words if each.level != 1e6}
-    assert len(noisy) == 6
-    assert max(kept(texts, expected) for texts in noisy) < 0.9
-
-
-def test_what_is_swept(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables, numbers of runs, epsilons and a stream of its own for each mechanism."""
-    asked: list[tuple[Any, ...]] = []
-
-    def fake(mechanism: Any, ids: IntArray, epsilons: Any, rng: Any) -> IntArray:
-        asked.append((type(mechanism), mechanism.embedding, len(ids), tuple(epsilons), rng))
-        return np.tile(np.where(ids == UNKNOWN, 0, ids), (len(epsilons), 1))
-
-    monkeypatch.setattr(experiment, "sweep", fake)
-
-    def keys(*given: Any) -> Any:
-        return given
-
-    sizes = SIZES.model_copy(update={"whole_epsilons": ()})
-    found = experiment.word_level(material, sizes, keys)
-    tokens = len(Tokenizer(WORDS).encode(material.private.texts).ids)
-    kinds = (Madlib, Mahalanobis, TEM)
-    names = ("madlib", "mahalanobis", "tem")
-    assert asked == [
-        (kind, given, 3 * tokens, epsilons, ("words", name + suffix))
-        for given, epsilons, suffix in (
-            (material.small, (0.1, 1e6), ""),
-            (material.large, (2.0,), "-300d"),
-        )
-        for kind, name in zip(kinds, names, strict=True)
+def test_how_outputs_are_called() -> None:
+    nothing: Any = np.empty((1, 0, 2))
+    settings = [("tem", 3.0), ("dp-prompt-top-k40", 0.75), ("clean", 0.0)]
+    found = [Output(*setting, [], nothing) for setting in settings]
+    assert [each.name for each in found] == ["tem eps3", "dp-prompt-top-k40 t0.75", "clean plain"]
+    assert [[*each.columns.values()] for each in found] == [
+        ["tem", "eps3", 3.0],
+        ["dp-prompt-top-k40", "t0.75", 0.75],
+        ["clean", "plain", 0.0],
     ]
-    assert "madlib-whole" not in {each.mechanism for each in found}
-    asked.clear()
-    experiment.word_level(material, SIZES, keys)
-    assert asked[-1][:4] == (Madlib, material.whole, tokens, (1e6,))
 
 
-@pytest.fixture(scope="module")
-def sentences(material: Material) -> list[Output]:
-    return experiment.sentence_level(material, SIZES, stream)
+def test_runs_are_used_in_turn() -> None:
+    output = Output("tem", 3.0, [["a"], ["b"], ["c"]], np.arange(6).reshape(3, 1, 2) / 1.0)
+    assert [output.seen("text", run) for run in range(4)] == [["a"], ["b"], ["c"], ["a"]]
+    seen = [output.seen("embedding", run) for run in range(4)]
+    assert [np.asarray(each).tolist() for each in seen] == [[[0, 1]], [[2, 3]], [[4, 5]], [[0, 1]]]
 
 
-def test_sentence_level_settings(sentences: list[Output]) -> None:
-    assert [(each.mechanism, each.level, each.unit) for each in sentences] == [
-        ("truncated-laplace", 1.0, "eps"),
-        ("truncated-laplace", 1e9, "eps"),
-        ("deep-candidate", 1.0, "eps"),
-        ("deep-candidate", 1e9, "eps"),
-    ]
-    assert [len(each.texts) for each in sentences] == [0, 0, 3, 3]
-    for each in sentences:
-        assert len(each.vectors) == 3
-        # Runs differ.
-        assert np.abs(each.vectors[0] - each.vectors[1]).max() > 0
+def test_every_run_is_embedded_for_itself(encoder: Encoder) -> None:
+    texts = {
+        ("tem", 3.0): [["the cat", "a dog. The fish"], ["on the mat", ""]],
+        ("dp-prompt", 0.75): [["dog", "cat cat"]],
+    }
+    found = experiment.embedded(encoder, texts)
+    assert [(each.mechanism, each.level) for each in found] == list(texts)
+    for output, runs in zip(found, texts.values(), strict=True):
+        assert output.texts == runs
+        assert output.vectors.shape == (len(runs), 2, encoder.width)
+        for vectors, run in zip(output.vectors, runs, strict=True):
+            close(vectors, embed(encoder, run, longest=256).mean())
 
 
-def test_laplace_noise_is_added_to_the_clipped_mean(
-    sentences: list[Output], material: Material
-) -> None:
-    box = Box.learn(material.public_vectors)
-    mechanism = TruncatedLaplace(box, epsilon=1e9)
-    mean = mechanism.clipped_mean(material.vectors)
-    weak, strong = sentences[:2]
-    for vectors in strong.vectors:
-        close(vectors, mean)
-    scale = mechanism.with_epsilon(1.0).scale(material.vectors)
-    noise = np.array([vectors - mean for vectors in weak.vectors]) / scale
-    # |Laplace| is exponential with mean and deviation 1: six deviations of the mean of n.
-    assert np.abs(noise).mean() == pytest.approx(1, abs=6 / np.sqrt(noise.size))
-
-
-def test_deep_candidates_are_public_documents(sentences: list[Output], material: Material) -> None:
-    """Texts as they are, vectors as the recoder sees the mean of their sentences."""
-    public, seed = material.public, int(stream("recoder").integers(2**31))
-    recoder = learn_recoder(material.public_vectors, clusters=SIZES.clusters, seed=seed)
-    recoded = recoder(material.public_vectors.mean())
-    chosen = set()
-    for output in sentences[2:]:
-        for texts, vectors in zip(output.texts, output.vectors, strict=True):
-            assert len(texts) == len(material.private)
-            rows = [public.texts.index(text) for text in texts]
-            close(vectors, recoded[rows])
-            chosen |= set(rows)
-    assert len(chosen) > 10
-
-
-def test_whether_a_candidate_lies_inside(sentences: list[Output], material: Material) -> None:
+def test_whether_a_candidate_lies_inside(encoder: Encoder) -> None:
     """Weights e^(eps depth / 2) by hand; at a large epsilon it is whether there is one at all."""
-    seed = int(stream("recoder").integers(2**31))
-    recoder = learn_recoder(material.public_vectors, clusters=SIZES.clusters, seed=seed)
-    candidate = DeepCandidate(material.public_vectors, recoder, epsilon=1, seed=seed)
-    spans = pairwise(material.vectors.offsets.tolist())
-    depths = [candidate.depth(material.vectors.vectors[start:end]) for start, end in spans]
-    for output in sentences[2:]:
-        (trace,) = output.traces.values()
-        assert trace.document.tolist() == list(range(len(depths)))
+    texts = reviews().texts
+    public = embed(encoder, texts[40:80])
+    documents = embed(encoder, [*texts[:20], *(f"the cat {word}" for word in WORDS)])
+
+    def first_coordinate(vectors: Any) -> Any:
+        return np.asarray(vectors, dtype=np.float64)[:, :1]
+
+    for epsilon in (1.0, 1e9):
+        mechanism = DeepCandidate(public, first_coordinate, epsilon=epsilon)
+        spans = pairwise(documents.offsets.tolist())
+        depths = [mechanism.depth(documents.vectors[start:end]) for start, end in spans]
         expected = [
-            float((depth > 0).any()) if output.level > 1
+            float((depth > 0).any()) if epsilon > 1
             else np.exp(depth / 2)[depth > 0].sum() / np.exp(depth / 2).sum()
             for depth in depths
         ]  # fmt: skip
-        np.testing.assert_allclose(trace.value, expected, atol=1e-9)
-    assert not any(each.traces for each in sentences[:2])
-
-
-def test_every_run_has_its_epsilon_and_its_stream(
-    material: Material, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[str, float]] = []
-    keys: list[tuple[Any, ...]] = []
-    for kind in (TruncatedLaplace, DeepCandidate):
-
-        def sanitize(self: Any, vectors: Any, rng: Any, own: Any = kind.sanitize) -> Any:
-            asked.append((self.name, self.epsilon))
-            return own(self, vectors, rng)
-
-        monkeypatch.setattr(kind, "sanitize", sanitize)
-
-    def named(*given: Any) -> np.random.Generator:
-        keys.append(given)
-        return stream(*given)
-
-    monkeypatch.setattr(experiment, "learn_recoder", lambda *_, **__: as_they_are)
-    experiment.sentence_level(material, SIZES, named)
-    names = ("truncated-laplace", "deep-candidate")
-    assert asked == [(name, each) for name in names for each in (1.0, 1e9) for _ in range(3)]
-    assert len(set(keys)) == len(keys) == 1 + len(asked)
-
-
-def as_they_are(vectors: Any) -> Any:
-    return np.asarray(vectors, dtype=np.float64)
+        found = experiment.drawn_inside(mechanism, documents)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert 0 < found.mean() < 1
 
 
 # --- DP-Prompt ----------------------------------------------------------------------------------
 
 
-def test_limits_are_learned_on_public_documents(generator: Generator, material: Material) -> None:
-    found = experiment.limits_of(generator, material, SIZES, stream)
-    seed = int(stream("limits").integers(2**31))
-    options: dict[str, Any] = {"tokens": 4, "batch": 5, "seed": seed}
-    expected = learn_limits(generator, material.public.texts[:3], **options)
-    assert found.digest == expected.digest
-    assert found.digest != learn_limits(generator, material.public.texts[:4], **options).digest
-    assert len(np.unique(found.high - found.low)) > 10  # one pair per token id
+def test_guarantees_and_what_clipping_changes(generator: Generator) -> None:
+    public, private = reviews().texts[:3], reviews().texts[3:6]
+    limits = learn_limits(generator, public, tokens=4, seed=0)
+    tight = Limits(limits.low / 2, limits.high / 2)  # so that much is clipped
+    prompts = {
+        ("dp-prompt", 1.5): DPPrompt(generator, temperature=1.5, tokens=4),
+        ("dp-prompt-clipped", 1.5): DPPrompt(generator, temperature=1.5, tokens=4, limits=tight),
+        ("dp-prompt-top-k2", 2.0): DPPrompt(
+            generator, temperature=2.0, tokens=4, top_k=2, ablation=True
+        ),
+    }
+    table = experiment.guarantees(prompts)
+    assert table["setting"].tolist() == ["t1.5", "t1.5", "t2"]
+    assert table["tokens"].tolist() == [4] * 3
+    numbers = table[["token_tight", "token_paper", "tight", "paper"]].to_numpy(dtype=float)
+    losses = np.array([tight_loss(tight, 1.5), paper_loss(tight, 1.5)])
+    np.testing.assert_allclose(numbers[1], [*losses, *(4 * losses)])
+    assert np.isinf(numbers[[0, 2]]).all() and 0 < losses[0] < losses[1]
+    assert [each.split(",")[0] for each in table["withdrawn"]][1] == ""
+
+    watch, steps = experiment.ClippingWatch(prompts), []
+
+    def both(which: int, scores: Any, documents: IntArray) -> None:
+        watch(which, scores, documents)
+        if which == 1:
+            clipped = prompts["dp-prompt-clipped", 1.5].moved_by_clipping(scores)
+            steps.append((documents, *clipped))
+
+    sanitize_at([*prompts.values()], private, seed=0, batch=5, watch=both)
+    document, *shares = (np.concatenate(each) for each in zip(*steps, strict=True))
+    rows = list(watch.shares())  # of the one that has limits
+    assert [row["trace"] for row in rows] == ["logits_clipped", "probability_moved"]
+    assert {(row["mechanism"], row["setting"]) for row in rows} == {("dp-prompt-clipped", "t1.5")}
+    for row, share in zip(rows, shares, strict=True):
+        expected = clustered_mean(share, document, bounds=(0.0, 1.0))
+        assert (row["value"], row["low"], row["high"]) == (
+            expected.value, expected.low, expected.high,
+        )  # fmt: skip
+        assert set(document) == {0, 1, 2} and 0 < row["value"] < 1
 
 
-@pytest.fixture(scope="module")
-def limits(generator: Generator, material: Material) -> Limits:
-    return experiment.limits_of(generator, material, SIZES, stream)
+# --- Who is asked about whom --------------------------------------------------------------------
+
+NUMBER = np.arange(36)
+AUTHOR, SENTIMENT, PART = NUMBER % 3, NUMBER // 3 % 2, NUMBER // 6 % 3
 
 
-def test_prompts(generator: Generator, limits: Limits) -> None:
-    found = experiment.prompts(generator, limits, SIZES)
-    assert [(name, m.temperature, m.limits, m.top_k) for name, m in found] == [
-        ("dp-prompt", 1.5, None, None),
-        ("dp-prompt", 3.0, None, None),
-        ("dp-prompt-clipped", 1.5, limits, None),
-        ("dp-prompt-top-k2", 1.5, None, 2),
-        ("dp-prompt-top-k5", 1.5, None, 5),
-    ]
-    assert {m.tokens for _, m in found} == {4}
-    assert {m.generator for _, m in found} == {generator}
+def test_every_document_is_asked_about_once() -> None:
+    made = experiment.folds(AUTHOR, PART, 3)
+    assert [fold.number for fold in made] == [0, 1, 2]
+    for fold in made:
+        assert (PART[fold.test] == fold.number).all()
+        whole = np.concatenate([fold.train, fold.validation, fold.test])
+        assert sorted(whole) == NUMBER.tolist()  # none in two of them
+        for rows in (fold.train, fold.validation, fold.test):
+            assert (np.diff(rows) > 0).all()
+        # A tenth of 24 is 2, but validation needs every author.
+        assert np.bincount(AUTHOR[fold.validation]).tolist() == [1, 1, 1]
 
 
-def test_guarantees(generator: Generator, limits: Limits) -> None:
-    table = experiment.guarantees(experiment.prompts(generator, limits, SIZES))
-    assert list(table.columns) == [
-        *("mechanism", "setting", "temperature", "tokens", "token_tight", "token_paper"),
-        *("tight", "paper", "withdrawn"),
-    ]
-    assert table["setting"].tolist() == ["t1.5", "t3", "t1.5", "t1.5", "t1.5"]
-    assert (table["tokens"] == 4).all()
-    tight, paper = tight_loss(limits, 1.5), paper_loss(limits, 1.5)
-    row = table.iloc[2]
-    assert row["withdrawn"] == "" and row["temperature"] == 1.5
-    assert (row["token_tight"], row["token_paper"]) == pytest.approx((tight, paper))
-    assert (row["tight"], row["paper"]) == pytest.approx((4 * tight, 4 * paper))
-    assert 0 < tight < paper < np.inf
-    rest = table.drop(index=2)
-    numbers = rest[["token_tight", "token_paper", "tight", "paper"]].to_numpy()
-    assert np.isinf(numbers).all()
-    why = rest["withdrawn"].tolist()
-    assert ["not clipped" in each for each in why] == [True, True, False, False]
-    assert [each.startswith("top_k = ") for each in why] == [False, False, True, True]
+def test_folds_have_a_tenth_for_validation_and_a_seed() -> None:
+    number = np.arange(300)
+    made, again, other = (
+        experiment.folds(number % 10, number // 10 % 3, seed) for seed in (1, 1, 2)
+    )
+    for fold, same, different in zip(made, again, other, strict=True):
+        assert np.bincount(fold.validation % 10, minlength=10).tolist() == [2] * 10
+        assert fold.validation.tolist() == same.validation.tolist()
+        assert fold.validation.tolist() != different.validation.tolist()
+        assert fold.test.tolist() == different.test.tolist()
 
 
-def test_prompted(generator: Generator, limits: Limits, material: Material) -> None:
-    mechanisms = experiment.prompts(generator, limits, SIZES)
-    found = experiment.prompted(mechanisms, material, SIZES, stream)
-    seed = int(stream("prompt").integers(2**31))
-    assert len(found) == len(mechanisms)
-    for output, (name, mechanism) in zip(found, mechanisms, strict=True):
-        assert (output.mechanism, output.level, output.unit) == (name, mechanism.temperature, "t")
-        (texts,), (vectors,) = output.texts, output.vectors
-        assert list(texts) == mechanism.sanitize(material.private.texts, seed=seed)
-        close(vectors, embed(material.encoder, texts, longest=256).mean())
-        guarantee = mechanism.guarantee
-        assert output.epsilon == guarantee.epsilon
-        assert output.epsilon_paper == guarantee.epsilon_paper
-    assert len({output.texts for output in found}) == len(found)
-    bounded = [np.isfinite(output.epsilon) for output in found]
-    assert bounded == [False, False, True, False, False]
-    # What clipping changed is known where there are limits, of every document.
-    assert [sorted(output.traces) for output in found] == [
-        ["logits_clipped", "probability_moved"] if each else [] for each in bounded
-    ]
-    for trace in found[2].traces.values():
-        assert set(trace.document) == set(range(len(material.private)))
-        assert ((trace.value >= 0) & (trace.value <= 1)).all()
+def test_what_a_fold_gives_an_attacker() -> None:
+    fold = Fold(0, np.array([0, 2]), np.array([3]), np.array([1, 4]))
+    labels, texts = np.array([5, 6, 7, 8, 9]), ("a", "b", "c", "d", "e")
+    train, of_train, validation, of_validation = fold.learn(texts, labels)
+    assert (train, validation, fold.ask(texts)) == (["a", "c"], ["d"], ["b", "e"])
+    assert (of_train.tolist(), of_validation.tolist()) == ([5, 7], [8])
+    assert fold.ask(labels[:, None]).tolist() == [[6], [9]]
 
 
-# --- Again and again ----------------------------------------------------------------------------
-
-ROWS = np.array([20, 3, 11])
-
-
-def test_words_again(material: Material, encoder: Encoder) -> None:
-    rng = np.random.default_rng
-    still = experiment.words_again(material, 1e9, ROWS, 2, rng(0))
-    texts = Tokenizer(WORDS).words_of([material.private.texts[row] for row in ROWS.tolist()])
-    assert len(still) == 2
-    for vectors in still:
-        close(vectors, embed(encoder, texts, longest=256).mean())
-    noisy = experiment.words_again(material, 0.1, ROWS, 4, rng(0))
-    assert [each.shape for each in noisy] == [(3, encoder.width)] * 4
-    for first in range(4):
-        for second in range(first):
-            assert (np.abs(noisy[first] - noisy[second]).max(axis=1) > 1e-6).all()
-    again = experiment.words_again(material, 0.1, ROWS, 4, rng(0))
-    for one, same in zip(noisy, again, strict=True):
-        np.testing.assert_array_equal(one, same)
-
-
-def test_prompts_again(material: Material, encoder: Encoder) -> None:
-    asked: list[tuple[Any, ...]] = []
-
-    def sanitize(texts: Any, *, seed: int, batch: int, progress: bool) -> list[str]:
-        asked.append((list(texts), seed, batch))
-        return [f"{text} {WORDS[number // 3]}" for number, text in enumerate(texts)]
-
-    mechanism: Any = SimpleNamespace(sanitize=sanitize)
-    found = experiment.prompts_again(mechanism, material, ROWS, 4, 7, np.random.default_rng(2))
-    given = [material.private.texts[row] for row in ROWS.tolist()]
-    assert asked == [(given * 4, int(np.random.default_rng(2).integers(2**31)), 7)]
-    assert len(found) == 4
-    for number, vectors in enumerate(found):
-        texts = [f"{text} {WORDS[number]}" for text in given]
-        close(vectors, embed(encoder, texts, longest=256).mean())
+def test_answers_of_parts_are_pooled_and_kept_by_document() -> None:
+    folds = experiment.folds(AUTHOR, PART, 3)
+    answers = np.where(NUMBER % 5 == 0, (AUTHOR + 1) % 3, AUTHOR)
+    for parts in (folds, folds[:1]):
+        rows = np.concatenate([fold.test for fold in parts])
+        found = experiment.macro_f1_of([answers[fold.test] for fold in parts], parts, AUTHOR, 3)
+        assert found["value"] == pytest.approx(
+            f1_score(AUTHOR[rows], answers[rows], average="macro")
+        )
+        assert found["low"] < found["value"] < found["high"] and found["n"] == len(rows)
+        influence = found["influence"]
+        assert influence.sample == experiment.DOCUMENTS
+        assert influence.unit.tolist() == sorted(rows)
+        truth, guess = AUTHOR[np.sort(rows)], answers[np.sort(rows)]
+        without = np.array(
+            [macro_f1(np.delete(truth, at), np.delete(guess, at), 3) for at in range(len(rows))]
+        )
+        expected = np.sqrt((len(rows) - 1) / len(rows)) * (without.mean() - without)
+        np.testing.assert_allclose(influence.effect, expected)
 
 
-def test_paraphrases_of_one_document_differ(
-    generator: Generator, limits: Limits, material: Material
-) -> None:
-    """As many as are asked for, each drawn for itself."""
-    _, mechanism = experiment.prompts(generator, limits, SIZES)[2]
-    rng = np.random.default_rng(2)
-    found = np.array(experiment.prompts_again(mechanism, material, ROWS, 5, 8, rng))
-    assert found.shape == (5, 3, material.encoder.width)
-    for document in range(3):
-        assert len(np.unique(found[:, document].round(4), axis=0)) > 1
+# --- The notebook's loop ------------------------------------------------------------------------
+
+CODES = {"clean plain": 0, "madlib eps8": 1, "truncated-laplace eps5": 2, "dp-prompt t0.75": 3}
+
+
+def of_notebook(name: str, space: dict[str, Any]) -> Callable[..., Any]:
+    """A function that the notebook defines, among things of our own."""
+    sources = next(each for each in notebooks.find() if each.name == NOTEBOOK).code
+    (source,) = (each for each in sources if f"def {name}(" in each)
+    body: list[ast.stmt] = [
+        each for each in ast.parse(source).body
+        if isinstance(each, ast.FunctionDef) and each.name == name
+    ]  # fmt: skip
+    InteractiveInterpreter(space).runcode(compile(ast.Module(body, []), name, "exec"))
+    found: Callable[..., Any] = space[name]
+    return found
+
+
+def coded(name: str, runs: int) -> Output:
+    """Whose vectors say which output, run and document they are, and whose texts say so too."""
+    mechanism, setting = name.split()
+    vectors = np.stack(
+        [
+            np.column_stack([np.full(36, CODES[name]), np.full(36, run), NUMBER])
+            for run in range(runs)
+        ]
+    ).astype(float)
+    texts = [[" ".join(map(str, map(int, row))) for row in run] for run in vectors]
+    level = float(setting.lstrip("epst")) if setting != "plain" else 0.0
+    return Output(mechanism, level, [] if "laplace" in mechanism else texts, vectors)
+
+
+def triples(seen: Any) -> IntArray:
+    rows = seen if isinstance(seen, np.ndarray) else [text.split() for text in seen]
+    return np.array(rows).astype(float).astype(np.int64)
+
+
+def test_static_attackers_learn_from_clean_text_and_adaptive_ones_from_the_output() -> None:
+    """And each is asked about every document once, whose answers are pooled."""
+    outputs = {
+        name: coded(name, 3 if name.startswith(("madlib", "trunc")) else 1) for name in CODES
+    }
+    labels, calls = {"author": AUTHOR, "sentiment": SENTIMENT}, []
+
+    def attack(training: Any, tests: Any, *, classes: int, seed: int) -> list[IntArray]:
+        train, truth, validation, held = training
+        learned = np.concatenate([triples(train), triples(validation)])
+        asked = [triples(each) for each in tests]
+        calls.append((learned, np.concatenate([truth, held]), asked, classes, seed))
+        target = AUTHOR if classes == 3 else SENTIMENT
+        return [
+            np.where(each[:, 2] % (2 + each[0, 0]) == 0, 0, target[each[:, 2]]) for each in asked
+        ]
+
+    folds = experiment.folds(AUTHOR, PART, 3)
+    space = {
+        "outputs": outputs, "labels": labels, "folds": folds,
+        "classes": {"author": 3, "sentiment": 2}, "experiment": experiment,
+        "attackers": dict.fromkeys(("embedding", "text", "tuned"), attack),
+        "asked_about": {"embedding": [*CODES], "tuned": ["clean plain", "dp-prompt t0.75"]},
+        "clean": outputs["clean plain"], "stream": stream, "seed": 3,
+    }  # fmt: skip
+    attacked = of_notebook("attacked", space)
+    for access, target, learned, asked, parts in (
+        ("embedding", "author", "clean plain", [*CODES], folds),
+        ("embedding", "sentiment", "madlib eps8", ["madlib eps8"], folds),
+        ("text", "author", "madlib eps8", ["madlib eps8"], folds),
+        ("tuned", "author", "clean plain", ["clean plain", "dp-prompt t0.75"], folds[:1]),
+    ):
+        calls.clear()
+        rows = attacked(access, target, learned)
+        truth = labels[target]
+        for fold, (seen, taught, tests, classes, _) in zip(parts, calls, strict=True):
+            run = fold.number % len(outputs[learned].vectors)
+            assert {*map(tuple, seen[:, :2])} == {(CODES[learned], run)}
+            assert seen[:, 2].tolist() == [*fold.train, *fold.validation]
+            assert taught.tolist() == truth[seen[:, 2]].tolist() and classes == truth.max() + 1
+            for name, test in zip(asked, tests, strict=True):
+                again = fold.number % len(outputs[name].vectors)
+                assert {*map(tuple, test[:, :2])} == {(CODES[name], again)}
+                assert test[:, 2].tolist() == fold.test.tolist()
+        assert len({seed for *_, seed in calls}) == len(parts)
+        documents = np.concatenate([fold.test for fold in parts])
+        for name, row in zip(asked, rows, strict=True):
+            assert experiment.name_of(row["mechanism"], row["level"]) == name
+            assert (row["target"], row["access"]) == (target, access)
+            assert row["attacker"] == ("static" if learned == "clean plain" else "adaptive")
+            guess = np.where(documents % (2 + CODES[name]) == 0, 0, truth[documents])
+            assert row["value"] == pytest.approx(f1_score(truth[documents], guess, average="macro"))
+            assert row["n"] == len(documents)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from drawing import drawn, legend
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 
 from textpriv.experiments import dp_prompt_figures as figures
-from textpriv.experiments.dp_prompt_attacks import ADAPTIVE, EMBEDDING, STATIC, TARGETS, TEXT
+from textpriv.experiments.dp_prompt import EMBEDDING, TEXT, name_of
+from textpriv.experiments.dp_prompt_figures import TARGETS
+from textpriv.experiments.dp_prompt_risk import ADAPTIVE, STATIC
 from textpriv.report.figures import style, use_style
 
 matplotlib.use("Agg")
@@ -39,13 +40,10 @@ LEVELS: dict[str, tuple[float, ...]] = {
 PLANE = [*WORDS, "truncated-laplace", "deep-candidate", "dp-prompt", "dp-prompt-clipped"]
 ACCESSES, ATTACKERS = (EMBEDDING, TEXT), (STATIC, ADAPTIVE)
 N = 300
+SAID = "What is seen, in words"
 
 
 # --- Made-up tables -----------------------------------------------------------------------------
-
-
-def unit(mechanism: str) -> str:
-    return "t" if mechanism.startswith("dp-prompt") else "eps"
 
 
 def made_up(mechanism: str, level: float, target: str, attacker: str, access: str) -> float:
@@ -61,7 +59,7 @@ def rate(value: float, n: int = N) -> dict[str, float]:
 
 
 def f1() -> pd.DataFrame:
-    """As `dp_prompt_attacks.attacked`; truncated Laplace has no texts, clean text one attacker."""
+    """As the notebook's; truncated Laplace has no texts, clean text one attacker."""
     rows = [
         {
             "mechanism": "clean",
@@ -77,7 +75,7 @@ def f1() -> pd.DataFrame:
     rows += [
         {
             "mechanism": name,
-            "setting": f"{unit(name)}{level:g}",
+            "setting": name_of(name, level).split()[1],
             "level": level,
             "target": target,
             "attacker": attacker,
@@ -113,7 +111,7 @@ def guarantees() -> pd.DataFrame:
 
 
 def levels_at(risks: dict[float, tuple[str, ...]]) -> pd.DataFrame:
-    """As `dp_prompt_attacks.at_equal_risk`."""
+    """As `dp_prompt_risk.at_equal_risk`."""
     rows = []
     for risk, names in risks.items():
         for name in names:
@@ -136,29 +134,6 @@ def clean_slate() -> Iterator[None]:
     plt.close("all")
 
 
-def drawn(figure: Figure) -> None:
-    """It can be drawn, and nothing of a panel covers anything of another one or the legend."""
-    figure.canvas.draw()
-    parts = [*map(boxes, figure.axes), *([each.get_tightbbox()] for each in figure.legends)]
-    for some, others in combinations(parts, 2):
-        for first, second in product(some, others):
-            across = min(first.x1, second.x1) - max(first.x0, second.x0)
-            up = min(first.y1, second.y1) - max(first.y0, second.y0)
-            assert min(across, up) < 1  # pixels
-
-
-def boxes(ax: Axes) -> list[Any]:
-    """The panel, both axes with their labels, and what is written on it."""
-    texts = [each for each in ax.get_children() if isinstance(each, Text) and each.get_text()]
-    found = [ax.xaxis.get_tightbbox(), ax.yaxis.get_tightbbox()]
-    found += [each.get_window_extent() for each in (ax.patch, *texts)]
-    return [each for each in found if each is not None]
-
-
-def legend(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[0].get_texts()]
-
-
 def bars(ax: Axes) -> dict[str, ErrorbarContainer]:
     found = [each for each in ax.containers if isinstance(each, ErrorbarContainer)]
     named = {str(each.get_label()): each for each in found}
@@ -179,7 +154,7 @@ def title(ax: Axes) -> str:
     return str(ax.get_title(loc="left"))
 
 
-def name_of(mechanism: str) -> str:
+def called(mechanism: str) -> str:
     return figures._name(mechanism)
 
 
@@ -225,130 +200,107 @@ def check_line(
 
 def test_plane_draws_all_attackers() -> None:
     table = f1()
-    figure = figures.plane(table, RANDOM)
+    figure = figures.plane(table, RANDOM, SAID)
     drawn(figure)
-    assert len(figure.axes) == 4
+    assert figure.get_suptitle() == SAID
+    looks = set()
     for ax, (access, attacker) in zip(figure.axes, product(ACCESSES, ATTACKERS), strict=True):
         found = bars(ax)
         shown = [each for each in PLANE if access == EMBEDDING or each != "truncated-laplace"]
-        assert list(found) == [name_of(name) for name in shown]
+        assert list(found) == [called(name) for name in shown]
         for name in shown:
-            check_line(found[name_of(name)], table, name, attacker, access)
+            check_line(found[called(name)], table, name, attacker, access)
+            line = found[called(name)][0]
+            assert to_hex(line.get_color()).upper() == style(name)["color"].upper()
+            looks.add((name, line.get_color(), line.get_marker()))
         clean = (0.9, 0.8) if access == EMBEDDING else (0.85, 0.75)
         assert marks(ax) == [pytest.approx(clean)]
         assert guesses(ax) == set(RANDOM.items())
         assert attacker in title(ax) and f"n = {N}" in title(ax)
         assert figures.ACCESS[access] in title(ax)
-    names = legend(figure)
-    assert set(map(name_of, [*PLANE, "clean"])) < set(names)
-    assert len(names) == len(set(names)) == len(PLANE) + 2  # with guessing
-
-
-def test_mechanisms_look_different() -> None:
-    (first, *_) = figures.plane(f1(), RANDOM).axes
-    looks = set()
-    for name in PLANE:
-        line = bars(first)[name_of(name)][0]
-        assert to_hex(line.get_color()).upper() == style(name)["color"].upper()
-        looks.add((line.get_color(), line.get_marker()))
-    assert len(looks) == len(PLANE)
+    assert len(looks) == len({look[1:] for look in looks}) == len(PLANE)
+    assert legend(figure) == {*map(called, [*PLANE, "clean"]), GUESSING}
 
 
 def test_a_line_needs_data() -> None:
     """Nothing is drawn, and nothing named, of which there is no number."""
     table = f1()
     few = table[table["mechanism"].isin(["clean", "madlib"])]
-    figure = figures.plane(few, RANDOM)
-    assert [list(bars(ax)) for ax in figure.axes] == [[name_of("madlib")]] * 4
+    figure = figures.plane(few, RANDOM, SAID)
+    assert [list(bars(ax)) for ax in figure.axes] == [[called("madlib")]] * 4
     assert len(legend(figure)) == 3
     no_static = table[(table["attacker"] == ADAPTIVE) | (table["mechanism"] != "tem")]
-    figure = figures.plane(no_static, RANDOM)
-    tem = name_of("tem")
-    assert [tem in bars(ax) for ax in figure.axes] == [False, True, False, True]
+    figure = figures.plane(no_static, RANDOM, SAID)
+    assert [called("tem") in bars(ax) for ax in figure.axes] == [False, True, False, True]
 
 
 def test_an_interval_that_does_not_hold_its_value() -> None:
     """By rounding alone: the bar ends at the value."""
     table = f1()
     table.loc[table["mechanism"] == "tem", "low"] = table["value"] + 1e-12
-    figure = figures.plane(table, RANDOM)
-    across, _ = (np.array(each.get_segments()) for each in bars(figure.axes[0])[name_of("tem")][2])
-    np.testing.assert_allclose(
-        across[:, 0, 0], points(bars(figure.axes[0])[name_of("tem")][0])[:, 0]
-    )
+    container = bars(figures.plane(table, RANDOM, SAID).axes[0])[called("tem")]
+    across, _ = (np.array(each.get_segments()) for each in container[2])
+    np.testing.assert_allclose(across[:, 0, 0], points(container[0])[:, 0])
 
 
 def test_dimensions_are_told_apart_by_the_filling() -> None:
     table = f1()
-    figure = figures.dimensions(table, RANDOM)
+    figure = figures.dimensions(table, RANDOM, SAID)
     drawn(figure)
     shown = [*WORDS, *(f"{name}-300d" for name in WORDS), "madlib-whole"]
-    assert len(figure.axes) == 2
     for ax, access in zip(figure.axes, ACCESSES, strict=True):
         found = bars(ax)
-        assert list(found) == [name_of(name) for name in shown]
+        assert list(found) == [called(name) for name in shown]
         for name in shown:
-            check_line(found[name_of(name)], table, name, ADAPTIVE, access)
-            face = to_hex(found[name_of(name)][0].get_markerfacecolor())
+            check_line(found[called(name)], table, name, ADAPTIVE, access)
+            face = to_hex(found[called(name)][0].get_markerfacecolor())
             assert (face == "#ffffff") == name.endswith("-300d")
         for name in WORDS:
-            same, large = (found[name_of(each)][0] for each in (name, f"{name}-300d"))
+            same, large = (found[called(each)][0] for each in (name, f"{name}-300d"))
             assert same.get_color() == large.get_color()
             assert same.get_marker() == large.get_marker()
-        assert len(marks(ax)) == 1 and guesses(ax) == set(RANDOM.items())
-    assert len(set(legend(figure))) == len(shown) + 2
-
-
-def test_dimensions_without_a_large_table_of_some() -> None:
-    table = f1()
+    assert len(legend(figure)) == len(shown) + 2
     few = table[~table["mechanism"].isin(["tem-300d", "madlib-whole"])]
-    figure = figures.dimensions(few, RANDOM)
     expected = ["madlib", "mahalanobis", "madlib-300d", "mahalanobis-300d"]
-    assert list(bars(figure.axes[0])) == [name_of(name) for name in expected]
+    assert list(bars(figures.dimensions(few, RANDOM, SAID).axes[0])) == [*map(called, expected)]
 
 
 def test_clipping_draws_both_targets_and_epsilon() -> None:
     table = f1()
-    figure = figures.clipping(table, guarantees(), RANDOM)
+    figure = figures.clipping(table, guarantees(), RANDOM, SAID)
     drawn(figure)
     *panels, bound = figure.axes
     prompted = ["dp-prompt", "dp-prompt-clipped", "dp-prompt-top-k40"]
-    for ax, target in zip(panels, ("author", "sentiment"), strict=True):
-        assert list(lines(ax)) == [*(name_of(name) for name in prompted), GUESSING]
+    for ax, target in zip(panels, TARGETS, strict=True):
+        assert list(lines(ax)) == [*(called(name) for name in prompted), GUESSING]
         assert set(lines(ax)[GUESSING].get_ydata()) == {RANDOM[target]}
-        assert len(ax.collections) == len(prompted)  # an interval for each
         for name, band in zip(prompted, ax.collections, strict=True):
             part = table[(table["mechanism"] == name) & (table["target"] == target)]
             part = part[(part["attacker"] == ADAPTIVE) & (part["access"] == EMBEDDING)]
             part = part.sort_values("level")
             np.testing.assert_allclose(
-                points(lines(ax)[name_of(name)]), part[["level", "value"]].to_numpy()
+                points(lines(ax)[called(name)]), part[["level", "value"]].to_numpy()
             )
             heights = {round(float(y), 6) for y in band.get_paths()[0].vertices[:, 1]}
             assert heights == {round(y, 6) for y in [*part["low"], *part["high"]]}
-        assert ax.get_ylim() == (0, 1)
     found = {line.get_linestyle(): points(line) for line in bound.lines}
     temperatures = np.array([0.75, 1.25, 1.75])
     for look, top in (("--", 1500), ("-", 900)):
         np.testing.assert_allclose(found[look], np.column_stack([temperatures, top / temperatures]))
-    assert len(bound.lines) == len(bound.texts) == 2
     # The bound's name stands at its own line.
-    ends = sorted(text.xy for text in bound.texts)
-    assert ends == [(0.75, 1200.0), (0.75, 2000.0)]
+    assert sorted(text.xy for text in bound.texts) == [(0.75, 1200.0), (0.75, 2000.0)]
     assert "32" in bound.get_ylabel()
-    assert set(legend(figure)) == {*(name_of(name) for name in prompted), GUESSING}
+    assert legend(figure) == {*(called(name) for name in prompted), GUESSING}
 
 
 def test_equal_risk_has_a_row_for_each_mechanism() -> None:
     risks = {0.3: ("madlib", "tem-300d"), 0.15: ("madlib", "tem", "dp-prompt-clipped")}
     table = levels_at(risks)
-    figure = figures.equal_risk(table, 0.45)
+    figure = figures.equal_risk(table, RANDOM, SAID)
     drawn(figure)
-    means = table.groupby("mechanism")["value"].mean().sort_values()
-    rows = list(means.index)
-    assert len(figure.axes) == 2
+    rows = list(table.groupby("mechanism")["value"].mean().sort_values().index)
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert names == [name_of(name) for name in rows]
+    assert names == [called(name) for name in rows]
     for ax, risk in zip(figure.axes, (0.15, 0.3), strict=True):
         found = {}
         for container in ax.containers:
@@ -362,15 +314,11 @@ def test_equal_risk_has_a_row_for_each_mechanism() -> None:
         missing = [rows[int(text.get_position()[1])] for text in ax.texts]
         assert missing == [name for name in rows if name not in found]
         (guess,) = [line for line in ax.lines if line.get_linestyle() == ":"]
-        assert set(guess.get_xdata()) == {0.45}
+        assert set(guess.get_xdata()) == {RANDOM["sentiment"]}
         for name, numbers in found.items():
             assert numbers == pytest.approx(tuple(part.loc[name, ["value", "low", "high"]]))
         assert f"{risk:g}" in title(ax)
-
-
-def test_no_mechanism_has_any_of_the_risks() -> None:
-    empty = levels_at({0.15: ("tem",)}).iloc[:0]
-    drawn(figures.equal_risk(empty, 0.45))
+    drawn(figures.equal_risk(table.iloc[:0], RANDOM, SAID))  # no mechanism has any of the risks
 
 
 def test_ledger_writes_every_cell() -> None:
@@ -378,117 +326,82 @@ def test_ledger_writes_every_cell() -> None:
     outputs = [("clean", "plain"), ("madlib", "eps8"), ("dp-prompt", "t0.75")]
     values = np.linspace(0.05, 0.9, 12).reshape(3, 4)
     table = pd.DataFrame(
-        [
-            {"mechanism": name, "setting": setting, "feature": feature, **rate(value)}
-            for (name, setting), row in zip(outputs, values, strict=True)
-            for feature, value in zip(features, row, strict=True)
-        ]
+        {"mechanism": name, "setting": setting, "feature": feature, **rate(value)}
+        for (name, setting), row in zip(outputs, values, strict=True)
+        for feature, value in zip(features, row, strict=True)
     )
-    figure = figures.ledger(table, 0.123)
+    figure = figures.ledger(table, RANDOM, SAID)
     drawn(figure)
     ax, bar = figure.axes
-    np.testing.assert_allclose(ax.images[0].get_array(), values)
-    written = {text.get_position(): text.get_text() for text in ax.texts}
-    assert written == {
-        (column, row): f"{values[row, column]:.2f}" for row in range(3) for column in range(4)
-    }
+    assert [text.get_text() for text in ax.texts] == [f"{value:.2f}" for value in values.flat]
     assert [text.get_text() for text in ax.get_xticklabels()] == features
-    first, second, third = (text.get_text() for text in ax.get_yticklabels())
-    assert first == name_of("clean")
-    assert second == f"{name_of('madlib')}, eps8" and third == f"{name_of('dp-prompt')}, t0.75"
-    assert "0.12" in title(ax) and f"n = {N}" in title(ax)
-    assert bar.get_ylabel()
-    # Dark cells have light numbers.
-    colours = {text.get_text(): text.get_color() for text in ax.texts}
-    assert colours["0.05"] == "white" and colours["0.90"] == "black"
-    low, high = ax.images[0].get_clim()
-    assert low == 0 and high >= 0.9
-
-
-def repeats() -> pd.DataFrame:
-    rows = []
-    for name, setting, ks in (
-        ("madlib", "eps8", (1, 30, 10, 3)),
-        ("dp-prompt-clipped", "t0.75", (1, 3)),
-    ):
-        for attacker in ATTACKERS:
-            for k in ks:
-                value = 0.3 + 0.1 * np.log10(k) + 0.1 * (attacker == ADAPTIVE)
-                rows.append({"mechanism": name, "setting": setting, "k": k, "epsilon": 8.0 * k,
-                             "attacker": attacker, **rate(float(value), 100)})  # fmt: skip
-    return pd.DataFrame(rows)
+    assert [text.get_text() for text in ax.get_yticklabels()] == [
+        called("clean"), f"{called('madlib')}, eps8", f"{called('dp-prompt')}, t0.75",
+    ]  # fmt: skip
+    assert SAID in title(ax) and f"n = {N}" in title(ax)
+    assert bar.get_ylabel() == TARGETS["author"]
+    light = ax.collections[0].get_facecolors()[:, :3].sum(axis=1)  # about what guessing gives
+    assert light.argmax() == np.abs(values.ravel() - RANDOM["author"]).argmin()
 
 
 def test_repeated_draws_both_attackers() -> None:
-    table = repeats()
-    figure = figures.repeated(table, 0.1)
+    settings = (("madlib", "eps8", (1, 30, 10, 3)), ("dp-prompt-clipped", "t0.75", (1, 3)))
+    table = pd.DataFrame(
+        {"mechanism": name, "setting": setting, "k": k, "attacker": attacker}
+        | rate(0.3 + 0.1 * float(np.log10(k)) + 0.1 * (attacker == ADAPTIVE), 100)
+        for name, setting, ks in settings
+        for attacker in ATTACKERS
+        for k in ks
+    )
+    figure = figures.repeated(table, RANDOM, SAID)
     drawn(figure)
-    groups = list(table.groupby(["mechanism", "setting"], sort=False))
-    assert len(figure.axes) == len(groups) == 2
-    for ax, ((mechanism, setting), part) in zip(figure.axes, groups, strict=True):
+    for ax, (mechanism, setting, ks) in zip(figure.axes, settings, strict=True):
         found = {each: line for each, line in lines(ax).items() if each in ATTACKERS}
         assert set(found) == set(ATTACKERS) and len(ax.collections) == 2
+        part = table[table["mechanism"] == mechanism].sort_values("k")
         for attacker, line in found.items():
-            expected = part[part["attacker"] == attacker].sort_values("k")
-            np.testing.assert_allclose(points(line), expected[["k", "value"]].to_numpy())
+            expected = part[part["attacker"] == attacker][["k", "value"]].to_numpy()
+            np.testing.assert_allclose(points(line), expected)
         assert len({line.get_linestyle() for line in found.values()}) == 2
         assert ax.get_xscale() == "log"
-        assert [text.get_text() for text in ax.get_xticklabels()] == [
-            str(k) for k in sorted(part["k"].unique())
-        ]
-        assert ("sentiment", 0.1) in guesses(ax)  # the level line at what guessing gives
-        assert name_of(mechanism) in title(ax) and setting in title(ax)
-        assert "n = 100" in title(ax)
-        box: Any = ax.get_legend()
-        assert {text.get_text() for text in box.get_texts()} == set(ATTACKERS)
-
-
-def likeness() -> pd.DataFrame:
-    """As `dp_prompt_attacks.alike`."""
-    rows = [("other document", "plain", 0.0, 0.3, 0.2)]
-    for number, (name, levels) in enumerate(LEVELS.items()):
-        if name != "truncated-laplace":
-            for level in levels:
-                score = 0.35 + 0.02 * number + 0.1 * levels.index(level)
-                rows.append((name, f"{unit(name)}{level:g}", level, score, score - 0.1))
-    columns = ["mechanism", "setting", "level", "bertscore", "cosine"]
-    return pd.DataFrame(rows, columns=columns).assign(words=30.0, n=100)
+        assert [text.get_text() for text in ax.get_xticklabels()] == [str(k) for k in sorted(ks)]
+        assert ("sentiment", RANDOM["author"]) in guesses(ax)  # a level line
+        assert called(mechanism) in title(ax) and setting in title(ax) and "n = 100" in title(ax)
 
 
 def test_similarity_parts_epsilons_from_temperatures() -> None:
-    table = likeness()
-    figure = figures.similarity(table)
+    settings = [(name, level) for name, levels in LEVELS.items() for level in levels]
+    table = pd.DataFrame(
+        {"mechanism": name, "level": level, "n": 100}
+        | {f"{measure}{end}": 0.3 + 0.01 * number + by + shift
+           for measure, by in (("bertscore", 0.0), ("cosine", -0.1))
+           for end, shift in (("", 0.0), ("_low", -0.05), ("_high", 0.02))}
+        for number, (name, level) in enumerate([("other document", 0.0), *settings])
+    )  # fmt: skip
+    figure = figures.similarity(table, SAID)
     drawn(figure)
-    assert len(figure.axes) == 4
+    assert SAID in figure.get_suptitle() and "n = 100" in figure.get_suptitle()
     for ax, (measure, is_heat) in zip(
         figure.axes, product(("bertscore", "cosine"), (False, True)), strict=True
     ):
-        names = [
-            name
-            for name in LEVELS
-            if name != "truncated-laplace" and name.startswith("dp-prompt") == is_heat
-        ]
-        found = {
-            str(line.get_label()): line for line in ax.lines if list(line.get_xdata()) != [0, 1]
-        }
-        assert set(found) == {name_of(name) for name in names}
+        names = [name for name in LEVELS if name.startswith("dp-prompt") == is_heat]
+        found = bars(ax)
+        assert set(found) == {called(name) for name in names}
         for name in names:
             part = table[table["mechanism"] == name].sort_values("level")
-            np.testing.assert_allclose(
-                points(found[name_of(name)]), part[["level", measure]].to_numpy()
-            )
+            container = found[called(name)]
+            np.testing.assert_allclose(points(container[0]), part[["level", measure]].to_numpy())
+            (up,) = (np.array(each.get_segments()) for each in container[2])
+            np.testing.assert_allclose(up[:, :, 1], part[[f"{measure}_low", f"{measure}_high"]])
         (other,) = (line for line in ax.lines if list(line.get_xdata()) == [0, 1])
-        assert set(other.get_ydata()) == {0.3 if measure == "bertscore" else 0.2}
+        level = 0.3 if measure == "bertscore" else 0.2
+        assert list(other.get_ydata()) == pytest.approx([level, level])
         assert ax.get_xscale() == ("linear" if is_heat else "log")
-    names = legend(figure)
-    assert len(names) == len(set(names))
-    assert {name_of(name) for name in LEVELS if name != "truncated-laplace"} < set(names)
+    assert legend(figure) == {*map(called, LEVELS), "other document"}
 
 
-def test_names_and_looks() -> None:
-    names = {name_of(name) for name in (*LEVELS, "clean")}
-    assert len(names) == len(LEVELS) + 1
+def test_mechanisms_have_names_of_their_own() -> None:
+    assert len({called(name) for name in (*LEVELS, "clean")}) == len(LEVELS) + 1
     for name in WORDS:
-        assert name_of(f"{name}-300d").startswith(name_of(name)) and "300" in name_of(
-            f"{name}-300d"
-        )
+        large = called(f"{name}-300d")
+        assert large.startswith(called(name)) and "300" in large

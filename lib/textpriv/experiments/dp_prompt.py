@@ -1,50 +1,48 @@
-"""Notebook 04: documents of real authors: sanitized by word, by sentence, or written anew.
+"""Notebook 04: documents of real authors, what mechanisms make of them, and who asks about whom.
 
-Every mechanism gives `Output`s: the same documents, sanitized several times at one setting. What
-attackers make of them is measured in `dp_prompt_attacks`.
+The notebook makes the mechanisms and the attackers, and loops over them. What a mechanism puts out
+at one setting is an `Output`. Documents are divided into parts, and each part is asked about by
+attackers who have learned from the others (`Fold`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from sklearn.model_selection import train_test_split
 
-from textpriv import corpora, embeddings
-from textpriv.authors import as_many_of_each, by_authors, by_rating, parts, quoting
+from textpriv import embeddings
+from textpriv.attacks.author import f1_estimate
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding
-from textpriv.generators import Generator
-from textpriv.mechanisms import TEM, Madlib, Mahalanobis, Mechanism
-from textpriv.mechanisms.prompt import DPPrompt, Limits, learn_limits, sanitize_at
-from textpriv.mechanisms.sentences import (
-    Box,
-    DeepCandidate,
-    TruncatedLaplace,
-    learn_recoder,
-)
-from textpriv.mechanisms.sweep import sweep
+from textpriv.mechanisms.prompt import DPPrompt
+from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.models import Encoder
-from textpriv.neighbors import ExactSearch
+from textpriv.seeds import stream
 from textpriv.splits import shares_ngram
-from textpriv.tokens import Tokenizer
+from textpriv.stats import clustered_mean
 from textpriv.vectors import SentenceVectors, embed
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-Stream = Callable[..., np.random.Generator]
+Seen = FloatArray | Sequence[str]  # what an attacker has of every document
 
 PROMPTED, CLIPPED, CLEAN = "dp-prompt", "dp-prompt-clipped", "clean"
 WORD_LEVEL = ("madlib", "mahalanobis", "tem")
 SENTENCE_LEVEL = ("truncated-laplace", "deep-candidate")
 LARGE = "-300d"  # ends the name of a mechanism over the table of 300 dimensions
 WHOLE = "madlib-whole"  # MADLIB over the whole table of 50 dimensions
+EMBEDDING, TEXT = "embedding", "text"  # what an attacker sees of a document
+DOCUMENTS = "private documents"  # the sample of all estimates here; a unit is a document's row
 PIECES = 256  # that the encoder reads of a document or of a sentence
+VALIDATION = 0.1  # of the documents that train, as in the paper
 
 
 class Sizes(BaseModel):
@@ -84,131 +82,90 @@ class Sizes(BaseModel):
     compared: int = Field(ge=2)  # documents whose paraphrases are compared with them
     example_documents: int = Field(ge=1)
 
+    @property
+    def levels(self) -> dict[str, tuple[float, ...]]:
+        """Epsilons, or temperatures of DP-Prompt, of every mechanism by its name."""
+        return {
+            **dict.fromkeys(WORD_LEVEL, self.word_epsilons),
+            **dict.fromkeys([name + LARGE for name in WORD_LEVEL], self.large_epsilons),
+            WHOLE: self.whole_epsilons,
+            **dict.fromkeys(SENTENCE_LEVEL, self.sentence_epsilons),
+            PROMPTED: self.temperatures,
+            CLIPPED: self.clipped_temperatures,
+            **{f"{PROMPTED}-top-k{k}": self.top_k_temperatures for k in self.top_k},
+        }
 
-# --- Material ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Material:
-    """Documents under attack, public ones, and the tables of words.
-
-    Parameters
-    ----------
-    private : columns author (0, 1, ...) and sentiment (0, 1)
-    part : (documents,) which of `runs` parts each belongs to; every part is attacked in turn, by
-        an attacker who has learned from the others
-    public : documents of other authors
-    vectors : sentence vectors of the private documents
-    public_vectors : of the public ones
-    small, large : word tables of 50 and 300 dimensions over the same words
-    whole : the table of 50 dimensions with all its words
-    """
-
-    private: Documents
-    part: IntArray
-    public: Documents
-    encoder: Encoder
-    vectors: SentenceVectors
-    public_vectors: SentenceVectors
-    small: Embedding
-    large: Embedding
-    whole: Embedding
-
-    def labels(self, target: str) -> IntArray:
-        """(documents,) of "author" or "sentiment"."""
-        return np.asarray(self.private.columns[target]).astype(np.int64)
+    @model_validator(mode="after")
+    def _outputs_are_made(self) -> Self:
+        """What later cells ask for by its name; a missing one shall not show after half an hour."""
+        wanted = {*self.tuned, *self.ledger, name_of("madlib", self.repeated_epsilon)}
+        wanted.add(name_of(CLIPPED, self.repeated_temperature))
+        made = [name_of(name, level) for name, levels in self.levels.items() for level in levels]
+        if unknown := sorted(wanted - {name_of(CLEAN), *made}):
+            raise ValueError(f"tuned, ledger, repeated: got {unknown}, expected among {made}")
+        return self
 
 
-def gather(encoder: Encoder, sizes: Sizes, stream: Stream) -> Material:
-    """Choose authors and documents, cut them, and embed their sentences.
-
-    Where a corpus has ratings and no labels, as `rented-clothes`, the rating gives the sentiment.
-    Public documents are of other authors where there are any, else those that are not drawn; they
-    share no run of eight words with a private one.
-    """
-    whole = corpora.load(sizes.corpus)
-    author = "author" if "author" in whole.columns else "user_id"
-    rated = "label" not in whole.columns
-    sentiment = by_rating(whole.columns["rating"]) if rated else whole.columns["label"]
-    chosen = by_authors(
-        whole, sentiment, author=author, authors=sizes.authors, fewest_words=sizes.fewest_words
-    )
-    each = sizes.documents // sizes.authors
-    drawn = as_many_of_each(chosen, each, stream("documents"))
-    private = _cut(drawn, sizes.most_words)
-    others = stream("public").permutation(_strangers(whole, author, chosen, drawn))
-    public = _cut(whole.subset(others[: 2 * sizes.public]), sizes.most_words)
-    apart = np.flatnonzero(~shares_ngram(public.texts, private.texts))
-    public = public.subset(apart[: sizes.public])
-    small, large = _shared_words(sizes.vocabulary)
-    return Material(
-        private=private,
-        part=parts(private, sizes.runs, stream("parts")),
-        public=public,
-        encoder=encoder,
-        vectors=embed(encoder, private.texts, longest=PIECES),
-        public_vectors=embed(encoder, public.texts, longest=PIECES),
-        small=small,
-        large=large,
-        whole=small if sizes.vocabulary else embeddings.load("glove-6b-50d"),
-    )
+# --- Documents ----------------------------------------------------------------------------------
 
 
-def _strangers(whole: Documents, author: str, chosen: Documents, drawn: Documents) -> IntArray:
-    """Rows by other authors than the chosen; where there are none, rows that are not drawn."""
-    who, ours = whole.columns[author], set(chosen.texts)
-    names = np.unique(who[np.array([text in ours for text in whole.texts])])
-    others = np.flatnonzero(~np.isin(who, names))
-    private = set(drawn.texts)
-    left = [row for row, text in enumerate(whole.texts) if text not in private]
-    return others if len(others) else np.array(left, dtype=np.int64)
-
-
-def _cut(documents: Documents, most_words: int) -> Documents:
+def first_words(documents: Documents, count: int) -> Documents:
     """The first words of every document: a public cap, the same for all."""
-    texts = tuple(" ".join(text.split()[:most_words]) for text in documents.texts)
+    texts = tuple(" ".join(text.split()[:count]) for text in documents.texts)
     return Documents(documents.name, texts, dict(documents.columns))
 
 
-def _shared_words(count: int | None) -> tuple[Embedding, Embedding]:
-    """The tables of 50 and of 300 dimensions over the words that both have."""
+def public_documents(
+    corpus: Documents,
+    author: str,
+    chosen: Documents,
+    private: Documents,
+    sizes: Sizes,
+    rng: np.random.Generator,
+) -> Documents:
+    """Documents of other authors, cut, that share no run of eight words with a private one.
+
+    Where a corpus has no other authors, those that are not private.
+
+    Parameters
+    ----------
+    corpus : all documents
+    author : its column that names authors
+    chosen : all documents of the authors under attack
+    private : those of them that are attacked, uncut
+    """
+    who, ours = corpus.columns[author], set(chosen.texts)
+    names = np.unique(who[np.array([text in ours for text in corpus.texts])])
+    others, taken = np.flatnonzero(~np.isin(who, names)), set(private.texts)
+    if not len(others):
+        others = np.flatnonzero([text not in taken for text in corpus.texts])
+    drawn = corpus.subset(rng.permutation(others)[: 2 * sizes.public])
+    public = first_words(drawn, sizes.most_words)
+    quoting = shares_ngram(public.texts, first_words(private, sizes.most_words).texts)
+    return public.subset(np.flatnonzero(~quoting)[: sizes.public])
+
+
+def shared_words(count: int | None) -> tuple[Embedding, Embedding]:
+    """GloVe with 50 and with 300 dimensions over the first words that both tables have."""
     small, large = embeddings.load("glove-6b-50d"), embeddings.load("glove-840b-300d-34k")
     ids = small.ids(large.words)
     both = np.flatnonzero(ids >= 0)[:count]
     return small.subset(ids[both]), large.subset(both)
 
 
-def described(material: Material) -> pd.DataFrame:
-    """Documents of every author by sentiment and part, and how many quote another part."""
-    table = pd.DataFrame(
-        {
-            "author": material.labels("author"),
-            "sentiment": np.where(material.labels("sentiment") == 1, "positive", "negative"),
-            "part": material.part,
-        }
-    )
-    counts = table.pivot_table(
-        index="author", columns=["part", "sentiment"], aggfunc="size", fill_value=0
-    )
-    quotes = pd.Series(quoting(material.private, material.part))
-    counts["quoting", "eight words"] = quotes.groupby(table["author"]).sum()
-    return counts
+# --- What mechanisms make of them ---------------------------------------------------------------
 
 
-# --- Outputs ----------------------------------------------------------------------------------
+def name_of(mechanism: str, level: float = 0.0) -> str:
+    """How an output is called: "madlib eps8", "dp-prompt t0.75", "clean plain"."""
+    unit = "t" if mechanism.startswith(PROMPTED) else "eps"
+    return f"{mechanism} {'plain' if mechanism == CLEAN else f'{unit}{level:g}'}"
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """Shares that were seen while an output was made; private, and no part of it.
-
-    Parameters
-    ----------
-    document, value : (observations,) row of the document, and a share in 0..1
-    """
-
-    document: IntArray
-    value: FloatArray
+def columns_of(mechanism: str, level: float) -> dict[str, Any]:
+    """What a table says of an output: mechanism, setting, level."""
+    setting = name_of(mechanism, level).removeprefix(f"{mechanism} ")
+    return {"mechanism": mechanism, "setting": setting, "level": level}
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,263 +176,182 @@ class Output:
     ----------
     mechanism : name in results and figures
     level : epsilon, or temperature
-    unit : "eps" or "t", which the level is
     texts : of every run, as many as there are documents; none where only vectors come out
-    vectors : (documents, width) of every run, what an attacker with access to embeddings has
-    epsilon, epsilon_paper : that hold for a whole document, tight and by the paper's formula; NaN
-        where the claim is about words or sentences, or where there is none
-    traces : what was seen while it was made, by name
+    vectors : (runs, documents, width) what an attacker with access to embeddings has
     """
 
     mechanism: str
     level: float
-    unit: str
-    texts: tuple[tuple[str, ...], ...]
-    vectors: tuple[FloatArray, ...]
-    epsilon: float = np.nan
-    epsilon_paper: float = np.nan
-    traces: Mapping[str, Trace] = field(default_factory=dict)
+    texts: Sequence[Sequence[str]]
+    vectors: FloatArray
 
     @property
-    def setting(self) -> str:
-        """What results call the level."""
-        return f"{self.unit}{self.level:g}" if self.unit else "plain"
+    def name(self) -> str:
+        """See `name_of`."""
+        return name_of(self.mechanism, self.level)
 
     @property
-    def label(self) -> str:
-        """Mechanism and setting."""
-        return f"{self.mechanism} {self.setting}"
+    def columns(self) -> dict[str, Any]:
+        """See `columns_of`."""
+        return columns_of(self.mechanism, self.level)
+
+    def seen(self, access: str, run: int) -> Seen:
+        """All documents as an attacker has them; runs are used in turn, one for every part."""
+        runs: Sequence[Seen] = list(self.vectors) if access == EMBEDDING else self.texts
+        return runs[run % len(runs)]
 
 
-def clean(material: Material) -> Output:
-    """The documents as they are."""
-    texts = (tuple(material.private.texts),)
-    return Output(CLEAN, 0.0, "", texts, (material.vectors.mean(),))
+def embedded(
+    encoder: Encoder, texts: Mapping[tuple[str, float], Sequence[Sequence[str]]]
+) -> list[Output]:
+    """Outputs with the mean sentence vectors of their documents, in one pass over the encoder.
 
-
-def embedded(encoder: Encoder, texts: Sequence[Sequence[str]]) -> tuple[FloatArray, ...]:
-    """Document vectors of several runs, in one pass over the encoder."""
-    flat = [text for run in texts for text in run]
+    Parameters
+    ----------
+    texts : by mechanism and level: of every run, as many texts as there are documents
+    """
+    flat = [text for runs in texts.values() for run in runs for text in run]
     vectors = embed(encoder, flat, longest=PIECES).mean()
-    return tuple(np.split(vectors, np.cumsum([len(run) for run in texts])[:-1]))
-
-
-def word_level(material: Material, sizes: Sizes, stream: Stream) -> list[Output]:
-    """MADLIB, Mahalanobis and TEM over both tables, MADLIB over the whole one too.
-
-    All epsilons of one draw of MADLIB's noise come from one pass (`mechanisms.sweep`): every
-    output has its mechanism's law, and outputs at two epsilons share what is random.
-    """
-    jobs: list[tuple[str, Mechanism, tuple[float, ...], int]] = []
-    for table, suffix, epsilons in (
-        (material.small, "", sizes.word_epsilons),
-        (material.large, LARGE, sizes.large_epsilons),
-    ):
-        search = ExactSearch(table.vectors)
-        for each in (
-            Madlib(table, epsilon=1, search=search),
-            Mahalanobis(table, epsilon=1, search=search),
-            TEM(table, epsilon=1),
-        ):
-            jobs.append((each.name + suffix, each, epsilons, sizes.runs))
-    jobs.append((WHOLE, Madlib(material.whole, epsilon=1), sizes.whole_epsilons, 1))
-    made: list[tuple[str, float, tuple[tuple[str, ...], ...]]] = []
-    for name, mechanism, epsilons, runs in jobs:
-        if not epsilons:
-            continue
-        tokenizer = Tokenizer(mechanism.embedding.words)
-        corpus = tokenizer.encode(material.private.texts)
-        rows = sweep(mechanism, np.tile(corpus.ids, runs), epsilons, stream("words", name))
-        for epsilon, row in zip(epsilons, rows, strict=True):
-            draws = (corpus.with_ids(ids) for ids in np.split(row, runs))
-            made.append((name, epsilon, tuple(tuple(tokenizer.decode(each)) for each in draws)))
-    runs_of = [len(texts) for _, _, texts in made]
-    vectors = embedded(material.encoder, [run for _, _, texts in made for run in texts])
-    starts = np.cumsum([0, *runs_of])
-    return [
-        Output(name, epsilon, "eps", texts, vectors[start : start + len(texts)])
-        for (name, epsilon, texts), start in zip(made, starts[:-1].tolist(), strict=True)
-    ]
-
-
-def sentence_level(material: Material, sizes: Sizes, stream: Stream) -> list[Output]:
-    """Truncated Laplace gives vectors, DeepCandidate public documents.
-
-    As in the paper, an attacker with embeddings sees the recoded vector of the public document, and
-    one with texts the document itself.
-    """
-    made = []
-    public, runs = material.public_vectors, range(sizes.runs)
-    seed = _seed(stream("recoder"))
-    laplace = TruncatedLaplace(Box.learn(public), epsilon=1)
-    recoder = learn_recoder(public, clusters=sizes.clusters, seed=seed)
-    candidate = DeepCandidate(public, recoder, epsilon=1, seed=seed)
-    for epsilon in sizes.sentence_epsilons:
-        at = laplace.with_epsilon(epsilon)
-        noisy = (at.sanitize(material.vectors, stream("laplace", epsilon, run)) for run in runs)
-        made.append(Output(laplace.name, epsilon, "eps", (), tuple(noisy)))
-    for epsilon in sizes.sentence_epsilons:
-        deep = candidate.with_epsilon(epsilon)
-        drawn = [deep.sanitize(material.vectors, stream("deep", epsilon, run)) for run in runs]
-        texts = tuple(tuple(material.public.texts[row] for row in rows) for rows in drawn)
-        recoded = tuple(candidate.candidates[rows] for rows in drawn)
-        traces = {"drawn_inside": drawn_inside(deep, material.vectors)}
-        made.append(Output(deep.name, epsilon, "eps", texts, recoded, traces=traces))
+    made, start = [], 0
+    for key, runs in texts.items():
+        end = start + sum(map(len, runs))
+        shape = len(runs), -1, encoder.width
+        made.append(Output(*key, texts=runs, vectors=vectors[start:end].reshape(shape)))
+        start = end
     return made
 
 
-def drawn_inside(mechanism: DeepCandidate, vectors: SentenceVectors) -> Trace:
-    """With which probability the candidate drawn lies among the sentences of each document.
+def drawn_inside(mechanism: DeepCandidate, vectors: SentenceVectors) -> FloatArray:
+    """Probability that the candidate drawn lies among the sentences of each document: (documents,).
 
     That is, has a depth above 0. Where no candidate has, all are equally likely at any epsilon.
     """
     inside = []
-    for start, end in zip(vectors.offsets[:-1], vectors.offsets[1:], strict=True):
-        own = vectors.vectors[start:end]
-        probability = np.exp(mechanism.log_probability(own))
-        inside.append(min(1.0, float(probability[mechanism.depth(own) > 0].sum())))
-    return Trace(np.arange(len(inside)), np.array(inside))
+    for document in range(len(vectors)):
+        probability = np.exp(mechanism.log_probability(vectors[document]))
+        deep = mechanism.depth(vectors[document]) > 0
+        inside.append(min(1.0, float(probability[deep].sum())))
+    return np.array(inside)
 
 
-def _seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**31))
-
-
-def limits_of(generator: Generator, material: Material, sizes: Sizes, stream: Stream) -> Limits:
-    """Limits of the logits on public documents, one pair per token id."""
-    return learn_limits(
-        generator,
-        material.public.texts[: sizes.limit_documents],
-        tokens=sizes.tokens,
-        batch=sizes.batch,
-        seed=_seed(stream("limits")),
-        progress=True,
-    )
-
-
-def prompts(generator: Generator, limits: Limits, sizes: Sizes) -> list[tuple[str, DPPrompt]]:
-    """DP-Prompt at every setting: without limits, with them, and cut to the k likeliest tokens."""
-
-    def at(temperature: float, bounds: Limits | None = None, top_k: int | None = None) -> DPPrompt:
-        return DPPrompt(
-            generator,
-            temperature=temperature,
-            tokens=sizes.tokens,
-            limits=bounds,
-            top_k=top_k,
-            ablation=top_k is not None,
-        )
-
-    return [
-        *((PROMPTED, at(each)) for each in sizes.temperatures),
-        *((CLIPPED, at(each, limits)) for each in sizes.clipped_temperatures),
-        *(
-            (f"{PROMPTED}-top-k{k}", at(each, top_k=k))
-            for k in sizes.top_k
-            for each in sizes.top_k_temperatures
-        ),
-    ]
-
-
-def guarantees(mechanisms: Sequence[tuple[str, DPPrompt]]) -> pd.DataFrame:
-    """What DP-Prompt guarantees at every setting.
+def guarantees(prompts: Mapping[tuple[str, float], DPPrompt]) -> pd.DataFrame:
+    """What DP-Prompt guarantees, by its name and temperature.
 
     Columns: mechanism, setting, temperature, tokens, token_tight, token_paper (loss of one token),
     tight, paper (epsilon of a document), withdrawn (why there is none).
     """
+    columns = ["mechanism", "setting", "temperature", "tokens", "token_tight", "token_paper"]
     rows = []
-    for name, mechanism in mechanisms:
-        found = mechanism.guarantee
-        rows.append(
-            {
-                "mechanism": name,
-                "setting": f"t{found.temperature:g}",
-                "temperature": found.temperature,
-                "tokens": found.tokens,
-                "token_tight": found.tight_loss,
-                "token_paper": found.paper_loss,
-                "tight": found.epsilon,
-                "paper": found.epsilon_paper,
-                "withdrawn": found.withdrawn,
-            }
-        )
-    return pd.DataFrame(rows)
+    for (name, temperature), mechanism in prompts.items():
+        at = mechanism.guarantee
+        named = [name, f"t{temperature:g}", temperature, at.tokens, at.tight_loss, at.paper_loss]
+        rows.append([*named, at.epsilon, at.epsilon_paper, at.withdrawn])
+    return pd.DataFrame(rows, columns=[*columns, "tight", "paper", "withdrawn"])
 
 
-def prompted(
-    mechanisms: Sequence[tuple[str, DPPrompt]], material: Material, sizes: Sizes, stream: Stream
-) -> list[Output]:
-    """One run of each: writing takes longer than everything else here.
+class ClippingWatch:
+    """Sees what limits change in the law of every token that is drawn; private.
 
-    With the traces "logits_clipped" and "probability_moved" (`DPPrompt.moved_by_clipping`) of
-    every token, where there are limits.
+    Parameters
+    ----------
+    prompts : mechanisms by name and temperature, in the order in which `prompt.sanitize_at` has
+        them, to which this is given as `watch`
     """
-    seen: dict[int, list[tuple[IntArray, FloatArray, FloatArray]]] = {}
 
-    def watch(which: int, scores: torch.Tensor, documents: IntArray) -> None:
-        if mechanisms[which][1].limits is not None:
-            found = mechanisms[which][1].moved_by_clipping(scores)
-            seen.setdefault(which, []).append((documents, *found))
+    def __init__(self, prompts: Mapping[tuple[str, float], DPPrompt]) -> None:
+        self.prompts = list(prompts.items())
+        self.seen: dict[int, list[tuple[IntArray, FloatArray, FloatArray]]] = {}
 
-    texts = sanitize_at(
-        [mechanism for _, mechanism in mechanisms],
-        material.private.texts,
-        seed=_seed(stream("prompt")),
-        batch=sizes.batch,
-        progress=True,
-        watch=watch,
-    )
-    traces = {}
-    for which, steps in seen.items():
-        documents, clipped, moved = (np.concatenate(each) for each in zip(*steps, strict=True))
-        traces[which] = {
-            "logits_clipped": Trace(documents, clipped),
-            "probability_moved": Trace(documents, moved),
-        }
-    vectors = embedded(material.encoder, texts)
-    return [
-        Output(
-            name,
-            mechanism.temperature,
-            "t",
-            (tuple(own),),
-            (points,),
-            epsilon=mechanism.guarantee.epsilon,
-            epsilon_paper=mechanism.guarantee.epsilon_paper,
-            traces=traces.get(which, {}),
+    def __call__(self, which: int, scores: torch.Tensor, documents: IntArray) -> None:
+        """The number of a mechanism, what it draws from, and for which documents."""
+        _, mechanism = self.prompts[which]
+        if mechanism.limits is not None:
+            moved = mechanism.moved_by_clipping(scores)
+            self.seen.setdefault(which, []).append((documents, *moved))
+
+    def shares(self) -> Iterator[dict[str, Any]]:
+        """Means over tokens, as rows: mechanism, setting, level, trace, value, ..., influence.
+
+        Traces: logits_clipped and probability_moved, see `DPPrompt.moved_by_clipping`.
+        """
+        for which, steps in self.seen.items():
+            document, *shares = (np.concatenate(each) for each in zip(*steps, strict=True))
+            columns = columns_of(*self.prompts[which][0])
+            for trace, share in zip(("logits_clipped", "probability_moved"), shares, strict=True):
+                yield {**columns, "trace": trace, **mean_share(share, document)}
+
+
+def mean_share(share: FloatArray, document: IntArray) -> dict[str, Any]:
+    """Mean of shares in 0..1 with an interval by documents, as columns of a table."""
+    return clustered_mean(share, document, bounds=(0.0, 1.0), sample=DOCUMENTS).columns()
+
+
+# --- Who is asked about whom --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows of the documents that train an attacker, choose its settings, and are asked about."""
+
+    number: int
+    train: IntArray
+    validation: IntArray
+    test: IntArray
+
+    def learn(self, seen: Seen, labels: IntArray) -> tuple[Any, IntArray, Any, IntArray]:
+        """Training and validation documents with their labels, as `attacks.author` takes them."""
+        train, validation = rows_of(seen, self.train), rows_of(seen, self.validation)
+        return train, labels[self.train], validation, labels[self.validation]
+
+    def ask(self, seen: Seen) -> Any:
+        """The documents that are asked about."""
+        return rows_of(seen, self.test)
+
+
+def rows_of(seen: Seen, rows: IntArray) -> Any:
+    """These rows of an array, or these of some texts as a list."""
+    return seen[rows] if isinstance(seen, np.ndarray) else [seen[row] for row in rows.tolist()]
+
+
+def folds(author: IntArray, part: IntArray, seed: int | None) -> list[Fold]:
+    """One per part, which is asked about; a tenth of the others is validation, by author.
+
+    Parameters
+    ----------
+    author, part : (documents,) see `textpriv.authors.parts`
+    """
+    made = []
+    for number in np.unique(part).tolist():
+        others = np.flatnonzero(part != number)
+        train, validation = train_test_split(
+            others,
+            test_size=max(round(VALIDATION * len(others)), len(np.unique(author))),
+            stratify=author[others],
+            random_state=int(stream(seed, "04", "fold", number).integers(2**32)),
         )
-        for which, ((name, mechanism), own, points) in enumerate(
-            zip(mechanisms, texts, vectors, strict=True)
-        )
-    ]
+        test = np.flatnonzero(part == number)
+        made.append(Fold(number, np.sort(train), np.sort(validation), test))
+    return made
 
 
-# --- Again and again ----------------------------------------------------------------------------
+def macro_f1_of(
+    guesses: Sequence[IntArray], parts: Sequence[Fold], labels: IntArray, seed: int | None
+) -> dict[str, Any]:
+    """Macro F1 of the answers for some parts together, with its interval, as columns of a table.
+
+    Parameters
+    ----------
+    guesses : for the documents that each part asks about
+    labels : of all documents, 0 .. classes - 1
+    """
+    document = np.concatenate([fold.test for fold in parts])
+    answers, classes = np.concatenate(guesses), int(labels.max()) + 1
+    rng = stream(seed, "04", "resample")  # the same documents are drawn for all attackers
+    return f1_estimate(
+        labels[document], answers, classes, rng, document=document, sample=DOCUMENTS
+    ).columns()
 
 
-def words_again(
-    material: Material, epsilon: float, documents: IntArray, count: int, rng: np.random.Generator
-) -> list[FloatArray]:
-    """Vectors of `count` outputs of MADLIB over 50 dimensions for each of these documents."""
-    mechanism = Madlib(material.small, epsilon=epsilon)
-    tokenizer = Tokenizer(material.small.words)
-    corpus = tokenizer.encode([material.private.texts[row] for row in documents.tolist()])
-    drawn = np.split(mechanism.sanitize_ids(np.tile(corpus.ids, count), rng), count)
-    texts = [tokenizer.decode(corpus.with_ids(ids)) for ids in drawn]
-    return list(embedded(material.encoder, texts))
-
-
-def prompts_again(
-    mechanism: DPPrompt,
-    material: Material,
-    documents: IntArray,
-    count: int,
-    batch: int,
-    rng: np.random.Generator,
-) -> list[FloatArray]:
-    """Vectors of `count` paraphrases of each of these documents."""
-    texts = [material.private.texts[row] for row in documents.tolist()]
-    written = mechanism.sanitize(texts * count, seed=_seed(rng), batch=batch, progress=True)
-    each = len(texts)
-    runs = [written[start : start + each] for start in range(0, len(written), each)]
-    return list(embedded(material.encoder, runs))
+def seed_from(rng: np.random.Generator) -> int:
+    """A seed for what takes a number in place of a generator."""
+    return int(rng.integers(2**31))

@@ -1,0 +1,365 @@
+"""Notebook 04: the strongest attacker, mechanisms at equal risk, and means that papers compare.
+
+Tables have a row per mechanism, setting, target ("author" or "sentiment"), attacker ("static" or
+"adaptive") and access ("embedding", "text", "tuned"), with the columns of an `Estimate`. The risk
+of a mechanism at a setting is the author F1 of the strongest of its attackers, and its utility the
+sentiment F1 of the best of the same classifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from textpriv import similarity
+from textpriv.attacks.author import bonferroni, strongest
+from textpriv.experiments.dp_prompt import (
+    CLIPPED,
+    DOCUMENTS,
+    EMBEDDING,
+    LARGE,
+    PIECES,
+    PROMPTED,
+    WORD_LEVEL,
+    Output,
+    rows_of,
+)
+from textpriv.models import Encoder
+from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
+
+if TYPE_CHECKING:
+    from textpriv.report.run import Run
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+STATIC, ADAPTIVE = "static", "adaptive"
+STRONGEST, ANY = "strongest", "any"  # attacker and access of the greatest F1 of all
+ATTACK = ["mechanism", "target", "attacker", "access"]
+
+_RISKS = tuple(np.linspace(0, 1, 101).tolist())
+
+
+# --- The strongest attacker ---------------------------------------------------------------------
+
+
+def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
+    """The greatest F1 for each target at every setting, of all attackers in the table.
+
+    Intervals are simultaneous over the attackers (`attacks.author.strongest`).
+
+    Returns
+    -------
+    The table's columns, with attacker "strongest" and access "any", and: by (who it is, "static
+    text"), tried (number of attackers)
+    """
+    keys, rows = ["mechanism", "setting", "level", "target"], []
+    for key, part in table.groupby(keys, sort=False):
+        ran = {f"{row['attacker']} {row['access']}": Estimate.of(row) for _, row in part.iterrows()}
+        by, greatest = strongest(ran)
+        named = dict(zip(keys, key, strict=True)) | {"attacker": STRONGEST, "access": ANY}
+        rows.append({**named, **greatest.columns(), "by": by, "tried": len(ran)})
+    return pd.DataFrame(rows)
+
+
+def compared(
+    run: Run, cases: Iterable[Any], first: str, second: str, *, tests: int = 1
+) -> pd.DataFrame:
+    """First less second of recorded measurements, in pairs, and which is above at the 5% level.
+
+    Two maxima over k attackers differ by at most as much as some attacker's two values do, so
+    that their difference is one of k (Bonferroni).
+
+    Parameters
+    ----------
+    cases : a string or a tuple each, a row of the table
+    first, second : names of two measurements, format strings over a case
+    tests : of how many at once intervals and p-values shall hold
+
+    Returns
+    -------
+    Columns: value, low, high, p, verdict ("above", "below" or "undecided")
+    """
+    wider, rows = bonferroni(max(1, tests)), {}
+    for case in cases:
+        fields = case if isinstance(case, tuple) else (case,)
+        alone = run.difference(first.format(*fields), second.format(*fields))
+        low = alone.value - wider * (alone.value - alone.low)
+        high = alone.value + wider * (alone.high - alone.value)
+        found = replace(alone, low=low, high=high, p=min(1.0, tests * alone.p))
+        rows[" ".join(map(str, fields))] = {**vars(found), "verdict": found.verdict}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def tally(table: pd.DataFrame) -> str:
+    """How many of `compared` are above, below and undecided."""
+    verdicts = list(table["verdict"]) if len(table) else []
+    counts = [f"{verdicts.count(each)} {each}" for each in ("above", "below", "undecided")]
+    return f"of {len(verdicts)}, {', '.join(counts)}"
+
+
+# --- At equal risk ------------------------------------------------------------------------------
+
+
+def at_equal_risk(
+    table: pd.DataFrame,
+    risks: Sequence[float],
+    *,
+    attacker: str = STRONGEST,
+    access: str = ANY,
+) -> pd.DataFrame:
+    """What is left of the sentiment where every mechanism gives the author away alike.
+
+    Along a mechanism's settings, in the order of their author F1, the sentiment F1 is interpolated.
+    Its interval allows for the errors of both F1 and, where they are those of the strongest, for
+    the number of attackers (Bonferroni); see `_influence_at`. Where no setting has so much or so
+    little risk there is no row.
+
+    Parameters
+    ----------
+    table : as of `strongest_of`, or with the rows of one attacker
+    risks : author F1
+
+    Returns
+    -------
+    Columns: mechanism, risk, level (epsilon or temperature, interpolated), value, low, high, by
+    (who names the author at the settings on either side), influence.
+    """
+    chosen = table[(table["attacker"] == attacker) & (table["access"] == access)]
+    if "by" not in chosen:
+        chosen = chosen.assign(by=f"{attacker} {access}", tried=1)
+    rows = []
+    for mechanism, part in chosen.groupby("mechanism", sort=False):
+        by_level = {target: each.set_index("level") for target, each in part.groupby("target")}
+        author = by_level["author"].sort_values("value")
+        sentiment = by_level["sentiment"].loc[author.index]
+        risk, value = author["value"].to_numpy(), sentiment["value"].to_numpy()
+        for wanted in risks:
+            if not (len(risk) > 1 and risk[0] <= wanted <= risk[-1]):
+                continue
+            end = max(1, int(np.searchsorted(risk, wanted)))
+            both = slice(end - 1, end + 1)  # the settings on either side
+            influence = _influence_at(wanted, author[both], sentiment[both])
+            wider = bonferroni(int(part["tried"].max()))
+            reach = wider * float(norm.ppf((1 + CONFIDENCE) / 2)) * influence.error
+            read = float(np.interp(wanted, risk, value))
+            rows.append(
+                {
+                    "mechanism": mechanism,
+                    "risk": wanted,
+                    "level": float(np.interp(wanted, risk, author.index.to_numpy())),
+                    "value": read,
+                    "low": max(0.0, read - reach),
+                    "high": min(1.0, read + reach),
+                    "by": " or ".join(dict.fromkeys(author["by"].iloc[both])),
+                    "influence": influence,
+                }
+            )
+    columns = ["mechanism", "risk", "level", "value", "low", "high", "by", "influence"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def word_level_pairs(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
+    """`compared` of the recorded rows of `at_equal_risk`, two word-level mechanisms at a time.
+
+    `tried` is the number of attackers, of whom each F1 is the greatest.
+    """
+    couples = [
+        (risk, *couple)
+        for risk, part in table.groupby("risk")
+        for couple in combinations(WORD_LEVEL, 2)
+        if {*couple} <= {*part["mechanism"]}
+    ]
+    ends, tests = ("f1_at_risk.{0:g}.{1}", "f1_at_risk.{0:g}.{2}"), tried * len(couples)
+    return compared(run, couples, *ends, tests=tests)
+
+
+def _influence_at(wanted: float, author: pd.DataFrame, sentiment: pd.DataFrame) -> Influence:
+    """Influence on a sentiment F1 that is interpolated at a risk, where both are estimates.
+
+    Between two settings with risks a and b the value is v = (1 - s) v_a + s v_b with s = (wanted -
+    a) / (b - a), so that dv = (1 - s) (dv_a - m da) + s (dv_b - m db), with m = (v_b - v_a) /
+    (b - a) the slope.
+
+    Parameters
+    ----------
+    author, sentiment : rows of the two settings
+    """
+    (start, end), (first, last) = author["value"], sentiment["value"]
+    # Two equal risks have no slope; one of the two values is meant.
+    share = (wanted - start) / (end - start) if end > start else 0.0
+    slope = (last - first) / (end - start) if end > start else 0.0
+    before, after = (
+        value - risk * slope
+        for risk, value in zip(author["influence"], sentiment["influence"], strict=True)
+    )
+    return before * (1 - share) + after * share
+
+
+# --- Means, falls and gains ---------------------------------------------------------------------
+
+
+def summaries(
+    table: pd.DataFrame, random: Mapping[str, float]
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """The numbers that the paper's statements compare: how they are named, their unit, and a table.
+
+    All attackers are asked about the same documents, so that neither is the error of a mean over
+    settings that of one setting, nor do errors of two attackers add up.
+
+    f1.random : of guessing
+    f1.mean : over a mechanism's settings
+    f1.fall : of DP-Prompt, from the lowest temperature to the highest, as a share of the first
+    f1.excess : of DeepCandidate, the static attacker's mean beyond guessing at random
+    f1.gain : sentiment F1 that a cut to the likeliest tokens adds at the same temperature
+
+    Parameters
+    ----------
+    table : of the static and the adaptive attackers
+    random : F1 of guessing, by target
+    """
+    guessing = pd.DataFrame(random.items(), columns=["target", "value"])
+    yield "f1.random.plain.{target}", "share", guessing
+    means = pd.DataFrame(
+        attack | combined([1 / len(f1)] * len(f1), f1, bounds=(0.0, 1.0)).columns()
+        for attack, f1 in _by_level(table)
+    )
+    yield "f1.mean.{mechanism}.{target}.{attacker}.{access}", "share", means
+    falls = _rows(
+        attack | _relative_fall(f1[0], f1[-1]).columns()
+        for attack, f1 in _by_level(table)
+        if attack["mechanism"] in (PROMPTED, CLIPPED) and len(f1) > 1
+    )
+    yield "f1.fall.{target}.{mechanism}.{attacker}.{access}", "difference", falls
+    is_deep = means["mechanism"] == "deep-candidate"
+    excess = means[is_deep & (means["attacker"] == STATIC) & (means["access"] == EMBEDDING)]
+    guessed = np.array([random[target] for target in excess["target"]])
+    excess = excess.assign(**{end: excess[end] - guessed for end in ("value", "low", "high")})
+    yield "f1.excess.{mechanism}.{target}.{attacker}.{access}", "difference", excess
+    gains = _rows(_top_k_gains(table))
+    yield "f1.gain.{mechanism}.{setting}.{target}.{attacker}.{access}", "difference", gains
+
+
+def _rows(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """A table with all columns even where it has no row."""
+    found = pd.DataFrame(rows)
+    return (
+        found if len(found) else pd.DataFrame(columns=[*ATTACK, "setting", "value", "low", "high"])
+    )
+
+
+def _by_level(table: pd.DataFrame) -> Iterator[tuple[dict[str, str], list[Estimate]]]:
+    """Every attack on every mechanism, with its F1 in the order of epsilon or temperature."""
+    for key, part in table.groupby(ATTACK, sort=False):
+        ordered = part.sort_values("level").to_dict("records")
+        yield dict(zip(ATTACK, key, strict=True)), [Estimate.of(row) for row in ordered]
+
+
+def _relative_fall(first: Estimate, last: Estimate) -> Estimate:
+    """1 - last / first, whose differential is (ratio d first - d last) / first."""
+    ratio = last.value / first.value
+    weights, bounds = [ratio / first.value, -1 / first.value], (-np.inf, ratio)
+    linear, by = combined(weights, [first, last], bounds=bounds), 1 - ratio
+    return replace(linear, value=linear.value + by, low=linear.low + by, high=linear.high + by)
+
+
+def _top_k_gains(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Sentiment F1 with a cut to the likeliest tokens less that without, at every temperature."""
+    same = ["setting", "target", "attacker", "access"]
+    sentiment = table[table["target"] == "sentiment"].to_dict("records")
+    whole = {
+        tuple(row[key] for key in same): row for row in sentiment if row["mechanism"] == PROMPTED
+    }
+    for row in sentiment:
+        uncut = whole.get(tuple(row[key] for key in same))
+        if uncut is not None and row["mechanism"].startswith(f"{PROMPTED}-top-k"):
+            both = [Estimate.of(row), Estimate.of(uncut)]
+            named = {key: row[key] for key in ["mechanism", *same]}
+            yield named | combined([1, -1], both, bounds=(-1.0, 1.0)).columns()
+
+
+def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Word-level mechanisms at equal author F1, under an attacker who sees embeddings.
+
+    Risks and mechanisms are taken as they were found: those that both tables reach, and those that
+    are farthest apart.
+
+    Returns
+    -------
+    what 300 dimensions add to the sentiment F1, on average over the risks; and the largest
+    difference between two mechanisms of 50 dimensions, without an interval, which would be that of
+    one pair and not of a maximum
+    """
+    level = at_equal_risk(table, _RISKS, attacker=attacker, access=EMBEDDING)
+    n, gains, spreads = int(table["n"].min()), [], []
+    at = {
+        (row.risk, row.mechanism): Estimate(row.value, row.low, row.high, n, row.influence)
+        for row in level.itertuples()
+    }
+    wide = level.pivot_table(index="risk", columns="mechanism", values="value")
+    attack = {"target": "sentiment", "attacker": attacker, "access": EMBEDDING}
+    for name in WORD_LEVEL:
+        both = [name + LARGE, name]
+        risks = wide[both].dropna().index.tolist() if {*both} <= {*wide} else []
+        if risks:
+            weights = [sign / len(risks) for sign in (1, -1) for _ in risks]
+            ends = [at[risk, each] for each in both for risk in risks]
+            gain = combined(weights, ends, bounds=(-1.0, 1.0))
+            gains.append({"mechanism": name + LARGE, **attack, **gain.columns()})
+    words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
+    if len(words) and words.shape[1] > 1:
+        apart = (words.max(axis=1) - words.min(axis=1)).max()
+        spreads.append({**attack, "value": apart, "n": n})
+    return _rows(gains), _rows(spreads)
+
+
+# --- What a paraphrase keeps --------------------------------------------------------------------
+
+
+def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> pd.DataFrame:
+    """BERTScore F1 and cosine of original and sanitized document, by the encoder at hand.
+
+    Of several runs the first. The row "other document" has another document's original in place
+    of the sanitized one: what two texts of this corpus have in common anyway.
+
+    Parameters
+    ----------
+    outputs : the clean documents, and what mechanisms make of them
+    documents : rows of those that are compared
+
+    Returns
+    -------
+    Columns: mechanism, setting, level; bertscore, cosine, each with _low, _high and _influence;
+    words (mean number in the output); n
+    """
+    clean, *sanitized = outputs
+    originals = rows_of(clean.texts[0], documents)
+    other = {**clean.columns, "mechanism": "other document"}
+    compared = [(other, [*originals[1:], originals[0]])]
+    compared += [
+        (each.columns, rows_of(each.texts[0], documents)) for each in sanitized if each.texts
+    ]
+    rows = []
+    for columns, texts in compared:
+        row = dict(columns)
+        for measure, scores in (
+            ("bertscore", similarity.bert_score(encoder, originals, texts).f1),
+            ("cosine", similarity.cosine(encoder, originals, texts, longest=PIECES)),
+        ):
+            values = np.clip(scores, -1, 1)  # a text resembles itself by 1, but for rounding
+            if columns is other:
+                # Each document is in two pairs, and takes both with it, as in the jackknife.
+                values = values + np.roll(values, 1) - values.mean()
+            found = clustered_mean(values, documents, bounds=(-1.0, 1.0), sample=DOCUMENTS)
+            row |= {measure: found.value, f"{measure}_low": found.low}
+            row |= {f"{measure}_high": found.high, f"{measure}_influence": found.influence}
+        row["words"] = float(np.mean([len(text.split()) for text in texts]))
+        rows.append({**row, "n": len(texts)})
+    return pd.DataFrame(rows)

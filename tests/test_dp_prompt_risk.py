@@ -1,0 +1,521 @@
+"""The strongest attacker, equal risk, means and likeness of notebook 04: tables by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+from scipy.stats import t as student_t
+from tiny_models import tiny_encoder
+
+from textpriv import models, paths, report, similarity, stats
+from textpriv.attacks.author import f1_estimate, macro_f1
+from textpriv.experiments import dp_prompt_risk as experiment
+from textpriv.experiments.dp_prompt import DOCUMENTS, Output
+from textpriv.experiments.dp_prompt_risk import ADAPTIVE, STATIC
+from textpriv.models import Encoder
+from textpriv.report.difference import Difference
+from textpriv.stats import Influence, clustered_mean
+
+IntArray = NDArray[np.int64]
+
+TARGETS = ("author", "sentiment")
+EMBEDDING, TEXT = "embedding", "text"
+NUMBER = np.arange(36)
+RANDOM = {"author": 0.1, "sentiment": 0.5}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    """In float32, so that two ways to the same number agree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models, "bfloat16_is_fast", lambda _: False)
+        return tiny_encoder(tmp_path_factory.mktemp("risk"), longest=256)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> report.Run:
+    """Of notebook 04, so that its claims say which pairs matter; it writes into a folder."""
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    return report.begin("04_dp_prompt", "smoke")
+
+
+# --- The strongest attacker, and equal risk ------------------------------------------------------
+
+
+def influence(*of: Any) -> Influence:
+    draw = np.random.default_rng(list("/".join(map(str, of)).encode()))
+    return Influence(DOCUMENTS, NUMBER, 0.005 * draw.standard_normal(36))
+
+
+def made(
+    mechanism: str,
+    levels: Sequence[float],
+    author: Sequence[float],
+    sentiment: Sequence[float],
+    *,
+    attacker: str = ADAPTIVE,
+    access: str = EMBEDDING,
+    unit: str = "eps",
+) -> list[dict[str, Any]]:
+    """Rows of a table; the interval of a sentiment reaches 0.05 down and 0.02 up.
+
+    Effects of the 36 documents are 0.005 on average, of every row others.
+    """
+    return [
+        {
+            "mechanism": mechanism,
+            "setting": f"{unit}{level:g}",
+            "level": level,
+            "target": target,
+            "attacker": attacker,
+            "access": access,
+            "value": value,
+            "low": value - down,
+            "high": min(value + up, 1.0),
+            "n": 36,
+            "influence": influence(mechanism, level, target, attacker, access),
+        }
+        for level, *values in zip(levels, author, sentiment, strict=True)
+        for target, value, down, up in zip(TARGETS, values, (0.1, 0.05), (0.1, 0.02), strict=True)
+    ]
+
+
+AT_RISK = ["mechanism", "risk", "level", "value", "low", "high", "by", "influence"]
+HERE: dict[str, str] = {"attacker": ADAPTIVE, "access": EMBEDDING}
+REACH = 1.959964
+
+
+def four_attackers() -> pd.DataFrame:
+    """As DP-Prompt was found: the adaptive attacker with embeddings is not the strongest."""
+    static, text = {"attacker": STATIC}, {"access": TEXT}
+    return pd.DataFrame(
+        [
+            *made("dp-prompt", [0.75, 1.75], [0.13, 0.06], [0.58, 0.48], unit="t"),
+            *made("dp-prompt", [0.75, 1.75], [0.22, 0.07], [0.51, 0.45], unit="t", **static),
+            *made("dp-prompt", [0.75, 1.75], [0.15, 0.14], [0.50, 0.49], unit="t", **text),
+            *made(
+                "dp-prompt", [0.75, 1.75], [0.25, 0.08], [0.55, 0.44], unit="t", **static, **text
+            ),
+            *made("truncated-laplace", [5, 400], [0.1, 0.3], [0.4, 0.6]),
+            *made("truncated-laplace", [5, 400], [0.2, 0.5], [0.5, 0.5], **static),
+        ]
+    )
+
+
+def test_the_strongest_attacker_by_hand() -> None:
+    table = four_attackers()
+    found = experiment.strongest_of(table)
+    assert list(found.columns) == [*table.columns, "by", "tried"]
+    keys = ["mechanism", "setting", "target", "by", "tried", "value"]
+    assert found[keys].to_numpy().tolist() == [
+        ["dp-prompt", "t0.75", "author", "static text", 4, 0.25],
+        ["dp-prompt", "t0.75", "sentiment", "adaptive embedding", 4, 0.58],
+        ["dp-prompt", "t1.75", "author", "adaptive text", 4, 0.14],
+        ["dp-prompt", "t1.75", "sentiment", "adaptive text", 4, 0.49],
+        ["truncated-laplace", "eps5", "author", "static embedding", 2, 0.2],
+        ["truncated-laplace", "eps5", "sentiment", "static embedding", 2, 0.5],
+        ["truncated-laplace", "eps400", "author", "static embedding", 2, 0.5],
+        ["truncated-laplace", "eps400", "sentiment", "adaptive embedding", 2, 0.6],
+    ]
+    assert set(found["attacker"]) == {experiment.STRONGEST}
+    # Simultaneous over four: 2.4977 in place of 1.96 deviations.
+    first = found.iloc[0]
+    assert (first["low"], first["high"]) == pytest.approx(
+        (0.25 - 0.12743, 0.25 + 0.12743), abs=1e-4
+    )
+    (row,) = table[
+        (table["setting"] == "t0.75") & (table["target"] == "author")
+        & (table["attacker"] == STATIC) & (table["access"] == TEXT)
+    ].itertuples()  # fmt: skip
+    assert first["influence"] is row.influence
+
+
+def test_equal_risk_is_that_of_the_strongest_attacker() -> None:
+    """Who reads it off for the adaptive attacker alone, the named wrong version, finds 0.5."""
+    table = four_attackers()
+    (found,) = experiment.at_equal_risk(experiment.strongest_of(table), [0.195])[
+        lambda level: level["mechanism"] == "dp-prompt"
+    ].itertuples()
+    assert found.value == pytest.approx((0.58 + 0.49) / 2) and found.level == pytest.approx(1.25)
+    assert found.by == "adaptive text or static text"
+    reach = 2.49771 * found.influence.error
+    assert (found.low, found.high) == pytest.approx((found.value - reach, found.value + reach))
+    alone = experiment.at_equal_risk(table, [0.195], **HERE)
+    assert "dp-prompt" not in set(alone["mechanism"])  # which its author F1 never reaches
+
+
+def test_equal_risk_by_hand() -> None:
+    table = pd.DataFrame(
+        [
+            *made("madlib", [8, 2, 5], [0.5, 0.1, 0.3], [0.7, 0.6, 0.8]),
+            *made("tem", [1, 2, 3], [0.4, 0.2, 0.3], [0.9, 0.5, 0.6]),  # the risk does not rise
+            *made("clean", [0], [0.2], [0.9]),  # one setting is no line
+            *made("madlib", [2, 8], [0.1, 0.9], [0.1, 0.1], attacker=STATIC),
+            *made("madlib", [2, 8], [0.1, 0.9], [0.2, 0.2], access=TEXT),
+        ]
+    )
+    risks = [0.05, 0.2, 0.35, 0.5, 0.55]
+    found = experiment.at_equal_risk(table, risks, attacker=ADAPTIVE, access=EMBEDDING)
+    assert list(found.columns) == AT_RISK
+    assert set(found["by"]) == {"adaptive embedding"}
+    expected = [
+        ("madlib", 0.2, 3.5, 0.7),
+        ("madlib", 0.35, 5.75, 0.775),
+        ("madlib", 0.5, 8.0, 0.7),
+        ("tem", 0.2, 2.0, 0.5),
+        ("tem", 0.35, 2.0, 0.75),
+    ]
+    assert found["mechanism"].tolist() == [row[0] for row in expected]
+    for column, position in (("risk", 1), ("level", 2), ("value", 3)):
+        assert found[column].tolist() == pytest.approx([row[position] for row in expected])
+    reach = [REACH * each.error for each in found["influence"]]
+    assert (found["value"] - found["low"]).tolist() == pytest.approx(reach)
+    assert (found["high"] - found["value"]).tolist() == pytest.approx(reach)
+    static = experiment.at_equal_risk(table, [0.5], attacker=STATIC, access=EMBEDDING)
+    assert static[["mechanism", "value"]].to_numpy().tolist() == [["madlib", pytest.approx(0.1)]]
+    texts = experiment.at_equal_risk(table, [0.5], attacker=ADAPTIVE, access=TEXT)
+    assert texts["value"].tolist() == pytest.approx([0.2])
+
+
+def test_no_risk_in_reach() -> None:
+    table = pd.DataFrame(made("tem", [1, 2], [0.4, 0.5], [0.1, 0.2]))
+    found = experiment.at_equal_risk(table, [0], **HERE)
+    assert not len(found) and list(found.columns) == AT_RISK
+
+
+def test_influence_at_equal_risk_by_hand() -> None:
+    """A third of the way from 0.2 to 0.5 on a line whose slope is 2 / 3."""
+    rows = made("madlib", [2, 8], [0.2, 0.5], [0.6, 0.8])
+    (author, sentiment), (other_author, other_sentiment) = (
+        [row["influence"].effect for row in rows[start : start + 2]] for start in (0, 2)
+    )
+    (found,) = experiment.at_equal_risk(pd.DataFrame(rows), [0.3], **HERE)["influence"]
+    expected = 2 / 3 * (sentiment - 2 / 3 * author)
+    expected = expected + 1 / 3 * (other_sentiment - 2 / 3 * other_author)
+    np.testing.assert_allclose(found.effect, expected)
+    # At an end it is that of the setting there, moved along its line.
+    (found,) = experiment.at_equal_risk(pd.DataFrame(rows), [0.2], **HERE)["influence"]
+    np.testing.assert_allclose(found.effect, sentiment - 2 / 3 * author)
+    # Two settings with the same risk have no line between them.
+    equal = pd.DataFrame(made("madlib", [2, 8], [0.2, 0.2], [0.6, 0.8]))
+    (found,) = experiment.at_equal_risk(equal, [0.2], **HERE)["influence"]
+    np.testing.assert_allclose(found.effect, sentiment)
+
+
+def test_the_error_at_equal_risk_is_that_of_the_bootstrap() -> None:
+    """Within 15%, where 1,000 resamples leave 2.2% to chance.
+
+    With the author F1 taken for exact, the named wrong version, it is less than 0.75 of it.
+    """
+    rng = np.random.default_rng(0)
+    classes = {"author": 3, "sentiment": 2}
+    truth = {target: rng.integers(most, size=300) for target, most in classes.items()}
+    guess = {
+        (level, target): np.where(
+            rng.random(300) < right, truth[target], rng.integers(classes[target], size=300)
+        )
+        for level, *rights in ((2, 0.2, 0.1), (8, 0.5, 0.7))
+        for target, right in zip(TARGETS, rights, strict=True)
+    }
+    whole = pd.DataFrame(
+        {"mechanism": "madlib", "level": level, "target": target, "attacker": ADAPTIVE}
+        | {"access": EMBEDDING}
+        | f1_estimate(truth[target], each, classes[target], rng, sample="made up").columns()
+        for (level, target), each in guess.items()
+    )
+    risk = whole.loc[whole["target"] == "author", "value"].mean()
+    (found,) = experiment.at_equal_risk(whole, [risk], **HERE)["influence"]
+    drawn = []
+    for _ in range(1000):
+        rows = rng.integers(300, size=300)
+        f1 = {
+            (level, target): macro_f1(truth[target][rows], each[rows], classes[target])
+            for (level, target), each in guess.items()
+        }
+        line = ([f1[level, target] for level in (2, 8)] for target in TARGETS)
+        drawn.append(np.interp(risk, *line))
+    assert found.error == pytest.approx(np.std(drawn), rel=0.15)
+    ends = whole.loc[whole["target"] == "sentiment", "influence"].tolist()
+    assert ((ends[0] + ends[1]) * 0.5).error < 0.75 * np.std(drawn)
+
+
+# --- What a paraphrase keeps --------------------------------------------------------------------
+
+SAID = ("the cat sat", "dog ran on", "fish", "the mat", "cat cat dog", "the dog sat on the mat")
+TURNED = tuple(" ".join(reversed(text.split())) + " cat" for text in SAID)
+
+
+def outputs_of(*texts: Sequence[str]) -> list[Output]:
+    """Clean documents, and what is made of them."""
+    vectors = np.zeros((1, len(texts[0]), 2))
+    names = [("clean", 0.0), ("madlib", 90.0), ("dp-prompt", 0.75)]
+    return [Output(*name, [each], vectors) for name, each in zip(names, texts, strict=False)]
+
+
+def test_alike_is_that_of_direct_calls(encoder: Encoder) -> None:
+    silent = Output("truncated-laplace", 5.0, [], np.zeros((1, 6, 2)))
+    rows = np.array([4, 0, 3, 1])
+    found = experiment.alike(encoder, [*outputs_of(SAID, SAID, TURNED), silent], rows)
+    measures = ("bertscore", "cosine")
+    ends = ("", "_low", "_high", "_influence")
+    assert list(found.columns) == [
+        *("mechanism", "setting", "level"),
+        *(measure + end for measure in measures for end in ends),
+        *("words", "n"),
+    ]
+    assert found[["mechanism", "setting", "level", "n"]].to_numpy().tolist() == [
+        ["other document", "plain", 0.0, 4],
+        ["madlib", "eps90", 90.0, 4],
+        ["dp-prompt", "t0.75", 0.75, 4],
+    ]
+    originals, turned = ([texts[row] for row in rows] for texts in (SAID, TURNED))
+    others = [*originals[1:], originals[0]]
+    for (_, row), texts in zip(found.iterrows(), (others, originals, turned), strict=True):
+        direct = {
+            "bertscore": similarity.bert_score(encoder, originals, texts).f1,
+            "cosine": similarity.cosine(encoder, originals, texts),
+        }
+        assert row["words"] == np.mean([len(text.split()) for text in texts])
+        for measure, scores in direct.items():
+            value, low, high, effect = (row[measure + end] for end in ends)
+            assert value == pytest.approx(scores.mean(), abs=1e-6)
+            assert low <= value <= high <= 1
+            assert effect.unit.tolist() == sorted(rows)
+            if texts is not others:
+                within = np.clip(scores, -1, 1)
+                alone = clustered_mean(within, rows, bounds=(-1, 1), sample=DOCUMENTS)
+                assert (low, high) == pytest.approx((alone.low, alone.high), abs=1e-6)
+                assert alone.influence is not None
+                np.testing.assert_allclose(effect.effect, alone.influence.effect, atol=1e-6)
+    assert found["bertscore"][1] == pytest.approx(1) and found["cosine"][1] == pytest.approx(1)
+    assert (found["cosine"][[0, 2]] < 0.99).all()
+
+
+def test_each_document_is_in_two_pairs_of_others(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text is a number, a pair's score their mean: over all pairs, that of the numbers.
+
+    The error is on the safe side of theirs by a factor of sqrt(1.5). Pairs taken for independent,
+    the named wrong version, would be off by sqrt(0.5).
+    """
+    number = np.random.default_rng(0).uniform(-0.5, 0.5, size=400)
+
+    def score(encoder: Any, first: Sequence[str], second: Sequence[str], **options: Any) -> Any:
+        return np.array([(float(a) + float(b)) / 2 for a, b in zip(first, second, strict=True)])
+
+    monkeypatch.setattr(similarity, "cosine", score)
+    monkeypatch.setattr(similarity, "bert_score", lambda *given: SimpleNamespace(f1=score(*given)))
+    order = np.random.default_rng(1).permutation(400)
+    table = experiment.alike(encoder, outputs_of([*map(str, number)]), order)
+    (row,) = table.to_dict("records")
+    error = number.std() / np.sqrt(400)
+    for measure in ("bertscore", "cosine"):
+        assert row[measure] == pytest.approx(number.mean())
+        assert row[f"{measure}_influence"].error == pytest.approx(error * np.sqrt(1.5), rel=0.1)
+    # Document by document: what leaving out both of its pairs does to the mean.
+    pairs = (number[order] + np.roll(number[order], -1)) / 2
+    left = [row["cosine"] - np.delete(pairs, [at - 1, at]).mean() for at in range(400)]
+    effect = row["cosine_influence"].effect[order]
+    np.testing.assert_allclose(effect, np.sqrt(400 / 399) * 398 / 400 * np.array(left))
+
+
+# --- Summaries ----------------------------------------------------------------------------------
+
+
+def summary_table() -> pd.DataFrame:
+    """Lines whose values at any risk r are known: 0.3 + r, 0.4 + r and 0.35 + r / 2."""
+    static: dict[str, Any] = {"attacker": STATIC}
+    heat: dict[str, Any] = {"unit": "t"}
+    return pd.DataFrame(
+        [
+            *made("madlib", [8, 2], [0.6, 0.2], [0.9, 0.5]),
+            *made("madlib-300d", [8, 2], [0.6, 0.2], [1.0, 0.6]),
+            *made("mahalanobis", [2, 8], [0.3, 0.5], [0.5, 0.6]),
+            *made("deep-candidate", [5, 400], [0.12, 0.14], [0.4, 0.5], **static),
+            *made("deep-candidate", [5, 400], [0.9, 0.9], [0.9, 0.9]),
+            *made("dp-prompt", [1.75, 0.75], [0.1, 0.4], [0.6, 0.8], **heat),
+            *made("dp-prompt-clipped", [0.75], [0.4], [0.8], **heat),
+            *made("dp-prompt-top-k40", [0.75, 1.25], [0.3, 0.2], [0.77, 0.9], **heat),
+            *made("dp-prompt", [0.75], [0.5], [0.7], **heat, **static),
+            *made("dp-prompt-top-k40", [0.75], [0.5], [0.75], **heat, **static),
+        ]
+    )
+
+
+GAIN = "f1.gain.{mechanism}.{target}.{attacker}.{access}"
+SPREAD = "f1.spread.word-level.{target}.{attacker}.{access}"
+
+
+def summed(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Rows of all summaries by their names, as the notebook records them."""
+    found = [
+        (name, rows.assign(unit=unit)) for name, unit, rows in experiment.summaries(table, RANDOM)
+    ]
+    for attacker in (STATIC, ADAPTIVE):
+        found += zip((GAIN, SPREAD), experiment.word_level_gains(table, attacker), strict=True)
+    rows = [(name.format_map(row), row) for name, part in found for row in part.to_dict("records")]
+    assert len(dict(rows)) == len(rows)
+    return dict(rows)
+
+
+def test_summaries_by_hand() -> None:
+    found = {name: row["value"] for name, row in summed(summary_table()).items()}
+    adaptive, static = "adaptive.embedding", "static.embedding"
+    means = {
+        "madlib": (0.4, 0.7),
+        "madlib-300d": (0.4, 0.8),
+        "mahalanobis": (0.4, 0.55),
+        "deep-candidate": (0.9, 0.9),
+        "dp-prompt": (0.25, 0.7),
+        "dp-prompt-clipped": (0.4, 0.8),
+        "dp-prompt-top-k40": (0.25, 0.835),
+    }
+    expected = {
+        f"f1.mean.{name}.{target}.{adaptive}": value
+        for name, values in means.items()
+        for target, value in zip(TARGETS, values, strict=True)
+    } | {
+        "f1.random.plain.author": 0.1,
+        "f1.random.plain.sentiment": 0.5,
+        f"f1.mean.deep-candidate.author.{static}": 0.13,
+        f"f1.mean.deep-candidate.sentiment.{static}": 0.45,
+        f"f1.mean.dp-prompt.author.{static}": 0.5,
+        f"f1.mean.dp-prompt.sentiment.{static}": 0.7,
+        f"f1.mean.dp-prompt-top-k40.author.{static}": 0.5,
+        f"f1.mean.dp-prompt-top-k40.sentiment.{static}": 0.75,
+        f"f1.fall.author.dp-prompt.{adaptive}": 0.75,
+        f"f1.fall.sentiment.dp-prompt.{adaptive}": 0.25,
+        f"f1.excess.deep-candidate.author.{static}": 0.03,
+        f"f1.excess.deep-candidate.sentiment.{static}": -0.05,
+        # 0.3 + r and 0.35 + r / 2 are furthest apart where both end, at 0.5.
+        f"f1.spread.word-level.sentiment.{adaptive}": 0.2,
+        f"f1.gain.madlib-300d.sentiment.{adaptive}": 0.1,
+        f"f1.gain.dp-prompt-top-k40.t0.75.sentiment.{adaptive}": -0.03,
+        f"f1.gain.dp-prompt-top-k40.t0.75.sentiment.{static}": 0.05,
+    }
+    assert found == pytest.approx(expected)
+
+
+def test_what_no_two_mechanisms_have_in_common_is_left_out() -> None:
+    table = pd.DataFrame(
+        [
+            *made("madlib", [2, 8], [0.2, 0.3], [0.5, 0.6]),
+            *made("tem", [2, 8], [0.4, 0.5], [0.5, 0.6]),
+            *made("tem-300d", [2, 8], [0.6, 0.7], [0.5, 0.6]),
+        ]
+    )
+    for part in (table, table[table["mechanism"] == "madlib"]):
+        assert {name.split(".")[1] for name in summed(part)} == {"random", "mean"}
+
+
+def test_the_interval_of_a_fall_by_hand() -> None:
+    """From 0.4 to 0.1, and from 0.1 to 0.4; its largest value is 1."""
+    for cold, hot, factor in ((0.4, 0.1, 1.0), (0.1, 0.4, 1.0), (0.4, 0.1, 20.0)):
+        rows = made("dp-prompt", [1.75, 0.75, 1.25], [hot, cold, 0.9], [0.6, 0.8, 0.7], unit="t")
+        for row in rows:
+            row["influence"] = row["influence"] * factor
+        last, first = rows[0]["influence"].effect, rows[2]["influence"].effect
+        error = np.sqrt(((hot * first / cold**2 - last / cold) ** 2).sum())
+        fall = summed(pd.DataFrame(rows))["f1.fall.author.dp-prompt.adaptive.embedding"]
+        value = 1 - hot / cold
+        assert fall["value"] == pytest.approx(value) and fall["n"] == 36
+        reach = student_t.ppf(0.975, 35) * error
+        assert fall["low"] == pytest.approx(value - reach)
+        assert fall["high"] == pytest.approx(min(1, value + reach))
+        assert (fall["high"] == 1) == (factor > 1)
+
+
+def test_the_interval_of_a_mean_by_hand() -> None:
+    """Settings share their documents: what these do to all stays, and what cancels goes."""
+    rows = made("madlib", [2, 8], [0.2, 0.6], [0.5, 0.9])
+    effect = rows[0]["influence"].effect
+    for other, expected in ((effect, effect), (-effect / 2, effect / 4)):
+        rows[2]["influence"] = replace(rows[0]["influence"], effect=other)
+        mean = summed(pd.DataFrame(rows))["f1.mean.madlib.author.adaptive.embedding"]
+        within = stats._interval(0.4, np.sqrt((expected**2).sum()), 36, (0, 1), 0.95)
+        assert (mean["value"], mean["low"], mean["high"]) == pytest.approx((0.4, *within))
+        assert mean["n"] == 36
+
+
+def test_influences_of_summaries_are_their_derivatives() -> None:
+    """What a document does to all F1 at once, a millionth of it, does so much to every summary."""
+    table = summary_table()
+    # Off the grid of risks, so that the same ones are within reach.
+    table["value"] += np.where(table["target"] == "author", 0.003, 0)
+    whole = summed(table)
+    kinds = {name.split(".")[1] for name in whole}
+    assert kinds == {"random", "mean", "fall", "excess", "spread", "gain"}
+    for document in (0, 20, 35):
+        moved = table.copy()
+        moved["value"] += 1e-6 * np.array([each.effect[document] for each in table["influence"]])
+        again = summed(moved)
+        effects = {name: row["influence"].effect[document] for name, row in whole.items()
+                   if "influence" in row}  # fmt: skip
+        slopes = {name: (again[name]["value"] - whole[name]["value"]) / 1e-6 for name in effects}
+        assert effects == pytest.approx(slopes, rel=1e-3, abs=1e-7)
+
+
+def test_intervals_of_summaries_stay_within_their_ranges() -> None:
+    table = summary_table()
+    found = summed(table.assign(influence=[each * 30 for each in table["influence"]]))
+    ranges = {"mean": (0, 1), "gain": (-1, 1), "fall": (-np.inf, 1), "excess": (-0.5, 0.9)}
+    for kind, (least, most) in ranges.items():
+        chosen = [row for name, row in found.items() if name.startswith(f"f1.{kind}")]
+        assert max(row["high"] for row in chosen) <= most + 1e-9
+        assert min(row["low"] for row in chosen) >= least
+    # A spread is a maximum over pairs, of which the interval of one says little.
+    (spread,) = (row for name, row in found.items() if name.startswith("f1.spread"))
+    assert not {"low", "high", "influence"} & {*spread}
+
+
+# --- Differences --------------------------------------------------------------------------------
+
+
+def test_differences_at_equal_risk(run: report.Run) -> None:
+    rows = [
+        *made("madlib", [2, 8], [0.1, 0.4], [0.5, 0.6]),
+        *made("tem", [2, 8], [0.1, 0.4], [0.7, 0.8]),
+        *made("dp-prompt", [2, 8], [0.1, 0.4], [0.9, 0.9]),
+    ]
+    level = experiment.at_equal_risk(pd.DataFrame(rows), [0.2, 0.3], **HERE)
+    run.record_rows(level, "f1_at_risk.{risk:g}.{mechanism}")
+    found = experiment.word_level_pairs(run, level, tried=2)
+    assert found.index.tolist() == ["0.2 madlib tem", "0.3 madlib tem"]
+    assert found["value"].tolist() == pytest.approx([-0.2, -0.2])
+    assert found["verdict"].tolist() == ["below", "below"]
+    assert experiment.tally(found) == "of 2, 0 above, 2 below, 0 undecided"
+    alone = experiment.compared(run, ["madlib"], "f1_at_risk.0.2.{}", "f1_at_risk.0.2.tem")
+    # Two risks and two attackers: 2.4977 in place of 1.96 deviations.
+    wide, narrow = (each["high"].iloc[0] - each["value"].iloc[0] for each in (found, alone))
+    assert wide / narrow == pytest.approx(2.49771 / REACH, rel=1e-5)
+    assert found["p"].iloc[0] == pytest.approx(4 * alone["p"].iloc[0])
+    nothing = experiment.word_level_pairs(run, level.iloc[:0], tried=2)
+    assert experiment.tally(nothing) == "of 0, 0 above, 0 below, 0 undecided"
+
+
+def test_the_difference_of_two_maxima_is_one_of_many() -> None:
+    """Four attackers whose values do not differ, 2,000 times; no difference is decided in 95%."""
+    drawn = 0.05 * np.random.default_rng(0).standard_normal((2000, 2, 4)).max(2)
+    error = 0.05 * np.sqrt(2)
+
+    def difference(name: str, other: str) -> Difference:
+        v = float(np.diff(drawn[int(name)])[0])
+        return Difference(
+            v, v - REACH * error, v + REACH * error, 2 * float(norm.sf(abs(v) / error))
+        )
+
+    run: Any = SimpleNamespace(difference=difference)
+    found = experiment.compared(run, map(str, range(2000)), "{}", "", tests=4)
+    assert (found["verdict"] != "undecided").mean() < 0.05
+    assert ((found["low"] <= 0) & (found["high"] >= 0)).mean() > 0.95
