@@ -36,7 +36,6 @@ Seen = FloatArray | Sequence[str]  # what an attacker has of every document
 
 PROMPTED, CLIPPED, CLEAN = "dp-prompt", "dp-prompt-clipped", "clean"
 WORD_LEVEL = ("madlib", "mahalanobis", "tem")
-SENTENCE_LEVEL = ("truncated-laplace", "deep-candidate")
 LARGE = "-300d"  # ends the name of a mechanism over the table of 300 dimensions
 WHOLE = "madlib-whole"  # MADLIB over the whole table of 50 dimensions
 EMBEDDING, TEXT = "embedding", "text"  # what an attacker sees of a document
@@ -89,7 +88,7 @@ class Sizes(BaseModel):
             **dict.fromkeys(WORD_LEVEL, self.word_epsilons),
             **dict.fromkeys([name + LARGE for name in WORD_LEVEL], self.large_epsilons),
             WHOLE: self.whole_epsilons,
-            **dict.fromkeys(SENTENCE_LEVEL, self.sentence_epsilons),
+            **dict.fromkeys(("truncated-laplace", "deep-candidate"), self.sentence_epsilons),
             PROMPTED: self.temperatures,
             CLIPPED: self.clipped_temperatures,
             **{f"{PROMPTED}-top-k{k}": self.top_k_temperatures for k in self.top_k},
@@ -281,8 +280,9 @@ class ClippingWatch:
                 yield {**columns, "trace": trace, **mean_share(share, document)}
 
 
-def mean_share(share: FloatArray, document: IntArray) -> dict[str, Any]:
-    """Mean of shares in 0..1 with an interval by documents, as columns of a table."""
+def mean_share(share: FloatArray, document: IntArray | None = None) -> dict[str, Any]:
+    """Mean of shares in 0..1, its interval by documents (None: one share of each), as columns."""
+    document = np.arange(len(share)) if document is None else document
     return clustered_mean(share, document, bounds=(0.0, 1.0), sample=DOCUMENTS).columns()
 
 

@@ -174,6 +174,7 @@ def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figu
     ax.set(xlabel="", ylabel="")
     ax.set_title(f"{title} (n = {table['n'].max()})", fontsize=9)
     ax.tick_params(axis="x", rotation=30)
+    ax.tick_params(axis="y", rotation=0)
     return fig
 
 

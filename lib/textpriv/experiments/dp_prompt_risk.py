@@ -167,10 +167,7 @@ def at_equal_risk(
 
 
 def word_level_pairs(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
-    """`compared` of the recorded rows of `at_equal_risk`, two word-level mechanisms at a time.
-
-    `tried` is the number of attackers, of whom each F1 is the greatest.
-    """
+    """`compared` of recorded rows of `at_equal_risk`, in pairs, for `tried` attackers."""
     couples = [
         (risk, *couple)
         for risk, part in table.groupby("risk")
