@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from textpriv.experiments import lossy_findings as findings
@@ -41,26 +42,47 @@ class Made:
 
 
 def said(run: Any) -> str:
-    return findings.findings(run, NAMES, SIZES)
+    """Everything that the notebook says of such a run."""
+    pairs = [
+        findings.utility(run, "imdb", SIZES),
+        findings.sigma_window(run, "imdb", SIZES),
+        findings.oracle(run, NAMES),
+        findings.attackers(run, "imdb", SIZES),
+    ]
+    return "\n".join(text for pair in pairs for text in pair)
 
 
 def test_equal_measurements_decide_nothing() -> None:
     text = said(Made())
-    assert "is undecided at this size" in text and "in 0 of" in text and "nan" not in text.lower()
+    assert text.count("undecided at this size") == 5  # a title each, and once more in the text
+    assert "in 0 of" in text and "nan" not in text.lower()
     assert ", more" not in text and ", less" not in text
-    table = findings.stencils(Made(), NAMES, SIZES)  # type: ignore[arg-type]
+    table = findings.language_model(Made(), NAMES, SIZES)  # type: ignore[arg-type]
     assert table["language model over ridge, Pr@1"].str.endswith("undecided").all()
     assert len(table) == 2 * 2 * 2 and not table.isna().any().any()
 
 
-@pytest.mark.parametrize(("ridge", "verdict"), [(0.9, "all the same"), (0.1, "finds less")])
-def test_the_headline_follows_the_ridge(ridge: float, verdict: str) -> None:
-    assert verdict in said(Made(**{".deconvolution": ridge}))
-    assert "undecided at this size" in said(Made(error=9.0, **{".deconvolution": ridge}))
+@pytest.mark.parametrize(
+    ("values", "title"),
+    [
+        ({".deconvolution": 0.9}, "finds what looking at the same position misses"),
+        ({".deconvolution": 0.1}, "finds less than looking at the same position"),
+        ({"2-random.imdb.mrr": 0.9}, "ranks the true text higher under pairs"),
+        ({"2-random.imdb.mrr": 0.1}, "ranks the true text lower under pairs"),
+        ({"high-freq.imdb.all": 0.9}, "keeps the frequent words costs a classifier less"),
+        ({"high-freq.imdb.all": 0.1}, "keeps the frequent words costs a classifier more"),
+        ({"w9-s1.0.imdb.all": 0.9}, "leaves a classifier more at a larger sigma"),
+        ({"w9-s1.0.imdb.all": 0.1}, "leaves a classifier less at a larger sigma"),
+    ],
+)
+def test_titles_follow_the_measurements(values: dict[str, float], title: str) -> None:
+    assert title in said(Made(**values))
+    assert title not in said(Made(error=9.0, **values))
 
 
 def test_a_language_model_that_loses_is_said_to() -> None:
-    table = findings.stencils(Made(**{".deconvolution_lm": 0.3}), NAMES, SIZES)  # type: ignore[arg-type]
+    run: Any = Made(**{".deconvolution_lm": 0.3})
+    table = findings.language_model(run, NAMES, SIZES)
     for top in (1, 5):
         assert table[f"language model over ridge, Pr@{top}"].str.endswith("less").all()
 
@@ -68,3 +90,27 @@ def test_a_language_model_that_loses_is_said_to() -> None:
 def test_training_on_manipulated_text_is_counted_where_it_helps() -> None:
     text = said(Made(**{"noise-50.imdb.all": 0.9, "low-freq.imdb.all": 0.2}))
     assert "settings: noise-50." in text and "in 1 of" in text
+
+
+def test_extremes_of_the_grid_are_those_of_the_punctuated_form_among_five() -> None:
+    other, kind = "stencil", "punctuated-stencil"
+    rows = [
+        *((kind, 5, "naive_skip", value) for value in (0.01, 0.04)),
+        *((kind, 5, "deconvolution", value) for value in (0.3, 0.6)),
+        (kind, 1, "deconvolution", 0.1),
+        (other, 5, "naive_skip", 0.9),
+    ]
+    text = findings.grid(pd.DataFrame(rows, columns=["kind", "top", "attack", "value"]))
+    assert "at most 4%" in text and "at least 30%" in text
+
+
+def test_grammar_survives_where_its_interval_is_above_chance() -> None:
+    columns = ["label", "kind", "bits", "low", "chance"]
+    rows = [
+        ("plain", "plain", 1.0, 0.9, 0.2),
+        ("a", "noise", 2.5, 0.3, 0.2),
+        ("b", "noise", 2.0, 0.1, 0.2),
+    ]
+    title, text = findings.language(pd.DataFrame(rows, columns=columns))
+    assert "in 1 of 2 settings" in title and text.endswith("in 1 of 2 settings: a.")
+    assert "1.00 bits per character, a has the most, 2.50" in text

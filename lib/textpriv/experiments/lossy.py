@@ -1,36 +1,33 @@
-"""Notebook 03: what lossy maps and stencils do to a text, and what an attacker gets back.
+"""Notebook 03: texts in an encoder's own pieces, and the settings under which they are replaced.
 
-Text is a corpus of the encoder's pieces. A `Setting` is one way to manipulate it, under the
-label that results use; `manipulate` applies it. Utility is measured in `lossy_utility`.
-
-A profile may let another encoder read some corpora, as the paper has T5 read pairs of sentences:
-`Tools.of` has the word table and the public text in the pieces of that encoder.
+A `Setting` is one way to manipulate a text, under the label that results use; the notebook makes
+the mechanism of each. A profile may let another encoder read some corpora, as the paper has T5 read
+pairs of sentences: a `Text` names the encoder that reads it, a `Vocabulary` belongs to one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
-from textpriv import corpora, pieces, splits
+from textpriv import corpora, pieces, splits, stats
 from textpriv.corpora import Documents
 from textpriv.embeddings import from_arrays
-from textpriv.experiments.mechanisms import some
 from textpriv.mechanisms import Madlib
-from textpriv.mechanisms.maps import LossyMap
-from textpriv.mechanisms.stencil import Stencil, TokenTable
-from textpriv.models import Encoder, load_encoder
+from textpriv.mechanisms.stencil import TokenTable
+from textpriv.models import Encoder, FastTokenizer
+from textpriv.seeds import stream
+from textpriv.stats import Estimate
 from textpriv.tokens import Corpus
 
 IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
-PLAIN = "plain"
 MAPS = ("2-random", "3-random", "high-freq", "low-freq")
 STENCILS = ("stencil", "punctuated-stencil")
 
@@ -61,6 +58,13 @@ class Sizes(BaseModel):
     oracle_longest: Mapping[str, int]  # tokens of the causal model that are kept of them
     oracle_most: int = Field(ge=1)  # prefixes that stay alive
     readable: int = Field(default=60, ge=2)  # documents whose grammar is looked at
+
+    @model_validator(mode="after")
+    def _tunes_what_exists(self) -> Self:
+        known = [each.label for each in crossing(self)]
+        if unknown := set(self.tuned) - set(known):
+            raise ValueError(f"tuned: got {sorted(unknown)}, expected labels among {known}")
+        return self
 
 
 # --- Settings ---------------------------------------------------------------------------------
@@ -94,6 +98,10 @@ class Setting:
         """Whether another seed gives another text."""
         return self.kind in ("2-random", "3-random", "noise")
 
+    def columns(self) -> dict[str, Any]:
+        """As columns of a table: label, kind, window, sigma, eta."""
+        return {"label": self.label, **asdict(self)}
+
 
 def crossing(sizes: Sizes) -> list[Setting]:
     """Every setting of the paper's tables: of the stencils the crossing window and sigma."""
@@ -101,128 +109,35 @@ def crossing(sizes: Sizes) -> list[Setting]:
     cross = [(window, each) for each in sizes.sigmas]
     cross += [(each, sigma) for each in sizes.windows if each != window]
     return [
-        Setting(PLAIN),
-        *(Setting(kind) for kind in MAPS),
+        *(Setting(kind) for kind in ("plain", *MAPS)),
         *(Setting("noise", eta=eta) for eta in sizes.etas),
         *(Setting(kind, *each) for kind in STENCILS for each in cross),
-    ]
-
-
-def grid(sizes: Sizes) -> list[Setting]:
-    """Both stencils at every window and sigma."""
-    return [
-        Setting(kind, window, sigma)
-        for kind in STENCILS
-        for window in sizes.windows
-        for sigma in sizes.sigmas
     ]
 
 
 # --- What is manipulated ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Material:
-    """One corpus of documents with labels, as pieces of the encoder.
+def documents(
+    sizes: Sizes, stream_of: Callable[..., np.random.Generator]
+) -> tuple[dict[str, Documents], tuple[str, ...]]:
+    """The private documents of every corpus, and the public reviews.
 
-    Parameters
-    ----------
-    documents : as text, with the column "label"
-    corpus : their pieces, at most `longest` of each
-    second : likewise of the second texts, where documents are pairs
+    IMDb's private and public reviews are different ones, and no public review shares a run of eight
+    words with a private text. A corpus with a column "second" is one of pairs.
     """
-
-    name: str
-    documents: Documents
-    corpus: Corpus
-    second: Corpus | None = None
-
-    @property
-    def labels(self) -> NDArray[Any]:
-        """(documents,) 0 or 1."""
-        return np.asarray(self.documents.columns["label"]).astype(np.int64)
-
-    @property
-    def cluster(self) -> IntArray:
-        """(documents,) which of them depend on each other: phrases of one sentence (SST-2)."""
-        if self.name == "sst2":
-            return splits.parent_sentences(self.documents.texts)
-        return np.arange(len(self.corpus))
-
-    @property
-    def texts(self) -> Corpus:
-        """All texts, the second ones behind the first ones, so that no window reaches across."""
-        return self.corpus if self.second is None else _joined(self.corpus, self.second)
-
-    def first(self, count: int) -> Corpus:
-        """The texts of the first documents: those under attack, of pairs both."""
-        chosen = np.arange(min(count, len(self.corpus)))
-        if self.second is None:
-            return self.corpus.subset(chosen)
-        return _joined(self.corpus.subset(chosen), self.second.subset(chosen))
-
-
-def _joined(one: Corpus, other: Corpus) -> Corpus:
-    offsets = np.concatenate([one.offsets, len(one.ids) + other.offsets[1:]])
-    return Corpus(ids=np.concatenate([one.ids, other.ids]), offsets=offsets)
-
-
-@dataclass(frozen=True, eq=False)
-class Tools:
-    """What manipulations and attacks need besides the text.
-
-    Parameters
-    ----------
-    encoder : its word table is the vocabulary
-    table : nearest pieces; special and unused ones take no part
-    public : reviews that share no run of eight words with a private document, as pieces
-    counts : how often each piece occurs in them
-    others : tools of the corpora that another encoder reads
-    """
-
-    encoder: Encoder
-    table: TokenTable
-    public: Corpus
-    counts: IntArray
-    others: Mapping[str, Tools] = field(default_factory=dict)
-
-    def of(self, corpus: str) -> Tools:
-        """The tools of the encoder that reads a corpus, without the others'."""
-        return self.others[corpus] if corpus in self.others else replace(self, others={})
-
-
-def gather(
-    encoder: Encoder, sizes: Sizes, stream_of: Callable[..., np.random.Generator]
-) -> tuple[dict[str, Material], Tools]:
-    """The private corpora, and the public text and tables beside them.
-
-    IMDb's private and public reviews are different ones. A corpus with a column "second" is one of
-    pairs.
-    """
-    documents = {}
+    private = {}
     reviews = corpora.load("imdb")
     order = stream_of("reviews").permutation(len(reviews))
     for name, count in sizes.corpora.items():
         if name == "imdb":
-            documents[name] = reviews.subset(order[:count])
-            order = order[count:]
+            private[name], order = reviews.subset(order[:count]), order[count:]
         else:
-            documents[name] = some(corpora.load(name), count, stream_of("documents", name))
+            every = corpora.load(name)
+            private[name] = every.sample(min(count, len(every)), stream_of("documents", name))
     public = reviews.subset(order[: sizes.public])
-    private = [text for each in documents.values() for text in (*each.texts, *_second(each))]
-    apart = public.subset(np.flatnonzero(~splits.shares_ngram(public.texts, private))).texts
-    device = str(encoder.device)
-    others = {
-        name: _tools(load_encoder(each, device), apart)
-        for name, each in sizes.encoders.items()
-        if name in documents
-    }
-    tools = replace(_tools(encoder, apart), others=others)
-    materials = {
-        name: _material(each, tools.of(name).encoder, sizes.longest[name])
-        for name, each in documents.items()
-    }
-    return materials, tools
+    known = [text for each in private.values() for text in (*each.texts, *_second(each))]
+    return private, public.subset(np.flatnonzero(~splits.shares_ngram(public.texts, known))).texts
 
 
 def _second(documents: Documents) -> tuple[str, ...]:
@@ -230,74 +145,197 @@ def _second(documents: Documents) -> tuple[str, ...]:
     return tuple(documents.columns.get("second", ()))
 
 
-def _material(documents: Documents, encoder: Encoder, longest: int) -> Material:
-    first, second = (
-        pieces.encode(encoder.tokenizer, texts, longest=longest)
-        for texts in (documents.texts, _second(documents))
-    )
-    return Material(documents.name, documents, first, second if len(second) else None)
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A corpus of labelled documents, in the pieces of the encoder that reads it.
 
-
-def _tools(encoder: Encoder, public: Sequence[str]) -> Tools:
-    """Table and public text of one encoder; rows of its table without a piece are left out."""
-    text = pieces.encode(encoder.tokenizer, public)
-    named = len(pieces.vocabulary(encoder.tokenizer))
-    vectors = encoder.table.detach().cpu().numpy()[:named]
-    table = TokenTable(vectors, fixed=pieces.special_ids(encoder.tokenizer))
-    return Tools(encoder, table, text, text.counts(len(vectors)))
-
-
-def mapper(
-    setting: Setting, counts: IntArray, fixed: IntArray, rng: np.random.Generator
-) -> LossyMap:
-    """The lossy map of a setting, over a vocabulary with these counts."""
-    if setting.kind in ("2-random", "3-random"):
-        return LossyMap.random(len(counts), int(setting.kind[0]), rng, fixed=fixed)
-    if setting.kind == "high-freq":
-        return LossyMap.by_frequency(counts, keep="frequent", fixed=fixed)
-    return LossyMap.by_frequency(counts, keep="rare", fixed=fixed)
-
-
-def stencil(setting: Setting, tools: Tools) -> Stencil:
-    """The stencil of a setting."""
-    return Stencil(
-        tools.table,
-        window=setting.window,
-        sigma=setting.sigma,
-        punctuated=setting.kind == "punctuated-stencil",
-    )
-
-
-def manipulate(setting: Setting, corpus: Corpus, tools: Tools, rng: np.random.Generator) -> Corpus:
-    """The corpus after the manipulation; special pieces stay."""
-    if setting.kind == PLAIN:
-        return corpus
-    if setting.kind in STENCILS:
-        return stencil(setting, tools).sanitize_corpus(corpus)
-    if setting.kind in MAPS:
-        made = mapper(setting, tools.counts, tools.table.fixed, rng)
-        return made.sanitize_corpus(corpus)
-    return _noised(setting.eta, corpus, tools, rng)
-
-
-def noise(eta: float, tools: Tools) -> tuple[Madlib, IntArray]:
-    """MADLIB on the encoder's own table, with epsilon = eta; the row of each piece in its own.
-
-    Fixed pieces have row -1: the noise leaves them as they are.
+    Parameters
+    ----------
+    encoder : its name
+    documents : as strings, of pairs the first texts
+    labels : (documents,) 0 or 1
+    cluster : (documents,) which of them depend on each other: phrases of one sentence (SST-2)
+    pieces : of every document; of pairs the second texts stand behind the first ones, so that no
+        window reaches across
+    longest : pieces that the encoder reads of a document, special ones included
+    splits : numbers of documents to train and to test on, disjoint
     """
-    inputs = tools.table.inputs
-    names = pieces.vocabulary(tools.encoder.tokenizer)
-    embedding = from_arrays("pieces", [names[i] for i in inputs], tools.table.vectors[inputs])
-    row = np.full(tools.table.size, -1)
-    row[inputs] = np.arange(len(inputs))
-    return Madlib(embedding, epsilon=eta), row
+
+    name: str
+    encoder: str
+    documents: tuple[str, ...]
+    labels: IntArray
+    cluster: IntArray
+    pieces: Corpus
+    longest: int
+    splits: tuple[tuple[IntArray, IntArray], ...] = ()
+
+    @classmethod
+    def of(
+        cls, documents: Documents, name: str, encoder: Encoder, sizes: Sizes, seed: int | None
+    ) -> Self:
+        """The documents as an encoder of this name reads them, split `sizes.seeds` times."""
+        longest = sizes.longest[documents.name]
+        first, second = (
+            pieces.encode(encoder.tokenizer, texts, longest=longest)
+            for texts in (documents.texts, _second(documents))
+        )
+        labels = np.asarray(documents.columns["label"]).astype(np.int64)
+        cluster = np.arange(len(labels))
+        if documents.name == "sst2":
+            cluster = splits.parent_sentences(documents.texts)
+        texts = 2 if len(second) else 1
+        offsets = np.concatenate([first.offsets, len(first.ids) + second.offsets[1:]])
+        return cls(
+            documents.name,
+            name,
+            documents.texts,
+            labels,
+            cluster,
+            Corpus(ids=np.concatenate([first.ids, second.ids]), offsets=offsets),
+            texts * longest + sum(map(len, encoder.framed(texts))),
+            _splits(documents.name, labels, cluster, sizes, seed),
+        )
+
+    @property
+    def unit(self) -> IntArray:
+        """(pieces,) the cluster of each piece's document, by which intervals are made."""
+        return self.cluster[self.pieces.document % len(self.labels)]
+
+    def first(self, count: int) -> Text:
+        """The first documents, of pairs both texts; without splits."""
+        chosen = np.arange(min(count, len(self.labels)))
+        is_pair = len(self.pieces) > len(self.labels)
+        texts = [chosen, len(self.labels) + chosen] if is_pair else [chosen]
+        return replace(
+            self,
+            documents=self.documents[:count],
+            labels=self.labels[chosen],
+            cluster=self.cluster[chosen],
+            pieces=self.pieces.subset(np.concatenate(texts)),
+            splits=(),
+        )
+
+    def read(self, seen: Corpus, documents: IntArray | None = None) -> tuple[Corpus, Corpus | None]:
+        """What a classifier reads of manipulated pieces: texts and, of pairs, the second ones."""
+        chosen = np.arange(len(self.labels)) if documents is None else documents
+        is_pair = len(seen) > len(self.labels)
+        second = seen.subset(len(self.labels) + chosen) if is_pair else None
+        return seen.subset(chosen), second
+
+    def unchanged(self, seen: Corpus) -> Estimate:
+        """Share of the pieces that stay as they are, with an interval by cluster."""
+        return stats.clustered_share(seen.ids == self.pieces.ids, self.unit, sample=self.name)
 
 
-def _noised(eta: float, corpus: Corpus, tools: Tools, rng: np.random.Generator) -> Corpus:
-    """Every piece but the fixed ones after the noise."""
-    madlib, row = noise(eta, tools)
-    rows = row[corpus.ids]
-    result = corpus.ids.copy()
-    replaced = np.flatnonzero(rows >= 0)
-    result[replaced] = tools.table.inputs[madlib.sanitize_ids(rows[replaced], rng)]
-    return corpus.with_ids(result)
+def _splits(
+    name: str, labels: IntArray, cluster: IntArray, sizes: Sizes, seed: int | None
+) -> tuple[tuple[IntArray, IntArray], ...]:
+    """Documents to train and to test on: stratified, or with clusters kept on one side."""
+    rows = np.arange(len(labels))
+    found = []
+    for number in range(sizes.seeds):
+        state = int(stream(seed, "03", "split", name, number).integers(2**32))
+        if len(np.unique(cluster)) == len(rows):
+            train, test = train_test_split(
+                rows, test_size=sizes.test_share, stratify=labels, random_state=state
+            )
+        else:
+            grouped = GroupShuffleSplit(1, test_size=sizes.test_share, random_state=state)
+            train, test = next(grouped.split(rows, groups=cluster))
+        found.append((train, test))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A vocabulary whose pieces are counted in public text: all that a lossy map needs.
+
+    Parameters
+    ----------
+    counts : (size,) how often each piece occurs
+    fixed : special pieces, which stay as they are
+    """
+
+    counts: IntArray
+    fixed: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary(Counted):
+    """The pieces of one encoder, and what public text says about them.
+
+    Parameters
+    ----------
+    table : nearest pieces; special and unused ones take no part
+    public : reviews that share no run of eight words with a private document, as pieces
+    rehearsed : reviews from which an attacker learns what a mechanism does
+    """
+
+    tokenizer: FastTokenizer
+    table: TokenTable
+    public: Corpus
+    rehearsed: int
+
+    @classmethod
+    def of(cls, encoder: Encoder, public: Sequence[str], rehearsed: int) -> Self:
+        """That of an encoder; rows of its table without a piece are left out."""
+        text = pieces.encode(encoder.tokenizer, public)
+        named = len(pieces.vocabulary(encoder.tokenizer))
+        vectors = encoder.table.detach().cpu().numpy()[:named]
+        table = TokenTable(vectors, fixed=pieces.special_ids(encoder.tokenizer))
+        counts = text.counts(len(vectors))
+        return cls(counts, table.fixed, encoder.tokenizer, table, text, rehearsed)
+
+    def counted_in(self, tokenizer: FastTokenizer, most: int = 2000) -> Counted:
+        """Another model's tokens, counted in the first public reviews as spelt by these pieces."""
+        first = self.public.subset(np.arange(min(most, len(self.public))))
+        text = pieces.encode(tokenizer, pieces.decode(self.tokenizer, first))
+        return Counted(text.counts(len(tokenizer)), pieces.special_ids(tokenizer))
+
+    @property
+    def parts(self) -> tuple[Corpus, Corpus, Corpus]:
+        """Public reviews: to rehearse with, to calibrate with, and for the language model."""
+        learned = min(self.rehearsed, len(self.public) - 2)
+        last = min(learned + -(-learned // 4), len(self.public) - 1)
+        reviews = np.split(np.arange(len(self.public)), [learned, last])
+        rehearsal, calibration, unread = (self.public.subset(each) for each in reviews)
+        return rehearsal, calibration, unread
+
+
+class TokenNoise:
+    """MADLIB on the vectors of an encoder's own pieces, with epsilon = eta; fixed pieces stay.
+
+    Parameters
+    ----------
+    eta : > 0
+    rng : what `sanitize_corpus` draws from
+
+    Attributes
+    ----------
+    madlib : the mechanism, whose words are the pieces that it may replace
+    """
+
+    def __init__(self, vocabulary: Vocabulary, eta: float, rng: np.random.Generator) -> None:
+        table = vocabulary.table
+        names = pieces.vocabulary(vocabulary.tokenizer)
+        rows = from_arrays("pieces", [names[i] for i in table.inputs], table.vectors[table.inputs])
+        self.madlib, self.inputs, self.rng = Madlib(rows, epsilon=eta), table.inputs, rng
+        self._row = np.full(table.size, -1)
+        self._row[self.inputs] = np.arange(len(self.inputs))
+
+    def in_rows(self, corpus: Corpus) -> Corpus:
+        """A text of pieces in the numbers of MADLIB's words; -1 where a piece is fixed."""
+        return corpus.with_ids(self._row[corpus.ids])
+
+    def sanitize_rows(self, corpus: Corpus) -> Corpus:
+        """A text in MADLIB's numbers after the noise."""
+        ids = corpus.ids.copy()
+        replaced = np.flatnonzero(ids >= 0)
+        ids[replaced] = self.madlib.sanitize_ids(ids[replaced], self.rng)
+        return corpus.with_ids(ids)
+
+    def sanitize_corpus(self, corpus: Corpus) -> Corpus:
+        """A text of pieces after the noise."""
+        rows = self.sanitize_rows(self.in_rows(corpus)).ids
+        return corpus.with_ids(np.where(rows >= 0, self.inputs[rows], corpus.ids))

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from textpriv.experiments.lossy import STENCILS, Sizes, crossing
-from textpriv.experiments.lossy_attacks import LANGUAGE, RAW, RIDGE, SKIP
 from textpriv.report.figures import label
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run
 
 ORDER = ("plain", "high-freq", "2-random", "3-random", "low-freq")  # of accuracy in the paper
+SKIP, RIDGE, LANGUAGE = "naive_skip", "deconvolution", "deconvolution_lm"
 
 
 def told(run: Run, name: str) -> str:
     """A share with its interval."""
     found = run.measurement(name)
-    if found.low is None or found.high is None:
-        return f"{found.value:.1%}"
     return f"{found.value:.1%} ({found.low:.1%} to {found.high:.1%})"
 
 
@@ -32,19 +30,15 @@ def compared(run: Run, one: str, other: str) -> str:
     return f"{apart}, {apart.says(above='more', below='less', undecided='undecided')}"
 
 
-def stencils(run: Run, corpora: Sequence[str], sizes: Sizes) -> pd.DataFrame:
-    """Attacks on both stencils at the first guess and among five, and what a model adds.
+def language_model(run: Run, corpora: Sequence[str], sizes: Sizes) -> pd.DataFrame:
+    """What a language model adds to the ridge alone, on both stencils.
 
-    Columns: corpus, mechanism, sigma, one per attack ("Pr@1 / Pr@5"), the differences of the
-    language model and the ridge alone in either.
+    Columns: corpus, mechanism, sigma, and the differences at the first guess and among five.
     """
     rows = []
     for corpus, sigma, kind in product(corpora, sizes.sigmas, STENCILS):
         name = f"{kind}-w{sizes.crossing[0]}-s{sigma:.1f}.{corpus}"
         row = {"corpus": corpus, "mechanism": label(kind), "sigma": f"{sigma:g}"}
-        for attack in (SKIP, RAW, RIDGE, LANGUAGE):
-            both = (run.measurement(f"pr{top}.{name}.{attack}").value for top in (1, 5))
-            row[label(attack)] = " / ".join(f"{value:.3f}" for value in both)
         for top in (1, 5):
             ends = f"pr{top}.{name}.{LANGUAGE}", f"pr{top}.{name}.{RIDGE}"
             row[f"language model over ridge, Pr@{top}"] = compared(run, *ends)
@@ -52,24 +46,18 @@ def stencils(run: Run, corpora: Sequence[str], sizes: Sizes) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def findings(run: Run, corpora: Sequence[str], sizes: Sizes) -> str:
-    """All of it, a paragraph for each kind of manipulation; most of it about the first corpus."""
-    parts = (_punctuated, _plain_stencil, _noise)
-    said = [part(run, corpora[0], sizes) for part in parts]
-    return "\n\n".join([*said, _maps(run, corpora), _utility(run, corpora[0], sizes)])
-
-
-def _punctuated(run: Run, corpus: str, sizes: Sizes) -> str:
+def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
+    """A title, and what was found of both stencils, of noise and of maps."""
     window, sigma = sizes.crossing[0], sizes.sigmas[-1]
     name = f"pr5.punctuated-stencil-w{window}-s{sigma:.1f}.{corpus}."
     solved = run.difference(name + RIDGE, name + SKIP)
-    found = solved.says(
-        above="What the paper's attacker misses is there all the same.",
-        below="Solving for the text finds less than looking at one place.",
-        undecided="Whether solving for the text finds more is undecided at this size.",
+    title = solved.says(
+        above="Solving the known map finds what looking at the same position misses",
+        below="Solving the known map finds less than looking at the same position",
+        undecided="Whether solving the known map finds more is undecided at this size",
     )
-    return (
-        f"**The punctuated stencil. {found}** The paper's 0.0% rests on an attacker who looks at "
+    punctuated = (
+        f"**The punctuated stencil. {title}.** The paper's 0.0% rests on an attacker who looks at "
         f"the same position only. On {corpus}, window {window}, sigma {sigma:g}, that attacker has "
         f"{told(run, name + SKIP)} (Pr@5); the same guesses for other places, which is chance, "
         f"{told(run, name + 'naive_skip_elsewhere')}. Solving the known linear map gives "
@@ -77,6 +65,8 @@ def _punctuated(run: Run, corpus: str, sizes: Sizes) -> str:
         f"of the stencil. With what public text teaches it is {told(run, name + LANGUAGE)}. The "
         "table tests at every sigma what that adds."
     )
+    parts = (_plain_stencil, _noise, _maps)
+    return title, "\n\n".join([punctuated, *(part(run, corpus, sizes) for part in parts)])
 
 
 def _plain_stencil(run: Run, corpus: str, sizes: Sizes) -> str:
@@ -109,31 +99,47 @@ def _noise(run: Run, corpus: str, sizes: Sizes) -> str:
     return f"**Noise**, at the first guess: {'; '.join(said)}."
 
 
-def _maps(run: Run, corpora: Sequence[str]) -> str:
-    known, context = (f"pr1.2-random.{corpora[0]}.{a}" for a in ("context_free", "noisy_channel"))
-    oracle = "; ".join(
-        f"{kind} {' and '.join(told(run, f'oracle.{kind}.{each}.mrr') for each in corpora)}"
-        for kind in ("2-random", "3-random", "high-freq")
-    )
+def _maps(run: Run, corpus: str, sizes: Sizes) -> str:
+    known, context = (f"pr1.2-random.{corpus}.{a}" for a in ("context_free", "noisy_channel"))
     return (
         "**Lossy maps.** Who knows the pairs and counts word frequencies has "
         f"{told(run, known)} of the tokens back under 2-Random, with triples of pieces "
-        f"{told(run, context)}: {compared(run, context, known)}. The oracle's mean reciprocal rank "
-        f"of whole texts, on {' and '.join(corpora)}: {oracle}. The corpora differ in length, in "
-        "kind and in what the language model may have read, so that nothing follows about length."
+        f"{told(run, context)}: {compared(run, context, known)}."
     )
 
 
-def _utility(run: Run, corpus: str, sizes: Sizes) -> str:
+def oracle(run: Run, corpora: Sequence[str]) -> tuple[str, str]:
+    """A title, and the mean reciprocal rank of whole texts under every map on every corpus."""
+    pairs, triplets = (f"oracle.{kind}.{corpora[0]}.mrr" for kind in ("2-random", "3-random"))
+    title = run.difference(pairs, triplets).says(
+        above="Who knows the groups ranks the true text higher under pairs than under triplets",
+        below="Who knows the groups ranks the true text lower under pairs than under triplets",
+        undecided="Whether pairs or triplets resist the oracle better is undecided at this size",
+    )
+    ranks = "; ".join(
+        f"{kind} {' and '.join(told(run, f'oracle.{kind}.{each}.mrr') for each in corpora)}"
+        for kind in ("2-random", "3-random", "high-freq")
+    )
+    return title, (
+        f"The oracle's mean reciprocal rank of whole texts, on {' and '.join(corpora)}: {ranks}. "
+        "The corpora differ in length, in kind and in what the language model may have read, so "
+        "that nothing follows about length."
+    )
+
+
+def utility(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
+    """A title, what the maps cost in the paper's order, and where learning the new text helps."""
+
     def name(setting: str, scenario: str = "all") -> str:
         return f"accuracy.{setting}.{corpus}.{scenario}"
 
+    title = run.difference(name("high-freq"), name("2-random")).says(
+        above="A map that keeps the frequent words costs a classifier less than random pairs",
+        below="A map that keeps the frequent words costs a classifier more than random pairs",
+        undecided="Which map costs a classifier less is undecided at this size",
+    )
     steps = "; ".join(
         f"{one} less {two} {compared(run, name(one), name(two))}" for one, two in pairwise(ORDER)
-    )
-    narrow, wide = (
-        name(f"punctuated-stencil-w{window}-s{sizes.crossing[1]:.1f}")
-        for window in (min(sizes.windows), max(sizes.windows))
     )
     settings = [each.label for each in crossing(sizes)[1:]]
     helped = [
@@ -141,10 +147,53 @@ def _utility(run: Run, corpus: str, sizes: Sizes) -> str:
         for each in settings
         if run.difference(name(each), name(each, "test")).verdict == "above"
     ]
-    return (
-        f"**Utility** (the probe on {corpus}, trained on manipulated text). In the paper's order: "
-        f"{steps}. The punctuated stencil, from window {min(sizes.windows)} to "
-        f"{max(sizes.windows)} at sigma {sizes.crossing[1]:g}: {compared(run, wide, narrow)}. "
+    return title, (
+        f"The probe on {corpus}, trained on manipulated text, in the paper's order: {steps}. "
         "Training on manipulated text does better than training on plain text, each tested at the "
         f"5% level, in {len(helped)} of {len(settings)} settings: {', '.join(helped) or 'none'}."
+    )
+
+
+def sigma_window(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
+    """A title, and what sigma and the window change for a classifier."""
+
+    def name(window: int, sigma: float) -> str:
+        return f"accuracy.punctuated-stencil-w{window}-s{sigma:.1f}.{corpus}.all"
+
+    window, sigma = sizes.crossing
+    low, high = min(sizes.sigmas), max(sizes.sigmas)
+    narrow, wide = min(sizes.windows), max(sizes.windows)
+    title = run.difference(name(window, high), name(window, low)).says(
+        above="The punctuated stencil leaves a classifier more at a larger sigma",
+        below="The punctuated stencil leaves a classifier less at a larger sigma",
+        undecided="What sigma costs under the punctuated stencil is undecided at this size",
+    )
+    return title, (
+        f"The punctuated stencil on {corpus}, trained on manipulated text: from sigma {low:g} to "
+        f"{high:g} at window {window} the accuracy changes by "
+        f"{compared(run, name(window, high), name(window, low))}; from window {narrow} to {wide} "
+        f"at sigma {sigma:g} by {compared(run, name(wide, sigma), name(narrow, sigma))}."
+    )
+
+
+def grid(table: pd.DataFrame) -> str:
+    """A title: the extremes of two attacks on the punctuated stencil, over all sigmas, windows."""
+    five = table[(table["kind"] == "punctuated-stencil") & (table["top"] == 5)]
+    found = five.groupby("attack")["value"].agg(["min", "max"])
+    most, least = found.loc[SKIP, "max"], found.loc[RIDGE, "min"]
+    return (
+        f"Punctuated: nearest tokens find at most {most:.0%}, solving the map at least {least:.0%}"
+    )
+
+
+def language(table: pd.DataFrame) -> tuple[str, str]:
+    """A title, and how much is left of grammar and readability; of `lossy_tables.language`."""
+    changed = table[table["kind"] != "plain"]
+    kept = changed.loc[changed["low"] > changed["chance"], "label"]
+    count = f"{len(kept)} of {len(changed)} settings"
+    bits = table.set_index("label")["bits"]
+    return f"Parts of speech survive better than by chance in {count}", (
+        f"Plain text has {bits['plain']:.2f} bits per character, {bits.idxmax()} has the most, "
+        f"{bits.max():.2f}. The interval of the parts of speech kept lies above chance in "
+        f"{count}: {', '.join(kept) or 'none'}."
     )

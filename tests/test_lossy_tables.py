@@ -1,0 +1,316 @@
+"""The tables of notebook 03, against direct calls and by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_lossy_attacks import SEED, WORDS, made_up
+from tiny_generators import tiny_generator
+from tiny_models import PIECES, SPECIAL, tiny_encoder
+
+from textpriv import generators, grammar, models, pieces, stats
+from textpriv.attacks import oracle
+from textpriv.attacks.deconvolution import Deconvolution, watch
+from textpriv.experiments import lossy_tables as tables
+from textpriv.experiments.lossy import Setting, Text
+from textpriv.generators import Generator
+from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.models import Encoder
+from textpriv.tokens import Corpus
+
+STENCIL, PUNCTUATED = Setting("stencil", 3, 0.8), Setting("punctuated-stencil", 5, 0.6)
+SETTING = ["label", "kind", "window", "sigma", "eta"]
+FIXED = np.arange(len(SPECIAL))
+
+
+def text(name: str, corpus: Corpus, cluster: Any = None, splits: Any = ()) -> Text:
+    numbers = np.arange(len(corpus))
+    strings = tuple(" ".join(PIECES[i] for i in row) for row in corpus)
+    unit = numbers if cluster is None else np.asarray(cluster)
+    return Text(name, "tiny", strings, numbers % 2, unit, corpus, 12, splits)
+
+
+def only(table: pd.DataFrame, **keys: Any) -> Any:
+    (row,) = table[(table[list(keys)] == pd.Series(keys)).all(axis=1)].itertuples()
+    return row
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("lossy-tables"))
+
+
+@pytest.fixture(scope="module")
+def table(encoder: Encoder) -> TokenTable:
+    return TokenTable(encoder.table.detach().numpy(), fixed=FIXED)
+
+
+# --- Utility --------------------------------------------------------------------------------------
+
+
+def test_accuracies_pool_draws_and_splits() -> None:
+    """Two draws of a random map on two splits, one of them asked about phrases of one sentence."""
+    splits = ((np.array([4, 5]), np.array([0, 1, 2])), (np.array([0, 1]), np.array([3, 5])))
+    given = text("sst2", made_up(6, 1), cluster=[0, 0, 1, 2, 3, 3], splits=splits)
+    seen = [given.pieces.with_ids(np.where(np.arange(len(given.pieces.ids)) < end, 0,
+                                           given.pieces.ids)) for end in (4, 9)]  # fmt: skip
+    right = [[np.array([1, 0, 1], bool), np.array([1, 1], bool)],
+             [np.array([0, 0, 1], bool), np.array([0, 1], bool)]]  # fmt: skip
+    random, plain = Setting("2-random"), Setting("plain")
+    found = [
+        [tables.answers(given, plain, at, given.pieces, right[0][:1]) for at in ("test", "all")],
+        *([tables.answers(given, random, "test", seen[draw], right[draw])] for draw in (0, 1)),
+        [tables.answers(given, random, "all", seen[0], right[1])],
+    ]  # fmt: skip
+    table = tables.accuracies(found)
+    assert list(table.columns) == [
+        *("corpus", *SETTING, "scenario", "value", "low", "high", "n", "influence"),
+        *("unchanged", "unchanged_low", "unchanged_high", "unchanged_influence"),
+    ]
+    order = [("plain", "test"), ("plain", "all"), ("2-random", "test"), ("2-random", "all")]
+    assert [*table[["label", "scenario"]].itertuples(index=False, name=None)] == order
+    row = only(table, label="2-random", scenario="test")
+    expected = stats.clustered_share(
+        np.concatenate([*right[0], *right[1]]), np.tile([0, 0, 1, 2, 3], 2), sample="sst2"
+    )
+    assert (row.value, row.low, row.high, row.n) == (0.6, expected.low, expected.high, 10)
+    shares = [(each.ids == given.pieces.ids).mean() for each in seen]
+    assert row.unchanged == pytest.approx(np.mean(shares))
+    assert row.unchanged_low < row.unchanged < row.unchanged_high
+    assert only(table, label="plain", scenario="all").n == 3  # one split was asked about
+
+    # What one scenario has over the other is known in pairs.
+    other = only(table, label="2-random", scenario="all")
+    assert (row.influence - other.influence).sample == "sst2"
+
+    kept = tables.unchanged(table)
+    assert kept["label"].tolist() == ["plain", "2-random"]
+    last = only(kept, label="2-random")
+    assert (last.value, last.low, last.high) == (
+        row.unchanged, row.unchanged_low, row.unchanged_high
+    )  # fmt: skip
+    assert last.influence is row.unchanged_influence
+
+
+def test_scenarios_of_a_setting_stand_together_whoever_answers_first() -> None:
+    """A model that knows plain text answers for all settings before the others are trained."""
+    splits = ((np.array([2, 3]), np.array([0, 1])),)
+    given = text("imdb", made_up(4, 1), splits=splits)
+    settings, right = [Setting("plain"), Setting("high-freq")], [np.array([True, False])]
+
+    def answer(setting: Setting, scenario: str) -> dict[str, Any]:
+        return tables.answers(given, setting, scenario, given.pieces, right)
+
+    found = [
+        [answer(settings[0], "test"), answer(settings[0], "all"), answer(settings[1], "test")],
+        [answer(settings[1], "all")],
+    ]
+    rows = tables.accuracies(found)[["label", "scenario"]].itertuples(index=False, name=None)
+    assert [*rows] == [(each.label, name) for each in settings for name in ("test", "all")]
+
+
+def test_ranks_by_hand() -> None:
+    def accuracies(values: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
+        rows = [
+            {"corpus": corpus, "scenario": scenario, "label": label, "value": value}
+            for (corpus, scenario), given in values.items()
+            for label, value in zip("abcd", given, strict=False)
+        ]
+        return pd.DataFrame(rows)
+
+    first = accuracies({("imdb", "test"): [0.5, 0.6, 0.7, 0.9], ("imdb", "all"): [0.5, 0.6, 0.7],
+                        ("sst2", "all"): [0.5, 0.5]})  # fmt: skip
+    second = accuracies({("imdb", "test"): [0.1, 0.3, 0.2], ("imdb", "all"): [0.9, 0.8, 0.7],
+                         ("sst2", "all"): [0.5, 0.7]})  # fmt: skip
+    found = tables.ranks_alike(first, second)
+    assert found["corpus"].tolist() == ["imdb", "imdb", "sst2"]
+    assert found["scenario"].tolist() == ["test", "all", "all"]
+    assert found["n"].tolist() == [3, 3, 2]
+    assert found["spearman"].tolist()[:2] == pytest.approx([0.5, -1.0])
+    assert np.isnan(found["spearman"].iloc[2])  # one table has ties only
+
+
+# --- Attacks --------------------------------------------------------------------------------------
+
+
+def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -> None:
+    """Here two documents are one unit; the same attack at both numbers of guesses."""
+    given = text("sst2", made_up(30, 1), cluster=np.arange(30) // 2)
+    stencil = Stencil(table, window=5, sigma=0.6, punctuated=True)
+    seen = watch(stencil, given.pieces)
+    guesses = Deconvolution(stencil).guess(seen)
+    rows = tables.success(given, PUNCTUATED, "deconvolution", guesses, seen)
+    unit = (given.pieces.document // 2)[seen.targets]
+    for row, top in zip(rows, (1, 5), strict=True):
+        right = (guesses.words[:, :top] == given.pieces.ids[seen.targets][:, None]).any(1)
+        expected = stats.clustered_share(right, unit)
+        about = {"corpus": "sst2", **PUNCTUATED.columns(), "attack": "deconvolution", "top": top}
+        assert {name: row[name] for name in about} == about
+        assert (row["value"], row["low"], row["high"]) == (
+            expected.value, expected.low, expected.high
+        )  # fmt: skip
+        assert row["n"] == len(unit) and len(row["influence"].unit) == 15
+    by_imdb = [{**row, "corpus": "imdb"} for row in rows]
+    joined = tables.by_corpus([[by_imdb[0], rows[0]], [by_imdb[1], rows[1]]], ["sst2", "imdb"])
+    assert [*joined[["corpus", "top"]].itertuples(index=False, name=None)] == [
+        ("sst2", 1), ("sst2", 5), ("imdb", 1), ("imdb", 5)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exact() -> Any:
+    """float32 throughout, so that two ways to the same number agree."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (models, generators):
+            patch.setattr(module, "bfloat16_is_fast", lambda _: False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def generator(exact: Any, tmp_path_factory: pytest.TempPathFactory) -> Generator:
+    return tiny_generator(tmp_path_factory.mktemp("generator"))
+
+
+@pytest.mark.parametrize("documents", [1, 6])
+def test_the_oracle_against_its_parts(generator: Generator, documents: int) -> None:
+    given = text("sst2", made_up(documents, 5), cluster=np.arange(documents) // 2)
+    truth = pieces.encode(generator.tokenizer, given.documents, longest=5)
+    fixed, size = pieces.special_ids(generator.tokenizer), len(generator.tokenizer)
+    mapper = LossyMap.random(size, 2, np.random.default_rng(SEED), fixed=fixed)
+    found = oracle.OracleBeam(generator, mapper, most=12).search_corpus(
+        mapper.sanitize_corpus(truth)
+    )
+    rows = pd.DataFrame(tables.oracle_success(given, truth, mapper, found)).set_index("measure")
+    assert list(rows.columns) == [
+        *("corpus", "kind", "value", "low", "high", "n", "influence"),
+        *("texts", "tokens", "capped", "kept"),
+    ]
+    ranks = np.array([each.rank(truth[row]) for row, each in enumerate(found)])
+    best = [each.sequences[0] for each in found]
+    edits = np.array([oracle.edit_distance(each, truth[row]) for row, each in enumerate(best)])
+    members = [len(mapper.preimages(int(i))) for i in mapper.representative[truth.ids]]
+    right = (np.concatenate(best) == truth.ids)[np.array(members) > 1]
+    missed = edits[edits > 0]
+    values = {
+        "mrr": np.mean([1 / rank if rank else 0 for rank in ranks]),
+        "pr5": ((ranks > 0) & (ranks <= 5)).mean(),
+        "edit": edits.mean(),
+        "token_success": right.mean(),
+        **({"edit_missed": missed.mean()} if len(missed) > 1 else {}),
+    }
+    assert rows["value"].to_dict() == pytest.approx(values)
+    n = {"mrr": documents, "pr5": documents, "edit": documents, "token_success": len(right),
+         "edit_missed": len(missed)}  # fmt: skip
+    assert rows["n"].to_dict() == {name: n[name] for name in values}
+    assert (rows["kind"] == "2-random").all() and (rows["texts"] == documents).all()
+    assert (rows["capped"] == sum(each.capped > 0 for each in found)).all()
+    assert (rows["kept"] == min(each.kept for each in found)).all()
+    assert (rows["tokens"] == len(truth.ids) / documents).all()
+    if documents > 1:
+        assert rows.loc["mrr", "influence"].unit.tolist() == [0, 1, 2]
+
+
+def test_conditions_by_hand(table: TokenTable) -> None:
+    """Of two tokens W is [[a, 1 - a], [1 - a, a]], whose singular values are 1 and |2 a - 1|.
+
+    Window 3 and sigma 0.8 weigh e^0 and twice e^-0.78125; of what is missing each gets a half.
+    """
+    side = np.exp(-0.78125) / (1 + 2 * np.exp(-0.78125))
+    own = 1 - 2 * side + side / 2
+    stencils = {
+        STENCIL: Stencil(table, window=3, sigma=0.8),
+        PUNCTUATED: Stencil(table, window=5, sigma=0.6, punctuated=True),
+    }
+    found = tables.conditions(stencils, [1, 2])
+    assert list(found.columns) == [*SETTING, "length", "condition", "smallest", "damped"]
+    # A token alone is its own; two of the punctuated form change places.
+    assert found["smallest"].tolist() == pytest.approx([1, 2 * own - 1, 1, 1])
+    assert found["condition"].tolist() == pytest.approx([1, 1 / (2 * own - 1), 1, 1])
+    assert found["damped"].tolist() == [0, 0.5 if (2 * own - 1) ** 2 < 0.05 else 0, 0, 0]
+    # Both ends of three tokens see the middle alone: rank 2 of 3.
+    ends = {PUNCTUATED: Stencil(table, window=3, sigma=0.8, punctuated=True)}
+    row = next(tables.conditions(ends, [3]).itertuples())
+    assert row.smallest < 1e-12 and row.condition > 1e12 and np.isfinite(row.condition)
+    assert row.damped == pytest.approx(1 / 3)
+
+
+# --- What is left of the language, and all of it together ---------------------------------------
+
+
+@pytest.fixture
+def lexicon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nouns, verbs and words of either."""
+    lines = ("cat NN", "dog NN", "fish NN", "the DT", "sat VBD", "ran VBD", "on IN", "mat NN")
+    (tmp_path / "lexicon.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    (tmp_path / "local.toml").write_text('[pos-lexicon]\npath = "lexicon.txt"\n')
+    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
+    yield
+
+
+def test_language(encoder: Encoder, generator: Generator, lexicon: None) -> None:
+    private = made_up(12, 1)
+    mapper = LossyMap.random(len(PIECES), 2, np.random.default_rng(0), fixed=FIXED)
+    for seen in (private, mapper.sanitize_corpus(private)):
+        found = tables.language(generator, encoder.tokenizer, private, seen)
+        before, after = (np.array(PIECES, dtype=object)[each.ids] for each in (private, seen))
+        whole = grammar.whole_words(before, after, offsets=private.offsets)
+        assert found["judged"] == whole.mean() and found["n"] == whole.sum()
+        same = grammar.tags(before[whole]) == grammar.tags(after[whole])
+        assert found["speech"] == same.mean() and 0 < found["chance"] < 1
+        expected = grammar.readability(
+            generator, [each for each in pieces.decode(encoder.tokenizer, seen) if each]
+        )
+        assert found["bits"] == pytest.approx(expected.bits_per_character)
+        assert found["perplexity"] == pytest.approx(expected.perplexity_per_token)
+        assert (found["speech"] == 1) == (seen is private)
+
+
+def test_lengths_by_hand() -> None:
+    """Eight texts of 1, 1, 2, 2, 2, 2, 3 and 5 pieces; of pairs the first texts count."""
+    offsets = np.cumsum([0, 1, 2, 1, 2, 2, 2, 3, 5])
+    alone = text("made up", Corpus(np.full(18, WORDS[0]), offsets))
+    twice = np.concatenate([offsets, 18 + np.arange(1, 9)])
+    pairs = alone.first(8)
+    object.__setattr__(pairs, "pieces", Corpus(np.full(26, WORDS[0]), twice))
+    found = tables.lengths([alone, pairs])
+    for row in found.itertuples():
+        # 1/4 of 2 bits, 1/2 of 1 bit and twice 1/8 of 3 bits; two texts are alone in their length.
+        assert (row.texts, row.bits, row.of, row.identified) == (8, 1.75, 3.0, 0.25)
+
+
+def test_what_is_exposed_by_hand() -> None:
+    rows = [
+        ("plain", "plain", "naive", 5, 1.0),
+        ("plain", "plain", "naive_skip", 5, 0.0),  # who skips what is seen skips what is true
+        ("x", "stencil", "naive", 1, 0.95),  # five guesses count
+        ("x", "stencil", "naive_skip", 5, 0.8),
+        ("x", "stencil", "anywhere", 5, 0.9),  # does not say where
+        ("x", "stencil", "naive_skip_elsewhere", 5, 0.99),  # chance is no attack
+        ("x", "stencil", "deconvolution", 5, 0.7),
+        ("high-freq", "high-freq", "naive", 1, 0.4),
+        ("high-freq", "high-freq", "noisy_channel", 1, 0.5),
+        ("high-freq", "high-freq", "noisy_channel", 5, 0.9),  # of a map the first guess counts
+    ]
+    attacked = pd.DataFrame(rows, columns=["label", "kind", "attack", "top", "value"])
+    labels = ("high-freq", "plain", "x")
+    accuracy = pd.DataFrame(
+        [
+            {"corpus": "imdb", "label": each, "scenario": scenario, "value": value,
+             "unchanged": {"plain": 1.0}.get(each, 0.3)}
+            for each, first in zip(labels, (0.6, 0.9, 0.7), strict=True)
+            for scenario, value in (("test", 0.1), ("all", first))
+        ]
+    )  # fmt: skip
+    found = tables.exposed(accuracy, attacked.assign(corpus="imdb"))
+    assert list(found.columns) == ["corpus", "label", "accuracy", "paper", "strongest", "attack"]
+    assert found.to_numpy().tolist() == [
+        ["imdb", "high-freq", 0.6, 0.3, 0.5, "noisy_channel"],
+        ["imdb", "plain", 0.9, 1.0, 1.0, "naive"],
+        ["imdb", "x", 0.7, 0.8, 0.8, "naive_skip"],
+    ]
