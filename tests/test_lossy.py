@@ -10,7 +10,7 @@ from tiny_models import BEYOND, PIECES, SPECIAL, piece, tiny_encoder, tiny_famil
 
 from textpriv import corpora, pieces, profiles, splits
 from textpriv.corpora import Documents
-from textpriv.errors import ProfileError
+from textpriv.errors import InvalidInput
 from textpriv.experiments import lossy
 from textpriv.experiments.lossy import Setting, Sizes, Text, TokenNoise, Vocabulary
 from textpriv.mechanisms.maps import LossyMap
@@ -94,8 +94,9 @@ def test_the_crossing_is_that_of_the_papers_tables() -> None:
 
 def test_a_label_that_no_setting_has_is_refused() -> None:
     wrong = {"tuned": ["plain", "high-frequency"]}
-    with pytest.raises(ProfileError, match=r"tuned: got \['high-frequency'\], expected .*plain"):
-        profiles.load("smoke", "03_lossy_and_stencil", Sizes, wrong)
+    sizes = profiles.load("smoke", "03_lossy_and_stencil", Sizes, wrong)
+    with pytest.raises(InvalidInput, match=r"tuned: got \['high-frequency'\], expected .*plain"):
+        lossy.crossing(sizes)
 
 
 def test_the_paper_profile_has_every_size_of_every_corpus() -> None:

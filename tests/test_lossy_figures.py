@@ -24,7 +24,11 @@ matplotlib.use("Agg")
 
 CORPORA = ("rotten-tomatoes", "imdb")
 SIZES: Any = SimpleNamespace(
-    windows=(5, 7, 9, 11), sigmas=(0.2, 0.6, 0.8, 1.0), crossing=(9, 0.2), etas=(100.0, 150.0)
+    windows=(5, 7, 9, 11),
+    sigmas=(0.2, 0.6, 0.8, 1.0),
+    crossing=(9, 0.2),
+    etas=(100.0, 150.0),
+    tuned=(),
 )
 SETTINGS = lossy.crossing(SIZES)
 GRID = [Setting(k, w, s) for k in STENCILS for w in SIZES.windows for s in SIZES.sigmas]

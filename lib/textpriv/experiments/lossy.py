@@ -13,12 +13,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from textpriv import corpora, pieces, splits, stats
 from textpriv.corpora import Documents
 from textpriv.embeddings import from_arrays
+from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.stencil import TokenTable
 from textpriv.models import Encoder, FastTokenizer
@@ -59,13 +60,6 @@ class Sizes(BaseModel):
     oracle_most: int = Field(ge=1)  # prefixes that stay alive
     readable: int = Field(default=60, ge=2)  # documents whose grammar is looked at
 
-    @model_validator(mode="after")
-    def _tunes_what_exists(self) -> Self:
-        known = [each.label for each in crossing(self)]
-        if unknown := set(self.tuned) - set(known):
-            raise ValueError(f"tuned: got {sorted(unknown)}, expected labels among {known}")
-        return self
-
 
 # --- Settings ---------------------------------------------------------------------------------
 
@@ -104,15 +98,24 @@ class Setting:
 
 
 def crossing(sizes: Sizes) -> list[Setting]:
-    """Every setting of the paper's tables: of the stencils the crossing window and sigma."""
+    """Every setting of the paper's tables: of the stencils the crossing window and sigma.
+
+    Raises
+    ------
+    InvalidInput : `sizes.tuned` has a label that none of them has
+    """
     window, sigma = sizes.crossing
     cross = [(window, each) for each in sizes.sigmas]
     cross += [(each, sigma) for each in sizes.windows if each != window]
-    return [
+    settings = [
         *(Setting(kind) for kind in ("plain", *MAPS)),
         *(Setting("noise", eta=eta) for eta in sizes.etas),
         *(Setting(kind, *each) for kind in STENCILS for each in cross),
     ]
+    known = [each.label for each in settings]
+    if unknown := set(sizes.tuned) - set(known):
+        raise InvalidInput(f"tuned: got {sorted(unknown)}, expected labels among {known}")
+    return settings
 
 
 # --- What is manipulated ------------------------------------------------------------------------

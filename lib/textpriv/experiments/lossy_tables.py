@@ -10,8 +10,10 @@ import pandas as pd
 
 from textpriv import grammar, pieces, stats
 from textpriv.attacks import oracle
+from textpriv.attacks.base import Guesses, Observed
 from textpriv.attacks.deconvolution import singular_values
 from textpriv.experiments.lossy import MAPS, Setting, Text
+from textpriv.experiments.lossy_attacks import hits
 from textpriv.generators import Generator
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil
@@ -143,6 +145,22 @@ def oracle_success(
     return [
         {"corpus": name, "kind": mapper.name, "measure": measure, **rate.columns(), **search}
         for measure, rate in measures.items()
+    ]
+
+
+def success(
+    text: Text, setting: Setting, attack: str, guesses: Guesses, observed: Observed
+) -> list[dict[str, Any]]:
+    """Share of tokens that an attack gets back: a row for each number of guesses that count.
+
+    Columns: corpus, label, kind, window, sigma, eta, attack, top, value, low, high, n, influence.
+    """
+    found = hits(attack, guesses, observed, text.pieces.ids[observed.targets])
+    about = {"corpus": text.name, **setting.columns(), "attack": attack}
+    unit = text.unit[observed.targets]
+    return [
+        {**about, "top": top, **stats.clustered_share(right, unit, sample=text.name).columns()}
+        for top, right in found.items()
     ]
 
 
