@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from textpriv import profiles, seeds
-from textpriv.corpora import Documents
+from textpriv import profiles, seeds, stats
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.experiments import ann_vs_exact, ann_vs_exact_figures, mechanisms, mechanisms_figures
-from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, SanText
-from textpriv.privacy import claimed_loss
+from textpriv.mechanisms import CusText, Madlib, Mahalanobis, SanText
+from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.neighbors import ExactSearch
 
 matplotlib.use("Agg")
 
@@ -332,40 +330,17 @@ def test_the_first_to_take_over_is_another_word(
 # --- Notebook 01 ---------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def material(embedding: Embedding) -> mechanisms.Material:
-    rng = np.random.default_rng(1)
-    texts, labels = [], []
-    for number in range(90):
-        label = number % 2  # told by the words below or above 100
-        ids = rng.integers(0, 100, 8) + 100 * label
-        texts.append(" ".join(WORDS[i] for i in ids))
-        labels.append(label)
-    documents = Documents("made up", tuple(texts), {"label": np.array(labels)})
-    return mechanisms.prepare(embedding, documents)
-
-
-@pytest.fixture(scope="module")
-def small() -> mechanisms.Sizes:
-    return profiles.load("smoke", "01_mechanisms", mechanisms.Sizes, {"test_documents": 30})
-
-
-@pytest.fixture(scope="module")
-def settings(material: mechanisms.Material, small: mechanisms.Sizes) -> pd.DataFrame:
-    return mechanisms.matched_settings(material, small, np.random.default_rng(2))
-
-
-def test_matched_settings_keep_what_they_promise(
-    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
-) -> None:
-    assert set(settings["mechanism"]) == set(material.mechanisms)
-    ids = mechanisms.content_tokens(material)
-    for row in settings.dropna(subset="epsilon").itertuples():
-        mechanism = material.mechanisms[row.mechanism].with_epsilon(row.epsilon)
-        kept = (mechanism.sanitize_ids(ids, np.random.default_rng(0)) == ids).mean()
-        # The error of the sample that was matched and of the draws, six of both.
-        assert abs(kept - row.kept) < 6 * np.sqrt(0.25 / row.n + 0.25 / len(ids))
-    assert len(mechanisms.show_settings(settings)) == len(material.mechanisms)
+@pytest.mark.parametrize("name", WORD_LEVEL)
+def test_a_matched_epsilon_keeps_what_it_promises(embedding: Embedding, name: str) -> None:
+    mechanism = WORD_LEVEL[name].make(embedding, ExactSearch(embedding.vectors))
+    ids = np.random.default_rng(1).integers(0, 300, 400)
+    curve = mechanisms.kept_curve(mechanism, ids, np.random.default_rng(2))
+    epsilon = mechanisms.epsilon_keeping(0.6, curve)
+    outputs = mechanism.with_epsilon(epsilon).sanitize_ids(ids, np.random.default_rng(0))
+    # The error of the curve (one direction or draw per token) and of the draws, six of both.
+    assert abs((outputs == ids).mean() - 0.6) < 6 * np.sqrt(2 * 0.25 / len(ids))
+    low, high = mechanisms.epsilon_range(epsilon, curve, len(ids))
+    assert low < epsilon < high
 
 
 def test_matching_is_exact_for_a_channel_and_says_when_it_is_out_of_reach(
@@ -373,12 +348,11 @@ def test_matching_is_exact_for_a_channel_and_says_when_it_is_out_of_reach(
 ) -> None:
     ids, rng = np.arange(300), np.random.default_rng(0)
     santext = SanText(embedding, epsilon=1)
-    epsilon = mechanisms.match(mechanisms.kept_curve(santext, ids, rng), 0.5)
-    assert epsilon is not None
+    epsilon = mechanisms.epsilon_keeping(0.5, mechanisms.kept_curve(santext, ids, rng))
     at = santext.with_epsilon(epsilon)
     assert np.exp(at.log_prob(ids, ids)).mean() == pytest.approx(0.5, abs=0.001)
     two = CusText(embedding, epsilon=1, set_size=2, mapping="aggressive")
-    assert mechanisms.match(mechanisms.kept_curve(two, ids, rng), 0.1) is None
+    assert np.isnan(mechanisms.epsilon_keeping(0.1, mechanisms.kept_curve(two, ids, rng)))
 
 
 @pytest.mark.parametrize("kind", [Madlib, Mahalanobis])
@@ -393,218 +367,72 @@ def test_the_kept_curve_of_noise_agrees_with_draws(
     assert abs(curve(5.0) - drawn) < 6 * np.sqrt(2 * 0.25 / len(ids))
 
 
-def test_kept_and_distinct_outputs_move_in_opposite_directions(
-    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
-) -> None:
-    found = mechanisms.kept_and_distinct(material, settings, small, np.random.default_rng(3))
-    for _, part in found[found["mechanism"] == "santext"].groupby("quantity"):
-        assert part["value"].is_monotonic_increasing or part["value"].is_monotonic_decreasing
-    distinct = found[(found["quantity"] == "distinct")]
-    custext = distinct[distinct["mechanism"] == "custext-conservative"]
-    assert custext["value"].max() <= 20 and distinct["value"].min() >= 1
-    assert mechanisms_figures.kept_and_distinct(found).axes
+def test_the_range_of_a_matched_epsilon_by_hand() -> None:
+    """Two standard errors are 0.1; the share grows by 0.05 when epsilon grows by a tenth."""
+    low, high = mechanisms.epsilon_range(5.0, lambda epsilon: min(1.0, epsilon / 10), 100)
+    assert low == pytest.approx(5 * np.exp(-0.2), rel=0.01)
+    assert high == pytest.approx(5 * np.exp(0.2), rel=0.01)
+    # Two tokens, one of which stays: no slope to tell a range by, and no warning.
+    assert np.isnan(mechanisms.epsilon_range(3.0, lambda _: 0.5, 2)).all()
 
 
-class Spy:
-    """Returns its input and keeps it."""
-
-    def __init__(self) -> None:
-        self.epsilon, self.seen = 1.0, np.empty(0, dtype=np.int64)
-
-    def with_epsilon(self, epsilon: float) -> Spy:
-        return self
-
-    def sanitize_ids(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        self.seen = np.unique(ids)
-        return ids
+def outcome(mechanism: str, kept: float, right: int, here: float) -> tuple[object, ...]:
+    """A run in which the first of ten documents are answered rightly."""
+    return mechanism, kept, np.arange(10) < right, here
 
 
-def test_slow_mechanisms_are_measured_on_a_random_part_of_the_words(
-    material: mechanisms.Material, small: mechanisms.Sizes
-) -> None:
-    """A uniform sample of 100 x 5 of 300 words has a mean id of 149.5 +- 3.9; six of these."""
-    settings = pd.DataFrame({"mechanism": ["quick", "slow"], "kept": 0.4, "epsilon": 1.0})
-    sizes = small.model_copy(update={"words": 40, "slow": ("slow",), "matched_kept": (0.4,)})
-    mean_ids = []
-    for seed in range(100):
-        quick, slow = Spy(), Spy()
-        spied = replace(material, mechanisms={"quick": quick, "slow": slow})
-        mechanisms.kept_and_distinct(spied, settings, sizes, np.random.default_rng(seed))
-        assert len(quick.seen) == 40 and len(slow.seen) == 5
-        assert set(slow.seen) < set(quick.seen)
-        mean_ids.append(slow.seen.mean())
-    words = np.unique(material.corpus.ids[material.corpus.ids >= 0])
-    assert abs(np.mean(mean_ids) - words.mean()) < 6 * 3.9
+def test_accuracies_average_runs_and_count_the_documents_of_one() -> None:
+    outcomes = [outcome("original", 1.0, 9, 1.0), outcome("b", 0.5, 8, 0.4)]
+    outcomes += [outcome("a", 0.5, 7, 0.6), outcome("a", 0.5, 4, 0.7)]
+    table = mechanisms.accuracies(outcomes)  # type: ignore[arg-type]
+    assert [*table["mechanism"]] == ["original", "b", "a"]  # in the order of the first runs
+    last = table.iloc[2]
+    assert (last["accuracy"], last["kept_here"], last["n"], last["runs"]) == (0.55, 0.7, 10, 2)
+    interval = stats.share(6, 10)  # 5.5 of 10, to the nearest even number
+    assert (last["low"], last["high"]) == (interval.low, interval.high)
 
 
-def test_the_allowed_factor_is_that_of_each_claim(material: mechanisms.Material) -> None:
-    words = np.arange(60)
-    vectors = material.embedding.vectors.astype(np.float64)
-    distance = np.linalg.norm(vectors[:, None] - vectors, axis=2)
-    np.fill_diagonal(distance, np.inf)
-    near = mechanisms._nearest_others(material.embedding, words)
-    assert (near == distance.argmin(1)[words]).all()
-    for name, mechanism in material.mechanisms.items():
-        claimed, ratio = mechanisms._allowed(mechanism.with_epsilon(3.0), words, near)
-        bounds = claimed_loss(mechanism.with_epsilon(3.0)).between(words, near)
-        assert claimed == np.isfinite(bounds).mean()
-        if claimed:
-            assert ratio == pytest.approx(np.median(bounds[np.isfinite(bounds)]))
-        if name in ("madlib", "santext", "tem"):
-            assert claimed == 1 and ratio == pytest.approx(3 * np.median(distance.min(1)[words]))
-    aggressive = CusText(material.embedding, epsilon=1, mapping="aggressive")
-    claimed, ratio = mechanisms._allowed(aggressive, words, near)
-    assert claimed == 0 and np.isnan(ratio)
+def test_the_classifier_learns_what_words_tell() -> None:
+    rng = np.random.default_rng(1)
+    labels = np.arange(90) % 2
+    texts = [" ".join(WORDS[i] for i in rng.integers(0, 100, 8) + 100 * each) for each in labels]
+    model = mechanisms.classifier(0).fit(texts[:60], labels[:60])
+    assert (model.predict(texts[60:]) == labels[60:]).mean() > 0.9
 
 
-def test_settings_state_the_allowed_factor(
-    material: mechanisms.Material, small: mechanisms.Sizes
-) -> None:
-    """Along stretched axes Mahalanobis claims something else than epsilon times the distance."""
-    long = material.embedding.vectors * np.array([6, 1, 1, 1, 1, 1])
-    embedding = from_arrays("stretched", WORDS, long)
-    made = replace(
-        material, embedding=embedding, mechanisms={"mahalanobis": Mahalanobis(embedding, epsilon=1)}
-    )
-    found = mechanisms.matched_settings(made, small, np.random.default_rng(2)).iloc[0]
-    words = mechanisms.content_tokens(material)
-    rng = np.random.default_rng(2)  # as the settings draw them
-    ids = np.unique(rng.choice(words, size=min(small.matching_tokens, len(words)), replace=False))
-    near = mechanisms._nearest_others(embedding, ids)
-    bounds = claimed_loss(Mahalanobis(embedding, epsilon=found["epsilon"])).between(ids, near)
-    assert found["ratio"] == pytest.approx(np.median(bounds))
-    euclidean = found["epsilon"] * np.linalg.norm(long[ids] - long[near], axis=1)
-    assert abs(np.median(euclidean) / found["ratio"] - 1) > 0.1  # so the test can fail
-
-
-def test_a_table_of_settings_names_what_is_not_claimed() -> None:
-    row = {"kept": 0.5, "epsilon": 2.0, "low": 1.9, "high": 2.1, "n": 9}
-    settings = pd.DataFrame(
+def test_figures_of_notebook_01_draw_every_mechanism() -> None:
+    names = ["madlib", "santext"]
+    sweep = pd.DataFrame(
         [
-            {"mechanism": "all", **row, "claimed": 1.0, "ratio": 4.99},
-            {"mechanism": "some", **row, "claimed": 0.25, "ratio": 3.0},
-            {"mechanism": "none", **row, "claimed": 0.0, "ratio": np.nan},
-            {"mechanism": "unreached", **row, "claimed": np.nan, "ratio": np.nan}
-            | {"epsilon": np.nan},
+            {"mechanism": name, "epsilon": epsilon, "quantity": quantity, "value": value}
+            for name in names
+            for epsilon, kept in ((1.0, 0.1), (2.0, 0.5), (4.0, 0.9))
+            for quantity, value in (("kept", kept), ("distinct", 1 / kept))
         ]
     )
-    settings.loc[len(settings)] = {"mechanism": "flat", **row, "claimed": 1.0, "ratio": 1.0} | {
-        "low": np.nan,
-        "high": np.nan,
-    }
-    shown = mechanisms.show_settings(settings)[0.5]
-    assert shown["flat"] == "2.00, e^1.0"
-    assert shown["all"] == "2.00 (1.90-2.10), e^5.0"
-    assert shown["some"] == "2.00 (1.90-2.10), e^3.0 for 25%"
-    assert shown["none"] == "2.00 (1.90-2.10), any factor" and shown["unreached"] == "-"
-
-
-def test_replacements_exclude_the_word_itself(
-    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
-) -> None:
-    far = mechanisms.how_far(material, settings, 0.4, small, np.random.default_rng(4))
-    assert (far["rank"] >= 1).all() and (far["distance"] > 0).all()
-    summary = mechanisms.far_summary(far)
-    assert summary.loc["custext-conservative", "rank, upper quartile"] <= 300
-    assert mechanisms_figures.how_far(far, 0.4, 300).axes
-
-
-def test_sentences_of_notebook_01_follow_its_numbers() -> None:
-    grid = {"epsilon": [1.0, 2.0, 4.0], "quantity": "kept"}
-    found = pd.concat(
+    sweep = sweep.assign(low=sweep["value"] * 0.9, high=sweep["value"] * 1.1, n=5, draws=10)
+    far = pd.DataFrame({"mechanism": names * 50, "rank": np.arange(100) + 1})
+    accuracy = pd.DataFrame(
         [
-            pd.DataFrame({"mechanism": "steep", "value": [0.1, 0.9, 1.0], **grid}),
-            pd.DataFrame({"mechanism": "flat", "value": [0.1, 0.5, 0.9], **grid}),
-            pd.DataFrame({"mechanism": "short", "value": [0.2, 0.5, 0.8], **grid}),
+            {"mechanism": name, "kept": kept, "corpus": corpus}
+            for corpus in ("sentences", "reviews")
+            for name, kept in (("original", 1.0), ("madlib", 0.5), ("santext", 0.5))
         ]
-    )
-    said = mechanisms.steepness(found)
-    assert "steep 2.0, flat 4.0." in said and "Not within this grid: short." in said
-    summary = pd.DataFrame(
-        {"within 10 nearest": [0.9, 0.1, 0.5], "replaced": 100}, index=["near", "far", "between"]
-    )
-    told = mechanisms.near_says(summary, 1001)
-    assert "more than half: near 90.0%; fewer than half: far 10.0%; undecided: between" in told
-    assert "1.00% of cases" in told
-
-
-def test_the_share_beyond_the_cutoff_of_tem(embedding: Embedding) -> None:
-    tem = TEM(embedding, epsilon=6.0)
-    vectors = embedding.vectors.astype(np.float64)
-    distance = np.linalg.norm(vectors[:, None] - vectors, axis=2)
-    expected = (distance > tem.gamma).sum() / (300 * 299)
-    assert 0 < expected < 1
-    assert mechanisms.beyond_cutoff(tem, words=300) == pytest.approx(expected)
-
-
-def test_sentiment_falls_from_clean_text_towards_chance(
-    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
-) -> None:
-    found = mechanisms.sentiment(material, settings, small, np.random.default_rng(5))
-    clean = found[found["mechanism"] == "original"]["accuracy"].item()
-    assert clean > 0.9
-    assert (found["low"] <= found["accuracy"]).all() and (found["accuracy"] <= found["high"]).all()
-    assert mechanisms_figures.sentiment(found, found).axes
-
-
-def test_examples_start_with_the_original_sentence(
-    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
-) -> None:
-    shown = mechanisms.examples(material, settings, small, np.random.default_rng(6))
-    first = shown.groupby("sentence", sort=False).first()
-    assert (first["mechanism"] == "original").all()
-    length = shown["text"].str.split().str.len()
-    assert (length == 8).all()  # the number of tokens is public and stays
-
-
-def test_speed_counts_the_tokens_it_sanitized(
-    material: mechanisms.Material, small: mechanisms.Sizes, settings: pd.DataFrame
-) -> None:
-    found = mechanisms.speed(material, settings, 0.4, small, np.random.default_rng(7))
-    assert (found["tokens_per_second"] > 0).all()
-    assert found["tokens"].max() == len(material.corpus.ids)
-    assert mechanisms_figures.speed(found).axes
-
-
-def test_best_guesses_follow_bayes_rule(embedding: Embedding) -> None:
-    santext = SanText(embedding, epsilon=2)
-    prior = np.random.default_rng(0).random(300)
-    outputs = np.arange(10)
-    joint = np.exp(santext.log_rows(np.arange(300))) * prior[:, None]
-    guess, sure = mechanisms.best_guesses(santext, outputs, prior)
-    posterior = joint[:, outputs] / joint[:, outputs].sum(0)
-    assert (guess == posterior.argmax(0)).all()
-    assert np.allclose(sure, posterior.max(0), rtol=1e-9)
-
-
-def test_the_attack_table_marks_right_guesses_and_hides_unknown_words(
-    embedding: Embedding,
-) -> None:
-    santext = SanText(embedding, epsilon=100)  # keeps every word
-    found = mechanisms.attack_table(santext, "w3 secret w4", np.ones(300))
-    assert found["written"].tolist() == ["w3", "(unknown word)", "w4"]
-    assert found["right"].tolist() == [True, False, True]
-    assert "secret" not in found.to_string()
-    assert mechanisms.attack_table(santext, " ... ", np.ones(300)).empty
-
-
-def test_the_live_controls_draw_and_answer(embedding: Embedding) -> None:
-    box = mechanisms.interactive({"santext": SanText(embedding, epsilon=1)}, np.ones(300), "w1 w2")
-    epsilon, output = box.children[1], box.children[4]  # type: ignore[attr-defined]
-    epsilon.value = 50.0
-    assert output.outputs is not None
-
-
-def test_the_live_vocabulary_is_public_and_its_prior_counts_words_once_more(
-    material: mechanisms.Material, small: mechanisms.Sizes
-) -> None:
-    chosen = small.model_copy(update={"interactive_words": 100})
-    channels, prior = mechanisms.small_vocabulary(
-        material, ["w3 w3 w250", "w4"], 0.5, chosen, np.random.default_rng(0)
-    )
-    assert "madlib" not in channels and channels["santext"].embedding.words == tuple(WORDS[:100])
-    assert prior[3] / prior[0] == pytest.approx(3) and prior[4] / prior[0] == pytest.approx(2)
-    assert prior.sum() == pytest.approx(1)
+    ).assign(accuracy=0.7, low=0.6, high=0.8, n=9)
+    timing = pd.DataFrame({"mechanism": names, "tokens": 5, "tokens_per_second": [10.0, 1000.0]})
+    drawn = [
+        mechanisms_figures.kept_and_distinct(sweep, "title"),
+        mechanisms_figures.how_far(far, 300, "title"),
+        mechanisms_figures.sentiment(accuracy, "title"),
+        mechanisms_figures.speed(timing, "title"),
+    ]
+    for figure in drawn:
+        shown = [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
+        assert "title" in shown
+        for name in ("MADLIB", "SanText"):
+            assert any(text.startswith(name) for text in shown)
+    left = drawn[0].axes[0].lines[0]
+    np.testing.assert_allclose(left.get_xdata(), [0.5, 1, 2])  # in units of the middle one
 
 
 def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:

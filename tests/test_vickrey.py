@@ -13,7 +13,6 @@ from scipy import integrate
 from scipy import stats as laws
 
 from textpriv.errors import InvalidInput
-from textpriv.experiments import mechanisms
 from textpriv.mechanisms import Madlib, Mahalanobis, noise
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.mechanisms.vickrey import Vickrey, share_of_nearest
@@ -188,12 +187,3 @@ def test_an_entry_makes_a_mechanism_of_its_name_with_a_look(name: str) -> None:
     assert figures.label(name) == entry.label
     look = figures.style(name)
     assert (look["color"], look["marker"]) == (figures.COLORS[entry.color], entry.marker)
-
-
-def test_a_flat_curve_leaves_the_range_open() -> None:
-    """Two tokens, one of which stays: no slope to tell a range by, and no warning."""
-    assert np.isnan(mechanisms._range(lambda _: 0.5, 3.0, 2)).all()
-    low, high = mechanisms._range(lambda epsilon: min(1.0, epsilon / 10), 5.0, 100)
-    # two standard errors are 0.1; the share grows by 0.05 when epsilon grows by a tenth
-    assert low == pytest.approx(5 * np.exp(-0.2), rel=0.01)
-    assert high == pytest.approx(5 * np.exp(0.2), rel=0.01)

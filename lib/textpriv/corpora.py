@@ -228,6 +228,11 @@ def load(name: str) -> Documents:
     return _to_documents(name, table)
 
 
+def at_most(documents: Documents, count: int | None, rng: np.random.Generator) -> Documents:
+    """A sample of so many documents, in random order; all, as they are, where `count` is None."""
+    return documents if count is None else documents.sample(min(count, len(documents)), rng)
+
+
 def names() -> tuple[str, ...]:
     """Names that `load` knows."""
     return (*_CORPORA, *_JOINED)

@@ -172,6 +172,11 @@ def load(name: str) -> Embedding:
     return Embedding(name, words, vectors)
 
 
+def most_frequent(embedding: Embedding, count: int | None) -> Embedding:
+    """The first words of an embedding in order of frequency; all of them where `count` is None."""
+    return embedding if count is None else embedding.subset(np.arange(min(count, len(embedding))))
+
+
 def names() -> tuple[str, ...]:
     """Names that `load` knows."""
     return tuple(_LOADERS)
