@@ -3,8 +3,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,7 @@ import pytest
 
 from textpriv import paths, profiles
 from textpriv.errors import InvalidInput, RunError
-from textpriv.experiments import (
-    dp_prompt,
-    lossy,
-    lossy_attacks,
-    lossy_utility,
-    slm_utility,
-)
-from textpriv.report import claims, notebooks, results
+from textpriv.report import claims, results
 from textpriv.report.claims import Claim, Trend, Verdict, compare
 from textpriv.report.results import Measurement, measure
 
@@ -829,85 +821,38 @@ def test_ids_begin_with_the_paper_and_names_can_be_recorded() -> None:
             measure(name, 0.5)
 
 
-# What the paper profile records
+# What notebooks record
 
-
-class Recorder:
-    """Takes the names that experiments record."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def record(self, name: str, *numbers: object, **more: object) -> None:
-        self.names.add(name)
-
-
-def rows(**columns: Sequence[Any]) -> pd.DataFrame:
-    """Every combination of these values, each with some estimate of all that is recorded."""
-    table = pd.DataFrame([*product(*columns.values())], columns=[*columns])
-    measures = ("unchanged", "bertscore", "cosine")
-    ends = {f"{each}{end}": 0.5 for each in measures for end in ("", "_low", "_high")}
-    table = table.assign(value=0.5, low=0.4, high=0.6, n=100, influence=None, **ends)
-    return table.assign(unchanged_influence=None)
-
-
-def recorded_by_notebook_03(run: Any, profile: str) -> None:
-    sizes = profiles.load(profile, "03_lossy_and_stencil", lossy.Sizes)
-    labels = [setting.label for setting in lossy.crossing(sizes)]
-    stencils = [each.label for each in lossy.crossing(sizes) if each.kind in lossy.STENCILS]
-    tuned = [name for name in sizes.corpora if sizes.tuned_steps.get(name, 0) > 0]
-    scenarios = (lossy_utility.TEST, lossy_utility.ALL)
-    probed = rows(label=labels, corpus=[*sizes.corpora], scenario=scenarios)
-    lossy_utility.record(run, probed, "probe")
-    fitted = rows(label=sizes.tuned, corpus=tuned, scenario=scenarios)
-    lossy_utility.record(run, fitted, "fine-tuned")
-    attacked = rows(top=(1, 5), label=stencils, corpus=[*sizes.attacked],
-                    attack=(lossy_attacks.NAIVE, lossy_attacks.SKIP))  # fmt: skip
-    lossy_attacks.record_attacks(run, attacked)
-
-
-def recorded_by_notebook_04(run: Any, profile: str) -> None:
-    sizes = profiles.load(profile, "04_dp_prompt", dp_prompt.Sizes)
-    attack = "f1.{mechanism}.{setting}.{target}.{attacker}.{access}"
-    likeness = "{measure}.{mechanism}.{setting}"
-    (notebook,) = (each for each in notebooks.find() if each.name == "04_dp_prompt")
-    assert all(f'"{name}"' in "".join(notebook.code) for name in (attack, likeness))
-    names = (dp_prompt.PROMPTED, dp_prompt.CLIPPED)
-    settings = [(name, level) for name in names for level in sizes.levels[name]]
-    for setting in [(dp_prompt.CLEAN, 0.0), *settings]:
-        columns = dp_prompt.columns_of(*setting)
-        is_clean = setting[0] == dp_prompt.CLEAN
-        kinds = ("adaptive",) if is_clean else ("static", "adaptive")
-        for target, attacker, access in product(
-            ("author", "sentiment"), kinds, (dp_prompt.EMBEDDING, dp_prompt.TEXT)
-        ):
-            run.record(attack.format(target=target, attacker=attacker, access=access, **columns))
-        for score in () if is_clean else ("bertscore", "cosine"):
-            run.record(likeness.format(measure=score, **columns))
-
-
-def recorded_by_notebook_06(run: Any, profile: str) -> None:
-    sizes = profiles.load(profile, "06_slm_utility", slm_utility.Sizes)
-    slm_utility.record(
-        run,
-        worth=rows(model=("small", "large"), what=("mean", "tenth")),
-        losses=rows(epsilon=[float(each) for each in sizes.grid], what=slm_utility.LOSSES),
-        regressions=rows(features=("all", "no_b", "no_c", "no_bc"), measure=("r2", "rmse"),
-                         by=("row", "document")),
-    )  # fmt: skip
-    for name in ("gain.r2", "gain.rmse", "share.eps_only.r2"):
-        run.record(f"regression.{name}.by_row", 0.0)
-
-
-RECORDED: dict[str, Callable[[Any, str], None]] = {
-    "03_lossy_and_stencil": recorded_by_notebook_03,
-    "04_dp_prompt": recorded_by_notebook_04,
-    "06_slm_utility": recorded_by_notebook_06,
+# In format strings, themselves or, one of them, through modules.
+TEMPLATED: dict[str, tuple[str, ...]] = {
+    "01_mechanisms": (),
+    "02_ann_vs_exact": (),
+    "03_lossy_and_stencil": (),
+    "04_dp_prompt": (),
+    "05_reconstruction_attacks": ("reconstruction", "reconstruction_models"),
+    "06_slm_utility": (),
 }
 
 
-# Notebooks that name what they record in format strings, and the modules that do so for them.
-TEMPLATED = {"05_reconstruction_attacks": ("reconstruction", "reconstruction_models")}
+def named(source: str) -> Iterator[str]:
+    """The format strings by which a piece of code records."""
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call):
+            continue
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("record", "record_rows"):
+            name = call.args[call.func.attr == "record_rows"]
+        elif isinstance(call.func, ast.Name) and call.func.id == "record":
+            name = call.args[1]
+        else:
+            continue
+        if isinstance(name, ast.Name):  # from a table of names beside it
+            texts = (each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Constant))
+            yield from (str(each.value) for each in texts if TEMPLATE.fullmatch(str(each.value)))
+        else:
+            yield ast.unparse(name).removeprefix("f").strip("'\"")
+
+
+TEMPLATE = re.compile(r"[a-z][a-z0-9_]*(\.[\w{}!:+-]+)+")
 
 
 def templates(notebook: str, *modules: str) -> list[re.Pattern[str]]:
@@ -916,17 +861,7 @@ def templates(notebook: str, *modules: str) -> list[re.Pattern[str]]:
     sources = [cell.source for cell in cells if cell.cell_type == "code"]
     folder = paths.REPOSITORY / "lib" / "textpriv" / "experiments"
     sources += [(folder / f"{module}.py").read_text() for module in modules]
-    calls = [node for source in sources for node in ast.walk(ast.parse(source))]
-    place = {"record": 0, "record_rows": 1}  # of the name among the arguments
-    names = [
-        node.args[place[node.func.attr]]
-        for node in calls
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in place
-    ]
-    texts = [ast.unparse(name).removeprefix("f").strip("'\"") for name in names]
-    parts = [re.split(r"\{+[^{}]*\}+", text) for text in texts]
+    parts = [re.split(r"\{+[^{}]*\}+", name) for source in sources for name in named(source)]
     return [re.compile(".+".join(map(re.escape, each))) for each in parts]
 
 
@@ -934,31 +869,13 @@ def unrecorded(names: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> set
     return {name for name in names if not any(each.fullmatch(name) for each in patterns)}
 
 
-def recorded(notebook: str, profile: str) -> set[str]:
-    run = Recorder()
-    RECORDED[notebook](run, profile)
-    return run.names
-
-
-def test_the_paper_profile_records_what_it_alone_is_compared_with() -> None:
+@pytest.mark.parametrize("notebook", [*TEMPLATED])
+def test_the_paper_profile_records_what_it_alone_is_compared_with(notebook: str) -> None:
     wanted = [each for each in claims.load() if each.compared == "paper" or each.under_paper]
-    assert {each.notebook for each in wanted} == {*RECORDED, *TEMPLATED}
-    for notebook, experiments in TEMPLATED.items():
-        names = {
-            name
-            for each in wanted
-            if each.notebook == notebook
-            for name in each.under("paper").measurements
-        }
-        assert names and not unrecorded(names, templates(notebook, *experiments))
-    for notebook in RECORDED:
-        names = recorded(notebook, "paper")
-        absent = {
-            each.id: set(each.under("paper").measurements) - names
-            for each in wanted
-            if each.notebook == notebook
-        }
-        assert not {name: missing for name, missing in absent.items() if missing}
+    assert {each.notebook for each in wanted} < {*TEMPLATED}
+    asked = [each.under("paper").measurements for each in wanted if each.notebook == notebook]
+    names = {name for each in asked for name in each}
+    assert not unrecorded(names, templates(notebook, *TEMPLATED[notebook]))
 
 
 @pytest.mark.parametrize("notebook", [*TEMPLATED])
@@ -966,14 +883,14 @@ def test_templates_are_those_of_what_the_default_run_has_recorded(notebook: str)
     measured = {name for name in results.load(notebook).by_name() if not name.startswith("run.")}
     patterns = templates(notebook, *TEMPLATED[notebook])
     assert not unrecorded(measured, patterns)
-    assert unrecorded({"asr.custext", "nothing.of.the.kind"}, patterns)
     idle = [each.pattern for each in patterns if not any(each.fullmatch(n) for n in measured)]
     assert not idle
 
 
-@pytest.mark.parametrize("notebook", [*RECORDED])
-def test_names_are_built_as_the_default_run_has_recorded_them(notebook: str) -> None:
-    assert recorded(notebook, "default") <= set(results.load(notebook).by_name())
+def test_a_name_that_nothing_records_is_told() -> None:
+    patterns = templates("05_reconstruction_attacks", *TEMPLATED["05_reconstruction_attacks"])
+    absent = {"asr.custext", "gains.custext.imdb.eps2.a_over_b"}
+    assert unrecorded(absent | {"asr.custext.imdb.eps2.noisy_channel"}, patterns) == absent
 
 
 def test_no_reason_under_the_paper_profile_speaks_of_other_models() -> None:
