@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, gamma
 
-from textpriv import profiles, seeds, stats
+from textpriv import seeds, stats
 from textpriv.embeddings import Embedding, from_arrays
-from textpriv.experiments import ann_vs_exact, ann_vs_exact_figures, mechanisms, mechanisms_figures
-from textpriv.mechanisms import CusText, Madlib, Mahalanobis, SanText
+from textpriv.experiments import ann_vs_exact, mechanisms, mechanisms_figures
+from textpriv.experiments import ann_vs_exact_figures as figures
+from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, SanText
 from textpriv.mechanisms.registry import WORD_LEVEL
-from textpriv.neighbors import ExactSearch
+from textpriv.neighbors import (
+    AllRadii,
+    AnnoySearch,
+    Distances,
+    ExactSearch,
+    FaissSearch,
+    random_directions,
+)
 
 matplotlib.use("Agg")
 
@@ -31,95 +43,42 @@ def embedding() -> Embedding:
     return from_arrays("made up", WORDS, vectors)
 
 
-@pytest.fixture(scope="module")
-def sizes() -> ann_vs_exact.Sizes:
-    return profiles.load(
-        "smoke",
-        "02_ann_vs_exact",
-        ann_vs_exact.Sizes,
-        {
-            "table2_words": ["w5", "not in the table", "w250"],
-            "table2_epsilons": [3.0, 30.0],
-            "nw_epsilons": [1.0, 4.0, 40.0],
-            "nw_words_glove840": 100,
-            "nw_strata": 4,
-            "replacement_dimensions": [2, 6],
-            "check_words": ["w7"],
-            "check_epsilons": [4.0],
-            "check_directions": 1500,
-            "check_draws": 1500,
-        },
-    )
-
-
-@pytest.fixture
-def table(embedding: Embedding, sizes: ann_vs_exact.Sizes) -> ann_vs_exact.Table:
-    return ann_vs_exact.build(embedding, sizes, seed=1)
+# --- Notebook 02 ---------------------------------------------------------------------------
 
 
 def stream(*keys: seeds.Key) -> np.random.Generator:
     return seeds.stream(5, *keys)
 
 
-# --- Notebook 02 ---------------------------------------------------------------------------
-
-
-def test_table_2_counts_all_draws_and_leaves_out_unknown_words(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
-) -> None:
-    found = ann_vs_exact.table2(table, sizes, sizes.table2_epsilons, stream("t"), top=300)
-    assert set(found["word"]) == {"w5", "w250"}
-    by = ["word", "epsilon", "search"]
-    assert (found.groupby(by)["count"].sum() == sizes.table2_draws).all()
-    own = found[found["output"] == found["word"]]
-    assert (own["count"] == own["kept"]).all()
-    assert found.groupby("search")["kept"].max()["exact"] == sizes.table2_draws  # at epsilon 30
-
-
-def test_table_2_looks_up_the_same_noise_in_both_searches(
-    embedding: Embedding, sizes: ann_vs_exact.Sizes, table: ann_vs_exact.Table
-) -> None:
-    twin = table._replace(annoy=table.exact)  # an "approximate" index that makes no error
-    found = ann_vs_exact.table2(twin, sizes, [3.0], stream("t"))
-    exact, annoy = (found[found["search"] == s].drop(columns="search") for s in ("exact", "annoy"))
-    pd.testing.assert_frame_equal(exact.reset_index(drop=True), annoy.reset_index(drop=True))
+def directions(words: int, count: int, dimension: int) -> np.ndarray:
+    u = random_directions(words * count, dimension, stream("directions"))
+    return u.reshape(words, count, dimension)
 
 
 def test_the_lead_of_a_word_by_hand() -> None:
     """40 draws of the word and 30 of the next: 0.1, with the error of a multinomial draw."""
-    base = {"word": "cat", "epsilon": 1.0, "draws": 100}
-    first, second = base | {"search": "annoy", "kept": 40}, base | {"search": "exact", "kept": 100}
-    third = base | {"search": "other", "kept": 0}
-    found = pd.DataFrame(
-        [
-            {**first, "output": "cat", "count": 40},
-            {**first, "output": "dog", "count": 30},
-            {**first, "output": "cow", "count": 9},
-            {**second, "output": "cat", "count": 100},
-            {**third, "output": "dog", "count": 60},
-        ]
-    )
-    lead = ann_vs_exact.ahead(found).set_index("search")
-    assert lead["value"].to_dict() == pytest.approx({"annoy": 0.1, "exact": 1.0, "other": -0.6})
+    draws = {
+        "some": Counter({"cat": 40, "dog": 30, "cow": 20, "elk": 10}),
+        "all": Counter({"cat": 100}),
+        "none": Counter({"dog": 60, "cow": 40}),
+    }
+    lead = {name: ann_vs_exact.lead(counts, "cat") for name, counts in draws.items()}
+    values = {name: each.value for name, each in lead.items()}
+    assert values == pytest.approx({"some": 0.1, "all": 1.0, "none": -0.6})
     half = 1.96 * np.sqrt((0.4 + 0.3 - 0.1**2) / 100)
-    assert lead.loc["annoy", "high"] - lead.loc["annoy", "low"] == pytest.approx(2 * half, rel=0.1)
-    assert lead.loc["exact", "low"] < 1  # 100 equal draws are not certain
+    assert lead["some"].high - lead["some"].low == pytest.approx(2 * half, rel=0.1)
+    assert lead["all"].low < 1  # 100 equal draws are not certain
 
 
-@pytest.mark.parametrize(
-    ("replaced", "missed", "said"),
-    [
-        ((10, 4), (5, 1), "50% of 10 at epsilon 10, 25% of 4 at epsilon 19"),
-        ((8, 0), (8, 0), "100%"),
-    ],
-)
-def test_the_sentence_on_index_errors_names_every_epsilon(
-    replaced: tuple[int, int], missed: tuple[int, int], said: str
-) -> None:
-    errors = pd.DataFrame({"replaced": replaced, "missed": missed}, index=[10.0, 19.0])
-    shares = errors.assign(share=errors["missed"] / errors["replaced"].clip(lower=1))
-    sentence = ann_vs_exact.errors_by_epsilon(shares)
-    assert said in sentence and "nan" not in sentence
+def test_table_2_side_by_side_by_hand() -> None:
+    """The most frequent outputs first; a search with fewer of them leaves cells empty."""
+    base = {"word": "cat", "epsilon": 1.0}
+    annoy = {**base, "search": "annoy", "counts": Counter({"cow": 2, "cat": 5, "elk": 1})}
+    exact = {**base, "search": "exact", "counts": Counter({"cat": 8})}
+    table = ann_vs_exact.side_by_side(pd.DataFrame([annoy, exact]), top=2)
+    assert table["cat", "annoy"].to_list() == ["(5) cat", "(2) cow"]
+    assert table["cat", "exact"].to_list() == ["(8) cat", ""]
+    assert table.index.to_list() == [(1.0, 1), (1.0, 2)]
 
 
 def strata(value: float, half: float) -> dict[str, object]:
@@ -137,7 +96,8 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
         ]
     )
     said = ann_vs_exact.frequency_says(kept, 10.0)
-    assert "a more: +0.200" in said and "b undecided at this size: -0.010" in said
+    assert "a 60% against 40% (more: +0.200" in said
+    assert "b 40% against 41% (undecided at this size: -0.010" in said
 
     near = {"band": "rank 1-10", "dimension": 3, "epsilon": 1.0, "n": 50}
     few = pd.DataFrame([{**near, "share": 0.1, "low": 0.05, "high": 0.2}])
@@ -150,17 +110,17 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
         for c, share in ((0.1, 0.4), (0.5, 0.2), (np.inf, 0.1))
     ]
     said = ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 1000)
-    assert "c = 0.1 puts 40%" in said and "(more)" in said
+    assert "c = 0.1 puts 40%" in said and "no repair 10% (more)" in said
     assert "undecided" in ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 4)
     assert "nothing to compare" in ann_vs_exact.repair_says(pd.DataFrame(rows[:2]), 0.5, 4)
 
     forests = pd.DataFrame(
         [
-            {"table": table, "forest": forest, "search": "annoy", "word": "w", "kept": kept_}
-            for table, pair in {"glove6b50": (30, 34), "glove6b50_cut": (60, 56)}.items()
-            for forest, kept_ in enumerate(pair)
+            {"table": table, "forest": forest, "search": "annoy", "word": "w", "value": value}
+            for table, pair in {"glove6b50": (0.30, 0.34), "glove6b50_cut": (0.60, 0.56)}.items()
+            for forest, value in enumerate(pair)
         ]
-    ).assign(draws=100)
+    )
     said = ann_vs_exact.forests_apart(forests)
     assert "up to 0.04" in said and said.endswith("58% of the words under Annoy, whole 32% (more).")
     alone = ann_vs_exact.forests_apart(forests[forests["forest"] == 0])
@@ -169,72 +129,73 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
 
 @pytest.mark.parametrize("count", [None, 40, 10_000])
 def test_words_are_drawn_evenly_over_frequency_ranks(count: int | None) -> None:
-    words, stratum = ann_vs_exact.sample_by_frequency(100, count, 4, stream("s"))
+    words, stratum = ann_vs_exact.stratified_words(100, count, 4, stream("s"))
     assert len(set(words)) == len(words) == (40 if count == 40 else 100)
     assert (stratum == words * 4 // 100).all()
     assert len(set(np.bincount(stratum))) == 1
 
 
-def test_kept_words_agree_between_the_one_pass_form_and_drawing(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
+def test_a_cached_forest_is_that_of_its_trees_and_seed(embedding: Embedding) -> None:
+    queries = embedding.vectors + 0.5
+    first, second = (ann_vs_exact.cached_annoy(embedding, trees=1, seed=seed) for seed in (1, 2))
+    for forest, seed in ((first, 1), (second, 2), (first, 1)):
+        built = AnnoySearch(embedding.vectors, trees=1, seed=seed)
+        assert (forest.nearest(queries)[0] == built.nearest(queries)[0]).all()
+    assert (first.nearest(queries)[0] != second.nearest(queries)[0]).any()
+
+
+def test_kept_words_by_stratum_and_over_all() -> None:
+    stratum = np.repeat([0, 1, 2], 20)
+    kept = np.random.default_rng(0).random((2, 60)) * [[0.5], [1.0]]
+    table = ann_vs_exact.kept_table(kept, stratum, [1.0, 4.0])
+    assert len(table) == 2 * 4 and (table["low"] <= table["kept"]).all()
+    assert (table["kept"] <= table["high"]).all() and table["high"].le(1).all()
+    parts = table[table["stratum"] >= 0].pivot(index="epsilon", columns="stratum", values="kept")
+    assert np.allclose(parts, kept.reshape(2, 3, 20).mean(2))
+    overall = table[table["stratum"] < 0]
+    assert np.allclose(overall["kept"], kept.mean(1)) and (overall["n"] == 60).all()
+
+    searches = {"exact": table, "annoy": table.assign(kept=table["kept"] / 2)}
+    both = pd.concat(searches, names=["search"]).reset_index(0).assign(embedding="glove840b300")
+    assert len(figures.kept_words(both, figures.paper_points()).axes) == 1
+    assert figures.kept_by_frequency(both[both["stratum"] >= 0].query("search == 'exact'")).axes
+
+
+def test_bands_of_rank_share_out_all_outputs(embedding: Embedding) -> None:
+    found = {}
+    for dimension in (2, 6):
+        table = ann_vs_exact.project(embedding, dimension)
+        assert table.dimension == dimension and table.words == embedding.words
+        radii = AllRadii(ExactSearch(table.vectors))
+        words, u = np.arange(0, 300, 10), directions(30, 2, dimension)
+        envelope = radii.envelope(words, u, max_radius=100.0)
+        rank = Distances(table.vectors).ranks(envelope.word[envelope.pair], envelope.output)
+        stratum, epsilons = np.arange(30) // 10, [1.0, 4.0, 400.0]
+        found[dimension] = ann_vs_exact.shares_by_rank(envelope, rank, stratum, epsilons)
+        own = found[dimension].query("band == 'itself'")["share"].to_numpy()
+        crossing = radii.first_crossing(words, u)[0]
+        expected = [gamma.cdf(epsilon * crossing, dimension).mean() for epsilon in epsilons]
+        assert np.allclose(own, expected) and own[-1] > 0.99
+    bands = pd.concat(found, names=["dimension"]).reset_index(0)
+    assert np.allclose(bands.groupby(["dimension", "epsilon"])["share"].sum(), 1)
+    assert figures.near_words_by_dimension(bands).axes
+    assert figures.replacements(bands[bands["dimension"] == 6], "made up").axes
+
+
+def test_outputs_along_an_envelope_have_the_law_of_draws_and_those_of_a_wrong_one_not(
+    embedding: Embedding,
 ) -> None:
-    words = np.arange(300)
-    kept = ann_vs_exact.kept_exact(table, words, sizes, stream("e"), label="")
-    drawn = ann_vs_exact.kept_by_drawing(
-        table, table.exact, words, sizes.nw_epsilons, stream("d"), label=""
+    rng, epsilon, word = stream("c"), 4.0, np.array([7])
+    envelope = AllRadii(ExactSearch(embedding.vectors)).envelope(
+        word, directions(1, 1500, 6), max_radius=100.0
     )
-    # Bernoulli variance of the draws, and less for the directions: six standard errors.
-    error = 6 * np.sqrt(2 * 0.25 / 300)
-    assert (np.abs(kept.mean(1) - drawn.mean(1)) < error).all()
-    assert kept.mean(1)[0] < kept.mean(1)[1] < kept.mean(1)[2]
-
-
-def test_tables_of_kept_words_have_a_row_per_stratum_and_one_for_all(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
-) -> None:
-    found = ann_vs_exact.kept_tables({"glove840b300": (table, 100)}, sizes, stream)
-    assert len(found) == 2 * 3 * 5
-    assert found[["kept", "low", "high"]].stack().between(0, 1).all()
-    assert (found["low"] <= found["kept"]).all() and (found["kept"] <= found["high"]).all()
-    overall = found[(found["stratum"] < 0) & (found["search"] == "exact")]
-    parts = found[(found["stratum"] >= 0) & (found["search"] == "exact")]
-    mean = parts.groupby("epsilon")["kept"].mean()
-    assert np.allclose(mean, overall.set_index("epsilon")["kept"])  # strata of one size
-    ends = ann_vs_exact.frequent_and_rare(found, 4.0)
-    at_4 = parts[parts["epsilon"] == 4.0].set_index("stratum")["kept"]
-    assert ends.loc["glove840b300"].tolist() == [at_4[0], at_4[3]]
-    figure = ann_vs_exact_figures.kept_words(found, ann_vs_exact_figures.paper_points())
-    assert len(figure.axes) == 1
-    assert ann_vs_exact_figures.kept_by_frequency(found).axes
-
-
-def test_bands_of_rank_share_out_all_outputs(
-    embedding: Embedding, sizes: ann_vs_exact.Sizes
-) -> None:
-    found = ann_vs_exact.replacements_by_dimension(embedding, sizes, stream)
-    total = found.groupby(["dimension", "epsilon"])["share"].sum()
-    assert np.allclose(total, 1) and set(found["dimension"]) == {2, 6}
-    own = found[(found["band"] == "itself") & (found["dimension"] == 6)].sort_values("epsilon")
-    assert own["share"].is_monotonic_increasing and own["share"].iloc[-1] > 0.99
-    assert ann_vs_exact_figures.near_words_by_dimension(found).axes
-    six = found[found["dimension"] == 6]
-    assert ann_vs_exact_figures.replacements(six, "made up").axes
-
-
-def test_the_envelope_form_passes_its_check_and_a_wrong_law_does_not(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = ann_vs_exact.check_all_radii(table, sizes, stream("c"))
-    assert (right["p_value"] > 1e-4).all()
-    assert ann_vs_exact_figures.check(right).axes
-
-    def forgets_a_factor_of_two(*arguments: object, **options: object) -> object:
-        envelope = original(*arguments, **options)  # type: ignore[arg-type]
-        return type(envelope)(**{**vars(envelope), "start": envelope.start * 2})
-
-    original = table.radii.envelope
-    monkeypatch.setattr(table.radii, "envelope", forgets_a_factor_of_two)
-    assert (ann_vs_exact.check_all_radii(table, sizes, stream("c"))["p_value"] < 1e-6).all()
+    length = rng.gamma(6, 1 / epsilon, 1500)
+    drawn = Madlib(embedding, epsilon=epsilon).sanitize_ids(np.repeat(word, 1500), rng)
+    right = ann_vs_exact.outputs_at(envelope, length)
+    assert ann_vs_exact.same_law(right, drawn) > 1e-4
+    forgotten_factor = replace(envelope, start=envelope.start * 2)
+    wrong = ann_vs_exact.outputs_at(forgotten_factor, length)
+    assert ann_vs_exact.same_law(wrong, drawn) < 1e-6
 
 
 def test_two_samples_of_one_law_are_not_told_apart_and_of_two_laws_are() -> None:
@@ -246,85 +207,40 @@ def test_two_samples_of_one_law_are_not_told_apart_and_of_two_laws_are() -> None
     assert np.isnan(ann_vs_exact.same_law(np.arange(50), np.arange(50, 100)))  # all pooled
 
 
-def test_lines_of_one_direction_cross_where_the_winner_changes(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
-) -> None:
-    found = ann_vs_exact.lines_along(table, "w7", sizes, stream("l"))
+def test_lines_of_one_direction_cross_where_the_winner_changes(embedding: Embedding) -> None:
+    radii, u = AllRadii(ExactSearch(embedding.vectors)), directions(1, 100, 6)[0]
+    found = ann_vs_exact.lines_along(radii, embedding, "w7", u)
     wide = found.pivot(index="radius", columns="other", values="score")
     winners = set(found.loc[found["wins"], "other"])
     assert wide["w7"].abs().max() < 1e-12 and "w7" in winners
     assert set(wide.idxmax(axis=1)) <= winners
-    assert ann_vs_exact_figures.lines(found, "w7", 6).axes
+    assert figures.lines(found, "w7", 6).axes
 
 
-def test_indexes_are_compared_on_the_same_queries(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
-) -> None:
-    found = ann_vs_exact.index_trade_off(table, sizes, stream("i"), seed=1)
-    exact = found[found["index"].isin(["exact", "faiss-flat"])]
-    assert (exact["recall"] == 1).all()
-    assert found["recall"].between(0, 1).all() and (found["queries_per_second"] > 0).all()
-    assert ann_vs_exact_figures.index_trade_off(found).axes
-
-
-def test_rank_repair_brings_near_words_at_equal_kept_share(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
-) -> None:
-    chosen = sizes.model_copy(
-        update={"repair_draws": 240, "repair_c": (0.3,), "repair_epsilons": (1, 2, 4, 8, 16)}
-    )
-    found = ann_vs_exact.rank_repair(table, chosen, stream("rr"))
-    assert np.allclose(found.groupby(["c", "epsilon"])["share"].sum(), 1)
-    matched = ann_vs_exact.at_equal_kept(found, "c", [0.5, 0.999999]).set_index("c")
-    assert set(matched["kept"]) == {0.5}  # the other is out of reach on this grid
-    assert matched.loc[0.3, "rank 1-10"] > matched.loc[np.inf, "rank 1-10"]
-    assert ann_vs_exact_figures.rank_repair(matched.reset_index(), 240).axes
+def test_the_recall_of_an_index_by_hand(embedding: Embedding) -> None:
+    queries = {1.0: embedding.vectors + 0.1, 2.0: embedding.vectors}
+    truth = {key: ExactSearch(embedding.vectors).nearest(each)[0] for key, each in queries.items()}
+    truth[2.0][:30] = -1  # what no index answers
+    build = partial(FaissSearch, embedding.vectors, "flat")
+    found = ann_vs_exact.recall_and_speed(build, queries, truth)
+    assert found["recall"].to_list() == [1.0, 0.9] and (found["n"] == 300).all()
+    assert (found["queries_per_second"] > 0).all()
+    tried = {name: found.assign(setting="") for name in ("exact", "annoy")}
+    tried = pd.concat(tried, names=["index"]).reset_index(0)
+    assert figures.index_trade_off(tried).axes
 
 
 def test_interpolation_at_equal_kept_by_hand() -> None:
+    shares = {2.0: (0.2, 0.8, 0.0, 0.0), 4.0: (0.6, 0.1, 0.3, 0.0)}
     bands = pd.DataFrame(
-        [
-            {"c": 1.0, "epsilon": e, "band": band, "share": share}
-            for e, shares in ((2.0, (0.2, 0.8, 0.0, 0.0)), (4.0, (0.6, 0.1, 0.3, 0.0)))
-            for band, share in zip(ann_vs_exact.RANK_BANDS, shares, strict=True)
-        ]
+        {"c": 1.0, "epsilon": epsilon, **dict(zip(ann_vs_exact.RANK_BANDS, each, strict=True))}
+        for epsilon, each in shares.items()
     )
-    row = ann_vs_exact.at_equal_kept(bands, "c", [0.4]).iloc[0]
-    assert row["epsilon"] == pytest.approx(3)
+    matched = ann_vs_exact.at_equal_kept(bands, [0.4, 0.9])  # the other is out of reach
+    assert matched[["c", "kept", "epsilon"]].to_numpy().tolist() == [[1, 0.4, pytest.approx(3)]]
+    row = matched.iloc[0]
     assert row["rank 1-10"] == pytest.approx(0.45) and row["rank 11-1000"] == pytest.approx(0.15)
-
-
-def test_forests_share_their_noise(embedding: Embedding, sizes: ann_vs_exact.Sizes) -> None:
-    smaller = ann_vs_exact.shared_words(embedding, embedding.subset(np.arange(0, 300, 5)))
-    assert smaller.words == tuple(WORDS[::5])
-    chosen = sizes.model_copy(update={"forests": 2})
-    cases = {"whole": (embedding, 3.0), "cut": (smaller, 3.0)}
-    found = ann_vs_exact.by_forest(cases, chosen, stream)
-    exact = found[found["search"] == "exact"].groupby(["table", "word"])["kept"]
-    assert (exact.nunique() == 1).all()  # the exact search does not know of forests
-    table = ann_vs_exact.forest_table(found)
-    assert set(table.index) == {("whole", 0), ("whole", 1), ("cut", 0), ("cut", 1)}
-
-
-def test_missed_words_are_those_that_the_exact_search_would_have_kept(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
-) -> None:
-    found = ann_vs_exact.table2(table, sizes, [3.0], stream("t")).drop_duplicates(
-        ["word", "search"]
-    )
-    wide = found.pivot(index="word", columns="search", values=["kept", "missed"])
-    assert (wide["missed", "exact"] == 0).all()
-    assert (wide["missed", "annoy"] >= wide["kept", "exact"] - wide["kept", "annoy"]).all()
-    errors = ann_vs_exact.index_errors(found)
-    assert errors.loc[3.0, "missed"] == wide["missed", "annoy"].sum() > 0
-    assert errors["share"].between(0, 1).all()
-
-
-def test_the_first_to_take_over_is_another_word(
-    table: ann_vs_exact.Table, sizes: ann_vs_exact.Sizes
-) -> None:
-    found = ann_vs_exact.first_takers(table, sizes, stream("f"))
-    assert (found["rank"] >= 1).all() and (found["rank"] < 300).all() and len(found)
+    assert figures.rank_repair(matched, 240).axes
 
 
 # --- Notebook 01 ---------------------------------------------------------------------------
@@ -438,8 +354,6 @@ def test_figures_of_notebook_01_draw_every_mechanism() -> None:
 def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
     """The loop that benchmarks compare with draws from the same law: a check of both."""
     from benchmarks import peers
-
-    from textpriv.mechanisms import TEM
 
     tem = TEM(embedding, epsilon=8, beta=0.2)
     distance = np.linalg.norm(embedding.vectors - embedding.vectors[9], axis=1)

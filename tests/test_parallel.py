@@ -22,10 +22,10 @@ import sharded
 from distributed import Client, LocalCluster
 from tools import runner
 
-from textpriv import parallel, profiles, study
+from textpriv import parallel, study
 from textpriv.errors import InvalidInput, RunError
 from textpriv.experiments import ann_vs_exact
-from textpriv.neighbors import AllRadii, ExactSearch
+from textpriv.neighbors import AllRadii, ExactSearch, random_directions
 from textpriv.report import cluster
 from textpriv.seeds import stream
 
@@ -354,20 +354,24 @@ def test_the_loop_over_a_grid(on_dask: LocalCluster) -> None:
     assert len(set(there)) == len(over)
 
 
-def test_kept_words(on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedding = helpers.normal_embedding(300, 6)
-    sizes = profiles.load("smoke", "02_ann_vs_exact", ann_vs_exact.Sizes)
-    exact = ExactSearch(embedding.vectors)
-    table = ann_vs_exact.Table(embedding, exact, None, AllRadii(exact))
+def test_crossings_by_blocks_of_words(
+    on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    radii = AllRadii(ExactSearch(helpers.normal_embedding(300, 6).vectors))
 
-    def kept(at_once: int) -> bytes:
+    def crossings(words: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        units = random_directions(2 * len(words), 6, rng).reshape(len(words), 2, 6)
+        return radii.first_crossing(words, units)[0]
+
+    def found(at_once: int) -> bytes:
         monkeypatch.setattr(ann_vs_exact, "WORDS_AT_ONCE", at_once)
         rng = stream(SEED, "words")
-        found = ann_vs_exact.kept_exact(table, np.arange(300), sizes, rng, label="")
-        assert found.shape == (len(sizes.nw_epsilons), 300)
-        return found.tobytes() + rng.bytes(8)  # and the stream goes on alike
+        blocks = ann_vs_exact.blocks(np.arange(300), 2 * 6, rng)
+        crossing = np.concatenate(study.measure(crossings, over=blocks, processes=1))
+        assert crossing.shape == (300, 2)
+        return crossing.tobytes() + rng.bytes(8)  # and the stream goes on alike
 
     with here():
-        whole = kept(1024)
-        assert kept(100) == whole
-    assert kept(64) == whole
+        whole = found(1024)
+        assert found(100) == whole
+    assert found(64) == whole
