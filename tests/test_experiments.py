@@ -104,6 +104,8 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
     assert "nowhere half" in ann_vs_exact.nearest_says(few)
     many = few.assign(share=0.48, high=0.6)
     assert "in some case half" in ann_vs_exact.nearest_says(many)
+    several = ann_vs_exact.nearest_says(pd.concat([many, few, few.assign(dimension=2)]))
+    assert "10.0% (5.0% to 20.0%) in 2 dimensions, 48.0% (5.0% to 60.0%) in 3 dim" in several
 
     rows = [
         {"c": c, "kept": 0.5, "epsilon": 10.0, "rank 1-10": share}

@@ -260,8 +260,8 @@ def nearest_says(bands: pd.DataFrame) -> str:
     ----------
     bands : of `shares_by_rank`, with a column dimension
     """
-    near = bands[bands["band"] == "rank 1-10"]
-    most = near.loc[near.groupby("dimension")["share"].idxmax()].sort_values("dimension")
+    near = bands[bands["band"] == "rank 1-10"].sort_values("share")
+    most = near.groupby("dimension").tail(1).sort_values("dimension")
     shares = ", ".join(
         f"{row.share:.1%} ({row.low:.1%} to {row.high:.1%}) in {row.dimension} dimensions"
         for row in most.itertuples()

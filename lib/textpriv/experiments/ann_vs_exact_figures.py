@@ -56,9 +56,9 @@ def check(found: pd.DataFrame) -> Figure:
     fig, ax = plt.subplots(figsize=(3.6, 3.4))
     ax.plot([0, 1], [0, 1], color="#7F7F7F", lw=0.8, zorder=1)
     for marker, (word, part) in zip(MARKERS, found.groupby("word", sort=False), strict=False):
-        x, y = "all_radii", "drawn"
-        reach = {"xerr": _reach(part, x, f"{x}_"), "yerr": _reach(part, y, f"{y}_")}
-        ax.errorbar(part[x], part[y], **reach, fmt=marker, label=word)
+        x, y = part["all_radii"], part["drawn"]
+        yerr, xerr = (_reach(part, name, f"{name}_") for name in ("drawn", "all_radii"))
+        ax.errorbar(x, y, yerr, xerr, fmt=marker, label=str(word))
     ax.set(xlabel="P(kept), all-radii form", ylabel="share kept in independent draws")
     apart = (found["all_radii"] - found["drawn"]).abs().max()
     ax.set_title(f"One pass and draws differ by at most {apart:.3f}", fontsize=9)
@@ -70,10 +70,10 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
     """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top."""
     looks = {search: {**style(search), "label": label(search)} for search in ("exact", "annoy")}
     fig = _kept_panels(found[found["stratum"] < 0], "search", looks)
-    for row in paper.itertuples():  # their table is like that of the first panel
-        star = {"color": STYLES[row.search].color, "mec": "black", "mew": 0.6, "ls": ""}
-        text = f"{label(row.search)}, paper\n(319,774 words x 300)"
-        fig.axes[0].plot(row.epsilon, row.kept, marker="*", ms=11, **star, label=text)
+    ax = fig.axes[0]  # its table is the one like theirs
+    for row in paper.itertuples():
+        color, text = STYLES[row.search].color, f"{label(row.search)}, paper\n(319,774 words x 300)"
+        ax.plot(row.epsilon, row.kept, "*", ms=11, mec="black", mew=0.6, color=color, label=text)
     _legend(fig)
     return fig
 
@@ -157,8 +157,8 @@ def index_trade_off(found: pd.DataFrame) -> Figure:
     exact = {"exact": "exact, this library", "faiss-flat": "exact, faiss flat"}
     for ax, (epsilon, panel) in zip(axes, panels, strict=True):
         for index, part in panel.sort_values("recall").groupby("index", sort=False):
-            look = {"color": "black", "marker": "X", "linestyle": ""}
-            look = look if index == "faiss-flat" else style(str(index))
+            look: dict[str, Any] = {"color": "black", "marker": "X", "linestyle": ""}
+            look = look if index == "faiss-flat" else dict(style(str(index)))
             look["label"] = exact.get(str(index)) or label(str(index))
             speed, reach = part["queries_per_second"], _reach(part, "recall")
             ax.errorbar(speed, part["recall"], reach, ms=6, **look)
@@ -187,7 +187,8 @@ def rank_repair(matched: pd.DataFrame, n: int) -> Figure:
     near = matched.loc[matched["rank 1-10"].idxmax()]
     repair = "no repair" if np.isinf(near["c"]) else f"c = {near['c']:g}"
     finding = f"Most near words, {near['rank 1-10']:.0%} of outputs, with {repair}"
-    fig.suptitle(f"{finding} at epsilon {near['epsilon']:.0f} (n = {n:,})")
+    title = f"{finding} at epsilon {near['epsilon']:.0f} (n = {n:,})"
+    fig.suptitle(title, x=0.01, ha="left")
     _legend(fig)
     return fig
 
