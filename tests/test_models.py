@@ -235,6 +235,29 @@ def test_a_t5_has_no_head(t5: Encoder, cache: Path) -> None:
         masked_language_model(t5, texts(60), small(1))
 
 
+def test_every_family_is_one_of_sentence_transformers(
+    any_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its `encode` gives the states of each text alone, pooled, by the encoder's own weights."""
+    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: False)
+    encoder, sentences = any_encoder, ["the cat", "", "the cat sat on " * 30, "the dog ran"]
+    whole = encoder.sentence_transformer()
+    assert [each.data_ptr() for each in whole.parameters()] == [
+        each.data_ptr() for each in encoder.body.parameters()
+    ]
+    assert (str(whole.device), whole.get_embedding_dimension()) == ("cpu", encoder.width)
+    found = whole.encode(sentences, batch_size=2)
+    first = encoder.sentence_transformer("cls").encode(sentences, batch_size=3)
+    for row, text in enumerate(sentences):
+        ids = encoder.tokenizer(text, truncation=True, max_length=encoder.longest)["input_ids"]
+        with torch.inference_mode():
+            states = encoder.states(Rows(np.array([ids]), np.zeros((1, len(ids)), dtype=np.int64)))
+        np.testing.assert_allclose(found[row], states[0].mean(0), atol=1e-5)
+        np.testing.assert_allclose(first[row], states[0, 0], atol=1e-5)
+    lengths = np.linalg.norm(whole.encode(sentences, normalize_embeddings=True), axis=1)
+    np.testing.assert_allclose(lengths, 1, rtol=1e-6)
+
+
 def test_dropout_of_a_clone_is_that_of_every_layer(any_encoder: Encoder) -> None:
     """Attention included: without dropout, a model in training gives the states of any other."""
     rows = two_rows(any_encoder)

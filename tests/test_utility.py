@@ -219,12 +219,13 @@ def test_rows_of_pairs_by_hand(tmp_path: Path) -> None:
     ):  # fmt: skip
         encoder = tiny_family(tmp_path / family, family)
         first, second = corpus([[5, 6], [7]]), corpus([[8], [9, 5, 6]])
-        rows = utility._sequences(encoder, first, second, 12).rows(np.arange(2))
+        rows = utility.sequences(encoder, first, second, longest=12).rows(np.arange(2))
         one = [*opening, 5, 6, *middle, 8, *last]
         other = [*opening, 7, *middle, 9, 5, 6, *last]
         assert rows.ids.tolist() == [[*one, pad], other]
         before = len(opening) + len(middle)
-        assert rows.segments.tolist() == [
+        second_text = np.where(rows.segments < 0, -1, rows.segments >= utility.SECOND)
+        assert second_text.tolist() == [
             [0] * (before + 2) + [1, 1, -1],
             [0] * (before + 1) + [1, 1, 1, 1],
         ]

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import tokenizers
@@ -41,6 +41,9 @@ from textpriv.files import canonical_json
 from textpriv.neighbors.table import bfloat16_is_fast
 from textpriv.seeds import stream
 from textpriv.tokens import KEPT, Corpus, ranges
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -187,8 +190,28 @@ class Encoder:
         between = [[closing] * self.family.separators] * (texts - 1)
         return [[] if opening is None else [opening], *between, [closing]]
 
-    def states(self, rows: Rows, *, types: BoolArray | None = None) -> torch.Tensor:
-        """Hidden states of the last layer: (rows, length, width).
+    def sentence_transformer(self, pooling: Literal["mean", "cls"] = "mean") -> SentenceTransformer:
+        """The encoder as sentence-transformers has one: its states, and their mean.
+
+            model = encoder.sentence_transformer()
+            model.encode(texts, batch_size=64, normalize_embeddings=True)
+
+        The weights are shared, and products are those of `autocast`. What is measured goes through
+        the model in batches of our own (`utility.features`): `encode` sorts texts by characters,
+        and which rows share a batch shows in the last digits.
+
+        Parameters
+        ----------
+        pooling : the mean over all pieces, special ones included, or the state of [CLS]
+        """
+        from sentence_transformers import SentenceTransformer  # late: it takes two seconds
+        from sentence_transformers.sentence_transformer.modules import Pooling
+
+        modules = [_Body(self), Pooling(self.width, pooling)]
+        return SentenceTransformer(modules=modules, device=str(self.device))
+
+    def inputs(self, rows: Rows, *, types: BoolArray | None = None) -> dict[str, torch.Tensor]:
+        """Rows as the model takes them.
 
         Parameters
         ----------
@@ -202,8 +225,12 @@ class Encoder:
         if self.model.config.model_type == "bert":
             kinds = np.zeros(rows.ids.shape, dtype=np.int64) if types is None else types
             inputs["token_type_ids"] = torch.from_numpy(kinds.astype(np.int64)).to(self.device)
+        return inputs
+
+    def states(self, rows: Rows, *, types: BoolArray | None = None) -> torch.Tensor:
+        """Hidden states of the last layer: (rows, length, width). See `inputs`."""
         with autocast(self.device):
-            states: torch.Tensor = self.body(**inputs).last_hidden_state
+            states: torch.Tensor = self.body(**self.inputs(rows, types=types)).last_hidden_state
         return states
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
@@ -239,6 +266,25 @@ class Encoder:
             elif isinstance(module, T5Attention):  # keeps its own as a number
                 module.dropout = dropout
         return replace(self, model=model)
+
+
+class _Body(torch.nn.Module):
+    """The first module of a SentenceTransformer: texts become pieces, and pieces states."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.body, self.tokenizer = encoder.body, encoder.tokenizer
+        self.max_seq_length, self.device = encoder.longest, encoder.device
+
+    def preprocess(self, inputs: Sequence[str], prompt: str | None = None) -> dict[str, Any]:
+        texts = [f"{prompt or ''}{text}" for text in inputs]
+        options = {"padding": True, "truncation": True, "return_tensors": "pt"}
+        return dict(self.tokenizer(texts, max_length=self.max_seq_length, **options))
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        with autocast(self.device):
+            states = self.body(**features).last_hidden_state
+        return {**features, "token_embeddings": states.float()}
 
 
 def load_encoder(name: str = "minilm-l6", device: str = "cpu") -> Encoder:
@@ -499,14 +545,12 @@ class MaskedSizes:
     held_out: int = 500
 
     def __post_init__(self) -> None:
-        if self.length < 8:
-            raise InvalidInput(f"length: got {self.length!r}, expected at least 8")
+        check_count(self.length, 8, what="length")
+        check_count(self.held_out, what="held_out")
         if not 0 < self.share < 1:
             raise InvalidInput(f"share: got {self.share!r}, expected 0 < share < 1")
         if not 0 < self.frequent <= 1:
             raise InvalidInput(f"frequent: got {self.frequent!r}, expected 0 < frequent <= 1")
-        if self.held_out < 1:
-            raise InvalidInput(f"held_out: got {self.held_out!r}, expected at least 1")
 
 
 def masked_language_model(
@@ -693,6 +737,8 @@ def _digest(texts: Sequence[str]) -> str:
 
 # --- Rows of WordPieces -------------------------------------------------------------------------
 
+Spans = tuple[IntArray, IntArray]  # starts and lengths in a pool of pieces, one pair per row
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -707,15 +753,26 @@ class Rows:
     ids: IntArray
     segments: IntArray
 
+    @classmethod
+    def of(cls, pool: IntArray, segments: Sequence[Spans], pad: int) -> Rows:
+        """Stretches of a pool of pieces, written one after the other in every row."""
+        starts = np.stack([span[0] for span in segments], axis=1)
+        lengths = np.stack([span[1] for span in segments], axis=1)
+        ends = lengths.cumsum(1)
+        columns = np.arange(int(ends[:, -1].max(initial=0)))
+        segment = (columns[None, :, None] >= ends[:, None, :]).sum(2)
+        is_end = segment == len(segments)
+        inside = np.where(is_end, 0, segment)
+        begin = np.take_along_axis(starts - (ends - lengths), inside, axis=1)
+        ids = np.where(is_end, pad, pool[np.where(is_end, 0, begin + columns)])
+        return cls(ids, np.where(is_end, -1, segment))
+
     def first(self, segment: int) -> IntArray:
         """Column of the first piece of a segment, in every row."""
         found = self.segments == segment
         if not found.any(1).all():
             raise InvalidInput(f"segment: got {segment}, which some row has no piece of")
         return found.argmax(1)
-
-
-Spans = tuple[IntArray, IntArray]  # starts and lengths in `Pieces.pool`, one pair per row
 
 
 class Pieces:
@@ -818,16 +875,7 @@ class Pieces:
 
     def rows(self, segments: Sequence[Spans]) -> Rows:
         """Segments written one after the other, in every row."""
-        starts = np.stack([span[0] for span in segments], axis=1)
-        lengths = np.stack([span[1] for span in segments], axis=1)
-        ends = lengths.cumsum(1)
-        columns = np.arange(int(ends[:, -1].max(initial=0)))
-        segment = (columns[None, :, None] >= ends[:, None, :]).sum(2)
-        is_end = segment == len(segments)
-        inside = np.where(is_end, 0, segment)
-        begin = np.take_along_axis(starts - (ends - lengths), inside, axis=1)
-        ids = np.where(is_end, self.pad, self.pool[np.where(is_end, 0, begin + columns)])
-        return Rows(ids, np.where(is_end, -1, segment))
+        return Rows.of(self.pool, segments, self.pad)
 
 
 @functools.lru_cache(maxsize=4)  # a vocabulary takes most of a second

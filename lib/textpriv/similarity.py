@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from textpriv import pieces
 from textpriv.checks import check_count, check_texts
 from textpriv.errors import InvalidInput
-from textpriv.models import Encoder, Rows, by_length
-from textpriv.utility import features
+from textpriv.models import Encoder, by_length
+from textpriv.utility import features, sequences
 
 FloatArray = NDArray[np.float64]
 
@@ -124,19 +124,14 @@ def bert_score(
 
 def _states(encoder: Encoder, texts: Sequence[str], longest: int, batch: int) -> list[torch.Tensor]:
     """Unit states of every text's own pieces, special ones left out: each (pieces, width)."""
-    tokenizer = encoder.tokenizer
-    corpus = pieces.encode(tokenizer, texts, longest=longest - 2)
-    sizes = np.diff(corpus.offsets)
+    corpus = pieces.encode(encoder.tokenizer, texts, longest=longest)
+    read = sequences(encoder, corpus, longest=longest)
+    before, after = map(len, encoder.framed(1))
     result = [torch.empty(0, encoder.width)] * len(texts)
-    for of in by_length(sizes, batch):
-        ids = np.full((len(of), int(sizes[of].max()) + 2), tokenizer.pad_token_id)
-        segments = np.full(ids.shape, -1)
+    for of in by_length(read.lengths, batch):
+        found = torch.nn.functional.normalize(encoder.states(read.rows(of)).float(), dim=2)
         for row, text in enumerate(of.tolist()):
-            inside = [tokenizer.cls_token_id, *corpus[text].tolist(), tokenizer.sep_token_id]
-            ids[row, : len(inside)], segments[row, : len(inside)] = inside, 0
-        found = torch.nn.functional.normalize(encoder.states(Rows(ids, segments)).float(), dim=2)
-        for row, text in enumerate(of.tolist()):
-            result[text] = found[row, 1 : 1 + int(sizes[text])].cpu()
+            result[text] = found[row, before : int(read.lengths[text]) - after].cpu()
     return result
 
 

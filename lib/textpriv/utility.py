@@ -41,10 +41,11 @@ from textpriv.models import (
     held_out_documents,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus, ranges
+from textpriv.tokens import Corpus
 
 Pooling = Literal["mean", "first"]
 C = 0.01  # of the probe: standardised states of some thousand documents need a strong penalty
+SECOND = 3  # part of a row in which the second text of a pair begins
 SORTED = 16  # batches whose documents are sorted by length together
 MEASURED = 1000  # held-out documents at most, so that measuring costs less than training
 
@@ -53,40 +54,37 @@ MEASURED = 1000  # held-out documents at most, so that measuring costs less than
 
 
 @dataclass(frozen=True, eq=False)
-class _Sequences:
+class Sequences:
     """What the encoder reads of every document: a text or a pair, as `Encoder.framed` says.
 
     Parameters
     ----------
-    ids : (pieces,) of all documents, one after the other
-    segments : (pieces,) 0, and 1 from the first piece of a document's second text on, whether
-        or not the encoder is told
-    offsets : (documents + 1,) where each begins
+    pool : ids of all documents and what frames them
+    starts, counts : (documents, parts) stretches of the pool: what opens, the text, what closes it,
+        and of a pair the `SECOND` text and what closes that
     padding : id that fills up rows
     """
 
-    ids: IntArray
-    segments: IntArray
-    offsets: IntArray
+    pool: IntArray
+    starts: IntArray
+    counts: IntArray
     padding: int
 
     @property
     def lengths(self) -> IntArray:
         """Pieces of every document, special ones included."""
-        return np.diff(self.offsets)
+        return self.counts.sum(1)
 
     def rows(self, documents: IntArray) -> Rows:
         """These documents, padded to the longest of them."""
-        lengths = self.lengths[documents]
-        is_piece = np.arange(lengths.max(initial=0)) < lengths[:, None]
-        positions = ranges(self.offsets[documents], lengths)
-        ids = np.full(is_piece.shape, self.padding, dtype=np.int64)
-        segments = np.full(is_piece.shape, -1, dtype=np.int64)
-        ids[is_piece], segments[is_piece] = self.ids[positions], self.segments[positions]
-        return Rows(ids, segments)
+        spans = zip(self.starts[documents].T, self.counts[documents].T, strict=True)
+        return Rows.of(self.pool, list(spans), self.padding)
 
 
-def _sequences(encoder: Encoder, corpus: Corpus, second: Corpus | None, longest: int) -> _Sequences:
+def sequences(
+    encoder: Encoder, corpus: Corpus, second: Corpus | None = None, *, longest: int
+) -> Sequences:
+    """What the encoder reads of every document, cut to `longest` pieces; see `features`."""
     texts = {"corpus": corpus} if second is None else {"corpus": corpus, "second": second}
     special = encoder.framed(len(texts))
     added = sum(map(len, special))
@@ -108,14 +106,8 @@ def _sequences(encoder: Encoder, corpus: Corpus, second: Corpus | None, longest:
         starts += [begin + text.offsets[:-1], frame * every]
         lengths += [count, len(after) * every]
         frame, begin = frame + len(after), begin + len(text.ids)
-    spans = np.stack(lengths, axis=1)
-    segments = np.broadcast_to(np.array([0, 0, 0, 1, 1])[: len(lengths)], spans.shape)
-    return _Sequences(
-        ids=pool[ranges(np.stack(starts, axis=1).ravel(), spans.ravel())],
-        segments=np.repeat(segments.ravel(), spans.ravel()),
-        offsets=np.concatenate([[0], np.cumsum(spans.sum(1))]),
-        padding=int(encoder.tokenizer.pad_token_id),
-    )
+    padding = int(encoder.tokenizer.pad_token_id)
+    return Sequences(pool, np.stack(starts, axis=1), np.stack(lengths, axis=1), padding)
 
 
 def _kept(texts: list[Corpus], room: int) -> list[IntArray]:
@@ -125,17 +117,6 @@ def _kept(texts: list[Corpus], room: int) -> list[IntArray]:
         return [np.minimum(lengths[0], room)]
     first = np.minimum(lengths[0], np.maximum(room - lengths[1], room - room // 2))
     return [first, np.minimum(lengths[1], room - first)]
-
-
-def _states(encoder: Encoder, rows: Rows) -> torch.Tensor:
-    """Last hidden states, float32: (rows, length, width)."""
-    return encoder.states(rows, types=rows.segments == 1).float()
-
-
-def _mean(states: torch.Tensor, rows: Rows) -> torch.Tensor:
-    """Mean over all that is no padding: (rows, width)."""
-    is_piece = torch.from_numpy(rows.segments >= 0).to(states)[:, :, None]
-    return (states * is_piece).sum(1) / is_piece.sum(1)
 
 
 # --- Features and a linear classifier -----------------------------------------------------------
@@ -176,11 +157,13 @@ def features(
         corpus of another number of documents, `longest` or `batch` out of range
     """
     check_count(batch, what="batch")
-    sequences = _sequences(encoder, corpus, second, longest)
+    read = sequences(encoder, corpus, second, longest=longest)
     result = np.empty((len(corpus), encoder.width), dtype=np.float32)
-    for of in by_length(sequences.lengths, batch):
-        rows = sequences.rows(of)
-        result[of] = _mean(_states(encoder, rows), rows).cpu().numpy()
+    model = encoder.sentence_transformer()
+    for of in by_length(read.lengths, batch):
+        rows = read.rows(of)
+        inputs = encoder.inputs(rows, types=rows.segments >= SECOND)
+        result[of] = model(inputs)["sentence_embedding"].cpu().numpy()
     return result
 
 
@@ -274,7 +257,7 @@ class Classifier(torch.nn.Module):
         if pooling == "first" and not encoder.framed(1)[0]:
             raise InvalidInput(f"pooling: got 'first', but {encoder.name} has no [CLS]; use 'mean'")
         self.encoder, self.longest, self.pooling = encoder, longest, pooling
-        self.body = encoder.body
+        self.model = encoder.sentence_transformer("cls" if pooling == "first" else "mean")
         with torch.random.fork_rng():
             torch.manual_seed(int(stream(seed, "classifier").integers(2**62)))
             self.pooler = torch.nn.Linear(encoder.width, encoder.width)
@@ -286,8 +269,8 @@ class Classifier(torch.nn.Module):
 
     def forward(self, rows: Rows) -> torch.Tensor:
         """Scores: (rows, classes)."""
-        states = _states(self.encoder, rows)
-        pooled = states[:, 0] if self.pooling == "first" else _mean(states, rows)
+        inputs = self.encoder.inputs(rows, types=rows.segments >= SECOND)
+        pooled = self.model(inputs)["sentence_embedding"]
         seen = torch.tanh(self.pooler(self.dropout(pooled)))
         scores: torch.Tensor = self.classifier(self.dropout(seen))
         return scores
@@ -310,14 +293,14 @@ class Classifier(torch.nn.Module):
         InvalidInput : see `features`
         """
         check_count(batch, what="batch")
-        sequences = _sequences(self.encoder, corpus, second, self.longest)
-        return self._probability(sequences, np.arange(len(corpus)), batch)
+        read = sequences(self.encoder, corpus, second, longest=self.longest)
+        return self._probability(read, np.arange(len(corpus)), batch)
 
     @torch.inference_mode()
-    def _probability(self, sequences: _Sequences, documents: IntArray, batch: int) -> FloatArray:
+    def _probability(self, read: Sequences, documents: IntArray, batch: int) -> FloatArray:
         result = np.empty((len(documents), self.classifier.out_features))
-        for of in by_length(sequences.lengths[documents], batch):
-            scores = self(sequences.rows(documents[of]))
+        for of in by_length(read.lengths[documents], batch):
+            scores = self(read.rows(documents[of]))
             result[of] = F.softmax(scores.double(), dim=1).cpu().numpy()
         return result
 
@@ -378,21 +361,19 @@ def fine_tuned(
     )
     if len(truth) and not (truth.min() >= 0 and truth.max() < classes):
         raise InvalidInput(f"labels: got {truth.min()}..{truth.max()}, expected 0..{classes - 1}")
-    sequences = _sequences(encoder, corpus, second, longest)
+    read = sequences(encoder, corpus, second, longest=longest)
     is_held = held_out_documents(len(corpus), held_out, seed)
     documents, measured = np.flatnonzero(~is_held), np.flatnonzero(is_held)[:MEASURED]
     _check_several(truth[documents])
-    order = _batches(
-        documents, sequences.lengths, training.batch, stream(seed, "classifier", "order")
-    )
+    order = _batches(documents, read.lengths, training.batch, stream(seed, "classifier", "order"))
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
-        scores = model(sequences.rows(chosen))
+        scores = model(read.rows(chosen))
         return F.cross_entropy(scores, torch.from_numpy(truth[chosen]).to(scores.device))
 
     def measure() -> float:
-        likeliest = model._probability(sequences, measured, 64).argmax(1)
+        likeliest = model._probability(read, measured, 64).argmax(1)
         return float((likeliest == truth[measured]).mean())
 
     model.curve = fine_tune([model], loss, training, seed=seed, measure=measure)
