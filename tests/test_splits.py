@@ -105,7 +105,7 @@ def test_overlap_of_nothing() -> None:
 
 @pytest.mark.parametrize("wrong", [{"n": 0}, {"shortest": 0}])
 def test_overlap_refuses_empty_runs(wrong: dict[str, int]) -> None:
-    with pytest.raises(InvalidInput, match="got 0, expected at least 1"):
+    with pytest.raises(InvalidInput, match="got 0, expected an integer >= 1"):
         shares_ngram([SENTENCE], [SENTENCE], **wrong)
 
 
@@ -178,7 +178,7 @@ def test_equal_and_contained_phrases_have_company(texts: list[str]) -> None:
 
 
 def test_too_short_common_runs_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="at least 2 words"):
+    with pytest.raises(InvalidInput, match="shared: got 1, expected an integer >= 2"):
         parent_sentences([SENTENCE], shared=1)
 
 

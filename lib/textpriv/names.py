@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from faker.providers import person
 
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 
 BEFORE_PLACES = frozenset({"a", "an", "the", "in", "from", "to", "new"})
@@ -71,8 +72,7 @@ def person_names(
     for name, share in (("capital", capital), ("placed", placed)):
         if not 0 <= share <= 1:
             raise InvalidInput(f"{name}: got {share}, expected a share in 0..1")
-    if fewest < 1:
-        raise InvalidInput(f"fewest: got {fewest}, expected at least 1")
+    check_count(fewest, what="fewest")
     found = usage(texts, listed_names())
     if not any(seen.capital for seen in found.values()):
         raise InvalidInput(

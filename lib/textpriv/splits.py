@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from textpriv.checks import check_count
 from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
 from textpriv.tokens import Corpus, IntArray
@@ -72,7 +73,8 @@ def shares_ngram(
     -------
     (texts,) bool
     """
-    _check_positive(n=n, shortest=shortest)
+    check_count(n, what="n")
+    check_count(shortest, what="shortest")
     corpus, border = _numbered(texts, others)
     document, size, room = corpus.document, np.diff(corpus.offsets), _room(corpus)
     last = corpus.offsets[border]  # tokens before it belong to `texts`
@@ -122,7 +124,8 @@ def private_and_shadow(
     ------
     InvalidInput : too few documents, or groups too large to be divided so
     """
-    _check_positive(private=private, shadow=shadow)
+    check_count(private, what="private")
+    check_count(shadow, what="shadow")
     if private + shadow > len(documents):
         raise InvalidInput(
             f"{documents.name}: expected at least {private + shadow} documents for {private} "
@@ -159,8 +162,7 @@ def parent_sentences(texts: Iterable[str], shared: int = 5) -> IntArray:
     -------
     (texts,) int64, numbered from 0 in the order of appearance
     """
-    if shared < 2:
-        raise InvalidInput(f"shared: got {shared}, expected at least 2 words")
+    check_count(shared, 2, what="shared")
     corpus, count = _numbered(texts, ())
     document, room = corpus.document, _room(corpus)
     size = np.diff(corpus.offsets)
@@ -205,7 +207,7 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
     ------
     InvalidInput : no sentence has such a length
     """
-    _check_positive(fewest=fewest)
+    check_count(fewest, what="fewest")
     limit = np.inf if most is None else most
     found = [
         (row, sentence)
@@ -326,9 +328,3 @@ def _divide(
     on_private_side = np.zeros(len(order), dtype=bool)
     on_private_side[order[: last + 1]] = True
     return on_private_side[groups]
-
-
-def _check_positive(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 1:
-            raise InvalidInput(f"{name}: got {number}, expected at least 1")
