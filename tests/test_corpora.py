@@ -59,6 +59,14 @@ def test_the_rows_are_a_table_of_datasets(reviews: Documents) -> None:
         Documents("none", reviews.table.select([]))
 
 
+def test_texts_alone() -> None:
+    alone = Documents("alone", ["a", "b", "c"])
+    for documents in (alone, copy.deepcopy(alone), alone.subset([2, 0]), alone.subset([1])):
+        assert dict(documents.columns) == {}
+        assert copy.deepcopy(documents).texts == documents.texts
+    assert repr(alone) == "Documents('alone', 3 texts, columns: )"
+
+
 @pytest.mark.parametrize("of", [[2, 0, 2], [1, 2], [3]])
 def test_subset(reviews: Documents, of: list[int]) -> None:
     """Also of a subset, and of neighbours, which are no list of numbers inside."""

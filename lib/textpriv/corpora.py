@@ -115,8 +115,9 @@ class Documents:
     @cached_property
     def columns(self) -> Mapping[str, Column]:
         """The other columns, read-only: numbers as they are, str as an array of objects."""
-        table = self.table.remove_columns(TEXT).with_format("arrow")[:]
-        columns = {key: table[key].to_numpy() for key in table.column_names}
+        names = [key for key in self.table.column_names if key != TEXT]
+        rows = self.table.select_columns(names).with_format("arrow")[:] if names else {}
+        columns = {key: rows[key].to_numpy() for key in names}
         for values in columns.values():
             values.flags.writeable = False
         return MappingProxyType(columns)
