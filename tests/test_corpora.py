@@ -364,6 +364,10 @@ def test_load_articles(members: Path, name: str) -> None:
     assert loaded.columns["summary"].tolist() == ["S."]
 
 
+def write_split(folder: Path, split: str, **columns: Any) -> None:
+    pd.DataFrame(columns).to_parquet(folder / f"{split}-00000-of-00001.parquet")
+
+
 LABEL = {"label": [2, 0]}
 PAIR = ["B saw A .", "In 1990, he left."]
 
@@ -382,8 +386,7 @@ def test_load_from_the_hub(
     members: Path, asset: str, text: str, columns: dict[str, Any], splits: tuple[str, ...]
 ) -> None:
     for split in splits:
-        table = pd.DataFrame({"idx": [7, 8], text: [f"{split} ", "b"], **columns})
-        table.to_parquet(members / f"{split}-00000-of-00001.parquet")
+        write_split(members, split, idx=[7, 8], **{text: [f"{split} ", "b"], **columns})
     for split in splits:
         loaded = corpora.load(asset if split == "train" else f"{asset}-{split}")
         assert loaded.texts == (f"{split} ", "b")
@@ -437,13 +440,15 @@ def test_multi_news_needs_a_summary_for_every_document(members: Path) -> None:
         corpora.load("multi-news")
 
 
+IMDB_AUTHORS = (  # the columns that a notebook of the authors prints
+    ",reviewer,movie,rating,author_id,review,sentiment,sentiment_id\n"
+    '0,Someone,A (1970),5,0,"The story is ""odd"".<br />Really",negative,0\n'
+    "1,Another,B (1980),9,9,Fine.,positive,1\n"
+)
+
+
 def test_load_reviews_with_authors(members: Path) -> None:
-    imdb = (  # the columns that a notebook of the authors prints
-        ",reviewer,movie,rating,author_id,review,sentiment,sentiment_id\n"
-        '0,Someone,A (1970),5,0,"The story is ""odd"".<br />Really",negative,0\n'
-        "1,Another,B (1980),9,9,Fine.,positive,1\n"
-    )
-    files = {"clean_imdb_data/": "", "clean_imdb_data/processed_imdb_data.csv": imdb}
+    files = {"clean_imdb_data/": "", "clean_imdb_data/processed_imdb_data.csv": IMDB_AUTHORS}
     write_archive(members / "clean_imdb_data.zip", files)
     reviews = corpora.load("imdb-authors")
     assert reviews.texts == ('The story is "odd".<br />Really', "Fine.")

@@ -197,8 +197,9 @@ class Encoder:
             model.encode(texts, batch_size=64, normalize_embeddings=True)
 
         The weights are shared, and products are those of `autocast`. What is measured goes through
-        the model in batches of our own (`utility.features`): `encode` sorts texts by characters,
-        and which rows share a batch shows in the last digits.
+        the model in batches of our own (`utility.features`), sorted by pieces. `encode` sorts by
+        characters, and which rows share a batch shows: of 501 sentences of reviews, MiniLM's
+        vectors move by up to 1.4e-6 of their length in float32 and by 0.005 in bfloat16.
 
         Parameters
         ----------
