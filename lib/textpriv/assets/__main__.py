@@ -1,0 +1,5 @@
+import sys
+
+from textpriv.assets.command import main
+
+sys.exit(main())
