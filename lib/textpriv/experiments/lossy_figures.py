@@ -165,6 +165,7 @@ def heat(table: pd.DataFrame, title: str) -> Figure:
                         annot_kws={"fontsize": 8}, cbar=False)  # fmt: skip
             _title(ax, f"{label(kind)}:\n{label(attack)} ({_n(part, 'tokens')})")
             ax.set(xlabel="window in tokens", ylabel="sigma in tokens")
+            ax.tick_params(axis="y", rotation=0)
             ax.label_outer()
     axes[0][0].invert_yaxis()  # of all: sigma grows upwards
     return fig
