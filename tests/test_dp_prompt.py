@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
+from tools import notebooks
 
 from textpriv import embeddings, generators, models, profiles
 from textpriv.attacks.author import macro_f1
@@ -35,7 +36,6 @@ from textpriv.mechanisms.prompt import (
 )
 from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.models import Encoder
-from textpriv.report import notebooks
 from textpriv.seeds import stream
 from textpriv.splits import shares_ngram
 from textpriv.stats import clustered_mean

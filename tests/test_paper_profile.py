@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import tiny_generators
 import tiny_models
+from pydantic import BaseModel
 from test_corpora import IMDB_AUTHORS, MOVIES, NEWS, write_archive, write_split
 from tools.notebooks import Notebook, find, named, needed
 
@@ -27,28 +28,36 @@ NOTEBOOKS = [each for each in find() if profiles.table("default", each.name)]
 OWN_WORDS = {"extractive", "sst2-by-sentence"}  # of a notebook; made of what others name
 
 
-def experiment_of(notebook: Notebook) -> tuple[str, ModuleType]:
-    """The module of `textpriv.experiments` that has the notebook's sizes, with its name there."""
-    for source in notebook.code:
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ImportFrom) and node.module == "textpriv.experiments":
-                for alias in node.names:
-                    module = importlib.import_module(f"{node.module}.{alias.name}")
-                    if hasattr(module, "Sizes"):
-                        return alias.asname or alias.name, module
-    raise AssertionError(f"{notebook.name} imports no experiment")
+def experiments_of(notebook: Notebook) -> dict[str, ModuleType]:
+    """What the notebook imports from `textpriv.experiments`, by its names there."""
+    imported = [
+        (alias.asname or alias.name, importlib.import_module(f"{node.module}.{alias.name}"))
+        for source in notebook.code
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module == "textpriv.experiments"
+        for alias in node.names
+    ]
+    assert imported, f"{notebook.name} imports no experiment"
+    return dict(imported)
+
+
+def sizes_of(notebook: Notebook) -> type[BaseModel]:
+    return next(each.Sizes for each in experiments_of(notebook).values() if hasattr(each, "Sizes"))
 
 
 def used(notebook: Notebook, profile: str) -> set[str]:
     """Assets that `run.uses` is given: the cell is run up to that line, with a `run` of our own."""
-    name, module = experiment_of(notebook)
     asked: set[str] = set()
-    sizes = profiles.load(profile, notebook.name, module.Sizes)
+    sizes = profiles.load(profile, notebook.name, sizes_of(notebook))
     run = SimpleNamespace(
-        uses=lambda *ids: asked.update(ids), sizes=lambda _: sizes, settings=None, stream=None
+        uses=lambda *ids: asked.update(ids),
+        sizes=lambda _: sizes,
+        settings=SimpleNamespace(device="cpu"),
+        stream=None,
     )
     report = SimpleNamespace(begin=lambda *_: run)
-    space = {name: module, "report": report, "profile": profile, "seed": 7, "overrides": {}}
+    parameters = {"profile": profile, "seed": 7, "overrides": {}}
+    space = {**experiments_of(notebook), "report": report, **parameters}
     source = next((each for each in notebook.code if "run.uses(" in each), "")
     body: list[ast.stmt] = []
     for statement in ast.parse(source).body:
@@ -64,8 +73,7 @@ def used(notebook: Notebook, profile: str) -> set[str]:
 @pytest.mark.parametrize("profile", profiles.names())
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
 def test_settings_validate(notebook: Notebook, profile: str) -> None:
-    _, module = experiment_of(notebook)
-    assert profiles.load(profile, notebook.name, module.Sizes)
+    assert profiles.load(profile, notebook.name, sizes_of(notebook))
 
 
 @pytest.mark.parametrize("profile", profiles.names())
