@@ -127,7 +127,8 @@ def test_finish_writes_what_the_design_lists(root: Path) -> None:
     found = json.loads(path.read_text())
     assert set(found) == {
         "notebook", "profile", "seed", "overrides", "commit", "dirty", "device", "dtype",
-        "processor", "seconds", "peak_mb", "versions", "assets", "figures", "measurements",
+        "processor", "threads", "seconds", "peak_mb", "versions", "assets", "figures",
+        "measurements",
     }  # fmt: skip
     assert found["measurements"][0] == {
         "name": "a.b", "value": 0.5, "low": 0.4, "high": 0.6, "n": 100, "unit": "share",
@@ -150,7 +151,7 @@ def test_results_state_what_networks_multiplied_in(
     report.begin("98_try", "smoke").finish()
     found = results.load("98_try", "smoke")
     assert found.dtype == dtype == str(product.dtype).removeprefix("torch.")
-    assert found.processor
+    assert found.processor and found.threads == models.torch.get_num_threads()
 
 
 def test_a_notebook_run_by_hand_leaves_what_git_holds(

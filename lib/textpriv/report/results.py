@@ -51,8 +51,9 @@ class Measurement(BaseModel):
 class Results(BaseModel):
     """One notebook's file in `results/`.
 
-    `dtype` is what networks multiplied in, which `processor` decides; numbers that rest on
-    networks differ in their last digits, and sometimes in a guess, between the two.
+    `dtype` is what networks multiplied in, which `processor` decides, on so many `threads`. Numbers
+    that rest on networks differ with any of the three in their last digits, and where a language
+    model writes, in what it writes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,6 +67,7 @@ class Results(BaseModel):
     device: str
     dtype: str
     processor: str = ""
+    threads: int | None = None
     seconds: float
     peak_mb: float
     versions: dict[str, str]

@@ -169,7 +169,9 @@ class Run:
         """Write the results and return them as a table; the notebook's last call."""
         seconds = time.perf_counter() - self._start
         peak = provenance.peak_mb()
-        from textpriv.models import network_dtype  # late: notebook 07 needs no torch until here
+        import torch  # late: notebook 07 needs none of it until here
+
+        from textpriv.models import network_dtype
 
         cost = [
             results.measure("run.seconds", seconds, unit="s"),
@@ -180,6 +182,7 @@ class Run:
             device=self.settings.device,
             dtype=network_dtype(self.settings.device),
             processor=provenance.processor(),
+            threads=torch.get_num_threads(),
             seconds=seconds,
             peak_mb=peak,
             assets=self._assets,
