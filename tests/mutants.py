@@ -774,7 +774,7 @@ FLAWS = {
     "libraries: an approximate index taken for exact": (
         "approximate search inside TEM", "approximate search inside SanText",
         "approximate search inside CusText's groups"),
-    "everyone: pickles": ("test_house_rules.py::test_source_rules_bite",),
+    "everyone: pickles": ("test_supply_chain.py::test_rules_for_sources_bite",),
     "everyone: global generators": (
         "test_models.py::test_fine_tuning_leaves_the_global_generator_alone",
         "test_utility.py::test_the_global_generator_is_left_alone"),

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-from code import InteractiveInterpreter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from cells import function_of
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
-from tools import notebooks
 
 from textpriv import embeddings, generators, models, profiles
 from textpriv.attacks.author import macro_f1
@@ -336,19 +334,6 @@ def test_answers_of_parts_are_pooled_and_kept_by_document() -> None:
 CODES = {"clean plain": 0, "madlib eps8": 1, "truncated-laplace eps5": 2, "dp-prompt t0.75": 3}
 
 
-def of_notebook(name: str, space: dict[str, Any]) -> Callable[..., Any]:
-    """A function that the notebook defines, among things of our own."""
-    sources = next(each for each in notebooks.find() if each.name == NOTEBOOK).code
-    (source,) = (each for each in sources if f"def {name}(" in each)
-    body: list[ast.stmt] = [
-        each for each in ast.parse(source).body
-        if isinstance(each, ast.FunctionDef) and each.name == name
-    ]  # fmt: skip
-    InteractiveInterpreter(space).runcode(compile(ast.Module(body, []), name, "exec"))
-    found: Callable[..., Any] = space[name]
-    return found
-
-
 def coded(name: str, runs: int) -> Output:
     """Whose vectors say which output, run and document they are, and whose texts say so too."""
     mechanism, setting = name.split()
@@ -393,7 +378,7 @@ def test_static_attackers_learn_from_clean_text_and_adaptive_ones_from_the_outpu
         "asked_about": {"embedding": [*CODES], "tuned": ["clean plain", "dp-prompt t0.75"]},
         "clean": outputs["clean plain"], "stream": stream, "seed": 3,
     }  # fmt: skip
-    attacked = of_notebook("attacked", space)
+    attacked = function_of(NOTEBOOK, "attacked", **space)
     for access, target, learned, asked, parts in (
         ("embedding", "author", "clean plain", [*CODES], folds),
         ("embedding", "sentiment", "madlib eps8", ["madlib eps8"], folds),

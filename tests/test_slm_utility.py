@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-from code import InteractiveInterpreter
-from collections.abc import Callable
 from typing import Any
 
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from cells import function_of
 from tiny_generators import tiny_family
 from tiny_models import tiny_encoder
 
-from textpriv import paths
 from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
 from textpriv.experiments import slm_utility as experiment
@@ -90,27 +86,10 @@ def original(reader: Reader) -> Corpus:
 # --- What stands in the notebook ----------------------------------------------------------------
 
 
-def in_the_notebook(function: str, **space: Any) -> Callable[..., Any]:
-    """A function as the notebook defines it, with these names beside those that it imports."""
-    cells = nbformat.read(paths.NOTEBOOKS / "06_slm_utility.ipynb", as_version=4).cells
-    trees = [ast.parse(c.source) for c in cells if c.cell_type == "code"]
-    body = [
-        node
-        for tree in trees
-        for node in tree.body
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        or (isinstance(node, ast.FunctionDef) and node.name == function)
-    ]
-    shell = InteractiveInterpreter(space)
-    shell.runcode(compile(ast.Module(body, []), function, "exec"))
-    made: Callable[..., Any] = shell.locals[function]  # type: ignore[index]
-    return made
-
-
 @pytest.fixture(scope="module")
 def measured(reader: Reader, original: Corpus, large: Writer) -> pd.DataFrame:
     home = {"encoder": reader.encoder, "table": reader.table, "small": reader.small}
-    summarized = in_the_notebook("summarized", reader=reader, large=large, **home)
+    summarized = function_of("06_slm_utility", "summarized", reader=reader, large=large, **home)
     rows: pd.DataFrame = summarized(
         Madlib(reader.table.embedding, epsilon=1), original, [3.0, 12.0], stream(SEED, "noise")
     )
@@ -143,7 +122,7 @@ def test_rows_hold_what_the_large_model_said(
 
 def test_folds_by_document_keep_its_rows_together_and_folds_by_row_do_not() -> None:
     rows = known(20)
-    cut = in_the_notebook("cut", rows=rows, sizes=sizes(folds=5), seed=SEED)
+    cut = function_of("06_slm_utility", "cut", rows=rows, sizes=sizes(folds=5), seed=SEED)
     for by, together in (("document", True), ("row", False)):
         folds = cut(by)
         held_out = np.concatenate([test for _, test in folds])
@@ -394,9 +373,9 @@ def predictions(rows: pd.DataFrame) -> dict[tuple[str, str], Any]:
     """Out of fold, as in the notebook."""
     truth = rows[TARGET].to_numpy()
     space = {"rows": rows, "sizes": sizes(), "seed": SEED, "truth": truth}
-    cut = in_the_notebook("cut", **space)
+    cut = function_of("06_slm_utility", "cut", **space)
     folds = {by: cut(by) for by in ("document", "row")}
-    ask = in_the_notebook("out_of_fold", folds=folds, **space)
+    ask = function_of("06_slm_utility", "out_of_fold", folds=folds, **space)
     return {
         (each, by): ask("table" if each == EPS_ONLY else "tree", columns, by)
         for each, columns in SETS.items()
