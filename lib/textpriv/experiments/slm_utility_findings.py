@@ -53,7 +53,7 @@ def knee(table: pd.DataFrame) -> Finding:
             f"interval of measured less predicted leaves out 0 ({where})"
         )
     return Finding(
-        f"How many tokens change is foretold: within the error at {len(off) - len(missed)} of "
+        f"How many tokens change is predicted: within the error at {len(off) - len(missed)} of "
         f"{len(off)} epsilons",
         f"{text}; the largest difference is {most['value']:+.4f} at epsilon {most['epsilon']:g}.",
     )
