@@ -1,12 +1,80 @@
-"""Checks of arguments that many modules share."""
+"""Checks of arguments: declared above a function, or called inside where a check needs more.
+
+    @checked(tokens=COUNT, mass=SHARE, longest=(None, COUNT), kind=StrOptions({"word", "token"}))
+    def generate(tokens, mass, longest=None, kind="word"): ...
+
+The constraints are scikit-learn's; the errors are ours: what, got, expected.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Set
+from numbers import Integral, Real
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
 
 from textpriv.errors import InvalidInput
+
+__all__ = ["Interval", "StrOptions"]  # of scikit-learn, for what has no name below
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+COUNT = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")  # and finite
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")  # and finite
+SHARE = Interval(Real, 0, 1, closed="both")
+LEVEL = Interval(Real, 0, 1, closed="neither")
+
+
+def at_least(least: int, most: int | None = None) -> Interval:
+    """An integer from `least`, at most `most`."""
+    return Interval(Integral, least, most, closed="left" if most is None else "both")
+
+
+def checked(
+    **constraints: Any,
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Decorator: InvalidInput where an argument meets none of its constraints.
+
+    Parameters
+    ----------
+    constraints : by parameter: one of the above, whatever scikit-learn takes for one (a type, None,
+        `StrOptions`), or a tuple of these, of which one has to hold
+    """
+    allowed = {
+        name: [make_constraint(each) for each in (one if isinstance(one, tuple) else (one,))]
+        for name, one in constraints.items()
+    }
+
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        signature = inspect.signature(function)
+        if unknown := sorted(allowed.keys() - signature.parameters.keys()):
+            raise TypeError(f"{function.__qualname__} has no parameter {unknown}")
+
+        @functools.wraps(function)
+        def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            given = signature.bind(*args, **kwargs).arguments
+            for name, constraint in allowed.items():
+                if name in given and not any(_meets(given[name], each) for each in constraint):
+                    expected = " or ".join(map(str, constraint))
+                    raise InvalidInput(f"{name}: got {described(given[name])}, expected {expected}")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def _meets(value: object, constraint: Any) -> bool:
+    """Whether it does; True is no number."""
+    if isinstance(constraint, Interval) and isinstance(value, bool | np.bool_):
+        return False
+    return bool(constraint.is_satisfied_by(value))
 
 
 def check_count(value: object, least: int = 1, most: float = np.inf, *, what: str) -> None:
