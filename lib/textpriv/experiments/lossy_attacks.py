@@ -36,13 +36,7 @@ class OutputItself(Attack):
 
 
 class InRows(Attack):
-    """An attack on MADLIB's words, asked about and answering in the pieces that they stand for.
-
-    Parameters
-    ----------
-    noise : that made the text
-    attack : in the numbers of `noise.madlib`
-    """
+    """An attack in the numbers of `noise.madlib`, asked about pieces and answering in pieces."""
 
     def __init__(self, noise: TokenNoise, attack: Attack) -> None:
         self.noise, self.attack, self.name = noise, attack, attack.name
