@@ -87,7 +87,7 @@ def test_accuracy_draws_every_setting(corpora: tuple[str, ...], tuned_rows: int)
     figure = figures.accuracy(probed, tuned, TITLE)
     drawn(figure)
     for ax, corpus in zip(figure.axes, corpora, strict=True):
-        both = pd.concat([probed, tuned]).query("corpus == @corpus")
+        both = pd.concat([probed, tuned]).query(f"corpus == '{corpus}'")
         shown = both[both["kind"].isin((*MAPS, "noise"))]
         assert points(ax) == pytest.approx(sorted(shown["value"]))
         plain_only = shown.loc[shown["scenario"] == "test", "value"]
@@ -107,7 +107,8 @@ def test_attackers_draw_every_attack(corpora: tuple[str, ...]) -> None:
     drawn(figure)
     panels = product(corpora, STENCILS[::-1])
     for ax, (corpus, kind) in zip(figure.axes, panels, strict=True):
-        shown = table.query("window == 9 and top == 5 and corpus == @corpus and kind == @kind")
+        of_panel = f"corpus == '{corpus}' and kind == '{kind}'"
+        shown = table.query(f"window == 9 and top == 5 and {of_panel}")
         lines = {line.get_label(): line for line in ax.lines}
         assert set(lines) == {label(each) for each in shown["attack"]}
         for attack, each in shown.groupby("attack"):
@@ -133,6 +134,6 @@ def test_oracle_beside_the_paper(corpora: tuple[str, ...]) -> None:
     figure = figures.oracle(table, paper, TITLE)
     drawn(figure)
     for ax, (corpus, measure) in zip(figure.axes, product(corpora, measures), strict=True):
-        asked = "corpus == @corpus and measure == @measure and kind in @kinds"
+        asked = f"corpus == '{corpus}' and measure == '{measure}' and kind in {kinds}"
         assert points(ax, hollow=False) == pytest.approx(sorted(table.query(asked)["value"]))
         assert points(ax, hollow=True) == sorted(paper.query(asked)["value"])

@@ -191,13 +191,13 @@ def kept_table(
     return pd.DataFrame(rows).rename(columns={"value": "kept"})
 
 
-def frequency_says(kept: pd.DataFrame, epsilon: float) -> str:
-    """A sentence on the most frequent and the rarest words, by embedding.
+def frequency_says(kept: pd.DataFrame) -> str:
+    """A sentence on the most frequent and the rarest words, by embedding, at one epsilon.
 
     Of the strata of `kept_table` under the exact search, with a column embedding.
     """
-    said = []
-    for name, part in kept[kept["epsilon"] == epsilon].groupby("embedding", sort=False):
+    epsilon, said = kept["epsilon"].iloc[0], []
+    for name, part in kept.groupby("embedding", sort=False):
         ends = part.sort_values("stratum").iloc[[0, -1]]
         frequent, rare = (Estimate(r.kept, r.low, r.high, r.n) for r in ends.itertuples())
         apart = _difference(frequent, rare)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -51,52 +50,31 @@ def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
 
 
 def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
-    """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top."""
-    looks = {search: {**style(search), "label": label(search)} for search in ("exact", "annoy")}
-    fig = _kept_panels(found[found["stratum"] < 0], "search", looks)
-    ax = fig.axes[0]  # its table is the one like theirs
+    """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top.
+
+    Titles say how far the two come apart, and of how many words they are.
+    """
+    panels = found[found["stratum"] < 0].groupby("embedding", sort=False)
+    fig, axes = plt.subplots(1, len(panels), figsize=(PAGE, 3.4), sharey=True, squeeze=False)
+    for ax, (name, panel) in zip(axes[0], panels, strict=True):
+        for search, part in panel.groupby("search", sort=False):
+            look = {**style(str(search)), "label": label(str(search))}
+            band(ax, part["epsilon"], part["kept"], part["low"], part["high"], **look)
+        wide = panel.pivot(index="epsilon", columns="search", values=["kept", "n"])
+        widest = wide.loc[(wide["kept", "exact"] - wide["kept", "annoy"]).abs().idxmax()]
+        kept, n = widest["kept"], widest["n"]
+        finding = f"epsilon {widest.name:g}: exact {kept['exact']:.0%}, Annoy {kept['annoy']:.0%}"
+        words = f"(n = {n['exact']:,.0f} and {n['annoy']:,.0f} words)"
+        ax.set_title(f"{finding}\n{EMBEDDINGS[str(name)]}\n{words}", fontsize=8.5)
+        ax.set(xlabel="epsilon (1 / distance)", ylim=(-0.02, 1.04))
+    first = axes[0, 0]  # its table is the one like theirs
+    first.set(ylabel="share of words kept, N_w")
+    percent(first.yaxis)
     star: dict[str, Any] = {"ls": "", "marker": "*", "ms": 11, "mec": "black", "mew": 0.6}
     for row in paper.itertuples():
         text = f"{label(row.search)}, paper\n(319,774 words x 300)"
-        ax.plot(row.epsilon, row.kept, color=style(row.search)["color"], label=text, **star)
+        first.plot(row.epsilon, row.kept, color=style(row.search)["color"], label=text, **star)
     legend_below(fig, ncols=4)
-    return fig
-
-
-def kept_by_frequency(found: pd.DataFrame) -> Figure:
-    """N_w against epsilon per stratum of frequency rank; `found` has no row of all words."""
-    strata = sorted(found["stratum"].unique())
-    names = {strata[0]: "most frequent", strata[-1]: "rarest"}
-    colors = sns.color_palette("cividis", len(strata))
-    looks = {s: {"color": c, "label": names.get(s)} for s, c in zip(strata, colors, strict=True)}
-    fig = _kept_panels(found, "stratum", looks)
-    for ax in fig.axes:
-        ax.set(xlim=(5, 30))
-    fig.axes[-1].legend(title="frequency rank", loc="lower right")
-    return fig
-
-
-def _kept_panels(found: pd.DataFrame, by: str, looks: Mapping[Any, dict[str, Any]]) -> Figure:
-    """N_w against epsilon: a panel per embedding, a line with its interval per value of `by`.
-
-    Titles say how far the first and the last line come apart, and of how many words they are.
-    """
-    panels = found.groupby("embedding", sort=False)
-    fig, axes = plt.subplots(1, len(panels), figsize=(PAGE, 3.4), sharey=True, squeeze=False)
-    for ax, (name, panel) in zip(axes[0], panels, strict=True):
-        for key, part in panel.groupby(by, sort=False):
-            band(ax, part["epsilon"], part["kept"], part["low"], part["high"], **looks[key])
-        wide = panel.pivot(index="epsilon", columns=by, values=["kept", "n"])
-        first, *_, last = looks
-        widest = wide.loc[(wide["kept", first] - wide["kept", last]).abs().idxmax()]
-        ends = {looks[end]["label"]: widest[:, end] for end in (first, last)}
-        finding = ", ".join(f"{end} {at['kept']:.0%}" for end, at in ends.items())
-        n = " and ".join(f"{at['n']:,.0f}" for at in ends.values())
-        title = f"epsilon {widest.name:g}: {finding}\n{EMBEDDINGS[str(name)]}\n(n = {n} words)"
-        ax.set_title(title, fontsize=8.5)
-        ax.set(xlabel="epsilon (1 / distance)", ylim=(-0.02, 1.04))
-    axes[0, 0].set(ylabel="share of words kept, N_w")
-    percent(axes[0, 0].yaxis)
     return fig
 
 

@@ -1,4 +1,4 @@
-"""Notebook 03: texts in an encoder's own pieces, and the settings under which they are replaced.
+"""Notebook 03: texts in an encoder's own pieces, how they are replaced, and attacks of its own.
 
 A `Setting` is one way to manipulate a text, under the label that results use; the notebook makes
 the mechanism of each. A profile may let another encoder read some corpora, as the paper has T5 read
@@ -12,22 +12,34 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 
 from textpriv import corpora, pieces, splits, stats
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    BoolArray,
+    FloatArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+    check_top,
+)
+from textpriv.attacks.deconvolution import hits_anywhere
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.corpora import Documents
 from textpriv.embeddings import from_arrays
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
+from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.stencil import TokenTable
 from textpriv.models import Encoder, FastTokenizer
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
 from textpriv.tokens import Corpus
-
-IntArray = NDArray[np.int64]
 
 MAPS = ("2-random", "3-random", "high-freq", "low-freq")
 STENCILS = ("stencil", "punctuated-stencil")
@@ -208,13 +220,14 @@ def _splits(
     name: str, labels: IntArray, cluster: IntArray, sizes: Sizes, seed: int | None
 ) -> tuple[tuple[IntArray, IntArray], ...]:
     """Documents to train and to test on: stratified, or with clusters kept on one side."""
-    is_clustered = len(np.unique(cluster)) < len(labels)
-    kind = GroupShuffleSplit if is_clustered else StratifiedShuffleSplit
+    kind, groups = StratifiedShuffleSplit, None
+    if len(np.unique(cluster)) < len(labels):
+        kind, groups = GroupShuffleSplit, cluster
     found = []
     for number in range(sizes.seeds):
         state = int(stream(seed, "03", "split", name, number).integers(2**32))
         splitter = kind(1, test_size=sizes.test_share, random_state=state)
-        found += splitter.split(labels, labels, cluster)
+        found += splitter.split(labels, labels, groups)
     return tuple(found)
 
 
@@ -290,3 +303,69 @@ class TokenNoise:
         """A text of pieces after the noise."""
         rows = self.sanitize_rows(self.in_rows(corpus)).ids
         return corpus.with_ids(np.where(rows >= 0, self.inputs[rows], corpus.ids))
+
+
+# --- Attacks of its own -------------------------------------------------------------------------
+
+
+class OutputItself(Attack):
+    """The output is the guess, and the only one: right for what a lossy map leaves as it is."""
+
+    name = "naive"
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        words = observed.corpus.ids[check_targets(observed, targets)][:, None]
+        return Guesses(words, np.zeros(words.shape))
+
+
+class InRows(Attack):
+    """An attack in the numbers of `noise.madlib`, asked about pieces and answering in pieces."""
+
+    def __init__(self, noise: TokenNoise, attack: Attack) -> None:
+        self.noise, self.attack, self.name = noise, attack, attack.name
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        rows = Observed(self.noise.in_rows(observed.corpus), observed.sanitized)
+        found = self.attack.guess(rows, targets, top=top)
+        words = np.where(found.words == NONE, NONE, self.noise.inputs[found.words])
+        return Guesses(words, found.scores)
+
+
+def noise_decoder(noise: TokenNoise, vocabulary: Vocabulary) -> NoisyChannel:
+    """A noisy channel in MADLIB's numbers: P(output | input) estimated, triples of public pieces.
+
+    The weight of the language model is the one that does best on public text that it has not read,
+    after noise drawn from `noise.rng`.
+    """
+    eta = noise.madlib.epsilon
+    estimate = NoiseChannel.estimate(
+        noise.madlib, [eta], noise.rng, directions=8, sampled_words=64
+    )[eta]
+    _, shadow, unread = (noise.in_rows(each) for each in vocabulary.parts)
+    triples = NGrams.train(Lexicon(noise.madlib.size, [unread]), [unread], order=3)
+    tried = Observed(noise.sanitize_rows(shadow), shadow.ids >= 0)
+    weight = tuned_weight(estimate, triples, tried, shadow, weights=(0.25, 0.5, 1.0))
+    return NoisyChannel(estimate, model=triples, weight=weight)
+
+
+def hits(
+    name: str, guesses: Guesses, observed: Observed, truth: IntArray
+) -> dict[int, BoolArray | FloatArray]:
+    """Which targets an attack of this name has found: (targets,), by how many guesses count.
+
+    "anywhere" counts the guesses of "naive" for any position of the document,
+    "naive_skip_elsewhere" how often those of "naive_skip" would be right at another place: who is
+    no better has learned from the place nothing but how frequent tokens are.
+    """
+    if name == "anywhere":
+        return {5: hits_anywhere(guesses, observed.corpus, observed.targets, truth)}
+    if name == "naive_skip_elsewhere":
+        counts = np.bincount(truth, minlength=int(guesses.words.max()) + 1)
+        frequency = np.append(counts, 0) / len(truth)  # the last stands for NONE
+        return {5: frequency[guesses.words].sum(1)}
+    return {top: guesses.hits(truth, top=top) for top in sorted({1, guesses.words.shape[1]})}

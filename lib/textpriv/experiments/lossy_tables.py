@@ -11,8 +11,7 @@ import pandas as pd
 from textpriv import grammar, pieces, stats
 from textpriv.attacks import oracle
 from textpriv.attacks.base import Guesses, Observed
-from textpriv.experiments.lossy import MAPS, Setting, Text
-from textpriv.experiments.lossy_attacks import hits
+from textpriv.experiments.lossy import MAPS, Setting, Text, hits
 from textpriv.generators import Generator
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.models import BoolArray, FastTokenizer
