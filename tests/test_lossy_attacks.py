@@ -15,7 +15,7 @@ from textpriv.attacks.deconvolution import TokenInversion, watch
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.embeddings import from_arrays
-from textpriv.experiments import lossy_attacks as experiment
+from textpriv.experiments import lossy as experiment
 from textpriv.experiments.lossy import TokenNoise, Vocabulary
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.estimated import NoiseChannel

@@ -45,16 +45,16 @@ def said(run: Any) -> str:
     """Everything that the notebook says of such a run."""
     pairs = [
         findings.utility(run, "imdb", SIZES),
-        findings.sigma_window(run, "imdb", SIZES),
         findings.oracle(run, NAMES),
         findings.attackers(run, "imdb", SIZES),
     ]
-    return "\n".join(text for pair in pairs for text in pair)
+    texts = [text for pair in pairs for text in pair]
+    return "\n".join([*texts, findings.sigma_window(run, "imdb", SIZES)])
 
 
 def test_equal_measurements_decide_nothing() -> None:
     text = said(Made())
-    assert text.count("undecided at this size") == 5  # a title each, and once more in the text
+    assert text.count("undecided at this size") == 4  # a title each, and once more in the text
     assert "in 0 of" in text and "nan" not in text.lower()
     assert ", more" not in text and ", less" not in text
     table = findings.language_model(Made(), NAMES, SIZES)  # type: ignore[arg-type]
@@ -71,13 +71,22 @@ def test_equal_measurements_decide_nothing() -> None:
         ({"2-random.imdb.mrr": 0.1}, "ranks the true text lower under pairs"),
         ({"high-freq.imdb.all": 0.9}, "keeps the frequent words costs a classifier less"),
         ({"high-freq.imdb.all": 0.1}, "keeps the frequent words costs a classifier more"),
-        ({"w9-s1.0.imdb.all": 0.9}, "leaves a classifier more at a larger sigma"),
-        ({"w9-s1.0.imdb.all": 0.1}, "leaves a classifier less at a larger sigma"),
     ],
 )
 def test_titles_follow_the_measurements(values: dict[str, float], title: str) -> None:
     assert title in said(Made(**values))
     assert title not in said(Made(error=9.0, **values))
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(0.9, "more"), (0.1, "less")])
+def test_what_sigma_changes_follows_the_measurements(value: float, verdict: str) -> None:
+    changed = {"w9-s1.0.imdb.all": value}
+    for error, expected in ((0.01, verdict), (9.0, "undecided")):
+        run: Any = Made(error, **changed)
+        text = findings.sigma_window(run, "imdb", SIZES)
+        first, second = text.split("; from window 5 to 9")
+        assert f"at window 9 the accuracy changes by {value - 0.5:+.3f} (" in first
+        assert first.endswith(f"), {expected}") and second.endswith(", undecided.")
 
 
 def test_a_language_model_that_loses_is_said_to() -> None:
@@ -111,6 +120,6 @@ def test_grammar_survives_where_its_interval_is_above_chance() -> None:
         ("a", "noise", 2.5, 0.3, 0.2),
         ("b", "noise", 2.0, 0.1, 0.2),
     ]
-    title, text = findings.language(pd.DataFrame(rows, columns=columns))
-    assert "in 1 of 2 settings" in title and text.endswith("in 1 of 2 settings: a.")
+    text = findings.language(pd.DataFrame(rows, columns=columns))
+    assert text.endswith("in 1 of 2 settings: a.")
     assert "1.00 bits per character, a has the most, 2.50" in text

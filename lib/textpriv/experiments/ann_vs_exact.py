@@ -74,10 +74,8 @@ class Sizes(BaseModel):
 
 
 def cached_annoy(embedding: Embedding, *, trees: int, seed: int) -> AnnoySearch:
-    """`AnnoySearch(embedding.vectors, trees=trees, seed=seed)`, built once and kept in the cache.
-
-    Another compiled code of Annoy grows other trees, and so is another index.
-    """
+    """`AnnoySearch(embedding.vectors, trees=trees, seed=seed)`, built once and cached."""
+    # Another compiled code of Annoy grows other trees, and so is another index.
     key = f"{embedding.digest} trees={trees} seed={seed} annoy={annoy_build()}"
 
     def build(folder: Path) -> None:
@@ -102,23 +100,17 @@ def stratified_words(
     stratum = stats.strata_by_rank(size, strata)
     if count is None or count >= size:
         return np.arange(size), stratum
-    members = [np.flatnonzero(stratum == s) for s in range(strata)]
-    per_stratum = max(2, count // strata)
-    words = np.concatenate(
-        [np.sort(rng.choice(m, size=min(per_stratum, len(m)), replace=False)) for m in members]
-    )
+    members = [np.flatnonzero(stratum == number) for number in range(strata)]
+    counts = [min(max(2, count // strata), len(each)) for each in members]
+    drawn = [rng.choice(m, n, replace=False) for m, n in zip(members, counts, strict=True)]
+    words = np.concatenate([np.sort(each) for each in drawn])
     return words, stratum[words]
 
 
 def blocks(words: IntArray, normals: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     """Points of a grid (see `study.measure`): a block of words, and the stream where it begins.
 
-    Whatever the blocks, and whatever runs where, a word's draws are the same.
-
-    Parameters
-    ----------
-    words : in the order in which the stream serves them
-    normals : standard normal numbers that each word takes from the stream
+    Each word takes so many `normals` from the stream, whatever the blocks and whatever runs where.
     """
     for start in range(0, len(words), WORDS_AT_ONCE):
         block = words[start : start + WORDS_AT_ONCE]
@@ -130,12 +122,7 @@ def blocks(words: IntArray, normals: int, rng: np.random.Generator) -> Iterator[
 
 
 def lead(counts: Mapping[str, int], word: str) -> Estimate:
-    """By how much the word leads its most frequent other output, as a share of draws, -1 to 1.
-
-    Parameters
-    ----------
-    counts : draws by output; at least one draw
-    """
+    """By how much the word leads its most frequent other output, as a share of draws, -1 to 1."""
     draws, kept = sum(counts.values()), counts.get(word, 0)
     other = max((count for output, count in counts.items() if output != word), default=0)
     leads = np.repeat([1.0, -1.0, 0.0], [kept, other, draws - kept - other])
@@ -145,16 +132,14 @@ def lead(counts: Mapping[str, int], word: str) -> Estimate:
 def side_by_side(table2: pd.DataFrame, top: int = 4) -> pd.DataFrame:
     """Table 2 as the paper prints it: a column per word and search, rows by epsilon and rank.
 
-    Parameters
-    ----------
-    table2 : columns word, epsilon, search and counts (a `Counter` of the outputs)
+    Of columns word, epsilon, search and counts (a `Counter` of the outputs).
     """
     most = [counts.most_common(top) for counts in table2["counts"]]
     cells = table2.assign(cell=most).reset_index(drop=True).explode("cell")
     cells["rank"] = cells.groupby(level=0).cumcount() + 1
     cells["cell"] = [f"({count}) {output}" for output, count in cells["cell"]]
-    columns = ["word", "search"]
-    return cells.pivot(index=["epsilon", "rank"], columns=columns, values="cell").fillna("")
+    wide = cells.pivot(index=["epsilon", "rank"], columns=["word", "search"], values="cell")
+    return wide.fillna("")
 
 
 def forests_apart(forests: pd.DataFrame) -> str:
@@ -187,38 +172,32 @@ def forests_apart(forests: pd.DataFrame) -> str:
 def kept_table(
     kept: NDArray[np.floating] | NDArray[np.bool_], stratum: IntArray, epsilons: Sequence[float]
 ) -> pd.DataFrame:
-    """N_w with its interval at every epsilon, over all words (stratum -1) and per stratum.
+    """N_w at every epsilon, over all words (stratum -1) and per stratum.
+
+    Columns: epsilon, stratum, kept, low, high, n.
 
     Parameters
     ----------
     kept : (epsilons, words) probability, or whether, a word is kept
     stratum : (words,) from 0
-
-    Returns
-    -------
-    columns epsilon, stratum, kept, low, high, n
     """
     rows = []
     for epsilon, values in zip(epsilons, kept, strict=True):
         for number in (-1, *np.unique(stratum).tolist()):
             here = (stratum == number) | (number < 0)
             names, group = np.unique(stratum[here], return_inverse=True)
-            weights = np.ones(len(names))
-            estimate = stats.stratified_mean(values[here], group, weights, bounds=(0, 1))
-            rows.append({"epsilon": epsilon, "stratum": number, **estimate.columns()})
+            found = stats.stratified_mean(values[here], group, np.ones(len(names)), bounds=(0, 1))
+            rows.append({"epsilon": epsilon, "stratum": number, **found.columns()})
     return pd.DataFrame(rows).rename(columns={"value": "kept"})
 
 
-def frequency_says(kept: pd.DataFrame, epsilon: float) -> str:
-    """A sentence on the most frequent and the rarest words, exact search, by embedding.
+def frequency_says(kept: pd.DataFrame) -> str:
+    """A sentence on the most frequent and the rarest words, by embedding, at one epsilon.
 
-    Parameters
-    ----------
-    kept : of `kept_table`, with columns embedding and search
+    Of the strata of `kept_table` under the exact search, with a column embedding.
     """
-    strata = kept[(kept["search"] == "exact") & (kept["stratum"] >= 0)]
-    said = []
-    for name, part in strata[strata["epsilon"] == epsilon].groupby("embedding", sort=False):
+    epsilon, said = kept["epsilon"].iloc[0], []
+    for name, part in kept.groupby("embedding", sort=False):
         ends = part.sort_values("stratum").iloc[[0, -1]]
         frequent, rare = (Estimate(r.kept, r.low, r.high, r.n) for r in ends.itertuples())
         apart = _difference(frequent, rare)
@@ -254,12 +233,7 @@ def shares_by_rank(
 
 
 def nearest_says(bands: pd.DataFrame) -> str:
-    """A sentence on the largest share of near words at any epsilon, by dimension.
-
-    Parameters
-    ----------
-    bands : of `shares_by_rank`, with a column dimension
-    """
+    """A sentence on the largest share of near words at any epsilon, by dimension."""
     near = bands[bands["band"] == "rank 1-10"].sort_values("share")
     most = near.groupby("dimension").tail(1).sort_values("dimension")
     shares = ", ".join(
@@ -280,15 +254,12 @@ def recall_and_speed(
 ) -> pd.DataFrame:
     """Recall@1 of an index and its speed, the median of three batches, by epsilon.
 
+    Columns: epsilon, recall, low, high, n, queries_per_second, build_seconds.
+
     Parameters
     ----------
-    build : makes the index
     queries : (count, dimension) noisy vectors, by epsilon
     truth : (count, 1) their nearest rows
-
-    Returns
-    -------
-    columns epsilon, recall, low, high, n, queries_per_second, build_seconds
     """
     rows, began = [], time.perf_counter()
     search = build()
@@ -309,31 +280,28 @@ def recall_and_speed(
 def at_equal_kept(bands: pd.DataFrame, kept: Sequence[float]) -> pd.DataFrame:
     """Shares of the bands at given shares of kept words, interpolated along epsilon.
 
+    Shares that are out of reach on the grid of epsilon of a c are left out.
+
     Parameters
     ----------
     bands : columns c, epsilon and one of shares per band of rank
-    kept : shares of words that stay; those out of reach on a c's grid of epsilon are left out
     """
     rows = []
     for c, part in bands.groupby("c", sort=False):
         part = part.sort_values("epsilon").sort_values("itself")
         stays = part["itself"]
-        rows += [
-            {"c": c, "kept": target}
-            | {name: np.interp(target, stays, part[name]) for name in ("epsilon", *RANK_BANDS)}
-            for target in kept
-            if stays.min() <= target <= stays.max()
-        ]
+        for target in kept:
+            if stays.min() <= target <= stays.max():
+                columns = part[["epsilon", *RANK_BANDS]]
+                at = {name: np.interp(target, stays, each) for name, each in columns.items()}
+                rows.append({"c": c, "kept": target, **at})
     return pd.DataFrame(rows)
 
 
 def repair_says(matched: pd.DataFrame, kept: float, n: int) -> str:
     """A sentence on what the smallest c of the repair does at an equal share of kept words.
 
-    Parameters
-    ----------
-    matched : of `at_equal_kept`; c = inf is no repair
-    n : draws that each share rests on
+    Of the rows of `at_equal_kept`, where c = inf is no repair, each resting on n draws.
     """
     at = matched[matched["kept"] == kept].set_index("c")
     if np.inf not in at.index or len(at) < 2:
@@ -362,12 +330,9 @@ def lines_along(
 ) -> pd.DataFrame:
     """The lines of `word` and its rivals along one direction: other, radius, score, wins.
 
-    Rivals are the 40 nearest words and those that win somewhere.
-
-    Parameters
-    ----------
-    directions : (count, dimension); shown is the one whose envelope has closest to five pieces,
-        up to a little beyond its last crossing
+    Rivals are the 40 nearest words and those that win somewhere. Of the directions (count,
+    dimension) it is the one whose envelope has closest to five pieces, shown up to a little beyond
+    the last crossing.
     """
     ids, dimension = embedding.ids([word]), embedding.dimension
     reach = largest_radius(dimension, 3 * dimension / 100)
@@ -388,12 +353,7 @@ def lines_along(
 
 
 def outputs_at(envelope: Envelope, radius: FloatArray) -> IntArray:
-    """The output along each direction of an envelope at a radius of its own: (pairs,).
-
-    Parameters
-    ----------
-    radius : (pairs,) lengths of the noise, >= 0
-    """
+    """The output along each direction of an envelope at its own length of the noise: (pairs,)."""
     first = np.searchsorted(envelope.pair, np.arange(len(radius)))
     reached = envelope.start <= radius[envelope.pair]
     return envelope.output[first + np.add.reduceat(reached, first) - 1]

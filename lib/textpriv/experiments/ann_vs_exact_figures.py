@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
 
 from textpriv.experiments.ann_vs_exact import RANK_BANDS
 from textpriv.report import claims
-from textpriv.report.figures import PAGE, STYLES, band, label, style
+from textpriv.report.figures import PAGE, band, label, legend_below, percent, reach, style
 
 # Near to far; the word itself stands out from all that is not the word.
 BAND_COLORS = ("#0072B2", "#56B4E9", "#E69F00", "#D9D9D9")
@@ -51,82 +49,51 @@ def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
     return fig
 
 
-def check(found: pd.DataFrame) -> Figure:
-    """P(kept) by the all-radii form against the share in independent draws."""
-    fig, ax = plt.subplots(figsize=(3.6, 3.4))
-    ax.plot([0, 1], [0, 1], color="#7F7F7F", lw=0.8, zorder=1)
-    for marker, (word, part) in zip(MARKERS, found.groupby("word", sort=False), strict=False):
-        x, y = part["all_radii"], part["drawn"]
-        yerr, xerr = (_reach(part, name, f"{name}_") for name in ("drawn", "all_radii"))
-        ax.errorbar(x, y, yerr, xerr, fmt=marker, label=str(word))
-    ax.set(xlabel="P(kept), all-radii form", ylabel="share kept in independent draws")
-    apart = (found["all_radii"] - found["drawn"]).abs().max()
-    ax.set_title(f"One pass and draws differ by at most {apart:.3f}", fontsize=9)
-    ax.legend(loc="lower right")
-    return fig
-
-
 def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
-    """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top."""
-    looks = {search: {**style(search), "label": label(search)} for search in ("exact", "annoy")}
-    fig = _kept_panels(found[found["stratum"] < 0], "search", looks)
-    ax = fig.axes[0]  # its table is the one like theirs
-    for row in paper.itertuples():
-        color, text = STYLES[row.search].color, f"{label(row.search)}, paper\n(319,774 words x 300)"
-        ax.plot(row.epsilon, row.kept, "*", ms=11, mec="black", mew=0.6, color=color, label=text)
-    _legend(fig)
-    return fig
+    """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top.
 
-
-def kept_by_frequency(found: pd.DataFrame) -> Figure:
-    """N_w against epsilon per stratum of frequency rank; `found` has no row of all words."""
-    strata = sorted(found["stratum"].unique())
-    names = {strata[0]: "most frequent", strata[-1]: "rarest"}
-    colors = sns.color_palette("cividis", len(strata))
-    looks = {s: {"color": c, "label": names.get(s)} for s, c in zip(strata, colors, strict=True)}
-    fig = _kept_panels(found, "stratum", looks)
-    for ax in fig.axes:
-        ax.set(xlim=(5, 30))
-    fig.axes[-1].legend(title="frequency rank", loc="lower right")
-    return fig
-
-
-def _kept_panels(found: pd.DataFrame, by: str, looks: dict[Any, dict[str, Any]]) -> Figure:
-    """N_w against epsilon: a panel per embedding, a line with its interval per value of `by`.
-
-    Titles say how far the first and the last line come apart, and of how many words they are.
+    Titles say how far the two come apart, and of how many words they are.
     """
-    panels = found.groupby("embedding", sort=False)
-    fig, axes = _panels(len(panels), "share of words kept, N_w", figsize=(PAGE, 3.4))
-    for ax, (name, panel) in zip(axes, panels, strict=True):
-        for key, part in panel.groupby(by, sort=False):
-            band(ax, part["epsilon"], part["kept"], part["low"], part["high"], **looks[key])
-        wide = panel.pivot(index="epsilon", columns=by, values=["kept", "n"])
-        first, last = list(looks)[0], list(looks)[-1]
-        widest = wide.loc[(wide["kept", first] - wide["kept", last]).abs().idxmax()]
-        ends = {looks[end]["label"]: widest[:, end] for end in (first, last)}
-        finding = ", ".join(f"{end} {at['kept']:.0%}" for end, at in ends.items())
-        n = " and ".join(f"{at['n']:,.0f}" for at in ends.values())
-        title = f"epsilon {widest.name:g}: {finding}\n{EMBEDDINGS[str(name)]}\n(n = {n} words)"
-        ax.set_title(title, fontsize=8.5)
+    panels = found[found["stratum"] < 0].groupby("embedding", sort=False)
+    fig, axes = plt.subplots(1, len(panels), figsize=(PAGE, 3.4), sharey=True, squeeze=False)
+    for ax, (name, panel) in zip(axes[0], panels, strict=True):
+        for search, part in panel.groupby("search", sort=False):
+            look = {**style(str(search)), "label": label(str(search))}
+            band(ax, part["epsilon"], part["kept"], part["low"], part["high"], **look)
+        wide = panel.pivot(index="epsilon", columns="search", values=["kept", "n"])
+        widest = wide.loc[(wide["kept", "exact"] - wide["kept", "annoy"]).abs().idxmax()]
+        kept, n = widest["kept"], widest["n"]
+        finding = f"epsilon {widest.name:g}: exact {kept['exact']:.0%}, Annoy {kept['annoy']:.0%}"
+        words = f"(n = {n['exact']:,.0f} and {n['annoy']:,.0f} words)"
+        ax.set_title(f"{finding}\n{EMBEDDINGS[str(name)]}\n{words}", fontsize=8.5)
         ax.set(xlabel="epsilon (1 / distance)", ylim=(-0.02, 1.04))
+    first = axes[0, 0]  # its table is the one like theirs
+    first.set(ylabel="share of words kept, N_w")
+    percent(first.yaxis)
+    star: dict[str, Any] = {"ls": "", "marker": "*", "ms": 11, "mec": "black", "mew": 0.6}
+    for row in paper.itertuples():
+        text = f"{label(row.search)}, paper\n(319,774 words x 300)"
+        first.plot(row.epsilon, row.kept, color=style(row.search)["color"], label=text, **star)
+    legend_below(fig, ncols=4)
     return fig
 
 
 def replacements(found: pd.DataFrame, embedding: str) -> Figure:
     """Where the output ranks among the word's neighbours, against epsilon: a stack of shares."""
-    fig, (ax,) = _panels(1, "share of outputs", figsize=(5.5, 3.3))
+    fig, ax = plt.subplots(figsize=(5.5, 3.3))
     wide = found.pivot(index="epsilon", columns="band", values="share")[list(RANK_BANDS)]
     ax.stackplot(wide.index, wide.T, labels=RANK_BANDS, colors=BAND_COLORS, lw=0)
     # Beyond its last half per cent the curve only repeats that every word is kept.
     end = wide.index[min(int((wide["itself"] < 0.995).sum()), len(wide) - 1)]
-    ax.set(xscale="log", xlim=(wide.index.min(), end), ylim=(0, 1), xlabel="epsilon (1 / distance)")
+    ax.set(xscale="log", xlim=(wide.index.min(), end), xlabel="epsilon (1 / distance)")
+    ax.set(ylim=(0, 1), ylabel="share of outputs")
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(NullLocator())
+    percent(ax.yaxis)
     finding = f"Near words are at most {wide['rank 1-10'].max():.1%} of outputs"
     ax.set_title(f"{finding} ({embedding}, n = {int(found['n'].max()):,} words)", fontsize=9)
-    _legend(fig)
+    legend_below(fig, ncols=4)
     return fig
 
 
@@ -138,7 +105,7 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
     for marker, color, (dimension, part) in zip(MARKERS, colors, panels, strict=False):
         kept, near = (part[part["band"] == name] for name in ("itself", "rank 1-10"))
         look = {"marker": marker, "color": color, "label": f"{dimension} dimensions"}
-        ax.errorbar(kept["share"], near["share"], _reach(near, "share"), lw=1.2, ms=4, **look)
+        ax.errorbar(kept["share"], near["share"], reach(near, "share"), lw=1.2, ms=4, **look)
     ax.set(xlabel="share of outputs that are the word itself")
     ax.set(ylabel="share that is one of the\n10 nearest words", ylim=(0, None))
     for axis in (ax.xaxis, ax.yaxis):
@@ -153,43 +120,22 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
 def index_trade_off(found: pd.DataFrame) -> Figure:
     """Recall@1 on noisy queries against queries per second."""
     panels = found.groupby("epsilon")
-    fig, axes = _panels(len(panels), "recall@1", figsize=(PAGE, 3.4))
+    fig, axes = plt.subplots(1, len(panels), figsize=(PAGE, 3.4), sharey=True, squeeze=False)
     exact = {"exact": "exact, this library", "faiss-flat": "exact, faiss flat"}
-    for ax, (epsilon, panel) in zip(axes, panels, strict=True):
+    flat = {"color": "black", "marker": "X", "linestyle": ""}
+    for ax, (epsilon, panel) in zip(axes[0], panels, strict=True):
         for index, part in panel.sort_values("recall").groupby("index", sort=False):
-            look: dict[str, Any] = {"color": "black", "marker": "X", "linestyle": ""}
-            look = look if index == "faiss-flat" else dict(style(str(index)))
+            look: dict[str, Any] = dict(flat if index == "faiss-flat" else style(str(index)))
             look["label"] = exact.get(str(index)) or label(str(index))
-            speed, reach = part["queries_per_second"], _reach(part, "recall")
-            ax.errorbar(speed, part["recall"], reach, ms=6, **look)
+            speed = part["queries_per_second"]
+            ax.errorbar(speed, part["recall"], reach(part, "recall"), ms=6, **look)
         ax.set(xscale="log", xlabel="queries per second (batch, this machine)", ylim=(0, 1.04))
         best = panel.loc[~panel["index"].isin(exact), "recall"].max()
         n = f"n = {int(panel['n'].max()):,} noisy queries"
         ax.set_title(f"epsilon {epsilon:g}: approximate at best {best:.0%}\n{n}", fontsize=9)
-    _legend(fig)
-    return fig
-
-
-def rank_repair(matched: pd.DataFrame, n: int) -> Figure:
-    """Bands of rank at equal shares of kept words, with and without the repair."""
-    panels = matched.sort_values("c").groupby("kept")
-    fig, axes = _panels(len(panels), "share of outputs", figsize=(PAGE, 3.1))
-    for ax, (kept, part) in zip(axes, panels, strict=True):
-        names = ["none" if np.isinf(c) else f"{c:g}" for c in part["c"]]
-        look = {"color": BAND_COLORS, "edgecolor": "white", "linewidth": 0.5, "legend": False}
-        bars = part[list(RANK_BANDS)].set_axis(names)
-        bars.plot.bar(stacked=True, width=0.8, rot=0, ax=ax, **look)
-        for bar, epsilon in enumerate(part["epsilon"]):
-            ax.annotate(f"{epsilon:.0f}", (bar, 1.02), ha="center", annotation_clip=False)
-        ax.set(xlabel="c of the repair", ylim=(0, 1))
-        ax.set_title(f"{kept:.0%} of words kept,\nat epsilon:", pad=14)
-        ax.grid(False)
-    near = matched.loc[matched["rank 1-10"].idxmax()]
-    repair = "no repair" if np.isinf(near["c"]) else f"c = {near['c']:g}"
-    finding = f"Most near words, {near['rank 1-10']:.0%} of outputs, with {repair}"
-    title = f"{finding} at epsilon {near['epsilon']:.0f} (n = {n:,})"
-    fig.suptitle(title, x=0.01, ha="left")
-    _legend(fig)
+    axes[0, 0].set(ylabel="recall@1")
+    percent(axes[0, 0].yaxis)
+    legend_below(fig, ncols=5)
     return fig
 
 
@@ -199,23 +145,3 @@ def paper_points() -> pd.DataFrame:
     rows = [(*name.split(".")[2:], value) for name, value in stated if name.startswith("nw.")]
     points = pd.DataFrame(rows, columns=["epsilon", "search", "kept"]).dropna()
     return points.assign(epsilon=points["epsilon"].str.removeprefix("eps").astype(float))
-
-
-def _panels(count: int, ylabel: str, figsize: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """Empty panels side by side that share an axis of percentages."""
-    fig, axes = plt.subplots(1, count, figsize=figsize, sharey=True, squeeze=False)
-    axes[0, 0].set(ylabel=ylabel)
-    axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    return fig, list(axes[0])
-
-
-def _legend(fig: Figure) -> None:
-    """One legend below all panels."""
-    handles, labels = fig.axes[0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-
-
-def _reach(part: pd.DataFrame, value: str, prefix: str = "") -> np.ndarray:
-    """How far the interval of a column reaches below and above it: (2, rows)."""
-    low, high = part[f"{prefix}low"], part[f"{prefix}high"]
-    return np.clip(np.array([part[value] - low, high - part[value]]), 0, None)

@@ -1,4 +1,4 @@
-"""Notebook 03: texts in an encoder's own pieces, and the settings under which they are replaced.
+"""Notebook 03: texts in an encoder's own pieces, how they are replaced, and attacks of its own.
 
 A `Setting` is one way to manipulate a text, under the label that results use; the notebook makes
 the mechanism of each. A profile may let another encoder read some corpora, as the paper has T5 read
@@ -12,22 +12,34 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
-from sklearn.model_selection import GroupShuffleSplit, train_test_split
+from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 
 from textpriv import corpora, pieces, splits, stats
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    BoolArray,
+    FloatArray,
+    Guesses,
+    IntArray,
+    Observed,
+    check_targets,
+    check_top,
+)
+from textpriv.attacks.deconvolution import hits_anywhere
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.corpora import Documents
 from textpriv.embeddings import from_arrays
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
+from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.stencil import TokenTable
 from textpriv.models import Encoder, FastTokenizer
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
 from textpriv.tokens import Corpus
-
-IntArray = NDArray[np.int64]
 
 MAPS = ("2-random", "3-random", "high-freq", "low-freq")
 STENCILS = ("stencil", "punctuated-stencil")
@@ -66,19 +78,12 @@ class Sizes(BaseModel):
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to manipulate a text.
+    """One way to manipulate a text."""
 
-    Parameters
-    ----------
-    kind : "plain", one of MAPS, "noise" or one of STENCILS
-    window, sigma : of a stencil
-    eta : of the noise
-    """
-
-    kind: str
-    window: int = 0
+    kind: str  # "plain", one of MAPS, "noise" or one of STENCILS
+    window: int = 0  # of a stencil, as is sigma
     sigma: float = 0.0
-    eta: float = 0.0
+    eta: float = 0.0  # of the noise
 
     @property
     def label(self) -> str:
@@ -98,12 +103,7 @@ class Setting:
 
 
 def crossing(sizes: Sizes) -> list[Setting]:
-    """Every setting of the paper's tables: of the stencils the crossing window and sigma.
-
-    Raises
-    ------
-    InvalidInput : `sizes.tuned` has a label that none of them has
-    """
+    """Every setting of the paper's tables: of the stencils the crossing window and sigma."""
     window, sigma = sizes.crossing
     cross = [(window, each) for each in sizes.sigmas]
     cross += [(each, sigma) for each in sizes.windows if each != window]
@@ -152,26 +152,17 @@ def _second(documents: Documents) -> tuple[str, ...]:
 class Text:
     """A corpus of labelled documents, in the pieces of the encoder that reads it.
 
-    Parameters
-    ----------
-    encoder : its name
-    documents : as strings, of pairs the first texts
-    labels : (documents,) 0 or 1
-    cluster : (documents,) which of them depend on each other: phrases of one sentence (SST-2)
-    pieces : of every document; of pairs the second texts stand behind the first ones, so that no
-        window reaches across
-    longest : pieces that the encoder reads of a document, special ones included
-    splits : numbers of documents to train and to test on, disjoint
+    Of pairs the second texts stand behind all first ones, so that no window reaches across.
     """
 
     name: str
-    encoder: str
-    documents: tuple[str, ...]
-    labels: IntArray
-    cluster: IntArray
+    encoder: str  # its name
+    documents: tuple[str, ...]  # of pairs the first texts
+    labels: IntArray  # (documents,) 0 or 1
+    cluster: IntArray  # (documents,) which depend on each other: phrases of one sentence (SST-2)
     pieces: Corpus
-    longest: int
-    splits: tuple[tuple[IntArray, IntArray], ...] = ()
+    longest: int  # pieces that the encoder reads of a document, special ones included
+    splits: tuple[tuple[IntArray, IntArray], ...] = ()  # documents to train and to test on
 
     @classmethod
     def of(
@@ -184,21 +175,15 @@ class Text:
             for texts in (documents.texts, _second(documents))
         )
         labels = np.asarray(documents.columns["label"]).astype(np.int64)
-        cluster = np.arange(len(labels))
-        if documents.name == "sst2":
-            cluster = splits.parent_sentences(documents.texts)
+        is_phrase = documents.name == "sst2"
+        cluster = splits.parent_sentences(documents.texts) if is_phrase else np.arange(len(labels))
         texts = 2 if len(second) else 1
         offsets = np.concatenate([first.offsets, len(first.ids) + second.offsets[1:]])
-        return cls(
-            documents.name,
-            name,
-            documents.texts,
-            labels,
-            cluster,
-            Corpus(ids=np.concatenate([first.ids, second.ids]), offsets=offsets),
-            texts * longest + sum(map(len, encoder.framed(texts))),
-            _splits(documents.name, labels, cluster, sizes, seed),
-        )
+        both = Corpus(np.concatenate([first.ids, second.ids]), offsets)
+        longest = texts * longest + sum(map(len, encoder.framed(texts)))
+        parts = _splits(documents.name, labels, cluster, sizes, seed)
+        about = documents.name, name, documents.texts, labels, cluster
+        return cls(*about, both, longest, parts)
 
     @property
     def unit(self) -> IntArray:
@@ -235,50 +220,33 @@ def _splits(
     name: str, labels: IntArray, cluster: IntArray, sizes: Sizes, seed: int | None
 ) -> tuple[tuple[IntArray, IntArray], ...]:
     """Documents to train and to test on: stratified, or with clusters kept on one side."""
-    rows = np.arange(len(labels))
+    kind, groups = StratifiedShuffleSplit, None
+    if len(np.unique(cluster)) < len(labels):
+        kind, groups = GroupShuffleSplit, cluster
     found = []
     for number in range(sizes.seeds):
         state = int(stream(seed, "03", "split", name, number).integers(2**32))
-        if len(np.unique(cluster)) == len(rows):
-            train, test = train_test_split(
-                rows, test_size=sizes.test_share, stratify=labels, random_state=state
-            )
-        else:
-            grouped = GroupShuffleSplit(1, test_size=sizes.test_share, random_state=state)
-            train, test = next(grouped.split(rows, groups=cluster))
-        found.append((train, test))
+        splitter = kind(1, test_size=sizes.test_share, random_state=state)
+        found += splitter.split(labels, labels, groups)
     return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A vocabulary whose pieces are counted in public text: all that a lossy map needs.
+    """A vocabulary whose pieces are counted in public text: all that a lossy map needs."""
 
-    Parameters
-    ----------
-    counts : (size,) how often each piece occurs
-    fixed : special pieces, which stay as they are
-    """
-
-    counts: IntArray
-    fixed: IntArray
+    counts: IntArray  # (size,) how often each piece occurs
+    fixed: IntArray  # special pieces, which stay as they are
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary(Counted):
-    """The pieces of one encoder, and what public text says about them.
-
-    Parameters
-    ----------
-    table : nearest pieces; special and unused ones take no part
-    public : reviews that share no run of eight words with a private document, as pieces
-    rehearsed : reviews from which an attacker learns what a mechanism does
-    """
+    """The pieces of one encoder, and what public text says about them."""
 
     tokenizer: FastTokenizer
-    table: TokenTable
-    public: Corpus
-    rehearsed: int
+    table: TokenTable  # nearest pieces; special and unused ones take no part
+    public: Corpus  # reviews that share no run of eight words with a private document
+    rehearsed: int  # of them, from which an attacker learns what a mechanism does
 
     @classmethod
     def of(cls, encoder: Encoder, public: Sequence[str], rehearsed: int) -> Self:
@@ -309,14 +277,7 @@ class Vocabulary(Counted):
 class TokenNoise:
     """MADLIB on the vectors of an encoder's own pieces, with epsilon = eta; fixed pieces stay.
 
-    Parameters
-    ----------
-    eta : > 0
-    rng : what `sanitize_corpus` draws from
-
-    Attributes
-    ----------
-    madlib : the mechanism, whose words are the pieces that it may replace
+    The words of its `madlib` are the pieces that may be replaced; the noise is drawn from `rng`.
     """
 
     def __init__(self, vocabulary: Vocabulary, eta: float, rng: np.random.Generator) -> None:
@@ -342,3 +303,69 @@ class TokenNoise:
         """A text of pieces after the noise."""
         rows = self.sanitize_rows(self.in_rows(corpus)).ids
         return corpus.with_ids(np.where(rows >= 0, self.inputs[rows], corpus.ids))
+
+
+# --- Attacks of its own -------------------------------------------------------------------------
+
+
+class OutputItself(Attack):
+    """The output is the guess, and the only one: right for what a lossy map leaves as it is."""
+
+    name = "naive"
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        words = observed.corpus.ids[check_targets(observed, targets)][:, None]
+        return Guesses(words, np.zeros(words.shape))
+
+
+class InRows(Attack):
+    """An attack in the numbers of `noise.madlib`, asked about pieces and answering in pieces."""
+
+    def __init__(self, noise: TokenNoise, attack: Attack) -> None:
+        self.noise, self.attack, self.name = noise, attack, attack.name
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        rows = Observed(self.noise.in_rows(observed.corpus), observed.sanitized)
+        found = self.attack.guess(rows, targets, top=top)
+        words = np.where(found.words == NONE, NONE, self.noise.inputs[found.words])
+        return Guesses(words, found.scores)
+
+
+def noise_decoder(noise: TokenNoise, vocabulary: Vocabulary) -> NoisyChannel:
+    """A noisy channel in MADLIB's numbers: P(output | input) estimated, triples of public pieces.
+
+    The weight of the language model is the one that does best on public text that it has not read,
+    after noise drawn from `noise.rng`.
+    """
+    eta = noise.madlib.epsilon
+    estimate = NoiseChannel.estimate(
+        noise.madlib, [eta], noise.rng, directions=8, sampled_words=64
+    )[eta]
+    _, shadow, unread = (noise.in_rows(each) for each in vocabulary.parts)
+    triples = NGrams.train(Lexicon(noise.madlib.size, [unread]), [unread], order=3)
+    tried = Observed(noise.sanitize_rows(shadow), shadow.ids >= 0)
+    weight = tuned_weight(estimate, triples, tried, shadow, weights=(0.25, 0.5, 1.0))
+    return NoisyChannel(estimate, model=triples, weight=weight)
+
+
+def hits(
+    name: str, guesses: Guesses, observed: Observed, truth: IntArray
+) -> dict[int, BoolArray | FloatArray]:
+    """Which targets an attack of this name has found: (targets,), by how many guesses count.
+
+    "anywhere" counts the guesses of "naive" for any position of the document,
+    "naive_skip_elsewhere" how often those of "naive_skip" would be right at another place: who is
+    no better has learned from the place nothing but how frequent tokens are.
+    """
+    if name == "anywhere":
+        return {5: hits_anywhere(guesses, observed.corpus, observed.targets, truth)}
+    if name == "naive_skip_elsewhere":
+        counts = np.bincount(truth, minlength=int(guesses.words.max()) + 1)
+        frequency = np.append(counts, 0) / len(truth)  # the last stands for NONE
+        return {5: frequency[guesses.words].sum(1)}
+    return {top: guesses.hits(truth, top=top) for top in sorted({1, guesses.words.shape[1]})}

@@ -48,9 +48,16 @@ def language_model(run: Run, corpora: Sequence[str], sizes: Sizes) -> pd.DataFra
 
 def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
     """A title, and what was found of both stencils, of noise and of maps."""
-    window, sigma = sizes.crossing[0], sizes.sigmas[-1]
-    name = f"pr5.punctuated-stencil-w{window}-s{sigma:.1f}.{corpus}."
-    solved = run.difference(name + RIDGE, name + SKIP)
+    window, low, high = sizes.crossing[0], sizes.sigmas[0], sizes.sigmas[-1]
+
+    def stencil(kind: str, sigma: float, attack: str, top: int = 5) -> str:
+        return f"pr{top}.{kind}-w{window}-s{sigma:.1f}.{corpus}.{attack}"
+
+    skip, chance, ridge, language = (
+        stencil("punctuated-stencil", high, each)
+        for each in (SKIP, "naive_skip_elsewhere", RIDGE, LANGUAGE)
+    )
+    solved = run.difference(ridge, skip)
     title = solved.says(
         above="Solving the known map finds what looking at the same position misses",
         below="Solving the known map finds less than looking at the same position",
@@ -58,34 +65,25 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
     )
     punctuated = (
         f"**The punctuated stencil. {title}.** The paper's 0.0% rests on an attacker who looks at "
-        f"the same position only. On {corpus}, window {window}, sigma {sigma:g}, that attacker has "
-        f"{told(run, name + SKIP)} (Pr@5); the same guesses for other places, which is chance, "
-        f"{told(run, name + 'naive_skip_elsewhere')}. Solving the known linear map gives "
-        f"{told(run, name + RIDGE)}, a difference of {solved}: it needs nothing but the definition "
-        f"of the stencil. With what public text teaches it is {told(run, name + LANGUAGE)}. The "
-        "table tests at every sigma what that adds."
+        f"the same position only. On {corpus}, window {window}, sigma {high:g}, that attacker has "
+        f"{told(run, skip)} (Pr@5); the same guesses for other places, which is chance, "
+        f"{told(run, chance)}. Solving the known linear map gives {told(run, ridge)}, a difference "
+        f"of {solved}: it needs nothing but the definition of the stencil. With what public text "
+        f"teaches it is {told(run, language)}. The table tests at every sigma what that adds."
     )
-    parts = (_plain_stencil, _noise, _maps)
-    return title, "\n\n".join([punctuated, *(part(run, corpus, sizes) for part in parts)])
-
-
-def _plain_stencil(run: Run, corpus: str, sizes: Sizes) -> str:
-    def name(sigma: float, attack: str, top: int = 5) -> str:
-        return f"pr{top}.stencil-w{sizes.crossing[0]}-s{sigma:.1f}.{corpus}.{attack}"
-
-    low, high = sizes.sigmas[0], sizes.sigmas[-1]
-    simulated = name(low, "stencil_simulation", 1)
-    return (
-        f"**The plain stencil.** At sigma {high:g} the paper's attacker has "
-        f"{told(run, name(high, SKIP))} (Pr@5), the deconvolution with a language model "
-        f"{told(run, name(high, LANGUAGE))}: "
-        f"{compared(run, name(high, LANGUAGE), name(high, SKIP))}. "
-        f"From sigma {low:g} to {high:g} the paper's attacker changes by "
-        f"{compared(run, name(high, SKIP), name(low, SKIP))}, the other by "
-        f"{compared(run, name(high, LANGUAGE), name(low, LANGUAGE))}. At sigma {low:g}, simulating "
-        f"the stencil names {told(run, simulated)} at the first guess; compared with the "
-        f"deconvolution, {compared(run, simulated, name(low, LANGUAGE, 1))}."
+    simulated = stencil("stencil", low, "stencil_simulation", 1)
+    skip, language = (stencil("stencil", high, each) for each in (SKIP, LANGUAGE))
+    skip_low, language_low = (stencil("stencil", low, each) for each in (SKIP, LANGUAGE))
+    plain = (
+        f"**The plain stencil.** At sigma {high:g} the paper's attacker has {told(run, skip)} "
+        f"(Pr@5), the deconvolution with a language model {told(run, language)}: "
+        f"{compared(run, language, skip)}. From sigma {low:g} to {high:g} the paper's attacker "
+        f"changes by {compared(run, skip, skip_low)}, the other by "
+        f"{compared(run, language, language_low)}. At sigma {low:g}, simulating the stencil names "
+        f"{told(run, simulated)} at the first guess; compared with the deconvolution, "
+        f"{compared(run, simulated, stencil('stencil', low, LANGUAGE, 1))}."
     )
+    return title, "\n\n".join([punctuated, plain, _noise(run, corpus, sizes), _maps(run, corpus)])
 
 
 def _noise(run: Run, corpus: str, sizes: Sizes) -> str:
@@ -99,7 +97,7 @@ def _noise(run: Run, corpus: str, sizes: Sizes) -> str:
     return f"**Noise**, at the first guess: {'; '.join(said)}."
 
 
-def _maps(run: Run, corpus: str, sizes: Sizes) -> str:
+def _maps(run: Run, corpus: str) -> str:
     known, context = (f"pr1.2-random.{corpus}.{a}" for a in ("context_free", "noisy_channel"))
     return (
         "**Lossy maps.** Who knows the pairs and counts word frequencies has "
@@ -154,8 +152,8 @@ def utility(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
     )
 
 
-def sigma_window(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
-    """A title, and what sigma and the window change for a classifier."""
+def sigma_window(run: Run, corpus: str, sizes: Sizes) -> str:
+    """What sigma and the window change for a classifier."""
 
     def name(window: int, sigma: float) -> str:
         return f"accuracy.punctuated-stencil-w{window}-s{sigma:.1f}.{corpus}.all"
@@ -163,12 +161,7 @@ def sigma_window(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
     window, sigma = sizes.crossing
     low, high = min(sizes.sigmas), max(sizes.sigmas)
     narrow, wide = min(sizes.windows), max(sizes.windows)
-    title = run.difference(name(window, high), name(window, low)).says(
-        above="The punctuated stencil leaves a classifier more at a larger sigma",
-        below="The punctuated stencil leaves a classifier less at a larger sigma",
-        undecided="What sigma costs under the punctuated stencil is undecided at this size",
-    )
-    return title, (
+    return (
         f"The punctuated stencil on {corpus}, trained on manipulated text: from sigma {low:g} to "
         f"{high:g} at window {window} the accuracy changes by "
         f"{compared(run, name(window, high), name(window, low))}; from window {narrow} to {wide} "
@@ -186,14 +179,13 @@ def grid(table: pd.DataFrame) -> str:
     )
 
 
-def language(table: pd.DataFrame) -> tuple[str, str]:
-    """A title, and how much is left of grammar and readability; of `lossy_tables.language`."""
+def language(table: pd.DataFrame) -> str:
+    """How much is left of grammar and readability; of rows of `lossy_tables.language`."""
     changed = table[table["kind"] != "plain"]
     kept = changed.loc[changed["low"] > changed["chance"], "label"]
-    count = f"{len(kept)} of {len(changed)} settings"
     bits = table.set_index("label")["bits"]
-    return f"Parts of speech survive better than by chance in {count}", (
+    return (
         f"Plain text has {bits['plain']:.2f} bits per character, {bits.idxmax()} has the most, "
         f"{bits.max():.2f}. The interval of the parts of speech kept lies above chance in "
-        f"{count}: {', '.join(kept) or 'none'}."
+        f"{len(kept)} of {len(changed)} settings: {', '.join(kept) or 'none'}."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,21 +11,19 @@ import pandas as pd
 from textpriv import grammar, pieces, stats
 from textpriv.attacks import oracle
 from textpriv.attacks.base import Guesses, Observed
-from textpriv.attacks.deconvolution import singular_values
-from textpriv.experiments.lossy import MAPS, Setting, Text
-from textpriv.experiments.lossy_attacks import hits
+from textpriv.experiments.lossy import MAPS, Setting, Text, hits
 from textpriv.generators import Generator
 from textpriv.mechanisms.maps import LossyMap
-from textpriv.mechanisms.stencil import Stencil
 from textpriv.models import BoolArray, FastTokenizer
 from textpriv.tokens import Corpus
 
+Row = dict[str, Any]
 
-def by_corpus(found: Iterable[Iterable[Mapping[str, Any]]], corpora: Sequence[str]) -> pd.DataFrame:
+
+def by_corpus(found: Iterable[Iterable[Row]], corpora: Sequence[str]) -> pd.DataFrame:
     """The rows of all points of a loop as one table, a corpus after the other."""
-    table = pd.DataFrame([row for rows in found for row in rows])
-    parts = [table[table["corpus"] == corpus] for corpus in corpora]
-    return pd.concat(parts, ignore_index=True)
+    rows = [row for rows in found for row in rows]
+    return pd.DataFrame(sorted(rows, key=lambda row: corpora.index(row["corpus"])))
 
 
 # --- Utility --------------------------------------------------------------------------------------
@@ -33,7 +31,7 @@ def by_corpus(found: Iterable[Iterable[Mapping[str, Any]]], corpora: Sequence[st
 
 def answers(
     text: Text, setting: Setting, scenario: str, seen: Corpus, correct: Sequence[BoolArray]
-) -> dict[str, Any]:
+) -> Row:
     """How a classifier did on one draw of a manipulated text; a row for `accuracies`.
 
     Parameters
@@ -50,7 +48,7 @@ def answers(
     }
 
 
-def accuracies(found: Iterable[Iterable[Mapping[str, Any]]]) -> pd.DataFrame:
+def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
     """Accuracy over all draws and splits: a row per corpus, setting and scenario.
 
     Columns: corpus, label, kind, window, sigma, eta, scenario, value, low, high, n, influence
@@ -71,20 +69,18 @@ def accuracies(found: Iterable[Iterable[Mapping[str, Any]]]) -> pd.DataFrame:
             correct, unit = (np.concatenate([*several[name]]) for name in ("correct", "unit"))
             accuracy = stats.clustered_share(correct, unit, sample=setting[0])
             weights = [1 / len(several)] * len(several)
-            unchanged = stats.combined(weights, [*several["unchanged"]], bounds=(0.0, 1.0))
+            kept = stats.combined(weights, [*several["unchanged"]], bounds=(0.0, 1.0))
             row = {**dict(zip(settings, setting, strict=True)), "scenario": scenario}
-            row |= accuracy.columns() | {"unchanged": unchanged.value}
-            for name in ("low", "high", "influence"):
-                row[f"unchanged_{name}"] = getattr(unchanged, name)
-            rows.append(row)
+            row |= accuracy.columns() | {"unchanged": kept.value, "unchanged_low": kept.low}
+            rows.append(row | {"unchanged_high": kept.high, "unchanged_influence": kept.influence})
     return pd.DataFrame(rows)
 
 
 def unchanged(accuracy: pd.DataFrame) -> pd.DataFrame:
     """The shares of unchanged pieces in a table of `accuracies`, to be recorded."""
-    rows = accuracy[accuracy["scenario"] == "test"].set_index(["corpus", "label"])
-    names = {"unchanged": "value", **{f"unchanged_{n}": n for n in ("low", "high", "influence")}}
-    return rows[[*names]].rename(columns=names).reset_index()
+    rows = accuracy[accuracy["scenario"] == "test"]
+    kept = rows.filter(like="unchanged").set_axis(["value", "low", "high", "influence"], axis=1)
+    return rows[["corpus", "label"]].join(kept)
 
 
 def ranks_alike(probed: pd.DataFrame, tuned: pd.DataFrame) -> pd.DataFrame:
@@ -105,18 +101,13 @@ def ranks_alike(probed: pd.DataFrame, tuned: pd.DataFrame) -> pd.DataFrame:
 
 def oracle_success(
     text: Text, truth: Corpus, mapper: LossyMap, found: Sequence[oracle.Found]
-) -> list[dict[str, Any]]:
-    """What the oracle's search has found of some texts: a row per measure.
+) -> list[Row]:
+    """What the oracle's search has found of a text's documents, `truth`: a row per measure.
 
     Columns: corpus, kind, measure (mrr, pr5, edit, token_success, and edit_missed, the edit
     distance over the texts that were not found, where there are two), value, low, high, n,
     influence, texts, tokens (mean length), capped (texts that met the cap), kept (the smallest mass
     that a step kept).
-
-    Parameters
-    ----------
-    text : whose `cluster` says which texts depend on each other
-    truth : its documents in the pieces of the causal model
     """
     right, document = oracle.token_success(found, truth, mapper)
     edits = oracle.edit_distances(found, truth).astype(float)
@@ -150,7 +141,7 @@ def oracle_success(
 
 def success(
     text: Text, setting: Setting, attack: str, guesses: Guesses, observed: Observed
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Share of tokens that an attack gets back: a row for each number of guesses that count.
 
     Columns: corpus, label, kind, window, sigma, eta, attack, top, value, low, high, n, influence.
@@ -164,24 +155,6 @@ def success(
     ]
 
 
-def conditions(stencils: Mapping[Setting, Stencil], lengths: Sequence[int]) -> pd.DataFrame:
-    """How badly W is conditioned: label, kind, ..., length, condition, smallest, damped.
-
-    `condition` is the largest by the smallest singular value, `damped` the share of the squared
-    singular values that the ridge of `Deconvolution` exceeds.
-    """
-    rows = []
-    for setting, stencil in stencils.items():
-        for length in lengths:
-            values = singular_values(stencil, length)
-            smallest = float(values[-1])
-            condition = float(values[0] / max(smallest, np.finfo(float).tiny))
-            damped = float((values**2 < 0.05).mean())
-            row = {"length": length, "condition": condition, "smallest": smallest, "damped": damped}
-            rows.append(setting.columns() | row)
-    return pd.DataFrame(rows)
-
-
 # --- What is left of the language, and all of it together ---------------------------------------
 
 
@@ -190,28 +163,18 @@ def language(
 ) -> dict[str, float]:
     """What is left of the language of a text: columns of one row.
 
-    `bits` per character and `perplexity` per token under the causal model; `speech`, the share of
-    whole words whose replacement is the same part of speech, with low, high, n; `chance`, what two
-    unrelated words of both texts would give; `judged`, the share of pieces that are whole words on
-    either side.
+    `bits` per character under the causal model; `speech`, the share of whole words whose
+    replacement is the same part of speech, with low, high, n; `chance`, what two unrelated words
+    of both texts would give.
     """
     text = grammar.readability(generator, [each for each in pieces.decode(tokenizer, seen) if each])
     names = np.array(pieces.as_wordpieces(tokenizer), dtype=object)
     before, after = names[private.ids], names[seen.ids]
     whole = grammar.whole_words(before, after, offsets=private.offsets)
-    kept = grammar.kept(before[whole], after[whole])
-    rate = stats.clustered_share(kept, private.document[whole])
+    rate = stats.clustered_share(grammar.kept(before[whole], after[whole]), private.document[whole])
     shares = [grammar.tag_shares(words[whole]) for words in (before, after)]
-    return {
-        "bits": text.bits_per_character,
-        "perplexity": text.perplexity_per_token,
-        "speech": rate.value,
-        "low": rate.low,
-        "high": rate.high,
-        "n": rate.n,
-        "chance": grammar.chance(*shares),
-        "judged": float(whole.mean()),
-    }
+    kept = {"speech": rate.value, "low": rate.low, "high": rate.high, "n": rate.n}
+    return {"bits": text.bits_per_character, **kept, "chance": grammar.chance(*shares)}
 
 
 def lengths(texts: Iterable[Text]) -> pd.DataFrame:
@@ -228,28 +191,24 @@ def lengths(texts: Iterable[Text]) -> pd.DataFrame:
 def exposed(accuracy: pd.DataFrame, attacked: pd.DataFrame) -> pd.DataFrame:
     """What a text is worth beside what an attacker gets back of it.
 
+    Columns: corpus, label, accuracy, paper (what the paper's attacker gets: the tokens among five
+    guesses; of lossy maps, and of plain text, the share unchanged), strongest (what the best attack
+    here gets among five guesses, of lossy maps at the first one), attack (its name).
+
     Parameters
     ----------
     accuracy : table of `accuracies`, of which "all" counts
     attacked : success of every attack, in columns corpus, label, kind, attack, top, value
-
-    Returns
-    -------
-    Columns: corpus, label, accuracy, paper (what the paper's attacker gets: the tokens among five
-    guesses; of lossy maps, and of plain text, the share unchanged), strongest (what the best attack
-    here gets among five guesses, of lossy maps at the first one), attack (its name).
     """
     keys = ["corpus", "label"]
     counts = attacked["top"] == np.where(attacked["kind"].isin(MAPS), 1, 5)
     counts &= ~attacked["attack"].isin(["anywhere", "naive_skip_elsewhere"])  # they say not where
-    tried = attacked[counts].set_index(keys, drop=False)
-    best = tried.iloc[tried.reset_index(drop=True).groupby(keys)["value"].idxmax()]
+    tried = attacked[counts].sort_values("value", ascending=False, kind="stable")
+    best = tried.drop_duplicates(keys).rename(columns={"value": "strongest"})
     paper = tried[(tried["attack"] == "naive_skip") & (tried["kind"] != "plain")]
-    table = accuracy[accuracy["scenario"] == "all"].set_index(keys)
-    columns = {
-        "accuracy": table["value"],
-        "paper": paper["value"].reindex(table.index).fillna(table["unchanged"]),
-        "strongest": best["value"],
-        "attack": best["attack"],
-    }
-    return pd.DataFrame(columns, index=table.index).reset_index()
+    paper = paper.rename(columns={"value": "paper"})
+    table = accuracy[accuracy["scenario"] == "all"].rename(columns={"value": "accuracy"})
+    table = table.merge(paper[[*keys, "paper"]], "left", on=keys)
+    table = table.merge(best[[*keys, "strongest", "attack"]], "left", on=keys)
+    table["paper"] = table["paper"].fillna(table["unchanged"])
+    return table[[*keys, "accuracy", "paper", "strongest", "attack"]]

@@ -8,7 +8,6 @@ makes their effect on the text alike, not their protection.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -20,17 +19,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from textpriv import corpora, stats
+from textpriv import stats
 from textpriv.channel import Channel
-from textpriv.embeddings import Embedding
-from textpriv.embeddings import most_frequent as most_frequent  # notebook 05 imports it from here
 from textpriv.mechanisms import FiniteMechanism, Madlib, Mechanism
-from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
-
-IntArray = NDArray[np.int64]
-
-some = corpora.at_most  # notebooks 03 and 05 import it from here
 
 
 class Sizes(BaseModel):
@@ -55,20 +47,10 @@ class Sizes(BaseModel):
     slow: tuple[str, ...]
 
 
-def prepare(embedding: Embedding, _: corpora.Documents) -> SimpleNamespace:
-    """Every registered mechanism over an embedding; README's table of guarantees asks for it."""
-    search = ExactSearch(embedding.vectors)
-    made = {name: entry.make(embedding, search) for name, entry in WORD_LEVEL.items()}
-    return SimpleNamespace(mechanisms=made)
-
-
-# --- Matched settings ----------------------------------------------------------------------
-
-
 def kept_curve(
-    mechanism: Mechanism, ids: IntArray, rng: np.random.Generator
+    mechanism: Mechanism, ids: NDArray[np.int64], rng: np.random.Generator
 ) -> Callable[[float], float]:
-    """Expected share of tokens that stay, as a function of epsilon.
+    """Expected share of tokens that stay, 0 to 1, as a function of epsilon > 0.
 
     Exact for a channel; integrated over the noise's length, along one direction per token,
     for MADLIB and Mahalanobis; one draw per token, always with the same random numbers,
@@ -78,10 +60,6 @@ def kept_curve(
     ----------
     mechanism : its own epsilon does not count
     ids : (tokens,) words of the vocabulary, with repeats
-
-    Returns
-    -------
-    function of an epsilon > 0, with values 0..1
     """
     if isinstance(mechanism, Channel):
         channel = cast(FiniteMechanism, mechanism)
@@ -137,9 +115,6 @@ def epsilon_range(
     return float(epsilon * np.exp(-reach)), float(epsilon * np.exp(reach))
 
 
-# --- What the text is still good for -------------------------------------------------------
-
-
 def classifier(seed: int) -> Pipeline:
     """TF-IDF of words and pairs of words, then logistic regression."""
     return make_pipeline(
@@ -162,21 +137,13 @@ def accuracies(outcomes: Iterable[tuple[str, float, NDArray[np.bool_], float]]) 
     kept, kept_here (of the last run), accuracy, low, high, n, runs. The interval counts one
     run's documents, since runs share documents.
     """
-    table = pd.DataFrame(list(outcomes), columns=["mechanism", "kept", "right", "kept_here"])
+    table = pd.DataFrame([*outcomes], columns=["mechanism", "kept", "right", "kept_here"])
     rows = []
-    for (mechanism, kept), runs in table.groupby(["mechanism", "kept"], sort=False):
+    for _, runs in table.groupby(["mechanism", "kept"], sort=False):
+        row = runs.iloc[-1].drop("right").to_dict()
         accuracy, n = float(np.mean([right.mean() for right in runs["right"]])), len(runs.iat[0, 2])
-        interval = stats.share(round(accuracy * n), n)
-        rows.append(
-            {
-                "mechanism": mechanism,
-                "kept": kept,
-                "kept_here": runs["kept_here"].iloc[-1],
-                "accuracy": accuracy,
-                "low": min(interval.low, accuracy),
-                "high": max(interval.high, accuracy),
-                "n": n,
-                "runs": len(runs),
-            }
-        )
+        found = stats.share(round(accuracy * n), n)
+        low, high = min(found.low, accuracy), max(found.high, accuracy)
+        row |= {"accuracy": accuracy, "low": low, "high": high, "n": n, "runs": len(runs)}
+        rows.append(row)
     return pd.DataFrame(rows)

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
-from textpriv.report.figures import PAGE, band, label, style
+from textpriv.report.figures import PAGE, band, label, legend_below, percent, reach, style
 
 
 def kept_and_distinct(outcomes: pd.DataFrame, title: str) -> Figure:
@@ -28,17 +27,15 @@ def kept_and_distinct(outcomes: pd.DataFrame, title: str) -> Figure:
         middle = np.sqrt(kept["epsilon"].min() * kept["epsilon"].max())
         look = _look(str(name), int(part["n"].max()))
         band(left, kept["epsilon"] / middle, kept["value"], kept["low"], kept["high"], **look)
-        right.errorbar(kept["value"], distinct["value"], _reach(distinct), elinewidth=0.7, **look)
+        right.errorbar(kept["value"], distinct["value"], reach(distinct), elinewidth=0.7, **look)
     left.set(xscale="log", xlabel="epsilon over matched epsilon", ylabel="N_w: share kept")
     left.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"], minor=False)
     left.set_xticks([], minor=True)
-    left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     right.set(yscale="log", xlabel="N_w: share kept")
     right.set(ylabel=f"S_w: distinct outputs in {int(outcomes['draws'].max()):,} draws")
-    right.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    percent(left.yaxis, right.xaxis)
     fig.suptitle(title)
-    handles, labels = left.get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=4, title="mechanism (words)")
+    legend_below(fig, ncols=4, title="mechanism (words)")
     return fig
 
 
@@ -59,7 +56,7 @@ def how_far(far: pd.DataFrame, size: int, title: str) -> Figure:
     ax.set(xscale="log", xlim=(1, size), ylim=(0, 1.02), title=title)
     ax.set(xlabel="rank among the word's neighbours (1 = nearest)")
     ax.set(ylabel="share of replacements\nwith at most this rank")
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    percent(ax.yaxis)
     ax.legend(title="mechanism (replacements)", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 
@@ -82,39 +79,18 @@ def sentiment(accuracy: pd.DataFrame, title: str) -> Figure:
                 continue
             place = part["kept"].map(levels.index) + 0.09 * (names.index(name) - len(names) / 2)
             look["linestyle"] = ""
-            ax.errorbar(place, part["accuracy"], _reach(part, "accuracy"), lw=1, ms=4.5, **look)
+            ax.errorbar(place, part["accuracy"], reach(part, "accuracy"), lw=1, ms=4.5, **look)
         ax.axhline(0.5, lw=1, **style("chance"), label=label("chance"))
         ax.set_xticks(range(len(levels)), [f"{level:.0%}" for level in levels])
         ax.set(xlabel="share of content words kept", xlim=(-0.5, len(levels) - 0.5))
         ax.grid(axis="x", visible=False)
         ax.set_title(f"{corpus}, n = {int(table['n'].max()):,}", fontsize=9)
     axes[0].set(ylabel="accuracy of sentiment")
-    axes[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    percent(axes[0].yaxis)
     fig.suptitle(title)
-    handles, labels = axes[0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=4)
-    return fig
-
-
-def speed(timing: pd.DataFrame, title: str) -> Figure:
-    """Tokens per second of every mechanism: columns mechanism, tokens, tokens_per_second."""
-    ordered = timing.sort_values("tokens_per_second", ascending=False)
-    names = [f"{label(row.mechanism)} ({row.tokens:,})" for row in ordered.itertuples()]
-    colors = [style(name)["color"] for name in ordered["mechanism"]]
-    fig, ax = plt.subplots(figsize=(5.5, 2.8))
-    speeds = ordered["tokens_per_second"]
-    sns.stripplot(x=speeds, y=names, hue=names, palette=colors, size=7, jitter=False, ax=ax)
-    for place, value in enumerate(speeds):
-        ax.annotate(f"{value:,.0f}", (value, place), (7, -3), textcoords="offset points")
-    ax.set(xscale="log", xlabel="tokens per second (one run on this machine)", ylabel="")
-    ax.set(xlim=(None, speeds.max() * 8), title=title)
+    legend_below(fig, ncols=4)
     return fig
 
 
 def _look(name: str, n: int) -> dict[str, Any]:
     return {**style(name), "label": f"{label(name)} ({n:,})"}
-
-
-def _reach(table: pd.DataFrame, value: str = "value") -> np.ndarray:
-    """How far an interval reaches below and above its value: (2, rows)."""
-    return np.vstack([table[value] - table["low"], table["high"] - table[value]])

@@ -22,7 +22,6 @@ from textpriv.attacks.noisy_channel import tuned_weight
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
-from textpriv.experiments.mechanisms import some
 from textpriv.mechanisms import FiniteMechanism
 from textpriv.names import person_names
 from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
@@ -133,7 +132,7 @@ def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generat
         groups = splits.parent_sentences(documents.texts) if "by-sentence" in name else None
         count = min(sizes.private, len(documents) - sizes.shadow)
         private, shadow = splits.private_and_shadow(documents, count, sizes.shadow, rng, groups)
-        public = some(corpora.load("imdb"), sizes.public, rng)
+        public = corpora.at_most(corpora.load("imdb"), sizes.public, rng)
     else:
         raise InvalidInput(f"corpus: got {name!r}, expected one of {CORPORA}")
     unseen = ~splits.shares_ngram(shadow.texts, private.texts)
@@ -182,7 +181,7 @@ def _from_reviews(
     reviews: Documents, sizes: Sizes, rng: np.random.Generator
 ) -> tuple[Documents, Documents, Documents]:
     """Private and shadow sentences and public reviews, from different reviews."""
-    reviews = some(reviews, 25_000, rng)
+    reviews = corpora.at_most(reviews, 25_000, rng)
     order = rng.permutation(len(reviews))
     # A review has about ten sentences of 5 to 60 words; clothes reviews have about four.
     first, second = round(len(reviews) * 0.3), round(len(reviews) * 0.36)
@@ -190,7 +189,7 @@ def _from_reviews(
     for rows, count in ((order[:first], sizes.private), (order[first:second], sizes.shadow_pool)):
         found = splits.sentences(reviews.subset(rows), 5, 60)
         parts.append(found.sample(min(count, len(found)), rng))
-    return parts[0], parts[1], some(reviews.subset(order[second:]), sizes.public, rng)
+    return parts[0], parts[1], corpora.at_most(reviews.subset(order[second:]), sizes.public, rng)
 
 
 def describe(materials: Iterable[Material]) -> pd.DataFrame:

@@ -11,14 +11,15 @@ import difflib
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import ArrayLike, NDArray
 
 from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
 from textpriv.errors import InvalidInput
@@ -27,7 +28,9 @@ from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.report.results import FIGURE_SUFFIXES
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -129,6 +132,26 @@ def band(
         np.asarray(x), np.asarray(low), np.asarray(high), color=line.get_color(), alpha=0.18, lw=0
     )
     return line
+
+
+def reach(table: pd.DataFrame, value: str = "value") -> NDArray[np.float64]:
+    """How far the intervals of a column reach below and above it, as `errorbar` asks: (2, rows)."""
+    return np.clip([table[value] - table["low"], table["high"] - table[value]], 0, None)
+
+
+def percent(*axes: Axis) -> None:
+    """Write the ticks of these axes, which are shares, as percentages."""
+    for axis in axes:
+        axis.set_major_formatter(PercentFormatter(1, decimals=0))
+
+
+def legend_below(fig: Figure, ncols: int, keys: Iterable[Artist] = (), **look: Any) -> None:
+    """One legend below all panels: `keys`, then what the panels name, each name once."""
+    drawn = [handle for ax in fig.axes for handle in ax.get_legend_handles_labels()[0]]
+    named: dict[object, Artist] = {}
+    for each in (*keys, *drawn):
+        named.setdefault(each.get_label(), each)
+    fig.legend(handles=[*named.values()], loc="outside lower center", ncols=ncols, **look)
 
 
 def save(
