@@ -23,7 +23,10 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".csv", ".json")
 """What one saved figure consists of: picture, picture, plotted numbers, provenance."""
 
 RUNNER = "TEXTPRIV_RUNNER"
-"""Set in the environment of a notebook that the runner executes."""
+"""Environment variable with the run's folder, in a notebook that the runner executes."""
+
+POINTS = "points"
+"""In the run's folder: what `study.measure` has finished of notebooks that are not."""
 
 NOTEBOOK = re.compile(r"\d{2}_[a-z0-9_]+")
 _NAME = re.compile(r"[a-z][a-z0-9_+-]*(\.[a-z0-9_+-]+)+")
