@@ -87,7 +87,9 @@ def test_what_is_kept_keeps_its_bits_and_kinds() -> None:
         after.weights["rows"].drop(columns="influence"),
         before.weights["rows"].drop(columns="influence"),
     )
-    for refused in (object(), np.array([object()]), {1, 2}, pd.DataFrame({"a": [1]}, index=["x"])):
+    table = pd.DataFrame({"a": ["x"]})
+    tables = table.set_axis(["row"]), table.rename_axis(columns="name"), table.astype("category")
+    for refused in (object(), np.array([object()]), {1, 2}, *tables):
         with pytest.raises(InvalidInput, match="is of no kind that is kept"):
             kept.encoded([refused])
     with pytest.raises(KeyError):  # no class but the library's is made

@@ -47,13 +47,21 @@ def _tree(value: Any, arrays: list[Any]) -> Any:
         return [kind.__name__, *map(inside, value)]
     if kind is dict:
         return ["dict", *([inside(key), inside(each)] for key, each in value.items())]
-    if kind is pd.DataFrame and value.index.equals(pd.RangeIndex(len(value))):
+    if kind is pd.DataFrame and _is_plain(value):
         columns = value.items()
         return ["table", *([inside(k), str(each.dtype), inside([*each])] for k, each in columns)]
     if dataclasses.is_dataclass(value) and kind.__module__.startswith("textpriv."):
         fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
         return ["object", kind.__module__, kind.__qualname__, inside(fields)]
     raise InvalidInput(f"results: {kind.__name__} is of no kind that is kept")
+
+
+def _is_plain(table: pd.DataFrame) -> bool:
+    """Whether rows are numbered, nothing but columns has a name, and none is categorical."""
+    unnamed = all(list(axis.names) == [None] for axis in table.axes)
+    numbered = table.index.equals(pd.RangeIndex(len(table)))
+    known = all(isinstance(each, np.dtype) or each == "str" for each in table.dtypes)
+    return unnamed and numbered and known and table.columns.is_unique
 
 
 def _value(tree: Any, arrays: list[Any]) -> Any:
