@@ -144,15 +144,6 @@ def load(notebook: str, profile: str = "default") -> Results:
         raise RunError(f"{_shown(path)} is not a result: {error}") from error
 
 
-def measurement(name: str, profile: str = "default") -> Measurement:
-    """The measurement of that name, whichever notebook made it."""
-    for path in sorted(file("*", profile).parent.glob("*.json")):
-        found = load(path.stem, profile).by_name().get(name)
-        if found:
-            return found
-    raise RunError(f"no measurement {name!r} in the results of profile {profile!r}")
-
-
 def file(notebook: str, profile: str = "default") -> Path:
     """Where a notebook's results lie."""
     return paths.output_directory(profile) / "results" / f"{notebook}.json"
