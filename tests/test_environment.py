@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import os
 import re
@@ -163,14 +164,15 @@ def own_modules() -> set[str]:
     return {path.stem for path in (REPOSITORY / "tests").glob("*.py")} | {"benchmarks", "tools"}
 
 
-def imported(path: Path) -> set[str]:
-    found = set()
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             found.add(node.module.split(".")[0])
-    return found
+    return frozenset(found)
 
 
 # setup.sh
