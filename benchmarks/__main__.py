@@ -7,25 +7,21 @@ of the ratios. Absolute speeds are this machine's and only the ratios should be 
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-import torch
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from benchmarks import peers
-from benchmarks.compare import Row, compare, seconds
-from benchmarks.generation import generation_costs, generation_rows
+from benchmarks.compare import Row, compare
+from benchmarks.generation import generation_rows
 from benchmarks.preview import preview_rows
 from textpriv import corpora, embeddings, pieces
 from textpriv.attacks.base import Observed, observe
 from textpriv.attacks.bayes import ContextFreeBayes
-from textpriv.attacks.contextual import Detector, pair_rows, training_pairs
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.attacks.oracle import OracleBeam
@@ -37,12 +33,10 @@ from textpriv.mechanisms import (
     Madlib,
     Mahalanobis,
     SanText,
-    SanTextPlus,
-    least_frequent,
 )
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
-from textpriv.models import Pieces, load_encoder
+from textpriv.models import load_encoder
 from textpriv.neighbors import (
     AllRadii,
     ExactSearch,
@@ -148,12 +142,6 @@ def sanitizing_rows() -> Iterator[Row]:
     whole = (lambda: custext.sanitize_ids(ids, rng), len(ids))
     yield compare("CusText, against a loop", "tokens/s", whole, loop, 20, repeats=3)
 
-    part = full.subset(np.arange(16_000))
-    exact = part.vectors.astype(np.float64)
-    loop = (lambda: peers.custext_mapping_loop(exact, range(20), 20), 20)
-    whole = (lambda: CusText(part, epsilon=4), len(part))
-    yield compare("CusText's mapping, 16,000 words", "words/s", whole, loop, 40, repeats=3)
-
     mahalanobis = Mahalanobis(full, epsilon=20)
     shape = mahalanobis.root @ mahalanobis.root
     loop = (lambda: peers.mahalanobis_loop(10, shape, 20, rng), 10)
@@ -184,24 +172,6 @@ def stencil_rows() -> Iterator[Row]:
         whole,
         (per_token, count),
         30,
-        repeats=3,
-    )
-
-    # The scores of all pieces and nothing else, in the chunks that suit it, into one place.
-    mixtures = torch.from_numpy((stencil.weights(corpus) @ vectors[corpus.ids]).astype(np.float32))
-    table = torch.from_numpy(vectors).T
-    scores = torch.empty(1024, len(vectors))
-
-    def product() -> None:
-        for part in mixtures.split(len(scores)):
-            torch.mm(part, table, out=scores[: len(part)])
-
-    yield compare(
-        "stencil, against the matrix product alone",
-        "tokens/s",
-        whole,
-        (product, len(mixtures)),
-        0.6,
         repeats=3,
     )
 
@@ -255,15 +225,11 @@ def attack_rows() -> Iterator[Row]:
     made = scene()
     yield from token_rows(made)
     yield from decoding_rows(made)
-    yield from detector_rows(made)
     yield oracle_row()
-    for line in costs(made):
-        print(line, flush=True)
 
 
 def token_rows(made: Scene) -> Iterator[Row]:
     """Bayes' rule for each token."""
-    rng = np.random.default_rng(1)
     seen = made.part(200_000)
     attack = ContextFreeBayes(made.mechanism, made.shadow)
     columns = made.mechanism.matrix.tocsc()
@@ -284,26 +250,6 @@ def token_rows(made: Scene) -> Iterator[Row]:
     loop = (lambda: peers.context_free_loop(few, sources, prior, 0.0), len(few))
     what = f"context-free, CusText+, {len(seen.targets):,} tokens, against a loop"
     yield compare(what, "tokens/s", whole, loop, 5, repeats=3)
-
-    rarity = np.arange(len(made.embedding))[::-1]
-    santext = SanTextPlus(made.embedding, epsilon=3, sensitive=least_frequent(rarity, 0.999))
-    # Any words will do: the cost does not depend on what was drawn.
-    ids = rng.choice(santext.inputs, 200_000, p=_shares(made.private, santext.inputs))
-    every = Observed(Corpus(ids, np.array([0, len(ids)])), np.ones(len(ids), dtype=bool))
-    context_free = ContextFreeBayes(santext, made.shadow)
-    context_free.guess(every, top=1)  # normalisers, once per epsilon
-    column = {y: np.exp(santext.log_columns([y])[0]).tolist() for y in ids[:30].tolist()}
-    sources = {y: dict(enumerate(values)) for y, values in column.items()}
-    prior = dict(enumerate(context_free.prior.tolist()))
-    whole = (lambda: context_free.guess(every, top=1), len(ids))
-    loop = (lambda: peers.context_free_loop(ids[:30].tolist(), sources, prior, 0.0), 30)
-    what = f"context-free, SanText+, {len(ids):,} tokens, against a loop"
-    yield compare(what, "tokens/s", whole, loop, 10, repeats=2)
-
-
-def _shares(corpus: Corpus, words: np.ndarray) -> np.ndarray:
-    counts = np.bincount(corpus.ids, minlength=int(words.max()) + 1)[words]
-    return counts / counts.sum()
 
 
 def decoding_rows(made: Scene) -> Iterator[Row]:
@@ -340,78 +286,6 @@ def decoding_rows(made: Scene) -> Iterator[Row]:
     what = "noisy channel, order 2, 50 candidates, against a loop"
     whole = (lambda: attack.guess(seen, top=1), len(seen.targets))
     yield compare(what, "tokens/s", whole, (loop, len(few.targets)), 3, repeats=3)
-
-
-def detector_rows(made: Scene) -> Iterator[Row]:
-    """The detector's training pairs and scores against strings and samples one at a time."""
-    encoder, words = load_encoder(), made.embedding.words
-    seen = made.part(10_000)
-    count, targets = len(seen.corpus), seen.targets
-    truth = made.private.ids[: 20 * count]
-    attack = ContextFreeBayes(made.mechanism, made.shadow)
-    best = attack.guess(seen, targets, top=2).words
-
-    def rows() -> None:
-        pairs = training_pairs(best, truth[targets])
-        pieces = Pieces(encoder.tokenizer, words, seen.corpus)
-        for start in range(0, len(pairs.rows), 1024):
-            some = slice(start, start + 1024)
-            pair_rows(
-                pieces,
-                targets[pairs.rows[some]],
-                pairs.candidates[some],
-                window=None,
-                longest=encoder.longest,
-            )
-
-    few = 40
-    chosen = targets[targets < 20 * few]
-    text = [[words[i] for i in seen.corpus[row]] for row in range(few)]
-    clear = [[words[i] for i in truth[20 * row : 20 * row + 20]] for row in range(few)]
-    guesses = {
-        divmod(int(place), 20): (words[a], words[b])
-        for place, (a, b) in zip(chosen.tolist(), best[: len(chosen)].tolist(), strict=True)
-    }
-    tokenizer, longest = encoder.tokenizer, encoder.longest
-
-    def loop() -> None:
-        peers.pair_strings_loop(text, clear, guesses, tokenizer, longest)
-
-    pairs_made = len(training_pairs(best, truth[targets]).rows)
-    yield compare(
-        "training pairs of the detector, against strings",
-        "pairs/s",
-        (rows, pairs_made),
-        (loop, 2 * len(chosen)),
-        20,
-        repeats=3,
-    )
-
-    detector = Detector(encoder, words).eval()
-    candidates = attack.guess(seen, targets[:30], top=10).words
-    row, column = np.nonzero(candidates >= 0)
-    positions, guessed = targets[row], candidates[row, column]
-    head = torch.nn.Sequential(
-        torch.nn.Linear(encoder.width, encoder.width),
-        torch.nn.Tanh(),
-        torch.nn.Linear(encoder.width, 1),
-    )
-    single = [
-        (text[place // 20], place % 20, words[guess])
-        for place, guess in zip(positions[:60].tolist(), guessed[:60].tolist(), strict=True)
-    ]
-
-    def one_by_one() -> None:
-        peers.score_loop(single, tokenizer, encoder.model.bert, head, longest)
-
-    yield compare(
-        "scores of the detector, against a sample per pass",
-        "candidates/s",
-        (lambda: detector.probability(seen, positions, guessed), len(positions)),
-        (one_by_one, len(single)),
-        5,
-        repeats=3,
-    )
 
 
 def oracle_row() -> Row:
@@ -454,38 +328,6 @@ def oracle_row() -> Row:
     )
 
 
-def costs(made: Scene) -> Iterator[str]:
-    """Seconds against the number of candidates, of tokens, and of epsilons."""
-
-    def decode(seen: Observed, candidates: int) -> str:
-        label = f"{len(seen.targets):,} tokens, {candidates} candidates"
-        times = []
-        for order in (2, 3):
-            model = made.models[order]
-            attack = NoisyChannel(made.mechanism, model=model, candidates=candidates)
-            times.append(seconds(partial(attack.guess, seen, top=1)))
-        return f"{label:<40} {times[0]:>9.2f} {times[1]:>9.2f}"
-
-    yield f"{'seconds of the noisy channel':<40} {'order 2':>9} {'order 3':>9}"
-    for candidates in (10, 20, 50, 100):
-        yield decode(made.part(4_000), candidates)
-    for tokens in (1_000, 2_000, 8_000, 16_000):
-        yield decode(made.part(tokens), 50)
-    small = made.embedding.subset(np.arange(8000))
-    sensitive = least_frequent(np.arange(8000)[::-1], 0.999)
-    santext = SanTextPlus(small, epsilon=3, sensitive=sensitive)
-
-    def one_by_one(epsilons: list[float]) -> None:
-        for epsilon in epsilons:
-            _ = santext.with_epsilon(epsilon)._log_normalizers
-
-    yield f"{'seconds of the normalisers, 8,000 words':<40} {'together':>9} {'apart':>9}"
-    for count in (1, 2, 4, 8):
-        epsilons = np.linspace(1.8, 3.2, count).tolist()
-        times = [seconds(partial(f, epsilons)) for f in (santext.sweep, one_by_one)]
-        yield f"{f'{count} epsilons':<40} {times[0]:>9.2f} {times[1]:>9.2f}"
-
-
 def memory_of_400_000_words() -> float:
     """Peak memory in GiB of a process that searches and sanitizes with 400,000 words."""
     code = (
@@ -506,29 +348,25 @@ def memory_of_400_000_words() -> float:
 
 def main() -> None:
     """Print the table; the exit status tells whether every target was met."""
+    rows = {
+        "search": search_rows,
+        "sanitizing": sanitizing_rows,
+        "attacks": attack_rows,
+        "generation": generation_rows,
+        "preview": preview_rows,
+    }
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    every = ["search", "sanitizing", "attacks", "generation", "preview", "memory"]
-    parser.add_argument("part", nargs="*", help=", ".join(every))
-    parts = parser.parse_args().part or every
+    parser.add_argument("part", nargs="*", help=", ".join([*rows, "memory"]))
+    parts = parser.parse_args().part or [*rows, "memory"]
     print(f"{'comparison':<58} {'ours':>13} {'theirs':>13} {'':<13}{'ratio':>10}")
     missed = 0
-    for name, rows in (
-        ("search", search_rows),
-        ("sanitizing", sanitizing_rows),
-        ("attacks", attack_rows),
-        ("generation", generation_rows),
-        ("preview", preview_rows),
-    ):
-        for row in rows() if name in parts else ():
-            print(row, flush=True)
-            missed += row.ratio < row.target
-    for line in generation_costs() if "generation" in parts else ():
-        print(line, flush=True)
+    for row in (row for name, made in rows.items() if name in parts for row in made()):
+        print(row, flush=True)
+        missed += row.ratio < row.target
     if "memory" in parts:
         peak = memory_of_400_000_words()
         missed += peak > 2
         print(f"peak memory with 400,000 words: {peak:.2f} GiB (at most 2 GiB)")
-    print(f"this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
     sys.exit(1 if missed else 0)
 
 

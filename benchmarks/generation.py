@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from benchmarks.compare import Row, compare, seconds
+from benchmarks.compare import Row, compare
 from textpriv import corpora
 from textpriv.generators import Sampled, generate, load_generator
 from textpriv.mechanisms.prompt import DPPrompt, learn_limits
@@ -60,23 +60,3 @@ def generation_rows() -> Iterator[Row]:
         5,
         repeats=2,
     )
-
-
-def generation_costs() -> Iterator[str]:
-    """How the time of DP-Prompt grows with documents, tokens and temperature, as ratios."""
-    generator = load_generator()
-    reviews = corpora.load("rented-clothes").texts[:400]
-    texts = [text for text in reviews if 35 <= len(text.split()) <= 50][: 2 * ROWS]
-
-    def taken(documents: int, tokens: int, temperature: float) -> float:
-        mechanism = DPPrompt(generator, temperature=temperature, tokens=tokens)
-        return seconds(lambda: mechanism.sanitize(texts[:documents], seed=0))
-
-    taken(4, 4, 1.5)  # what the first call does once
-    base = taken(ROWS, 24, 1.5)
-    for what, found in (
-        ("twice the documents", taken(2 * ROWS, 24, 1.5)),
-        ("twice the tokens", taken(ROWS, 48, 1.5)),
-        ("half the temperature", taken(ROWS, 24, 0.75)),
-    ):
-        yield f"DP-Prompt, {ROWS} documents of 24 tokens, T 1.5: {what}: {found / base:.2f}x"

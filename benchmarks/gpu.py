@@ -1,15 +1,14 @@
 """What runs on a GPU: checked against float64 on the processor, timed, put beside the limits.
 
     python -m benchmarks.gpu --out gpu.json                      # all parts
-    python -m benchmarks.gpu --out gpu.json --part radius --budget 900
+    python -m benchmarks.gpu --out gpu.json --part radius --all-words
     python -m benchmarks.gpu --out gpu.json --small              # seconds on any processor
 
 Every row names what was counted as work. Its fraction is that work over the time, against the
 rate of a large matrix product (arithmetic) or of a large copy, bytes read and written (memory),
 both measured in the same run. Beside the table of `--vectors` there are synthetic ones, and models
-have the named shape with random weights where no folder is given: speed does not depend on it.
-The table in Markdown is written next to the JSON, after every part. A part that fails is named
-there and does not stop the others.
+have the named shape with random weights, on which speed does not depend. The table in Markdown is
+written next to the JSON, after every part.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +33,12 @@ from scipy.special import gammainc
 from tokenizers import decoders, models, pre_tokenizers
 
 from textpriv import generators
-from textpriv.embeddings import from_arrays
 from textpriv.generators import Generator, generate, likeliest
-from textpriv.mechanisms import Madlib
 from textpriv.models import Encoder, Training, from_folder
 from textpriv.neighbors import AllRadii, ExactSearch, fused, random_directions
 from textpriv.tokens import Corpus
 from textpriv.utility import features, fine_tuned
 
-PARTS = ("search", "sanitize", "tune", "generate", "radius")  # the one that may be cut, last
 EPSILONS = np.arange(5.0, 60.0, 5.0)
 LENGTH = 64  # pieces of a document
 
@@ -56,7 +52,6 @@ class Sizes:
     queries: int = 1 << 17
     directions: int = 1000
     words: int = 2048  # of those whose N_w is timed before all are
-    tokens: int = 200_000
     steps: int = 200
     documents: int = 16_384
     batches: tuple[int, ...] = (32, 256, 1024)
@@ -67,8 +62,8 @@ class Sizes:
 
 
 SMALL = Sizes(
-    large=(1000, 300), narrow=(1000, 50), queries=256, directions=64, words=4, tokens=100,
-    steps=2, documents=16, batches=(2,), new=4, product=256, copy=1 << 16, layers=1,
+    large=(1000, 300), narrow=(1000, 50), queries=256, directions=64, words=4, steps=2,
+    documents=16, batches=(2,), new=4, product=256, copy=1 << 16, layers=1,
 )  # fmt: skip
 
 
@@ -105,14 +100,12 @@ class Run:
     out: Path
     device: str
     sizes: Sizes
-    budget: float  # seconds, from the start
-    inputs: dict[str, str] = field(default_factory=dict)  # what is real, what is synthetic
-    start: float = field(default_factory=time.perf_counter)
+    vectors: Path | None = None  # a real table, as .npy
+    all_words: bool = False  # in N_w, which takes minutes
     limits: dict[str, float] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     timed: list[Timed] = field(default_factory=list)
     measured: dict[str, Any] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
 
     def check(self, what: str, found: float, bound: float) -> None:
         self.checks.append(Check(what, float(found), bound))
@@ -144,11 +137,6 @@ class Run:
         self.wait()
         return time.perf_counter() - start
 
-    @property
-    def left(self) -> float:
-        """Seconds of the budget that are left."""
-        return self.budget - (time.perf_counter() - self.start)
-
     def wait(self) -> None:
         if self.device != "cpu":
             torch.cuda.synchronize()
@@ -156,13 +144,11 @@ class Run:
     def write(self) -> None:
         found = {
             **self.machine(),
-            "inputs": self.inputs,
             "sizes": asdict(self.sizes),
             "limits": self.limits,
             "checks": [asdict(each) | {"is_right": each.is_right} for each in self.checks],
             "timed": [asdict(each) for each in self.timed],
             "measured": self.measured,
-            "failed": self.failed,
         }
         self.out.write_text(json.dumps(found, indent=1) + "\n")
         self.out.with_suffix(".md").write_text(self.table() + "\n")
@@ -179,8 +165,7 @@ class Run:
     def table(self) -> str:
         """All that was found, in Markdown."""
         lines = ["", ", ".join(f"{name} {value}" for name, value in self.machine().items()), ""]
-        lines += [f"- {name}: {what}" for name, what in self.inputs.items()]
-        lines += ["", "| limit | measured |", "|---|---|"]
+        lines += ["| limit | measured |", "|---|---|"]
         lines += [f"| {name} | {value:.3g} |" for name, value in self.limits.items()]
         lines += ["", "| check against float64 | found | allowed | |", "|---|---|---|---|"]
         lines += [
@@ -195,7 +180,6 @@ class Run:
             for t in self.timed
         ]
         lines += [f"\n{name}: {value}" for name, value in self.measured.items()]
-        lines += [f"\n{name} FAILED: {why}" for name, why in self.failed.items()]
         return "\n".join(lines)
 
 
@@ -256,10 +240,10 @@ def vectors_like(rows: int, dimension: int, rng: np.random.Generator) -> np.ndar
     return table * np.exp(rng.normal(np.log(6.6), 0.11, (rows, 1))).astype(np.float32)
 
 
-def tables(run: Run, given: Path | None) -> Iterator[tuple[str, np.ndarray]]:
-    if given is not None:
-        table = np.load(given, allow_pickle=False).astype(np.float32)
-        yield f"{given.stem}, {table.shape[0]:,} x {table.shape[1]}", table
+def tables(run: Run) -> Iterator[tuple[str, np.ndarray]]:
+    if run.vectors is not None:
+        table = np.load(run.vectors, allow_pickle=False).astype(np.float32)
+        yield f"{run.vectors.stem}, {table.shape[0]:,} x {table.shape[1]}", table
     for rows, dimension in (run.sizes.narrow, run.sizes.large):
         rng = np.random.default_rng((0, dimension))
         yield f"synthetic, {rows:,} x {dimension}", vectors_like(rows, dimension, rng)
@@ -272,9 +256,9 @@ def noisy(table: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray
     return table[rng.integers(len(table), size=count)] + length * random_directions(count, n, rng)
 
 
-def search_part(run: Run, given: Path | None) -> None:
+def search_part(run: Run) -> None:
     rng = np.random.default_rng(1)
-    for label, table in tables(run, given):
+    for label, table in tables(run):
         exact = ExactSearch(table, device=run.device)
         some = noisy(table, 64, rng)
         found, distance = exact.nearest(some, k=1)
@@ -300,41 +284,32 @@ def nearest_in_float64(table: np.ndarray, queries: np.ndarray) -> tuple[np.ndarr
     return np.take_along_axis(ten, best, 1)[:, 0], np.take_along_axis(distances, best, 1)[:, 0]
 
 
-def radius_part(run: Run, given: Path | None) -> None:
+def radius_part(run: Run) -> None:
     rng = np.random.default_rng(2)
     sizes = run.sizes
-    for label, table in tables(run, given):
+    for label, table in tables(run):
         radii = AllRadii(ExactSearch(table, device=run.device))
         check_radii(run, radii, table, label, rng)
         if label.startswith("synthetic") and table.shape != sizes.large:
             continue
-        run.write()
-        words = np.sort(rng.choice(len(table), min(sizes.words, len(table)), replace=False))
+        count = len(table) if run.all_words else min(sizes.words, len(table))
+        words = np.sort(rng.choice(len(table), count, replace=False))
+        curves: list[np.ndarray] = []
 
-        def kept(some: np.ndarray = words, radii: AllRadii = radii) -> np.ndarray:
-            return radii.kept(some, EPSILONS, directions=sizes.directions, rng=rng)
+        def kept(
+            words: np.ndarray = words, radii: AllRadii = radii, curves: list[np.ndarray] = curves
+        ) -> None:
+            curves.append(radii.kept(words, EPSILONS, directions=sizes.directions, rng=rng))
 
-        each = 2.0 * table.size * sizes.directions
-        counted = "2 x rows x dimensions x directions"
         what = f"N_w, {sizes.directions} directions and {len(EPSILONS)} epsilons a word, {label}"
-        seconds = run.time(
-            f"{what}, {len(words):,} words", "words/s", kept, len(words), work=counted, each=each,
-            limit=PRODUCT, repeats=2,
+        run.time(
+            f"{what}, {count:,} words", "words/s", kept, count, limit=PRODUCT,
+            work="2 x rows x dimensions x directions", each=2.0 * table.size * sizes.directions,
+            repeats=1 if run.all_words else 2,
         )  # fmt: skip
-        whole = seconds * len(table) / len(words)
-        run.measured[f"seconds expected for all words, {label}"] = whole
-        if whole < run.left:
-            start = time.perf_counter()
-            curve = kept(np.arange(len(table)))
-            seconds = time.perf_counter() - start
-            run.add(f"{what}, all words", "words/s", seconds, len(table), work=counted, each=each,
-                    limit=PRODUCT)  # fmt: skip
-            run.measured[f"N_w, mean over all words, {label}"] = dict(
-                zip(EPSILONS.tolist(), curve.mean(1).round(5).tolist(), strict=True)
-            )
-        else:
-            run.measured[f"N_w of all words, {label}"] = "not run: the budget was too short"
-        run.write()
+        run.measured[f"N_w, mean over {count:,} words, {label}"] = dict(
+            zip(EPSILONS.tolist(), curves[-1].mean(1).round(5).tolist(), strict=True)
+        )
 
 
 def check_radii(
@@ -362,26 +337,6 @@ def check_radii(
     shape = torch.tensor(float(n), dtype=torch.float64, device=run.device)
     ours = torch.special.gammainc(shape, torch.from_numpy(masses).to(run.device)).cpu().numpy()
     run.check(f"law of the radius, {label}", np.abs(ours - gammainc(n, masses)).max(), 1e-9)
-
-
-def sanitize_part(run: Run, _: Path | None) -> None:
-    rng = np.random.default_rng(3)
-    *_, (label, table) = tables(run, None)
-    embedding = from_arrays("synthetic", [f"w{row}" for row in range(len(table))], table)
-    there, here = (
-        Madlib(embedding, epsilon=20, search=ExactSearch(table, device=device))
-        for device in (run.device, "cpu")
-    )
-    few = rng.integers(len(table), size=100)
-    ours, theirs = (m.sanitize_ids(few, np.random.default_rng(0)) for m in (there, here))
-    run.check("MADLIB's words that differ from the processor's", (ours != theirs).mean(), 0.0)
-    ids = rng.integers(len(table), size=run.sizes.tokens)
-    run.time(
-        f"MADLIB, {label}", "tokens/s", lambda: there.sanitize_ids(ids, rng), len(ids),
-        work="2 x rows x dimensions", each=2 * table.size, limit=PRODUCT,
-    )  # fmt: skip
-    noise = run.seconds(lambda: list(there.noisy_vectors(ids, rng)))
-    run.measured["MADLIB: seconds that drawing the noise on the processor takes of it"] = noise
 
 
 # --- Encoders -----------------------------------------------------------------------------------
@@ -420,13 +375,13 @@ def documents(count: int, pieces: int, rng: np.random.Generator) -> Corpus:
     return Corpus(ids, np.arange(count + 1) * inner)
 
 
-def tune_part(run: Run, folder: Path | None) -> None:
+def tune_part(run: Run) -> None:
     rng, sizes = np.random.default_rng(4), run.sizes
     with tempfile.TemporaryDirectory() as empty:
-        where = folder or write_minilm_shape(Path(empty), sizes.layers)
+        where = write_minilm_shape(Path(empty), sizes.layers)
         encoder = from_folder("minilm", where, digest="", device=run.device)
         slow = from_folder("minilm", where, digest="", device="cpu")
-    label = "MiniLM" if folder else "MiniLM's shape"
+    label = "MiniLM's shape"
     few = documents(32, 30_522, rng)
     ours, theirs = features(encoder, few, longest=LENGTH), features_in_float64(slow, few)
     error = np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
@@ -495,13 +450,13 @@ def write_smollm_shape(folder: Path, layers: int | None) -> Path:
     return folder
 
 
-def generate_part(run: Run, folder: Path | None) -> None:
+def generate_part(run: Run) -> None:
     rng, sizes = np.random.default_rng(5), run.sizes
     with tempfile.TemporaryDirectory() as empty:
-        where = folder or write_smollm_shape(Path(empty), sizes.layers)
+        where = write_smollm_shape(Path(empty), sizes.layers)
         writer = generators.from_folder("smollm", where, digest="", device=run.device)
         slow = generators.from_folder("smollm", where, digest="", device="cpu")
-    label = "SmolLM2-135M" if folder else "SmolLM2-135M's shape"
+    label = "SmolLM2-135M's shape"
     texts = ["the cat sat on the mat", "it is raining again today", "who was that?", "a"]
     ours, theirs = writer.log_likelihood(texts), log_likelihood_in_float64(slow, texts)
     tokens = np.array([len(each) for each in writer.encode(texts)])
@@ -552,60 +507,29 @@ def log_likelihood_in_float64(generator: Generator, texts: list[str]) -> np.ndar
 
 # --- All of it ----------------------------------------------------------------------------------
 
+PARTS = {
+    "search": search_part, "tune": tune_part, "generate": generate_part, "radius": radius_part,
+}  # fmt: skip
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
-    parser.add_argument("--part", choices=(*PARTS, "all"), default="all")
+    parser.add_argument("--part", choices=PARTS, nargs="+", default=[*PARTS])
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try it out")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument(
-        "--budget", type=float, default=900, help="for N_w whole: seconds from the start, in all"
-    )
+    parser.add_argument("--all-words", action="store_true", help="N_w of every word: minutes")
     parser.add_argument("--vectors", type=Path, help="a real table too, as .npy")
-    parser.add_argument("--about", default="real word vectors", help="what that table is")
-    parser.add_argument("--minilm", type=Path, help="folder with MiniLM")
-    parser.add_argument("--smollm", type=Path, help="folder with SmolLM2-135M")
     chosen = parser.parse_args()
     sizes = SMALL if chosen.small else Sizes()
-    run = Run(chosen.out, chosen.device, sizes, chosen.budget)
-    run.inputs = inputs(chosen)
+    run = Run(chosen.out, chosen.device, sizes, chosen.vectors, chosen.all_words)
     limits(run)
-    actions: dict[str, tuple[Callable[[Run, Path | None], None], Path | None]] = {
-        "search": (search_part, chosen.vectors),
-        "radius": (radius_part, chosen.vectors),
-        "sanitize": (sanitize_part, None),
-        "tune": (tune_part, chosen.minilm),
-        "generate": (generate_part, chosen.smollm),
-    }
-    wanted = PARTS if chosen.part == "all" else (chosen.part,)
-    for name in wanted:
-        part, given = actions[name]
-        start = run.left
-        try:
-            part(run, given)
-        except Exception as error:  # the others still run, and the exit says so
-            traceback.print_exc()
-            run.failed[name] = f"{type(error).__name__}: {error}"[:500]
-        print(f"{name}: {start - run.left:.0f} s", flush=True)
+    for name in chosen.part:
+        print(f"{name}: {run.seconds(partial(PARTS[name], run)):.0f} s", flush=True)
         run.write()
     print(run.table())
-    if run.failed or not all(check.is_right for check in run.checks):
-        raise SystemExit("a check or a part failed: see the table")
-
-
-def inputs(chosen: argparse.Namespace) -> dict[str, str]:
-    """What is real and what is synthetic, in words."""
-    real, random = "real weights", "random weights in the model's shape"
-    found = {
-        "tables named synthetic": "random clusters with norms and nearest neighbours like GloVe's",
-        "texts": "random pieces of the vocabulary",
-        "MiniLM": real if chosen.minilm else random,
-        "SmolLM2-135M": real if chosen.smollm else random,
-    }
-    if chosen.vectors is not None:
-        found[chosen.vectors.stem] = chosen.about
-    return found
+    if not all(check.is_right for check in run.checks):
+        raise SystemExit("a check failed: see the table")
 
 
 if __name__ == "__main__":

@@ -60,15 +60,6 @@ def custext_loop(
     return [int(choice(candidates[i], 1, p=weights[i])[0]) for i in ids]
 
 
-def custext_mapping_loop(vectors: FloatArray, rows: range, set_size: int) -> list[list[int]]:
-    """A sort of all distances per word."""
-    found = []
-    for row in rows:
-        distance = np.linalg.norm(vectors - vectors[row], axis=1)
-        found.append(sorted(range(len(vectors)), key=distance.__getitem__)[:set_size])
-    return found
-
-
 def mahalanobis_loop(
     count: int, shape: FloatArray, epsilon: float, rng: np.random.Generator
 ) -> FloatArray:
@@ -173,55 +164,6 @@ def forward_backward_loop(
             scale = sum(row)
             backward = [value / scale for value in row]
     return guesses[::-1]
-
-
-def pair_strings_loop(
-    sanitized: list[list[str]],
-    clear: list[list[str]],
-    best: dict[tuple[int, int], tuple[str, str]],
-    tokenizer: Any,
-    longest: int,
-) -> list[tuple[Any, int]]:
-    """Training pairs of the detector: two sentences per token, glued and tokenized each.
-
-    `best` holds the two best context-free guesses of each sanitized position.
-    """
-    samples = []
-    for row, (seen, truth) in enumerate(zip(sanitized, clear, strict=True)):
-        for place in range(len(seen)):
-            if (row, place) not in best:
-                continue
-            first, second = best[row, place]
-            right = first == truth[place]
-            for guess, label in (
-                (first, int(right)),
-                (second if right else truth[place], int(not right)),
-            ):
-                other = [*seen[:place], guess, *seen[place + 1 :]]
-                encoded = tokenizer(
-                    " ".join(seen), " ".join(other), truncation=True, max_length=longest
-                )
-                samples.append((encoded, label))
-    return samples
-
-
-@torch.inference_mode()
-def score_loop(
-    pairs: list[tuple[list[str], int, str]], tokenizer: Any, body: Any, head: Any, longest: int
-) -> list[float]:
-    """Probability of label 1 of each candidate: a pair, a tokenizer call, a forward pass."""
-    scores = []
-    for seen, place, guess in pairs:
-        other = [*seen[:place], guess, *seen[place + 1 :]]
-        encoded = tokenizer(
-            " ".join(seen),
-            " ".join(other),
-            truncation=True,
-            max_length=longest,
-            return_tensors="pt",
-        )
-        scores.append(float(torch.sigmoid(head(body(**encoded).last_hidden_state[:, 0]))))
-    return scores
 
 
 @torch.inference_mode()

@@ -1,32 +1,22 @@
-"""What a user pays before sending: a text at many epsilons, and summaries."""
+"""What a user pays before sending: a text at many epsilons."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 
 from benchmarks.compare import Row, compare
 from textpriv import corpora
-from textpriv.generators import load_generator
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.sweep import epsilons_for, sweep
 from textpriv.models import load_encoder
 from textpriv.preview import PieceTable
-from textpriv.summaries import INSTRUCTION, Writer
 
 TOKENS = 1024
-ARTICLES, FEW = 32, 4
 
 
 def preview_rows() -> Iterator[Row]:
-    """A document at many epsilons, and summaries of many."""
-    yield from sweep_rows()
-    yield summary_row()
-
-
-def sweep_rows() -> Iterator[Row]:
     """A document of 1,024 tokens at 20 epsilons in one pass, against one epsilon at a time.
 
     On the paper's grid of 21, on its first 20, and at 20 epsilons at which from 99% to 1% of the
@@ -59,36 +49,3 @@ def sweep_rows() -> Iterator[Row]:
             10,
             repeats=7,
         )
-
-
-def summary_row() -> Row:
-    """Summaries of news cut at 200 words, against transformers' own loop over documents."""
-    generator = load_generator()
-    writer = Writer(generator, tokens=48)
-    articles = [
-        " ".join(text.split()[:200])
-        for text in corpora.load("xsum").texts
-        if len(text.split()) >= 200
-    ][:ARTICLES]
-    prompts = [generator.ask(f"{INSTRUCTION}\n\n{text}") for text in articles[:FEW]]
-
-    @torch.inference_mode()
-    def loop() -> None:
-        for prompt in prompts:
-            ids = torch.tensor([prompt])
-            generator.model.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                do_sample=False,
-                max_new_tokens=writer.tokens,
-                pad_token_id=generator.end,
-            )
-
-    return compare(
-        f"{ARTICLES} summaries of {writer.tokens} tokens, against a loop",
-        "summaries/min",
-        (lambda: writer.summarize(articles), 60 * ARTICLES),
-        (loop, 60 * FEW),
-        2,
-        repeats=2,
-    )

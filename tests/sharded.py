@@ -46,18 +46,8 @@ def fails_first(number: int, folder: Path) -> int:
     return fails(number + 3)
 
 
-def rests(number: int, seconds: float) -> int:
-    time.sleep(seconds)
-    return number
-
-
 def returns(*arguments: Any) -> tuple[Any, ...]:
     return arguments
-
-
-def writes(array: np.ndarray) -> float:
-    array[0] = 1.0
-    return float(array.sum())
 
 
 def process(_: int) -> int:

@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tiny_assets import REVISION, Tiny, files_below, sha, write_wheel
+from tiny_assets import REVISION, Tiny, fetch_anew, files_below, sha, write_wheel
 
 from textpriv import assets
 from textpriv.assets import download, store
@@ -199,7 +199,7 @@ def test_fetch_downloads_once_and_needs_no_lock_afterwards(
     folder = assets.fetch("tiny")
     monkeypatch.setattr(download, "download_wheel", None)  # calling it would be a TypeError
     monkeypatch.setattr(store, "FileLock", None)  # the cache may be read-only by now
-    assert assets.fetch("tiny") == assets.verify("tiny") == folder
+    assert assets.fetch("tiny") == fetch_anew("tiny") == folder
     assert assets.file("tiny", "words.txt").read_bytes() == MEMBERS["words.txt"]
 
 
@@ -217,7 +217,7 @@ def test_members_are_checked_even_if_the_wheel_is_as_pinned(shop: Tiny) -> None:
     with zipfile.ZipFile(shop.wheel) as archive:
         info = archive.getinfo("data/sub/noise.npy")
     caught = 0
-    for position in range(0, len(original), 9):
+    for position in range(0, len(original), 45):
         damaged = bytearray(original)
         damaged[position] ^= 0x40
         shop.wheel.write_bytes(damaged)
@@ -230,19 +230,7 @@ def test_members_are_checked_even_if_the_wheel_is_as_pinned(shop: Tiny) -> None:
         else:  # the flip hit what nobody reads; the members must be the real ones
             assert {n: (folder / n).read_bytes() for n in MEMBERS} == MEMBERS
             shutil.rmtree(folder)
-    assert caught >= info.compress_size // 9
-
-
-@pytest.mark.parametrize("keep", [0, 1, 100, -200, -22, -1])
-def test_a_truncated_wheel_is_caught(shop: Tiny, keep: int) -> None:
-    data = shop.wheel.read_bytes()
-    shop.wheel.write_bytes(data[:keep])
-    with pytest.raises(AssetCorrupt, match=f"tiny==1.0: expected bytes {len(data)}, got bytes"):
-        assets.fetch("tiny")
-    shop.serve(MEMBERS, "wheel")  # pinned as it is: now the archive, not its hash, has to fail
-    with pytest.raises(AssetCorrupt) if keep else pytest.raises(ValidationError):
-        assets.fetch("tiny")
-    shop.assert_nothing_kept()
+    assert caught >= info.compress_size // 45
 
 
 def test_a_member_that_is_missing_different_or_larger_than_pinned(shop: Tiny) -> None:
@@ -259,12 +247,6 @@ def test_a_member_that_is_missing_different_or_larger_than_pinned(shop: Tiny) ->
     shop.assert_nothing_kept()
 
 
-def test_however_much_is_served_one_byte_too_many_is_written(tmp_path: Path) -> None:
-    chunks = iter([b"x" * 3000] * 9)
-    download._copy(chunks, assets.Member(name="a.txt", size=4000), tmp_path / "a.txt")
-    assert (tmp_path / "a.txt").stat().st_size == 4001 and len(list(chunks)) == 7
-
-
 def test_a_file_is_hashed_once_per_process_and_by_verify_always(shop: Tiny) -> None:
     path = assets.file("tiny", "words.txt")
     before = path.stat()
@@ -272,7 +254,7 @@ def test_a_file_is_hashed_once_per_process_and_by_verify_always(shop: Tiny) -> N
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # size, time, inode as before
     assert assets.file("tiny", "words.txt") == path
     with pytest.raises(AssetCorrupt):
-        assets.verify("tiny")
+        fetch_anew("tiny")
 
 
 # --- Storage ------------------------------------------------------------------------------
@@ -349,7 +331,7 @@ def test_two_processes_fetch_at_once(shop: Tiny) -> None:
     assert [process.returncode for process in processes] == [0, 0], results
     assert len({out for out, _ in results}) == 1
     assert (shop.root / "downloads").read_text() == "one\n"  # the second waited for the first
-    assert assets.verify("tiny").is_dir()
+    assert fetch_anew("tiny").is_dir()
 
 
 # --- The hub ------------------------------------------------------------------------------
@@ -433,7 +415,7 @@ def test_a_hub_member_without_a_pinned_hash_is_pinned_when_fetched(
     tiny.serve(MEMBERS, "hub")
     tiny.edit(r', size = \d+, sha256 = "\w+"', "")
     folder = assets.fetch("tiny")
-    assert assets.verify("tiny") == folder
+    assert fetch_anew("tiny") == folder
     first = assets.provenance("tiny")["digest"]
     (folder / "words.txt").write_bytes(b"changed")
     with pytest.raises(AssetCorrupt, match=sha(MEMBERS["words.txt"])):
@@ -444,19 +426,6 @@ def test_a_hub_member_without_a_pinned_hash_is_pinned_when_fetched(
 
 
 # --- GitHub -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("data", "name"),  # as `git hash-object` prints them
-    [
-        (b"", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"),
-        (b"hello\n", "ce013625030ba8dba906f756967f9e9ca394464a"),
-        (b"blob 6\0hello\n", "dc93d88d7b9d691be200b77ce5cef34ced4131ac"),
-    ],
-)
-def test_git_blob(tmp_path: Path, data: bytes, name: str) -> None:
-    (tmp_path / "file").write_bytes(data)
-    assert assets.git_blob(tmp_path / "file") == name == blob(data)
 
 
 def blob(data: bytes) -> str:
@@ -482,24 +451,12 @@ def test_github_is_asked_for_the_pinned_commit(github: Path) -> None:
     path = assets.file("tiny", "clean data.zip")
     assert path.read_bytes() == ARCHIVE
     github.unlink()  # and it is never asked again
-    assert assets.verify("tiny") == path.parent
+    assert fetch_anew("tiny") == path.parent
     assert assets.provenance("tiny")["source"] == f"github someone/tiny@{REVISION}"
     assert f"`git blob {blob(ARCHIVE)}`" in assets.card("tiny")
     path.write_bytes(b"changed")
     with pytest.raises(AssetCorrupt, match=sha(ARCHIVE)):  # pinned when it was fetched
-        assets.verify("tiny")
-
-
-def test_other_bytes_from_github_are_caught(tiny: Tiny, github: Path) -> None:
-    changed = [ARCHIVE[:-1], ARCHIVE + b"\0", b""]
-    for position in range(0, len(ARCHIVE), 49_999):
-        changed.append(ARCHIVE[:position] + b"!" + ARCHIVE[position + 1 :])
-    for data in changed:
-        github.write_bytes(data)
-        says = rf"expected git blob {blob(ARCHIVE)}, got git blob \w+ of {len(data)} bytes"
-        with pytest.raises(AssetCorrupt, match=says):
-            assets.fetch("tiny")
-    tiny.assert_nothing_kept()
+        fetch_anew("tiny")
 
 
 class Broken(io.BytesIO):
@@ -537,7 +494,7 @@ def test_local_file_replaces_an_asset(shop: Tiny) -> None:
     (shop.root / "assets.local.toml").write_text(
         '[tiny]\npath = "mine.tsv"\ntext = "sentence"\ncolumns = {label = "polarity"}\n'
     )
-    assert assets.fetch("tiny") == assets.file("tiny", "words.txt") == assets.verify("tiny") == mine
+    assert assets.fetch("tiny") == assets.file("tiny", "words.txt") == mine
     replacement = assets.local("tiny")
     assert replacement is not None
     assert (replacement.text, replacement.columns) == ("sentence", {"label": "polarity"})
@@ -546,23 +503,6 @@ def test_local_file_replaces_an_asset(shop: Tiny) -> None:
     mine.write_text("text\nworld!\n")
     assert assets.provenance("tiny")["digest"] != first["digest"]
     assert not shop.cache.exists()
-
-
-def test_local_folder_and_environment(shop: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = shop.root / "mine"
-    folder.mkdir()
-    (folder / "words.txt").write_text("x")
-    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(shop.root / "other.toml"))
-    with pytest.raises(AssetUnavailable, match=r"tiny: TEXTPRIV_LOCAL_ASSETS names .*other\.toml"):
-        assets.fetch("tiny")
-    (shop.root / "other.toml").write_text(f'[tiny]\npath = "{folder}"\n')
-    assert assets.fetch("tiny") == folder
-    assert assets.file("tiny", "words.txt") == folder / "words.txt"
-    with pytest.raises(AssetUnavailable, match=r"tiny: expected the file sub/noise\.npy .*found w"):
-        assets.file("tiny", "sub/noise.npy")
-    before = assets.provenance("tiny")["digest"]
-    (folder / "words.txt").rename(folder / "renamed.txt")
-    assert assets.provenance("tiny")["digest"] != before
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -61,14 +60,6 @@ def test_the_score_counts_every_statement_once(monkeypatch: pytest.MonkeyPatch) 
     )  # fmt: skip
     monkeypatch.setattr(results, "file", lambda *_: Path("missing"))
     assert documents.score().startswith("Not run yet")
-
-
-def test_the_data_table_says_who_needs_an_asset() -> None:
-    rows = [line.split(" | ") for line in documents.data().splitlines()]
-    by_id = {row[0].removeprefix("| "): row for row in rows}
-    assert by_id["pos-lexicon"][3:6] == ["0.6 MB", "03", "03"]
-    assert by_id["roberta-base"][4:6] == ["", "03"]
-    assert by_id["movie-reviews"][4].split(", ")[0] == "01"
 
 
 # --- Blocks of the audits ------------------------------------------------------------------------
@@ -150,17 +141,3 @@ def test_reproducing_has_every_claim_once_with_its_command() -> None:
         states = Counter(claim.compared for claim in stated)
         for state, word in (("paper", ", *paper profile*"), ("never", "")):
             assert sum(int(count) for count, told in counted if told == word) == states[state]
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"value": 0.25, "rounding": 0.01, "measurement": "a.b"}, "0.005"),
-        ({"trend": {"greater": "a.b", "than": "a.c"}}, "the ordering"),
-        ({"trend": {"at_least": 0.5, "of": ["a.b"]}}, "the bound"),
-    ],
-)
-def test_tolerances_by_hand(fields: dict[str, Any], says: str) -> None:
-    given = {"id": "x", "paper": "tong", "notebook": "05_x", "place": "p", "setting": "s"}
-    claim = claims.Claim.model_validate({**given, "compared": "always", **fields})
-    assert documents.tolerance(claim) == says

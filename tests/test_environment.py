@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import os
 import re
@@ -52,25 +53,6 @@ def split_spec(spec: str) -> tuple[str, str]:
     return name.group(), spec[name.end() :]
 
 
-@pytest.mark.parametrize(
-    "spec", ["numpy", "numpy>=2.0", "numpy=1.2", "numpy==1.2.3", "numpy>=1,<2", "python-annoy<2"]
-)
-def test_strict_specs(spec: str) -> None:
-    assert _SPEC.fullmatch(spec)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "numpy >=2.0", "numpy>= 2", "numpy~=2.0", "dask[distributed]", "numpy>=2.0,", "NumPy",
-        "numpy>=2; python_version<'3.12'", "numpy @ file:///x", "numpy!=2", "numpy=>2", "",
-        "numpy=", "conda-forge::numpy", "numpy>=2.*",
-    ],
-)  # fmt: skip
-def test_loose_specs(spec: str) -> None:
-    assert not _SPEC.fullmatch(spec)
-
-
 def test_conda_lines_are_strict_specs() -> None:
     loose = [s for s in conda() if not isinstance(s, str) or not _SPEC.fullmatch(s)]
     assert loose == []
@@ -90,12 +72,6 @@ def test_conda_repeats_pyproject() -> None:
     canonical = {canonicalize_name(name): bound for name, bound in written.items()}
     assert canonical == {**wanted, **tools}
     assert len(written) == len(conda())
-
-
-def test_conda_takes_packages_from_one_channel() -> None:
-    document = yaml.safe_load((REPOSITORY / "environment.yml").read_text())
-    assert document["channels"] == ["conda-forge"]
-    assert set(document) == {"name", "channels", "dependencies"}
 
 
 def pins(lock: str = LOCK) -> dict[str, str]:
@@ -125,14 +101,6 @@ def test_lock_satisfies_pyproject() -> None:
         assert version is not None, f"{requirement.name} is not in the lock"
         assert requirement.specifier.contains(version), f"{text}, locked {version}"
     assert pins()["torch"] == "2.13.0"
-
-
-def test_lock_holds_one_faiss_and_no_tool_of_the_environment() -> None:
-    assert not {"faiss-gpu", "pip", "textpriv"} & set(pins())
-
-
-def test_the_site_s_lock_only_adds() -> None:
-    assert not set(pins(SITE_LOCK)) & set(pins())
 
 
 @pytest.mark.parametrize("lock", [LOCK, LOCK + SITE_LOCK])
@@ -196,14 +164,15 @@ def own_modules() -> set[str]:
     return {path.stem for path in (REPOSITORY / "tests").glob("*.py")} | {"benchmarks", "tools"}
 
 
-def imported(path: Path) -> set[str]:
-    found = set()
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             found.add(node.module.split(".")[0])
-    return found
+    return frozenset(found)
 
 
 # setup.sh
@@ -282,13 +251,6 @@ def test_setup_replaces_an_environment_whose_python_is_gone(folder: Path) -> Non
     done = set_up(folder, PYTHON="false")
     assert done.returncode == 2  # it looked for a Python to make another, and this one cannot
     assert "Python 3.11 or newer is needed" in done.stderr
-
-
-def test_setup_takes_an_environment_of_the_users_own(folder: Path) -> None:
-    lib = str(REPOSITORY / "lib")
-    done = set_up(folder, TEXTPRIV_PYTHON=sys.executable, PYTHONPATH=lib)
-    assert (done.returncode, done.stdout) == (0, f"chose {sys.executable}\n")
-    assert not (folder / ".venv").exists()
 
 
 def test_setup_says_what_the_users_own_environment_lacks(folder: Path) -> None:

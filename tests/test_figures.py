@@ -37,14 +37,6 @@ def drawn() -> Figure:
     return fig
 
 
-def test_four_files_and_the_numbers_round_trip(tmp_path: Path) -> None:
-    paths = figures.save(tmp_path, "fig02_kept", drawn(), DATA, ALT, ORIGIN)
-    assert [path.suffix for path in paths] == [".png", ".pdf", ".csv", ".json"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in paths)
-    back = pd.read_csv(tmp_path / "fig02_kept.csv")
-    pd.testing.assert_frame_equal(back, DATA, check_exact=True)
-
-
 def test_provenance_beside_and_inside(tmp_path: Path) -> None:
     figures.save(tmp_path, "fig02_kept", drawn(), DATA, ALT, ORIGIN)
     beside = json.loads((tmp_path / "fig02_kept.json").read_text())
@@ -97,21 +89,6 @@ def test_looks_are_told_apart_by_colour_and_marker(group: str) -> None:
     assert len({look.label for look in looks.values()}) == len(looks)
 
 
-def test_every_look_can_be_drawn_and_no_name_is_in_two_groups() -> None:
-    _, ax = plt.subplots()
-    for name in figures.STYLES:
-        assert matplotlib.colors.is_color_like(figures.style(name)["color"])
-        ax.plot([0, 1], [0, 1], label=figures.label(name), **figures.style(name))
-    groups = (
-        figures.MECHANISMS,
-        figures.ATTACKS,
-        figures.TOKEN_ATTACKS,
-        figures.SEARCHES,
-        figures.BASELINES,
-    )
-    assert len(figures.STYLES) == sum(map(len, groups))
-
-
 def test_colours_stand_out_from_paper() -> None:
     """At least 2:1 against white (WCAG's ratio); their yellow would have 1.3:1."""
     for look in figures.STYLES.values():
@@ -136,19 +113,3 @@ def test_every_mechanism_has_a_look_under_its_name() -> None:
     public = [getattr(mechanisms, name) for name in mechanisms.__all__]
     known = {kind for kind in public if inspect.isclass(kind) and not inspect.isabstract(kind)}
     assert known - {mechanisms.Claim} <= set(map(type, made))
-
-
-def test_style_file() -> None:
-    sizes = ["font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize"]
-    assert min(matplotlib.rcParams[key] for key in sizes) >= 8
-    assert not matplotlib.rcParams["axes.spines.top"]
-    assert not matplotlib.rcParams["axes.spines.right"]
-    assert matplotlib.rcParams["figure.constrained_layout.use"]
-
-
-def test_band() -> None:
-    fig = drawn()
-    (ax,) = fig.axes
-    assert ax.collections[0].get_facecolor()[0][:3] == pytest.approx(
-        matplotlib.colors.to_rgb(ax.lines[0].get_color())
-    )

@@ -25,25 +25,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_measure_takes_numpy_numbers() -> None:
-    found = measure("a.b", np.float32(0.5), np.float64(0.25), 1, np.int64(8))
-    assert found.model_dump() == {
-        "name": "a.b",
-        "value": 0.5,
-        "low": 0.25,
-        "high": 1.0,
-        "n": 8,
-        "unit": "share",
-    }
-
-
-@pytest.mark.parametrize(
-    "name", ["table2.hockey.eps19.exact.kept", "asr.custext.sst2.eps1.8.noisy_channel", "f1.a+.b"]
-)
-def test_good_names(name: str) -> None:
-    assert measure(name, 1).name == name
-
-
 @pytest.mark.parametrize(
     "name", ["", "kept", "A.b", "a..b", "a.b ", ".a.b", "a.b.", "a/b.c", "2.a"]
 )
@@ -78,10 +59,6 @@ def test_an_open_interval_is_left_out() -> None:
 def test_bad_measurements(fields: dict, message: str) -> None:
     with pytest.raises(errors.InvalidInput, match=message):
         measure("a.b", **fields)
-
-
-def test_other_units_leave_0_1() -> None:
-    assert measure("run.peak_mb", 900, unit="MB").value == 900
 
 
 def test_pairs_that_claims_name_are_written_with_the_error_of_their_difference(
@@ -164,21 +141,6 @@ def test_a_notebook_run_by_hand_leaves_what_git_holds(
     assert report.begin("98_try").root == root
 
 
-def test_load_and_measurement_find_it(root: Path) -> None:
-    run = report.begin("98_try", "smoke")
-    run.record("a.b", 0.5)
-    run.finish()
-    assert results.load("98_try", "smoke").by_name()["a.b"].value == 0.5
-    assert results.measurement("a.b", "smoke").value == 0.5
-    with pytest.raises(errors.RunError, match=r"run_all.sh --profile default --only 98"):
-        results.load("98_try")
-    with pytest.raises(errors.RunError, match=r"no measurement 'a.c'"):
-        results.measurement("a.c", "smoke")
-    (root / "runs/smoke/results/98_try.json").write_text("{}")
-    with pytest.raises(errors.RunError, match=r"98_try.json is not a result"):
-        results.load("98_try", "smoke")
-
-
 @pytest.mark.parametrize(
     ("profile", "seed", "overrides", "folder"),
     [
@@ -248,14 +210,6 @@ def test_rows_are_named_by_their_columns() -> None:
     assert (second.value, second.low, second.n) == (0.1, None, None)
 
 
-def test_rows_must_have_what_their_name_asks_for() -> None:
-    run = report.begin("01_mechanisms", "smoke", 7)
-    with pytest.raises(
-        errors.InvalidInput, match=r"lacks \['epsilon', 'value'\], it has \['attack'\]"
-    ):
-        run.record_rows(pd.DataFrame({"attack": ["bayes"]}), "asr.{attack}.eps{epsilon:g}")
-
-
 def test_streams_depend_on_notebook_seed_and_key() -> None:
     draws = {
         (notebook, seed, key): report.begin(notebook, "smoke", seed).stream(key).random()
@@ -306,12 +260,6 @@ def test_figures_and_assets_reach_the_results(root: Path, monkeypatch: pytest.Mo
     assert not plt.fignum_exists(fig.number)
     with pytest.raises(errors.InvalidInput, match="fig98_"):
         run.save_figure("fig02_line", fig, pd.DataFrame({"y": [1, 2]}), alt="A rising line")
-
-
-def test_versions_table() -> None:
-    table = report.versions().set_index("library")["version"]
-    assert table["numpy"] == np.__version__
-    assert "python" in table.index
 
 
 def _git(root: Path, *arguments: str) -> None:

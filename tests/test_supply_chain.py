@@ -27,7 +27,7 @@ import nbformat
 import pytest
 from killing import build
 from test_house_rules import NOTEBOOKS, REPOSITORY, files, named
-from tiny_assets import Tiny, fake_members, files_below, real_members, write_wheel
+from tiny_assets import Tiny, fake_members, fetch_anew, files_below, real_members, write_wheel
 from tools.notebooks import plain_python
 
 from textpriv import assets
@@ -126,16 +126,10 @@ def test_the_lock_pins_the_wheels_of_the_registry() -> None:
 # --- Changed bytes --------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["real wheel", "fake wheel", "real github", "fake github"])
+@pytest.fixture(params=["real wheel", "fake github"])
 def served(request: pytest.FixtureRequest, tiny: Tiny) -> Tiny:
     formats, kind = request.param.split()
     return tiny.serve(real_members() if formats == "real" else fake_members(), kind)
-
-
-def fetch_anew(asset_id: str) -> Path:
-    """As a new process does, which has not hashed anything yet."""
-    store.forget()
-    return assets.fetch(asset_id)
 
 
 def flipped(content: dict[str, bytes], seed: int) -> Iterator[tuple[str, bytes]]:
@@ -158,13 +152,12 @@ def test_a_flipped_byte_in_the_cache_is_caught(served: Tiny) -> None:
         assets.fetch("tiny")  # hashes it while it is whole
         path.write_bytes(data)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # looks untouched
-        for use in (assets.verify, fetch_anew):
-            with pytest.raises(AssetCorrupt, match=rf"tiny: .*{name} in .*delete .* fetch it"):
-                use("tiny")
+        with pytest.raises(AssetCorrupt, match=rf"tiny: .*{name} in .*delete .* fetch it"):
+            fetch_anew("tiny")
         caught += 1
         path.write_bytes(content[name])
     assert caught == FLIPS
-    assert fetch_anew("tiny") == assets.verify("tiny") == folder
+    assert fetch_anew("tiny") == folder
 
 
 def test_other_bytes_in_a_download_are_caught(served: Tiny) -> None:
@@ -218,9 +211,8 @@ def test_other_lengths_and_other_files_in_the_cache_are_caught(
     folder = assets.fetch("tiny")
     for name in (*served.members, "receipt.json"):
         change(folder / name)
-        for use in (fetch_anew, assets.verify):
-            with pytest.raises(AssetCorrupt, match=r"tiny: .*delete .* and fetch it again"):
-                use("tiny")
+        with pytest.raises(AssetCorrupt, match=r"tiny: .*delete .* and fetch it again"):
+            fetch_anew("tiny")
         shutil.rmtree(folder)
         assert assets.fetch("tiny") == folder
 
@@ -243,7 +235,7 @@ def test_a_receipt_is_what_was_written(tiny: Tiny, old: bytes, new: bytes) -> No
     receipt = assets.fetch("tiny") / "receipt.json"
     assert old in receipt.read_bytes()
     receipt.write_bytes(receipt.read_bytes().replace(old, new, 1))
-    for use in (assets.fetch, assets.verify, assets.provenance):
+    for use in (assets.fetch, assets.provenance):
         with pytest.raises(AssetCorrupt, match=r"tiny: .*receipt\.json in .*fetch it again"):
             use("tiny")
 

@@ -3,21 +3,18 @@
     print(text(notebooks.find(), "paper"))
 
 Cost is what was measured: a run of the same profile on this machine, else the committed results of
-the default profile beside how much larger this profile's sizes are. What each size costs depends on
-the notebook and the device, so nothing is multiplied out.
+the default profile.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from textpriv import assets, paths, profiles
 from textpriv.report import results
 from tools.notebooks import Notebook, needed
-
-MOST_NAMED = 3  # sizes in a line
 
 
 class Size(NamedTuple):
@@ -100,31 +97,5 @@ def cost(notebook: str, profile: str) -> str:
             said = f"{found.seconds / 60:.1f} min and {gb(found.peak_mb * 1e6)} on {found.device}"
             if measured == profile:
                 return f"{said}, measured"
-            table, usual = (profiles.table(each, notebook) for each in (profile, measured))
-            return f"not measured; the default profile took {said}{grown(table, usual)}"
+            return f"not measured; the default profile, of other sizes, took {said}"
     return "not measured"
-
-
-def grown(table: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
-    """The sizes that are greater than usual, those that grow most first, in words."""
-    times = {
-        name: amount / before
-        for name, amount in _amounts(table).items()
-        if (before := _amounts(usual).get(name)) and amount > before
-    }
-    most = sorted(times, key=times.__getitem__, reverse=True)[:MOST_NAMED]
-    named = ", ".join(f"{name} {times[name]:.3g}" for name in most)
-    return f", of whose sizes this profile has a multiple ({named})" if named else ""
-
-
-def _amounts(table: Mapping[str, Any]) -> dict[str, float]:
-    """Of each size a number: itself, or the length of a list; of a table those inside it."""
-    found: dict[str, float] = {}
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            found |= {f"{name}.{key}": each for key, each in _amounts(value).items()}
-        elif isinstance(value, list):
-            found[name] = len(value)
-        elif isinstance(value, int | float):
-            found[name] = value
-    return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -25,8 +26,8 @@ from filelock import FileLock, Timeout
 
 from textpriv import assets, parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
-from textpriv.files import cannot_write
-from textpriv.report import claims, cluster, results
+from textpriv.files import cannot_write, canonical_json, write_atomic
+from textpriv.report import claims, cluster, provenance, results
 from tools import notebooks, options, state
 from tools.notebooks import Notebook, say
 
@@ -57,6 +58,10 @@ class Plan:
 
     def state(self, notebook: Notebook) -> Path:
         return self.folder / "state" / f"{notebook.name}.json"
+
+    def points(self, notebook: Notebook) -> Path:
+        """Where `study.measure` keeps what it has finished, until the notebook is."""
+        return self.folder / results.POINTS / notebook.name
 
     def products(self, notebook: Notebook) -> list[Path]:
         """The results and figures that a notebook has to make."""
@@ -251,6 +256,7 @@ def _bring_up_to_date(plan: Plan, job: Job, before: Sequence[tuple[Job, Future[N
     minutes = profiles.settings(plan.parameters["profile"]).cell_minutes
     problem: str | None
     try:
+        _clear_points(plan, notebook, key)
         execute.execute(
             notebook, plan.executed(notebook), plan.parameters, minutes, plan.interrupted
         )
@@ -263,6 +269,7 @@ def _bring_up_to_date(plan: Plan, job: Job, before: Sequence[tuple[Job, Future[N
     job.seconds = time.time() - began
     if problem is None:
         state.remember(key, plan.outputs(notebook), plan.state(notebook))
+        shutil.rmtree(plan.points(notebook), ignore_errors=True)
         job.state = RAN
         return
     job.state = FAILED
@@ -270,6 +277,17 @@ def _bring_up_to_date(plan: Plan, job: Job, before: Sequence[tuple[Job, Future[N
     executed = plan.executed(notebook)
     if executed.exists() and executed.stat().st_mtime >= began:
         say(notebook.name, f"its output: {executed.relative_to(paths.REPOSITORY)}")
+
+
+def _clear_points(plan: Plan, notebook: Notebook, key: dict[str, str]) -> None:
+    """Take away finished points that this run would not make to the last bit."""
+    folder, threads = plan.points(notebook), _environment(plan)["OMP_NUM_THREADS"]
+    path, now = folder / "key.json", canonical_json([key, threads, provenance.processor()])
+    if plan.force or not path.exists() or path.read_text(encoding="utf-8") != now:
+        path.unlink(missing_ok=True)  # first: killed before the rest is gone, it is still stale
+        if folder.exists():
+            shutil.rmtree(folder)
+        write_atomic(path, now.encode())
 
 
 def _problem(plan: Plan, notebook: Notebook, began: float) -> str | None:

@@ -53,7 +53,18 @@ def map(
     processes: int = 1,
     label: str | None = None,
 ) -> list[Result]:
-    """`[function(*shard) for shard in shards]`, side by side.
+    """`[function(*shard) for shard in shards]`, side by side; see `one_by_one`."""
+    return list(one_by_one(function, shards, processes=processes, label=label))
+
+
+def one_by_one(
+    function: Callable[..., Result],
+    shards: Iterable[Shard],
+    *,
+    processes: int = 1,
+    label: str | None = None,
+) -> Iterable[Result]:
+    """The results in the order of the shards, each as soon as it and those before it are there.
 
     Parameters
     ----------
@@ -63,10 +74,6 @@ def map(
     processes : on this machine; 1 works in this process and copies nothing, -1 takes one per
         core. A cluster uses all its workers.
     label : of the progress bar; None shows none
-
-    Returns
-    -------
-    list of results, in the order of the shards
 
     Raises
     ------
@@ -82,7 +89,10 @@ def map(
             raise InvalidInput(f"shards: got {call!r:.60}, expected tuples of arguments")
     address = os.environ.get(SCHEDULER)
     found = _on_cluster(address, function, calls) if address else _here(function, calls, processes)
-    return list(tqdm(found, total=len(calls), desc=label, mininterval=5, disable=label is None))
+    shown: Iterable[Result] = tqdm(
+        found, total=len(calls), desc=label, mininterval=5, disable=label is None
+    )
+    return shown
 
 
 def _check(function: Callable[..., Any], processes: int) -> None:

@@ -7,17 +7,23 @@
     outcomes = study.measure(attacked, over=study.grid(corpus=texts, epsilon=[1, 2, 4]))
 
 A point draws from its own stream, `seeds.stream(seed, ...)` keyed by what the point is, and so
-gives the same bits in whatever process, on whatever machine and in whatever order it runs.
+gives the same bits in whatever process, on whatever machine and in whatever order it runs. In a
+notebook that `./run_all.sh` executes, finished points are kept (`keep_in`) until the notebook is
+finished: interrupted, the same command goes on where it was.
 """
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
-from textpriv import parallel
+from textpriv import kept, parallel
 from textpriv.errors import InvalidInput
+from textpriv.files import write_atomic
 
 Result = TypeVar("Result")
 Point = Mapping[str, Any]
@@ -64,9 +70,68 @@ def measure(
     points = list(over)
     if not points:
         raise InvalidInput("over: got no point, expected at least one; see textpriv.study.grid")
-    calls = [(one, point) for point in points]
-    return parallel.map(_at, calls, processes=processes, label=label)
+    global _keeper
+    keeper, _keeper = _keeper, None  # what a point measures inside is a part of that point
+    try:
+        found = {} if keeper is None else keeper.found(len(points))
+        missing = [number for number in range(len(points)) if number not in found]
+        calls = [(one, points[number]) for number in missing]
+        made = parallel.one_by_one(_at, calls, processes=processes, label=label)
+        for number, result in zip(missing, made, strict=True):
+            found[number] = result if keeper is None else keeper.keep(number, result)
+    finally:
+        _keeper = keeper
+    return [found[number] for number in range(len(points))]
 
 
 def _at(one: Callable[..., Result], point: Point) -> Result:
     return one(**point)
+
+
+def keep_in(folder: Path | None) -> None:
+    """Keep finished points in a folder from now on, and use those that lie there already.
+
+    Calls of `measure` are known by their number, so what lies there has to come from the same code,
+    data and parameters; the runner sees to that. A result of no kind for `kept` is made again.
+    """
+    global _keeper
+    _keeper = None if folder is None else _Keeper(folder)
+
+
+def seconds_before() -> float:
+    """How long interrupted runs took, each up to the last point that it kept."""
+    return 0.0 if _keeper is None else _keeper.before
+
+
+class _Keeper:
+    """The finished points of a notebook: a folder for each call of `measure`, in it a file each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._calls = folder, 0
+        self._clock, self._start = folder / "seconds", time.monotonic()
+        self.before = float(self._clock.read_text()) if self._clock.exists() else 0.0
+
+    def found(self, count: int) -> dict[int, Any]:
+        """What was kept of the next call, by the numbers of its points."""
+        self._calls += 1
+        found = {}
+        for number in range(count):
+            with suppress(Exception):  # there is none, or it is damaged in whatever way
+                found[number] = kept.decoded(self._file(number).read_bytes())
+        return found
+
+    def keep(self, number: int, result: Any) -> Any:
+        """The result as it will be read, so that resumed or not the bits are the same."""
+        try:
+            data = kept.encoded(result)
+        except InvalidInput:
+            return result
+        write_atomic(self._file(number), data)
+        write_atomic(self._clock, str(self.before + time.monotonic() - self._start).encode())
+        return kept.decoded(data)
+
+    def _file(self, number: int) -> Path:
+        return self._folder / str(self._calls) / f"{number}.npz"
+
+
+_keeper: _Keeper | None = None

@@ -31,12 +31,11 @@ from textpriv.assets.catalogue import (
     registry,
 )
 from textpriv.assets.command import main
-from textpriv.assets.download import download_wheel, fetch, file, is_cached, provenance, verify
+from textpriv.assets.download import download_wheel, fetch, file, is_cached, provenance
 from textpriv.assets.store import derived, git_blob, sha256
 
 __all__ = [
     "LOCK", "REGISTRY", "Asset", "GithubSource", "HubSource", "Local", "Member", "Source",
     "WheelSource", "card", "defaults", "derived", "download_wheel", "fetch", "file", "git_blob",
     "is_cached", "local", "lock_text", "look_up", "main", "provenance", "registry", "sha256",
-    "verify",
 ]  # fmt: skip

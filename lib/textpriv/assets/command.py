@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, summary in {
         "list": "every asset: size, state, licence",
-        "fetch": "download or hash anew (the assets of the default profile if none is named)",
+        "fetch": "download and check (the assets of the default profile if none is named)",
         "card": "data cards as Markdown (of all assets if none is named)",
         "lock": "the contents of assets.lock",
     }.items():

@@ -62,12 +62,6 @@ def fetch(asset_id: str) -> Path:
     return folder
 
 
-def verify(asset_id: str) -> Path:
-    """As `fetch`, but hash every file anew, whatever this process has hashed before."""
-    store.forget()
-    return fetch(asset_id)
-
-
 def file(asset_id: str, name: str) -> Path:
     """Path of one verified member; downloads the asset if missing.
 

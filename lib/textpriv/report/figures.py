@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-COLUMN, PAGE = 3.4, 6.9
-"""Widths of a column and of a page of a two-column paper, in inches."""
+PAGE = 6.9
+"""Width of a page of a paper, in inches."""
 
 _STEM = re.compile(r"fig\d{2}_[a-z0-9_]+")
 

@@ -23,7 +23,10 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".csv", ".json")
 """What one saved figure consists of: picture, picture, plotted numbers, provenance."""
 
 RUNNER = "TEXTPRIV_RUNNER"
-"""Set in the environment of a notebook that the runner executes."""
+"""Environment variable with the run's folder, in a notebook that the runner executes."""
+
+POINTS = "points"
+"""In the run's folder: what `study.measure` has finished of notebooks that are not."""
 
 NOTEBOOK = re.compile(r"\d{2}_[a-z0-9_]+")
 _NAME = re.compile(r"[a-z][a-z0-9_+-]*(\.[a-z0-9_+-]+)+")
@@ -139,15 +142,6 @@ def load(notebook: str, profile: str = "default") -> Results:
         return Results.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         raise RunError(f"{_shown(path)} is not a result: {error}") from error
-
-
-def measurement(name: str, profile: str = "default") -> Measurement:
-    """The measurement of that name, whichever notebook made it."""
-    for path in sorted(file("*", profile).parent.glob("*.json")):
-        found = load(path.stem, profile).by_name().get(name)
-        if found:
-            return found
-    raise RunError(f"no measurement {name!r} in the results of profile {profile!r}")
 
 
 def file(notebook: str, profile: str = "default") -> Path:

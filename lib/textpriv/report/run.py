@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from textpriv import paths, profiles, seeds
+from textpriv import paths, profiles, seeds, study
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.report import claims, figures, provenance, results
@@ -48,8 +48,10 @@ class Run:
         self.overrides = overrides
         self.settings = profiles.settings(profile, overrides)
         self._name = results.run_name(profile, seed, overrides)
-        if self._name == "default" and not os.environ.get(results.RUNNER):
+        runner = os.environ.get(results.RUNNER)
+        if self._name == "default" and not runner:
             self._name = "by-hand"  # only ./run_all.sh writes what git holds
+        study.keep_in(Path(runner) / results.POINTS / notebook if runner else None)
         self.root = paths.output_directory(self._name)
         self._commit, self._dirty = provenance.commit(), provenance.dirty()
         self._assets: dict[str, dict[str, Any]] = {}
@@ -167,7 +169,7 @@ class Run:
 
     def finish(self) -> pd.DataFrame:
         """Write the results and return them as a table; the notebook's last call."""
-        seconds = time.perf_counter() - self._start
+        seconds = time.perf_counter() - self._start + study.seconds_before()
         peak = provenance.peak_mb()
         import torch  # late: notebook 07 needs none of it until here
 
