@@ -21,7 +21,7 @@ from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
 from textpriv.generators import Generator
 from textpriv.models import Encoder
-from textpriv.prediction import KEPT, TARGET, Predictor, Scores, decide, folds, gain
+from textpriv.prediction import TARGET, Predictor, Scores, decide, folds, gain
 from textpriv.preview import PieceTable
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
@@ -79,8 +79,8 @@ class Sizes(BaseModel):
 
 UNITS: Mapping[str, str] = {  # of what is measured, and of units themselves; else: similarity
     **{unit: unit for unit in ("R2", "cost", "epsilon", "ratio", "share")},
-    **dict.fromkeys(("changed", "predicted", "measured", "covered", "resampled"), "share"),
-    **dict.fromkeys(("sent", "lowered", "wasted", "missed", "exposed"), "share"),
+    **dict.fromkeys(("changed", "predicted", "measured", "covered"), "share"),
+    **dict.fromkeys(("wasted", "missed", "exposed"), "share"),
     "r2": "R2",
     "difference": "difference of shares",
 }
@@ -100,10 +100,6 @@ def eligible(corpus: Documents, table: PieceTable, encoder: Encoder, sizes: Size
 
     The paper leaves out those that would have to be cut (`only_whole`), and those whose own
     summary is less alike than `least_similarity`.
-
-    Raises
-    ------
-    InvalidInput : none is left for the public
     """
     count, rows = sizes.documents + sizes.public, np.arange(len(corpus))
     if sizes.only_whole:
@@ -166,12 +162,6 @@ def worth(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """Single numbers that the paper states about Figs. 3 and 4, under the names of its claims.
 
-    Parameters
-    ----------
-    lost : `rows` with what is lost, as columns text, small and large
-
-    Returns
-    -------
     Columns: name, unit, value, low, high, n (documents), influence. See `_resampled`, and:
 
     - `changed.lowest_eps`, `loss.text.highest_eps` and so on: means over documents
@@ -179,6 +169,10 @@ def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
       MILD of the tokens change; absent if there is none
     - `similarity.llm.widest.lowest` and `highest`: of all documents at the epsilon of
       `similarity.llm.widest.p80_minus_p20`, without interval
+
+    Parameters
+    ----------
+    lost : `rows` with what is lost, as columns text, small and large
     """
     changed, large = _levels(lost, "changed"), _levels(lost, TARGET)
     losses = {"text": "text", "slm": "small", "llm": "large"}
@@ -332,15 +326,11 @@ def gains(
     sizes: Sizes,
     seed: int | None,
 ) -> pd.DataFrame:
-    """By how much sets of features beat each other on the same documents.
+    """By how much sets of features beat each other on the same documents: rows as of `headlines`.
 
     Parameters
     ----------
     predicted : out of fold, by features and by what folds keep together ("document" or "row")
-
-    Returns
-    -------
-    Columns: name, unit, value, low, high, n.
 
     - `gain.{features}.r2` and `.rmse`: over the mean at each epsilon, in folds by document; a
       difference in R2 is good above 0, one in RMSE below
@@ -374,39 +364,24 @@ def gains(
 # --- Intervals and what they are good for -------------------------------------------------------
 
 
-def coverage(found: Mapping[str, pd.DataFrame], rng: np.random.Generator) -> pd.DataFrame:
-    """Coverage and width of intervals, at each epsilon and over all.
+def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Coverage and width of intervals, at each epsilon and over all; errors are by document.
+
+    Columns: features, epsilon (NaN: all), what ("covered", "width"), value, low, high, n.
 
     Parameters
     ----------
-    found : `prediction.cross_intervals` of every set of features, EPS_ONLY among them
-
-    Returns
-    -------
-    Columns: features, epsilon (NaN: all), what ("covered", "width", or "narrower": the width of
-    the eps-only interval less this one's), value, low, high, n; by document. "resampled" is the
-    coverage with a bootstrap over documents, which is too sure where every document is covered.
+    found : `prediction.cross_intervals` of every set of features
     """
-    alone = found[EPS_ONLY]
     result = []
     for features, table in found.items():
-        width = table["high"] - table["low"]
-        narrower = (alone["high"] - alone["low"]) - width
-        for epsilon in (np.nan, *np.unique(table["epsilon"])):
-            chosen = np.isnan(epsilon) | (table["epsilon"] == epsilon)
-            document = table["document"][chosen]
-            inside = table[chosen].pivot(index="document", columns="epsilon", values="covered")
+        parts = {np.nan: table, **dict(list(table.groupby("epsilon")))}
+        for epsilon, part in parts.items():
+            document, width = part["document"], part["high"] - part["low"]
             measured = {
-                "covered": stats.clustered_share(table["covered"][chosen], document, sample=SAMPLE),
-                "resampled": _bootstrapped(inside.to_numpy(float), np.mean, rng),
-                "width": stats.clustered_mean(
-                    width[chosen], document, bounds=(0.0, 2.0), sample=SAMPLE
-                ),
+                "covered": stats.clustered_share(part["covered"], document, sample=SAMPLE),
+                "width": stats.clustered_mean(width, document, bounds=(0.0, 2.0), sample=SAMPLE),
             }
-            if features != EPS_ONLY:
-                measured["narrower"] = stats.clustered_mean(
-                    narrower[chosen], document, bounds=(-2.0, 2.0)
-                )
             result += [
                 {"features": features, "epsilon": epsilon, "what": what, **estimate.columns()}
                 for what, estimate in measured.items()
@@ -428,9 +403,8 @@ def decisions(
 
     Returns
     -------
-    Columns: threshold, features, rule, what ("sent", "lowered": sent, but not at the most private
-    level, "wasted", "missed", "exposed", "cost", see `prediction.Decisions`), value, low, high,
-    n (documents), influence.
+    Columns: threshold, features, rule, what ("wasted", "missed", "exposed", "cost", see
+    `prediction.Decisions`), value, low, high, n (documents), influence.
     """
     truth, revealed = _levels(rows, TARGET), 1 - _levels(rows, "changed")
     believed = {
@@ -444,12 +418,10 @@ def decisions(
         for (features, rule), table in believed.items():
             made = decide(table, truth, revealed, threshold)
             measured = {
-                "sent": _mean(made.level != KEPT),
-                "lowered": _mean(made.level > 0),
                 "wasted": _mean(made.wasted),
                 "missed": _mean(made.missed),
                 "exposed": _mean(made.exposed, (0.0, 1.0)),
-                "cost": _mean(made.cost(), (0.0, 2.0)),  # who pays for nothing misses no answer
+                "cost": _mean(made.cost, (0.0, 2.0)),  # who pays for nothing misses no answer
             }
             where = {"threshold": threshold, "features": features, "rule": rule}
             result += [{**where, "what": k, **each.columns()} for k, each in measured.items()]
@@ -468,9 +440,7 @@ def about_others(
 ) -> FloatArray:
     """Predictions about each fold of `asked` from the other documents of `learned`: (rows,).
 
-    Parameters
-    ----------
-    learned, asked : rows of two mechanisms, or of one; some of the documents are the same
+    These are rows of two mechanisms, or of one; some of the documents are the same.
     """
     fold = folds(asked["document"], sizes.folds, stream(seed, "06", "folds", "transfer"))
     result = np.empty(len(asked))

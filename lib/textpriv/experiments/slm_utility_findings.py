@@ -98,17 +98,6 @@ def losses(run: Run, epsilons: Sequence[float], headlines: pd.DataFrame) -> Find
     return Finding(title, text)
 
 
-def spread(run: Run) -> Finding:
-    """How far equally sanitized texts are apart, at the epsilon at which they are so most."""
-    widest = "similarity.llm.widest.{}".format
-    low, high = (run.measurement(widest(end)).value for end in ("lowest", "highest"))
-    return Finding(
-        "Equally sanitized texts",
-        f"Where they are farthest apart, the middle 60% of the documents lie within "
-        f"{_told(run, widest('p80_minus_p20'))}, and all of them from {low:.2f} to {high:.2f}.",
-    )
-
-
 def prediction(run: Run) -> Finding:
     """What features add to the mean at each epsilon."""
 
@@ -130,20 +119,6 @@ def prediction(run: Run) -> Finding:
         f"with free features instead ({over('free')}), {_told(run, r2('everything'))} with "
         f"everything ({over('everything')}). By row, as the released code cuts its folds, all of "
         f"A, B and C have {_told(run, r2('all', 'row'))}.",
-    )
-
-
-def misjudged(run: Run) -> Finding:
-    """How often a prediction is off by more than the follow-up allows."""
-
-    def shares(features: str) -> str:
-        kinds = ("optimistic", "pessimistic")
-        return " and ".join(_told(run, f"misjudged.{features}.{k}.by_document") for k in kinds)
-
-    return Finding(
-        "Too much or too little promised",
-        f"By more than 0.1: {shares('everything')} of the rows; from the mean at each epsilon "
-        f"{shares('eps_only')}.",
     )
 
 
