@@ -388,11 +388,11 @@ def test_decisions_by_hand() -> None:
     believed = np.array([[0, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1], [0, 0, 0]], dtype=float)
     truth = np.array([[1, 1, 1], [0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=float)
     found = decide(believed, truth, revealed, 0.5)
-    assert found.wasted.tolist() == [False, True, False, False, False]
-    assert found.missed.tolist() == [False, False, True, False, False]
+    assert found["wasted"].tolist() == [False, True, False, False, False]
+    assert found["missed"].tolist() == [False, False, True, False, False]
     # Sent at 0.5 where 0.1 would do; 0.1 shown for nothing; kept; no more than needed; kept.
-    assert found.exposed == pytest.approx([0.4, 0.1, 0, 0, 0])
-    assert found.cost == pytest.approx([0.4, 1.1, 1, 0, 0])
+    assert found["exposed"].tolist() == pytest.approx([0.4, 0.1, 0, 0, 0])
+    assert found["cost"].tolist() == pytest.approx([0.4, 1.1, 1, 0, 0])
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(-1, 1))
@@ -400,7 +400,7 @@ def test_the_truth_itself_wastes_nothing(seed: int, threshold: float) -> None:
     rng = Rng(seed)
     truth, revealed = rng.uniform(-1, 1, (6, 4)), np.sort(rng.random((6, 4)), axis=1)
     found = decide(truth, truth, revealed, threshold)
-    assert not found.cost.any()
+    assert not found["cost"].any()
 
 
 # --- Bad input ----------------------------------------------------------------------------------

@@ -35,8 +35,6 @@ PUBLIC = ["cat sat on the mat !", "dog ran on the mat", "cat sat on the mat !"]
 class FirstWord:
     """A small model that writes the first word, and nothing where that is "fish"."""
 
-    name = "first word"
-
     def summarize(self, texts: Sequence[str]) -> list[str]:
         words = [text.split()[0] if text else "" for text in texts]
         return ["" if word == "fish" else word for word in words]

@@ -333,7 +333,7 @@ def test_the_verdict_on_the_knee_is_that_of_the_difference() -> None:
         ]
         return findings.knee(pd.DataFrame(rows)).text
 
-    assert knee((-0.1, 0.1), (-0.1, 0.2)).startswith("At none of 2 epsilons")
+    assert knee((-0.1, 0.1), (-0.1, 0.2)).startswith("At 0 of 2 epsilons")
     missed = knee((-0.1, 0.1), (-0.012, -0.002))
     assert missed.startswith("At 1 of 2 epsilons") and "11: -0.0070, -0.0120 to -0.0020" in missed
 

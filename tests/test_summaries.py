@@ -141,7 +141,7 @@ TEXTS = ["the cat", "do the dog the cat sat", "", "a cat sat on the dog the cat"
 def test_every_family_writes_a_summary(generator: Generator) -> None:
     writer = Writer(generator, tokens=5, batch=2)
     found = writer.summarize(TEXTS)
-    assert writer.name == generator.name and len(found) == 4
+    assert len(found) == 4
     prompts = [generator.ask(f"{INSTRUCTION}\n\n{text}") for text in TEXTS]
     for row, prompt in enumerate(prompts):
         ((_, outputs),) = generate(generator, [prompt], likeliest, tokens=5)

@@ -38,7 +38,6 @@ from textpriv.stats import Estimate, Influence
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 TARGET = "large_sanitized"
 BOUNDS = (-1.0, 1.0)  # of a cosine
@@ -431,32 +430,15 @@ def cross_intervals(
 # --- The decision -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """What came of sending each document at the first level that promised enough: (documents,).
-
-    Parameters
-    ----------
-    wasted : sent, and paid, for an answer below the threshold
-    missed : kept, though some level would have served
-    exposed : privacy that bought nothing, 0..1: what was revealed beyond the first level that
-        would have served, and all that was revealed where the answer was no use
-    """
-
-    wasted: BoolArray
-    missed: BoolArray
-    exposed: FloatArray
-
-    @property
-    def cost(self) -> FloatArray:
-        """All three kinds of waste summed, at the same price."""
-        return self.wasted + self.exposed + self.missed
-
-
 def decide(
     believed: FloatArray, truth: FloatArray, revealed: FloatArray, threshold: float
-) -> Decisions:
+) -> pd.DataFrame:
     """Send at the first level that is believed to be worth it, or keep the prompt.
+
+    A line per document, columns: wasted (sent, and paid, for an answer below the threshold), missed
+    (kept, though some level would have served), exposed (privacy that bought nothing, 0..1: what
+    was revealed beyond the first level that would have served, and all that was revealed where the
+    answer was no use), cost (the sum of the three).
 
     Parameters
     ----------
@@ -481,11 +463,11 @@ def decide(
     served = is_sent & useful[document, first]
     spent = np.where(is_sent, revealed[document, first], 0.0)
     needed = np.where(served, revealed[document, useful.argmax(1)], 0.0)
-    return Decisions(
-        wasted=is_sent & ~served,
-        missed=np.asarray(~is_sent & useful.any(1)),
-        exposed=np.maximum(spent - needed, 0.0),
+    wasted, missed = is_sent & ~served, ~is_sent & useful.any(1)
+    found = pd.DataFrame(
+        {"wasted": wasted, "missed": missed, "exposed": np.maximum(spent - needed, 0.0)}
     )
+    return found.assign(cost=found["wasted"] + found["exposed"] + found["missed"])
 
 
 def _checked_documents(documents: ArrayLike) -> IntArray:

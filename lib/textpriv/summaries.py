@@ -45,10 +45,6 @@ _ENDS = (".", "!", "?")
 class Summarizer(Protocol):
     """What an experiment asks of a model that summarizes."""
 
-    @property
-    def name(self) -> str:
-        """How results call it."""
-
     def summarize(self, texts: Sequence[str]) -> list[str]:
         """One summary per text, which may be empty."""
 
@@ -83,11 +79,6 @@ class Extractive:
     tokens: int = 48
     passage: tuple[int, int] = (5, 24)
     weight: float = 0.7
-
-    @property
-    def name(self) -> str:
-        """How results call it."""
-        return "extractive"
 
     def __post_init__(self) -> None:
         check_count(self.tokens, what="tokens")
@@ -185,11 +176,6 @@ class Writer:
     instruction: str = INSTRUCTION
     batch: int = 32
     progress: bool = False
-
-    @property
-    def name(self) -> str:
-        """That of the model."""
-        return self.generator.name
 
     def summarize(self, texts: Sequence[str]) -> list[str]:
         """One answer per text, white space around it stripped; it may be empty."""

@@ -28,9 +28,8 @@ GUESSING: dict[str, Any] = {"color": GREY, "lw": 0.8, "ls": ":"}
 
 def _look(mechanism: str) -> dict[str, Any]:
     """Colour, marker, line and name of a mechanism; 300 dimensions are hollow."""
-    is_large = mechanism.endswith(LARGE)
     look = {**style(mechanism.removesuffix(LARGE)), "label": _name(mechanism)}
-    return look | ({"markerfacecolor": "white"} if is_large else {})
+    return look | ({"markerfacecolor": "white"} if mechanism.endswith(LARGE) else {})
 
 
 def _name(mechanism: str) -> str:
@@ -85,13 +84,8 @@ def _panel(
         part = table[(table["mechanism"] == name) & (table["attacker"] == attacker)]
         if len(part):
             x, y = (part[part["target"] == each].sort_values("level") for each in TARGETS)
-            bars: dict[str, Any] = {
-                "xerr": _errors(x),
-                "yerr": _errors(y),
-                "elinewidth": 0.5,
-                "lw": 1.2,
-            }
-            ax.errorbar(x["value"], y["value"], **bars, **_look(name))
+            bars: dict[str, Any] = {"xerr": _errors(x), "yerr": _errors(y), "elinewidth": 0.5}
+            ax.errorbar(x["value"], y["value"], lw=1.2, **bars, **_look(name))
     # Of clean text the static attacker is the adaptive one.
     clean = table[table["mechanism"] == CLEAN].groupby("target")["value"].max()
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 11, "color": BLACK, "zorder": 5}
@@ -165,12 +159,8 @@ def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figu
     rows = table.assign(output=names.str.removesuffix(", plain"))
     grid = rows.pivot_table(index="output", columns="feature", values="value", sort=False)
     fig, ax = plt.subplots(figsize=(PAGE, 1.8 + 0.38 * len(grid)))
-    shades: dict[str, Any] = {
-        "cmap": "vlag",
-        "center": random["author"],
-        "cbar_kws": {"label": TARGETS["author"]},
-    }
-    sns.heatmap(grid, annot=True, fmt=".2f", **shades, ax=ax)
+    shades: dict[str, Any] = {"cmap": "vlag", "center": random["author"]}
+    sns.heatmap(grid, annot=True, fmt=".2f", **shades, cbar_kws={"label": TARGETS["author"]}, ax=ax)
     ax.set(xlabel="", ylabel="")
     ax.set_title(f"{title} (n = {table['n'].max()})", fontsize=9)
     ax.tick_params(axis="x", rotation=30)

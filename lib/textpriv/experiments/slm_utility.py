@@ -210,22 +210,24 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
     losses = {"slm": _levels(lost, "small"), "llm": _levels(lost, "large")}
     nearly = int((_levels(lost, "changed").mean(0) >= NEARLY_ALL).sum()) - 1
     widest, apart = large[:, _spread(large).argmax()], (losses["slm"] - losses["llm"])[:, 0]
-    found = {
-        ("similarity.llm.widest.p80_minus_p20", "similarity"): _bootstrapped(widest, _spread, rng),
-        ("loss.range.lowest_eps", "similarity"): _bootstrapped(
-            apart, lambda values: abs(values.mean()), rng
-        ),
+
+    def mean_apart(values: FloatArray) -> Any:
+        return abs(values.mean())
+
+    def last_crossing(levels: FloatArray) -> Any:
+        return _crossing(grid, levels.mean(0)) or grid[-1]
+
+    asked: dict[tuple[str, str], tuple[FloatArray, Callable[[FloatArray], Any]]] = {
+        ("similarity.llm.widest.p80_minus_p20", "similarity"): (widest, _spread),
+        ("loss.range.lowest_eps", "similarity"): (apart, mean_apart),
     }
     for name, levels in losses.items():
         if _crossing(grid, levels.mean(0)) is not None:
-            found[f"knee.{name}.eps", "epsilon"] = _bootstrapped(
-                levels, lambda values: _crossing(grid, values.mean(0)) or grid[-1], rng
-            )
+            asked[f"knee.{name}.eps", "epsilon"] = levels, last_crossing
     if nearly > 0:
         gained = large[:, nearly] - large[:, 0]
-        name = "similarity.llm.gain.nearly_all_changed"
-        found[name, "similarity"] = _bootstrapped(gained, np.mean, rng)
-    return found
+        asked["similarity.llm.gain.nearly_all_changed", "similarity"] = gained, np.mean
+    return {name: _bootstrapped(*each, rng) for name, each in asked.items()}
 
 
 def _spread(values: FloatArray) -> Any:
@@ -236,13 +238,10 @@ def _spread(values: FloatArray) -> Any:
 def _crossing(grid: FloatArray, loss: FloatArray) -> float | None:
     """First epsilon at which a loss is below LOST, if any; see `_resampled`."""
     below = np.flatnonzero(loss < LOST)
-    if not len(below):
-        return None
+    if not len(below) or not below[0]:
+        return float(grid[0]) if len(below) else None
     last = int(below[0])
-    if not last:
-        return float(grid[0])
-    before, after = loss[last - 1], loss[last]
-    share = (before - LOST) / (before - after)
+    share = (loss[last - 1] - LOST) / (loss[last - 1] - loss[last])
     return float(grid[last - 1] * (grid[last] / grid[last - 1]) ** share)
 
 
@@ -308,12 +307,9 @@ def knee(
             "measured": stats.clustered_mean(changed, document, bounds=(0.0, 1.0)),
             "difference": stats.clustered_mean(changed - chance, document, bounds=(-1.0, 1.0)),
         }
-        counts = {"predicted": len(document)}
-        result += [
-            {"epsilon": epsilon, "what": what, **each.columns()}
-            | {"n": counts.get(what, len(original))}
-            for what, each in found.items()
-        ]
+        for what, each in found.items():
+            n = len(document if what == "predicted" else original)
+            result.append({"epsilon": epsilon, "what": what, **each.columns(), "n": n})
     return pd.DataFrame(result)
 
 
@@ -345,12 +341,12 @@ def gains(
         drawn, both = stream(seed, "06", "scores"), (predicted[first, by], predicted[second, by])
         return gain(truth, *both, document, drawn, resamples=sizes.resamples)
 
-    found = {
-        (f"gain.{features}.{what}", UNITS.get(what, "similarity")): estimate
-        for features, by in predicted
-        if by == "document" and features != EPS_ONLY
-        for what, estimate in vars(beyond(features, EPS_ONLY, by)).items()
-    }
+    found = {}
+    for features, by in predicted:
+        if by == "document" and features != EPS_ONLY:
+            more = beyond(features, EPS_ONLY, by)
+            found[f"gain.{features}.r2", "R2"] = more.r2
+            found[f"gain.{features}.rmse", "similarity"] = more.rmse
     found["regression.gain.r2.by_row", "R2"] = beyond("all", "no_bc", "row").r2
     found["regression.gain.rmse.by_row", "similarity"] = beyond("no_bc", "all", "row").rmse
     whole, short = r2_score(truth, predicted["all", "row"]), beyond(EPS_ONLY, "all", "row").r2
@@ -404,7 +400,7 @@ def decisions(
     Returns
     -------
     Columns: threshold, features, rule, what ("wasted", "missed", "exposed", "cost", see
-    `prediction.Decisions`), value, low, high, n (documents), influence.
+    `prediction.decide`), value, low, high, n (documents), influence.
     """
     truth, revealed = _levels(rows, TARGET), 1 - _levels(rows, "changed")
     believed = {
@@ -417,14 +413,10 @@ def decisions(
     for threshold in thresholds:
         for (features, rule), table in believed.items():
             made = decide(table, truth, revealed, threshold)
-            measured = {
-                "wasted": _mean(made.wasted),
-                "missed": _mean(made.missed),
-                "exposed": _mean(made.exposed, (0.0, 1.0)),
-                "cost": _mean(made.cost, (0.0, 2.0)),  # who pays for nothing misses no answer
-            }
             where = {"threshold": threshold, "features": features, "rule": rule}
-            result += [{**where, "what": k, **each.columns()} for k, each in measured.items()]
+            for what, values in made.items():
+                most = 2.0 if what == "cost" else 1.0  # who pays for nothing misses no answer
+                result.append({**where, "what": what, **_mean(values, (0.0, most)).columns()})
     return pd.DataFrame(result)
 
 

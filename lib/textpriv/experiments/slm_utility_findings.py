@@ -46,17 +46,13 @@ def knee(table: pd.DataFrame) -> Finding:
         f"{row.epsilon:g}: {row.value:+.4f}, {row.low:+.4f} to {row.high:+.4f}"
         for row in missed.itertuples()
     )
-    text = f"At none of {len(off)} epsilons does it miss by more than its error"
-    if where:
-        text = (
-            f"At {len(missed)} of {len(off)} epsilons, which share one draw of the noise, the 95% "
-            f"interval of measured less predicted leaves out 0 ({where})"
-        )
-    return Finding(
-        f"How many tokens change is predicted: within the error at {len(off) - len(missed)} of "
-        f"{len(off)} epsilons",
-        f"{text}; the largest difference is {most['value']:+.4f} at epsilon {most['epsilon']:g}.",
+    text = (
+        f"At {len(missed)} of {len(off)} epsilons, which share one draw of the noise, the 95% "
+        f"interval of measured less predicted leaves out 0 ({where or 'none'}); the largest "
+        f"difference is {most['value']:+.4f} at epsilon {most['epsilon']:g}."
     )
+    good = f"{len(off) - len(missed)} of {len(off)} epsilons"
+    return Finding(f"How many tokens change is predicted: within the error at {good}", text)
 
 
 def models(run: Run) -> Finding:
@@ -100,25 +96,23 @@ def losses(run: Run, epsilons: Sequence[float], headlines: pd.DataFrame) -> Find
 
 def prediction(run: Run) -> Finding:
     """What features add to the mean at each epsilon."""
-
-    def r2(features: str, by: str = "document") -> str:
-        return f"regression.{features}.r2.by_{by}"
-
-    def over(features: str) -> str:
-        return _apart(run, r2(features), r2("eps_only"), "a gain", "a loss")
-
+    r2 = "regression.{}.r2.by_document".format
     title = run.difference(r2("everything"), r2("eps_only")).says(
         above="Who looks at the text predicts better than its epsilon alone",
         below="Who looks at the text predicts worse than its epsilon alone",
         undecided="Whether a look at the text betters the prediction is undecided at this size",
     )
+    looks = {"all": "with the small model", "free": "with free features instead"}
+    said = ", ".join(
+        f"{_told(run, r2(each))} {text} "
+        f"({_apart(run, r2(each), r2('eps_only'), 'a gain', 'a loss')})"
+        for each, text in {**looks, "everything": "with everything"}.items()
+    )
     return Finding(
         title,
         f"R2 on unseen documents: {_told(run, r2('eps_only'))} from the mean at each epsilon, "
-        f"{_told(run, r2('all'))} with the small model ({over('all')}), {_told(run, r2('free'))} "
-        f"with free features instead ({over('free')}), {_told(run, r2('everything'))} with "
-        f"everything ({over('everything')}). By row, as the released code cuts its folds, all of "
-        f"A, B and C have {_told(run, r2('all', 'row'))}.",
+        f"{said}. By row, as the released code cuts its folds, all of A, B and C have "
+        f"{_told(run, 'regression.all.r2.by_row')}.",
     )
 
 
@@ -140,21 +134,18 @@ def intervals(run: Run, sizes: Sizes) -> Finding:
 def decision(run: Run, sizes: Sizes) -> Finding:
     """What is wasted by each rule at the middle threshold."""
     threshold = sizes.thresholds[len(sizes.thresholds) // 2]
-
-    def cost(features: str, rule: str = "predicted") -> str:
-        return f"decision.{features}.{rule}.cost.at{threshold}"
-
-    def over(features: str) -> str:
-        return _apart(run, cost(features), cost("eps_only"), "more", "less")
-
+    cost = f"decision.{{}}.{{}}.cost.at{threshold}".format
+    alone = cost("eps_only", "predicted")
+    said = " and ".join(
+        f"{_told(run, cost(each, 'predicted'))} with {text} "
+        f"({_apart(run, cost(each, 'predicted'), alone, 'more', 'less')})"
+        for each, text in {"free": "the free features", "everything": "everything"}.items()
+    )
     return Finding(
         "The decision",
-        f"At a threshold of {threshold:g} all three kinds of waste sum to "
-        f"{_told(run, cost('eps_only'))} with the mean at each epsilon, "
-        f"{_told(run, cost('free'))} with the free features ({over('free')}) and "
-        f"{_told(run, cost('everything'))} with everything ({over('everything')}); with the "
-        f"interval's lower end {_told(run, cost('eps_only', 'low'))} and "
-        f"{_told(run, cost('everything', 'low'))}.",
+        f"At a threshold of {threshold:g} all three kinds of waste sum to {_told(run, alone)} with "
+        f"the mean at each epsilon, {said}; with the interval's lower end "
+        f"{_told(run, cost('eps_only', 'low'))} and {_told(run, cost('everything', 'low'))}.",
     )
 
 
@@ -173,21 +164,17 @@ def previewed(shown: Preview, sizes: Sizes) -> Finding:
 
 def regressors(run: Run, sizes: Sizes) -> Finding:
     """Which regressor does best, and what the small model adds for the paper's."""
-
-    def r2(name: str, features: str = "all") -> str:
-        return f"regressor.{name}.{features}.r2.by_document"
-
-    best = max(sizes.regressors, key=lambda name: run.measurement(r2(name)).value)
+    r2 = "regressor.{}.{}.r2.by_document".format
+    best = max(sizes.regressors, key=lambda name: run.measurement(r2(name, "all")).value)
     text = (
         f"Of {len(sizes.regressors)}, {best} has the highest R2 with the small model, "
-        f"{_told(run, r2(best))}."
+        f"{_told(run, r2(best, 'all'))}."
     )
     if "boosting" in sizes.regressors:
-        alone = r2("boosting", "no_bc")
-        with_it = _apart(run, r2("boosting"), alone, "a gain", "a loss")
+        whole, alone = r2("boosting", "all"), r2("boosting", "no_bc")
         text += (
-            f" Boosting, the paper's, has {_told(run, r2('boosting'))}, and {_told(run, alone)} "
-            f"without the small model ({with_it})."
+            f" Boosting, the paper's, has {_told(run, whole)}, and {_told(run, alone)} without "
+            f"the small model ({_apart(run, whole, alone, 'a gain', 'a loss')})."
         )
     return Finding("Regressors", text)
 
