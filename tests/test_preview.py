@@ -18,7 +18,7 @@ from tiny_models import PIECES, SPECIAL, tiny_encoder
 
 from textpriv.embeddings import from_arrays
 from textpriv.errors import InvalidInput, SeededOutput
-from textpriv.mechanisms import TEM, Madlib
+from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.models import Encoder
 from textpriv.prediction import ALL, FREE, TARGET, Predictor
@@ -246,14 +246,6 @@ def test_short_and_long_texts(reader: Reader, predictor: Predictor) -> None:
     assert shown_by(reader, predictor, text="fish ran").rows["low"].notna().all()  # no summary
     long = shown_by(reader, predictor, text="cat " * 300, longest=10)
     assert long.text == " ".join(["cat"] * 10)
-
-
-def test_a_finite_mechanism_is_its_own_channel(reader: Reader, predictor: Predictor) -> None:
-    mechanism = TEM(reader.table.embedding, epsilon=1.0)
-    shown = preview(
-        "cat sat on", mechanism, [1.0, 50.0], reader=reader, predictor=predictor, rng=Rng(0)
-    )
-    assert shown.rows["recovered"].iloc[1] == 1
 
 
 @pytest.mark.parametrize(

@@ -170,13 +170,6 @@ def test_models_are_told_what_they_were_not_trained_to(
     assert experiment.instruction(tiny_family(tmp_path_factory.mktemp(family), family)) == told
 
 
-def test_assets_are_those_of_the_profile() -> None:
-    wanted = sizes(corpus="xsum", encoder="minilm-l6", large="smollm2-135m-instruct")
-    assert experiment.assets_of(wanted) == ["minilm-l6", "smollm2-135m-instruct", "xsum-test"]
-    paper = sizes(corpus="multi-news", table="bart", small="bart", encoder="mpnet", large="llama")
-    assert experiment.assets_of(paper) == ["bart", "llama", "mpnet", "multi-news"]
-
-
 # --- Tables with known answers ------------------------------------------------------------------
 
 
@@ -194,8 +187,7 @@ def test_means_by_epsilon() -> None:
         {"epsilon": [2.0, 1.0, 2.0, 1.0], "document": [1, 1, 0, 0], "lost": [0.2, 0.5, 0.0, 0.1]}
     )
     found = experiment.means(rows, {"lost": (-2, 2)})
-    assert found["epsilon"].tolist() == [1, 2] and (found["n"] == 2).all()
-    assert found["value"].tolist() == pytest.approx([0.3, 0.1])
+    assert found["value"].tolist() == pytest.approx([0.3, 0.1]) and (found["n"] == 2).all()
     assert found["influence"][0].effect.tolist() == pytest.approx([-0.14142, 0.14142], rel=1e-4)
 
 
@@ -478,34 +470,27 @@ def test_others_are_asked_about_documents_that_did_not_train(
 def test_findings_are_chosen_by_what_was_recorded() -> None:
     run = Run("06_slm_utility", "smoke", SEED, {})
 
-    def record(name: str, value: float, width: float = 0.01) -> None:
-        run.record(name, value, value - width, value + width, 60, unit="similarity")
+    def record(width: float, **values: float) -> None:
+        for name, value in values.items():
+            run.record(name, value, value - width, value + width, 60, unit="similarity")
 
-    for each, value in {"eps_only": 0.4, "all": 0.6, "free": 0.4, "everything": 0.7}.items():
-        record(f"regression.{each}.r2.by_document", value)
-    record("regression.all.r2.by_row", 0.6)
-    record("similarity.llm.original", 0.5, 0.2)
-    record("similarity.slm.original", 0.6, 0.2)
+    r2 = {"eps_only": 0.4, "all": 0.6, "free": 0.4, "everything": 0.7}
+    record(0.01, **{f"regression.{each}.r2.by_document": value for each, value in r2.items()})
+    record(0.2, **{"similarity.llm.original": 0.5, "similarity.slm.original": 0.6})
+    record(0.01, **{"regression.all.r2.by_row": 0.6, "loss.llm.eps3": 0.6, "loss.llm.eps12": 0.1})
+    record(0.01, **{"knee.llm.eps": 11.0})
     found = findings.prediction(run)
     assert found.title == "Who looks at the text predicts better than its epsilon alone"
     gain = run.difference("regression.all.r2.by_document", "regression.eps_only.r2.by_document")
     assert f"with the small model (a gain, {gain})" in found.text
     assert "with free features instead (undecided at this size, +0.000" in found.text
     assert findings.models(run).title.endswith("is undecided at this size")
-    for end, rule, cost in (("eps_only", "predicted", 0.5), ("free", "predicted", 0.4),
-                            ("everything", "predicted", 0.6), ("eps_only", "low", 0.7),
-                            ("everything", "low", 0.8)):  # fmt: skip
-        record(f"decision.{end}.{rule}.cost.at0.5", cost)
+    costs = {"eps_only.predicted": 0.5, "free.predicted": 0.4, "everything.predicted": 0.6}
+    costs |= {"eps_only.low": 0.7, "everything.low": 0.8}
+    record(0.01, **{f"decision.{each}.cost.at0.5": value for each, value in costs.items()})
     said = findings.decision(run, sizes()).text
     assert "(less, -0.100" in said and "(more, +0.100" in said
-
-
-def test_losses_are_told_with_the_knees_that_there_are() -> None:
-    run = Run("06_slm_utility", "smoke", SEED, {})
-    for name, value in {"loss.llm.eps3": 0.6, "loss.llm.eps12": 0.1, "knee.llm.eps": 11.0}.items():
-        run.record(name, value, value - 0.01, value + 0.01, 60, unit="similarity")
-    one = findings.losses(run, [3.0, 12.0], pd.DataFrame({"name": ["knee.llm.eps"]}))
-    assert one.title == "The large model's loss falls as epsilon grows"
-    assert "knee.llm.eps 11.000" in one.text and "knee.slm" not in one.text
-    none = findings.losses(run, [3.0, 12.0], pd.DataFrame({"name": ["loss.range.lowest_eps"]}))
-    assert "none on this grid" in none.text
+    for name, expected in (("knee.llm.eps", "knee.llm.eps 11.000"), ("", "none on this grid")):
+        one = findings.losses(run, [3.0, 12.0], pd.DataFrame({"name": [name]}))
+        assert one.title == "The large model's loss falls as epsilon grows"
+        assert expected in one.text and "knee.slm" not in one.text

@@ -12,7 +12,6 @@ import pandas as pd
 
 from textpriv.experiments.slm_utility import MILD, Sizes
 from textpriv.prediction import worst_coverage
-from textpriv.preview import Preview
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run
@@ -146,64 +145,4 @@ def decision(run: Run, sizes: Sizes) -> Finding:
         f"At a threshold of {threshold:g} all three kinds of waste sum to {_told(run, alone)} with "
         f"the mean at each epsilon, {said}; with the interval's lower end "
         f"{_told(run, cost('eps_only', 'low'))} and {_told(run, cost('everything', 'low'))}.",
-    )
-
-
-def previewed(shown: Preview, sizes: Sizes) -> Finding:
-    """The first epsilon at which a preview promises the least of the thresholds."""
-    threshold = sizes.thresholds[0]
-    enough = shown.rows[shown.rows["low"] >= threshold]["epsilon"]
-    at = f"at epsilon {enough.min():g}" if len(enough) else "at no epsilon of the grid"
-    return Finding(
-        "A preview",
-        f"Of the first document, the interval of {shown.level:.0%} first lies above a similarity "
-        f"of {threshold:g} {at}; at the largest, an attacker who takes every token at its word is "
-        f"expected to read {shown.rows['recovered'].iloc[-1]:.0%} of them.",
-    )
-
-
-def regressors(run: Run, sizes: Sizes) -> Finding:
-    """Which regressor does best, and what the small model adds for the paper's."""
-    r2 = "regressor.{}.{}.r2.by_document".format
-    best = max(sizes.regressors, key=lambda name: run.measurement(r2(name, "all")).value)
-    text = (
-        f"Of {len(sizes.regressors)}, {best} has the highest R2 with the small model, "
-        f"{_told(run, r2(best, 'all'))}."
-    )
-    if "boosting" in sizes.regressors:
-        whole, alone = r2("boosting", "all"), r2("boosting", "no_bc")
-        text += (
-            f" Boosting, the paper's, has {_told(run, whole)}, and {_told(run, alone)} without "
-            f"the small model ({_apart(run, whole, alone, 'a gain', 'a loss')})."
-        )
-    return Finding("Regressors", text)
-
-
-def transfer(run: Run, sizes: Sizes) -> Finding:
-    """What a predictor is worth under a mechanism on which it has not learned."""
-    said = []
-    for name in sizes.transfer:
-        error = f"transfer.{name}.{{}}.{{}}.rmse".format
-        elsewhere, own = error("no_epsilon", "elsewhere"), error("no_epsilon", "own")
-        said.append(
-            f"Root mean squared error on {name} without epsilon: {_told(run, elsewhere)} learned "
-            f"elsewhere, {_told(run, own)} learned on it "
-            f"({_apart(run, elsewhere, own, 'more', 'less')}); with epsilon in the wrong units "
-            f"{_told(run, error('all', 'elsewhere'))}."
-        )
-    return Finding("Another mechanism", " ".join(said))
-
-
-def corrected(run: Run, sizes: Sizes, epsilons: Sequence[float]) -> Finding:
-    """Whether mended grammar makes summaries better, at the epsilons at which it was tried."""
-    worth = "correction.summary.{}.eps{:g}".format
-    said = "; ".join(
-        f"at epsilon {epsilon:g} "
-        + _apart(run, worth("corrected", epsilon), worth("as_is", epsilon), "better", "worse")
-        for epsilon in epsilons
-    )
-    return Finding(
-        "Grammar corrected",
-        f"Summaries of the corrected text, compared with those of the text as it is, on "
-        f"{sizes.corrected_documents} documents: {said}.",
     )
