@@ -245,19 +245,13 @@ def _check_aligned(original: Collection[str], replaced: Collection[str]) -> None
 class Readability:
     """How surprising a language model finds texts: the smaller, the better they read.
 
-    Parameters
-    ----------
-    nats : (texts,) -ln P(text)
-    tokens, characters : (texts,) how many of each: tokens of the model, Unicode characters with
-        the spaces
-
     All texts together count as one, so that a short text weighs less than a long one: the mean of
     the texts' own perplexities is that of the few worst (1,859 against 300 on 40 short reviews).
     """
 
-    nats: FloatArray
-    tokens: IntArray
-    characters: IntArray
+    nats: FloatArray  # (texts,) -ln P(text)
+    tokens: IntArray  # (texts,) of the model
+    characters: IntArray  # (texts,) of Unicode, with the spaces
 
     @property
     def perplexity_per_token(self) -> float:

@@ -56,17 +56,11 @@ class PieceTable:
 
     Special tokens and rows that no text uses take no part: they are never put out, and one in a
     text (an unknown character) is UNKNOWN, in whose place a random piece is sanitized.
-
-    Parameters
-    ----------
-    tokenizer : of the model
-    embedding : the pieces that are left, with their vectors
-    inputs : (rows,) id of the tokenizer for each row of the embedding, ascending
     """
 
     tokenizer: FastTokenizer
-    embedding: Embedding
-    inputs: IntArray
+    embedding: Embedding  # the pieces that are left, with their vectors
+    inputs: IntArray  # (rows,) the tokenizer's id for each row of the embedding, ascending
 
     @classmethod
     def of(cls, model: Encoder | Generator) -> Self:
@@ -80,12 +74,7 @@ class PieceTable:
         return cls(model.tokenizer, embedding, inputs)
 
     def encode(self, texts: Sequence[str], *, longest: int | None = None) -> Corpus:
-        """Rows of the embedding, the first `longest` of each text.
-
-        Raises
-        ------
-        InvalidInput : a text without any piece, which nothing can be said about
-        """
+        """Rows of the embedding, the first `longest` of each text, which has at least one."""
         texts = check_texts(texts)
         corpus = pieces.encode(self.tokenizer, texts, longest=longest)
         empty = np.flatnonzero(np.diff(corpus.offsets) == 0)
@@ -112,22 +101,13 @@ class PieceTable:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Measures features of sanitized texts, at home and for nothing.
+    """Measures features of sanitized texts, at home and for nothing."""
 
-    Parameters
-    ----------
-    table : vocabulary of the mechanism
-    encoder : whose vectors are compared
-    small : the small model
-    language : n-grams of public text over the table's rows
-    counts : (rows,) how often each row occurs in that text
-    """
-
-    table: PieceTable
-    encoder: Encoder
+    table: PieceTable  # vocabulary of the mechanism
+    encoder: Encoder  # whose vectors are compared
     small: Summarizer
-    language: NGrams
-    counts: IntArray
+    language: NGrams  # of public text over the table's rows
+    counts: IntArray  # (rows,) how often each row occurs in that text
 
     @classmethod
     def of(
@@ -138,16 +118,12 @@ class Reader:
         *,
         table: PieceTable | None = None,
     ) -> Self:
-        """A reader that knows these public texts.
+        """A reader that knows public texts, which share nothing with the private ones.
 
-        Parameters
-        ----------
-        public : texts that share nothing with the private ones; they should be of their kind
-        table : None: the encoder's
+        Without a table it takes the encoder's.
         """
-        table = PieceTable.of(encoder) if table is None else table
-        corpus = table.encode(public)
-        size = len(table.embedding)
+        table = table or PieceTable.of(encoder)
+        corpus, size = table.encode(public), len(table.embedding)
         language = NGrams.train(Lexicon(size), [corpus], order=2)
         return cls(table, encoder, small, language, corpus.counts(size))
 
@@ -168,31 +144,26 @@ class Reader:
         text), changed (share of tokens), surprise (bits per token of the sanitized text under the
         n-grams), text_similarity (of original and sanitized text), and the texts: original,
         sanitized.
-
-        Parameters
-        ----------
-        original, versions : rows of the table, as many in each document
-        epsilons : of each version
         """
         plain = self.table.decode(original)
         alone = similarity(self.encoder, plain, self.small.summarize(plain))
         parts = []
         for version, epsilon in zip(versions, epsilons, strict=True):
             texts = self.table.decode(version)
-            parts.append(
-                {
-                    "document": np.arange(len(original)),
-                    "epsilon": float(epsilon),
-                    "small_original": alone,
-                    "small_sanitized": similarity(self.encoder, plain, self.small.summarize(texts)),
-                    "changed": _mean(version.ids != original.ids, original),
-                    "surprise": _mean(-self.language.log_likelihood(version) / np.log(2), version),
-                    "text_similarity": similarity(self.encoder, plain, texts),
-                    "original": plain,
-                    "sanitized": texts,
-                }
-            )
-        return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
+            summaries = self.small.summarize(texts)
+            part = {
+                "document": np.arange(len(original)),
+                "epsilon": float(epsilon),
+                "small_original": alone,
+                "small_sanitized": similarity(self.encoder, plain, summaries),
+                "changed": _mean(version.ids != original.ids, original),
+                "surprise": _mean(-self.language.log_likelihood(version) / np.log(2), version),
+                "text_similarity": similarity(self.encoder, plain, texts),
+                "original": plain,
+                "sanitized": texts,
+            }
+            parts.append(pd.DataFrame(part))
+        return pd.concat(parts, ignore_index=True)
 
 
 def _mean(values: NDArray[np.generic], corpus: Corpus) -> FloatArray:
@@ -248,17 +219,13 @@ def recovered(
 class Preview:
     """What `preview` found, epsilon by epsilon.
 
-    Parameters
-    ----------
-    text : the original, as far as it is sanitized
-    level : of the intervals
-    rows : columns epsilon, sanitized (the text), changed (share of tokens), predicted, low, high
-        (similarity of the large model's summary and the original), recovered (share of tokens
-        that an attacker is expected to guess)
+    `rows` has the columns epsilon, sanitized (the text), changed (share of tokens), predicted, low,
+    high (similarity of the large model's summary and the original), recovered (share of tokens that
+    an attacker is expected to guess).
     """
 
-    text: str
-    level: float
+    text: str  # the original, as far as it is sanitized
+    level: float  # of the intervals
     rows: pd.DataFrame
 
     def figure(self) -> Figure:

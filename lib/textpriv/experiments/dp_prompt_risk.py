@@ -248,15 +248,13 @@ def _relative_fall(first: Estimate, last: Estimate) -> Estimate:
 def _top_k_gains(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Sentiment F1 with a cut to the likeliest tokens less that without, at every temperature."""
     same = ["setting", "target", "attacker", "access"]
-    sentiment = table[table["target"] == "sentiment"].to_dict("records")
-    whole = {
-        tuple(row[key] for key in same): row for row in sentiment if row["mechanism"] == PROMPTED
-    }
-    for row in sentiment:
-        uncut = whole.get(tuple(row[key] for key in same))
-        if uncut is not None and row["mechanism"].startswith(f"{PROMPTED}-top-k"):
-            both = [Estimate.of(row), Estimate.of(uncut)]
-            named = {key: row[key] for key in ["mechanism", *same]}
+    sentiment = table[table["target"] == "sentiment"]
+    uncut = sentiment[sentiment["mechanism"] == PROMPTED].set_index(same)
+    for row in sentiment.to_dict("records"):
+        named = {key: row[key] for key in ["mechanism", *same]}
+        at = tuple(row[key] for key in same)
+        if row["mechanism"].startswith(f"{PROMPTED}-top-k") and at in uncut.index:
+            both = [Estimate.of(row), Estimate.of(uncut.loc[at])]
             yield named | combined([1, -1], both, bounds=(-1.0, 1.0)).columns()
 
 
@@ -269,25 +267,23 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
     which would be that of one pair and not of a maximum.
     """
     level = at_equal_risk(table, _RISKS, attacker=attacker, access=EMBEDDING)
-    n, gains, spreads = int(table["n"].min()), [], []
-    at = {
-        (row.risk, row.mechanism): Estimate(row.value, row.low, row.high, n, row.influence)
-        for row in level.itertuples()
-    }
+    level = level.assign(n=int(table["n"].min()))
+    at = level.set_index(["mechanism", "risk"])
     wide = level.pivot_table(index="risk", columns="mechanism", values="value")
     attack = {"target": "sentiment", "attacker": attacker, "access": EMBEDDING}
+    gains, spreads = [], []
     for name in WORD_LEVEL:
         both = [name + LARGE, name]
         risks = wide[both].dropna().index.tolist() if {*both} <= {*wide} else []
         if risks:
             weights = [sign / len(risks) for sign in (1, -1) for _ in risks]
-            ends = [at[risk, each] for each in both for risk in risks]
+            ends = [Estimate.of(at.loc[each, risk]) for each in both for risk in risks]
             gain = combined(weights, ends, bounds=(-1.0, 1.0))
             gains.append({"mechanism": name + LARGE, **attack, **gain.columns()})
     words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
     if len(words) and words.shape[1] > 1:
         apart = (words.max(axis=1) - words.min(axis=1)).max()
-        spreads.append({**attack, "value": apart, "n": n})
+        spreads.append({**attack, "value": apart, "n": int(table["n"].min())})
     return _rows(gains), _rows(spreads)
 
 

@@ -317,10 +317,7 @@ def knee(
 
 
 def gains(
-    rows: pd.DataFrame,
-    predicted: Mapping[tuple[str, str], FloatArray],
-    sizes: Sizes,
-    seed: int | None,
+    rows: pd.DataFrame, predicted: Mapping[tuple[str, str], FloatArray], sizes: Sizes, seed: Any
 ) -> pd.DataFrame:
     """By how much sets of features beat each other on the same documents: rows as of `headlines`.
 
@@ -392,15 +389,8 @@ def decisions(
 
     A prompt is sent at the smallest epsilon whose prediction ("predicted") or whose interval's
     lower end ("low") reaches the threshold, and kept if none does. "truth" knows the outcome.
-
-    Parameters
-    ----------
-    found : see `coverage`
-
-    Returns
-    -------
-    Columns: threshold, features, rule, what ("wasted", "missed", "exposed", "cost", see
-    `prediction.decide`), value, low, high, n (documents), influence.
+    Columns: threshold, features, rule, what (see `prediction.decide`), value, low, high, n
+    (documents), influence.
     """
     truth, revealed = _levels(rows, TARGET), 1 - _levels(rows, "changed")
     believed = {
@@ -424,11 +414,7 @@ def decisions(
 
 
 def about_others(
-    learned: pd.DataFrame,
-    asked: pd.DataFrame,
-    features: Sequence[str],
-    sizes: Sizes,
-    seed: int | None,
+    learned: pd.DataFrame, asked: pd.DataFrame, features: Sequence[str], sizes: Sizes, seed: Any
 ) -> FloatArray:
     """Predictions about each fold of `asked` from the other documents of `learned`: (rows,).
 
