@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import entropy
 from tiny_generators import tiny_generator
 
 from textpriv import assets, generators, grammar, models
@@ -127,12 +127,6 @@ def test_tags_of_a_sentence_and_its_type(lexicon: Path) -> None:
     assert tags([]).shape == (0,)
 
 
-def test_every_penn_tag_has_one_class() -> None:
-    names = [tag for tags_ in grammar._PENN.values() for tag in tags_.split()]
-    assert len(names) == len(set(names)) and set(grammar._PENN) == set(PartOfSpeech)
-    assert [int(each) for each in PartOfSpeech] == list(range(10))
-
-
 def test_rules_by_form_do_not_overlap() -> None:
     endings = [each for suffixes in grammar._SUFFIXES.values() for each in suffixes]
     pairs = [(a, b) for a in endings for b in endings if a != b and a.endswith(b)]
@@ -181,7 +175,6 @@ def test_kept_of_unrelated_words_is_chance(lexicon: Path) -> None:
 def test_shares_by_hand(lexicon: Path) -> None:
     shares = tag_shares(["the", "film", "films", ","])
     assert shares[[D, N, MARK]].tolist() == [0.25, 0.5, 0.25] and shares.shape == (10,)
-    assert shares.sum() == 1
     with pytest.raises(InvalidInput, match="got none"):
         tag_shares([])
 
@@ -309,18 +302,13 @@ def test_lengths_by_hand(lengths: list[int], bits: float, alone: float) -> None:
 LENGTHS = st.lists(st.integers(0, 8), min_size=1, max_size=30)
 
 
-def entropy(counts: Sequence[int]) -> float:
-    return -sum(c / sum(counts) * math.log2(c / sum(counts)) for c in counts)
-
-
 @given(LENGTHS)
 def test_bits_are_the_entropy_and_the_mutual_information(lengths: list[int]) -> None:
     bits, counts = length_bits(lengths), Counter(lengths)
-    assert bits == pytest.approx(entropy(list(counts.values())), abs=1e-12)
+    assert bits == pytest.approx(entropy(list(counts.values()), base=2), abs=1e-12)
     # I(text; length) = H(text) - H(text | length): given l, one of c_l texts.
     left = sum(c / len(lengths) * math.log2(c) for c in counts.values())
     assert bits == pytest.approx(math.log2(len(lengths)) - left, abs=1e-12)
-    assert -1e-12 <= bits <= math.log2(len(counts)) + 1e-12
 
 
 @given(LENGTHS)

@@ -24,7 +24,7 @@ from textpriv.models import Encoder
 from textpriv.prediction import ALL, FREE, TARGET, Predictor
 from textpriv.preview import PieceTable, Preview, Reader, preview, recovered
 from textpriv.summaries import similarity
-from textpriv.tokens import UNKNOWN, Corpus
+from textpriv.tokens import UNKNOWN
 
 matplotlib.use("Agg")
 
@@ -192,21 +192,14 @@ def test_a_preview_says_what_it_measured(reader: Reader, predictor: Predictor) -
     table = shown.rows.set_index("epsilon")
     assert shown.text == "cat sat on the mat"
     assert table.index.tolist() == [1, 5, 1e5]
-    assert table.columns.tolist() == [
-        *("sanitized", "changed", "predicted", "low", "high", "recovered")
-    ]
     assert table.loc[1e5, "sanitized"] == "cat sat on the mat"
     assert table.loc[1e5, "changed"] == 0 and table.loc[1e5, "recovered"] == 1
     original = reader.table.encode([shown.text])
     versions = reader.table.encode(table["sanitized"].tolist())
-    assert (versions.ids != np.tile(original.ids, 3)).mean() == pytest.approx(
-        table["changed"].mean()
-    )
     rows = reader.features(
-        Corpus(ids=original.ids, offsets=original.offsets),
-        [versions.subset(np.array([row])) for row in range(3)],
-        [1.0, 5.0, 1e5],
+        original, [versions.subset(np.array([row])) for row in range(3)], [1.0, 5.0, 1e5]
     )
+    assert rows["changed"].tolist() == pytest.approx(table["changed"].tolist())
     assert table["predicted"].to_numpy() == pytest.approx(predictor.predict(rows), abs=1e-3)
     low, high = predictor.interval(rows)
     assert table["low"].to_numpy() == pytest.approx(low, abs=1e-3)
