@@ -178,10 +178,8 @@ class _Sums:
         group = _checked_documents(documents)
         true, guess = (np.asarray(each, dtype=np.float64) for each in (truth, predicted))
         if true.shape != group.shape or guess.shape != group.shape:
-            raise InvalidInput(
-                f"truth, predicted: got shapes {true.shape} and {guess.shape}, expected "
-                f"{group.shape}, one for each row"
-            )
+            shapes = f"{true.shape} and {guess.shape}, expected {group.shape}, one for each row"
+            raise InvalidInput(f"truth, predicted: got shapes {shapes}")
         if not (np.isfinite(true).all() and np.isfinite(guess).all()) or not np.ptp(true):
             raise InvalidInput("truth, predicted: expected finite numbers, the truth not all equal")
         unit, label = np.unique(group, return_inverse=True)
@@ -265,17 +263,11 @@ class Predictor:
 
     A document counts once, whatever its number of rows: of K documents, each of the N rows of one
     has w_i = 1 / ((K + 1) N), and the new document has the rest, at infinity.
-
-    Parameters
-    ----------
-    features : columns that are read
-    models : one per fold
-    fold, error, epsilon, document : of every training row
     """
 
-    features: tuple[str, ...]
-    models: tuple[Any, ...]
-    fold: IntArray
+    features: tuple[str, ...]  # columns that are read
+    models: tuple[Any, ...]  # one per fold
+    fold: IntArray  # of every training row, and so are:
     error: FloatArray
     epsilon: FloatArray
     document: IntArray
@@ -451,10 +443,8 @@ def decide(
     """
     shapes = [np.shape(each) for each in (believed, truth, revealed)]
     if len({*shapes}) > 1 or len(shapes[0]) != 2 or not shapes[0][1]:
-        raise InvalidInput(
-            f"believed, truth, revealed: got shapes {shapes}, expected three times (documents, "
-            "levels), levels >= 1"
-        )
+        expected = "three times (documents, levels), levels >= 1"
+        raise InvalidInput(f"believed, truth, revealed: got shapes {shapes}, expected {expected}")
     if not all(np.isfinite(each).all() for each in (believed, truth, revealed, threshold)):
         raise InvalidInput("believed, truth, revealed, threshold: expected finite numbers")
     promised, useful = believed >= threshold, truth >= threshold
