@@ -18,7 +18,6 @@ from sklearn.model_selection import KFold, PredefinedSplit, cross_val_predict
 from textpriv.errors import InvalidInput
 from textpriv.prediction import (
     ALL,
-    BOUNDS,
     REGRESSORS,
     TARGET,
     Predictor,
@@ -286,11 +285,6 @@ def test_errors_are_those_of_the_folds_that_did_not_see_the_document() -> None:
         held_out = made.fold == number
         mean = truth[~held_out].mean()
         assert made.error[held_out] == pytest.approx(np.abs(truth[held_out] - mean))
-
-
-def test_few_documents_promise_nothing() -> None:
-    low, high = made([0.1] * 8).interval(ONE, level=0.9)
-    assert (low[0], high[0]) == BOUNDS
 
 
 def simulated(rng: np.random.Generator, documents: int) -> pd.DataFrame:
