@@ -22,7 +22,7 @@ from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding, from_arrays
 from textpriv.errors import ProfileError
 from textpriv.experiments import dp_prompt as experiment
-from textpriv.experiments.dp_prompt import Fold, Output, Sizes
+from textpriv.experiments.dp_prompt import Output, Sizes
 from textpriv.generators import Generator
 from textpriv.mechanisms.prompt import (
     DPPrompt,
@@ -168,25 +168,6 @@ def test_tables_have_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Outputs ------------------------------------------------------------------------------------
 
 
-def test_how_outputs_are_called() -> None:
-    nothing: Any = np.empty((1, 0, 2))
-    settings = [("tem", 3.0), ("dp-prompt-top-k40", 0.75), ("clean", 0.0)]
-    found = [Output(*setting, [], nothing) for setting in settings]
-    assert [each.name for each in found] == ["tem eps3", "dp-prompt-top-k40 t0.75", "clean plain"]
-    assert [[*each.columns.values()] for each in found] == [
-        ["tem", "eps3", 3.0],
-        ["dp-prompt-top-k40", "t0.75", 0.75],
-        ["clean", "plain", 0.0],
-    ]
-
-
-def test_runs_are_used_in_turn() -> None:
-    output = Output("tem", 3.0, [["a"], ["b"], ["c"]], np.arange(6).reshape(3, 1, 2) / 1.0)
-    assert [output.seen("text", run) for run in range(4)] == [["a"], ["b"], ["c"], ["a"]]
-    seen = [output.seen("embedding", run) for run in range(4)]
-    assert [np.asarray(each).tolist() for each in seen] == [[[0, 1]], [[2, 3]], [[4, 5]], [[0, 1]]]
-
-
 def test_every_run_is_embedded_for_itself(encoder: Encoder) -> None:
     texts = {
         ("tem", 3.0): [["the cat", "a dog. The fish"], ["on the mat", ""]],
@@ -296,16 +277,6 @@ def test_folds_have_a_tenth_for_validation_and_a_seed() -> None:
         assert np.bincount(fold.validation % 10, minlength=10).tolist() == [2] * 10
         assert fold.validation.tolist() == same.validation.tolist()
         assert fold.validation.tolist() != different.validation.tolist()
-        assert fold.test.tolist() == different.test.tolist()
-
-
-def test_what_a_fold_gives_an_attacker() -> None:
-    fold = Fold(0, np.array([0, 2]), np.array([3]), np.array([1, 4]))
-    labels, texts = np.array([5, 6, 7, 8, 9]), ("a", "b", "c", "d", "e")
-    train, of_train, validation, of_validation = fold.learn(texts, labels)
-    assert (train, validation, fold.ask(texts)) == (["a", "c"], ["d"], ["b", "e"])
-    assert (of_train.tolist(), of_validation.tolist()) == ([5, 7], [8])
-    assert fold.ask(labels[:, None]).tolist() == [[6], [9]]
 
 
 def test_answers_of_parts_are_pooled_and_kept_by_document() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import entropy
 from tiny_generators import tiny_generator
 
 from textpriv import assets, generators, grammar, models
@@ -24,7 +24,6 @@ from textpriv.grammar import (
     PartOfSpeech,
     Readability,
     chance,
-    guessed,
     identified,
     kept,
     length_bits,
@@ -117,12 +116,6 @@ def test_words_that_the_lexicon_lacks_are_guessed(
     lexicon: Path, word: str, expected: PartOfSpeech
 ) -> None:
     assert tags([word]).tolist() == [expected]
-    assert guessed([word]).tolist() == [True]
-
-
-def test_coverage_counts_what_is_certain(lexicon: Path) -> None:
-    words = ["the", "Film's", "2", ",", "[SEP]", "n't", "scorsese", "plotless", "the"]
-    assert guessed(words).tolist() == [False] * 6 + [True, True, False]
 
 
 def test_tags_of_a_sentence_and_its_type(lexicon: Path) -> None:
@@ -131,13 +124,7 @@ def test_tags_of_a_sentence_and_its_type(lexicon: Path) -> None:
     for form in (words, tuple(words), np.array(words), np.array(words, dtype=object)):
         found = tags(form)
         assert found.dtype == np.int64 and found.tolist() == expected
-    assert tags([]).shape == (0,) and guessed([]).shape == (0,)
-
-
-def test_every_penn_tag_has_one_class() -> None:
-    names = [tag for tags_ in grammar._PENN.values() for tag in tags_.split()]
-    assert len(names) == len(set(names)) and set(grammar._PENN) == set(PartOfSpeech)
-    assert [int(each) for each in PartOfSpeech] == list(range(10))
+    assert tags([]).shape == (0,)
 
 
 def test_rules_by_form_do_not_overlap() -> None:
@@ -148,7 +135,7 @@ def test_rules_by_form_do_not_overlap() -> None:
 
 @pytest.mark.parametrize("words", ["film", ["film", ""], ["film", " "], ["film", 3], [["film"]]])
 def test_what_is_no_list_of_words(lexicon: Path, words: Any) -> None:
-    for judge in (tags, guessed, tag_shares):
+    for judge in (tags, tag_shares):
         with pytest.raises(InvalidInput, match="words: got"):
             judge(words)
 
@@ -171,10 +158,9 @@ def test_kept_compares_coarse_classes(lexicon: Path) -> None:
     assert kept(original, original).all()
 
 
-@pytest.mark.parametrize("judge", [kept, whole_words])
-def test_sequences_must_be_aligned(lexicon: Path, judge: Any) -> None:
+def test_sequences_must_be_aligned(lexicon: Path) -> None:
     with pytest.raises(InvalidInput, match="replaced: got 1 words, expected 2"):
-        judge(["film", "film"], ["film"])
+        kept(["film", "film"], ["film"])
 
 
 def test_kept_of_unrelated_words_is_chance(lexicon: Path) -> None:
@@ -184,14 +170,11 @@ def test_kept_of_unrelated_words_is_chance(lexicon: Path) -> None:
     share = kept([a for a, _ in pairs], [b for _, b in pairs]).mean()
     assert chance(tag_shares(first), tag_shares(second)) == pytest.approx(share)
     assert share == pytest.approx((1 * 2 + 2 * 1) / 20)
-    again = kept(*zip(*[(a, b) for a in first for b in first], strict=True)).mean()
-    assert chance(tag_shares(first)) == pytest.approx(again) == pytest.approx((1 + 4 + 1) / 16)
 
 
 def test_shares_by_hand(lexicon: Path) -> None:
     shares = tag_shares(["the", "film", "films", ","])
     assert shares[[D, N, MARK]].tolist() == [0.25, 0.5, 0.25] and shares.shape == (10,)
-    assert shares.sum() == 1
     with pytest.raises(InvalidInput, match="got none"):
         tag_shares([])
 
@@ -199,22 +182,9 @@ def test_shares_by_hand(lexicon: Path) -> None:
 @given(st.lists(st.integers(0, 20), min_size=10, max_size=10).filter(any))
 def test_chance_lies_between_that_of_equal_classes_and_one(counts: list[int]) -> None:
     shares = np.array(counts) / sum(counts)
-    assert 0.1 - 1e-12 <= chance(shares) <= 1 + 1e-12
+    assert 0.1 - 1e-12 <= chance(shares, shares) <= 1 + 1e-12
     assert chance(shares, np.full(10, 0.1)) == pytest.approx(0.1)  # unrelated to one that is even
-    assert (chance(shares) > 1 - 1e-12) == (max(counts) == sum(counts))
-
-
-@pytest.mark.parametrize("wrong", [[0.5, 0.6], [-0.5, 1.5], [], [[1.0]], [math.nan, 1.0]])
-def test_what_are_no_shares(wrong: list[Any]) -> None:
-    with pytest.raises(InvalidInput, match="shares: got"):
-        chance(wrong)
-    with pytest.raises(InvalidInput, match="others: got"):
-        chance([0.5, 0.5], wrong)
-
-
-def test_shares_of_other_classes() -> None:
-    with pytest.raises(InvalidInput, match="others: got 1 shares, expected 2"):
-        chance([0.5, 0.5], [1.0])
+    assert (chance(shares, shares) > 1 - 1e-12) == (max(counts) == sum(counts))
 
 
 # --- WordPieces ---------------------------------------------------------------------------------
@@ -224,28 +194,15 @@ def test_whole_words_by_hand() -> None:
     original = ["the", "film", "##go", "##ers", "saw", "it", ".", "[SEP]"]
     replaced = ["a", "book", "##s", "of", "new", "##ly", "##!", "the"]
     # "the" alone is whole in both, and what closes; "saw" is, but "new" goes on.
-    expected = [True, False, False, False, False, False, False, True]
-    assert whole_words(original, replaced).tolist() == expected
-    assert whole_words(replaced, original).tolist() == expected
-    assert whole_words(original, original).tolist() == [True] + [False] * 3 + [True] * 4
-    assert whole_words(["##ing"], ["a"]).tolist() == [False]
-    assert whole_words(["a"], ["##"]).tolist() == [True]  # two hash marks, no piece
-    assert whole_words([], []).shape == (0,)
-
-
-def test_words_do_not_go_on_in_the_next_text() -> None:
-    original, replaced = ["a", "b", "c", "d"], ["a", "b", "##c", "d"]
-    assert whole_words(original, replaced).tolist() == [True, False, False, True]
-    for offsets in ([0, 2, 4], [0, 0, 2, 2, 4, 4]):
-        found = whole_words(original, replaced, offsets=offsets)
-        assert found.tolist() == [True, True, False, True]
-    assert whole_words([], [], offsets=[0]).shape == (0,)
-
-
-@pytest.mark.parametrize("offsets", [[0, 3], [1, 4], [0, 3, 2, 4], [], [0.0, 4.0], [[0, 4]]])
-def test_offsets_of_other_pieces(offsets: list[Any]) -> None:
-    with pytest.raises(InvalidInput, match="offsets: got"):
-        whole_words(["a"] * 4, ["a"] * 4, offsets=offsets)
+    expected, one = [True, *[False] * 6, True], np.array([0, 8])
+    assert whole_words(original, replaced, offsets=one).tolist() == expected
+    assert whole_words(replaced, original, offsets=one).tolist() == expected
+    # What begins the next text continues nothing.
+    parted = whole_words(original, original, offsets=np.array([0, 0, 2, 8]))
+    assert parted.tolist() == [True, True, False, False, *[True] * 4]
+    assert whole_words(["a"], ["##"], offsets=one // 8).tolist() == [True]  # no piece
+    with pytest.raises(InvalidInput, match="offsets: got an end at 8, expected 1"):
+        whole_words(["a"], ["b"], offsets=one)
 
 
 PIECES = st.sampled_from(["a", "b", "##c", "##d", "[SEP]"])
@@ -277,7 +234,6 @@ def test_the_real_lexicon_knows_english() -> None:
     sentence = "the film's young director never explains why 3 of them left , and she doesn't go ."
     expected = [D, N, A, N, R, V, R, NUMBER, L, P, V, MARK, L, P, V, V, MARK]
     assert tags(sentence.split()).tolist() == expected
-    assert not guessed(sentence.split()).any()
     assert len(grammar._lexicon()) == 81_197  # the card has one more: it’s and it's
 
 
@@ -302,17 +258,9 @@ def test_readability_of_two_texts_by_hand() -> None:
     assert abs(found.perplexity_per_token - mean_of_perplexities) > 1
 
 
-def test_a_uniform_model_is_as_perplexed_as_it_has_choices() -> None:
-    tokens = np.array([6, 2])
-    found = Readability(tokens * math.log(50), tokens, tokens * 2)
-    assert found.perplexity_per_token == pytest.approx(50)
-    assert found.bits_per_character == pytest.approx(math.log2(50) / 2)
-
-
-@pytest.mark.parametrize("after", ["", "a cat\n"])
-def test_readability_counts_what_the_model_reads(generator: Generator, after: str) -> None:
-    found = readability(generator, TEXTS, after=after)
-    nats = -generator.log_likelihood(TEXTS, after=after)
+def test_readability_counts_what_the_model_reads(generator: Generator) -> None:
+    found = readability(generator, TEXTS)
+    nats = -generator.log_likelihood(TEXTS)
     assert found.nats == pytest.approx(nats) and (found.nats >= 0).all() and found.nats[1] == 0
     assert found.tokens.tolist() == [len(ids) for ids in generator.encode(TEXTS)]
     assert found.characters.tolist() == [11, 0, 5, 28]
@@ -329,11 +277,6 @@ def test_an_empty_text_adds_nothing(generator: Generator) -> None:
 def test_texts_without_a_word(generator: Generator, texts: Any) -> None:
     with pytest.raises(InvalidInput, match="texts: got"):
         readability(generator, texts)
-
-
-def test_a_text_that_is_too_long(generator: Generator) -> None:
-    with pytest.raises(InvalidInput, match="expected at most 64"):
-        readability(generator, ["x" * 100])
 
 
 # --- Length -------------------------------------------------------------------------------------
@@ -359,27 +302,13 @@ def test_lengths_by_hand(lengths: list[int], bits: float, alone: float) -> None:
 LENGTHS = st.lists(st.integers(0, 8), min_size=1, max_size=30)
 
 
-def entropy(counts: Sequence[int]) -> float:
-    return -sum(c / sum(counts) * math.log2(c / sum(counts)) for c in counts)
-
-
 @given(LENGTHS)
 def test_bits_are_the_entropy_and_the_mutual_information(lengths: list[int]) -> None:
     bits, counts = length_bits(lengths), Counter(lengths)
-    assert bits == pytest.approx(entropy(list(counts.values())), abs=1e-12)
+    assert bits == pytest.approx(entropy(list(counts.values()), base=2), abs=1e-12)
     # I(text; length) = H(text) - H(text | length): given l, one of c_l texts.
     left = sum(c / len(lengths) * math.log2(c) for c in counts.values())
     assert bits == pytest.approx(math.log2(len(lengths)) - left, abs=1e-12)
-    assert -1e-12 <= bits <= math.log2(len(counts)) + 1e-12
-
-
-@given(LENGTHS, st.randoms(use_true_random=False))
-def test_only_which_lengths_agree_matters(lengths: list[int], random: Any) -> None:
-    names = random.sample(range(100), 9)
-    renamed = [names[length] for length in lengths]
-    random.shuffle(renamed)
-    assert identified(renamed) == identified(lengths)
-    assert length_bits(renamed) == pytest.approx(length_bits(lengths), abs=1e-12)
 
 
 @given(LENGTHS)

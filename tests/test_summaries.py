@@ -41,7 +41,7 @@ def cut(small: Extractive, texts: list[str]) -> list[list[str]]:
 def test_a_passage_ends_with_a_stop_or_where_it_is_full(encoder: Encoder) -> None:
     small = Extractive(encoder, passage=(2, 4))
     text = "cat sat ! dog ran on the mat fish ! ! cat"
-    found = cut(small, [text, "", "dog", "cat sat on mat", "dog ! cat"])
+    found = cut(small, [text, "", "dog", "cat sat on mat", "dog ! cat", "cat dog fish cat dog"])
     assert found == [
         # After four pieces the passage is full; "!" alone is too short to end one.
         ["cat sat !", "dog ran on the", "mat fish !", "! cat"],
@@ -49,13 +49,7 @@ def test_a_passage_ends_with_a_stop_or_where_it_is_full(encoder: Encoder) -> Non
         ["dog"],
         ["cat sat on mat"],
         ["dog !", "cat"],
-    ]
-
-
-def test_text_without_stops_is_cut_into_windows(encoder: Encoder) -> None:
-    small = Extractive(encoder, passage=(2, 3))
-    assert cut(small, ["cat dog fish cat dog fish cat"]) == [
-        ["cat dog fish", "cat dog fish", "cat"]
+        ["cat dog fish cat", "dog"],  # windows where there is no stop
     ]
 
 
@@ -147,7 +141,7 @@ TEXTS = ["the cat", "do the dog the cat sat", "", "a cat sat on the dog the cat"
 def test_every_family_writes_a_summary(generator: Generator) -> None:
     writer = Writer(generator, tokens=5, batch=2)
     found = writer.summarize(TEXTS)
-    assert writer.name == generator.name and len(found) == 4
+    assert len(found) == 4
     prompts = [generator.ask(f"{INSTRUCTION}\n\n{text}") for text in TEXTS]
     for row, prompt in enumerate(prompts):
         ((_, outputs),) = generate(generator, [prompt], likeliest, tokens=5)
@@ -180,18 +174,6 @@ def test_similarity_is_the_cosine_of_mean_states(encoder: Encoder) -> None:
     first, second = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in states)
     np.testing.assert_allclose(found, (first * second).sum(1), atol=1e-3)  # other batches
     assert found[0] == pytest.approx(1) and found[1] < 0.999
-
-
-def test_a_text_is_read_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-
-    def counted(encoder: Encoder, corpus: Any, **options: Any) -> Any:
-        read.append(len(corpus))
-        return features(encoder, corpus, **options)
-
-    monkeypatch.setattr("textpriv.similarity.features", counted)
-    similarity(encoder, ["cat", "cat", "cat"], ["dog", "fish", "dog"])
-    assert read == [3]
 
 
 def test_nothing_said_is_worth_nothing(encoder: Encoder) -> None:

@@ -1,7 +1,7 @@
 """What replaced tokens leave of a text: its grammar, its readability, its length.
 
     kept(original, replaced).mean()                  # share of words with the same part of speech
-    chance(tag_shares(original))                     # what unrelated words of such texts give
+    chance(tag_shares(original), tag_shares(replaced))   # what unrelated words of both would give
     readability(generator, texts).perplexity_per_token
     length_bits(lengths), identified(lengths)        # what the length of a text alone tells
 
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textpriv import assets
+from textpriv.checks import check_texts
 from textpriv.errors import InvalidInput
 from textpriv.generators import Generator
 
@@ -97,7 +98,7 @@ def tags(words: Words) -> IntArray:
     a clitic at the end does not count ("film's" is tagged as "film", "doesn't" as "does"), and
     has a tag of its own where it stands alone ('s OTHER, 'll a VERB, n't an ADVERB);
     then the lexicon decides, asset "pos-lexicon";
-    and where it lacks the word (see `guessed`), its form: with a hyphen an ADJECTIVE, after its
+    and where it lacks the word, its form: with a hyphen an ADJECTIVE, after its
     suffix ("ly", "ing", ...) an ADVERB, VERB or ADJECTIVE, and a NOUN otherwise. That is right for
     76% of the lexicon's own lower-case nouns, verbs, adjectives and adverbs.
 
@@ -107,48 +108,24 @@ def tags(words: Words) -> IntArray:
 
     Raises
     ------
-    InvalidInput : one string instead of several, what is not a str, an empty word, a local
-        replacement of the lexicon that is none
+    InvalidInput : no list of words; a local replacement of the lexicon that is none
     AssetCorrupt, AssetUnavailable, StorageError : see `textpriv.assets.fetch`
     """
     lexicon = _lexicon()
-
-    def tag(word: str) -> int:
-        known = _known(word, lexicon)
-        return _guess(word) if known is None else known
-
-    return np.array(_each(words, tag), dtype=np.int64)
-
-
-def guessed(words: Words) -> BoolArray:
-    """Which words the lexicon lacks, so that their form alone decides: (words,).
-
-    The share of those that it covers is `1 - guessed(words).mean()`. Parameters and errors as in
-    `tags`.
-    """
-    lexicon = _lexicon()
-    return np.array(_each(words, lambda word: _known(word, lexicon) is None), dtype=np.bool_)
+    return np.array(_each(words, lambda word: _tag(word, lexicon)), dtype=np.int64)
 
 
 def kept(original: Words, replaced: Words) -> BoolArray:
     """Where the replacement has the part of speech of the word that it stands for: (words,).
 
-    A word that was not replaced is kept. Compare the share with `chance`.
-
-    Parameters
-    ----------
-    original, replaced : (words,) each, aligned; see `tags`
-
-    Raises
-    ------
-    InvalidInput : different numbers of words; and see `tags`
+    A word that was not replaced is kept. Both are aligned; compare the share with `chance`.
     """
     _check_aligned(original, replaced)
     same: BoolArray = tags(original) == tags(replaced)
     return same
 
 
-def whole_words(original: Words, replaced: Words, *, offsets: ArrayLike | None = None) -> BoolArray:
+def whole_words(original: Words, replaced: Words, *, offsets: IntArray) -> BoolArray:
     """Where both of two aligned sequences of WordPieces have a whole word: (pieces,).
 
     A piece is a whole word if neither itself nor the next one of its text continues a word
@@ -159,84 +136,39 @@ def whole_words(original: Words, replaced: Words, *, offsets: ArrayLike | None =
     ----------
     original, replaced : (pieces,) each; special tokens count as whole
     offsets : (texts + 1,) where the texts begin and end, as in `Corpus.offsets`: what begins the
-        next text continues nothing. None: one text
-
-    Raises
-    ------
-    InvalidInput : different numbers of pieces, offsets that do not rise from 0 to their number;
-        and see `tags`
+        next text continues nothing
     """
     _check_aligned(original, replaced)
-    inner: BoolArray = np.logical_or(
-        np.array(_each(original, _is_inner), dtype=np.bool_),
-        np.array(_each(replaced, _is_inner), dtype=np.bool_),
-    )
+    inner = np.array(_each(original, _is_inner), dtype=np.bool_)
+    inner |= np.array(_each(replaced, _is_inner), dtype=np.bool_)
+    if offsets[-1] != len(inner):
+        raise InvalidInput(f"offsets: got an end at {offsets[-1]}, expected {len(inner)} pieces")
     continued = np.append(inner, False)[1:]
-    continued[_ends(offsets, len(inner)) - 1] = False
+    continued[offsets[offsets > 0] - 1] = False
     whole: BoolArray = ~(inner | continued)
     return whole
 
 
-def _ends(offsets: ArrayLike | None, pieces: int) -> IntArray:
-    """Where texts end that are not empty: positions behind their last pieces."""
-    bounds = np.asarray([0, pieces] if offsets is None else offsets)
-    if (
-        bounds.ndim != 1
-        or not np.issubdtype(bounds.dtype, np.integer)
-        or not (len(bounds) and bounds[0] == 0 and bounds[-1] == pieces)
-        or (np.diff(bounds) < 0).any()
-    ):
-        raise InvalidInput(
-            f"offsets: got {offsets!r:.80}, expected integers that rise from 0 to {pieces}"
-        )
-    return bounds[bounds > 0].astype(np.int64)
-
-
 def tag_shares(words: Words) -> FloatArray:
-    """Share of each part of speech among the words: (10,), sums to 1.
-
-    Raises
-    ------
-    InvalidInput : no word; and see `tags`
-    """
+    """Share of each part of speech among the words, at least one: (10,), sums to 1."""
     found = tags(words)
     if not len(found):
         raise InvalidInput("words: got none, expected at least one")
     return np.bincount(found, minlength=len(PartOfSpeech)) / len(found)
 
 
-def chance(shares: ArrayLike, others: ArrayLike | None = None) -> float:
+def chance(first: FloatArray, second: FloatArray) -> float:
     """Probability that two unrelated words have the same part of speech, in 0..1.
 
-    The sum over classes of the product of the shares: for two words drawn independently from the
-    same texts the sum of squares, at least 1/10. What `kept` gives beyond it is grammar that
-    survived, and not a text of nouns that became other nouns.
-
-    Parameters
-    ----------
-    shares : (classes,) from `tag_shares`, of the original words
-    others : (classes,) of the words that stand for them; None: the same as `shares`
-
-    Raises
-    ------
-    InvalidInput : shares that are negative or do not sum to 1, or of different lengths
+    The sum over classes of the product of two `tag_shares`: of the original words, and of the words
+    that stand for them. What `kept` gives beyond it is grammar that survived, and not a text of
+    nouns that became other nouns.
     """
-    first = _law("shares", shares)
-    second = first if others is None else _law("others", others)
-    if first.shape != second.shape:
-        raise InvalidInput(f"others: got {len(second)} shares, expected {len(first)}")
     return float(first @ second)
 
 
-def _law(what: str, shares: ArrayLike) -> FloatArray:
-    law = np.asarray(shares, dtype=np.float64)
-    if law.ndim != 1 or not (law >= 0).all() or not abs(law.sum() - 1) < 1e-9:
-        raise InvalidInput(f"{what}: got {shares!r:.80}, expected shares >= 0 that sum to 1")
-    return law
-
-
-def _known(word: str, lexicon: Mapping[str, PartOfSpeech]) -> PartOfSpeech | None:
-    """What is certain about a word: by its characters or from the lexicon."""
+def _tag(word: str, lexicon: Mapping[str, PartOfSpeech]) -> PartOfSpeech:
+    """What the characters say for certain, else the lexicon, else the form."""
     if _SPECIAL.fullmatch(word):
         return PartOfSpeech.OTHER
     if not any(letter.isalpha() for letter in word):
@@ -245,17 +177,15 @@ def _known(word: str, lexicon: Mapping[str, PartOfSpeech]) -> PartOfSpeech | Non
     plain = _plain(word)
     if (part := plain.removeprefix("'")) in _BROKEN:
         return _BROKEN[part]
-    return lexicon.get(_ENDS_IN_CLITIC.sub("", plain))
-
-
-def _guess(word: str) -> PartOfSpeech:
-    stem = _ENDS_IN_CLITIC.sub("", _plain(word))
+    stem = _ENDS_IN_CLITIC.sub("", plain)
+    if stem in lexicon:
+        return lexicon[stem]
     if "-" in stem:
         return PartOfSpeech.ADJECTIVE
-    for coarse, suffixes in _SUFFIXES.items():
-        if stem[_FEWEST_BEFORE:].endswith(suffixes):
-            return coarse
-    return PartOfSpeech.NOUN
+    by_suffix = (
+        coarse for coarse, suffixes in _SUFFIXES.items() if stem[_FEWEST_BEFORE:].endswith(suffixes)
+    )
+    return next(by_suffix, PartOfSpeech.NOUN)
 
 
 def _plain(word: str) -> str:
@@ -315,19 +245,13 @@ def _check_aligned(original: Collection[str], replaced: Collection[str]) -> None
 class Readability:
     """How surprising a language model finds texts: the smaller, the better they read.
 
-    Parameters
-    ----------
-    nats : (texts,) -ln P(text)
-    tokens, characters : (texts,) how many of each: tokens of the model, Unicode characters with
-        the spaces
-
     All texts together count as one, so that a short text weighs less than a long one: the mean of
     the texts' own perplexities is that of the few worst (1,859 against 300 on 40 short reviews).
     """
 
-    nats: FloatArray
-    tokens: IntArray
-    characters: IntArray
+    nats: FloatArray  # (texts,) -ln P(text)
+    tokens: IntArray  # (texts,) of the model
+    characters: IntArray  # (texts,) of Unicode, with the spaces
 
     @property
     def perplexity_per_token(self) -> float:
@@ -340,9 +264,7 @@ class Readability:
         return float(self.nats.sum() / (np.log(2) * self.characters.sum()))
 
 
-def readability(
-    generator: Generator, texts: Sequence[str], *, after: str = "", batch: int = 32
-) -> Readability:
+def readability(generator: Generator, texts: Sequence[str]) -> Readability:
     """Measure how well texts read to a causal language model.
 
     The end of a text is not part of its likelihood. Original and sanitized text must be written
@@ -351,20 +273,14 @@ def readability(
     Parameters
     ----------
     generator : see `textpriv.generators.load_generator`
-    texts : at least one with a word in it; an empty one adds nothing
-    after, batch : see `Generator.log_likelihood`
-
-    Raises
-    ------
-    InvalidInput : texts without any word, or one that is too long for the model
+    texts : at least one with a word in it, none too long for the model; an empty one adds nothing
     """
-    if isinstance(texts, str):
-        raise InvalidInput("texts: got one string, expected several; use [text]")
+    texts = check_texts(texts)
     if not any(text.strip() for text in texts):
         raise InvalidInput(f"texts: got {len(texts)} without any word, expected at least one word")
     return Readability(
         # Rounding can leave a certain text with a likelihood just above 1.
-        nats=np.maximum(-generator.log_likelihood(texts, after=after, batch=batch), 0),
+        nats=np.maximum(-generator.log_likelihood(texts), 0),
         tokens=np.array([len(ids) for ids in generator.encode(texts)], dtype=np.int64),
         characters=np.array([len(text) for text in texts], dtype=np.int64),
     )
@@ -388,10 +304,6 @@ def length_bits(lengths: ArrayLike) -> float:
     Parameters
     ----------
     lengths : (texts,) integers >= 0, at least one
-
-    Raises
-    ------
-    InvalidInput : anything else
     """
     counts = _counts(lengths)
     total = counts.sum()
@@ -403,7 +315,7 @@ def identified(lengths: ArrayLike) -> float:
     """Share of texts that no other text shares its length with: #{l : c_l = 1} / n, in 0..1.
 
     Such a text is known by its length alone to one who knows the n texts. The share falls as
-    n grows, so state n beside it. Parameters and errors as in `length_bits`.
+    n grows, so state n beside it.
     """
     counts = _counts(lengths)
     return float((counts == 1).sum() / counts.sum())
@@ -412,8 +324,7 @@ def identified(lengths: ArrayLike) -> float:
 def _counts(lengths: ArrayLike) -> IntArray:
     """How many texts have each length that occurs."""
     found = np.asarray(lengths)
-    is_valid = found.ndim == 1 and found.size and np.issubdtype(found.dtype, np.integer)
-    if not is_valid or found.min() < 0:
+    if found.ndim != 1 or not found.size or found.dtype.kind not in "iu" or found.min() < 0:
         raise InvalidInput(
             f"lengths: got {lengths!r:.80}, expected a list of integers >= 0, at least one"
         )

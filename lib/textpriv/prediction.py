@@ -31,18 +31,16 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from textpriv import stats
-from textpriv.checks import check_count
+from textpriv.checks import LEVEL, NOT_NEGATIVE, at_least, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
 from textpriv.stats import Estimate, Influence
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 TARGET = "large_sanitized"
 BOUNDS = (-1.0, 1.0)  # of a cosine
-_VALUES = 1 << 22  # ends of intervals that are held at once
 
 # The paper's features (Carpentier et al., section 4.4).
 A = ("epsilon",)
@@ -70,17 +68,7 @@ REGRESSORS = tuple(_REGRESSORS)
 
 
 def regressor(name: str, seed: int | None = 0) -> Any:
-    """An unfitted regressor of scikit-learn.
-
-    Parameters
-    ----------
-    name : one of REGRESSORS
-    seed : of those that draw; same seed, same predictions to the last digit
-
-    Raises
-    ------
-    InvalidInput : another name
-    """
+    """An unfitted regressor of scikit-learn, one of REGRESSORS; `seed` is of those that draw."""
     if name not in _REGRESSORS:
         raise InvalidInput(f"regressor: got {name!r}, expected one of {REGRESSORS}")
     return _REGRESSORS[name](int(stream(seed, "regressor", name).integers(2**31)))
@@ -95,11 +83,7 @@ def folds(documents: ArrayLike, count: int, rng: np.random.Generator) -> IntArra
     Parameters
     ----------
     documents : (rows,) integer label of each row's document
-    count : >= 2, at most the number of documents
-
-    Raises
-    ------
-    InvalidInput : fewer documents than folds
+    count : 2 to the number of documents
     """
     group = _checked_documents(documents)
     check_count(count, 2, len(np.unique(group)), what="count")
@@ -126,6 +110,7 @@ class Scores:
     rmse: Estimate
 
 
+@checked(resamples=at_least(100))
 def scores(
     truth: ArrayLike,
     predicted: ArrayLike,
@@ -141,31 +126,22 @@ def scores(
     ----------
     truth, predicted : (rows,) finite; the truth not all equal
     documents : (rows,) integers, at least two different ones
-    resamples : >= 100
     sample : name of what the documents were drawn from; keeps the `Influence` of each
-
-    Raises
-    ------
-    InvalidInput : anything else
 
     References
     ----------
     Carpentier et al. 2024, Table 1 (without intervals).
     """
     sums = _Sums.of(truth, predicted, documents)
-    weights = _resampled(len(sums.count), resamples, rng)
-    r2, rmse = sums.r2(weights), sums.rmse(weights)
-    once = np.ones((1, len(sums.count)))
-    n = int(sums.count.sum())
-    found = Scores(
-        _percentile(float(sums.r2(once)[0]), r2, n), _percentile(float(sums.rmse(once)[0]), rmse, n)
-    )
+    weights = sums.resampled(resamples, rng)
+    r2, rmse = (sums.estimate(of, weights) for of in (sums.r2, sums.rmse))
     if sample is None:
-        return found
+        return Scores(r2, rmse)
     of_r2, of_rmse = (Influence(sample, sums.document, each) for each in sums.effects())
-    return Scores(replace(found.r2, influence=of_r2), replace(found.rmse, influence=of_rmse))
+    return Scores(replace(r2, influence=of_r2), replace(rmse, influence=of_rmse))
 
 
+@checked(resamples=at_least(100))
 def gain(
     truth: ArrayLike,
     predicted: ArrayLike,
@@ -180,15 +156,11 @@ def gain(
     See `scores`; both are resampled together, so that what is hard for both cancels.
     """
     first, second = (_Sums.of(truth, each, documents) for each in (predicted, other))
-    weights = _resampled(len(first.count), resamples, rng)
-    once = np.ones((1, len(first.count)))
-    n = int(first.count.sum())
-
-    def difference(of: Callable[[_Sums, FloatArray], FloatArray]) -> Estimate:
-        value = float((of(first, once) - of(second, once))[0])
-        return _percentile(value, of(first, weights) - of(second, weights), n)
-
-    return Scores(difference(_Sums.r2), difference(_Sums.rmse))
+    weights = first.resampled(resamples, rng)
+    return Scores(
+        first.estimate(lambda drawn: first.r2(drawn) - second.r2(drawn), weights),
+        first.estimate(lambda drawn: first.rmse(drawn) - second.rmse(drawn), weights),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,10 +178,8 @@ class _Sums:
         group = _checked_documents(documents)
         true, guess = (np.asarray(each, dtype=np.float64) for each in (truth, predicted))
         if true.shape != group.shape or guess.shape != group.shape:
-            raise InvalidInput(
-                f"truth, predicted: got shapes {true.shape} and {guess.shape}, expected "
-                f"{group.shape}, one for each row"
-            )
+            shapes = f"{true.shape} and {guess.shape}, expected {group.shape}, one for each row"
+            raise InvalidInput(f"truth, predicted: got shapes {shapes}")
         if not (np.isfinite(true).all() and np.isfinite(guess).all()) or not np.ptp(true):
             raise InvalidInput("truth, predicted: expected finite numbers, the truth not all equal")
         unit, label = np.unique(group, return_inverse=True)
@@ -242,48 +212,39 @@ class _Sums:
         widened = np.sqrt(units / (units - 1))
         return widened * to_r2, widened * to_rmse
 
+    def resampled(self, resamples: int, rng: np.random.Generator) -> FloatArray:
+        """How often each document is drawn: (resamples, documents)."""
+        units = len(self.count)
+        return rng.multinomial(units, np.full(units, 1 / units), size=resamples).astype(np.float64)
 
-def _resampled(documents: int, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """How often each document is drawn: (resamples, documents)."""
-    check_count(resamples, 100, what="resamples")
-    equal = np.full(documents, 1 / documents)
-    return rng.multinomial(documents, equal, size=resamples).astype(np.float64)
-
-
-def _percentile(value: float, drawn: FloatArray, n: int) -> Estimate:
-    tail = (1 - stats.CONFIDENCE) / 2
-    low, high = np.nanquantile(drawn, [tail, 1 - tail])
-    return Estimate(value, min(float(low), value), max(float(high), value), n)
-
-
-@dataclass(frozen=True)
-class Misjudged:
-    """Shares of rows whose prediction is too high, and too low, by more than a threshold."""
-
-    optimistic: Estimate
-    pessimistic: Estimate
+    def estimate(self, of: Callable[[FloatArray], FloatArray], weights: FloatArray) -> Estimate:
+        """A function of weights where each document counts once, and its percentile interval."""
+        value = float(of(np.ones((1, len(self.count))))[0])
+        tail = (1 - stats.CONFIDENCE) / 2
+        low, high = np.nanquantile(of(weights), [tail, 1 - tail])
+        n = int(self.count.sum())
+        return Estimate(value, min(float(low), value), max(float(high), value), n)
 
 
+@checked(threshold=NOT_NEGATIVE)
 def misjudged(
     truth: ArrayLike, predicted: ArrayLike, documents: ArrayLike, *, threshold: float = 0.1
-) -> Misjudged:
-    """How often a prediction promises too much, or too little.
+) -> dict[str, Estimate]:
+    """Shares of rows that are promised more ("optimistic") or less ("pessimistic") than is true.
 
     Parameters
     ----------
-    threshold : >= 0, difference that does not count
+    threshold : difference that does not count
 
     References
     ----------
     The code released after Carpentier et al. 2024, with threshold 0.1.
     """
-    if not threshold >= 0:
-        raise InvalidInput(f"threshold: got {threshold!r}, expected a number >= 0")
     excess = np.asarray(predicted, dtype=np.float64) - np.asarray(truth, dtype=np.float64)
-    return Misjudged(
-        stats.clustered_share(excess > threshold, documents),
-        stats.clustered_share(excess < -threshold, documents),
-    )
+    return {
+        "optimistic": stats.clustered_share(excess > threshold, documents),
+        "pessimistic": stats.clustered_share(excess < -threshold, documents),
+    }
 
 
 # --- A predictor with intervals -----------------------------------------------------------------
@@ -302,17 +263,11 @@ class Predictor:
 
     A document counts once, whatever its number of rows: of K documents, each of the N rows of one
     has w_i = 1 / ((K + 1) N), and the new document has the rest, at infinity.
-
-    Parameters
-    ----------
-    features : columns that are read
-    models : one per fold
-    fold, error, epsilon, document : of every training row
     """
 
-    features: tuple[str, ...]
-    models: tuple[Any, ...]
-    fold: IntArray
+    features: tuple[str, ...]  # columns that are read
+    models: tuple[Any, ...]  # one per fold
+    fold: IntArray  # of every training row, and so are:
     error: FloatArray
     epsilon: FloatArray
     document: IntArray
@@ -325,7 +280,6 @@ class Predictor:
         *,
         regressor: str = "boosting",
         count: int = 5,
-        target: str = TARGET,
         seed: int | None = 0,
     ) -> Self:
         """Fit one regressor to all documents but a fold's, for each of `count` folds.
@@ -333,79 +287,59 @@ class Predictor:
         Parameters
         ----------
         rows : see the module
-        features : columns, at least one
+        features : columns, at least one, finite
         regressor : one of REGRESSORS
-        count : folds, 2 to the number of documents
-        target : column that is predicted
-
-        Raises
-        ------
-        InvalidInput : a column that is absent or not finite, another regressor, too few documents
+        count : 2 to the number of documents
         """
-        values, truth = _columns(rows, features), _columns(rows, [target])[:, 0]
+        values, truth = _columns(rows, features), _columns(rows, [TARGET])[:, 0]
         epsilon = _columns(rows, ["epsilon"])[:, 0]
         document = _checked_documents(rows["document"])
         fold = folds(document, count, stream(seed, "predictor", "folds"))
-        models = tuple(
-            _fitted(regressor, values[fold != number], truth[fold != number], seed)
-            for number in range(count)
-        )
-        predicted = np.empty(len(rows))
-        for number, model in enumerate(models):
-            predicted[fold == number] = model.predict(values[fold == number])
-        return cls(tuple(features), models, fold, np.abs(truth - predicted), epsilon, document)
-
-    @property
-    def epsilons(self) -> FloatArray:
-        """The epsilons of the training rows, ascending."""
-        return np.unique(self.epsilon)
+        models, error = [], np.empty(len(rows))
+        for number in range(count):
+            mine = fold == number
+            models.append(_fitted(regressor, values[~mine], truth[~mine], seed))
+            error[mine] = np.abs(truth[mine] - models[-1].predict(values[mine]))
+        return cls(tuple(features), tuple(models), fold, error, epsilon, document)
 
     def predict(self, rows: pd.DataFrame) -> FloatArray:
         """Mean of the folds' predictions: (rows,)."""
         return self._by_fold(rows).mean(0)
 
-    def interval(
-        self, rows: pd.DataFrame, *, level: float = 0.9, per_epsilon: bool = True
-    ) -> tuple[FloatArray, FloatArray]:
+    @checked(level=LEVEL)
+    def interval(self, rows: pd.DataFrame, *, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end for rows of new documents: (rows,) each, inside BOUNDS.
+
+        Only errors at the same epsilon count, so that the coverage holds at each epsilon and not
+        only on average over them. A row at another epsilon takes the nearest one by ratio, and
+        has no guarantee.
 
         Parameters
         ----------
         rows : of documents that did not train
-        level : 0 < level < 1
-        per_epsilon : whether only errors at the same epsilon count, so that the coverage holds at
-            each epsilon and not only on average over them. A row at another epsilon takes
-            the nearest one by ratio, and has no guarantee.
+        level : that is asked for
 
         Notes
         -----
-        The guarantee is marginal: over the draw of the training documents and of one new document
-        (and, without `per_epsilon`, of one of its rows), exchangeable with them. It says
-        nothing about a given document. In the worst case it is `worst_coverage`, for rows drawn
-        one from each document; where regressors are stable it is close to `level`, which
-        `cross_intervals` measures. With fewer than level / (1 - level) documents the
-        interval is all of BOUNDS.
+        The guarantee is marginal: over the draw of the training documents and of one new document,
+        exchangeable with them. It says nothing about a given document. In the worst case it is
+        `worst_coverage`, for rows drawn one from each document; where regressors are stable it is
+        close to `level`, which `cross_intervals` measures. With fewer than level / (1 - level)
+        documents the interval is all of BOUNDS.
 
         References
         ----------
         Barber, Candes, Ramdas and Tibshirani 2021 (CV+); Lee, Barber and Willett 2023 (documents
         with several rows); Vovk et al. 2003 (a quantile for each category).
         """
-        if not 0 < level < 1:
-            raise InvalidInput(f"level: got {level!r}, expected a number between 0 and 1")
         predicted = self._by_fold(rows)
         low, high = np.empty(len(rows)), np.empty(len(rows))
-        asked = self._category(_columns(rows, ["epsilon"])[:, 0], per_epsilon)
-        known = self._category(self.epsilon, per_epsilon)
-        for category in np.unique(asked):
-            own, new = np.flatnonzero(known == category), np.flatnonzero(asked == category)
-            weight = document_weights(self.document[own])
-            for start in range(0, len(new), max(1, _VALUES // len(own))):
-                some = new[start : start + max(1, _VALUES // len(own))]
-                center = predicted[self.fold[own]][:, some]
-                error = self.error[own, None]
-                low[some] = -_quantile(error - center, weight, level)
-                high[some] = _quantile(center + error, weight, level)
+        nearest = self._nearest(_columns(rows, ["epsilon"])[:, 0])
+        for epsilon in np.unique(nearest):
+            own, new = np.flatnonzero(self.epsilon == epsilon), np.flatnonzero(nearest == epsilon)
+            center, error = predicted[self.fold[own]][:, new], self.error[own, None]
+            low[new] = -_upper_end(error - center, self.document[own], level)
+            high[new] = _upper_end(center + error, self.document[own], level)
         low, high = np.clip(low, *BOUNDS), np.clip(high, *BOUNDS)
         # Where the folds disagree the ends may cross; the interval is then their middle.
         middle = (low + high) / 2
@@ -415,25 +349,17 @@ class Predictor:
         values = _columns(rows, self.features)
         return np.stack([model.predict(values) for model in self.models])
 
-    def _category(self, epsilon: FloatArray, per_epsilon: bool) -> IntArray:
-        """Number of the nearest training epsilon by ratio; 0 where all count alike."""
-        if not per_epsilon:
-            return np.zeros(len(epsilon), dtype=np.int64)
-        distance = np.abs(np.log(epsilon)[:, None] - np.log(self.epsilons))
-        return distance.argmin(1)
+    def _nearest(self, epsilon: FloatArray) -> FloatArray:
+        """The epsilon of training rows that is nearest by ratio."""
+        known = np.unique(self.epsilon)
+        return known[np.abs(np.log(epsilon)[:, None] - np.log(known)).argmin(1)]
 
 
 def worst_coverage(level: float, documents: int, count: int) -> float:
     """Least coverage of the intervals of a `Predictor` that theory guarantees, 0..1.
 
     Below 2 level - 1, which is the jackknife+'s (`count` = `documents`), by at most
-    sqrt(2 / documents).
-
-    Parameters
-    ----------
-    level : 0 < level < 1, asked for
-    documents : >= 2, that trained
-    count : folds of equal size, 2 to `documents`
+    sqrt(2 / documents); `documents` train in `count` folds of equal size.
 
     References
     ----------
@@ -445,27 +371,18 @@ def worst_coverage(level: float, documents: int, count: int) -> float:
     return max(0.0, 2 * level - 1 - min(by_fold, by_document))
 
 
-def document_weights(document: IntArray) -> FloatArray:
-    """1 / ((K + 1) N) for each of the N rows of each of K documents: (rows,)."""
-    _, label, count = np.unique(document, return_inverse=True, return_counts=True)
-    result: FloatArray = 1 / ((len(count) + 1) * count[label])
-    return result
+def _upper_end(values: FloatArray, document: IntArray, level: float) -> FloatArray:
+    """Smallest v of each column with `level` of the weight at or below it, see `Predictor`.
 
-
-def _quantile(values: FloatArray, weight: FloatArray, level: float) -> FloatArray:
-    """Smallest v whose column has at least `level` of weight at or below it; inf if none has.
-
-    Parameters
-    ----------
-    values : (rows, columns)
-    weight : (rows,) of a sum below 1; what is left lies at infinity
+    Each of the N rows of one of K documents has the weight 1 / ((K + 1) N), the new document the
+    rest, at infinity.
     """
-    order = np.argsort(values, axis=0, kind="stable")
-    reached = np.cumsum(weight[order], axis=0) >= level - 1e-12  # a sum of rounded shares
-    first = reached.argmax(0)
-    columns = np.arange(values.shape[1])
-    found = values[order[first, columns], columns]
-    return np.where(reached[-1], found, np.inf)
+    _, label, count = np.unique(document, return_inverse=True, return_counts=True)
+    weight = np.append(1 / ((len(count) + 1) * count[label]), 1 / (len(count) + 1))
+    ends = np.vstack([values, np.full(values.shape[1], np.inf)])
+    reached = level - 1e-12  # by a sum of rounded shares
+    found: FloatArray = np.quantile(ends, reached, axis=0, weights=weight, method="inverted_cdf")
+    return found
 
 
 def cross_intervals(
@@ -475,14 +392,12 @@ def cross_intervals(
     regressor: str = "boosting",
     level: float = 0.9,
     count: int = 5,
-    target: str = TARGET,
-    per_epsilon: bool = True,
     seed: int | None = 0,
 ) -> pd.DataFrame:
     """Prediction and interval of every row from a `Predictor` of other documents.
 
     Documents are cut into folds; a predictor is fitted, with folds of its own, to all but one of
-    these and asked about that one. So the coverage that is measured is that of new documents.
+    these and asked about that one: the coverage that is measured is that of new documents.
 
     Returns
     -------
@@ -491,14 +406,13 @@ def cross_intervals(
     document = _checked_documents(rows["document"])
     outer = folds(document, count, stream(seed, "cross intervals", "folds"))
     result = pd.DataFrame(
-        {"document": document, "epsilon": rows["epsilon"], "truth": rows[target]}, index=rows.index
+        {"document": document, "epsilon": rows["epsilon"], "truth": rows[TARGET]}, index=rows.index
     ).assign(predicted=np.nan, low=np.nan, high=np.nan)
     for held_out in range(count):
         test = outer == held_out
-        predictor = Predictor.fit(
-            rows[~test], features, regressor=regressor, count=count, target=target, seed=seed
-        )
-        low, high = predictor.interval(rows[test], level=level, per_epsilon=per_epsilon)
+        others = rows[~test]
+        predictor = Predictor.fit(others, features, regressor=regressor, count=count, seed=seed)
+        low, high = predictor.interval(rows[test], level=level)
         found = np.column_stack([predictor.predict(rows[test]), low, high])
         result.loc[test, ["predicted", "low", "high"]] = found
     result["covered"] = result["truth"].between(result["low"], result["high"])
@@ -507,36 +421,16 @@ def cross_intervals(
 
 # --- The decision -------------------------------------------------------------------------------
 
-KEPT = -1  # in place of a level: the prompt is not sent
-
-
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """What came of sending each document at the first level that promised enough.
-
-    Parameters
-    ----------
-    level : (documents,) at which each was sent, or KEPT
-    wasted : sent, and paid, for an answer below the threshold
-    missed : kept, though some level would have served
-    exposed : privacy that bought nothing, 0..1: what was revealed beyond the first level that
-        would have served, and all that was revealed where the answer was no use
-    """
-
-    level: IntArray
-    wasted: BoolArray
-    missed: BoolArray
-    exposed: FloatArray
-
-    def cost(self, *, money: float = 1.0, privacy: float = 1.0, missed: float = 1.0) -> FloatArray:
-        """Prices of a wasted request, of all of a text's privacy and of a missed answer, summed."""
-        return money * self.wasted + privacy * self.exposed + missed * self.missed
-
 
 def decide(
     believed: FloatArray, truth: FloatArray, revealed: FloatArray, threshold: float
-) -> Decisions:
+) -> pd.DataFrame:
     """Send at the first level that is believed to be worth it, or keep the prompt.
+
+    A line per document, columns: wasted (sent, and paid, for an answer below the threshold), missed
+    (kept, though some level would have served), exposed (privacy that bought nothing, 0..1: what
+    was revealed beyond the first level that would have served, and all that was revealed where the
+    answer was no use), cost (the sum of the three).
 
     Parameters
     ----------
@@ -546,34 +440,24 @@ def decide(
     truth : (documents, levels) what came out, or would have come
     revealed : (documents, levels) what a level gives away, 0..1; it should grow along a row
     threshold : the least value that is of use
-
-    Raises
-    ------
-    InvalidInput : different shapes, no level, numbers that are not finite
     """
-    tables = [np.asarray(each, dtype=np.float64) for each in (believed, truth, revealed)]
-    if len({each.shape for each in tables}) > 1 or tables[0].ndim != 2 or not tables[0].shape[1]:
-        raise InvalidInput(
-            f"believed, truth, revealed: got shapes {[each.shape for each in tables]}, expected "
-            "three times (documents, levels), levels >= 1"
-        )
-    if not all(np.isfinite(each).all() for each in (*tables, np.asarray(threshold))):
+    shapes = [np.shape(each) for each in (believed, truth, revealed)]
+    if len({*shapes}) > 1 or len(shapes[0]) != 2 or not shapes[0][1]:
+        expected = "three times (documents, levels), levels >= 1"
+        raise InvalidInput(f"believed, truth, revealed: got shapes {shapes}, expected {expected}")
+    if not all(np.isfinite(each).all() for each in (believed, truth, revealed, threshold)):
         raise InvalidInput("believed, truth, revealed, threshold: expected finite numbers")
-    promised, useful, shown = tables[0] >= threshold, tables[1] >= threshold, tables[2]
-    document = np.arange(len(shown))
+    promised, useful = believed >= threshold, truth >= threshold
+    document = np.arange(len(revealed))
     is_sent, first = promised.any(1), promised.argmax(1)
     served = is_sent & useful[document, first]
-    spent = np.where(is_sent, shown[document, first], 0.0)
-    needed = np.where(served, shown[document, useful.argmax(1)], 0.0)
-    return Decisions(
-        level=np.where(is_sent, first, KEPT),
-        wasted=is_sent & ~served,
-        missed=np.asarray(~is_sent & useful.any(1)),
-        exposed=np.maximum(spent - needed, 0.0),
+    spent = np.where(is_sent, revealed[document, first], 0.0)
+    needed = np.where(served, revealed[document, useful.argmax(1)], 0.0)
+    wasted, missed = is_sent & ~served, ~is_sent & useful.any(1)
+    found = pd.DataFrame(
+        {"wasted": wasted, "missed": missed, "exposed": np.maximum(spent - needed, 0.0)}
     )
-
-
-# --- Checks -------------------------------------------------------------------------------------
+    return found.assign(cost=found["wasted"] + found["exposed"] + found["missed"])
 
 
 def _checked_documents(documents: ArrayLike) -> IntArray:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,6 @@ _ENDS = (".", "!", "?")
 
 class Summarizer(Protocol):
     """What an experiment asks of a model that summarizes."""
-
-    @property
-    def name(self) -> str:
-        """How results call it."""
 
     def summarize(self, texts: Sequence[str]) -> list[str]:
         """One summary per text, which may be empty."""
@@ -83,11 +79,6 @@ class Extractive:
     tokens: int = 48
     passage: tuple[int, int] = (5, 24)
     weight: float = 0.7
-
-    @property
-    def name(self) -> str:
-        """How results call it."""
-        return "extractive"
 
     def __post_init__(self) -> None:
         check_count(self.tokens, what="tokens")
@@ -186,30 +177,18 @@ class Writer:
     batch: int = 32
     progress: bool = False
 
-    @property
-    def name(self) -> str:
-        """That of the model."""
-        return self.generator.name
-
     def summarize(self, texts: Sequence[str]) -> list[str]:
-        """One answer per text, white space around it stripped; it may be empty.
-
-        Raises
-        ------
-        InvalidInput : a text that, with the instruction and the answer, is too long
-        """
-        check_several(texts)
+        """One answer per text, white space around it stripped; it may be empty."""
+        texts = check_texts(texts)
         before = f"{self.instruction}\n\n" if self.instruction else ""
         prompts = [self.generator.ask(before + text) for text in texts]
         result = [""] * len(texts)
-        for numbers, outputs in generate(
-            self.generator,
-            prompts,
-            likeliest,
-            tokens=self.tokens,
-            batch=self.batch,
-            progress=self.progress,
-        ):
+        options: dict[str, Any] = {
+            "tokens": self.tokens,
+            "batch": self.batch,
+            "progress": self.progress,
+        }
+        for numbers, outputs in generate(self.generator, prompts, likeliest, **options):
             for number, text in zip(numbers.tolist(), self.generator.say(outputs), strict=True):
                 result[number] = text
         return result
@@ -231,27 +210,14 @@ def similarity(
     encoder : one that was trained for the mean of its states, as all-MiniLM-L6-v2 was
     texts, others : as many of each; a text that occurs several times is read once
 
-    Raises
-    ------
-    InvalidInput : another number of `others`
-
     References
     ----------
     Carpentier et al. 2024, section 4.1, with all-mpnet-base-v2.
     """
-    for each in (texts, others):
-        check_several(each)
+    texts, others = check_texts(texts), check_texts(others, what="others")
     if len(texts) != len(others):
         raise InvalidInput(f"others: got {len(others)} texts, expected {len(texts)}")
     if not len(texts):
         return np.empty(0)
-    speaks = [
-        bool(text.strip()) and bool(other.strip())
-        for text, other in zip(texts, others, strict=True)
-    ]
+    speaks = [bool(a.strip() and b.strip()) for a, b in zip(texts, others, strict=True)]
     return np.where(speaks, cosine(encoder, texts, others, batch=batch), 0.0)
-
-
-def check_several(texts: Sequence[str]) -> None:
-    """A list of strings and not one string, or InvalidInput."""
-    check_texts(texts)

@@ -128,8 +128,7 @@ def public_documents(
 
     Parameters
     ----------
-    corpus : all documents
-    author : its column that names authors
+    author : the column of the corpus that names authors
     chosen : all documents of the authors under attack
     private : those of them that are attacked, uncut
     """
@@ -169,29 +168,19 @@ def columns_of(mechanism: str, level: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """The private documents as a mechanism puts them out at one setting.
+    """The private documents as a mechanism puts them out at one setting."""
 
-    Parameters
-    ----------
-    mechanism : name in results and figures
-    level : epsilon, or temperature
-    texts : of every run, as many as there are documents; none where only vectors come out
-    vectors : (runs, documents, width) what an attacker with access to embeddings has
-    """
-
-    mechanism: str
-    level: float
-    texts: Sequence[Sequence[str]]
-    vectors: FloatArray
+    mechanism: str  # name in results and figures
+    level: float  # epsilon, or temperature
+    texts: Sequence[Sequence[str]]  # of every run; none where only vectors come out
+    vectors: FloatArray  # (runs, documents, width) what an attacker who sees embeddings has
 
     @property
     def name(self) -> str:
-        """See `name_of`."""
         return name_of(self.mechanism, self.level)
 
     @property
     def columns(self) -> dict[str, Any]:
-        """See `columns_of`."""
         return columns_of(self.mechanism, self.level)
 
     def seen(self, access: str, run: int) -> Seen:
@@ -203,21 +192,14 @@ class Output:
 def embedded(
     encoder: Encoder, texts: Mapping[tuple[str, float], Sequence[Sequence[str]]]
 ) -> list[Output]:
-    """Outputs with the mean sentence vectors of their documents, in one pass over the encoder.
-
-    Parameters
-    ----------
-    texts : by mechanism and level: of every run, as many texts as there are documents
-    """
+    """Outputs with the mean sentence vectors of their documents, in one pass over the encoder."""
     flat = [text for runs in texts.values() for run in runs for text in run]
     vectors = embed(encoder, flat, longest=PIECES).mean()
-    made, start = [], 0
-    for key, runs in texts.items():
-        end = start + sum(map(len, runs))
-        shape = len(runs), -1, encoder.width
-        made.append(Output(*key, texts=runs, vectors=vectors[start:end].reshape(shape)))
-        start = end
-    return made
+    ends = np.cumsum([sum(map(len, runs)) for runs in texts.values()])
+    return [
+        Output(*key, runs, part.reshape(len(runs), -1, encoder.width))
+        for (key, runs), part in zip(texts.items(), np.split(vectors, ends[:-1]), strict=True)
+    ]
 
 
 def drawn_inside(mechanism: DeepCandidate, vectors: SentenceVectors) -> FloatArray:
@@ -239,22 +221,20 @@ def guarantees(prompts: Mapping[tuple[str, float], DPPrompt]) -> pd.DataFrame:
     Columns: mechanism, setting, temperature, tokens, token_tight, token_paper (loss of one token),
     tight, paper (epsilon of a document), withdrawn (why there is none).
     """
-    columns = ["mechanism", "setting", "temperature", "tokens", "token_tight", "token_paper"]
     rows = []
     for (name, temperature), mechanism in prompts.items():
+        named = {"mechanism": name, "setting": f"t{temperature:g}", "temperature": temperature}
         at = mechanism.guarantee
-        named = [name, f"t{temperature:g}", temperature, at.tokens, at.tight_loss, at.paper_loss]
-        rows.append([*named, at.epsilon, at.epsilon_paper, at.withdrawn])
-    return pd.DataFrame(rows, columns=[*columns, "tight", "paper", "withdrawn"])
+        token = {"tokens": at.tokens, "token_tight": at.tight_loss, "token_paper": at.paper_loss}
+        whole = {"tight": at.epsilon, "paper": at.epsilon_paper, "withdrawn": at.withdrawn}
+        rows.append(named | token | whole)
+    return pd.DataFrame(rows)
 
 
 class ClippingWatch:
     """Sees what limits change in the law of every token that is drawn; private.
 
-    Parameters
-    ----------
-    prompts : mechanisms by name and temperature, in the order in which `prompt.sanitize_at` has
-        them, to which this is given as `watch`
+    Given as `watch` to `prompt.sanitize_at`, which has the mechanisms in the same order.
     """
 
     def __init__(self, prompts: Mapping[tuple[str, float], DPPrompt]) -> None:
@@ -314,12 +294,7 @@ def rows_of(seen: Seen, rows: IntArray) -> Any:
 
 
 def folds(author: IntArray, part: IntArray, seed: int | None) -> list[Fold]:
-    """One per part, which is asked about; a tenth of the others is validation, by author.
-
-    Parameters
-    ----------
-    author, part : (documents,) see `textpriv.authors.parts`
-    """
+    """One per part (see `authors.parts`), which is asked about; of the others a tenth validates."""
     made = []
     for number in np.unique(part).tolist():
         others = np.flatnonzero(part != number)
@@ -339,17 +314,13 @@ def macro_f1_of(
 ) -> dict[str, Any]:
     """Macro F1 of the answers for some parts together, with its interval, as columns of a table.
 
-    Parameters
-    ----------
-    guesses : for the documents that each part asks about
-    labels : of all documents, 0 .. classes - 1
+    `guesses` are for the documents that each part asks about, `labels` of all documents.
     """
     document = np.concatenate([fold.test for fold in parts])
     answers, classes = np.concatenate(guesses), int(labels.max()) + 1
     rng = stream(seed, "04", "resample")  # the same documents are drawn for all attackers
-    return f1_estimate(
-        labels[document], answers, classes, rng, document=document, sample=DOCUMENTS
-    ).columns()
+    by_document: dict[str, Any] = {"document": document, "sample": DOCUMENTS}
+    return f1_estimate(labels[document], answers, classes, rng, **by_document).columns()
 
 
 def seed_from(rng: np.random.Generator) -> int:

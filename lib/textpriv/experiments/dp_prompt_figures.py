@@ -28,9 +28,8 @@ GUESSING: dict[str, Any] = {"color": GREY, "lw": 0.8, "ls": ":"}
 
 def _look(mechanism: str) -> dict[str, Any]:
     """Colour, marker, line and name of a mechanism; 300 dimensions are hollow."""
-    is_large = mechanism.endswith(LARGE)
     look = {**style(mechanism.removesuffix(LARGE)), "label": _name(mechanism)}
-    return look | ({"markerfacecolor": "white"} if is_large else {})
+    return look | ({"markerfacecolor": "white"} if mechanism.endswith(LARGE) else {})
 
 
 def _name(mechanism: str) -> str:
@@ -85,13 +84,8 @@ def _panel(
         part = table[(table["mechanism"] == name) & (table["attacker"] == attacker)]
         if len(part):
             x, y = (part[part["target"] == each].sort_values("level") for each in TARGETS)
-            bars: dict[str, Any] = {
-                "xerr": _errors(x),
-                "yerr": _errors(y),
-                "elinewidth": 0.5,
-                "lw": 1.2,
-            }
-            ax.errorbar(x["value"], y["value"], **bars, **_look(name))
+            bars: dict[str, Any] = {"xerr": _errors(x), "yerr": _errors(y), "elinewidth": 0.5}
+            ax.errorbar(x["value"], y["value"], lw=1.2, **bars, **_look(name))
     # Of clean text the static attacker is the adaptive one.
     clean = table[table["mechanism"] == CLEAN].groupby("target")["value"].max()
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 11, "color": BLACK, "zorder": 5}
@@ -108,30 +102,29 @@ def clipping(
     table: pd.DataFrame, guaranteed: pd.DataFrame, random: Mapping[str, float], title: str
 ) -> Figure:
     """F1, and what is `guaranteed`, against temperature: no limits, clipped, and with top-k."""
-    fig, axes = plt.subplots(1, 3, figsize=(PAGE, 3.9))
+    fig, (*panels, bound) = plt.subplots(1, 3, figsize=(PAGE, 3.9))
     prompted = table[
         table["mechanism"].str.startswith(PROMPTED)
         & (table["attacker"] == ADAPTIVE)
         & (table["access"] == EMBEDDING)
     ].sort_values("level")
-    for ax, target in zip(axes, TARGETS, strict=False):
+    for ax, target in zip(panels, TARGETS, strict=True):
         for name, line in prompted[prompted["target"] == target].groupby("mechanism"):
-            look: dict[str, Any] = {"lw": 1.2, **_look(str(name))}
-            band(ax, line["level"], line["value"], line["low"], line["high"], **look)
+            ends = (line[each] for each in ("level", "value", "low", "high"))
+            band(ax, *ends, lw=1.2, **_look(str(name)))
         ax.axhline(random[target], label="guessing at random", **GUESSING)
         ax.set(xlabel="temperature", ylabel=TARGETS[target], ylim=(0, 1))
-    bounded = guaranteed[guaranteed["mechanism"] == CLIPPED].sort_values("temperature")
-    colour = style(CLIPPED)["color"]
-    for kind, text, line_style in (("paper", "paper's bound", "s--"), ("tight", "exact", "o-")):
-        axes[2].plot(bounded["temperature"], bounded[kind], line_style, color=colour)
-        place = bounded["temperature"].iloc[0], bounded[kind].iloc[0]
-        axes[2].annotate(text, place, xytext=(6, 2), textcoords="offset points")
+    clipped = guaranteed[guaranteed["mechanism"] == CLIPPED].sort_values("temperature")
+    for kind, text, look in (("paper", "paper's bound", "s--"), ("tight", "exact", "o-")):
+        bound.plot(clipped["temperature"], clipped[kind], look, color=style(CLIPPED)["color"])
+        place = clipped["temperature"].iloc[0], clipped[kind].iloc[0]
+        bound.annotate(text, place, xytext=(6, 2), textcoords="offset points")
     tokens = int(guaranteed["tokens"].iloc[0])
-    axes[2].set(xlabel="temperature", ylabel=f"epsilon of {tokens} tokens, clipped")
-    axes[2].set_ylim(bottom=0)
-    axes[0].set_title(f"adaptive, {ACCESS[EMBEDDING]}", fontsize=9)
-    axes[1].set_title(f"n = {table['n'].max()}", fontsize=9)
-    _legend(fig, axes[:1])
+    bound.set(xlabel="temperature", ylabel=f"epsilon of {tokens} tokens, clipped")
+    bound.set_ylim(bottom=0)
+    panels[0].set_title(f"adaptive, {ACCESS[EMBEDDING]}", fontsize=9)
+    panels[1].set_title(f"n = {table['n'].max()}", fontsize=9)
+    _legend(fig, panels[:1])
     fig.suptitle(title, fontsize=9)
     return fig
 
@@ -149,8 +142,8 @@ def equal_risk(table: pd.DataFrame, random: Mapping[str, float], title: str) -> 
                 look = {**_look(name), "linestyle": "", "elinewidth": 1}
                 ax.errorbar(row["value"], [height], xerr=_errors(row), **look)
             else:
-                small = {"transform": ax.get_yaxis_transform(), "fontsize": 6.8, "color": GREY}
-                ax.text(0.03, height, "no such risk", va="center", **small)
+                at = ax.get_yaxis_transform()
+                ax.text(0.03, height, "no such risk", va="center", size=6.8, transform=at)
         ax.axvline(random["sentiment"], **GUESSING)
         ax.set(xlabel="best sentiment F1")
         ax.set_title(f"author F1 = {risk:g}", fontsize=9)
@@ -165,12 +158,8 @@ def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figu
     rows = table.assign(output=names.str.removesuffix(", plain"))
     grid = rows.pivot_table(index="output", columns="feature", values="value", sort=False)
     fig, ax = plt.subplots(figsize=(PAGE, 1.8 + 0.38 * len(grid)))
-    shades: dict[str, Any] = {
-        "cmap": "vlag",
-        "center": random["author"],
-        "cbar_kws": {"label": TARGETS["author"]},
-    }
-    sns.heatmap(grid, annot=True, fmt=".2f", **shades, ax=ax)
+    shades: dict[str, Any] = {"cmap": "vlag", "center": random["author"]}
+    sns.heatmap(grid, annot=True, fmt=".2f", **shades, cbar_kws={"label": TARGETS["author"]}, ax=ax)
     ax.set(xlabel="", ylabel="")
     ax.set_title(f"{title} (n = {table['n'].max()})", fontsize=9)
     ax.tick_params(axis="x", rotation=30)
@@ -204,19 +193,18 @@ def similarity(table: pd.DataFrame, title: str) -> Figure:
     is_prompt = table["mechanism"].str.startswith(PROMPTED)
     is_other = table["mechanism"] == "other document"
     panels = {"epsilon": table[~is_prompt & ~is_other], "temperature": table[is_prompt]}
-    for row, measure in zip(axes, ("bertscore", "cosine"), strict=True):
+    measures = {"bertscore": "BERTScore F1 (MiniLM)", "cosine": "cosine (MiniLM)"}
+    for row, (measure, text) in zip(axes, measures.items(), strict=True):
         ends = {measure: "value", f"{measure}_low": "low", f"{measure}_high": "high"}
         for ax, (unit, part) in zip(row, panels.items(), strict=True):
             for name, line in part.rename(columns=ends).groupby("mechanism", sort=False):
-                ordered = line.sort_values("level")
-                look = {"yerr": _errors(ordered), "elinewidth": 0.5, "lw": 1.2, **_look(str(name))}
-                ax.errorbar(ordered["level"], ordered["value"], **look)
+                line = line.sort_values("level")
+                look = {"yerr": _errors(line), "elinewidth": 0.5, "lw": 1.2, **_look(str(name))}
+                ax.errorbar(line["level"], line["value"], **look)
             other = table.loc[is_other, measure].iloc[0]
             ax.axhline(other, color=BLACK, lw=1, ls="--", label="other document")
-            ax.set(xlabel=unit, xscale="log" if unit == "epsilon" else "linear")
+            ax.set(xlabel=unit, ylabel=text, xscale="log" if unit == "epsilon" else "linear")
             ax.label_outer()
-    axes[0, 0].set_ylabel("BERTScore F1 (MiniLM)")
-    axes[1, 0].set_ylabel("cosine (MiniLM)")
     _legend(fig, axes.flat)
     fig.suptitle(f"{title} (n = {table['n'].max()})", fontsize=9)
     return fig

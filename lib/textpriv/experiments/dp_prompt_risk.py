@@ -53,12 +53,9 @@ _RISKS = tuple(np.linspace(0, 1, 101).tolist())
 def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
     """The greatest F1 for each target at every setting, of all attackers in the table.
 
-    Intervals are simultaneous over the attackers (`attacks.author.strongest`).
-
-    Returns
-    -------
-    The table's columns, with attacker "strongest" and access "any", and: by (who it is, "static
-    text"), tried (number of attackers)
+    Intervals are simultaneous over the attackers (`attacks.author.strongest`). The table's columns,
+    with attacker "strongest" and access "any", and: by (who it is, "static text"), tried (number of
+    attackers).
     """
     keys, rows = ["mechanism", "setting", "level", "target"], []
     for key, part in table.groupby(keys, sort=False):
@@ -75,17 +72,14 @@ def compared(
     """First less second of recorded measurements, in pairs, and which is above at the 5% level.
 
     Two maxima over k attackers differ by at most as much as some attacker's two values do, so
-    that their difference is one of k (Bonferroni).
+    that their difference is one of k (Bonferroni). Columns: value, low, high, p, verdict ("above",
+    "below" or "undecided").
 
     Parameters
     ----------
     cases : a string or a tuple each, a row of the table
     first, second : names of two measurements, format strings over a case
     tests : of how many at once intervals and p-values shall hold
-
-    Returns
-    -------
-    Columns: value, low, high, p, verdict ("above", "below" or "undecided")
     """
     wider, rows = bonferroni(max(1, tests)), {}
     for case in cases:
@@ -120,17 +114,13 @@ def at_equal_risk(
     Along a mechanism's settings, in the order of their author F1, the sentiment F1 is interpolated.
     Its interval allows for the errors of both F1 and, where they are those of the strongest, for
     the number of attackers (Bonferroni); see `_influence_at`. Where no setting has so much or so
-    little risk there is no row.
+    little risk there is no row. Columns: mechanism, risk, level (epsilon or temperature,
+    interpolated), value, low, high, by (who names the author on either side), influence.
 
     Parameters
     ----------
     table : as of `strongest_of`, or with the rows of one attacker
     risks : author F1
-
-    Returns
-    -------
-    Columns: mechanism, risk, level (epsilon or temperature, interpolated), value, low, high, by
-    (who names the author at the settings on either side), influence.
     """
     chosen = table[(table["attacker"] == attacker) & (table["access"] == access)]
     if "by" not in chosen:
@@ -149,19 +139,13 @@ def at_equal_risk(
             influence = _influence_at(wanted, author[both], sentiment[both])
             wider = bonferroni(int(part["tried"].max()))
             reach = wider * float(norm.ppf((1 + CONFIDENCE) / 2)) * influence.error
-            read = float(np.interp(wanted, risk, value))
-            rows.append(
-                {
-                    "mechanism": mechanism,
-                    "risk": wanted,
-                    "level": float(np.interp(wanted, risk, author.index.to_numpy())),
-                    "value": read,
-                    "low": max(0.0, read - reach),
-                    "high": min(1.0, read + reach),
-                    "by": " or ".join(dict.fromkeys(author["by"].iloc[both])),
-                    "influence": influence,
-                }
+            at_level, read = (
+                float(np.interp(wanted, risk, each)) for each in (author.index.to_numpy(), value)
             )
+            found = {"mechanism": mechanism, "risk": wanted, "level": at_level, "value": read}
+            found |= {"low": max(0.0, read - reach), "high": min(1.0, read + reach)}
+            by = " or ".join(dict.fromkeys(author["by"].iloc[both]))
+            rows.append({**found, "by": by, "influence": influence})
     columns = ["mechanism", "risk", "level", "value", "low", "high", "by", "influence"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -184,10 +168,6 @@ def _influence_at(wanted: float, author: pd.DataFrame, sentiment: pd.DataFrame) 
     Between two settings with risks a and b the value is v = (1 - s) v_a + s v_b with s = (wanted -
     a) / (b - a), so that dv = (1 - s) (dv_a - m da) + s (dv_b - m db), with m = (v_b - v_a) /
     (b - a) the slope.
-
-    Parameters
-    ----------
-    author, sentiment : rows of the two settings
     """
     (start, end), (first, last) = author["value"], sentiment["value"]
     # Two equal risks have no slope; one of the two values is meant.
@@ -246,10 +226,8 @@ def summaries(
 
 def _rows(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """A table with all columns even where it has no row."""
-    found = pd.DataFrame(rows)
-    return (
-        found if len(found) else pd.DataFrame(columns=[*ATTACK, "setting", "value", "low", "high"])
-    )
+    found, columns = list(rows), [*ATTACK, "setting", "value", "low", "high"]
+    return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
 
 
 def _by_level(table: pd.DataFrame) -> Iterator[tuple[dict[str, str], list[Estimate]]]:
@@ -270,15 +248,13 @@ def _relative_fall(first: Estimate, last: Estimate) -> Estimate:
 def _top_k_gains(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Sentiment F1 with a cut to the likeliest tokens less that without, at every temperature."""
     same = ["setting", "target", "attacker", "access"]
-    sentiment = table[table["target"] == "sentiment"].to_dict("records")
-    whole = {
-        tuple(row[key] for key in same): row for row in sentiment if row["mechanism"] == PROMPTED
-    }
-    for row in sentiment:
-        uncut = whole.get(tuple(row[key] for key in same))
-        if uncut is not None and row["mechanism"].startswith(f"{PROMPTED}-top-k"):
-            both = [Estimate.of(row), Estimate.of(uncut)]
-            named = {key: row[key] for key in ["mechanism", *same]}
+    sentiment = table[table["target"] == "sentiment"]
+    uncut = sentiment[sentiment["mechanism"] == PROMPTED].set_index(same)
+    for row in sentiment.to_dict("records"):
+        named = {key: row[key] for key in ["mechanism", *same]}
+        at = tuple(row[key] for key in same)
+        if row["mechanism"].startswith(f"{PROMPTED}-top-k") and at in uncut.index:
+            both = [Estimate.of(row), Estimate.of(uncut.loc[at])]
             yield named | combined([1, -1], both, bounds=(-1.0, 1.0)).columns()
 
 
@@ -286,34 +262,28 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
     """Word-level mechanisms at equal author F1, under an attacker who sees embeddings.
 
     Risks and mechanisms are taken as they were found: those that both tables reach, and those that
-    are farthest apart.
-
-    Returns
-    -------
-    what 300 dimensions add to the sentiment F1, on average over the risks; and the largest
-    difference between two mechanisms of 50 dimensions, without an interval, which would be that of
-    one pair and not of a maximum
+    are farthest apart. First what 300 dimensions add to the sentiment F1, on average over the
+    risks; then the largest difference between two mechanisms of 50 dimensions, without an interval,
+    which would be that of one pair and not of a maximum.
     """
     level = at_equal_risk(table, _RISKS, attacker=attacker, access=EMBEDDING)
-    n, gains, spreads = int(table["n"].min()), [], []
-    at = {
-        (row.risk, row.mechanism): Estimate(row.value, row.low, row.high, n, row.influence)
-        for row in level.itertuples()
-    }
+    level = level.assign(n=int(table["n"].min()))
+    at = level.set_index(["mechanism", "risk"])
     wide = level.pivot_table(index="risk", columns="mechanism", values="value")
     attack = {"target": "sentiment", "attacker": attacker, "access": EMBEDDING}
+    gains, spreads = [], []
     for name in WORD_LEVEL:
         both = [name + LARGE, name]
         risks = wide[both].dropna().index.tolist() if {*both} <= {*wide} else []
         if risks:
             weights = [sign / len(risks) for sign in (1, -1) for _ in risks]
-            ends = [at[risk, each] for each in both for risk in risks]
+            ends = [Estimate.of(at.loc[each, risk]) for each in both for risk in risks]
             gain = combined(weights, ends, bounds=(-1.0, 1.0))
             gains.append({"mechanism": name + LARGE, **attack, **gain.columns()})
     words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
     if len(words) and words.shape[1] > 1:
         apart = (words.max(axis=1) - words.min(axis=1)).max()
-        spreads.append({**attack, "value": apart, "n": n})
+        spreads.append({**attack, "value": apart, "n": int(table["n"].min())})
     return _rows(gains), _rows(spreads)
 
 
@@ -324,27 +294,22 @@ def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> p
     """BERTScore F1 and cosine of original and sanitized document, by the encoder at hand.
 
     Of several runs the first. The row "other document" has another document's original in place
-    of the sanitized one: what two texts of this corpus have in common anyway.
+    of the sanitized one: what two texts of this corpus have in common anyway. Columns: mechanism,
+    setting, level; bertscore, cosine, each with _low, _high and _influence; words (mean number in
+    the output); n.
 
     Parameters
     ----------
     outputs : the clean documents, and what mechanisms make of them
     documents : rows of those that are compared
-
-    Returns
-    -------
-    Columns: mechanism, setting, level; bertscore, cosine, each with _low, _high and _influence;
-    words (mean number in the output); n
     """
     clean, *sanitized = outputs
     originals = rows_of(clean.texts[0], documents)
     other = {**clean.columns, "mechanism": "other document"}
-    compared = [(other, [*originals[1:], originals[0]])]
-    compared += [
-        (each.columns, rows_of(each.texts[0], documents)) for each in sanitized if each.texts
-    ]
+    pairs = [(other, [*originals[1:], originals[0]])]
+    pairs += [(each.columns, rows_of(each.texts[0], documents)) for each in sanitized if each.texts]
     rows = []
-    for columns, texts in compared:
+    for columns, texts in pairs:
         row = dict(columns)
         for measure, scores in (
             ("bertscore", similarity.bert_score(encoder, originals, texts).f1),
@@ -357,6 +322,6 @@ def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> p
             found = clustered_mean(values, documents, bounds=(-1.0, 1.0), sample=DOCUMENTS)
             row |= {measure: found.value, f"{measure}_low": found.low}
             row |= {f"{measure}_high": found.high, f"{measure}_influence": found.influence}
-        row["words"] = float(np.mean([len(text.split()) for text in texts]))
-        rows.append({**row, "n": len(texts)})
+        words = float(np.mean([len(text.split()) for text in texts]))
+        rows.append({**row, "words": words, "n": len(texts)})
     return pd.DataFrame(rows)

@@ -21,7 +21,7 @@ from textpriv.corpora import Documents
 from textpriv.errors import InvalidInput
 from textpriv.generators import Generator
 from textpriv.models import Encoder
-from textpriv.prediction import KEPT, TARGET, Predictor, Scores, decide, folds, gain
+from textpriv.prediction import TARGET, Predictor, Scores, decide, folds, gain
 from textpriv.preview import PieceTable
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
@@ -79,8 +79,8 @@ class Sizes(BaseModel):
 
 UNITS: Mapping[str, str] = {  # of what is measured, and of units themselves; else: similarity
     **{unit: unit for unit in ("R2", "cost", "epsilon", "ratio", "share")},
-    **dict.fromkeys(("changed", "predicted", "measured", "covered", "resampled"), "share"),
-    **dict.fromkeys(("sent", "lowered", "wasted", "missed", "exposed"), "share"),
+    **dict.fromkeys(("changed", "predicted", "measured", "covered"), "share"),
+    **dict.fromkeys(("wasted", "missed", "exposed"), "share"),
     "r2": "R2",
     "difference": "difference of shares",
 }
@@ -100,10 +100,6 @@ def eligible(corpus: Documents, table: PieceTable, encoder: Encoder, sizes: Size
 
     The paper leaves out those that would have to be cut (`only_whole`), and those whose own
     summary is less alike than `least_similarity`.
-
-    Raises
-    ------
-    InvalidInput : none is left for the public
     """
     count, rows = sizes.documents + sizes.public, np.arange(len(corpus))
     if sizes.only_whole:
@@ -166,12 +162,6 @@ def worth(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """Single numbers that the paper states about Figs. 3 and 4, under the names of its claims.
 
-    Parameters
-    ----------
-    lost : `rows` with what is lost, as columns text, small and large
-
-    Returns
-    -------
     Columns: name, unit, value, low, high, n (documents), influence. See `_resampled`, and:
 
     - `changed.lowest_eps`, `loss.text.highest_eps` and so on: means over documents
@@ -179,6 +169,10 @@ def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
       MILD of the tokens change; absent if there is none
     - `similarity.llm.widest.lowest` and `highest`: of all documents at the epsilon of
       `similarity.llm.widest.p80_minus_p20`, without interval
+
+    Parameters
+    ----------
+    lost : `rows` with what is lost, as columns text, small and large
     """
     changed, large = _levels(lost, "changed"), _levels(lost, TARGET)
     losses = {"text": "text", "slm": "small", "llm": "large"}
@@ -216,22 +210,24 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
     losses = {"slm": _levels(lost, "small"), "llm": _levels(lost, "large")}
     nearly = int((_levels(lost, "changed").mean(0) >= NEARLY_ALL).sum()) - 1
     widest, apart = large[:, _spread(large).argmax()], (losses["slm"] - losses["llm"])[:, 0]
-    found = {
-        ("similarity.llm.widest.p80_minus_p20", "similarity"): _bootstrapped(widest, _spread, rng),
-        ("loss.range.lowest_eps", "similarity"): _bootstrapped(
-            apart, lambda values: abs(values.mean()), rng
-        ),
+
+    def mean_apart(values: FloatArray) -> Any:
+        return abs(values.mean())
+
+    def last_crossing(levels: FloatArray) -> Any:
+        return _crossing(grid, levels.mean(0)) or grid[-1]
+
+    asked: dict[tuple[str, str], tuple[FloatArray, Callable[[FloatArray], Any]]] = {
+        ("similarity.llm.widest.p80_minus_p20", "similarity"): (widest, _spread),
+        ("loss.range.lowest_eps", "similarity"): (apart, mean_apart),
     }
     for name, levels in losses.items():
         if _crossing(grid, levels.mean(0)) is not None:
-            found[f"knee.{name}.eps", "epsilon"] = _bootstrapped(
-                levels, lambda values: _crossing(grid, values.mean(0)) or grid[-1], rng
-            )
+            asked[f"knee.{name}.eps", "epsilon"] = levels, last_crossing
     if nearly > 0:
         gained = large[:, nearly] - large[:, 0]
-        name = "similarity.llm.gain.nearly_all_changed"
-        found[name, "similarity"] = _bootstrapped(gained, np.mean, rng)
-    return found
+        asked["similarity.llm.gain.nearly_all_changed", "similarity"] = gained, np.mean
+    return {name: _bootstrapped(*each, rng) for name, each in asked.items()}
 
 
 def _spread(values: FloatArray) -> Any:
@@ -242,13 +238,10 @@ def _spread(values: FloatArray) -> Any:
 def _crossing(grid: FloatArray, loss: FloatArray) -> float | None:
     """First epsilon at which a loss is below LOST, if any; see `_resampled`."""
     below = np.flatnonzero(loss < LOST)
-    if not len(below):
-        return None
+    if not len(below) or not below[0]:
+        return float(grid[0]) if len(below) else None
     last = int(below[0])
-    if not last:
-        return float(grid[0])
-    before, after = loss[last - 1], loss[last]
-    share = (before - LOST) / (before - after)
+    share = (loss[last - 1] - LOST) / (loss[last - 1] - loss[last])
     return float(grid[last - 1] * (grid[last] / grid[last - 1]) ** share)
 
 
@@ -314,12 +307,9 @@ def knee(
             "measured": stats.clustered_mean(changed, document, bounds=(0.0, 1.0)),
             "difference": stats.clustered_mean(changed - chance, document, bounds=(-1.0, 1.0)),
         }
-        counts = {"predicted": len(document)}
-        result += [
-            {"epsilon": epsilon, "what": what, **each.columns()}
-            | {"n": counts.get(what, len(original))}
-            for what, each in found.items()
-        ]
+        for what, each in found.items():
+            n = len(document if what == "predicted" else original)
+            result.append({"epsilon": epsilon, "what": what, **each.columns(), "n": n})
     return pd.DataFrame(result)
 
 
@@ -327,20 +317,13 @@ def knee(
 
 
 def gains(
-    rows: pd.DataFrame,
-    predicted: Mapping[tuple[str, str], FloatArray],
-    sizes: Sizes,
-    seed: int | None,
+    rows: pd.DataFrame, predicted: Mapping[tuple[str, str], FloatArray], sizes: Sizes, seed: Any
 ) -> pd.DataFrame:
-    """By how much sets of features beat each other on the same documents.
+    """By how much sets of features beat each other on the same documents: rows as of `headlines`.
 
     Parameters
     ----------
     predicted : out of fold, by features and by what folds keep together ("document" or "row")
-
-    Returns
-    -------
-    Columns: name, unit, value, low, high, n.
 
     - `gain.{features}.r2` and `.rmse`: over the mean at each epsilon, in folds by document; a
       difference in R2 is good above 0, one in RMSE below
@@ -355,12 +338,12 @@ def gains(
         drawn, both = stream(seed, "06", "scores"), (predicted[first, by], predicted[second, by])
         return gain(truth, *both, document, drawn, resamples=sizes.resamples)
 
-    found = {
-        (f"gain.{features}.{what}", UNITS.get(what, "similarity")): estimate
-        for features, by in predicted
-        if by == "document" and features != EPS_ONLY
-        for what, estimate in vars(beyond(features, EPS_ONLY, by)).items()
-    }
+    found = {}
+    for features, by in predicted:
+        if by == "document" and features != EPS_ONLY:
+            more = beyond(features, EPS_ONLY, by)
+            found[f"gain.{features}.r2", "R2"] = more.r2
+            found[f"gain.{features}.rmse", "similarity"] = more.rmse
     found["regression.gain.r2.by_row", "R2"] = beyond("all", "no_bc", "row").r2
     found["regression.gain.rmse.by_row", "similarity"] = beyond("no_bc", "all", "row").rmse
     whole, short = r2_score(truth, predicted["all", "row"]), beyond(EPS_ONLY, "all", "row").r2
@@ -374,39 +357,24 @@ def gains(
 # --- Intervals and what they are good for -------------------------------------------------------
 
 
-def coverage(found: Mapping[str, pd.DataFrame], rng: np.random.Generator) -> pd.DataFrame:
-    """Coverage and width of intervals, at each epsilon and over all.
+def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Coverage and width of intervals, at each epsilon and over all; errors are by document.
+
+    Columns: features, epsilon (NaN: all), what ("covered", "width"), value, low, high, n.
 
     Parameters
     ----------
-    found : `prediction.cross_intervals` of every set of features, EPS_ONLY among them
-
-    Returns
-    -------
-    Columns: features, epsilon (NaN: all), what ("covered", "width", or "narrower": the width of
-    the eps-only interval less this one's), value, low, high, n; by document. "resampled" is the
-    coverage with a bootstrap over documents, which is too sure where every document is covered.
+    found : `prediction.cross_intervals` of every set of features
     """
-    alone = found[EPS_ONLY]
     result = []
     for features, table in found.items():
-        width = table["high"] - table["low"]
-        narrower = (alone["high"] - alone["low"]) - width
-        for epsilon in (np.nan, *np.unique(table["epsilon"])):
-            chosen = np.isnan(epsilon) | (table["epsilon"] == epsilon)
-            document = table["document"][chosen]
-            inside = table[chosen].pivot(index="document", columns="epsilon", values="covered")
+        parts = {np.nan: table, **dict(list(table.groupby("epsilon")))}
+        for epsilon, part in parts.items():
+            document, width = part["document"], part["high"] - part["low"]
             measured = {
-                "covered": stats.clustered_share(table["covered"][chosen], document, sample=SAMPLE),
-                "resampled": _bootstrapped(inside.to_numpy(float), np.mean, rng),
-                "width": stats.clustered_mean(
-                    width[chosen], document, bounds=(0.0, 2.0), sample=SAMPLE
-                ),
+                "covered": stats.clustered_share(part["covered"], document, sample=SAMPLE),
+                "width": stats.clustered_mean(width, document, bounds=(0.0, 2.0), sample=SAMPLE),
             }
-            if features != EPS_ONLY:
-                measured["narrower"] = stats.clustered_mean(
-                    narrower[chosen], document, bounds=(-2.0, 2.0)
-                )
             result += [
                 {"features": features, "epsilon": epsilon, "what": what, **estimate.columns()}
                 for what, estimate in measured.items()
@@ -421,16 +389,8 @@ def decisions(
 
     A prompt is sent at the smallest epsilon whose prediction ("predicted") or whose interval's
     lower end ("low") reaches the threshold, and kept if none does. "truth" knows the outcome.
-
-    Parameters
-    ----------
-    found : see `coverage`
-
-    Returns
-    -------
-    Columns: threshold, features, rule, what ("sent", "lowered": sent, but not at the most private
-    level, "wasted", "missed", "exposed", "cost", see `prediction.Decisions`), value, low, high,
-    n (documents), influence.
+    Columns: threshold, features, rule, what (see `prediction.decide`), value, low, high, n
+    (documents), influence.
     """
     truth, revealed = _levels(rows, TARGET), 1 - _levels(rows, "changed")
     believed = {
@@ -443,16 +403,10 @@ def decisions(
     for threshold in thresholds:
         for (features, rule), table in believed.items():
             made = decide(table, truth, revealed, threshold)
-            measured = {
-                "sent": _mean(made.level != KEPT),
-                "lowered": _mean(made.level > 0),
-                "wasted": _mean(made.wasted),
-                "missed": _mean(made.missed),
-                "exposed": _mean(made.exposed, (0.0, 1.0)),
-                "cost": _mean(made.cost(), (0.0, 2.0)),  # who pays for nothing misses no answer
-            }
             where = {"threshold": threshold, "features": features, "rule": rule}
-            result += [{**where, "what": k, **each.columns()} for k, each in measured.items()]
+            for what, values in made.items():
+                most = 2.0 if what == "cost" else 1.0  # who pays for nothing misses no answer
+                result.append({**where, "what": what, **_mean(values, (0.0, most)).columns()})
     return pd.DataFrame(result)
 
 
@@ -460,17 +414,11 @@ def decisions(
 
 
 def about_others(
-    learned: pd.DataFrame,
-    asked: pd.DataFrame,
-    features: Sequence[str],
-    sizes: Sizes,
-    seed: int | None,
+    learned: pd.DataFrame, asked: pd.DataFrame, features: Sequence[str], sizes: Sizes, seed: Any
 ) -> FloatArray:
     """Predictions about each fold of `asked` from the other documents of `learned`: (rows,).
 
-    Parameters
-    ----------
-    learned, asked : rows of two mechanisms, or of one; some of the documents are the same
+    These are rows of two mechanisms, or of one; some of the documents are the same.
     """
     fold = folds(asked["document"], sizes.folds, stream(seed, "06", "folds", "transfer"))
     result = np.empty(len(asked))

@@ -6,7 +6,7 @@ in ten exceed and for the paper's folds between rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,9 +15,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
-from numpy.typing import ArrayLike, NDArray
 
 from textpriv.experiments.slm_utility import EPS_ONLY, LOST
 from textpriv.prediction import TARGET
@@ -54,7 +52,6 @@ FEATURES: Mapping[str, tuple[str, str]] = {
     EPS_ONLY: ("mean at each epsilon", BLACK),
 }
 HOLLOW: Mapping[str, Any] = {"markerfacecolor": "white"}
-SMALL_PRINT = 7.5
 
 
 def knee(table: pd.DataFrame, title: str) -> Figure:
@@ -64,22 +61,22 @@ def knee(table: pd.DataFrame, title: str) -> Figure:
     right those of the difference on the same tokens.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.1))
-    by_what = {what: part.sort_values("epsilon") for what, part in table.groupby("what")}
-    predicted, measured, off = (by_what[w] for w in ("predicted", "measured", "difference"))
-    x = predicted["epsilon"].to_numpy()
-    ends = (predicted[each].to_numpy() for each in ("value", "low", "high"))
-    band(left, x, *ends, color=RED, label="predicted")
-    look: dict[str, Any] = {"marker": "o", "ls": "", "color": BLUE, "ms": 5}
-    left.errorbar(x, measured["value"], yerr=_reach(measured), label="measured", **look)
+    predicted, measured, off = (
+        table[table["what"] == what].sort_values("epsilon")
+        for what in ("predicted", "measured", "difference")
+    )
+    band(left, *_ends(predicted), color=RED, label="predicted")
+    look: dict[str, Any] = {"fmt": "o", "color": BLUE, "ms": 5}
+    left.errorbar(*_ends(measured)[:2], yerr=_reach(measured), label="measured", **look)
     left.set(ylabel="share of tokens changed", ylim=(-0.03, 1.03))
-    left.legend(fontsize=SMALL_PRINT)
+    left.legend()
     left.set_title(f"n = {_n(measured)} documents, {_n(predicted):,} tokens", fontsize=9)
-    right.errorbar(x, off["value"], yerr=_reach(off), **look)
+    right.errorbar(*_ends(off)[:2], yerr=_reach(off), **look)
     right.axhline(0, color=RED)
     right.set(ylabel="difference of shares")
     right.set_title("measured less predicted, same tokens", fontsize=9)
     for ax in (left, right):
-        _epsilons(ax, x)
+        _epsilons(ax, table["epsilon"])
     fig.suptitle(title)
     return fig
 
@@ -97,10 +94,11 @@ def originals(table: pd.DataFrame, worth: pd.DataFrame, title: str) -> Figure:
     for place, model in enumerate(models):
         look = LOOKS[model]
         values = table.loc[table["model"] == model, "similarity"]
-        sns.ecdfplot(x=values, color=look.color, ls=look.linestyle, ax=left)
-        for row in worth[worth["model"] == model].itertuples():
-            shape = {"color": look.color, "marker": look.marker, "ms": 6}
-            _dot(right, row, place, filled=row.what == "original", **shape)
+        sns.ecdfplot(x=values, color=look.color, ls=look.linestyle, label=look.label, ax=left)
+        for what, face in (("original", {}), ("original.p10", HOLLOW)):
+            row = worth[(worth["model"] == model) & (worth["what"] == what)]
+            dot = {"fmt": look.marker, "color": look.color, "ms": 6, **face}
+            right.errorbar(row["value"], [place], xerr=_reach(row), **dot)
     left.axhline(0.1, color=GREY, lw=0.8)
     left.set(xlabel="similarity to the original", ylabel="share of documents below")
     left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -108,12 +106,7 @@ def originals(table: pd.DataFrame, worth: pd.DataFrame, title: str) -> Figure:
     right.set_yticks(range(len(models)), [LOOKS[model].label for model in models])
     right.set_title(f"n = {_n(worth)} documents", fontsize=9)
     fig.suptitle(title)
-    keys = [
-        *(_key(LOOKS[m].label, ls=LOOKS[m].linestyle, color=LOOKS[m].color) for m in models),
-        _key("mean", marker="o", ms=6),
-        _key("exceeded by nine in ten (grey line)", marker="o", ms=6, **HOLLOW),
-    ]
-    _legend(fig, keys, 3)
+    _legend(fig, left, ["mean", "exceeded by nine in ten (grey line)"])
     return fig
 
 
@@ -121,16 +114,14 @@ def losses(table: pd.DataFrame, title: str) -> Figure:
     """Tokens changed and similarity lost against epsilon (Fig. 4)."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.9))
     for what, part in table.groupby("what", sort=False):
-        look, part = LOOKS[str(what)], part.sort_values("epsilon")
-        columns = (part[each] for each in ("epsilon", "value", "low", "high"))
-        band(ax, *columns, **look._asdict(), ms=5)
+        band(ax, *_ends(part.sort_values("epsilon")), **LOOKS[str(what)]._asdict(), ms=5)
     ax.axhline(LOST, color=BLACK, lw=0.8, ls=":", label=f"loss of {LOST:g}")
     ax.axhline(0, color=GREY, lw=0.8)
     _epsilons(ax, table["epsilon"])
     ax.set(ylabel="share of tokens, loss of similarity")
     ax.set_title(f"n = {_n(table)} documents, 95% intervals", fontsize=9)
     fig.suptitle(title)
-    _legend(fig, ax.get_legend_handles_labels()[0], 3)
+    _legend(fig, ax, [])
     return fig
 
 
@@ -140,21 +131,12 @@ def distributions(rows: pd.DataFrame) -> Figure:
     Boxes hold the middle half and the median, whiskers nine documents in ten.
     """
     fig, ax = plt.subplots(figsize=(PAGE, 3.6))
-    columns = {"small_sanitized": LOOKS["small"].label, TARGET: LOOKS["large"].label}
-    long = rows.melt("epsilon", [*columns], var_name="model", value_name="similarity")
-    sns.boxplot(
-        long.replace({"model": columns}),
-        x="epsilon",
-        y="similarity",
-        hue="model",
-        palette=[LOOKS["small"].color, LOOKS["large"].color],
-        whis=(5, 95),
-        showfliers=False,
-        fill=False,
-        gap=0.1,
-        formatter=lambda epsilon: f"{epsilon:g}",
-        ax=ax,
-    )
+    names = {"small_sanitized": LOOKS["small"].label, TARGET: LOOKS["large"].label}
+    long = rows.rename(columns=names).melt("epsilon", list(names.values()), "model")
+    axes = {"x": "epsilon", "y": "value", "hue": "model"}
+    colors = [LOOKS["small"].color, LOOKS["large"].color]
+    look: dict[str, Any] = {"palette": colors, "showfliers": False, "fill": False, "gap": 0.1}
+    sns.boxplot(long, **axes, **look, whis=(5, 95), formatter="{:g}".format, ax=ax)
     ax.axhline(0, color=GREY, lw=0.8)
     ax.tick_params(axis="x", rotation=60 if rows["epsilon"].nunique() > 10 else 0)
     ax.set(ylabel="similarity to the original")
@@ -166,52 +148,45 @@ def distributions(rows: pd.DataFrame) -> Figure:
 def regressions(table: pd.DataFrame, title: str) -> Figure:
     """R2 and RMSE of every set of features in both kinds of folds (Table 1)."""
     fig, axes = plt.subplots(1, 2, figsize=(PAGE, 3.8), sharey=True)
+    names = list(dict.fromkeys(table["features"]))[::-1]
     measures = {"r2": "R2", "rmse": "root mean squared error"}
-    names = list(dict.fromkeys(table["features"]))
     for ax, (measure, text) in zip(axes, measures.items(), strict=True):
-        for row in table[table["measure"] == measure].itertuples():
-            filled = row.by == "document"
-            height = len(names) - 1 - names.index(row.features) + (0.16 if filled else -0.16)
-            color = FEATURES[row.features][1]
-            _dot(ax, row, height, filled=filled, color=color, marker="o", ms=5)
-            if row.features == EPS_ONLY and filled:
-                ax.axvline(row.value, color=GREY, lw=0.8, zorder=0)
+        found = table[table["measure"] == measure].set_index(["features", "by"])
+        for height, name in enumerate(names):
+            for by, up, face in (("document", 0.16, {}), ("row", -0.16, HOLLOW)):
+                row = found.loc[[(name, by)]]
+                dot = {"fmt": "o", "color": FEATURES[name][1], "ms": 5, **face}
+                ax.errorbar(row["value"], [height + up], xerr=_reach(row), **dot)
+        alone = found.loc[(EPS_ONLY, "document"), "value"]
+        ax.axvline(alone, color=GREY, lw=0.8, zorder=0)
         ax.set(xlabel=text)
-    axes[0].set_yticks(range(len(names)), [FEATURES[each][0] for each in reversed(names)])
+    axes[0].set_yticks(range(len(names)), [FEATURES[each][0] for each in names])
     axes[0].set_title(f"n = {_n(table):,} rows", fontsize=9)
     fig.suptitle(title)
-    keys = [
-        _key("folds by document", marker="o"),
-        _key("folds by row, as in the paper", marker="o", **HOLLOW),
-    ]
-    _legend(fig, keys, 2)
+    _legend(fig, axes[0], ["folds by document", "folds by row, as in the paper"])
     return fig
 
 
-# --- What the pictures share --------------------------------------------------------------------
-
-
-def _dot(ax: Axes, row: Any, height: float, *, filled: bool, **look: Any) -> None:
-    """A measurement and its interval along the x axis."""
-    face = {} if filled else HOLLOW
-    ax.errorbar(row.value, height, xerr=_reach(row), linestyle="", **look, **face)
-
-
-def _epsilons(ax: Axes, epsilons: ArrayLike) -> None:
+def _epsilons(ax: Axes, epsilons: pd.Series) -> None:
     """A logarithmic axis that names its epsilons as far as there is room."""
-    values = np.unique(np.asarray(epsilons, dtype=np.float64))
-    named = [float(values[0])]
+    values = np.unique(epsilons)
+    named = values[:1].tolist()
     for each in values[1:]:
         if np.log(each / named[-1]) > 0.08 * np.log(values[-1] / values[0]):
-            named.append(float(each))
+            named.append(each)
     ax.set(xscale="log", xlabel="epsilon")
     ax.set_xticks(named, [f"{each:g}" for each in named], rotation=60)
     ax.minorticks_off()
 
 
-def _reach(found: Any) -> NDArray[np.float64]:
-    """How far an interval goes below and above its value: (2, points)."""
-    below, above = found.value - found.low, found.high - found.value
+def _ends(found: pd.DataFrame) -> list[pd.Series]:
+    """What `band` draws."""
+    return [found[each] for each in ("epsilon", "value", "low", "high")]
+
+
+def _reach(found: pd.DataFrame) -> np.ndarray:
+    """How far intervals go below and above their values: (2, points)."""
+    below, above = found["value"] - found["low"], found["high"] - found["value"]
     return np.clip(np.vstack([below, above]), 0, None)
 
 
@@ -220,13 +195,9 @@ def _n(found: pd.DataFrame) -> int:
     return int(found["n"].max())
 
 
-def _key(text: str, **look: Any) -> Line2D:
-    """An entry of a legend that stands for no single line."""
-    return Line2D([], [], **{"color": GREY, "linestyle": "", "label": text, **look})
-
-
-def _legend(fig: Figure, handles: Iterable[Any], columns: int) -> None:
-    """One legend below all panels."""
-    fig.legend(
-        handles=list(handles), loc="outside lower center", ncols=columns, fontsize=SMALL_PRINT
-    )
+def _legend(fig: Figure, ax: Axes, filled_and_hollow: Sequence[str]) -> None:
+    """One legend below all panels: what `ax` names, and what filled and hollow markers mean."""
+    handles, _ = ax.get_legend_handles_labels()
+    for label, face in zip(filled_and_hollow, ({}, HOLLOW), strict=False):
+        handles += ax.plot([], [], "o", color=GREY, label=label, **face)
+    fig.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=7.5)

@@ -12,7 +12,6 @@ import pandas as pd
 
 from textpriv.experiments.slm_utility import MILD, Sizes
 from textpriv.prediction import worst_coverage
-from textpriv.preview import Preview
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run
@@ -46,17 +45,13 @@ def knee(table: pd.DataFrame) -> Finding:
         f"{row.epsilon:g}: {row.value:+.4f}, {row.low:+.4f} to {row.high:+.4f}"
         for row in missed.itertuples()
     )
-    text = f"At none of {len(off)} epsilons does it miss by more than its error"
-    if where:
-        text = (
-            f"At {len(missed)} of {len(off)} epsilons, which share one draw of the noise, the 95% "
-            f"interval of measured less predicted leaves out 0 ({where})"
-        )
-    return Finding(
-        f"How many tokens change is predicted: within the error at {len(off) - len(missed)} of "
-        f"{len(off)} epsilons",
-        f"{text}; the largest difference is {most['value']:+.4f} at epsilon {most['epsilon']:g}.",
+    text = (
+        f"At {len(missed)} of {len(off)} epsilons, which share one draw of the noise, the 95% "
+        f"interval of measured less predicted leaves out 0 ({where or 'none'}); the largest "
+        f"difference is {most['value']:+.4f} at epsilon {most['epsilon']:g}."
     )
+    good = f"{len(off) - len(missed)} of {len(off)} epsilons"
+    return Finding(f"How many tokens change is predicted: within the error at {good}", text)
 
 
 def models(run: Run) -> Finding:
@@ -98,52 +93,25 @@ def losses(run: Run, epsilons: Sequence[float], headlines: pd.DataFrame) -> Find
     return Finding(title, text)
 
 
-def spread(run: Run) -> Finding:
-    """How far equally sanitized texts are apart, at the epsilon at which they are so most."""
-    widest = "similarity.llm.widest.{}".format
-    low, high = (run.measurement(widest(end)).value for end in ("lowest", "highest"))
-    return Finding(
-        "Equally sanitized texts",
-        f"Where they are farthest apart, the middle 60% of the documents lie within "
-        f"{_told(run, widest('p80_minus_p20'))}, and all of them from {low:.2f} to {high:.2f}.",
-    )
-
-
 def prediction(run: Run) -> Finding:
     """What features add to the mean at each epsilon."""
-
-    def r2(features: str, by: str = "document") -> str:
-        return f"regression.{features}.r2.by_{by}"
-
-    def over(features: str) -> str:
-        return _apart(run, r2(features), r2("eps_only"), "a gain", "a loss")
-
+    r2 = "regression.{}.r2.by_document".format
     title = run.difference(r2("everything"), r2("eps_only")).says(
         above="Who looks at the text predicts better than its epsilon alone",
         below="Who looks at the text predicts worse than its epsilon alone",
         undecided="Whether a look at the text betters the prediction is undecided at this size",
     )
+    looks = {"all": "with the small model", "free": "with free features instead"}
+    said = ", ".join(
+        f"{_told(run, r2(each))} {text} "
+        f"({_apart(run, r2(each), r2('eps_only'), 'a gain', 'a loss')})"
+        for each, text in {**looks, "everything": "with everything"}.items()
+    )
     return Finding(
         title,
         f"R2 on unseen documents: {_told(run, r2('eps_only'))} from the mean at each epsilon, "
-        f"{_told(run, r2('all'))} with the small model ({over('all')}), {_told(run, r2('free'))} "
-        f"with free features instead ({over('free')}), {_told(run, r2('everything'))} with "
-        f"everything ({over('everything')}). By row, as the released code cuts its folds, all of "
-        f"A, B and C have {_told(run, r2('all', 'row'))}.",
-    )
-
-
-def misjudged(run: Run) -> Finding:
-    """How often a prediction is off by more than the follow-up allows."""
-
-    def shares(features: str) -> str:
-        kinds = ("optimistic", "pessimistic")
-        return " and ".join(_told(run, f"misjudged.{features}.{k}.by_document") for k in kinds)
-
-    return Finding(
-        "Too much or too little promised",
-        f"By more than 0.1: {shares('everything')} of the rows; from the mean at each epsilon "
-        f"{shares('eps_only')}.",
+        f"{said}. By row, as the released code cuts its folds, all of A, B and C have "
+        f"{_told(run, 'regression.all.r2.by_row')}.",
     )
 
 
@@ -165,83 +133,16 @@ def intervals(run: Run, sizes: Sizes) -> Finding:
 def decision(run: Run, sizes: Sizes) -> Finding:
     """What is wasted by each rule at the middle threshold."""
     threshold = sizes.thresholds[len(sizes.thresholds) // 2]
-
-    def cost(features: str, rule: str = "predicted") -> str:
-        return f"decision.{features}.{rule}.cost.at{threshold}"
-
-    def over(features: str) -> str:
-        return _apart(run, cost(features), cost("eps_only"), "more", "less")
-
+    cost = f"decision.{{}}.{{}}.cost.at{threshold}".format
+    alone = cost("eps_only", "predicted")
+    said = " and ".join(
+        f"{_told(run, cost(each, 'predicted'))} with {text} "
+        f"({_apart(run, cost(each, 'predicted'), alone, 'more', 'less')})"
+        for each, text in {"free": "the free features", "everything": "everything"}.items()
+    )
     return Finding(
         "The decision",
-        f"At a threshold of {threshold:g} all three kinds of waste sum to "
-        f"{_told(run, cost('eps_only'))} with the mean at each epsilon, "
-        f"{_told(run, cost('free'))} with the free features ({over('free')}) and "
-        f"{_told(run, cost('everything'))} with everything ({over('everything')}); with the "
-        f"interval's lower end {_told(run, cost('eps_only', 'low'))} and "
-        f"{_told(run, cost('everything', 'low'))}.",
-    )
-
-
-def previewed(shown: Preview, sizes: Sizes) -> Finding:
-    """The first epsilon at which a preview promises the least of the thresholds."""
-    threshold = sizes.thresholds[0]
-    enough = shown.rows[shown.rows["low"] >= threshold]["epsilon"]
-    at = f"at epsilon {enough.min():g}" if len(enough) else "at no epsilon of the grid"
-    return Finding(
-        "A preview",
-        f"Of the first document, the interval of {shown.level:.0%} first lies above a similarity "
-        f"of {threshold:g} {at}; at the largest, an attacker who takes every token at its word is "
-        f"expected to read {shown.rows['recovered'].iloc[-1]:.0%} of them.",
-    )
-
-
-def regressors(run: Run, sizes: Sizes) -> Finding:
-    """Which regressor does best, and what the small model adds for the paper's."""
-
-    def r2(name: str, features: str = "all") -> str:
-        return f"regressor.{name}.{features}.r2.by_document"
-
-    best = max(sizes.regressors, key=lambda name: run.measurement(r2(name)).value)
-    text = (
-        f"Of {len(sizes.regressors)}, {best} has the highest R2 with the small model, "
-        f"{_told(run, r2(best))}."
-    )
-    if "boosting" in sizes.regressors:
-        alone = r2("boosting", "no_bc")
-        with_it = _apart(run, r2("boosting"), alone, "a gain", "a loss")
-        text += (
-            f" Boosting, the paper's, has {_told(run, r2('boosting'))}, and {_told(run, alone)} "
-            f"without the small model ({with_it})."
-        )
-    return Finding("Regressors", text)
-
-
-def transfer(run: Run, sizes: Sizes) -> Finding:
-    """What a predictor is worth under a mechanism on which it has not learned."""
-    said = []
-    for name in sizes.transfer:
-        error = f"transfer.{name}.{{}}.{{}}.rmse".format
-        elsewhere, own = error("no_epsilon", "elsewhere"), error("no_epsilon", "own")
-        said.append(
-            f"Root mean squared error on {name} without epsilon: {_told(run, elsewhere)} learned "
-            f"elsewhere, {_told(run, own)} learned on it "
-            f"({_apart(run, elsewhere, own, 'more', 'less')}); with epsilon in the wrong units "
-            f"{_told(run, error('all', 'elsewhere'))}."
-        )
-    return Finding("Another mechanism", " ".join(said))
-
-
-def corrected(run: Run, sizes: Sizes, epsilons: Sequence[float]) -> Finding:
-    """Whether mended grammar makes summaries better, at the epsilons at which it was tried."""
-    worth = "correction.summary.{}.eps{:g}".format
-    said = "; ".join(
-        f"at epsilon {epsilon:g} "
-        + _apart(run, worth("corrected", epsilon), worth("as_is", epsilon), "better", "worse")
-        for epsilon in epsilons
-    )
-    return Finding(
-        "Grammar corrected",
-        f"Summaries of the corrected text, compared with those of the text as it is, on "
-        f"{sizes.corrected_documents} documents: {said}.",
+        f"At a threshold of {threshold:g} all three kinds of waste sum to {_told(run, alone)} with "
+        f"the mean at each epsilon, {said}; with the interval's lower end "
+        f"{_told(run, cost('eps_only', 'low'))} and {_told(run, cost('everything', 'low'))}.",
     )
