@@ -37,7 +37,7 @@ RANDOM = {"author": 0.1, "sentiment": 0.5}
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     """In float32, so that two ways to the same number agree."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models, "bfloat16_is_fast", lambda _: False)
+        patch.setattr(models.encoders, "bfloat16_is_fast", lambda _: False)
         return tiny_encoder(tmp_path_factory.mktemp("risk"), longest=256)
 
 
@@ -443,7 +443,7 @@ def test_the_interval_of_a_mean_by_hand() -> None:
     for other, expected in ((effect, effect), (-effect / 2, effect / 4)):
         rows[2]["influence"] = replace(rows[0]["influence"], effect=other)
         mean = summed(pd.DataFrame(rows))["f1.mean.madlib.author.adaptive.embedding"]
-        within = stats._interval(0.4, np.sqrt((expected**2).sum()), 36, (0, 1), 0.95)
+        within = stats._interval(0.4, np.sqrt((expected**2).sum()), 36, (0, 1))
         assert (mean["value"], mean["low"], mean["high"]) == pytest.approx((0.4, *within))
         assert mean["n"] == 36
 

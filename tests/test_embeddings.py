@@ -270,7 +270,7 @@ def test_a_damaged_asset_is_not_loaded(members: Path, monkeypatch: pytest.Monkey
         embeddings.load("glove-6b-50d")
 
 
-@pytest.mark.parametrize("name", embeddings.names())
+@pytest.mark.parametrize("name", embeddings._LOADERS)
 def test_a_text_file_of_the_user_replaces_any_embedding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Embedding, name: str
 ) -> None:

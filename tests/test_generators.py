@@ -44,7 +44,7 @@ TEXTS = ["the cat sat", "", "a dog", "the dog sat on the cat again", "x", "the c
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """float32 throughout, so that two ways to the same number agree."""
-    for module in (models, generators):
+    for module in (models.encoders, generators.generator):
         monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
 
 
@@ -91,7 +91,7 @@ def test_probabilities_of_the_next_token_sum_to_one(generator: Generator, monkey
     every = np.tile(np.arange(size), (3, 1))
     found = generator.next_log_probability(states, every)
     assert found.shape == (3, size) and np.abs(np.exp(found).sum(1) - 1).max() < 1e-5
-    monkeypatch.setattr(generators, "_LOGITS", 2 * size)  # in chunks
+    monkeypatch.setattr(generators.generator, "_LOGITS", 2 * size)  # in chunks
     assert np.abs(generator.next_log_probability(states, every) - found).max() < 1e-5
     assert generator.next_log_probability(states[:0], every[:0]).shape == (0, size)
 
@@ -119,7 +119,7 @@ def test_bfloat16_is_close_to_float32(tmp_path: Path, monkeypatch: Any) -> None:
     got = fast.log_likelihood(texts)
     with torch.inference_mode():
         pure = np.array([by_hand(fast, text) for text in texts[:20]])
-    for module in (models, generators):
+    for module in (models.encoders, generators.generator):
         monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
     expected = replace(fast, model=fast.model.float()).log_likelihood(texts)
     error = np.abs(got - expected)
@@ -241,7 +241,7 @@ def test_bfloat16_is_close_to_it(tmp_path: Path, monkeypatch: Any) -> None:
 
         for fast in (True, False):
             with monkeypatch.context() as patch:
-                for module in (models, generators):
+                for module in (models.encoders, generators.generator):
                     patch.setattr(module, "bfloat16_is_fast", lambda _, fast=fast: fast)
                 generator = generators.from_folder(family, where, digest="")
                 assert generator.dtype == (torch.bfloat16 if fast else torch.float32)
@@ -586,7 +586,7 @@ def test_the_opening_token(generator: Generator) -> None:
 def test_names(monkeypatch: Any) -> None:
     with pytest.raises(InvalidInput, match="name: got 'gpt5'"):
         load_generator("gpt5")
-    for name, member in generators._MEMBERS.items():
+    for name, member in generators.generator._MEMBERS.items():
         assert assets.registry()[name].member(member).sha256
 
 
@@ -600,7 +600,7 @@ def test_it_is_unpacked_once_and_again_when_damaged(
         unpacked.append(member.name)
         write_tiny_generator(folder, seed=3)
 
-    monkeypatch.setattr(generators, "_unpack", unpack)
+    monkeypatch.setattr(generators.generator, "_unpack", unpack)
     monkeypatch.setattr(assets, "file", lambda asset, name: tmp_path / name)
     monkeypatch.setattr(assets, "provenance", lambda name: {"digest": "abc", "source": "x"})
     first, again = load_generator(), load_generator()

@@ -42,7 +42,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """float32 products on every processor."""
-    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: False)
+    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
 
 
 def corpus(documents: list[list[int]]) -> Corpus:
@@ -104,7 +104,9 @@ def test_features_are_the_means_of_each_document_alone(
 def test_low_precision_is_close(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     text, found = of_many_lengths(), []
     for is_fast in (True, False):
-        monkeypatch.setattr(models, "bfloat16_is_fast", lambda device, is_fast=is_fast: is_fast)
+        monkeypatch.setattr(
+            models.encoders, "bfloat16_is_fast", lambda device, is_fast=is_fast: is_fast
+        )
         found.append(features(encoder, text, longest=LONGEST))
     assert found[0].dtype == np.float32
     assert 0 < np.abs(found[0] - found[1]).max() < 0.1
@@ -265,8 +267,6 @@ def test_pieces_that_fit(tmp_path_factory: pytest.TempPathFactory) -> None:
                 says = f"longest: got {longest}, expected an integer from {least} to {most}"
                 with pytest.raises(InvalidInput, match=says):
                     features(encoder, text, second=second, longest=longest)
-    with pytest.raises(InvalidInput, match="pooling: got 'first', but tiny-t5 has no"):
-        Classifier(encoder, pooling="first")
 
 
 # --- The probe ----------------------------------------------------------------------------------
@@ -355,12 +355,11 @@ def tuned(
     return fine_tuned(encoder, text, labels, **given)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-def test_an_encoder_learns_the_word_that_decides(encoder: Encoder, pooling: Any) -> None:
+def test_an_encoder_learns_the_word_that_decides(encoder: Encoder) -> None:
     text, labels = telling(400, [CAT, DOG, FISH], seed=0)
     before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
     training = small(marks=2)
-    model = tuned(encoder, text, labels, training=training, classes=3, pooling=pooling)
+    model = tuned(encoder, text, labels, training=training, classes=3)
     others, truth = telling(300, [CAT, DOG, FISH], seed=1)
     assert (model.predict(others) == truth).mean() > 0.95
     assert model.curve.steps == (60, 120) and model.curve.accuracy[-1] > 0.95
@@ -389,16 +388,14 @@ def test_probabilities(encoder: Encoder, exact: None) -> None:
         model.predict(asked, batch=0)
 
 
-def test_pooling(encoder: Encoder, exact: None) -> None:
-    """The head by hand, on the mean of the states and on the first of them."""
+def test_the_head_by_hand(encoder: Encoder, exact: None) -> None:
     ids = [FIRST, CAT, *FILLERS, LAST]
+    model = Classifier(encoder, 2, longest=LONGEST)
     with torch.inference_mode():
         states = encoder.model.bert(input_ids=torch.tensor([ids])).last_hidden_state[0]
-        for pooling, seen in (("mean", states.mean(0)), ("first", states[0])):
-            model = Classifier(encoder, 2, longest=LONGEST, pooling=pooling)
-            expected = model.classifier(torch.tanh(model.pooler(seen))).softmax(0)
-            found = model.probability(corpus([ids[1:-1]]))[0]
-            assert np.allclose(found, expected.numpy(), atol=1e-5)
+        expected = model.classifier(torch.tanh(model.pooler(states.mean(0)))).softmax(0)
+    found = model.probability(corpus([ids[1:-1]]))[0]
+    assert np.allclose(found, expected.numpy(), atol=1e-5)
 
 
 def test_an_encoder_learns_from_pairs(encoder: Encoder) -> None:
@@ -490,7 +487,6 @@ def test_batches_are_random_and_of_similar_length() -> None:
         ([0, -1, 0, 1], {}, r"labels: got -1..1, expected 0..1"),
         ([1, 1, 1, 1], {}, r"labels: got \[1\] in 3 training documents"),
         ([0, 1, 0, 1], {"classes": 1}, "classes: got 1"),
-        ([0, 1, 0, 1], {"pooling": "last"}, "pooling: got 'last'"),
         ([0, 1, 0, 1], {"held_out": 0.0}, "held_out: got 0.0"),
         ([0, 1, 0, 1], {"longest": 128}, "longest: got 128"),
         ([0, 1, 0, 1], {"second": corpus([[CAT]])}, "second: got 1 documents, expected 4"),

@@ -73,7 +73,7 @@ ENDS = np.array([0, 2])
         (FLOAT - np.float32(np.inf), ENDS, "vectors: got NaN or infinity"),
         (FLOAT, ENDS.astype(float), "offsets: got float64"),
         (FLOAT, ENDS[None], r"offsets: got int64 \(1, 2\)"),
-        (FLOAT[:0], ENDS[:1], "offsets: got no document"),
+        (FLOAT[:0], ENDS[:1], r"offsets: got int64 \(1,\)"),
         (FLOAT, np.array([0, 1]), "offsets: got 0 .. 1, expected 0 .. 2"),
         (FLOAT, np.array([1, 2]), "offsets: got 1 .. 2, expected 0 .. 2"),
         (FLOAT, np.array([0, 1, 1, 2]), "offsets: got no sentence in document 1"),
@@ -88,7 +88,7 @@ def test_what_is_no_table_of_sentences(vectors: Any, offsets: Any, says: str) ->
 def test_a_subset_of_what_is_not_there() -> None:
     with pytest.raises(InvalidInput, match=r"documents: got ids 3..3, expected 0..2"):
         three().subset(np.array([3]))
-    with pytest.raises(InvalidInput, match="offsets: got no document"):
+    with pytest.raises(InvalidInput, match=r"offsets: got int64 \(1,\)"):
         three().subset(np.array([], dtype=np.int64))
 
 
