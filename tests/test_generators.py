@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from helpers import fits, power_of_fit
 from tiny_generators import (
     FAMILIES,
-    OPENING,
     PADDING,
     WITH_ENCODER,
     tiny_family,
     tiny_generator,
-    write_tiny_family,
     write_tiny_generator,
 )
 
@@ -228,28 +225,6 @@ def test_scores_are_those_of_one_run_over_all(family: Generator) -> None:
         assert torch.allclose(torch.stack(seen[number]), logits[:, :size], atol=1e-4, rtol=1e-3)
 
 
-def test_bfloat16_is_close_to_it(tmp_path: Path, monkeypatch: Any) -> None:
-    if not bfloat16_is_fast():
-        pytest.skip("this processor has no fast bfloat16")
-    for family in FAMILIES:
-        where = write_tiny_family(tmp_path / family, family)
-        scores: list[torch.Tensor] = []
-
-        def choose(found: torch.Tensor, _: IntArray, scores: Any = scores) -> IntArray:
-            scores.append(found)
-            return likeliest(found, _)
-
-        for fast in (True, False):
-            with monkeypatch.context() as patch:
-                for module in (models.encoders, generators.generator):
-                    patch.setattr(module, "bfloat16_is_fast", lambda _, fast=fast: fast)
-                generator = generators.from_folder(family, where, digest="")
-                assert generator.dtype == (torch.bfloat16 if fast else torch.float32)
-                outputs(generator, [generator.ask(text) for text in PROMPTS], choose, tokens=1)
-        error = (scores[0] - scores[1]).abs().mean() / scores[1].std()
-        assert 0 < error < 0.05
-
-
 REPEATED = ("the cat", "a dog sat", "the cat", "x", "the cat", "a dog sat", "the cat again")
 DIFFERENT = 4  # of them
 
@@ -453,7 +428,7 @@ def test_a_temperature_divides_the_scores() -> None:
 
 def test_rare_tokens_follow_the_softmax_too() -> None:
     """Half of the mass is tens of thousands of tokens, each below 2^-20 of the one that leads."""
-    many = 3_000_000
+    many = 2_000_000  # each below 2^-20
     weights = torch.full((1, many + 1), -float(np.log(many)), dtype=torch.float64)
     weights[0, 0] = 0.0
     weights[0, 1 : 1 + many // 2] -= np.log(3)
@@ -497,12 +472,6 @@ def test_draws_at_the_edges() -> None:
             draw(torch.tensor([damaged], dtype=torch.float64), [np.random.default_rng(0)])
 
 
-@pytest.mark.parametrize("temperature", [0, -1.0, np.inf, np.nan])
-def test_temperatures(temperature: float) -> None:
-    with pytest.raises(InvalidInput, match="temperature: got"):
-        Sampled(temperature, seed=0)
-
-
 def test_streams_are_named() -> None:
     one, same, other = Sampled(seed=1), Sampled(seed=1), Sampled(seed=1, keys=["x"])
     scores, numbers = torch.zeros(50, 1000), np.arange(50)
@@ -514,6 +483,9 @@ def test_streams_are_named() -> None:
     assert backwards[::-1].tolist() == first.tolist()
     entropy = [Sampled(seed=None)(scores, numbers).tolist() for _ in range(2)]
     assert entropy[0] != entropy[1]
+    for temperature in (0, -1.0, np.inf, np.nan):
+        with pytest.raises(InvalidInput, match="temperature: got"):
+            Sampled(temperature, seed=0)
 
 
 # --- Prefixes -----------------------------------------------------------------------------------
@@ -547,16 +519,12 @@ def test_a_tree_knows_what_each_of_its_texts_knows(generator: Generator) -> None
 
 def test_forgotten_nodes_are_gone(generator: Generator) -> None:
     tree = Prefixes(generator, [generator.opening])
-    tree.grow(np.array([ROOT, 1, 1, ROOT, 4]), np.arange(3, 8))
+    first = tree.grow(np.array([ROOT, 1, 1, ROOT, 4]), np.arange(3, 8))
     assert tree.keep([5, 5, 2]).tolist() == [4, 4, 2] and len(tree) == 5
     assert tree.keep([4]).tolist() == [2] and len(tree) == 3
-
-
-def test_a_tree_starts_anew(generator: Generator) -> None:
-    tree = Prefixes(generator, [generator.opening, 7])
-    first = tree.grow(np.array([ROOT, 1, 2]), np.array([3, 4, 5]))
-    assert tree.keep().tolist() == [] and len(tree) == 1
-    assert torch.allclose(tree.grow(np.array([ROOT, 1, 2]), np.array([3, 4, 5])), first, atol=1e-5)
+    assert tree.keep().tolist() == [] and len(tree) == 1  # and it starts anew
+    again = tree.grow(np.array([ROOT, 1, 1, ROOT, 4]), np.arange(3, 8))
+    assert torch.allclose(again, first, atol=1e-5)
 
 
 @pytest.mark.parametrize("parents", [[1], [-1], [0, 2], [0, 0]])
@@ -577,10 +545,6 @@ def test_a_tree_has_a_prompt_and_an_end(generator: Generator) -> None:
 
 
 # --- Loading ------------------------------------------------------------------------------------
-
-
-def test_the_opening_token(generator: Generator) -> None:
-    assert generator.tokenizer.convert_ids_to_tokens(generator.opening) == OPENING
 
 
 def test_names(monkeypatch: Any) -> None:
@@ -613,12 +577,6 @@ def test_it_is_unpacked_once_and_again_when_damaged(
     mended = load_generator()
     assert len(unpacked) == 2
     assert first.log_likelihood(TEXTS).tolist() == mended.log_likelihood(TEXTS).tolist()
-
-
-def test_loading_is_quiet_and_leaves_the_settings(tmp_path: Path, exact: None) -> None:
-    before = transformers.logging.get_verbosity()
-    tiny_generator(tmp_path / "tiny")
-    assert transformers.logging.get_verbosity() == before
 
 
 def test_the_real_one_knows_english() -> None:

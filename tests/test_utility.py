@@ -101,17 +101,6 @@ def test_features_are_the_means_of_each_document_alone(
     assert distances[np.ix_(lengths > 2, lengths > 2)].min() > 1e-3  # so that a mix-up would show
 
 
-def test_low_precision_is_close(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, found = of_many_lengths(), []
-    for is_fast in (True, False):
-        monkeypatch.setattr(
-            models.encoders, "bfloat16_is_fast", lambda device, is_fast=is_fast: is_fast
-        )
-        found.append(features(encoder, text, longest=LONGEST))
-    assert found[0].dtype == np.float32
-    assert 0 < np.abs(found[0] - found[1]).max() < 0.1
-
-
 def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
     document = [CAT, DOG, FISH, *FILLERS]
     found = features(encoder, corpus([document, document[:4], document[:3]]), longest=6)
@@ -120,17 +109,10 @@ def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
     assert not np.allclose(found[0], found[2], atol=1e-3)
     full = features(encoder, corpus([document]), longest=len(document) + 2)
     assert np.allclose(full, alone(encoder, [FIRST, *document, LAST]), atol=1e-5)
-
-
-def test_empty_documents_and_no_documents(encoder: Encoder, exact: None) -> None:
-    found = features(encoder, corpus([[], [CAT], []]), longest=LONGEST)
-    assert np.allclose(found[0], alone(encoder, [FIRST, LAST]), atol=1e-5)
-    assert np.allclose(found[0], found[2], atol=1e-6)
     assert features(encoder, corpus([]), longest=LONGEST).shape == (0, encoder.width)
 
 
-def test_pairs(encoder: Encoder, exact: None) -> None:
-    """[CLS] a [SEP] b [SEP], the second sequence of type 1; the longer sentence is cut first."""
+def test_the_longer_text_of_a_pair_is_cut_first(encoder: Encoder, exact: None) -> None:
     first = [[CAT, *FILLERS], [CAT], [], [CAT, DOG, FISH], [CAT, *FILLERS]]
     second = [[DOG, *FILLERS], [DOG, *FILLERS], [FISH], [], [DOG]]
     kept = [(3, 2), (1, 4), (0, 1), (3, 0), (4, 1)]
@@ -139,8 +121,6 @@ def test_pairs(encoder: Encoder, exact: None) -> None:
         ids = [FIRST, *first[row][:one], LAST, *second[row][:two], LAST]
         expected = alone(encoder, ids, [0] * (one + 2) + [1] * (two + 1))
         assert np.allclose(found[row], expected, atol=1e-5), row
-    swapped = features(encoder, corpus(second), second=corpus(first), longest=8)
-    assert not np.allclose(found[1], swapped[1], atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +228,7 @@ def test_every_family_learns(family: tuple[Encoder, Any]) -> None:
         return one, two, labels
 
     first, second, labels = pairs(300, 0)
-    model = tuned(encoder, first, labels, 200, second=second)
+    model = tuned(encoder, first, labels, 150, second=second)
     first, second, truth = pairs(200, 1)
     assert (model.predict(first, second) == truth).mean() > 0.9
     assert not torch.equal(model.encoder.table, encoder.table)
@@ -396,19 +376,6 @@ def test_the_head_by_hand(encoder: Encoder, exact: None) -> None:
         expected = model.classifier(torch.tanh(model.pooler(states.mean(0)))).softmax(0)
     found = model.probability(corpus([ids[1:-1]]))[0]
     assert np.allclose(found, expected.numpy(), atol=1e-5)
-
-
-def test_an_encoder_learns_from_pairs(encoder: Encoder) -> None:
-    """The label stands in the second sentence; the same word in the first one says nothing."""
-
-    def pairs(count: int, seed: int) -> tuple[Corpus, Corpus, Any]:
-        second, labels = telling(count, [CAT, DOG], seed=seed, spread=4)
-        return telling(count, [CAT, DOG], seed=seed + 100, spread=4)[0], second, labels
-
-    first, second, labels = pairs(400, 0)
-    model = tuned(encoder, first, labels, 200, second=second)
-    first, second, truth = pairs(300, 1)
-    assert (model.predict(first, second) == truth).mean() > 0.9
 
 
 def test_held_out_documents_do_not_train(encoder: Encoder) -> None:
