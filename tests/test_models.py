@@ -28,7 +28,6 @@ from tiny_models import (
     tiny_family,
     write_family,
 )
-from tiny_models import write_tiny_model as write
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from textpriv import assets, models
@@ -61,16 +60,6 @@ def encoder(folder: Path) -> Encoder:
 
 
 # --- Encoders -----------------------------------------------------------------------------------
-
-
-def test_the_body_is_the_one_of_the_folder(folder: Path) -> None:
-    """Two folders with other weights give other states, the same folder the same."""
-    rows = Rows(np.array([[2, 5, 3]]), np.zeros((1, 3), dtype=np.int64))
-    one, same, other = (
-        tiny_encoder(folder / f"body{place}", seed=seed).states(rows)
-        for place, seed in enumerate((1, 1, 2))
-    )
-    assert torch.equal(one, same) and not torch.allclose(one, other, atol=0.1)
 
 
 def test_padding_and_types(encoder: Encoder) -> None:
@@ -265,15 +254,6 @@ def test_names() -> None:
     for name in models.NAMES:
         members = {member.name for member in assets.registry()[name].members}
         assert {"model.safetensors", "config.json", "tokenizer.json"} <= members
-
-
-def test_load_encoder_reads_verified_members(folder: Path, monkeypatch: Any) -> None:
-    where = write(folder / "asset")
-    asked = []
-    monkeypatch.setattr(assets, "fetch", lambda name: asked.append(name) or where)
-    monkeypatch.setattr(assets, "provenance", lambda name: {"digest": "abc", "source": "x"})
-    encoder = load_encoder("minilm-l6")
-    assert (encoder.name, encoder.digest, asked) == ("minilm-l6", "abc", ["minilm-l6"])
 
 
 # --- Fine-tuning --------------------------------------------------------------------------------

@@ -86,21 +86,6 @@ def alone(encoder: Encoder, ids: list[int], kinds: list[int] | None = None) -> A
 # --- Features -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", [1, 7, 64])
-def test_features_are_the_means_of_each_document_alone(
-    encoder: Encoder, exact: None, batch: int
-) -> None:
-    """Neither padding nor the order in which documents are read matters."""
-    text = of_many_lengths()
-    found = features(encoder, text, longest=LONGEST, batch=batch)
-    expected = [alone(encoder, [FIRST, *text[row].tolist(), LAST]) for row in range(len(text))]
-    assert found.shape == (30, encoder.width) and found.dtype == np.float32
-    assert np.allclose(found, expected, atol=1e-5)
-    distances = np.abs(found[:, None] - found[None]).max(2) + np.eye(30)
-    lengths = np.diff(text.offsets)
-    assert distances[np.ix_(lengths > 2, lengths > 2)].min() > 1e-3  # so that a mix-up would show
-
-
 def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
     document = [CAT, DOG, FISH, *FILLERS]
     found = features(encoder, corpus([document, document[:4], document[:3]]), longest=6)
@@ -129,12 +114,9 @@ def test_the_longer_text_of_a_pair_is_cut_first(encoder: Encoder, exact: None) -
         ([[len(PIECES)]], {}, r"corpus: got ids 16..16, expected 0..15"),
         ([[CAT, UNKNOWN]], {}, r"corpus: got ids -1..5, expected 0..15"),
         ([[KEPT]], {}, r"corpus: got ids -2..-2, expected 0..15"),
-        ([[CAT]], {"longest": 2}, "longest: got 2, expected an integer from 3 to 40"),
-        ([[CAT]], {"longest": 41}, "longest: got 41, expected an integer from 3 to 40"),
         ([[CAT]], {"batch": 0}, "batch: got 0"),
         ([[CAT]], {"second": corpus([[CAT], []])}, "second: got 2 documents, expected 1"),
         ([[CAT]], {"second": corpus([[UNKNOWN]])}, r"second: got ids -1..-1"),
-        ([[CAT]], {"second": corpus([[CAT]]), "longest": 4}, "longest: got 4, expected .* from 5"),
     ],
 )
 def test_what_features_refuse(
@@ -237,7 +219,7 @@ def test_every_family_learns(family: tuple[Encoder, Any]) -> None:
 def test_pieces_that_fit(tmp_path_factory: pytest.TempPathFactory) -> None:
     """At least one of each text beside the special ones, at most the encoder's longest."""
     text = Corpus(ids=np.array([5]), offsets=np.array([0, 1]))
-    for name, one, two, most in (("roberta", 3, 6, 40), ("mpnet", 3, 6, 40), ("t5", 2, 4, 512)):
+    for name, one, two, most in (("bert", 3, 5, 40), ("roberta", 3, 6, 40), ("t5", 2, 4, 512)):
         encoder = tiny_family(tmp_path_factory.mktemp(name), name)
         for second, least in ((None, one), (text, two)):
             for longest in (least, most):
