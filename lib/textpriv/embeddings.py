@@ -116,16 +116,9 @@ def from_arrays(name: str, words: Sequence[str], vectors: npt.ArrayLike) -> Embe
 def from_word2vec_text(path: Path | str, *, name: str | None = None) -> Embedding:
     """Read the text format of word2vec and GloVe: a word and its coordinates in each line.
 
-    Words may contain spaces of any kind; the coordinates are counted from the right.
-
-    Parameters
-    ----------
-    path : UTF-8 text; a first line "<words> <dimension>" is optional, and binding where present
-    name : of the embedding; the file's name without its ending by default
-
-    Raises
-    ------
-    InvalidInput : the file is missing, not UTF-8, cut off, or a line does not fit
+    Words may contain spaces of any kind; the coordinates are counted from the right. A first line
+    "<words> <dimension>" is optional, and binding where present. The name is that of the file by
+    default. InvalidInput if it is missing, not UTF-8, cut off, or a line does not fit.
     """
     path = Path(path)
     words, vectors = _read_word2vec_text(path)

@@ -89,9 +89,9 @@ class Influence:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its two-sided confidence interval and the number of observations.
+    """A value, its two-sided interval, the number of observations, and what each unit did to it.
 
-    `influence` says what each unit did to the value, where the sample was named.
+    The `influence` is there where the sample was named.
     """
 
     value: float
@@ -278,15 +278,9 @@ def mean(
     bounds: tuple[float, float] = (-np.inf, np.inf),
     sample: str | None = None,
 ) -> Estimate:
-    """Mean of independent values; see `clustered_mean`. Of one value the interval is open.
+    """Mean of independent values, numbered from 0; see `clustered_mean`.
 
-    Shares of trials (0 and 1) within bounds of 0 and 1 are covered by Clopper and Pearson's.
-
-    Parameters
-    ----------
-    values : (n,) finite observations
-    bounds : range of the quantity; without one the interval is Student's t, open where all agree
-    sample : name of what the values, numbered from 0, were drawn from; keeps their `Influence`
+    Without bounds the interval is Student's t, open where all agree or there is one value.
     """
     return clustered_mean(values, np.arange(np.size(values)), bounds=bounds, sample=sample)
 

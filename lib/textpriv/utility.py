@@ -210,13 +210,8 @@ class Classifier(torch.nn.Module):
     ----------
     encoder : taken as it is and trained in place
     classes : >= 2
-    dropout : 0 <= p < 1, of the head
+    dropout, seed : of the head
     longest : see `features`
-    seed : of the head
-
-    Attributes
-    ----------
-    curve : held-out accuracy along the training
     """
 
     curve: LearningCurve
@@ -291,26 +286,11 @@ def fine_tuned(
     encoder : pretrained; left as it is
     corpus, second, longest : see `features`
     labels : (documents,) 0 .. classes - 1, at least two different ones
-    training : rows per step are documents of similar length. Every document is used once before
-        any is used again.
-    classes : see `Classifier`
+    training : of batches of similar length; every document is used once before any is used again
     held_out : 0 < share < 1 of the documents that do not train; the first 1,000 of these measure
         the accuracy
-    seed : of what is held out, the head, the order and dropout
-
-    Returns
-    -------
-    Classifier in evaluation mode, with its `curve`
-
-    Raises
-    ------
-    InvalidInput : labels of another number or out of range, of one class only where they train,
-        and see `features`, `Classifier`
-
-    Notes
-    -----
-    Same seed, same classifier, on one machine; with another processor or number of threads the
-    last digits may differ.
+    seed : of what is held out, the head, the order and dropout: same seed, same classifier, but
+        for the last digits on another processor or with another number of threads
 
     References
     ----------

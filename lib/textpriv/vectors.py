@@ -33,12 +33,8 @@ class SentenceVectors:
     Parameters
     ----------
     vectors : (sentences, width) float32, finite
-    offsets : (documents + 1,) int64: document i is vectors[offsets[i]:offsets[i + 1]]; every
-        document has at least one sentence
-
-    Raises
-    ------
-    InvalidInput : no document, a document without a sentence, or another form
+    offsets : (documents + 1,) int64: document i is vectors[offsets[i]:offsets[i + 1]]; at least
+        one document, and in each at least one sentence
     """
 
     vectors: NDArray[np.float32]

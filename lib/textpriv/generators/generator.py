@@ -197,11 +197,10 @@ class Generator:
         places: torch.Tensor | None = None,
         cache: transformers.DynamicCache | None = None,
     ) -> torch.Tensor:
-        """What the model knows after each token: (rows, length, width).
+        """What the model knows after each token: ids (rows, length) to (rows, length, width).
 
         Parameters
         ----------
-        ids : (rows, length)
         sees : (rows, 1, length, cached + length) bool, the tokens that each one sees; None: all
             before it and itself
         places : (rows, length) distance of each token from the opening one; None: counted on

@@ -47,15 +47,8 @@ class Prefixes:
     def grow(self, parents: IntArray, tokens: IntArray) -> torch.Tensor:
         """Add nodes, numbered on from len(self): their states, (new, width).
 
-        Parameters
-        ----------
-        parents : (new,) the node that each token follows, which may be new too but stands
-            before it
-        tokens : (new,)
-
-        Raises
-        ------
-        InvalidInput : a parent that is not there, or a text that becomes too long
+        `parents` (new,) are the nodes that the tokens follow, which may be new too but stand
+        before them. InvalidInput for a parent that is not there, or a text that becomes too long.
         """
         old, new = len(self), len(parents)
         numbers = old + np.arange(new)

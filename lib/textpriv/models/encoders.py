@@ -154,12 +154,9 @@ class Encoder:
         return SentenceTransformer(modules=modules, device=str(self.device))
 
     def inputs(self, rows: Rows, *, types: BoolArray | None = None) -> dict[str, torch.Tensor]:
-        """Rows as the model takes them.
+        """Rows as the model takes them; `types` (rows, length) is true in the second of a pair.
 
-        Parameters
-        ----------
-        types : (rows, length) true in the second sequence of a pair; None: one sequence. Only a
-            BERT is told; the others know a pair by what stands between its texts.
+        Only a BERT is told; the others know a pair by what stands between its texts.
         """
         inputs = {
             "input_ids": torch.from_numpy(rows.ids).to(self.device),

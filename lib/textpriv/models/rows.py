@@ -27,12 +27,9 @@ Spans = tuple[IntArray, IntArray]  # starts and lengths in a pool of pieces, one
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Sequences of WordPieces, padded to one length.
+    """Sequences of WordPieces, padded to one length: ids, (rows, length).
 
-    Parameters
-    ----------
-    ids : (rows, length)
-    segments : (rows, length) which of a row's segments a piece belongs to, -1 beyond its end
+    `segments` (rows, length) is which of a row's segments a piece belongs to, -1 beyond its end.
     """
 
     ids: IntArray
@@ -68,13 +65,9 @@ class Pieces:
 
     Parameters
     ----------
-    tokenizer : of the encoder, WordPiece; others write a word after a space otherwise
+    tokenizer : WordPiece, else InvalidInput: others write a word after a space otherwise
     words : the vocabulary of the corpus' ids
     corpus : a sanitized text: no token is UNKNOWN
-
-    Raises
-    ------
-    InvalidInput : an unknown token, or an id outside the vocabulary; another tokenizer
     """
 
     def __init__(self, tokenizer: FastTokenizer, words: Sequence[str], corpus: Corpus) -> None:
@@ -119,11 +112,8 @@ class Pieces:
     ) -> tuple[Spans, Spans]:
         """What stands before and after a token in its document.
 
-        Parameters
-        ----------
-        window : at most so many tokens on either side; None: all
-        room : (positions,) at most so many pieces on both sides together; what lies farthest
-            from the token goes first
+        At most `window` tokens on either side and `room` pieces on both together, a number for
+        each position; what lies farthest from the token goes first.
         """
         if window is not None and window < 0:
             raise InvalidInput(f"window: got {window}, expected at least 0 or None")

@@ -23,8 +23,7 @@ class Training:
 
     Parameters
     ----------
-    steps : > 0
-    batch : rows per step, > 0
+    steps, batch : > 0, and rows per step, > 0
     learning_rate : > 0, its largest value
     schedule : "linear" warms up over a tenth of the steps, then falls to 0; "tenths" starts at
         once and falls to a tenth every 1,000 steps, as in Tong et al. (appendix F)
