@@ -53,7 +53,7 @@ MANY, FEW = ("u7", "u2", "u5"), ("a1", "z9")  # authors under attack, and others
 def exact() -> Iterator[None]:
     """float32 throughout, so that two ways to the same number agree."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (models, generators):
+        for module in (models.encoders, generators.generator):
             patch.setattr(module, "bfloat16_is_fast", lambda _: False)
         yield
 

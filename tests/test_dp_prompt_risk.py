@@ -36,7 +36,7 @@ RANDOM = {"author": 0.1, "sentiment": 0.5}
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     """In float32, so that two ways to the same number agree."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models, "bfloat16_is_fast", lambda _: False)
+        patch.setattr(models.encoders, "bfloat16_is_fast", lambda _: False)
         return tiny_encoder(tmp_path_factory.mktemp("risk"), longest=256)
 
 

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from textpriv import assets, embeddings
 from textpriv.embeddings import Embedding, from_arrays, from_word2vec_text
-from textpriv.errors import AssetCorrupt, InvalidInput, UnknownAsset
+from textpriv.errors import InvalidInput, UnknownAsset
 
 WORDS = ("the", "at\xa0name@domain.com", "…", "a b", "hockey")
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
@@ -195,9 +195,6 @@ def test_malformed_text(tmp_path: Path, text: bytes, says: str | None) -> None:
     else:
         with pytest.raises(InvalidInput, match=says):
             from_word2vec_text(path)
-
-
-def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"absent\.txt: expected a readable file: No such file"):
         from_word2vec_text(tmp_path / "absent.txt")
 
@@ -261,16 +258,7 @@ def test_load_minilm_tokens(members: Path) -> None:
     np.testing.assert_array_equal(loaded.vectors, VECTORS)
 
 
-def test_a_damaged_asset_is_not_loaded(members: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def damaged(*_: object) -> Path:
-        raise AssetCorrupt("glove-6b-50d: expected other bytes")
-
-    monkeypatch.setattr(assets, "file", damaged)
-    with pytest.raises(AssetCorrupt):
-        embeddings.load("glove-6b-50d")
-
-
-@pytest.mark.parametrize("name", embeddings.names())
+@pytest.mark.parametrize("name", embeddings._LOADERS)
 def test_a_text_file_of_the_user_replaces_any_embedding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Embedding, name: str
 ) -> None:

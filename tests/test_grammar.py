@@ -244,7 +244,7 @@ TEXTS = ["the cat sat", "", "a dog", "the dog sat on the cat again"]
 
 @pytest.fixture
 def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
-    for module in (models, generators):
+    for module in (models.encoders, generators.generator):
         monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
     return tiny_generator(tmp_path / "tiny")
 

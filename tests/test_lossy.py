@@ -112,7 +112,7 @@ def test_the_paper_profile_has_every_size_of_every_corpus() -> None:
         assert set(each) == names
     assert set(sizes.encoders) <= names and set(sizes.tuned_rates) <= names
     assert {sizes.encoder, *sizes.encoders.values()} <= set(NAMES)
-    assert 2 * sizes.longest["qnli"] + 4 <= FAMILIES["t5"].longest(None)  # type: ignore[arg-type]
+    assert 2 * sizes.longest["qnli"] + 4 <= FAMILIES["t5"].longest
 
 
 # --- What is manipulated ------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -
 def exact() -> Any:
     """float32 throughout, so that two ways to the same number agree."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (models, generators):
+        for module in (models.encoders, generators.generator):
             patch.setattr(module, "bfloat16_is_fast", lambda _: False)
         yield
 

@@ -28,7 +28,7 @@ from tiny_models import (
     tiny_family,
     write_family,
 )
-from tiny_models import write_tiny_model as write
+from transformers.models.t5.modeling_t5 import T5Attention
 
 from textpriv import assets, models
 from textpriv.errors import InvalidInput
@@ -40,6 +40,7 @@ from textpriv.models import (
     Training,
     by_length,
     endless,
+    filling,
     fine_tune,
     from_folder,
     load_encoder,
@@ -61,42 +62,6 @@ def encoder(folder: Path) -> Encoder:
 # --- Encoders -----------------------------------------------------------------------------------
 
 
-def test_an_encoder_from_a_folder(encoder: Encoder) -> None:
-    assert (encoder.width, encoder.longest, len(encoder.table)) == (16, 40, len(PIECES))
-    assert not encoder.can_fill and not encoder.model.training
-    rows = Rows(np.array([[2, 5, 3]]), np.zeros((1, 3), dtype=np.int64))
-    states = encoder.states(rows)
-    assert states.shape == (1, 3, 16) and encoder.logits(states).shape == (1, 3, len(PIECES))
-    assert encoder.logits(states).dtype == torch.float32
-
-
-def test_the_body_is_the_one_of_the_folder(folder: Path) -> None:
-    """Two folders with other weights give other states, the same folder the same."""
-    rows = Rows(np.array([[2, 5, 3]]), np.zeros((1, 3), dtype=np.int64))
-    one, same, other = (
-        tiny_encoder(folder / f"body{place}", seed=seed).states(rows)
-        for place, seed in enumerate((1, 1, 2))
-    )
-    assert torch.equal(one, same) and not torch.allclose(one, other, atol=0.1)
-
-
-def test_a_head_in_the_folder_is_kept(folder: Path) -> None:
-    encoder = tiny_encoder(folder / "head", head=True)
-    assert encoder.can_fill
-    dense = encoder.model.cls.predictions.transform.dense.weight
-    assert not torch.equal(dense, torch.eye(16))
-    plain = tiny_encoder(folder / "headless")
-    assert torch.equal(plain.model.cls.predictions.transform.dense.weight, torch.eye(16))
-
-
-def test_a_missing_body_is_an_error(folder: Path) -> None:
-    where = write(folder / "broken")
-    config = json.loads((where / "config.json").read_text())
-    (where / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
-    with pytest.raises(InvalidInput, match="expected the weights of a BERT"):
-        from_folder("broken", where, digest="")
-
-
 def test_padding_and_types(encoder: Encoder) -> None:
     """What is padded does not matter to the rest; the type of a sequence does."""
     ids, end = np.array([[2, 5, 3, 0], [2, 5, 3, 9]]), np.array([[0, 0, 0, -1]] * 2)
@@ -106,17 +71,6 @@ def test_padding_and_types(encoder: Encoder) -> None:
     assert not torch.allclose(seen[0, :3], seen[1, :3], atol=1e-2)
     typed = encoder.states(Rows(ids, end), types=np.array([[0, 0, 1, 0]] * 2, dtype=bool))
     assert not torch.allclose(typed[0, :3], padded[0, :3], atol=1e-2)
-
-
-def test_a_clone_is_a_copy(encoder: Encoder) -> None:
-    clone = encoder.clone(dropout=0.25)
-    with torch.no_grad():
-        clone.table.zero_()
-    assert encoder.table.abs().sum() > 0
-    rates = {m.p for m in clone.model.modules() if isinstance(m, torch.nn.Dropout)}
-    assert rates == {0.25}
-    with pytest.raises(InvalidInput, match="dropout: got 1.0"):
-        encoder.clone(dropout=1.0)
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -204,7 +158,7 @@ def test_a_cased_bert_tells_case_apart(folder: Path) -> None:
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
 def test_heads(folder: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A head of the folder is read as it is; an absent one lets the state itself ask the table."""
-    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: False)
+    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
     where = write_family(folder / f"{family}-head", family, head=True)
     encoder = from_folder(family, where, digest="")
     rows = two_rows(encoder)
@@ -239,7 +193,7 @@ def test_every_family_is_one_of_sentence_transformers(
     any_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its `encode` gives the states of each text alone, pooled, by the encoder's own weights."""
-    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: False)
+    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
     encoder, sentences = any_encoder, ["the cat", "", "the cat sat on " * 30, "the dog ran"]
     whole = encoder.sentence_transformer()
     assert [each.data_ptr() for each in whole.parameters()] == [
@@ -247,13 +201,11 @@ def test_every_family_is_one_of_sentence_transformers(
     ]
     assert (str(whole.device), whole.get_embedding_dimension()) == ("cpu", encoder.width)
     found = whole.encode(sentences, batch_size=2)
-    first = encoder.sentence_transformer("cls").encode(sentences, batch_size=3)
     for row, text in enumerate(sentences):
         ids = encoder.tokenizer(text, truncation=True, max_length=encoder.longest)["input_ids"]
         with torch.inference_mode():
             states = encoder.states(Rows(np.array([ids]), np.zeros((1, len(ids)), dtype=np.int64)))
         np.testing.assert_allclose(found[row], states[0].mean(0), atol=1e-5)
-        np.testing.assert_allclose(first[row], states[0, 0], atol=1e-5)
     lengths = np.linalg.norm(whole.encode(sentences, normalize_embeddings=True), axis=1)
     np.testing.assert_allclose(lengths, 1, rtol=1e-6)
 
@@ -267,10 +219,15 @@ def test_dropout_of_a_clone_is_that_of_every_layer(any_encoder: Encoder) -> None
         each.model.train()
     assert torch.equal(still.states(rows), states)
     assert not torch.allclose(noisy.states(rows), states, atol=1e-2)
+    with torch.no_grad():
+        still.table.zero_()
+    assert any_encoder.table.abs().sum() > 0  # a copy
+    with pytest.raises(InvalidInput, match="dropout: got 1.0"):
+        any_encoder.clone(dropout=1.0)
     rates = {
         getattr(module, "p", module.dropout if hasattr(module, "dropout") else None)
         for module in noisy.model.modules()
-        if isinstance(module, torch.nn.Dropout | models.T5Attention)
+        if isinstance(module, torch.nn.Dropout | T5Attention)
     }
     assert rates == {0.5}
 
@@ -299,15 +256,6 @@ def test_names() -> None:
         assert {"model.safetensors", "config.json", "tokenizer.json"} <= members
 
 
-def test_load_encoder_reads_verified_members(folder: Path, monkeypatch: Any) -> None:
-    where = write(folder / "asset")
-    asked = []
-    monkeypatch.setattr(assets, "fetch", lambda name: asked.append(name) or where)
-    monkeypatch.setattr(assets, "provenance", lambda name: {"digest": "abc", "source": "x"})
-    encoder = load_encoder("minilm-l6")
-    assert (encoder.name, encoder.digest, asked) == ("minilm-l6", "abc", ["minilm-l6"])
-
-
 # --- Fine-tuning --------------------------------------------------------------------------------
 
 
@@ -328,23 +276,28 @@ def test_marks(marks: int, expected: set[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("made", "name", "value"),
     [
-        ({"steps": 0}, "steps: got 0"),
-        ({"steps": 2.5}, "steps: got 2.5"),
-        ({"steps": True}, "steps: got True"),
-        ({"batch": 0}, "batch: got 0"),
-        ({"marks": 0}, "marks: got 0"),
-        ({"learning_rate": 0.0}, "learning_rate: got 0.0"),
-        ({"learning_rate": float("nan")}, "learning_rate: got nan"),
-        ({"weight_decay": -1.0}, "weight_decay: got -1.0"),
-        ({"dropout": 1.0}, "dropout: got 1.0"),
-        ({"schedule": "cosine"}, "schedule: got 'cosine'"),
+        (Training, "steps", 0),
+        (Training, "steps", 2.5),
+        (Training, "steps", True),
+        (Training, "batch", 0),
+        (Training, "marks", 0),
+        (Training, "learning_rate", 0.0),
+        (Training, "learning_rate", float("nan")),
+        (Training, "weight_decay", -1.0),
+        (Training, "dropout", 1.0),
+        (Training, "schedule", "cosine"),
+        (MaskedSizes, "length", 7),
+        (MaskedSizes, "share", 0.0),
+        (MaskedSizes, "frequent", 0.0),
+        (MaskedSizes, "held_out", 0),
     ],
 )
-def test_wrong_trainings(options: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        Training(**{"steps": 1} | options)
+def test_wrong_sizes(made: Any, name: str, value: Any) -> None:
+    options = {"steps": 1} if made is Training else {}
+    with pytest.raises(InvalidInput, match=f"{name}: got {value!r}"):
+        made(**options | {name: value})
 
 
 def test_fine_tuning_reaches_the_minimum() -> None:
@@ -396,7 +349,7 @@ def texts(count: int, seed: int = 0) -> list[str]:
     return [" ".join(SENTENCES[which] for which in rng.integers(2, size=8)) for _ in range(count)]
 
 
-def small(steps: int = 300, **options: Any) -> MaskedSizes:
+def small(steps: int = 200, **options: Any) -> MaskedSizes:
     training = Training(steps=steps, batch=16, learning_rate=5e-3, marks=2)
     return MaskedSizes(
         **{"training": training, "length": 24, "held_out": 40, "frequent": 1.0} | options
@@ -407,10 +360,10 @@ def test_a_masked_lm_learns_and_says_how_well(encoder: Encoder, cache: Path) -> 
     before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
     filler = masked_language_model(encoder, texts(200), small())
     assert filler.can_fill and filler.name == "tiny-masked-lm" and filler.digest != encoder.digest
-    assert filler.curve is not None and filler.curve.steps == (150, 300)
+    assert filler.curve is not None and filler.curve.steps == (100, 200)
     assert filler.accuracy == filler.curve.accuracy[-1] and filler.accuracy > 0.75
     assert all(torch.equal(value, before[key]) for key, value in encoder.model.state_dict().items())
-    held, _ = models._blocks(encoder, texts(60, seed=9), 24, 40, 1)
+    held, _ = filling._blocks(encoder, texts(60, seed=9), 24, 40, 1)
     for verb, other in (("sat", "ran"), ("ran", "sat")):
         verbs = np.argwhere(held == piece(verb))
         rows = held[verbs[:, 0]]
@@ -430,13 +383,13 @@ def test_it_is_trained_once_and_again_when_something_changes(
     encoder: Encoder, cache: Path, monkeypatch: Any
 ) -> None:
     trained = []
-    train = models._train_masked
+    train = filling._train_masked
 
     def count(*arguments: Any) -> Any:
         trained.append(arguments)
         return train(*arguments)
 
-    monkeypatch.setattr(models, "_train_masked", count)
+    monkeypatch.setattr(filling, "_train_masked", count)
     one = masked_language_model(encoder, texts(60), small(2))
     same = masked_language_model(encoder, texts(60), small(2))
     assert len(trained) == 1 and one.accuracy == same.accuracy and one.curve == same.curve
@@ -445,6 +398,7 @@ def test_it_is_trained_once_and_again_when_something_changes(
         for key, value in one.model.state_dict().items()
     )
     assert same.model.cls.predictions.decoder.weight is same.table  # still tied
+    assert torch.equal(train(encoder, texts(60), small(2), 0)[0].table, one.table)  # one seed
     others: list[Encoder] = [
         masked_language_model(encoder, texts(60), small(2), seed=1),
         masked_language_model(encoder, texts(60, seed=1), small(2)),
@@ -453,17 +407,9 @@ def test_it_is_trained_once_and_again_when_something_changes(
     assert len(trained) == 4 and len({one.digest, *(each.digest for each in others)}) == 4
 
 
-def test_one_seed_one_masked_lm(encoder: Encoder) -> None:
-    sizes = small(3)
-    one, same, other = (
-        models._train_masked(encoder, texts(60), sizes, seed)[0].table for seed in (1, 1, 2)
-    )
-    assert torch.equal(one, same) and not torch.equal(one, other)
-
-
 def test_held_out_text_is_not_trained_on(encoder: Encoder) -> None:
     documents = ["the cat sat on the mat ! " * 6] * 30 + ["the dog ran on the snowball ! " * 6] * 8
-    held, rows = models._blocks(encoder, documents, 24, 16, 100)
+    held, rows = filling._blocks(encoder, documents, 24, 16, 100)
     assert piece("dog") in held and piece("cat") not in held
     assert piece("cat") in rows and piece("dog") not in rows
     for block in (held, rows):
@@ -475,11 +421,9 @@ def test_only_whole_words_are_masked(encoder: Encoder) -> None:
     ids = np.array([encoder.tokenizer("the snowball sat ! xyz cat")["input_ids"]])
     names = encoder.tokenizer.convert_ids_to_tokens(ids[0].tolist())
     assert names == ["[CLS]", "the", "snow", "##ball", "sat", "!", "[UNK]", "cat", "[SEP]"]
-    whole = models._WholeWords(encoder.tokenizer)
+    whole = filling._WholeWords(encoder.tokenizer)
     mask = whole.draw(ids, np.ones(len(PIECES)), np.random.default_rng(0))
     assert mask[0].tolist() == [False, True, False, False, True, True, False, True, False]
-    none = whole.draw(ids, np.zeros(len(PIECES)), np.random.default_rng(0))
-    assert not none.any()
     shares = np.zeros(len(PIECES))
     shares[piece("cat")] = 1.0
     only = whole.draw(ids, shares, np.random.default_rng(0))
@@ -492,41 +436,11 @@ def test_whole_words_of_pieces_of_bytes(roberta: Encoder) -> None:
     ids = np.array([tokenizer(" cat catty dog ran. sat")["input_ids"]])
     names = tokenizer.convert_ids_to_tokens(ids[0].tolist())
     assert names == ["<s>", "Ġcat", "Ġcat", "t", "y", "Ġdog", "Ġran", ".", "Ġsat", "</s>"]
-    mask = models._WholeWords(tokenizer).draw(
+    mask = filling._WholeWords(tokenizer).draw(
         ids, np.ones(len(tokenizer)), np.random.default_rng(0)
     )
     assert [names[i] for i in np.flatnonzero(mask[0])] == ["Ġcat", "Ġdog", "Ġsat"]
     assert mask[0, 1] and not mask[0, 2]
-
-
-def test_a_roberta_is_trained_as_a_masked_lm(folder: Path, cache: Path) -> None:
-    """After "cat" always "sat", after "dog" always "ran"."""
-    plain = tiny_family(folder / "to-train", "roberta")
-    rng = np.random.default_rng(0)
-    sentences = np.array([" the cat sat on the mat", " the dog ran on the mat"])
-    lines = ["".join(rng.choice(sentences, size=8)) for _ in range(150)]
-    filler = masked_language_model(plain, lines, small(150))
-    assert filler.can_fill and filler.accuracy is not None and filler.accuracy > 0.75
-    again = masked_language_model(plain, lines, small(150))
-    assert all(
-        torch.equal(value, again.model.state_dict()[key])
-        for key, value in filler.model.state_dict().items()
-    )
-    assert again.model.get_output_embeddings().weight is again.table  # still tied
-
-
-@pytest.mark.parametrize(
-    ("made", "says"),
-    [
-        (lambda: MaskedSizes(length=7), "length: got 7"),
-        (lambda: MaskedSizes(share=0.0), "share: got 0.0"),
-        (lambda: MaskedSizes(frequent=0.0), "frequent: got 0.0"),
-        (lambda: MaskedSizes(held_out=0), "held_out: got 0"),
-    ],
-)
-def test_wrong_sizes(made: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        made()
 
 
 def test_too_little_text(encoder: Encoder, cache: Path) -> None:

@@ -52,7 +52,7 @@ def seen(texts: list[str]) -> Observed:
 def generator(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """In float32 throughout, so that two ways to the same number agree."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (models, generators):
+        for module in (models.encoders, generators.generator):
             patch.setattr(module, "bfloat16_is_fast", lambda _: False)
         yield tiny_generator(tmp_path_factory.mktemp("generator"), longest=160)
 

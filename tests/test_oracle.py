@@ -39,7 +39,7 @@ LONGEST = 24
 def _exact() -> Any:
     """float32 throughout, so that two ways to the same number agree."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (models, generators):
+        for module in (models.encoders, generators.generator):
             patch.setattr(module, "bfloat16_is_fast", lambda _: False)
         yield
 

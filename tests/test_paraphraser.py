@@ -26,7 +26,7 @@ SIZES = Training(steps=100, batch=8, learning_rate=0.01, from_start=True)
 
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (models, generators):
+    for module in (models.encoders, generators.generator):
         monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
 
 

@@ -574,7 +574,7 @@ def test_the_ablation_withdraws_the_guarantee() -> None:
 
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (models, generators):
+    for module in (models.encoders, generators.generator):
         monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
 
 

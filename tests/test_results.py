@@ -121,14 +121,14 @@ def test_finish_writes_what_the_design_lists(root: Path) -> None:
 def test_results_state_what_networks_multiplied_in(
     monkeypatch: pytest.MonkeyPatch, fast: bool, dtype: str
 ) -> None:
-    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: fast)
-    product = models.torch.ones(1, 1)
-    with models.autocast(models.torch.device("cpu")):
+    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: fast)
+    product = models.encoders.torch.ones(1, 1)
+    with models.autocast(models.encoders.torch.device("cpu")):
         product = product @ product
     report.begin("98_try", "smoke").finish()
     found = results.load("98_try", "smoke")
     assert found.dtype == dtype == str(product.dtype).removeprefix("torch.")
-    assert found.processor and found.threads == models.torch.get_num_threads()
+    assert found.processor and found.threads == models.encoders.torch.get_num_threads()
 
 
 def test_a_notebook_run_by_hand_leaves_what_git_holds(

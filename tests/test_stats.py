@@ -61,12 +61,8 @@ def test_impossible_shares(successes: Any, n: Any) -> None:
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, float("nan")])
 def test_a_confidence_lies_between_0_and_1(confidence: Any) -> None:
-    for make in (
-        lambda: share(1, 2, confidence=confidence),
-        lambda: mean([1.0, 2.0], confidence=confidence),
-    ):
-        with pytest.raises(InvalidInput, match="confidence: got .*expected"):
-            make()
+    with pytest.raises(InvalidInput, match="confidence: got .*expected"):
+        share(1, 2, confidence=confidence)
 
 
 # --- Means ----------------------------------------------------------------------------------
@@ -77,7 +73,6 @@ def test_a_mean_by_hand() -> None:
     # Mean 3, variance (4 + 1 + 9) / 2 = 7, standard error sqrt(7 / 3), t(2) = 4.302653.
     assert (found.value, found.n) == (3.0, 3)
     assert half_width(found) == pytest.approx(4.302653 * np.sqrt(7 / 3), rel=1e-6)
-    assert half_width(mean([1.0, 2.0, 6.0], confidence=0.5)) < half_width(found)
 
 
 def test_one_value_says_nothing_about_its_error() -> None:
@@ -128,12 +123,9 @@ def test_strata_of_ranks_are_equal_parts_in_order() -> None:
     assert strata_by_rank(4, 4).tolist() == [0, 1, 2, 3]
     counts = np.bincount(strata_by_rank(33_860, 10))
     assert len(counts) == 10 and counts.max() - counts.min() <= 1
-
-
-@pytest.mark.parametrize("strata", [0, -1, 5])
-def test_impossible_strata(strata: int) -> None:
-    with pytest.raises(InvalidInput, match=f"strata: got {strata}, expected 1 to 4"):
-        strata_by_rank(4, strata)
+    for strata in (0, -1, 5):
+        with pytest.raises(InvalidInput, match=f"strata: got {strata}, expected 1 to 4"):
+            strata_by_rank(4, strata)
 
 
 @pytest.mark.parametrize(
@@ -296,9 +288,7 @@ def drawn_clusters(rng: np.random.Generator, documents: int, p: float) -> Any:
     return rng.random(len(cluster)) < own[cluster], cluster
 
 
-@pytest.mark.parametrize(
-    ("documents", "p"), [(20, 0.5), (30, 0.03), (60, 0.01), (60, 0.3), (200, 0.1)]
-)
+@pytest.mark.parametrize(("documents", "p"), [(20, 0.5), (30, 0.03), (60, 0.3), (200, 0.1)])
 def test_the_clustered_interval_covers_the_truth(documents: int, p: float) -> None:
     """Least coverage stated: 0.92. Student's t has 0.875 for 30 documents and p = 0.03.
 
@@ -336,8 +326,6 @@ def test_malformed_clusters(values: Any, cluster: Any, says: str) -> None:
     for estimate in (clustered_mean, clustered_share):
         with pytest.raises(InvalidInput, match=says):
             estimate(values, cluster)
-    with pytest.raises(InvalidInput, match="confidence: got 2"):
-        clustered_mean([1.0, 2.0], [0, 1], confidence=2)
 
 
 # --- Paired comparisons -------------------------------------------------------------------------
@@ -384,7 +372,7 @@ def test_the_paired_test_keeps_its_level() -> None:
     """
     rng = np.random.default_rng(8)
     rejected = naive = 0
-    trials = 2000
+    trials = 1000
     for _ in range(trials):
         lean = rng.choice([-1, 1], 25)  # a document favours one attack, in all its tokens
         cluster = np.repeat(np.arange(25), 8)
@@ -402,13 +390,6 @@ def test_the_paired_test_keeps_its_level() -> None:
     assert scipy_stats.binom.sf(rejected - 1, trials, 0.05) >= ALARM
     assert scipy_stats.binom.sf(naive - 1, trials, 0.05) < ALARM
     assert rejected / trials > 0.02  # nor is it idle
-
-
-def test_the_paired_test_finds_a_difference() -> None:
-    rng = np.random.default_rng(9)
-    cluster = np.repeat(np.arange(60), 10)
-    first, second = rng.random(600) < 0.6, rng.random(600) < 0.45
-    assert paired_test(first, second, cluster, rng) < 0.01
 
 
 @pytest.mark.parametrize(
@@ -444,11 +425,9 @@ def test_influences_of_a_mean_by_hand() -> None:
     factor = np.sqrt(3 / 2) / 4  # residual sums from the mean of 3: -3, -2, 5
     assert found.effect == pytest.approx(factor * np.array([-3, -2, 5]))
     assert found.error == pytest.approx(factor * np.sqrt(38))
-
-
-def test_a_sample_is_named_or_there_is_no_influence() -> None:
-    assert clustered_mean([1.0, 0.0], [0, 1]).influence is None
-    assert mean([1.0, 0.0]).influence is None and share(1, 2).influence is None
+    one = clustered_mean([1.0, 0.0], [4, 4], sample="a").influence
+    assert one is not None and len(one.unit) == 0  # one cluster tells nothing of its error
+    assert clustered_mean([1.0, 0.0], [0, 1]).influence is None  # of a sample without a name
 
 
 @pytest.mark.parametrize("estimate", [clustered_mean, clustered_share])
@@ -457,12 +436,6 @@ def test_the_error_of_an_influence_is_that_of_the_interval(estimate: Any) -> Non
     found = estimate(first, cluster, sample="a")
     student = scipy_stats.t.ppf(0.975, 59)
     assert found.influence.error * student == pytest.approx(half_width(found), rel=0.05)
-
-
-def test_the_error_of_a_mean_of_values_is_that_of_its_interval() -> None:
-    found = mean([1.0, 2.0, 6.0, 4.0], sample="a")
-    assert found.influence is not None
-    assert found.influence.error * 3.182446 == pytest.approx(half_width(found), rel=1e-6)  # t(3)
 
 
 def test_a_difference_in_pairs_is_the_mean_of_the_differences() -> None:
@@ -514,12 +487,6 @@ def test_estimates_of_one_sample_are_combined() -> None:
     assert found.influence.effect == pytest.approx(direct.influence.effect)
 
 
-def test_intervals_of_sums_are_cut_to_their_bounds() -> None:
-    one = clustered_mean([0.0, 1.0, 1.0], [0, 1, 2], sample="a")
-    found = combined([1], [one], bounds=(0.0, 1.0))
-    assert 0 < found.low < 2 / 3 and found.high <= 1
-
-
 def test_a_mean_of_ones_is_one() -> None:
     sure = clustered_mean([1.0, 1.0], [0, 1], sample="a")
     assert float(np.dot([1 / 9] * 9, [1.0] * 9)) > 1  # what the bounds are for
@@ -545,11 +512,6 @@ def test_samples_do_not_mix() -> None:
         combined((1, -1), (one, share(1, 2)))
     with pytest.raises(InvalidInput, match="2 weights, 1 estimates"):
         combined((1, -1), (one,))
-
-
-def test_one_cluster_tells_nothing_of_its_error() -> None:
-    found = clustered_mean([1.0, 0.0], [4, 4], sample="a").influence
-    assert found is not None and len(found.unit) == 0 and found.error == 0.0
 
 
 def test_an_estimate_comes_back_from_a_row() -> None:

@@ -42,7 +42,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """float32 products on every processor."""
-    monkeypatch.setattr(models, "bfloat16_is_fast", lambda device: False)
+    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
 
 
 def corpus(documents: list[list[int]]) -> Corpus:
@@ -86,30 +86,6 @@ def alone(encoder: Encoder, ids: list[int], kinds: list[int] | None = None) -> A
 # --- Features -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", [1, 7, 64])
-def test_features_are_the_means_of_each_document_alone(
-    encoder: Encoder, exact: None, batch: int
-) -> None:
-    """Neither padding nor the order in which documents are read matters."""
-    text = of_many_lengths()
-    found = features(encoder, text, longest=LONGEST, batch=batch)
-    expected = [alone(encoder, [FIRST, *text[row].tolist(), LAST]) for row in range(len(text))]
-    assert found.shape == (30, encoder.width) and found.dtype == np.float32
-    assert np.allclose(found, expected, atol=1e-5)
-    distances = np.abs(found[:, None] - found[None]).max(2) + np.eye(30)
-    lengths = np.diff(text.offsets)
-    assert distances[np.ix_(lengths > 2, lengths > 2)].min() > 1e-3  # so that a mix-up would show
-
-
-def test_low_precision_is_close(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, found = of_many_lengths(), []
-    for is_fast in (True, False):
-        monkeypatch.setattr(models, "bfloat16_is_fast", lambda device, is_fast=is_fast: is_fast)
-        found.append(features(encoder, text, longest=LONGEST))
-    assert found[0].dtype == np.float32
-    assert 0 < np.abs(found[0] - found[1]).max() < 0.1
-
-
 def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
     document = [CAT, DOG, FISH, *FILLERS]
     found = features(encoder, corpus([document, document[:4], document[:3]]), longest=6)
@@ -118,17 +94,10 @@ def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
     assert not np.allclose(found[0], found[2], atol=1e-3)
     full = features(encoder, corpus([document]), longest=len(document) + 2)
     assert np.allclose(full, alone(encoder, [FIRST, *document, LAST]), atol=1e-5)
-
-
-def test_empty_documents_and_no_documents(encoder: Encoder, exact: None) -> None:
-    found = features(encoder, corpus([[], [CAT], []]), longest=LONGEST)
-    assert np.allclose(found[0], alone(encoder, [FIRST, LAST]), atol=1e-5)
-    assert np.allclose(found[0], found[2], atol=1e-6)
     assert features(encoder, corpus([]), longest=LONGEST).shape == (0, encoder.width)
 
 
-def test_pairs(encoder: Encoder, exact: None) -> None:
-    """[CLS] a [SEP] b [SEP], the second sequence of type 1; the longer sentence is cut first."""
+def test_the_longer_text_of_a_pair_is_cut_first(encoder: Encoder, exact: None) -> None:
     first = [[CAT, *FILLERS], [CAT], [], [CAT, DOG, FISH], [CAT, *FILLERS]]
     second = [[DOG, *FILLERS], [DOG, *FILLERS], [FISH], [], [DOG]]
     kept = [(3, 2), (1, 4), (0, 1), (3, 0), (4, 1)]
@@ -137,8 +106,6 @@ def test_pairs(encoder: Encoder, exact: None) -> None:
         ids = [FIRST, *first[row][:one], LAST, *second[row][:two], LAST]
         expected = alone(encoder, ids, [0] * (one + 2) + [1] * (two + 1))
         assert np.allclose(found[row], expected, atol=1e-5), row
-    swapped = features(encoder, corpus(second), second=corpus(first), longest=8)
-    assert not np.allclose(found[1], swapped[1], atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -147,12 +114,9 @@ def test_pairs(encoder: Encoder, exact: None) -> None:
         ([[len(PIECES)]], {}, r"corpus: got ids 16..16, expected 0..15"),
         ([[CAT, UNKNOWN]], {}, r"corpus: got ids -1..5, expected 0..15"),
         ([[KEPT]], {}, r"corpus: got ids -2..-2, expected 0..15"),
-        ([[CAT]], {"longest": 2}, "longest: got 2, expected an integer from 3 to 40"),
-        ([[CAT]], {"longest": 41}, "longest: got 41, expected an integer from 3 to 40"),
         ([[CAT]], {"batch": 0}, "batch: got 0"),
         ([[CAT]], {"second": corpus([[CAT], []])}, "second: got 2 documents, expected 1"),
         ([[CAT]], {"second": corpus([[UNKNOWN]])}, r"second: got ids -1..-1"),
-        ([[CAT]], {"second": corpus([[CAT]]), "longest": 4}, "longest: got 4, expected .* from 5"),
     ],
 )
 def test_what_features_refuse(
@@ -246,7 +210,7 @@ def test_every_family_learns(family: tuple[Encoder, Any]) -> None:
         return one, two, labels
 
     first, second, labels = pairs(300, 0)
-    model = tuned(encoder, first, labels, 200, second=second)
+    model = tuned(encoder, first, labels, 150, second=second)
     first, second, truth = pairs(200, 1)
     assert (model.predict(first, second) == truth).mean() > 0.9
     assert not torch.equal(model.encoder.table, encoder.table)
@@ -255,7 +219,7 @@ def test_every_family_learns(family: tuple[Encoder, Any]) -> None:
 def test_pieces_that_fit(tmp_path_factory: pytest.TempPathFactory) -> None:
     """At least one of each text beside the special ones, at most the encoder's longest."""
     text = Corpus(ids=np.array([5]), offsets=np.array([0, 1]))
-    for name, one, two, most in (("roberta", 3, 6, 40), ("mpnet", 3, 6, 40), ("t5", 2, 4, 512)):
+    for name, one, two, most in (("bert", 3, 5, 40), ("roberta", 3, 6, 40), ("t5", 2, 4, 512)):
         encoder = tiny_family(tmp_path_factory.mktemp(name), name)
         for second, least in ((None, one), (text, two)):
             for longest in (least, most):
@@ -265,8 +229,6 @@ def test_pieces_that_fit(tmp_path_factory: pytest.TempPathFactory) -> None:
                 says = f"longest: got {longest}, expected an integer from {least} to {most}"
                 with pytest.raises(InvalidInput, match=says):
                     features(encoder, text, second=second, longest=longest)
-    with pytest.raises(InvalidInput, match="pooling: got 'first', but tiny-t5 has no"):
-        Classifier(encoder, pooling="first")
 
 
 # --- The probe ----------------------------------------------------------------------------------
@@ -355,12 +317,11 @@ def tuned(
     return fine_tuned(encoder, text, labels, **given)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-def test_an_encoder_learns_the_word_that_decides(encoder: Encoder, pooling: Any) -> None:
+def test_an_encoder_learns_the_word_that_decides(encoder: Encoder) -> None:
     text, labels = telling(400, [CAT, DOG, FISH], seed=0)
     before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
     training = small(marks=2)
-    model = tuned(encoder, text, labels, training=training, classes=3, pooling=pooling)
+    model = tuned(encoder, text, labels, training=training, classes=3)
     others, truth = telling(300, [CAT, DOG, FISH], seed=1)
     assert (model.predict(others) == truth).mean() > 0.95
     assert model.curve.steps == (60, 120) and model.curve.accuracy[-1] > 0.95
@@ -389,29 +350,14 @@ def test_probabilities(encoder: Encoder, exact: None) -> None:
         model.predict(asked, batch=0)
 
 
-def test_pooling(encoder: Encoder, exact: None) -> None:
-    """The head by hand, on the mean of the states and on the first of them."""
+def test_the_head_by_hand(encoder: Encoder, exact: None) -> None:
     ids = [FIRST, CAT, *FILLERS, LAST]
+    model = Classifier(encoder, 2, longest=LONGEST)
     with torch.inference_mode():
         states = encoder.model.bert(input_ids=torch.tensor([ids])).last_hidden_state[0]
-        for pooling, seen in (("mean", states.mean(0)), ("first", states[0])):
-            model = Classifier(encoder, 2, longest=LONGEST, pooling=pooling)
-            expected = model.classifier(torch.tanh(model.pooler(seen))).softmax(0)
-            found = model.probability(corpus([ids[1:-1]]))[0]
-            assert np.allclose(found, expected.numpy(), atol=1e-5)
-
-
-def test_an_encoder_learns_from_pairs(encoder: Encoder) -> None:
-    """The label stands in the second sentence; the same word in the first one says nothing."""
-
-    def pairs(count: int, seed: int) -> tuple[Corpus, Corpus, Any]:
-        second, labels = telling(count, [CAT, DOG], seed=seed, spread=4)
-        return telling(count, [CAT, DOG], seed=seed + 100, spread=4)[0], second, labels
-
-    first, second, labels = pairs(400, 0)
-    model = tuned(encoder, first, labels, 200, second=second)
-    first, second, truth = pairs(300, 1)
-    assert (model.predict(first, second) == truth).mean() > 0.9
+        expected = model.classifier(torch.tanh(model.pooler(states.mean(0)))).softmax(0)
+    found = model.probability(corpus([ids[1:-1]]))[0]
+    assert np.allclose(found, expected.numpy(), atol=1e-5)
 
 
 def test_held_out_documents_do_not_train(encoder: Encoder) -> None:
@@ -490,7 +436,6 @@ def test_batches_are_random_and_of_similar_length() -> None:
         ([0, -1, 0, 1], {}, r"labels: got -1..1, expected 0..1"),
         ([1, 1, 1, 1], {}, r"labels: got \[1\] in 3 training documents"),
         ([0, 1, 0, 1], {"classes": 1}, "classes: got 1"),
-        ([0, 1, 0, 1], {"pooling": "last"}, "pooling: got 'last'"),
         ([0, 1, 0, 1], {"held_out": 0.0}, "held_out: got 0.0"),
         ([0, 1, 0, 1], {"longest": 128}, "longest: got 128"),
         ([0, 1, 0, 1], {"second": corpus([[CAT]])}, "second: got 1 documents, expected 4"),

@@ -33,7 +33,7 @@ _MINILM_TABLE = "embeddings.word_embeddings.weight"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Embedding:
-    """Words and their vectors, checked when made and never changed.
+    """Words and their vectors, checked when made (else InvalidInput) and never changed.
 
     Parameters
     ----------
@@ -41,11 +41,6 @@ class Embedding:
     words : at least two, unique, none empty
     vectors : finite real numbers, one row per word and at least one column; kept as a
         read-only, C-contiguous float32 array (shared with the argument where it is one already)
-
-    Raises
-    ------
-    InvalidInput
-        If the words or the vectors are not as described.
     """
 
     name: str
@@ -81,11 +76,7 @@ class Embedding:
 
     @cached_property
     def duplicate_vectors(self) -> int:
-        """How many words have the same vector as an earlier word.
-
-        Such words cannot be told apart by distance: a nearest-neighbour search may
-        answer with any of them.
-        """
+        """How many words have the vector of an earlier word: no distance tells them apart."""
         distinct = {(row + 0.0).tobytes() for row in self.vectors}  # + 0.0 turns -0.0 into 0.0
         return len(self) - len(distinct)
 
@@ -104,17 +95,7 @@ class Embedding:
         return np.fromiter((self.index.get(word, -1) for word in words), dtype=np.int64)
 
     def subset(self, ids: npt.ArrayLike) -> Embedding:
-        """Embedding of the rows `ids`, in that order.
-
-        Parameters
-        ----------
-        ids : at least two distinct integers in 0 .. len - 1
-
-        Raises
-        ------
-        InvalidInput
-            If an id is out of range (-1 marks an unknown word), repeated, or not an integer.
-        """
+        """Embedding of the rows `ids`, in that order: at least two, distinct, in 0 .. len - 1."""
         rows = np.asarray(ids)
         if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
             raise InvalidInput(f"expected a list of integer ids, got {rows.dtype} {rows.shape}")
@@ -135,17 +116,9 @@ def from_arrays(name: str, words: Sequence[str], vectors: npt.ArrayLike) -> Embe
 def from_word2vec_text(path: Path | str, *, name: str | None = None) -> Embedding:
     """Read the text format of word2vec and GloVe: a word and its coordinates in each line.
 
-    Words may contain spaces of any kind; the coordinates are counted from the right.
-
-    Parameters
-    ----------
-    path : UTF-8 text; a first line "<words> <dimension>" is optional, and binding where present
-    name : of the embedding; the file's name without its ending by default
-
-    Raises
-    ------
-    InvalidInput
-        If the file is missing, not UTF-8, cut off, or a line does not fit.
+    Words may contain spaces of any kind; the coordinates are counted from the right. A first line
+    "<words> <dimension>" is optional, and binding where present. The name is that of the file by
+    default. InvalidInput if it is missing, not UTF-8, cut off, or a line does not fit.
     """
     path = Path(path)
     words, vectors = _read_word2vec_text(path)
@@ -155,14 +128,9 @@ def from_word2vec_text(path: Path | str, *, name: str | None = None) -> Embeddin
 def load(name: str) -> Embedding:
     """Embedding from the registry of assets: downloaded, verified and parsed on first use.
 
-    Parameters
-    ----------
-    name : one of `names()`
-
     Raises
     ------
-    UnknownAsset, AssetCorrupt, AssetUnavailable, StorageError
-        See `textpriv.assets.fetch`.
+    UnknownAsset, AssetCorrupt, AssetUnavailable, StorageError : see `textpriv.assets.fetch`
     """
     asset_id, member, read = assets.look_up("embedding", name, _LOADERS)
     replacement = assets.local(asset_id)
@@ -175,11 +143,6 @@ def load(name: str) -> Embedding:
 def most_frequent(embedding: Embedding, count: int | None) -> Embedding:
     """The first words of an embedding in order of frequency; all of them where `count` is None."""
     return embedding if count is None else embedding.subset(np.arange(min(count, len(embedding))))
-
-
-def names() -> tuple[str, ...]:
-    """Names that `load` knows."""
-    return tuple(_LOADERS)
 
 
 # --- Checks -------------------------------------------------------------------------------
@@ -256,27 +219,22 @@ def _parse_lines(path: Path, lines: Iterable[str], header: tuple[int, int] | Non
         if dimension is None:
             dimension = line.count(" ")
         word, *coordinates = line.rsplit(" ", dimension)
-        row = _numbers(coordinates)
-        if row is None or row.size != dimension:
+        try:
+            rows.append(np.array([float(each) for each in coordinates], dtype=np.float32))
+        except ValueError:
+            coordinates = []
+        if len(coordinates) != dimension:
             raise InvalidInput(
                 f"{path}, line {number}: expected a word and {dimension} numbers separated by "
                 f"single spaces, got {line[:60]!r}"
             )
         words.append(word)
-        rows.append(row)
     if header and len(words) != header[0]:
         raise InvalidInput(
             f"{path}: expected {header[0]} words as the first line says, got {len(words)}; "
             "the file is cut off or its first line is wrong"
         )
     return tuple(words), np.stack(rows) if rows else np.empty((0, 1), dtype=np.float32)
-
-
-def _numbers(fields: list[str]) -> Vectors | None:
-    try:
-        return np.array([float(each) for each in fields], dtype=np.float32)
-    except ValueError:
-        return None
 
 
 def _read_parsed_text(path: Path) -> _Table:

@@ -11,13 +11,11 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textpriv.checks import check_count, check_texts
-from textpriv.models import SPACE, FastTokenizer, is_wordpiece
+from textpriv.channel import IntArray
+from textpriv.checks import COUNT, check_texts, checked
+from textpriv.models.rows import SPACE, FastTokenizer, is_wordpiece
 from textpriv.tokens import Corpus
-
-IntArray = NDArray[np.int64]
 
 _UNUSED = re.compile(
     r"\[unused\d+\]|<\|reserved_special_token_\d+\|>|<unk>|<pad>|<extra_id_\d+>|madeupword\d{4}"
@@ -62,19 +60,12 @@ def special_ids(tokenizer: FastTokenizer) -> IntArray:
     return np.array(sorted(special), dtype=np.int64)
 
 
+@checked(longest=(None, COUNT))
 def encode(tokenizer: FastTokenizer, texts: Sequence[str], *, longest: int | None = None) -> Corpus:
-    """Pieces of every text, no special token added; the first `longest` of each.
-
-    Parameters
-    ----------
-    longest : >= 1; None: all
-    """
-    texts = check_texts(texts)
-    if longest is not None:
-        check_count(longest, what="longest")
-    rows: list[list[int]] = []
-    if len(texts):
-        encoded = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    """Pieces of every text, no special token added; all, or the first `longest` of each."""
+    texts, rows = check_texts(texts), []
+    if texts:
+        encoded = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         rows = [row[:longest] for row in encoded]
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return Corpus(ids=np.array([i for row in rows for i in row], dtype=np.int64), offsets=offsets)

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from textpriv import pieces
+from textpriv.channel import FloatArray
 from textpriv.checks import check_count, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, by_length
 from textpriv.utility import features, sequences
-
-FloatArray = NDArray[np.float64]
 
 _PAIRS = 512  # pairs whose states are held at once
 
@@ -66,10 +64,6 @@ def cosine(
         read once
     longest : pieces that are read of a text, special ones included; None: all that fit
     batch : texts at once, of similar length
-
-    Raises
-    ------
-    InvalidInput : another number of candidates than of references, or numbers out of range
     """
     _check_pairs(references, candidates)
     most = encoder.longest if longest is None else longest
@@ -92,18 +86,8 @@ def bert_score(
 ) -> BertScore:
     """BERTScore of every pair, by the encoder's last states, without weights or rescaling.
 
-    The paper has roberta-large at its 17th layer, so that the numbers of another encoder are on
-    another scale.
-
-    Parameters
-    ----------
-    references, candidates : as many of one as of the other; a text without a piece scores 0
-    longest : pieces that are read of a text, special ones included
-    batch : texts at once, of similar length
-
-    Raises
-    ------
-    InvalidInput : another number of candidates than of references, or numbers out of range
+    The paper has roberta-large at its 17th layer: the numbers of another encoder are on another
+    scale. For the parameters see `cosine`; a text without a piece scores 0.
 
     References
     ----------

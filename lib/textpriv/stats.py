@@ -24,6 +24,7 @@ from scipy.stats import beta, norm, permutation_test
 from scipy.stats import t as student_t
 from statsmodels.stats.proportion import proportion_confint
 
+from textpriv.checks import LEVEL, checked
 from textpriv.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -88,9 +89,9 @@ class Influence:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its two-sided confidence interval and the number of observations.
+    """A value, its two-sided interval, the number of observations, and what each unit did to it.
 
-    `influence` says what each unit did to the value, where the sample was named.
+    The `influence` is there where the sample was named.
     """
 
     value: float
@@ -109,11 +110,7 @@ class Estimate:
         return cls(**{each.name: row[each.name] for each in fields(cls) if each.name in row})
 
 
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence: got {confidence!r}, expected a number between 0 and 1")
-
-
+@checked(confidence=LEVEL)
 def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate:
     """A share with Clopper and Pearson's interval (1934), which covers at every n and share.
 
@@ -123,7 +120,6 @@ def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate
     """
     if not 0 <= successes <= n or n < 1:
         raise InvalidInput(f"share: got {successes} of {n}, expected 0 <= successes <= n, n >= 1")
-    _check_confidence(confidence)
     low, high = proportion_confint(successes, n, alpha=1 - confidence, method="beta")
     return Estimate(successes / n, float(low), float(high), int(n))
 
@@ -133,7 +129,6 @@ def _interval(
     error: float,
     units: int,
     bounds: tuple[float, float],
-    confidence: float,
     *,
     degrees: int | None = None,
     most_trials: float = np.inf,
@@ -157,7 +152,7 @@ def _interval(
     degrees = units - 1 if degrees is None else degrees
     if units < 2 or degrees < 1 or np.isinf(error):
         return bounds
-    span, tail = high - low, (1 - confidence) / 2
+    span, tail = high - low, (1 - CONFIDENCE) / 2
     agree = error <= 1e-9 * (span if np.isfinite(span) else abs(value))  # but for rounding
     if not np.isfinite(span):
         reach = np.inf if agree else float(student_t.isf(tail, degrees)) * error
@@ -179,14 +174,12 @@ def clustered_mean(
     values: ArrayLike,
     cluster: ArrayLike,
     *,
-    confidence: float = CONFIDENCE,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     sample: str | None = None,
 ) -> Estimate:
-    """Mean of observations that come in clusters (the tokens of a document).
+    """Mean of observations that come in independent clusters (the tokens of a document).
 
-    Observations of one cluster may depend on each other, clusters are independent. The mean is
-    a ratio of sums over clusters with the linearised variance (Cochran 1977, section 2.11); its
+    A ratio of sums over clusters with the linearised variance (Cochran 1977, section 2.11); its
     interval (`_interval`) is as wide as the bounds if there is one cluster only.
 
     Parameters
@@ -196,13 +189,12 @@ def clustered_mean(
     bounds : range of the quantity
     sample : name of what the clusters were drawn from; keeps the `Influence` of each
     """
-    return _clustered(values, cluster, confidence, bounds, sample, are_trials=False)
+    return _clustered(values, cluster, bounds, sample, are_trials=False)
 
 
 def _clustered(
     values: ArrayLike,
     cluster: ArrayLike,
-    confidence: float,
     bounds: tuple[float, float],
     sample: str | None,
     *,
@@ -216,7 +208,6 @@ def _clustered(
         )
     if not np.isfinite(observed).all():
         raise InvalidInput("values: got NaN or infinity, expected finite numbers")
-    _check_confidence(confidence)
     unit, group = np.unique(np.asarray(cluster), return_inverse=True)
     size, total = np.bincount(group), np.bincount(group, weights=observed)
     value, clusters = float(np.clip(observed.mean(), *bounds)), len(size)  # but for rounding
@@ -226,9 +217,7 @@ def _clustered(
     effect = np.sqrt(clusters / (clusters - 1)) * (total - value * size) / len(observed)
     influence = Influence(sample or "", unit, effect)
     most_trials = len(observed) if are_trials else np.inf
-    low, high = _interval(
-        value, influence.error, clusters, bounds, confidence, most_trials=most_trials
-    )
+    low, high = _interval(value, influence.error, clusters, bounds, most_trials=most_trials)
     return Estimate(value, low, high, len(observed), influence if sample else None)
 
 
@@ -236,7 +225,6 @@ def clustered_share(
     successes: ArrayLike,
     cluster: ArrayLike,
     *,
-    confidence: float = CONFIDENCE,
     sample: str | None = None,
 ) -> Estimate:
     """A share of trials that come in clusters; see `clustered_mean`.
@@ -244,7 +232,7 @@ def clustered_share(
     The interval is never narrower than that of as many independent trials.
     """
     success = np.asarray(successes, dtype=np.float64)
-    return _clustered(success, cluster, confidence, (0.0, 1.0), sample, are_trials=True)
+    return _clustered(success, cluster, (0.0, 1.0), sample, are_trials=True)
 
 
 def paired_test(
@@ -255,16 +243,11 @@ def paired_test(
     *,
     resamples: int = 9999,
 ) -> float:
-    """Two-sided p-value for equal success of two attacks on the same trials.
+    """Two-sided p-value for equal success of two attacks on the same trials, each (n,) bool.
 
     The difference of successes is summed within clusters and the signs of these sums are
     flipped at random: a permutation test that is exact where the two are exchangeable in
     every cluster. The smallest possible value is 2 / (resamples + 1).
-
-    Parameters
-    ----------
-    first, second : (n,) bool, aligned
-    cluster : (n,) integer label of each trial's cluster
     """
     shapes = np.shape(first), np.shape(second), np.shape(cluster)
     if len(set(shapes)) > 1 or len(shapes[0]) != 1 or not shapes[0][0]:
@@ -292,23 +275,14 @@ def paired_test(
 def mean(
     values: ArrayLike,
     *,
-    confidence: float = CONFIDENCE,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     sample: str | None = None,
 ) -> Estimate:
-    """Mean of independent values; see `clustered_mean`. Of one value the interval is open.
+    """Mean of independent values, numbered from 0; see `clustered_mean`.
 
-    Shares of trials (0 and 1) within bounds of 0 and 1 are covered by Clopper and Pearson's.
-
-    Parameters
-    ----------
-    values : (n,) finite observations
-    bounds : range of the quantity; without one the interval is Student's t, open where all agree
-    sample : name of what the values, numbered from 0, were drawn from; keeps their `Influence`
+    Without bounds the interval is Student's t, open where all agree or there is one value.
     """
-    return clustered_mean(
-        values, np.arange(np.size(values)), confidence=confidence, bounds=bounds, sample=sample
-    )
+    return clustered_mean(values, np.arange(np.size(values)), bounds=bounds, sample=sample)
 
 
 def combined(
@@ -317,7 +291,7 @@ def combined(
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> Estimate:
-    """A weighted sum of estimates from one sample, with its 95% interval.
+    """A weighted sum of estimates from one sample, with its 95% interval and the smallest n.
 
     A mean of k of them has weights 1 / k, a difference 1 and -1. What the estimates share cancels
     or adds up as it does in each unit, and is not taken for independent.
@@ -326,10 +300,6 @@ def combined(
     ----------
     weights, estimates : as many of either, at least one; every estimate with its influence
     bounds : range of the quantity, which a sum without error needs for an interval
-
-    Returns
-    -------
-    Estimate; its n is the smallest of theirs
     """
     influences = [each.influence for each in estimates if each.influence is not None]
     if not estimates or not len(weights) == len(estimates) == len(influences):
@@ -340,7 +310,7 @@ def combined(
     value = float(np.clip(np.dot(weights, [each.value for each in estimates]), *bounds))
     parts = [each * weight for each, weight in zip(influences, weights, strict=True)]
     influence = reduce(operator.add, parts)
-    low, high = _interval(value, influence.error, len(influence.unit), bounds, CONFIDENCE)
+    low, high = _interval(value, influence.error, len(influence.unit), bounds)
     return Estimate(value, low, high, min(each.n for each in estimates), influence)
 
 
@@ -348,7 +318,6 @@ def stratified_mean(
     values: ArrayLike,
     stratum: ArrayLike,
     weights: ArrayLike,
-    confidence: float = CONFIDENCE,
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> Estimate:
@@ -369,7 +338,6 @@ def stratified_mean(
     observed = np.asarray(values, dtype=np.float64)
     group = np.asarray(stratum)
     part = np.asarray(weights, dtype=np.float64)
-    _check_confidence(confidence)
     if observed.ndim != 1 or observed.shape != group.shape or not len(observed):
         raise InvalidInput(
             f"values: got shape {observed.shape}, strata {group.shape}, expected (n,), n >= 1"
@@ -393,7 +361,7 @@ def stratified_mean(
     error = float(np.sqrt((part**2 * variance / count).sum()))
     value = float(np.clip(part @ average, *bounds))  # in bounds but for rounding
     units, degrees = len(observed), len(observed) - len(part)
-    low, high = _interval(value, error, units, bounds, confidence, degrees=degrees)
+    low, high = _interval(value, error, units, bounds, degrees=degrees)
     return Estimate(value, low, high, units)
 
 

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,15 +72,10 @@ class TokenPolicy:
     unknown: Literal["replace", "drop", "keep"] = "replace"
 
     def __post_init__(self) -> None:
-        allowed = {
-            "case": ("lower", "keep"),
-            "punctuation": ("word", "drop", "keep"),
-            "numbers": ("word", "drop", "keep"),
-            "unknown": ("replace", "drop", "keep"),
-        }
-        for key, values in allowed.items():
-            if getattr(self, key) not in values:
-                raise InvalidInput(f"{key}: got {getattr(self, key)!r}, expected one of {values}")
+        for key, kind in get_type_hints(TokenPolicy).items():
+            if key != "name" and getattr(self, key) not in get_args(kind):
+                got, allowed = getattr(self, key), get_args(kind)
+                raise InvalidInput(f"{key}: got {got!r}, expected one of {allowed}")
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -112,7 +107,7 @@ class Corpus:
 
     Parameters
     ----------
-    ids : (tokens,) int64: a row of the vocabulary, UNKNOWN or KEPT
+    ids : (tokens,) int64: rows of the vocabulary, UNKNOWN or KEPT
     offsets : (documents + 1,) int64: document i is ids[offsets[i]:offsets[i + 1]]
     kept : text of every token whose id is KEPT, by position in `ids`
     vocabulary : `fingerprint` of the words that the ids number; "" where it is not known
@@ -181,12 +176,9 @@ class Corpus:
 
 
 def check_corpus(corpus: object, size: int, vocabulary: str = "", *, what: str = "corpus") -> None:
-    """A corpus over one vocabulary, or InvalidInput.
+    """A corpus over one vocabulary of `size` words and this `fingerprint`, or InvalidInput.
 
-    Parameters
-    ----------
-    size : words of that vocabulary
-    vocabulary : its `fingerprint`; "" where it is not known, and only the size is compared
+    Without a fingerprint only the size is compared.
     """
     do = "encode texts first, Tokenizer(mechanism.embedding.words).encode(texts)"
     check_kind(corpus, Corpus, what=what, expected="a Corpus", do=do)
@@ -230,13 +222,7 @@ def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
 
 
 class Tokenizer:
-    """Encodes and decodes under one policy and one vocabulary.
-
-    Parameters
-    ----------
-    words : the vocabulary; a word's id is its position
-    policy : see `TokenPolicy`; the default lets nothing through in clear
-    """
+    """Encodes and decodes under one policy and one vocabulary; a word's id is its position."""
 
     def __init__(self, words: Sequence[str], policy: TokenPolicy = PRIVATE) -> None:
         check_policy(policy)
@@ -328,12 +314,7 @@ class Tokenizer:
         ]
 
     def decode(self, corpus: Corpus) -> list[str]:
-        """Tokens joined by single spaces, a string per document.
-
-        Raises
-        ------
-        InvalidInput : an id outside the vocabulary; UNKNOWN must be sanitized away first
-        """
+        """Tokens joined by single spaces, a string per document; InvalidInput for UNKNOWN ones."""
         check_corpus(corpus, len(self.words), fingerprint(self.words))
         ids = corpus.ids
         if len(ids) and ids.min() < KEPT:

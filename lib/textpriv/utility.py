@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -25,14 +24,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from textpriv.channel import check_ids
-from textpriv.checks import check_count
+from textpriv.channel import FloatArray, IntArray, check_ids
+from textpriv.checks import COUNT, at_least, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import (
     BoolArray,
     Encoder,
-    FloatArray,
-    IntArray,
     LearningCurve,
     Rows,
     Training,
@@ -43,7 +40,6 @@ from textpriv.models import (
 from textpriv.seeds import stream
 from textpriv.tokens import Corpus
 
-Pooling = Literal["mean", "first"]
 C = 0.01  # of the probe: standardised states of some thousand documents need a strong penalty
 SECOND = 3  # part of a row in which the second text of a pair begins
 SORTED = 16  # batches whose documents are sorted by length together
@@ -122,6 +118,7 @@ def _kept(texts: list[Corpus], room: int) -> list[IntArray]:
 # --- Features and a linear classifier -----------------------------------------------------------
 
 
+@checked(batch=COUNT)
 @torch.inference_mode()
 def features(
     encoder: Encoder,
@@ -131,32 +128,26 @@ def features(
     longest: int = 128,
     batch: int = 64,
 ) -> NDArray[np.float32]:
-    """Mean of the encoder's last hidden states over a document.
+    """Mean of the encoder's last hidden states over a document: (documents, width) float32.
 
     The states of [CLS] and [SEP] count, as they do in the sentence vectors for which
-    all-MiniLM-L6-v2 was trained, and all-mpnet-base-v2. So an empty document, [CLS] [SEP], has
-    features too.
+    all-MiniLM-L6-v2 and all-mpnet-base-v2 were trained. So an empty document has features too.
 
     Parameters
     ----------
     encoder : in evaluation mode
-    corpus : ids of the encoder's vocabulary; special pieces are added here, see `Encoder.framed`
+    corpus : ids of the encoder's vocabulary; special pieces are added here
     second : the second sentences of pairs, as many documents as in `corpus`; None: no pairs
     longest : pieces that are read of a document, special ones included: at least one of each
         text (3 for a BERT, of a pair 5), to the encoder's longest. What follows is cut off. In a
         pair the longer sentence is cut first.
-    batch : > 0, documents at once; sorted by length, so that little is padding
-
-    Returns
-    -------
-    (documents, width) float32, in the order of the corpus
+    batch : documents of similar length that are read at once
 
     Raises
     ------
     InvalidInput : an id outside the vocabulary (unknown and kept words have none), a second
         corpus of another number of documents, `longest` or `batch` out of range
     """
-    check_count(batch, what="batch")
     read = sequences(encoder, corpus, second, longest=longest)
     result = np.empty((len(corpus), encoder.width), dtype=np.float32)
     model = encoder.sentence_transformer()
@@ -173,7 +164,7 @@ def probe(
     train: ArrayLike,
     test: ArrayLike,
 ) -> BoolArray:
-    """Whether a logistic regression, fitted to the training rows, is right about each test row.
+    """Whether a logistic regression, fitted to training rows, is right about each test row: bool.
 
     Features are standardised by the training rows; the penalty is fixed (C = 0.01).
 
@@ -183,14 +174,6 @@ def probe(
         manipulated text in the test rows.
     labels : (documents,) integers, of at least two classes in the training rows
     train, test : row numbers, at least one, none in both
-
-    Returns
-    -------
-    (len(test),) bool
-
-    Raises
-    ------
-    InvalidInput : anything else
     """
     values = np.asarray(features, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all():
@@ -219,27 +202,21 @@ def probe(
 class Classifier(torch.nn.Module):
     """An encoder with a head that chooses one of several classes; `fine_tuned` trains it.
 
-    The head is that of BERT and RoBERTa: a layer with tanh and a linear one, each after dropout.
-    T5 gets it too, in place of its decoder, which is left out: Harel et al. let that write the
-    name of the class.
+    The head is that of BERT and RoBERTa, a layer with tanh and a linear one, each after dropout,
+    on the mean of the states: with MiniLM on Rotten Tomatoes the state of [CLS] does alike. T5 gets
+    it in place of its decoder, which Harel et al. let write the name of the class.
 
     Parameters
     ----------
     encoder : taken as it is and trained in place
     classes : >= 2
-    dropout : 0 <= p < 1, of the head
+    dropout, seed : of the head
     longest : see `features`
-    pooling : what the head sees: the "mean" of the states, or the "first", that of [CLS], which
-        BERT's own classifiers see and T5 has not. With MiniLM on Rotten Tomatoes both do alike.
-    seed : of the head
-
-    Attributes
-    ----------
-    curve : held-out accuracy along the training
     """
 
     curve: LearningCurve
 
+    @checked(classes=at_least(2))
     def __init__(
         self,
         encoder: Encoder,
@@ -247,17 +224,11 @@ class Classifier(torch.nn.Module):
         *,
         dropout: float = 0.0,
         longest: int = 128,
-        pooling: Pooling = "mean",
         seed: int = 0,
     ) -> None:
         super().__init__()
-        check_count(classes, 2, what="classes")
-        if pooling not in ("mean", "first"):
-            raise InvalidInput(f"pooling: got {pooling!r}, expected 'mean' or 'first'")
-        if pooling == "first" and not encoder.framed(1)[0]:
-            raise InvalidInput(f"pooling: got 'first', but {encoder.name} has no [CLS]; use 'mean'")
-        self.encoder, self.longest, self.pooling = encoder, longest, pooling
-        self.model = encoder.sentence_transformer("cls" if pooling == "first" else "mean")
+        self.encoder, self.longest = encoder, longest
+        self.model = encoder.sentence_transformer()
         with torch.random.fork_rng():
             torch.manual_seed(int(stream(seed, "classifier").integers(2**62)))
             self.pooler = torch.nn.Linear(encoder.width, encoder.width)
@@ -279,20 +250,11 @@ class Classifier(torch.nn.Module):
         """The likeliest class of every document: (documents,); see `probability`."""
         return self.probability(corpus, second, batch=batch).argmax(1)
 
+    @checked(batch=COUNT)
     def probability(
         self, corpus: Corpus, second: Corpus | None = None, *, batch: int = 64
     ) -> FloatArray:
-        """Probability of every class: (documents, classes); rows sum to 1.
-
-        Parameters
-        ----------
-        corpus, second, batch : see `features`
-
-        Raises
-        ------
-        InvalidInput : see `features`
-        """
-        check_count(batch, what="batch")
+        """Probability of every class: (documents, classes); arguments and errors of `features`."""
         read = sequences(self.encoder, corpus, second, longest=self.longest)
         return self._probability(read, np.arange(len(corpus)), batch)
 
@@ -314,7 +276,6 @@ def fine_tuned(
     second: Corpus | None = None,
     classes: int = 2,
     longest: int = 128,
-    pooling: Pooling = "mean",
     held_out: float = 0.1,
     seed: int = 0,
 ) -> Classifier:
@@ -325,26 +286,11 @@ def fine_tuned(
     encoder : pretrained; left as it is
     corpus, second, longest : see `features`
     labels : (documents,) 0 .. classes - 1, at least two different ones
-    training : rows per step are documents of similar length. Every document is used once before
-        any is used again.
-    classes, pooling : see `Classifier`
+    training : of batches of similar length; every document is used once before any is used again
     held_out : 0 < share < 1 of the documents that do not train; the first 1,000 of these measure
         the accuracy
-    seed : of what is held out, the head, the order and dropout
-
-    Returns
-    -------
-    Classifier in evaluation mode, with its `curve`
-
-    Raises
-    ------
-    InvalidInput : labels of another number or out of range, of one class only where they train,
-        and see `features`, `Classifier`
-
-    Notes
-    -----
-    Same seed, same classifier, on one machine; with another processor or number of threads the
-    last digits may differ.
+    seed : of what is held out, the head, the order and dropout: same seed, same classifier, but
+        for the last digits on another processor or with another number of threads
 
     References
     ----------
@@ -356,7 +302,6 @@ def fine_tuned(
         classes,
         dropout=training.dropout,
         longest=longest,
-        pooling=pooling,
         seed=seed,
     )
     if len(truth) and not (truth.min() >= 0 and truth.max() < classes):
@@ -383,17 +328,10 @@ def fine_tuned(
 def _batches(
     documents: IntArray, lengths: IntArray, batch: int, rng: np.random.Generator
 ) -> Iterator[IntArray]:
-    """Random batches of documents of similar length, without end.
+    """Random batches of at most `batch` documents of similar length, without end.
 
     Documents are shuffled, sorted by length within stretches of `SORTED` batches, and cut into
-    batches, which come in random order. All are used before any is used again, so that no batch
-    holds a document twice.
-
-    Parameters
-    ----------
-    documents : numbers, at least one
-    lengths : of all documents, by number
-    batch : documents in a batch, at most; some have one less where the number does not divide
+    batches, which come in random order. All are used before any is used again.
     """
     while True:
         shuffled = rng.permutation(documents)

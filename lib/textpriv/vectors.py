@@ -17,16 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv import pieces
-from textpriv.channel import check_ids
+from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import check_texts
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder
 from textpriv.splits import sentences_of
 from textpriv.tokens import ranges
 from textpriv.utility import features
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +33,8 @@ class SentenceVectors:
     Parameters
     ----------
     vectors : (sentences, width) float32, finite
-    offsets : (documents + 1,) int64: document i is vectors[offsets[i]:offsets[i + 1]]; every
-        document has at least one sentence
-
-    Raises
-    ------
-    InvalidInput : no document, a document without a sentence, or another form
+    offsets : (documents + 1,) int64: document i is vectors[offsets[i]:offsets[i + 1]]; at least
+        one document, and in each at least one sentence
     """
 
     vectors: NDArray[np.float32]
@@ -56,12 +49,11 @@ class SentenceVectors:
             )
         if not np.isfinite(vectors).all():
             raise InvalidInput("vectors: got NaN or infinity, expected finite numbers")
-        if offsets.ndim != 1 or offsets.dtype != np.int64:
+        if offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) < 2:
             raise InvalidInput(
-                f"offsets: got {offsets.dtype} {offsets.shape}, expected a 1-d int64 array"
+                f"offsets: got {offsets.dtype} {offsets.shape}, expected int64 (documents + 1,), "
+                "documents >= 1"
             )
-        if len(offsets) < 2:
-            raise InvalidInput("offsets: got no document, expected at least one")
         if offsets[0] != 0 or offsets[-1] != len(vectors):
             raise InvalidInput(
                 f"offsets: got {offsets[0]} .. {offsets[-1]}, expected 0 .. {len(vectors)} (the "
@@ -120,24 +112,10 @@ def embed(
 
     Parameters
     ----------
-    encoder : see `textpriv.models.load_encoder`; one that was trained for the mean of its states,
-        as all-MiniLM-L6-v2 was
+    encoder : one that was trained for the mean of its states, as all-MiniLM-L6-v2 was
     texts : at least one; divided by `textpriv.splits.sentences_of`
-    longest : pieces that are read of a sentence, special ones included: see `utility.features`
-    batch : > 0, sentences at once; those of the whole corpus are sorted by length, so that
-        little is padding
-
-    Returns
-    -------
-    SentenceVectors of `encoder.width` coordinates
-
-    Raises
-    ------
-    InvalidInput : no text, or `longest` or `batch` out of range
-
-    Notes
-    -----
-    In its last digits a vector depends on the sentences with which it is batched.
+    longest, batch : pieces that are read of a sentence, and sentences at once: see
+        `utility.features`. In its last digits a vector depends on those with which it is batched.
 
     References
     ----------

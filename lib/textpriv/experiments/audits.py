@@ -90,7 +90,7 @@ WORKING_DRAWS = 100  # at most, per input and half: enough to see 0.97 of the no
 PARTS = ("exact", "tight", "certified", "sampled")
 # What the audits reach, in the package; what is kept depends on all of it.
 CODE = (
-    "channel.py", "checks.py", "embeddings.py", "generators.py", "seeds.py", "tokens.py",
+    "channel.py", "checks.py", "embeddings.py", "generators/*.py", "seeds.py", "tokens.py",
     "vectors.py", "mechanisms/*.py", "neighbors/*.py", "privacy/*.py", "experiments/audits.py",
 )  # fmt: skip
 
