@@ -135,8 +135,8 @@ def best(*sources: Source) -> Attacked | None:
     known = {each: found[each].fillna(found["value"]) for each in ("low", "high")}
     found = found.assign(**known, n=found["n"].fillna(0))
     strongest = found.sort_values(["value", "low"], ascending=False, kind="stable").iloc[0]
-    success = Estimate(*(float(strongest[each]) for each in ("value", "low", "high")),
-                       int(strongest["n"]))  # fmt: skip
+    value, low, high = (float(strongest[each]) for each in ("value", "low", "high"))
+    success = Estimate(value, low, high, int(strongest["n"]))
     attackers = found["attack"].nunique()
     return Attacked(success, ATTACKERS[strongest["attack"]], strongest["did"], attackers)
 

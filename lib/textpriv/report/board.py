@@ -73,9 +73,15 @@ class Board:
     def table(self) -> pd.DataFrame:
         """A row per measurement: FIXED, and the columns that it was recorded with."""
         rows = [
-            columns_of(each)
-            | {"name": each.name, "quantity": each.name.partition(".")[0], "value": each.value}
-            | {"low": each.low, "high": each.high, "n": each.n}
+            {
+                **columns_of(each),
+                "name": each.name,
+                "quantity": each.name.partition(".")[0],
+                "value": each.value,
+                "low": each.low,
+                "high": each.high,
+                "n": each.n,
+            }
             for each in self.measured.values()
         ]
         table = pd.DataFrame(rows, columns=None if rows else FIXED)
