@@ -1,6 +1,6 @@
 """Notebook 07: what it makes of the numbers that the other notebooks have left.
 
-    judge(board)                        what the papers state, and what became of it
+    judged(verdicts.judge(...))         what the papers state, and what became of it
     verdicts(board)                     every number and ordering of the papers, and ours
     contradictions(board)               where papers contradict themselves or each other
     crossing(curve, "risk", 0.5)        where the best attack succeeds as often as asked
