@@ -28,7 +28,7 @@ from textpriv.experiments import ann_vs_exact, slm_utility
 from textpriv.mechanisms import CusText
 from textpriv.privacy import fit, noise
 from textpriv.privacy.results import LEAST_NOISE, LEVEL
-from textpriv.report import claims
+from textpriv.report import claims, verdicts
 
 ROOT = paths.REPOSITORY
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
@@ -167,7 +167,7 @@ RULES = [
     Rule(r"of the paper \(GloVe 6B in (300) dimensions", "the paper's table",
          stated_by_a_paper),
     Rule(r"comes back more than (98)%", "the paper's bound",
-         lambda m: any(each.trend is not None and each.trend.at_least == int(m[1]) / 100
+         lambda m: any(each.trend is not None and each.trend.bound == int(m[1]) / 100
                        for each in claims.of("02_ann_vs_exact"))),
     Rule(r"finds \*\*(0\.0)%\*\*", "the paper's number",
          lambda m: any(each.value == 0 and re.fullmatch(r"harel.*\.punctuated-.*\.pr5", each.id)
@@ -281,4 +281,4 @@ def test_the_changelog_has_its_form() -> None:
 
 def test_confidence_is_that_of_the_claims() -> None:
     z = statistics.NormalDist().inv_cdf((1 + stats.CONFIDENCE) / 2)
-    assert z == pytest.approx(claims.Z, abs=1e-3)
+    assert z == pytest.approx(verdicts.Z, abs=1e-3)

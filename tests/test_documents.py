@@ -13,7 +13,7 @@ from tools import audits, documents, notebooks
 
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
 from textpriv.privacy.results import plain
-from textpriv.report import claims, results
+from textpriv.report import claims, results, verdicts
 from textpriv.stats import Estimate
 
 README = documents.WITH_BLOCKS[0].read_text(encoding="utf-8")
@@ -54,8 +54,8 @@ def test_the_score_counts_every_statement_once(monkeypatch: pytest.MonkeyPatch) 
     )
     assert tested == holds + against + tie + left_open and leaning <= left_open
     names = {claim.notebook for claim in claims.load()}
-    judged = claims.judge({each: results.load(each).by_name() for each in names})
-    assert claims.Findings.of(judged) == (
+    judged = verdicts.judge({each: results.load(each).by_name() for each in names})
+    assert verdicts.Findings.of(judged) == (
         holds, against, tie, left_open, leaning, untested, settled,
     )  # fmt: skip
     monkeypatch.setattr(results, "file", lambda *_: Path("missing"))

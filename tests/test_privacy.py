@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from helpers import FloatArray, embedding, normal_embedding
@@ -25,7 +26,6 @@ from hypothesis import strategies as st
 from mutants import BOX, CANDIDATES, LIMITS, recode
 from scipy.special import logsumexp
 from tiny_generators import tiny_generator
-from tools import audits as command
 from tools.documents import WITH_BLOCKS
 
 from textpriv import mechanisms
@@ -71,7 +71,7 @@ from textpriv.privacy import (
 )
 from textpriv.privacy.certified import _least_mean, _mean_bounds
 from textpriv.privacy.texts import SPARED
-from textpriv.report.results import measure
+from textpriv.report.board import gather
 from textpriv.stats import Estimate
 from textpriv.tokens import (
     KEEP_UNKNOWN,
@@ -914,40 +914,31 @@ def test_what_an_attack_must_say(changed: dict[str, Any], says: str) -> None:
 # --- Statements from what notebooks measured ----------------------------------------------------
 
 
-def recorded(*values: tuple[str, float, float | None]) -> dict[str, Any]:
-    return {
-        name: measure(name, value, low, None if low is None else 1.0, 5)
-        for name, value, low in values
-    }
+def attacked(*rows: tuple[str, float, float | None]) -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=["attack", "value", "low"])
+    return table.assign(high=table["low"].where(table["low"].isna(), 1.0), n=5)
 
 
 def test_the_strongest_attack_is_quoted_however_few_its_texts() -> None:
-    found = recorded(
-        ("asr.a.x.eps2.prior_only", 0.1, 0.05),
-        ("asr.a.x.eps2.noisy_channel", 0.9, 0.2),  # of few texts
-        ("asr.a.y.eps2.noisy_channel", 0.5, 0.4),
-        ("risk.a.eps2.inversion_bert", 0.9, 0.3),
-        ("asr.a.x.eps20.noisy_channel", 0.99, 0.98),
-        ("asr.b.x.eps2.noisy_channel", 0.99, 0.98),
-    )
-    source = experiment.Source(r"asr\.a\.[^.]+\.eps2\.(.+)", "named {} of 100")
-    other = experiment.Source(r"risk\.a\.eps2\.(.+)", "found {} of 100")
-    best = experiment.best(found.values(), source)
+    source = experiment.Source(
+        attacked(("prior-only", 0.1, 0.05), ("noisy-channel", 0.9, 0.2),  # of few texts
+                 ("noisy-channel", 0.5, 0.4)),
+        "named {} of 100",
+    )  # fmt: skip
+    other = experiment.Source(attacked(("inversion-bert", 0.9, 0.3)), "found {} of 100")
+    best = experiment.best(source)
     assert best is not None and (best.success.value, best.success.low) == (0.9, 0.2)
     # Attackers count, not the corpora on which each was run.
-    assert best.tried == 2 and best.attack == experiment.ATTACKERS["noisy_channel"]
-    both = experiment.best(found.values(), source, other)
-    assert both is not None and both.attack == experiment.ATTACKERS["inversion_bert"]
+    assert best.tried == 2 and best.attack == experiment.ATTACKERS["noisy-channel"]
+    both = experiment.best(source, other)
+    assert both is not None and both.attack == experiment.ATTACKERS["inversion-bert"]
     assert (both.did, both.tried, both.success.low) == ("found {} of 100", 3, 0.3)
-    assert experiment.best(found.values(), experiment.Source(r"f1\.(.+)", "{}")) is None
-    assert experiment.best(found.values()) is None
-    longer = experiment.Source(r"asr\.a\.x\.(naive)", "{}")  # no part of a name will do
-    assert experiment.best(recorded(("asr.a.x.naive_skip", 0.3, None)).values(), longer) is None
-    alone = recorded(("asr.a.x.eps2.naive", 0.3, None))
-    best = experiment.best(alone.values(), source)
-    assert best is not None and best.success == Estimate(0.3, 0.3, 0.3, 5)
+    assert experiment.best(experiment.Source(attacked(), "{}")) is None
+    assert experiment.best() is None
+    alone = experiment.best(experiment.Source(attacked(("naive", 0.3, None)), "{}"))
+    assert alone is not None and alone.success == Estimate(0.3, 0.3, 0.3, 5)
     with pytest.raises(InvalidInput, match=r"attackers: got \['magic'\]"):
-        experiment.best(recorded(("asr.a.x.eps2.magic", 0.3, None)).values(), source)
+        experiment.best(experiment.Source(attacked(("magic", 0.3, None)), "{}"))
 
 
 @pytest.fixture(scope="module")
@@ -961,7 +952,7 @@ def stated() -> dict[str, Any]:
     ]
     with mock.patch.object(long, "_table", lambda name: SMALL):
         long.shared_words.cache_clear()
-        found = experiment.statements(command.measured(), rows)
+        found = experiment.statements(gather("default"), rows)
         long.shared_words.cache_clear()
     return {f"{each.mechanism} {each.setting}": each for each in found}
 
@@ -992,7 +983,7 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     assert without == {"rank-repair", "vickrey", "santext", "custext-aggressive"}
     assert by_name["santext"].tight == 200 and by_name["madlib"].least == 300
     assert np.isnan(by_name["tem"].tight) and np.isnan(by_name["mahalanobis"].least)
-    measured = command.measured()
+    measured = gather("default").measured
     tem = by_name["tem"].attacked
     assert tem.success.value == max(
         each.value for name, each in measured.items() if name.startswith("risk.tem.eps2.4.")

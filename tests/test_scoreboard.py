@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,13 +22,16 @@ from textpriv import paths
 from textpriv.errors import InvalidInput
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_figures as figures
-from textpriv.experiments.scoreboard import Board, Contradiction, Sizes, crossing
-from textpriv.privacy import Audit, write_audits
+from textpriv.experiments.scoreboard import Sizes, crossing
+from textpriv.privacy import Audit, audit_table, write_audits
+from textpriv.report import board as boards
 from textpriv.report import claims, results
+from textpriv.report.board import Board, gather
 from textpriv.report.claims import Claim
 from textpriv.report.figures import style, use_style
 from textpriv.report.results import Measurement, Results, measure
 from textpriv.report.run import Run
+from textpriv.report.verdicts import Verdict, judge
 
 matplotlib.use("Agg")
 
@@ -71,25 +75,14 @@ def rate(name: str, value: float, error: float = 0.0) -> Measurement:
     return measure(name, value, value - Z * error, value + Z * error, n=100)
 
 
-def points(**curves: list[tuple[float, float, float, float]]) -> pd.DataFrame:
-    """Rows of (epsilon, risk, accuracy, kept) per mechanism, with errors of 0.01 and 0.02."""
-    return pd.DataFrame(
-        [
-            {
-                "mechanism": mechanism,
-                "epsilon": epsilon,
-                "attack": "noisy-channel",
-                "risk": risk,
-                "risk_low": risk - Z * 0.01,
-                "risk_high": risk + Z * 0.01,
-                "accuracy": accuracy,
-                "accuracy_low": accuracy - Z * 0.02,
-                "accuracy_high": accuracy + Z * 0.02,
-                "kept": kept,
-            }
-            for mechanism, rows in curves.items()
-            for epsilon, risk, accuracy, kept in rows
-        ]
+def points(*rows: tuple[float, float, float, float]) -> pd.DataFrame:
+    """Rows of (epsilon, risk, accuracy, kept), with errors of 0.01 and 0.02."""
+    table = pd.DataFrame(rows, columns=["epsilon", "risk", "value", "kept"])
+    return table.assign(
+        risk_low=table["risk"] - Z * 0.01,
+        risk_high=table["risk"] + Z * 0.01,
+        low=table["value"] - Z * 0.02,
+        high=table["value"] + Z * 0.02,
     )
 
 
@@ -132,7 +125,7 @@ def test_every_claim_says_where_how_exact_and_against_what_or_why_not() -> None:
     assert len({claim.id for claim in every}) == len(every)
     for claim in every:
         assert claim.place.strip() and claim.setting.strip(), claim.id
-        assert claim.notebook in scoreboard.NOTEBOOKS, claim.id
+        assert claim.notebook in boards.NOTEBOOKS, claim.id
         assert claim.compared == "always" or claim.reason.strip(), claim.id
         assert (claim.rounding is None) == (claim.value is None), claim.id
 
@@ -188,14 +181,18 @@ def stated(name: str, **form: Any) -> Claim:
     )
 
 
+def greater(*measurements: str) -> dict[str, Any]:
+    return {"form": "greater", "measurements": measurements}
+
+
 EXAMPLES = {
-    "tong.same": stated("tong.same", trend={"greater": "a.high", "than": "a.low"}),
-    "tong.within": stated("tong.within", trend={"greater": "a.high", "than": "a.close"}),
-    "tong.tie": stated("tong.tie", trend={"greater": "a.high", "than": "a.same"}, tie="one map"),
-    "tong.open": stated("tong.open", trend={"greater": "a.close", "than": "a.high"}),
-    "tong.differs": stated("tong.differs", trend={"greater": "a.low", "than": "a.high"}),
+    "tong.same": stated("tong.same", trend=greater("a.high", "a.low")),
+    "tong.within": stated("tong.within", trend=greater("a.high", "a.close")),
+    "tong.tie": stated("tong.tie", trend=greater("a.high", "a.same"), tie="one map"),
+    "tong.open": stated("tong.open", trend=greater("a.close", "a.high")),
+    "tong.differs": stated("tong.differs", trend=greater("a.low", "a.high")),
     "tong.match": stated("tong.match", value=0.5, rounding=0.1, measurement="a.high"),
-    "tong.missing": stated("tong.missing", trend={"greater": "a.high", "than": "a.absent"}),
+    "tong.missing": stated("tong.missing", trend=greater("a.high", "a.absent")),
     "tong.other": stated("tong.other", value=0.5, rounding=0.1, measurement="a.high",
                          compared="never", reason="another corpus"),
     "tong.setting.copies": stated("tong.setting.copies", value=3.0, rounding=1.0,
@@ -208,12 +205,12 @@ OURS = (
     rate("a.low", 0.2, 0.01),
 )
 EXPECTED = {
-    "tong.same": scoreboard.SAME,
-    "tong.within": scoreboard.WITHIN,
-    "tong.tie": scoreboard.TIE,
-    "tong.open": scoreboard.UNDECIDED,
-    "tong.differs": scoreboard.DIFFERS,
-    "tong.match": scoreboard.MATCH,
+    "tong.same": Verdict.SAME_TREND,
+    "tong.within": Verdict.WITHIN,
+    "tong.tie": Verdict.TIE,
+    "tong.open": Verdict.UNDECIDED,
+    "tong.differs": Verdict.DIFFERS,
+    "tong.match": Verdict.MATCH,
     "tong.missing": scoreboard.UNMEASURED,
     "tong.other": scoreboard.OTHER,
     "tong.setting.copies": scoreboard.SET_UP,
@@ -241,16 +238,16 @@ def test_every_outcome(examples: None) -> None:
 
 
 def test_statements_are_shown_with_their_verdicts(examples: None) -> None:
-    found = scoreboard.judge(board(*OURS))
+    found = judge(board(*OURS).by_notebook)
     table = scoreboard.judged(found)
     assert table["verdict"].tolist() == [
         "same trend", "same trend within the error", "tie", "undecided", "differs",
     ]  # fmt: skip
-    assert scoreboard.judged(found, verdict=scoreboard.DIFFERS)["cells"].tolist() == [1]
+    assert table["cells"].tolist() == [1] * 5 and set(table["paper"]) == {"tong"}
     counted = scoreboard.counts_of_findings(found)
     assert counted.loc["tong"].to_dict() == dict.fromkeys(scoreboard.COMPARED, 1) | {"match": 0}
     assert counted.loc["harel"].sum() == 0
-    nothing = scoreboard.judge(Board("smoke", board(*OURS).found, {}))
+    nothing = judge(board(*OURS).by_notebook, "smoke")
     assert scoreboard.judged(nothing).empty
     assert scoreboard.counts_of_findings(nothing).to_numpy().sum() == 0
 
@@ -261,7 +258,7 @@ def test_a_claim_of_the_paper_profile_is_compared_there(monkeypatch: pytest.Monk
     monkeypatch.setattr(claims, "load", lambda: [claim])
     found = board(*OURS).found
     for profile, outcome, ours in (
-        ("paper", scoreboard.MATCH, "0.5"),
+        ("paper", Verdict.MATCH, "0.5"),
         ("default", scoreboard.OTHER, ""),
     ):
         (row,) = scoreboard.verdicts(Board(profile, found, {})).to_dict("records")
@@ -279,14 +276,52 @@ def test_smoke_and_missing_notebooks_are_not_compared(examples: None) -> None:
     assert (row["commit"], row["minutes"]) == ("0123456 and changes", 1.5)
 
 
+def test_rows_are_selected_by_the_columns_that_they_were_recorded_with() -> None:
+    """By name alone where a file is older than its columns."""
+    run = Run("05_reconstruction_attacks", "smoke", 7, {})
+    table = pd.DataFrame({"defense": "custext", "corpus": ["imdb", "ag-news"], "epsilon": 2.5,
+                          "attack": "noisy-channel", "value": [0.5, 0.25]})  # fmt: skip
+    run.record_rows(table, "asr.{defense}.{corpus}.eps{epsilon:g}.{attack!n}")
+    names = [f"asr.custext.{corpus}.eps2.5.noisy_channel" for corpus in table["corpus"]]
+    new = board(*(run.measurement(name) for name in names))
+    old = board(*(measure(name, value) for name, value in zip(names, (0.5, 0.25), strict=True)))
+    assert old.measured[names[0]].columns == {} and new.measured[names[0]].columns["epsilon"] == 2.5
+    for each in (old, new):
+        found = each.rows("asr", "attack", "epsilon", defense="custext", corpus="imdb")
+        assert found[["attack", "epsilon", "value"]].to_numpy().tolist() == [
+            ["noisy-channel", 2.5, 0.5]
+        ]
+        assert len(each.rows("asr", "epsilon", "attack")) == 2
+        assert each.rows("asr", "absent").empty and each.rows("risk", "epsilon").empty
+        assert each.rows("asr", epsilon=2.5)["value"].tolist() == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("f1.dp-prompt.t0.75.author.adaptive.embedding",
+         {"mechanism": "dp-prompt", "setting": "t0.75", "target": "author",
+          "attacker": "adaptive", "access": "embedding"}),
+        ("pr1.2-random.imdb.naive",
+         {"top": 1.0, "label": "2-random", "corpus": "imdb", "attack": "naive"}),
+        ("pr1.stencil-w9-s0.8.imdb.naive",
+         {"top": 1.0, "label": "stencil-w9-s0.8", "corpus": "imdb", "attack": "naive"}),
+        ("accuracy.custext.imdb.eps2.contextual_bayes.step100", {}),
+        ("f1_at_risk.0.15.tem", {"risk": 0.15, "mechanism": "tem"}),
+    ],
+)  # fmt: skip
+def test_columns_of_older_results(name: str, expected: dict[str, Any]) -> None:
+    assert boards.columns_of(measure(name, 0.5)) == expected
+
+
 def test_gather_takes_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
     found = results_of("01_mechanisms", [measure("a.b", 0.5)], "smoke")
     results.write(found, results.file("01_mechanisms", "smoke"))
-    made = scoreboard.gather("smoke")
+    made = gather("smoke")
     assert list(made.found) == ["01_mechanisms"]
-    assert list(made.missing) == list(scoreboard.NOTEBOOKS[1:])
+    assert list(made.missing) == list(boards.NOTEBOOKS[1:])
     assert "./run_all.sh --profile smoke --only 02" in made.missing["02_ann_vs_exact"]
     assert list(made.measured) == ["a.b"]  # not what the run cost
 
@@ -347,45 +382,40 @@ def test_what_hiding_costs_is_said_by_a_test() -> None:
 # --- Contradictions -----------------------------------------------------------------------------
 
 
-def test_every_contradiction_names_claims_that_exist() -> None:
+def test_every_contradiction_names_what_exists() -> None:
+    path = claims.FILE.with_name("contradictions.toml")
+    measured, stated = gather("default").measured, {claim.id for claim in claims.load()}
+    every = tomllib.loads(path.read_text(encoding="utf-8"))["contradiction"]
+    for each in every:
+        assert {*each} <= {"papers", "against", "about", "printed", "measured"}
+        assert set(each["papers"]) <= set(claims.PAPERS)
+        printed, ours = each.get("printed", {}), each.get("measured", {})
+        assert printed or ours
+        assert set(printed.values()) <= stated and set(ours.values()) <= set(measured)
     table = scoreboard.contradictions(board())
-    assert len(table) == len(scoreboard.CONTRADICTIONS)
-    assert set(table["measured"]) == {""}
-    for each in scoreboard.CONTRADICTIONS:
-        assert set(each.papers) <= set(claims.PAPERS)
-        assert each.printed or each.measured
-        for name in each.measured.values():
-            measure(name, 0.5)
+    assert len(table) == len(every) and set(table["measured"]) == {""}
 
 
-@pytest.mark.skipif(
-    not results.file("05_reconstruction_attacks").exists(), reason="no committed results"
-)
-def test_contradictions_quote_what_the_notebooks_have_measured() -> None:
-    made = scoreboard.gather("default")
-    missing = [
-        name
-        for each in scoreboard.CONTRADICTIONS
-        for name in each.measured.values()
-        if name not in made.measured
-    ]
-    assert not missing
-
-
-def test_numbers_of_contradictions_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Contradiction(
-        ("tong",), "itself", "two numbers",
-        {"first": "tong.table1.k1.attack", "second": "tong.table2.shadow5.context_free"},
-        {"ours": "a.b", "not there": "a.c"},
-    )  # fmt: skip
-    monkeypatch.setattr(scoreboard, "CONTRADICTIONS", (one,))
-    row = scoreboard.contradictions(board(measure("a.b", 0.25, 0.2, 0.3))).iloc[0]
+def test_numbers_of_contradictions_are_looked_up(tmp_path: Path) -> None:
+    path = tmp_path / "contradictions.toml"
+    one = """[[contradiction]]
+papers = ["tong"]
+against = "itself"
+about = "two numbers"
+[contradiction.printed]
+"first" = "tong.table1.k1.attack"
+"second" = "tong.table2.shadow5.context_free"
+[contradiction.measured]
+"ours" = "a.b"
+"not there" = "a.c"
+"""
+    path.write_text(one)
+    row = scoreboard.contradictions(board(measure("a.b", 0.25, 0.2, 0.3)), path).iloc[0]
     assert row["printed"] == "first: 0.47; second: 0.496"
     assert row["measured"] == "ours: 0.25 (0.2 to 0.3)"
-    wrong = one._replace(printed={"first": "tong.absent"})
-    monkeypatch.setattr(scoreboard, "CONTRADICTIONS", (wrong,))
+    path.write_text(one.replace("tong.table1.k1.attack", "tong.absent"))
     with pytest.raises(InvalidInput, match=r"expected ids of claims, got tong\.absent"):
-        scoreboard.contradictions(board())
+        scoreboard.contradictions(board(), path)
 
 
 def test_numbers_printed_twice() -> None:
@@ -410,109 +440,64 @@ def test_orderings_that_the_papers_own_numbers_deny() -> None:
 # --- Equal risk ---------------------------------------------------------------------------------
 
 
+def along(*values: float) -> pd.DataFrame:
+    return pd.DataFrame({"x": values})
+
+
 def test_crossing_lies_between_the_neighbours() -> None:
-    at = crossing([0.1, 0.3, 0.7], 0.4)
+    at = crossing(along(0.1, 0.3, 0.7).assign(y=[1.0, 2.0, 6.0]), "x", 0.4)
     assert at is not None
-    assert (at.left, at.weight) == (1, pytest.approx(0.25))
-    assert at.of([1.0, 2.0, 6.0]) == pytest.approx(3.0)
-    assert crossing([0.1, 0.3], 0.31) is None  # never beyond what was measured
-    assert crossing([0.1, 0.3], 0.09) is None
-    assert crossing([0.5], 0.5) is None
-    assert crossing([0.5, 0.5], 0.5) is None
-    assert crossing([0.1, 0.3], 0.1) == (0, 0.0)
-    first = crossing([0.1, 0.5, 0.2, 0.5], 0.3)  # of several places the first
+    assert (at.left, at.weight, at.of("y")) == (1, pytest.approx(0.25), pytest.approx(3.0))
+    assert crossing(along(0.1, 0.3), "x", 0.31) is None  # never beyond what was measured
+    assert crossing(along(0.1, 0.3), "x", 0.09) is None
+    assert crossing(along(0.5), "x", 0.5) is None
+    assert crossing(along(0.5, 0.5), "x", 0.5) is None
+    first = crossing(along(0.1, 0.5, 0.2, 0.5), "x", 0.3)  # of several places the first
     assert first is not None and first.left == 0
-    falling = crossing([0.5, 0.1], 0.2)
+    falling = crossing(along(0.5, 0.1), "x", 0.2)
     assert falling is not None and falling.weight == pytest.approx(0.75)
 
 
-def test_tasks_at_equal_risk_by_hand() -> None:
+def test_an_estimate_has_both_errors() -> None:
     """Half-way between two epsilons, with the errors of accuracy and of the risk."""
-    found = points(
-        tem=[(3, 0.65, 0.9, 0.7), (1, 0.4, 0.6, 0.3), (2, 0.6, 0.8, 0.5)],
-        madlib=[(9, 0.9, 0.9, 0.9)],
-    )
-    table = scoreboard.tasks_at_equal_risk(found, board(), (0.5, 0.7))
-    assert len(table) == 1  # 0.7 is reached by nobody, and madlib has one epsilon
-    row = table.iloc[0]
-    assert (row["mechanism"], row["task"], row["epsilon"]) == ("tem", "attacked sentences", 1.5)
-    assert row["value"] == pytest.approx(0.7)
-    slope = 0.2 / 0.2  # accuracy per risk
-    error = math.hypot(0.02, slope * 0.01)
-    assert row["high"] - row["value"] == pytest.approx(Z * error)
-    assert row["value"] - row["low"] == pytest.approx(Z * error)
-
-
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without the plotted numbers of notebook 01."""
-    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_tasks_on_other_corpora_are_read_off_at_the_same_words_kept() -> None:
-    found = points(tem=[(1, 0.4, 0.6, 0.2), (2, 0.6, 0.8, 0.6)])
-    made = board(
-        rate("sentiment.imdb.tem.kept0.3", 0.70, 0.03),
-        rate("sentiment.imdb.tem.kept0.5", 0.80, 0.03),
-        rate("sentiment.imdb.tem.kept0.7", 0.99, 0.0),
-        rate("sentiment.imdb.madlib.kept0.3", 0.1, 0.03),
-        rate("sentiment.imdb.original.kept1", 0.9, 0.03),
-    )
-    table = scoreboard.tasks_at_equal_risk(found, made, (0.5,)).set_index("task")
-    row = table.loc["imdb"]
-    assert row["value"] == pytest.approx(0.75)  # 0.4 of the words are kept
-    per_risk = (0.1 / 0.2) * (0.4 / 0.2)  # accuracy per word kept, words kept per risk
-    assert row["high"] - row["value"] == pytest.approx(Z * math.hypot(0.03, per_risk * 0.01))
-    # Where notebook 01 has no such share of words, nothing is read off.
-    assert "imdb" not in scoreboard.tasks_at_equal_risk(found, made, (0.42,))["task"].tolist()
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_mechanisms_without_an_attack_are_shown_at_equal_effect() -> None:
-    made = board(
-        rate("sentiment.imdb.vickrey.kept0.5", 0.80, 0.03),
-        rate("sentiment.imdb.tem.kept0.5", 0.70, 0.03),
-        rate("sentiment.rotten-tomatoes.tem.kept0.3", 0.60, 0.02),
-    )
-    table = scoreboard.at_equal_effect(points(tem=[(1, 0.4, 0.6, 0.2)]), made)
-    assert len(table) == 3
-    row = table[table["mechanism"] == "vickrey"].iloc[0]
-    assert (row["kept"], row["task"], row["value"], row["attacked"]) == (0.5, "imdb", 0.8, False)
-    assert row["high"] - row["value"] == pytest.approx(Z * 0.03)
-    assert table[table["mechanism"] == "tem"]["attacked"].all()
-    assert table["kept here"].tolist() == table["kept"].tolist()  # nothing else is known
-    assert scoreboard.at_equal_effect(points(tem=[(1, 0.4, 0.6, 0.2)]), board()).empty
+    curve = points((1, 0.4, 0.6, 0.3), (2, 0.6, 0.8, 0.5), (3, 0.65, 0.9, 0.7))
+    at = crossing(curve, "risk", 0.5)
+    assert at is not None and at.of("epsilon") == pytest.approx(1.5)
+    found, slope = at.estimate(), 0.2 / 0.2  # accuracy per risk
+    assert found["value"] == pytest.approx(0.7) and at.error == pytest.approx(0.01)
+    reach = Z * math.hypot(0.02, slope * 0.01)
+    assert found["high"] - found["value"] == pytest.approx(reach)
+    assert found["value"] - found["low"] == pytest.approx(reach)
+    # On another corpus, at the same words kept: 0.2 of them per 0.2 of risk.
+    other = pd.DataFrame({"here": [0.3, 0.5], "value": [0.7, 0.8], "low": 0.65, "high": 0.85})
+    there = crossing(other, "here", at.of("kept"), at.error * at.slope("kept"))
+    assert there is not None and there.estimate()["value"] == pytest.approx(0.75)
+    assert there.error == pytest.approx(0.01)
+    ends = [crossing(points((1, 0.4, 0.999, 0.2), (2, 0.6, 0.001, 0.6)), "risk", risk)
+            for risk in (0.4, 0.6)]  # fmt: skip
+    assert [ends[0].estimate()["high"], ends[1].estimate()["low"]] == [1, 0]  # shares
 
 
 def test_reviews_are_read_off_at_the_words_kept_in_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
-    (tmp_path / "figures").mkdir()
-    pd.DataFrame(
-        [
-            ("tem", 0.3, 0.2, "reviews"),
-            ("tem", 0.5, 0.4, "reviews"),
-            ("tem", 0.3, 0.9, "sentences"),
-        ],
-        columns=["mechanism", "kept", "kept_here", "corpus"],
-    ).to_csv(tmp_path / "figures" / "fig01_sentiment.csv", index=False)
     made = board(
-        rate("sentiment.imdb.tem.kept0.3", 0.70, 0.03),
         rate("sentiment.imdb.tem.kept0.5", 0.80, 0.03),
+        rate("sentiment.imdb.tem.kept0.3", 0.70, 0.03),
+        rate("sentiment.rotten-tomatoes.vickrey.kept0.5", 0.60, 0.03),
     )
-    found = points(tem=[(1, 0.4, 0.6, 0.2), (2, 0.6, 0.8, 0.6)])
-    effect = scoreboard.at_equal_effect(found, made)
-    assert effect["kept"].tolist() == [0.3, 0.5] and effect["kept here"].tolist() == [0.2, 0.4]
-    table = scoreboard.tasks_at_equal_risk(found, made, (0.45,)).set_index("task")
-    assert table.loc["imdb", "value"] == pytest.approx(0.75)  # 0.3 of the words
-
-
-def test_accuracies_stay_between_0_and_1() -> None:
-    found = points(tem=[(1, 0.4, 0.999, 0.2), (2, 0.6, 0.001, 0.6)])
-    table = scoreboard.tasks_at_equal_risk(found, board(), (0.4, 0.6))
-    assert table["high"].tolist()[0] == 1 and table["low"].tolist()[1] == 0
+    assert scoreboard.kept_curves(made)["kept here"].tolist() == [0.3, 0.5, 0.5]
+    (tmp_path / "figures").mkdir()
+    rows = [("tem", 0.3, 0.2, "reviews"), ("tem", 0.5, 0.4, "reviews"), ("tem", 0.3, 0.9, "other")]
+    pd.DataFrame(rows, columns=["mechanism", "kept", "kept_here", "corpus"]).to_csv(
+        tmp_path / "figures" / "fig01_sentiment.csv", index=False
+    )
+    curves = scoreboard.kept_curves(made)
+    tem = curves[curves["mechanism"] == "tem"]
+    assert tem["value"].tolist() == [0.7, 0.8] and tem["kept here"].tolist() == [0.2, 0.4]
+    assert curves[curves["mechanism"] == "vickrey"]["kept here"].tolist() == [0.5]
+    assert scoreboard.kept_curves(board()).empty
 
 
 def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -535,30 +520,28 @@ def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert scoreboard.word_points(Board("default", {}, {})).empty
 
 
-def test_attacks_at_equal_risk() -> None:
-    """Each attack at the epsilon where the best one has the risk, between its own epsilons."""
-    found = points(**{"custext+": [(2, 0.4, 0.6, 0.2), (6, 0.8, 0.8, 0.6)]})
+def test_a_curve_of_an_attack_is_from_one_experiment() -> None:
     made = board(
         rate("asr.custext.rotten-tomatoes.eps2.embedding_inversion", 0.1, 0.01),
         rate("asr.custext.rotten-tomatoes.eps4.embedding_inversion", 0.3, 0.01),
-        rate("asr.custext.rotten-tomatoes.eps6.embedding_inversion", 0.9, 0.01),
         rate("asr.custext.imdb.eps2.embedding_inversion", 0.9, 0.01),
         rate("asr.custext.rotten-tomatoes.eps4.noisy_channel", 0.1, 0.02),
-        rate("risk.custext+.eps2.noisy_channel", 0.4, 0.02),
-        rate("risk.custext+.eps6.noisy_channel", 0.8, 0.02),
-        rate("paired.custext.rotten-tomatoes.eps2.embedding_inversion", 0.7, 0.01),
+        rate("risk.custext+.eps2.4.noisy_channel", 0.4, 0.02),
+        rate("paired.custext.rotten-tomatoes.eps6.embedding_inversion", 0.7, 0.01),
         rate("paired.custext.rotten-tomatoes.eps6.inversion_bert", 0.7, 0.01),
     )
-    table = scoreboard.attacks_at_equal_risk(found, made, 0.5).set_index("attack")
-    assert set(table["mechanism"]) == {"custext+"}
-    # epsilon 3: half-way between 2 and 4 of the attack, which "paired" does not override
-    assert table.loc["embedding-inversion", "value"] == pytest.approx(0.2)
-    assert table.loc["embedding-inversion", "apart"] == 2
-    assert table.loc["noisy-channel", "value"] == pytest.approx(0.5)
-    # Of the best attack's own sentences, and of others; a curve never mixes the two.
-    assert table["same"].to_dict() == {"embedding-inversion": False, "noisy-channel": True}
-    assert "inversion-bert" not in table.index  # one epsilon is no curve
-    assert scoreboard.attacks_at_equal_risk(found, made, 0.9).empty
+    curves = scoreboard.attack_curves(made)
+    assert set(curves["mechanism"]) == {"custext+"}
+    found = {
+        (row.attack, row.epsilon): (row.value, row.same) for row in curves.itertuples(index=False)
+    }
+    assert found == {
+        ("noisy-channel", 2.4): (0.4, True),
+        ("embedding-inversion", 2): (0.1, False),
+        ("embedding-inversion", 4): (0.3, False),
+        ("inversion-bert", 6): (0.7, False),
+    }
+    assert scoreboard.attack_curves(board()).empty
 
 
 def test_other_panels() -> None:
@@ -593,22 +576,13 @@ def test_other_panels() -> None:
 
 def test_what_is_missing_is_said() -> None:
     empty = Board("smoke", {}, {"03_lossy_and_stencil": "run it"})
-    nothing = points()
-    columns = ["mechanism", "task", "risk", "epsilon", "value", "low", "high"]
-    tasks = pd.DataFrame(columns=columns)
-    nothing = nothing.reindex(columns=["mechanism", "epsilon"])
-    said = " ".join(scoreboard.missing_measures(nothing, tasks, empty))
-    for part in (
-        "Notebook 03",
-        "run it",
-        "word-level",
-        "notebook 03",
-        "notebook 04",
-        "notebook 06",
-    ):
-        assert part in said
-    one = points(tem=[(1, 0.4, 0.6, 0.2)])
-    said = " ".join(scoreboard.missing_measures(one, tasks, empty))
+    tasks, nothing = pd.DataFrame(columns=["mechanism"]), scoreboard.word_points(empty)
+    others = {"summaries": scoreboard.summaries(empty)}
+    said = " ".join(scoreboard.missing_measures(empty, nothing, tasks, others))
+    assert "Notebook 03" in said and "run it" in said
+    assert "no word-level mechanisms" in said and "nothing on summaries" in said
+    one = points((1, 0.4, 0.6, 0.2)).assign(mechanism="tem")
+    said = " ".join(scoreboard.missing_measures(empty, one, tasks, {}))
     assert "No common risk lies between the epsilons of tem" in said
 
 
@@ -629,76 +603,40 @@ AUDITS = [
 ]
 
 
-def test_audits_are_read_where_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "audits.json"
-    assert scoreboard.audits(path) is None
-    assert scoreboard.caught(path) == ""
-    note = scoreboard.audited(None)
-    assert "make audit" in note["note"].iloc[0]
-    write_audits(AUDITS, path, {"mutants_caught": 18, "mutants_tried": 19})
-    found = scoreboard.audits(path)
-    assert found is not None
-    assert scoreboard.audited(found)["verdict"].tolist() == [
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where `make audit` leaves its files."""
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    (tmp_path / "results" / "audits").mkdir(parents=True)
+    return tmp_path / "results" / "audits"
+
+
+def test_audits_are_read_where_they_are(kept: Path) -> None:
+    assert scoreboard.audits() == [] and "make audit" in scoreboard.guarantees([])
+    write_audits(AUDITS, kept / "audits.json", {"mutants_caught": 18, "mutants_tried": 19})
+    found = scoreboard.audits()
+    assert [audit.verdict for audit in found] == [
         "holds", "holds", "undecided", "broken", "no claim",
     ]  # fmt: skip
-    assert "Of 19" in scoreboard.caught(path) and "catch 18" in scoreboard.caught(path)
+    said = scoreboard.guarantees(found)
+    assert said.startswith("5 audits; broken claims: wrong. Of 19") and "catch 18" in said
 
 
-def test_statements(tmp_path: Path) -> None:
-    path = tmp_path / "statements.json"
-    assert "make audit" in scoreboard.statements(path)["note"].iloc[0]
+def test_statements(kept: Path) -> None:
+    assert scoreboard.statements().empty
     row = {"mechanism": "tem", "setting": "eps 2.4", "nominal": 240.0, "tight": "nan",
-           "attacked": {"success": {"value": 0.34}}, "said": "At most."}  # fmt: skip
+           "attacked": {"success": {"value": 0.34}}}  # fmt: skip
     other = row | {"mechanism": "noise", "nominal": "inf", "attacked": None}
-    path.write_text(json.dumps({"statements": [row, other]}))
-    table = scoreboard.statements(path)
+    (kept / "statements.json").write_text(json.dumps({"statements": [row, other]}))
+    table = scoreboard.statements()
     assert table["mechanism"].tolist() == ["tem", "noise"]
     assert table["nominal"].tolist() == [240.0, math.inf]
     assert table["tight"].isna().all()
     assert table["success"].iloc[0] == 0.34 and math.isnan(table["success"].iloc[1])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "expected JSON"),
-        ("[]", "expected a table, got list"),
-        ("{}", "expected statements of make audit"),
-        ('{"statements": [{"mechanism": "tem"}]}', "expected statements of make audit"),
-    ],
-)
-def test_other_files_are_no_statements(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "statements.json"
-    path.write_text(text)
-    with pytest.raises(InvalidInput, match=message):
-        scoreboard.statements(path)
-
-
-# --- Records ------------------------------------------------------------------------------------
-
-
-def test_record(examples: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    run = Run("07_scoreboard", "smoke", 7, {})
-    found = points(**{"custext+": [(1, 0.4, 0.6, 0.3), (2, 0.6, 0.8, 0.5)]})
-    tasks = scoreboard.tasks_at_equal_risk(found, board(), (0.55,))
-    effect = scoreboard.at_equal_effect(found, board(rate("sentiment.imdb.tem.kept0.3", 0.7, 0.03)))
-    stated = scoreboard.judge(board(*OURS))
-    scoreboard.record(run, scoreboard.verdicts(board(*OURS)), stated, tasks, effect, AUDITS)
-    counted = {name: run.measurement(f"claims.findings.{name}").value
-               for name in ("holds", "against", "open", "tie")}  # fmt: skip
-    assert counted == {"holds": 1, "against": 1, "open": 2, "tie": 1}
-    assert run.measurement("claims.findings.holds").unit == "statements"
-    assert run.measurement("equal_effect.kept0.3.tem.imdb").value == 0.7
-    assert run.measurement("claims.tong.same_trend_within_the_error").value == 1
-    assert run.measurement("claims.tong.differs").unit == "claims"
-    at = run.measurement("equal_risk.0.55.custext+.attacked_sentences")
-    assert at.low is not None and at.low < at.value == pytest.approx(0.75)
-    assert run.measurement("audit.wrong.violations").value == 2
-    assert run.measurement("audit.santext.worst_ratio").value == 0.74
-    again = Run("07_scoreboard", "smoke", 7, {})
-    scoreboard.record(again, scoreboard.verdicts(board(*OURS)), stated, tasks, effect, None)
-    with pytest.raises(InvalidInput):
-        again.measurement("audit.santext.worst_ratio")
+    for text, message in (("{", "expected JSON"), ('{"statements": [{}]}', "expected statements")):
+        (kept / "statements.json").write_text(text)
+        with pytest.raises(InvalidInput, match=message):
+            scoreboard.statements()
 
 
 @pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
@@ -713,7 +651,7 @@ def test_sizes_of_every_profile(profile: str) -> None:
 
 def test_bars_are_as_long_as_the_counts(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS))
-    findings = scoreboard.counts_of_findings(scoreboard.judge(board(*OURS)))
+    findings = scoreboard.counts_of_findings(judge(board(*OURS).by_notebook))
     fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings)
     left, right = fig.axes
 
@@ -724,13 +662,13 @@ def test_bars_are_as_long_as_the_counts(examples: None) -> None:
         return [(p.get_x(), p.get_width(), to_hex(p.get_facecolor())) for p in found]
 
     assert [width for _, width, _ in bars(left)] == [6, 1, 1, 1]  # six are compared with ours
-    shown = [name for name in scoreboard.COMPARED if name != scoreboard.MATCH]  # of a number
+    shown = [name for name in scoreboard.COMPARED if name != Verdict.MATCH]  # of a number
     assert [start for start, *_ in bars(right)] == [0, 1, 2, 3, 4]
     expected = [figures.OUTCOMES[name]["color"].lower() for name in shown]
     assert [color for *_, color in bars(right)] == expected
     assert "9 claims" in left.get_title(loc="left") and "5" in right.get_title(loc="left")
     named = {text.get_text() for text in fig.legends[0].get_texts()}
-    assert named == {*scoreboard.OUTCOMES, figures.ALL_COMPARED} - {scoreboard.MATCH}
+    assert named == {*scoreboard.OUTCOMES, figures.ALL_COMPARED} - {Verdict.MATCH}
 
 
 def test_outcomes_look_different_in_grey_or_by_hatching() -> None:
@@ -739,36 +677,33 @@ def test_outcomes_look_different_in_grey_or_by_hatching() -> None:
 
     looks = [figures.OUTCOMES[name] for name in scoreboard.COMPARED]
     assert len({(round(grey(look["color"]), 2), look["hatch"]) for look in looks}) == len(looks)
-    assert figures.OUTCOMES[scoreboard.DIFFERS]["hatch"]
+    assert figures.OUTCOMES[Verdict.DIFFERS]["hatch"]
 
 
 def test_risk_and_utility() -> None:
-    found = points(**{"custext+": [(2, 0.4, 0.6, 0.2), (6, 0.8, 0.8, 0.6)]})
+    attacks = pd.DataFrame([{"mechanism": "custext+", "attack": "noisy-channel", "value": 0.5,
+                             "low": 0.4, "high": 0.6, "same": True}])  # fmt: skip
+    tasks = pd.DataFrame(
+        [
+            ("custext+", "attacked sentences", 0.5, 0.65),
+            ("custext+", "attacked sentences", 0.6, 0.7),
+        ],
+        columns=["mechanism", "task", "risk", "value"],
+    ).assign(low=0.6, high=0.8)
     made = board(
-        rate("asr.custext.rotten-tomatoes.eps4.noisy_channel", 0.1, 0.02),
-        rate("risk.custext+.eps2.noisy_channel", 0.4, 0.02),
-        rate("risk.custext+.eps6.noisy_channel", 0.8, 0.02),
         rate("pr1.noise-100.imdb.naive", 0.8),
         rate("accuracy.noise-100.imdb.all", 0.64),
         rate("f1_at_risk.0.15.tem-300d", 0.5, 0.01),
         rate("loss.llm.eps27", 0.4, 0.01),
         rate("loss.changed.eps27", 0.9, 0.01),
     )
-    tasks = scoreboard.tasks_at_equal_risk(found, made, (0.5, 0.6))
-    fig = figures.risk_utility(
-        scoreboard.attacks_at_equal_risk(found, made, 0.5),
-        tasks,
-        scoreboard.manipulated_tokens(made),
-        scoreboard.authors(made),
-        scoreboard.summaries(made),
-        risk=0.5,
-    )
+    panels = (scoreboard.manipulated_tokens(made), scoreboard.authors(made))
+    fig = figures.risk_utility(attacks, tasks, *panels, scoreboard.summaries(made), risk=0.5)
     fig.canvas.draw()
-    attacks, by_risk, at, tokens, authors, summaries, names = fig.axes
-    assert [tick.get_text() for tick in attacks.get_yticklabels()] == ["CusText+"]
-    drawn = attacks.containers[0].lines[0]
-    assert drawn.get_xdata()[0] == pytest.approx(0.5)
-    assert drawn.get_color() == style("noisy-channel")["color"]
+    drawn, by_risk, at, tokens, authors, summaries, names = fig.axes
+    assert [tick.get_text() for tick in drawn.get_yticklabels()] == ["CusText+"]
+    assert drawn.containers[0].lines[0].get_xdata()[0] == pytest.approx(0.5)
+    assert drawn.containers[0].lines[0].get_color() == style("noisy-channel")["color"]
     assert by_risk.containers[0].lines[0].get_ydata() == pytest.approx([0.65, 0.7])
     assert at.containers[0].lines[0].get_xdata()[0] == pytest.approx(0.65)
     assert (tokens.lines[0].get_xdata()[0], tokens.lines[0].get_ydata()[0]) == (0.8, 0.64)
@@ -779,24 +714,8 @@ def test_risk_and_utility() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["CusText+", "noise", "TEM"]
 
 
-def test_nothing_to_compare_is_said_in_every_panel() -> None:
-    nothing = Board("smoke", {}, {})
-    none = scoreboard.word_points(nothing)
-    fig = figures.risk_utility(
-        scoreboard.attacks_at_equal_risk(none, nothing, 0.5),
-        scoreboard.tasks_at_equal_risk(none, nothing, (0.5,)),
-        scoreboard.manipulated_tokens(nothing),
-        scoreboard.authors(nothing),
-        scoreboard.summaries(nothing),
-        risk=0.5,
-    )
-    fig.canvas.draw()
-    said = [text.get_text() for ax in fig.axes for text in ax.texts]
-    assert len([text for text in said if text.startswith("nothing")]) == 6
-
-
 def test_audits_are_drawn_against_1() -> None:
-    fig = figures.audits(scoreboard.audited(AUDITS))
+    fig = figures.audits(audit_table(AUDITS))
     (ax,) = fig.axes
     dots = [line for line in ax.lines if line.get_marker() in {"o", "s", "X"}]
     assert [line.get_xdata()[0] for line in dots] == [0.74, 0.9, 0.8, 1.3]
@@ -807,5 +726,5 @@ def test_audits_are_drawn_against_1() -> None:
     reach = [line.get_xdata()[1] for line in ax.lines if line.get_marker() == "None"]
     assert reach == [1.05, 1]  # of madlib, which was drawn, and the claim's own line
     assert "1 without a claim" in ax.get_title(loc="left")
-    note = figures.audits(scoreboard.audited(None))
+    note = figures.audits(audit_table([]))
     assert "make audit" in note.axes[0].texts[0].get_text()

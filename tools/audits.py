@@ -34,7 +34,8 @@ from textpriv.files import write_atomic
 from textpriv.privacy import Audit, audit_table, read_audits, write_audits
 from textpriv.privacy.exact import SLACK
 from textpriv.privacy.results import plain
-from textpriv.report import DEFAULT_SEED, provenance, results
+from textpriv.report import DEFAULT_SEED, provenance
+from textpriv.report.board import gather
 
 DRAWS = 1_000_000  # per input and half
 PARTS = (*experiments.PARTS, "mutants")
@@ -137,17 +138,6 @@ def summary(found: Mapping[Task, Done]) -> dict[str, Any]:
     }
 
 
-def measured() -> dict[str, results.Measurement]:
-    """All measurements of the default profile, by name."""
-    files = sorted(results.file("*").parent.glob("*.json"))
-    return {
-        name: each
-        for path in files
-        for name, each in results.load(path.stem).by_name().items()
-        if not name.startswith("run.")
-    }
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; 0 when no claim is broken and every audit could tell, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tools.audits", description=__doc__)
@@ -234,7 +224,7 @@ def restate() -> None:
 def _state(also: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     stated = [
         {**plain(each), "said": str(each)}
-        for each in statements(measured(), [*also["tight"], *also["certified"]])
+        for each in statements(gather("default"), [*also["tight"], *also["certified"]])
     ]
     text = json.dumps({**about, "statements": stated}, indent=1, allow_nan=False) + "\n"
     write_atomic(folder() / "statements.json", text.encode())

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from textpriv import assets, paths
-from textpriv.report import claims, results
+from textpriv.report import claims, results, verdicts
 from textpriv.report.claims import Claim
 from textpriv.report.results import Results
 from tools import forecast
@@ -47,7 +47,7 @@ def score() -> str:
     measured = {name: each.by_name() for name, each in found.items() if each}
     if len(measured) < len(found):
         return "Not run yet: `./run_all.sh` compares the papers' claims with its results."
-    said = claims.score(claims.judge(measured))
+    said = verdicts.score(verdicts.judge(measured))
     return f"{said} [07](notebooks/07_scoreboard.ipynb) lists them all."
 
 
@@ -63,8 +63,8 @@ def _notebook(notebook: Notebook) -> list[str]:
     row = [f"[{name}](notebooks/{name}.ipynb)", title, _replicated(name)]
     if not found:
         return [*row, "not run yet", *[""] * 4]
-    verdicts = claims.count(name, found.by_name(), "default")
-    said = ", ".join(f"{n} {label}" for label, n in verdicts.items()) or "none"
+    counted = verdicts.count(name, found.by_name(), "default")
+    said = ", ".join(f"{n} {label}" for label, n in counted.items()) or "none"
     first, *others = found.figures
     alt = first.partition("_")[2].replace("_", " ")
     shown = f'[<img src="figures/{first}.png" width="180" alt="{alt}">](figures/{first}.png)'
@@ -223,7 +223,7 @@ the error*, one that fails by less is *undecided*, and two numbers that mathemat
 Only a *finding* is evidence: what holds by construction or by theorem tests the code. A paper says
 one thing of many cells, and notebook 07 tests each such statement as one. The claims are rows of
 [claims.csv](claims/claims.csv), which [claims/README](claims/README.md) explains;
-`lib/textpriv/report/claims.py` compares, and the table at the end of every run counts. What cannot
+`lib/textpriv/report/verdicts.py` compares, and the table at the end of a run counts. What cannot
 be compared stands below each table, with the reason; where it says *paper profile*, a run with the
 papers' own models and data is compared. What that would fetch and cost,
 `./run_all.sh --profile paper --dry-run` says.
@@ -238,8 +238,7 @@ def reproducing() -> str:
 def tolerance(claim: Claim) -> str:
     """How far a measurement may lie from the paper's, before errors of measurement are added."""
     if claim.trend is not None:
-        bound = claim.trend.at_least is not None or claim.trend.at_most is not None
-        return "the bound" if bound else "the ordering"
+        return "the ordering" if claim.trend.bound is None else "the bound"
     assert claim.rounding is not None  # the model guarantees it
     return f"{claim.rounding / 2:g}"
 
@@ -255,11 +254,11 @@ def _section(notebook: Notebook) -> Iterator[str]:
     figures = ", ".join(f"`figures/{stem}.png`" for stem in notebook.declares.figures)
     yield f"`results/{name}.json`{' and ' + figures if figures else ''}.\n"
     stated = claims.of(name)
-    verdicts = claims.table(name, measured={} if found is None else found.by_name())
+    compared = verdicts.table(name, measured={} if found is None else found.by_name())
     rows = [
         [claim.id, claim.place, claim.setting, claim.stated, tolerance(claim), row.kind,
          row.verdict, row.reason]
-        for claim, row in zip(stated, verdicts.itertuples(), strict=True)
+        for claim, row in zip(stated, compared.itertuples(), strict=True)
         if claim.is_compared("default")
     ]  # fmt: skip
     if rows:

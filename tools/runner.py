@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 from textpriv import assets, parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
 from textpriv.files import cannot_write, canonical_json, write_atomic
-from textpriv.report import claims, cluster, provenance, results
+from textpriv.report import cluster, provenance, results, verdicts
 from tools import notebooks, options, state
 from tools.notebooks import Notebook, say
 
@@ -312,14 +312,14 @@ def _row(plan: Plan, job: Job) -> tuple[str, ...]:
         seconds = "" if job.seconds is None else f"{job.seconds:.0f}"
         return (name, job.state, seconds, "", "", "")
     found = results.load(name, plan.run)
-    verdicts = claims.count(name, found.by_name(), plan.parameters["profile"])
+    counted = verdicts.count(name, found.by_name(), plan.parameters["profile"])
     return (
         name,
         job.state,
         f"{job.seconds or found.seconds:.0f}",
         f"{found.peak_mb:.0f}",
         str(len(found.figures)),
-        ", ".join(f"{times} {verdict}" for verdict, times in verdicts.items()) or "none",
+        ", ".join(f"{times} {verdict}" for verdict, times in counted.items()) or "none",
     )
 
 

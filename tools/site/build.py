@@ -30,7 +30,7 @@ from nbformat import NotebookNode, v4
 
 from textpriv import assets, paths, profiles
 from textpriv.errors import RunError, TextprivError
-from textpriv.report import claims, results
+from textpriv.report import claims, results, verdicts
 from tools import notebooks
 from tools.documents import table
 from tools.notebooks import Notebook
@@ -198,7 +198,7 @@ def judged(found: Sequence[Notebook], profile: str) -> str:
     for name in (source.name for source in found):
         exists = results.file(name, profile).exists()
         measured = results.load(name, profile).by_name() if exists else {}
-        compared = claims.table(name, profile, measured).to_dict("records")
+        compared = verdicts.table(name, profile, measured).to_dict("records")
         for claim, row in zip(claims.of(name, profile), compared, strict=True):
             kind = f", {row['kind']}" if claim.trend else ""
             link = f"[notebook {name[:2]}](/notebooks/{name}.ipynb)"
@@ -207,9 +207,9 @@ def judged(found: Sequence[Notebook], profile: str) -> str:
             ours = row["ours"] or "not measured"
             rows[claim.paper].append([stated, plain(claim.stated), plain(ours), verdict])
             counted[claim.paper, row["verdict"]] += 1
-    verdicts = [str(verdict) for verdict in claims.Verdict]
+    every = [str(verdict) for verdict in verdicts.Verdict]
     totals = [
-        [name, *(str(counted[paper, verdict]) for verdict in verdicts)]
+        [name, *(str(counted[paper, verdict]) for verdict in every)]
         for paper, name in claims.PAPERS.items()
     ]
     header = ["Claim", "Theirs", "Ours", "Verdict"]
@@ -221,7 +221,7 @@ def judged(found: Sequence[Notebook], profile: str) -> str:
         "two numbers one. **Undecided**: it fails within the error. **Differs**: it fails beyond "
         "it. **Not comparable**: other data, models or settings, for the reason given. Only a "
         "*finding* is evidence; what holds by construction or by theorem is none.",
-        table(["Paper", *verdicts], totals),
+        table(["Paper", *every], totals),
         *(f"## {claims.PAPERS[paper]}\n\n{table(header, each)}" for paper, each in rows.items()),
     ]
     return "\n\n".join(parts)

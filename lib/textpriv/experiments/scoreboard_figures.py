@@ -17,18 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from textpriv.experiments.scoreboard import (
-    COMPARED,
-    DIFFERS,
-    MATCH,
-    OTHER,
-    SAME,
-    SET_UP,
-    TIE,
-    UNDECIDED,
-    UNMEASURED,
-    WITHIN,
-)
+from textpriv.experiments.scoreboard import COMPARED, OTHER, SET_UP, UNMEASURED
 from textpriv.report import claims
 from textpriv.report.figures import (
     BLACK,
@@ -42,15 +31,16 @@ from textpriv.report.figures import (
     label,
     style,
 )
+from textpriv.report.verdicts import Verdict
 
 # Told apart by lightness and hatching as well as by hue.
 OUTCOMES: Mapping[str, dict[str, str]] = {
-    MATCH: {"color": BLUE, "hatch": ""},
-    SAME: {"color": GREEN, "hatch": ""},
-    WITHIN: {"color": SKY, "hatch": ""},
-    TIE: {"color": "#FFFFFF", "hatch": "...."},
-    UNDECIDED: {"color": "#D9D9D9", "hatch": ""},
-    DIFFERS: {"color": RED, "hatch": "////"},
+    Verdict.MATCH: {"color": BLUE, "hatch": ""},
+    Verdict.SAME_TREND: {"color": GREEN, "hatch": ""},
+    Verdict.WITHIN: {"color": SKY, "hatch": ""},
+    Verdict.TIE: {"color": "#FFFFFF", "hatch": "...."},
+    Verdict.UNDECIDED: {"color": "#D9D9D9", "hatch": ""},
+    Verdict.DIFFERS: {"color": RED, "hatch": "////"},
     OTHER: {"color": "#B3B3B3", "hatch": ""},
     UNMEASURED: {"color": "#E6E6E6", "hatch": "xxxx"},
     SET_UP: {"color": "#FFFFFF", "hatch": ""},
@@ -63,6 +53,7 @@ TASKS = {
 }
 CORPORA = {"rotten-tomatoes": "Rotten Tomatoes", "imdb": "IMDb"}
 VERDICTS = {"holds": (BLUE, "o"), "undecided": (ORANGE, "s"), "broken": (RED, "X")}
+NO_AUDITS = "No audits are kept here: run make audit, then this again."
 SMALL_PRINT = 7.5
 HOLLOW = {"markerfacecolor": "white"}
 
@@ -145,8 +136,9 @@ def risk_utility(
 
     Parameters
     ----------
-    attacks, tasks, tokens, authors, summaries : the tables of `attacks_at_equal_risk`,
-        `tasks_at_equal_risk`, `manipulated_tokens`, `authors` and `summaries`; any may be empty
+    attacks : mechanism, attack, epsilon, value, low, high, same
+    tasks : mechanism, task, risk, value, low, high
+    tokens, authors, summaries : of `scoreboard`; any of the five may be empty
     risk : success of the best attack at which the upper panels are drawn
     """
     fig = plt.figure(figsize=(PAGE, 10.2))
@@ -322,12 +314,12 @@ def audits(table: pd.DataFrame) -> Figure:
 
     Parameters
     ----------
-    table : of `scoreboard.audited`; a table with a single `note` is shown as that sentence
+    table : of `privacy.audit_table`; an empty one is said to be none
     """
-    if "note" in table:
+    if table.empty:
         fig, ax = plt.subplots(figsize=(PAGE, 1.2))
         ax.axis("off")
-        ax.text(0.5, 0.5, table["note"].iloc[0], ha="center", va="center", fontsize=10)
+        ax.text(0.5, 0.5, NO_AUDITS, ha="center", va="center", fontsize=10)
         return fig
     claimed = table[table["worst ratio"].notna()]
     rest = len(table) - len(claimed)

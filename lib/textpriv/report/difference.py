@@ -13,8 +13,8 @@ from typing import Literal
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from textpriv.report.claims import error_of_difference
 from textpriv.report.results import Measurement
+from textpriv.report.verdicts import error_of_difference
 from textpriv.stats import CONFIDENCE, Influence
 
 LEVEL = 1 - CONFIDENCE

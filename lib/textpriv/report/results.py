@@ -37,7 +37,8 @@ class Measurement(BaseModel):
 
     `paired_errors` has standard errors of its differences to other measurements of the same
     documents, by their names: document by document, and as if there were no difference, which is
-    what a test asks for. Without one, the errors of two measurements add up as squares.
+    what a test asks for. Without one, the errors of two measurements add up as squares. `columns`
+    has those of the row that it was recorded from, which its name is made of (`Run.record_rows`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +50,15 @@ class Measurement(BaseModel):
     n: int | None = None
     unit: str = "share"
     paired_errors: dict[str, float] = Field(default_factory=dict, exclude_if=lambda each: not each)
+    columns: dict[str, str | int | float] = Field(
+        default_factory=dict, exclude_if=lambda each: not each
+    )
+
+    def told(self, style: str = ".3g") -> str:
+        """The value with its interval, for a sentence."""
+        if self.low is None or self.high is None:
+            return format(self.value, style)
+        return f"{self.value:{style}} ({self.low:{style}} to {self.high:{style}})"
 
 
 class Results(BaseModel):

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from textpriv import paths, profiles, seeds, study
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
-from textpriv.report import claims, figures, provenance, results
+from textpriv.report import claims, figures, provenance, results, verdicts
 from textpriv.report.difference import Difference
 from textpriv.stats import Influence
 
@@ -96,15 +96,20 @@ class Run:
         n: int | None = None,
         unit: str = "share",
         influence: Influence | None = None,
+        columns: dict[str, str | int | float] | None = None,
     ) -> None:
         """Keep one measurement under a dotted name that no other has (see `results.measure`).
 
-        With its influence, claims compare it in pairs with others from the same sample.
+        With its influence, claims compare it in pairs with others from the same sample. By its
+        columns other notebooks select it.
         """
         new = results.measure(name, value, low, high, n, unit)
         if influence is not None:
             self._influences[name] = influence
-        if self._measurements.setdefault(name, new) != new:
+        kept = self._measurements.setdefault(
+            name, new.model_copy(update={"columns": columns or {}})
+        )
+        if kept.model_copy(update={"columns": {}}) != new:
             raise InvalidInput(
                 f"{name} is recorded already with {self._measurements[name].value}; "
                 "choose another name, or restart from `begin` after changing a cell"
@@ -128,13 +133,16 @@ class Run:
         InvalidInput : the table has no column `value` or none that `name` asks for, or `record`
             refuses a row
         """
-        asked = {field for _, field, _, _ in string.Formatter().parse(name) if field}
-        if missing := sorted((asked | {"value"}) - {*table.columns}):
+        asked = [field for _, field, _, _ in string.Formatter().parse(name) if field]
+        if missing := sorted({*asked, "value"} - {*table.columns}):
             raise InvalidInput(f"{name}: the table lacks {missing}, it has {[*table.columns]}")
         optional = [each for each in ("low", "high", "n", "influence") if each in table]
         for row in table.to_dict("records"):
             known = {each: row[each] for each in optional if not _missing(row[each])}
-            self.record(_NAMES.vformat(name, (), row), row["value"], **known, unit=unit)
+            columns = {each: _plain(row[each]) for each in asked if not _missing(row[each])}
+            self.record(
+                _NAMES.vformat(name, (), row), row["value"], **known, unit=unit, columns=columns
+            )
 
     def measurement(self, name: str) -> results.Measurement:
         """A measurement recorded in this run, to be quoted in the text."""
@@ -165,7 +173,7 @@ class Run:
 
     def claims(self) -> pd.DataFrame:
         """The papers' claims about this notebook against what this run has recorded."""
-        return claims.table(self.notebook, self.profile, self._paired())
+        return verdicts.table(self.notebook, self.profile, self._paired())
 
     def finish(self) -> pd.DataFrame:
         """Write the results and return them as a table; the notebook's last call."""
@@ -195,7 +203,7 @@ class Run:
         results.write(found, path)
         print(f"{len(self._measurements)} measurements, {len(self._figures)} figures, in")
         print(f"{seconds:.0f} s and {peak:.0f} MB, written under {self._shown}")
-        return pd.DataFrame([m.model_dump() for m in found.measurements])
+        return pd.DataFrame([m.model_dump(exclude={"columns"}) for m in found.measurements])
 
     def _paired(self) -> dict[str, results.Measurement]:
         """The measurements with the errors of the differences that claims are about."""
@@ -241,6 +249,12 @@ class _Names(string.Formatter):
 
 
 _NAMES = _Names()
+
+
+def _plain(value: Any) -> str | int | float:
+    """A cell as JSON has it."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return plain if isinstance(plain, str | int | float) else str(plain)
 
 
 def _missing(value: object) -> bool:

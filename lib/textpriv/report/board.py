@@ -1,0 +1,159 @@
+"""What all notebooks measured under a profile, as rows that are selected by column.
+
+board = gather("default")
+board.rows("asr", defense="custext", corpus="imdb")      # a row per epsilon and attack
+board.told("epsilon.dp-prompt-clipped.t0.75.tight")      # one of them, for a sentence
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import pandas as pd
+
+from textpriv.errors import RunError
+from textpriv.report import results
+from textpriv.report.difference import Difference
+from textpriv.report.results import Measurement, Results
+
+NOTEBOOKS = (
+    "01_mechanisms",
+    "02_ann_vs_exact",
+    "03_lossy_and_stencil",
+    "04_dp_prompt",
+    "05_reconstruction_attacks",
+    "06_slm_utility",
+)
+FIXED = ["name", "quantity", "value", "low", "high", "n"]
+# By what the notebooks name what is read here, for results that are older than `columns`.
+TEMPLATES = (
+    "sentiment.{data}.{mechanism}.kept{kept:g}",
+    "accuracy.{label}.{corpus}.{scenario}",
+    "oracle.{kind}.{corpus}.{measure}",
+    "pr{top:g}.{label}.{corpus}.{attack}",
+    "f1.{mechanism}.{setting}.{target}.{attacker}.{access}",
+    "f1_at_risk.{risk:g}.{mechanism}",
+    "asr.{defense}.{corpus}.eps{epsilon:g}.{attack}",
+    "paired.{defense}.{corpus}.eps{epsilon:g}.{attack}",
+    "risk.{mechanism}.eps{epsilon:g}.{attack}",
+    "loss.{what}.eps{epsilon:g}",
+)
+_NUMBER, _TEXT = r"\d+(?:\.\d+)?", r"(?:[^.]|(?<=\d)\.(?=\d))+"
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """The results of the other notebooks under a profile.
+
+    Attributes
+    ----------
+    found : results by notebook
+    missing : what to do about each notebook that has left none
+    """
+
+    profile: str
+    found: Mapping[str, Results]
+    missing: Mapping[str, str]
+
+    @cached_property
+    def measured(self) -> Mapping[str, Measurement]:
+        """Every measurement by its name, but for what a run itself cost."""
+        return {
+            name: each
+            for result in self.found.values()
+            for name, each in result.by_name().items()
+            if not name.startswith("run.")
+        }
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """A row per measurement: FIXED, and the columns that it was recorded with."""
+        rows = [
+            {
+                **columns_of(each),
+                "name": each.name,
+                "quantity": each.name.partition(".")[0],
+                "value": each.value,
+                "low": each.low,
+                "high": each.high,
+                "n": each.n,
+            }
+            for each in self.measured.values()
+        ]
+        table = pd.DataFrame(rows, columns=None if rows else FIXED)
+        numbers = ["value", "low", "high"]
+        table[numbers] = table[numbers].astype(float)
+        if "attack" in table:  # some notebooks write them with underscores
+            table["attack"] = table["attack"].str.replace("_", "-")
+        return table
+
+    def rows(self, quantity: str, *needed: str, **where: str | float) -> pd.DataFrame:
+        """The measurements of a quantity that have some columns, and these values in others.
+
+        Parameters
+        ----------
+        quantity : first part of their names
+        needed : columns; there even where nothing was measured
+        where : values by column
+        """
+        table = self.table.reindex(columns=[*dict.fromkeys([*FIXED, *needed, *where])])
+        chosen = (table["quantity"] == quantity) & table[[*needed]].notna().all(axis=1)
+        for column, value in where.items():
+            chosen &= table[column] == value
+        return table[chosen].reset_index(drop=True)
+
+    @property
+    def by_notebook(self) -> dict[str, dict[str, Measurement]]:
+        """The measurements of every notebook by their names."""
+        return {notebook: each.by_name() for notebook, each in self.found.items()}
+
+    def told(self, name: str, digits: int = 2) -> str:
+        """A measurement with its interval, for a sentence."""
+        found = self.measured.get(name)
+        return found.told(f".{digits}f") if found else "(not measured here)"
+
+    def says(self, first: str, second: str, *, above: str, below: str) -> str:
+        """The sentence that is true of two measurements, by a test of their difference."""
+        left, right = (self.measured.get(name) for name in (first, second))
+        if left is None or right is None:
+            return "one of the two was not measured here"
+        apart = Difference.between(left, right)
+        return apart.says(above=above, below=below, undecided="undecided at this size")
+
+
+def gather(profile: str, notebooks: Sequence[str] = NOTEBOOKS) -> Board:
+    """Read the results of the other notebooks, as far as there are any; see `Run.others`."""
+    found, missing = {}, {}
+    for notebook in notebooks:
+        try:
+            found[notebook] = results.load(notebook, profile)
+        except RunError as error:
+            missing[notebook] = str(error)
+    return Board(profile, found, missing)
+
+
+def columns_of(measurement: Measurement) -> dict[str, str | int | float]:
+    """The columns of a measurement; from its name and TEMPLATES where its file has none yet."""
+    if measurement.columns:
+        return dict(measurement.columns)
+    for template in TEMPLATES:
+        pattern, numbers = _pattern(template)
+        if match := pattern.fullmatch(measurement.name):
+            found = match.groupdict()
+            return {each: float(text) if each in numbers else text for each, text in found.items()}
+    return {}
+
+
+@cache
+def _pattern(template: str) -> tuple[re.Pattern[str], set[str]]:
+    """What the names of a template look like, and which of its columns are numbers."""
+    parts = [*string.Formatter().parse(template)]
+    pieces = [
+        re.escape(literal) + (f"(?P<{field}>{_NUMBER if spec else _TEXT})" if field else "")
+        for literal, field, spec, _ in parts
+    ]
+    return re.compile("".join(pieces)), {str(field) for _, field, spec, _ in parts if spec}

@@ -1,0 +1,446 @@
+"""Whether what we measured agrees with what the papers print.
+
+`compare_all` gives a verdict with its reason to every claim. A number is a *match* (inside the
+paper's rounding plus our error, and the paper's where its n is known) or *differs*. A stated
+ordering or bound holds (*same trend*) or *differs* by a test, corrected (Holm 1979) for all that
+are compared with the same notebook's results; what holds within the error is told apart, and what
+fails within it is *undecided*. Where mathematics makes two numbers one, and the measured ones are
+identical, they *tie*.
+
+A paper says one thing of many cells of a table. The claims that share a `statement` are its cells,
+and `judge` tests each statement as one. It says that its property holds in at least u of n cells:
+in all of them, or in more than half where the paper says "in most cases". That is the partial
+conjunction of Benjamini & Heller (2008). With the p-values of the cells in rising order:
+
+    it holds in at least u cells       p = (n - u + 1) p_holds(u)
+    it fails in at least n - u + 1     p = u p_fails(n - u + 1)
+
+so that for u = n it holds by its weakest cell, and fails by its worst one with Bonferroni's
+correction. Holm's step-down then keeps the level over all statements of the four papers. Cells that
+were not compared, or that tie, decide nothing and are left out; where all tie, the statement does.
+What holds by construction or by theorem is a family of tests of its own.
+
+Where a notebook kept what each document did to two measurements, they are compared in pairs: the
+error of their difference is worked out document by document (`Measurement.paired_errors`). Where
+nothing pairs them, their errors add up as if independent. Certainty is about other documents:
+random draws of a mechanism and the training of an attacker are taken as they came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import pairwise
+from statistics import NormalDist
+from typing import NamedTuple
+
+import pandas as pd
+
+from textpriv.report import claims, results
+from textpriv.report.claims import Claim, Kind, Statement, Trend
+from textpriv.report.results import Measurement
+
+Z = 1.96  # intervals are 95% throughout
+LEVEL = 0.05  # of all tests of one notebook's claims together
+EXACT = "nats"  # unit of what is computed and has no error
+
+
+class Verdict(StrEnum):
+    """In the order in which tables count them."""
+
+    MATCH = "match"
+    SAME_TREND = "same trend"
+    WITHIN = "same trend within the error"
+    TIE = "tie"
+    UNDECIDED = "undecided"
+    DIFFERS = "differs"
+    NOT_COMPARABLE = "not comparable"
+
+
+class Comparison(NamedTuple):
+    """A verdict, and why."""
+
+    verdict: Verdict
+    reason: str
+
+
+class Judgement(NamedTuple):
+    """A statement of a paper with the verdict on all of its cells as one."""
+
+    statement: Statement
+    paper: str
+    kind: Kind
+    place: str
+    cells: Mapping[str, Comparison]
+    verdict: Verdict
+    reason: str
+
+
+class Findings(NamedTuple):
+    """How the statements fared that are evidence; for those that are not, `settled`.
+
+    open : hold or fail within the error
+    leaning : those of the open ones that hold
+    untested : not compared on these models, or not measured
+    settled : hold by construction or by theorem, whatever the paper found
+    """
+
+    holds: int
+    against: int
+    tie: int
+    open: int
+    leaning: int
+    untested: int
+    settled: int
+
+    @classmethod
+    def of(cls, judged: Iterable[Judgement]) -> Findings:
+        """Count statements by their verdicts."""
+        every = list(judged)
+        found = Counter(each.verdict for each in every if each.kind == Kind.FINDING)
+        return cls(
+            holds=found[Verdict.SAME_TREND],
+            against=found[Verdict.DIFFERS],
+            tie=found[Verdict.TIE],
+            open=found[Verdict.WITHIN] + found[Verdict.UNDECIDED],
+            leaning=found[Verdict.WITHIN],
+            untested=found[Verdict.NOT_COMPARABLE],
+            settled=sum(
+                each.kind != Kind.FINDING and each.verdict in (Verdict.SAME_TREND, Verdict.WITHIN)
+                for each in every
+            ),
+        )
+
+    @property
+    def tested(self) -> int:
+        return self.holds + self.against + self.tie + self.open
+
+    def __str__(self) -> str:
+        if not self.tested:
+            return "No statement of the four papers can be tested under this profile."
+        return (
+            f"Of {self.tested} statements of the four papers that these models can test, "
+            f"{self.holds} hold, {self.against} are decided against, {self.tie} tie and "
+            f"{self.open} are open ({self.leaning} of them hold, by less than the error). "
+            f"{self.settled} more hold by construction or by theorem and are no evidence; "
+            f"{self.untested} are about other models and settings or were not measured."
+        )
+
+
+def compare_all(
+    stated: Sequence[Claim], measured: Mapping[str, Measurement], profile: str = "default"
+) -> list[Comparison]:
+    """Compare claims with what was measured; tests are corrected for their number.
+
+    Findings are one family of tests; what holds by construction or by theorem is another.
+
+    Parameters
+    ----------
+    measured : by name
+    profile : the one that they come from; more can be compared under PAPER, nothing under smoke
+    """
+    chances: dict[int, float] = {}
+    for number, claim in enumerate(stated):
+        if claim.trend and not _obstacle(claim, measured, profile) and not _ties(claim, measured):
+            chances[number] = p_value(claim.trend, measured)
+    certain = _certain(chances, {number: stated[number].kind for number in chances})
+    return [
+        _compare_one(claim, measured, profile, certain.get(number, False))
+        for number, claim in enumerate(stated)
+    ]
+
+
+def judge(
+    measured: Mapping[str, Mapping[str, Measurement]], profile: str = "default"
+) -> list[Judgement]:
+    """Every statement of the papers, tested as one; see the top of this module.
+
+    Parameters
+    ----------
+    measured : by notebook, its measurements by name; what is not there was not measured
+    """
+    compared = {
+        claim.id: (claim, found)
+        for notebook in dict.fromkeys(claim.notebook for claim in claims.load())
+        for claim, found in verdicts_of(notebook, measured.get(notebook, {}), profile)
+    }
+    known = {each.id: each for each in claims.statements()}
+    cells: dict[str, list[Claim]] = {}
+    for claim, _ in compared.values():
+        if claim.trend:
+            cells.setdefault(claim.statement or claim.id, []).append(claim)
+    judged = []
+    for name, group in cells.items():
+        statement = known.get(name) or Statement(id=name, says=group[0].setting)
+        found = {claim.id: compared[claim.id][1] for claim in group}
+        tested = [
+            c for c in group if found[c.id].verdict not in (Verdict.NOT_COMPARABLE, Verdict.TIE)
+        ]
+        judged.append((statement, group, found, _test(statement, tested, measured)))
+    chances = {number: test.p for number, (*_, test) in enumerate(judged) if test}
+    kinds = {number: group[0].kind for number, (_, group, *_) in enumerate(judged)}
+    certain = _certain(chances, kinds)
+    judgements = []
+    for number, (statement, group, found, test) in enumerate(judged):
+        if test:
+            verdict = _verdict(test.holds, certain[number])
+            reason = f"holds in {test.holding} of {test.cells} cells, p = {test.p:.2g}"
+        else:  # cells that tie say more than those that were not compared
+            tied = [each for each in found.values() if each.verdict == Verdict.TIE]
+            verdict, reason = next(iter(tied or found.values()))
+        first = group[0]
+        judgements.append(
+            Judgement(statement, first.paper, first.kind, first.place, found, verdict, reason)
+        )
+    return judgements
+
+
+def score(judged: Iterable[Judgement], profile: str = "default") -> str:
+    """What became of the papers' numbers and statements, in sentences."""
+    numbers = [claim for claim in claims.load() if claim.value is not None]
+    compared = sum(claim.is_compared(profile) for claim in numbers) if profile != "smoke" else 0
+    said = f"{compared} of the {len(numbers)} numbers" if compared else "No printed number"
+    verb = "are" if compared > 1 else "is"
+    return f"{said} {verb} compared on these models. {Findings.of(judged)}"
+
+
+class _Test(NamedTuple):
+    """Whether a statement holds, how easily chance would make it so, and in how many cells."""
+
+    holds: bool
+    p: float
+    holding: int
+    cells: int
+
+
+def _test(
+    statement: Statement,
+    cells: Sequence[Claim],
+    measured: Mapping[str, Mapping[str, Measurement]],
+) -> _Test | None:
+    """The partial conjunction test of a statement; None without a cell that can decide."""
+    if not cells:
+        return None
+    found = [(cell.trend, measured[cell.notebook]) for cell in cells if cell.trend]
+    chances = [_chances(trend, each) for trend, each in found]
+    count, needed = len(cells), statement.needed(len(cells))
+    holding = sum(trend.holds(_values(trend, each)) for trend, each in found)
+    if holding >= needed:
+        weakest = sorted(chance.holds for chance in chances)[needed - 1]
+        return _Test(True, min(1.0, (count - needed + 1) * weakest), holding, count)
+    weakest = sorted(chance.fails for chance in chances)[count - needed]
+    return _Test(False, min(1.0, needed * weakest), holding, count)
+
+
+def verdicts_of(
+    notebook: str, measured: Mapping[str, Measurement], profile: str
+) -> list[tuple[Claim, Comparison]]:
+    """The claims about a notebook with their verdicts."""
+    stated = claims.of(notebook, profile)
+    return list(zip(stated, compare_all(stated, measured, profile), strict=True))
+
+
+def table(
+    notebook: str,
+    profile: str = "default",
+    measured: Mapping[str, Measurement] | None = None,
+) -> pd.DataFrame:
+    """Claims about a notebook with our values and verdicts, for display.
+
+    `measured` is read from the notebook's results when None.
+    """
+    if measured is None:
+        measured = results.load(notebook, profile).by_name()
+    rows = [
+        [claim.id, claim.place, claim.stated, ours(claim, measured),
+         str(claim.kind) if claim.trend else "number", str(found.verdict), found.reason]
+        for claim, found in verdicts_of(notebook, measured, profile)
+    ]  # fmt: skip
+    columns = ["claim", "place", "paper", "ours", "kind", "verdict", "reason"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def count(
+    notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
+) -> Counter[str]:
+    """How often each verdict is given to the claims about a notebook, in their order."""
+    found = Counter(each.verdict for _, each in verdicts_of(notebook, measured, profile))
+    return Counter({str(verdict): found[verdict] for verdict in Verdict if found[verdict]})
+
+
+def ours(claim: Claim, measured: Mapping[str, Measurement]) -> str:
+    """What we measured of it, as a table shows it."""
+    return ", ".join(
+        f"{measured[name].value:.3g}" for name in claim.measurements if name in measured
+    )
+
+
+def _obstacle(claim: Claim, measured: Mapping[str, Measurement], profile: str) -> str:
+    """Why a claim cannot be compared; empty when it can."""
+    if not claim.is_compared(profile):
+        return claim.reason
+    if profile == "smoke":
+        return "smoke runs are too small to compare"
+    missing = [name for name in claim.measurements if name not in measured]
+    return f"not measured: {', '.join(missing)}" if missing else ""
+
+
+def _compare_one(
+    claim: Claim, measured: Mapping[str, Measurement], profile: str, certain: bool
+) -> Comparison:
+    if reason := _obstacle(claim, measured, profile):
+        return Comparison(Verdict.NOT_COMPARABLE, reason)
+    if claim.trend is None:
+        return _compare_value(claim, measured)
+    values = _values(claim.trend, measured)
+    shown = "ours: " + ", ".join(f"{value:.3g}" for value in values.values())
+    if _ties(claim, measured):
+        return Comparison(Verdict.TIE, f"{claim.tie}; {shown}")
+    if claim.tie:
+        shown = f"expected a tie ({claim.tie}), but they differ; {shown}"
+    return Comparison(_verdict(claim.trend.holds(values), certain), shown)
+
+
+def _compare_value(claim: Claim, measured: Mapping[str, Measurement]) -> Comparison:
+    assert claim.value is not None and claim.rounding is not None  # the model guarantees it
+    found = measured[str(claim.measurement)]
+    spread = math.hypot(_standard_error(found), _binomial_error(claim.value, claim.n))
+    if math.isinf(spread):
+        return Comparison(Verdict.NOT_COMPARABLE, "the error of the measurement is unknown")
+    tolerance = claim.rounding / 2 + Z * spread
+    apart = abs(found.value - claim.value)
+    # ulps of the subtraction must not decide a value that lies on the edge of the rounding
+    inside = apart <= tolerance or math.isclose(apart, tolerance)
+    verdict = Verdict.MATCH if inside else Verdict.DIFFERS
+    return Comparison(verdict, f"{apart:.3g} apart, {tolerance:.3g} allowed")
+
+
+def _verdict(holds: bool, certain: bool) -> Verdict:
+    if holds:
+        return Verdict.SAME_TREND if certain else Verdict.WITHIN
+    return Verdict.DIFFERS if certain else Verdict.UNDECIDED
+
+
+def _values(trend: Trend, measured: Mapping[str, Measurement]) -> dict[str, float]:
+    return {name: measured[name].value for name in trend.measurements}
+
+
+def _ties(claim: Claim, measured: Mapping[str, Measurement]) -> bool:
+    """Mathematics says that they are one, and they are: values, intervals, and what units did."""
+    chosen = [measured[name] for name in claim.measurements]
+    return bool(claim.tie) and all(_identical(left, right) for left, right in pairwise(chosen))
+
+
+def _identical(left: Measurement, right: Measurement) -> bool:
+    """Whether two are one number: equal shares of other tokens have an error in pairs."""
+    apart = left.paired_errors.get(right.name) or right.paired_errors.get(left.name)
+    same = all(
+        getattr(left, each) == getattr(right, each) for each in ("value", "low", "high", "n")
+    )
+    return same and not apart
+
+
+def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float, float]]:
+    """By how much each step of an order, or each side of a bound, holds; and its error."""
+    chosen = [found[name] for name in trend.measurements]
+    if trend.bound is not None:
+        side = 1 if trend.form == "at_least" else -1
+        return [
+            (side * (each.value - trend.bound), _error_at(trend.bound, each)) for each in chosen
+        ]
+    steps = [
+        (left.value - right.value, error_of_difference(left, right))
+        for left, right in pairwise(chosen)
+    ]
+    return [(-abs(apart), error) for apart, error in steps] if trend.form == "equal" else steps
+
+
+class _Chances(NamedTuple):
+    """How easily chance would make a trend hold, or fail, as it does; 1 where it does not."""
+
+    holds: float
+    fails: float
+
+
+def _chances(trend: Trend, measured: Mapping[str, Measurement]) -> _Chances:
+    """It holds by its weakest step (all must hold, so no correction), and fails by its worst one
+    (any may fail, so Bonferroni's over the steps). Two equal numbers decide nothing.
+    """
+    steps = margins(trend, measured)
+    chances = [_two_sided(abs(margin), error) for margin, error in steps]
+    if trend.holds(_values(trend, measured)):
+        return _Chances(max(chances), 1.0)
+    failing = [p for (margin, _), p in zip(steps, chances, strict=True) if margin <= 0]
+    return _Chances(1.0, min(1.0, len(steps) * min(failing)))
+
+
+def p_value(trend: Trend, measured: Mapping[str, Measurement]) -> float:
+    """How easily chance would make a trend hold, or fail, whichever it does."""
+    return min(_chances(trend, measured))
+
+
+def _two_sided(apart: float, error: float) -> float:
+    if not apart or math.isinf(error):
+        return 1.0
+    return 2 * (1 - NormalDist().cdf(apart / error)) if error else 0.0
+
+
+def _certain(chances: Mapping[int, float], kinds: Mapping[int, Kind]) -> dict[int, bool]:
+    """Which tests are certain: findings among themselves, and so all others."""
+    certain: dict[int, bool] = {}
+    for findings in (True, False):
+        family = {n: p for n, p in chances.items() if (kinds[n] == Kind.FINDING) == findings}
+        certain |= _holm(family)
+    return certain
+
+
+def _holm(chances: Mapping[int, float]) -> dict[int, bool]:
+    """Which of the tests are certain when the level is kept over all of them (Holm 1979)."""
+    certain: dict[int, bool] = {}
+    going = True
+    for done, (number, p) in enumerate(sorted(chances.items(), key=lambda item: item[1])):
+        going = going and p <= LEVEL / (len(chances) - done)
+        certain[number] = going
+    return certain
+
+
+def _standard_error(measurement: Measurement) -> float:
+    """Standard error behind a 95% interval, of its wider side where it was cut at a bound.
+
+    Without an interval it is unknown (infinite), but for a loss in nats, which is computed and not
+    measured. Observations that all agree leave an interval without width, which is no certainty: a
+    share then has the error of as many draws, and that of anything else is unknown.
+    """
+    if measurement.low is None or measurement.high is None:
+        return 0.0 if measurement.unit == EXACT else math.inf
+    if measurement.low == measurement.high and measurement.n:
+        share = measurement.unit == "share"
+        return _binomial_error(measurement.value, measurement.n) if share else math.inf
+    return max(measurement.high - measurement.value, measurement.value - measurement.low) / Z
+
+
+def _error_at(bound: float, found: Measurement) -> float:
+    """Standard error with which to compare a measurement with a bound.
+
+    A share near 0 or 1 seems surer of itself than it would be if it lay at the bound.
+    """
+    own = _standard_error(found)
+    if found.unit != "share" or not found.n or not 0 < bound < 1:
+        return own
+    return max(own, math.sqrt(bound * (1 - bound) / found.n))
+
+
+def error_of_difference(left: Measurement, right: Measurement) -> float:
+    """Standard error of left minus right: in pairs where they share documents."""
+    paired = left.paired_errors.get(right.name) or right.paired_errors.get(left.name)
+    return paired or math.hypot(_standard_error(left), _standard_error(right))
+
+
+def _binomial_error(share: float, n: int | None) -> float:
+    """Standard error of a share of n draws (Agresti & Coull 1998, so never 0 at 0 or 1)."""
+    if n is None:
+        return 0.0
+    centre = (share * n + 2) / (n + 4)
+    return math.sqrt(centre * (1 - centre) / (n + 4))
