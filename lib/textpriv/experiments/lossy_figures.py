@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
+from textpriv.corpora import label as corpus_label
 from textpriv.experiments.lossy import MAPS, STENCILS
-from textpriv.experiments.reconstruction_figures import CORPUS
 from textpriv.report import claims
 from textpriv.report.figures import GREY, PAGE, band, label, style
 
@@ -74,7 +74,7 @@ def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
                 ax.axvline(value, lw=1.4 - 0.6 * side, zorder=1, **_line("plain"))
         ax.axvline(0.5, lw=1, **_line("chance"))
         counts = f"{_n(part, 'answers')}; {_n(fitted, 'fine-tuned')}"
-        _title(ax, f"{CORPUS.get(corpus, corpus)}\n({counts})")
+        _title(ax, f"{corpus_label(corpus)}\n({counts})")
         ax.set(xlabel="accuracy of sentiment")
         _percent(ax.xaxis)
     keys = [
@@ -115,7 +115,7 @@ def sigma_window(table: pd.DataFrame, crossing: tuple[int, float], title: str) -
             ax.set_xticks(sorted(part[column].unique()))
             ax.set(xlabel=text)
             _percent(ax.yaxis)
-        _title(row[0], f"{CORPUS.get(corpus, corpus)} ({_n(part, 'answers')})")
+        _title(row[0], f"{corpus_label(corpus)} ({_n(part, 'answers')})")
         row[0].set(ylabel="accuracy of sentiment")
     return _legend(fig, ncols=2)
 
@@ -138,7 +138,7 @@ def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
             for name, line in shown.groupby("attack", sort=False):
                 look = {**style(name), "label": label(name), **WEIGHT.get(name, {"lw": 1.2})}
                 _band(ax, line, "sigma", **look)
-            _title(ax, f"{label(kind)}\n{CORPUS.get(corpus, corpus)} ({_n(shown, 'tokens')})")
+            _title(ax, f"{label(kind)}\n{corpus_label(corpus)} ({_n(shown, 'tokens')})")
             ax.set_ylim(-0.02, 1.02)
         row[0].set(ylabel="tokens among five guesses")
         _percent(row[0].yaxis)
@@ -188,7 +188,7 @@ def oracle(table: pd.DataFrame, paper: pd.DataFrame, title: str) -> Figure:
             for each in printed[printed["kind"].isin(place)].itertuples():
                 look = {**style(each.kind), "linestyle": "", **HOLLOW}
                 ax.plot(each.value, place[each.kind] - 0.2, ms=6, **look)
-            _title(ax, f"{CORPUS.get(corpus, corpus)} ({_n(ours, 'texts')})")
+            _title(ax, f"{corpus_label(corpus)} ({_n(ours, 'texts')})")
             ax.set(xlim=(-0.03, 1.03), xlabel=text)
     _percent(*(ax.xaxis for ax in axes[:, 1]))
     keys = [_key("here, with 95% interval", marker="o"), _key(PAPER, marker="o", **HOLLOW)]
@@ -207,7 +207,7 @@ def grammar(table: pd.DataFrame, title: str) -> Figure:
         speech.plot(row.chance, place[row.label], "|", color=GREY, ms=5, mew=1.5)
     bits.set(xlabel="bits per character", xlim=(0, None))
     speech.set(xlabel="part of speech kept", xlim=(0, 1.02))
-    _title(bits, CORPUS.get(corpus, corpus))
+    _title(bits, corpus_label(corpus))
     _title(speech, _n(table, "words"))
     _percent(speech.xaxis)
     return _legend(fig, ncols=1, keys=[_key(label("chance"), marker="|", mew=1.5)])

@@ -275,7 +275,7 @@ def shares(
                     hits, document = found.hits[name][chosen], found.document[chosen]
                     rate = stats.clustered_share(hits, document, sample=found.corpus)
                     rows.append({**found.setting, "attack": name, **columns, **rate.columns()})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else [*SETTING, "value", "low", "high", "n"])
 
 
 def by_frequency(
@@ -293,18 +293,16 @@ def by_frequency(
 
 
 def on_words(outcomes: Iterable[Outcome], words: IntArray, attacks: Sequence[str]) -> pd.DataFrame:
-    """Success on the tokens whose original is one of these words (person names, say)."""
+    """Success on the tokens whose original is one of these words (person names, say); column words.
+
+    Without a row where no token is.
+    """
 
     def parts(found: Outcome, _: str) -> Iterator[tuple[dict[str, Any], BoolArray]]:
         chosen = np.isin(found.truth, words)
         yield {"words": len(np.unique(found.truth[chosen]))}, chosen
 
-    table = shares(outcomes, attacks, parts)
-    if table.empty:
-        raise InvalidInput(
-            "words: none of the private tokens is one of them; attack more sentences"
-        )
-    return table
+    return shares(outcomes, attacks, parts)
 
 
 def calibration(
@@ -409,7 +407,7 @@ def shadow_sizes(
 ) -> pd.DataFrame:
     """Attacks that read shadow data, by its size in percent of the private data (Table 2)."""
     rows = []
-    private = material.first(sizes.attacked["custext"][material.name])
+    private = material.first(sizes.under_attack("custext", material.name))
     for percent in sizes.shadow_percents:
         documents = max(2, round(percent / 100 * len(material.private)))
         if documents > len(material.pool):
@@ -449,7 +447,7 @@ def misaligned(
     """
     target, other = materials[ELSEWHERE], next(iter(materials.values()))
     outcomes = []
-    count = sizes.attacked["santext"][target.name]
+    count = sizes.under_attack("santext", target.name)
     apart = ~splits.shares_ngram(target.texts[:count], other.public_texts)
     rows = np.flatnonzero(apart)
     attacked = replace(target, private=target.private.subset(rows), cluster=target.cluster[rows])
@@ -499,7 +497,7 @@ def noisy(
 def largest_of(named: pd.DataFrame) -> pd.DataFrame:
     """The rows of the corpus with the most tokens, under CusText+."""
     part = named[named["defense"] == "custext"]
-    return part[part["corpus"] == part.loc[part["n"].idxmax(), "corpus"]]
+    return part if part.empty else part[part["corpus"] == part.loc[part["n"].idxmax(), "corpus"]]
 
 
 # --- What the notebook records --------------------------------------------------------------

@@ -12,16 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from textpriv.corpora import label as corpus_label
+from textpriv.corpora import style as corpus_style
 from textpriv.report.figures import PAGE, band, label, style
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
-CORPUS = {
-    "rotten-tomatoes": "Rotten Tomatoes",
-    "imdb": "IMDb",
-    "sst2": "SST-2",
-    "sst2-by-sentence": "SST-2, split by sentence",
-    "rented-clothes": "clothes rental",
-}
 PANELS = 4  # settings that fit into a row
 
 
@@ -41,7 +36,7 @@ def success(found: pd.DataFrame) -> Figure:
                 look = {**style(str(name)), "label": label(str(name))}
                 band(ax, line["epsilon"], line["value"], line["low"], line["high"], ms=4, **look)
             n = f"n = {int(part['n'].max()):,}"
-            ax.set_title(f"{DEFENSE[defense]}, {CORPUS[corpus]} ({n})", fontsize=8.5)
+            ax.set_title(f"{DEFENSE[defense]}, {corpus_label(corpus)} ({n})", fontsize=8.5)
             ax.set(xlabel="epsilon" if defense == "custext" else "epsilon (1 / distance)")
             ax.set_ylim(0, 1)
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -84,22 +79,13 @@ def constants(found: pd.DataFrame) -> Figure:
     for ax, defense in zip(axes[0], defenses, strict=True):
         part = found[found["defense"] == defense]
         shades = plt.get_cmap("cividis")(np.linspace(0, 0.85, part["epsilon"].nunique()))
-        corpora = list(dict.fromkeys(part["corpus"]))
-        looks = dict(zip(corpora, [("o", "-"), ("s", "--"), ("D", "-."), ("^", ":")], strict=False))
         for shade, (epsilon, at) in zip(shades, part.groupby("epsilon"), strict=True):
             for corpus, line in at.groupby("corpus", sort=False):
-                band(
-                    ax,
-                    [values.index(each) for each in line["constant"]],
-                    line["value"],
-                    line["low"],
-                    line["high"],
-                    color=shade,
-                    marker=looks[corpus][0],
-                    linestyle=looks[corpus][1],
-                    ms=4,
-                    label=f"eps {epsilon:g}, {CORPUS[str(corpus)]} ({int(line['n'].max()):,})",
-                )
+                places = [values.index(each) for each in line["constant"]]
+                n = f"{int(line['n'].max()):,}"
+                look = {**corpus_style(str(corpus)), "color": shade, "ms": 4}
+                look["label"] = f"eps {epsilon:g}, {corpus_label(str(corpus))} ({n})"
+                band(ax, places, line["value"], line["low"], line["high"], **look)
         ax.set_xticks(range(len(values)), ["none" if v == 0 else f"{v:g}" for v in values])
         ax.set(xlabel="added constant, in units of 1/alpha")
         ax.set_title(DEFENSE[defense], fontsize=9)
@@ -156,11 +142,12 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
     axes[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes[1].set(xlabel="epsilon")
     axes[0].set_title(f"{_setting(found)}: by frequency", fontsize=9)
-    n, words = int(names["n"].max()), int(names["words"].max())
-    corpus, defense = CORPUS[names["corpus"].iloc[0]], DEFENSE[names["defense"].iloc[0]]
-    axes[1].set_title(
-        f"{defense}, {corpus}: person names\n({n:,} tokens, {words:,} words)", fontsize=9
-    )
+    where = "no person names"
+    if len(names):
+        n, words = int(names["n"].max()), int(names["words"].max())
+        corpus, defense = corpus_label(names["corpus"].iloc[0]), DEFENSE[names["defense"].iloc[0]]
+        where = f"{defense}, {corpus}: person names\n({n:,} tokens, {words:,} words)"
+    axes[1].set_title(where, fontsize=9)
     _shared_legend(fig, axes, ncols=3)
     return fig
 
@@ -179,7 +166,9 @@ def shadow(found: pd.DataFrame, misaligned: pd.DataFrame) -> Figure:
     axes[0].set(xlabel="shadow sentences", ylabel="attack success rate", xscale="log")
     axes[0].set_xticks(found["documents"].unique(), [f"{d:,}" for d in found["documents"].unique()])
     axes[0].minorticks_off()
-    axes[0].set_title(f"{CORPUS[found['corpus'].iloc[0]]} (n = {found['n'].max():,})", fontsize=9)
+    axes[0].set_title(
+        f"{corpus_label(found['corpus'].iloc[0])} (n = {found['n'].max():,})", fontsize=9
+    )
     order = list(dict.fromkeys(misaligned["attack"]))
     for number, (_, part) in enumerate(misaligned.groupby("epsilon", sort=False)):
         for row in part.itertuples():
@@ -195,7 +184,7 @@ def shadow(found: pd.DataFrame, misaligned: pd.DataFrame) -> Figure:
     axes[1].set_yticks(range(len(order)), list(reversed(names)), fontsize=7)
     axes[1].set(xlabel="attack success rate")
     epsilons = [f"{each:g}" for each in misaligned["epsilon"].unique()]
-    corpus, n = CORPUS[misaligned["corpus"].iloc[0]], int(misaligned["n"].max())
+    corpus, n = corpus_label(misaligned["corpus"].iloc[0]), int(misaligned["n"].max())
     filled = f"filled: eps {epsilons[0]}" + "".join(f", open: eps {e}" for e in epsilons[1:])
     axes[1].set_title(f"{corpus} (n = {n:,})\n{filled}", fontsize=9)
     for axis in (axes[0].yaxis, axes[1].xaxis):
@@ -266,7 +255,7 @@ def risk(found: pd.DataFrame, clean: float) -> Figure:
 
 def _setting(found: pd.DataFrame) -> str:
     first = found.iloc[0]
-    return f"{DEFENSE[first['defense']]} eps {first['epsilon']:g}, {CORPUS[first['corpus']]}"
+    return f"{DEFENSE[first['defense']]} eps {first['epsilon']:g}, {corpus_label(first['corpus'])}"
 
 
 def _setting_look(attack: str, setting: str, settings: Sequence[str]) -> dict[str, Any]:
