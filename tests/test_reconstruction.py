@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -108,8 +109,8 @@ def attacker(materials: Any, mechanisms: Any, knowledge: Any, sizes: sources.Siz
     def attacked(corpus: str, defense: str, epsilon: float) -> experiment.Outcome:
         mechanism, material = mechanisms[defense][epsilon], materials[corpus]
         private = material.first(sizes.attacked[defense][corpus])
-        seen = experiment.sanitized(mechanism, private, corpus, SEED)
-        found = experiment.outcome_of(material, defense, mechanism, private, seen)
+        rng = stream(SEED, "05", corpus, mechanism.name, epsilon)
+        seen, found = experiment.sanitized(material, defense, mechanism, private, rng)
         rng = stream(SEED, "rehearsal", corpus, defense, epsilon)
         weights = sources.weights_of(mechanism, knowledge[corpus], rng)
         found.weights.update(weights)
@@ -192,6 +193,23 @@ def test_no_review_is_on_both_sides_of_a_rehearsal(
 def test_unknown_corpus(embedding: Embedding, sizes: sources.Sizes) -> None:
     with pytest.raises(UnknownAsset, match="no corpus is called 'sst': did you mean sst2"):
         sources.gather("sst", embedding, sizes, np.random.default_rng(0))
+
+
+def test_a_file_of_ones_own_is_attacked(
+    embedding: Embedding, sizes: sources.Sizes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its texts are private but for a quarter; other people's reviews are public."""
+    path, load = tmp_path / "My texts.txt", corpora.load
+    path.write_text("\n".join(text(np.random.default_rng(n), 1) for n in range(40)))
+    monkeypatch.setattr(
+        corpora, "load", lambda name: load(name) if " " in name else documents(name)
+    )
+    mine = sources.gather(str(path), embedding, sizes, np.random.default_rng(0))
+    assert mine.name == "my-texts" and mine.labels is None
+    assert (len(mine.private), len(mine.shadow)) == (30, 10)
+    assert set(mine.public_texts) <= set(documents("imdb").texts)
+    assert sizes.under_attack("custext", mine.name) == 50
+    assert corpora.asset_of(str(path)) not in sources.assets_of(sizes)
 
 
 def test_context_pays_where_words_come_in_pairs(outcomes: list[experiment.Outcome]) -> None:
