@@ -293,6 +293,36 @@ def test_encrypted_archives(tmp_path: Path) -> None:
         read_table(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "labels"),
+    [
+        ("My texts.csv", 'text,label\n"a, b",1\nc,0\n', [1, 0]),
+        ("my_texts.jsonl", '{"text": "a, b", "label": 1}\n{"text": "c", "label": 0}\n', [1, 0]),
+        ("my-texts.csv", 'who,text\nx,"a, b"\ny,c\n', None),
+        ("my-texts.txt", "a, b\n\n  c \n", None),
+    ],
+)
+def test_a_path_is_a_name_too(
+    tmp_path: Path, name: str, content: str, labels: list[int] | None
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    mine = corpora.load(str(path))
+    assert (mine.name, mine.texts) == ("my-texts", ("a, b", "c"))
+    assert {key: column.tolist() for key, column in mine.columns.items()} == (
+        {"label": labels} if labels else {}
+    )
+    assert corpora.called(str(path)) == corpora.label(mine.name) == "my-texts"
+    assert corpora.entry(str(path)).kind == "texts" and not corpora.asset_of(str(path))
+
+
+@pytest.mark.parametrize("name", ["imdb.csv", "2024.txt", "_.jsonl"])
+def test_a_file_is_not_taken_for_another_corpus(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("text\na\n")
+    with pytest.raises(InvalidInput, match="begins with a letter and is no corpus.*rename it"):
+        corpora.load(str(tmp_path / name))
+
+
 def test_absent_texts_and_files(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pd.DataFrame({"text": ["a", None, "b"]}).to_parquet(path)
@@ -482,7 +512,7 @@ def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.Mon
     [parsed] = (members.parent / "cache" / "derived").rglob("*.arrow")
     assert [Path(each["filename"]) for each in first.table.cache_files] == [parsed]
     with monkeypatch.context() as patch:
-        patch.setattr(corpora, "_read", None)  # calling it would be a TypeError
+        patch.setattr(corpora.tables, "read", None)  # calling it would be a TypeError
         assert first.table.map(lambda row: {"n": 1}).filter(lambda row: row["label"] == 1)[0]["n"]
         assert corpora.load("imdb").texts == first.texts
     Documents("forged", ["forged"], {"label": [1]}).table.save_to_disk(members / "forged")
@@ -509,7 +539,10 @@ def test_unknown_name() -> None:
 
 
 def test_every_corpus_names_a_registered_member() -> None:
-    for corpus in corpora._CORPORA.values():
+    for corpus in corpora.CORPORA.values():
+        if corpus.joined:
+            assert set(corpus.joined) < set(corpora.names())
+            continue
         asset = assets.registry()[corpus.asset]
         members = [asset.member(name) for name in (corpus.member, *corpus.beside)]
         assert asset.sources[0].kind == "hub" or all(member.pin for member in members)

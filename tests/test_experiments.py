@@ -16,7 +16,7 @@ from scipy.stats import binomtest, gamma
 
 from textpriv import seeds, stats
 from textpriv.embeddings import Embedding, from_arrays
-from textpriv.experiments import ann_vs_exact, mechanisms, mechanisms_figures
+from textpriv.experiments import ann_vs_exact, mechanisms
 from textpriv.experiments import ann_vs_exact_figures as figures
 from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, SanText
 from textpriv.mechanisms.registry import WORD_LEVEL
@@ -315,39 +315,6 @@ def test_the_classifier_learns_what_words_tell() -> None:
     texts = [" ".join(WORDS[i] for i in rng.integers(0, 100, 8) + 100 * each) for each in labels]
     model = mechanisms.classifier(0).fit(texts[:60], labels[:60])
     assert (model.predict(texts[60:]) == labels[60:]).mean() > 0.9
-
-
-def test_figures_of_notebook_01_draw_every_mechanism() -> None:
-    names = ["madlib", "santext"]
-    sweep = pd.DataFrame(
-        [
-            {"mechanism": name, "epsilon": epsilon, "quantity": quantity, "value": value}
-            for name in names
-            for epsilon, kept in ((1.0, 0.1), (2.0, 0.5), (4.0, 0.9))
-            for quantity, value in (("kept", kept), ("distinct", 1 / kept))
-        ]
-    )
-    sweep = sweep.assign(low=sweep["value"] * 0.9, high=sweep["value"] * 1.1, n=5, draws=10)
-    far = pd.DataFrame({"mechanism": names * 50, "rank": np.arange(100) + 1})
-    accuracy = pd.DataFrame(
-        [
-            {"mechanism": name, "kept": kept, "corpus": corpus}
-            for corpus in ("sentences", "reviews")
-            for name, kept in (("original", 1.0), ("madlib", 0.5), ("santext", 0.5))
-        ]
-    ).assign(accuracy=0.7, low=0.6, high=0.8, n=9)
-    drawn = [
-        mechanisms_figures.kept_and_distinct(sweep, "title"),
-        mechanisms_figures.how_far(far, 300, "title"),
-        mechanisms_figures.sentiment(accuracy, "title"),
-    ]
-    for figure in drawn:
-        shown = [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
-        assert "title" in shown
-        for name in ("MADLIB", "SanText"):
-            assert any(text.startswith(name) for text in shown)
-    left = drawn[0].axes[0].lines[0]
-    np.testing.assert_allclose(left.get_xdata(), [0.5, 1, 2])  # in units of the middle one
 
 
 def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:

@@ -186,6 +186,7 @@ def _imdb_authors(folder: Path) -> None:
 # Corpus of the paper profile: some rows in the real schema, and a column that its notebook reads.
 SCHEMAS = {
     "sst2": (_sst2, "label"),
+    "sst2-by-sentence": (_sst2, "label"),
     "qnli": (_qnli, "second"),
     "multi-news-all": (_multi_news, "summary"),
     "rotten-tomatoes": (_movie_reviews, "label"),

@@ -48,9 +48,8 @@ def trained(sizes: sources.Sizes, rates: dict[str, float]) -> list[networks.Trai
     return found
 
 
-def inverted(share: float, seed: int) -> networks.Inverted:
-    curve = LearningCurve((5, 10), (1.0, 2.0), (0.1, share))
-    return networks.Inverted(guesses(share, seed), curve)
+def inverted(share: float, seed: int) -> tuple[Guesses, LearningCurve]:
+    return guesses(share, seed), LearningCurve((5, 10), (1.0, 2.0), (0.1, share))
 
 
 def run(apart: float) -> Any:
@@ -118,7 +117,7 @@ def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
     made = trained(sizes, {})[0]
     several = [inverted(share, seed) for share, seed in ((0.2, 1), (0.4, 2), (0.6, 3))]
     made.add_inversions(FREE, several, 9.0, WORDS)
-    each = [training.guesses.hits(made.outcome.truth) for training in several]
+    each = [training.hits(made.outcome.truth) for training, _ in several]
     assert made.outcome.seconds[FREE] == 3.0
     assert np.allclose(made.outcome.hits[FREE], np.mean(each, axis=0))
     assert made.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in each], ddof=1))

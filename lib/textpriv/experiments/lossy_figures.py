@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from textpriv.corpora import label as corpus_label
 from textpriv.experiments.lossy import MAPS, STENCILS
-from textpriv.experiments.reconstruction_figures import CORPUS
 from textpriv.report import claims
 from textpriv.report.figures import GREY, PAGE, band, label, legend_below, percent, style
 
@@ -66,7 +66,7 @@ def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
                 ax.axvline(value, lw=1.4 - 0.6 * side, zorder=1, **known)
         ax.axvline(0.5, lw=1, label=label("chance"), **style("chance"))
         counts = f"{_n(part, 'answers')}; {_n(fitted, 'fine-tuned')}"
-        ax.set_title(f"{CORPUS.get(str(corpus), corpus)}\n({counts})", fontsize=8.5)
+        ax.set_title(f"{corpus_label(str(corpus))}\n({counts})", fontsize=8.5)
         ax.set(xlabel="accuracy of sentiment")
         percent(ax.xaxis)
     keys = [
@@ -94,7 +94,7 @@ def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
             for name, line in shown.groupby("attack", sort=False):
                 look = {**style(name), "label": label(name), **WEIGHT.get(name, {"lw": 1.2})}
                 band(ax, line["sigma"], line["value"], line["low"], line["high"], **look)
-            found = f"{CORPUS.get(corpus, corpus)} ({_n(shown, 'tokens')})"
+            found = f"{corpus_label(corpus)} ({_n(shown, 'tokens')})"
             ax.set_title(f"{label(kind)}\n{found}", fontsize=8.5)
             ax.set_ylim(-0.02, 1.02)
         row[0].set(ylabel="tokens among five guesses")
@@ -145,7 +145,7 @@ def oracle(table: pd.DataFrame, paper: pd.DataFrame, title: str) -> Figure:
             for each in printed[printed["kind"].isin(place)].itertuples():
                 look = {**style(each.kind), "linestyle": "", **HOLLOW}
                 ax.plot(each.value, place[each.kind] - 0.2, ms=6, **look)
-            ax.set_title(f"{CORPUS.get(corpus, corpus)} ({_n(ours, 'texts')})", fontsize=8.5)
+            ax.set_title(f"{corpus_label(corpus)} ({_n(ours, 'texts')})", fontsize=8.5)
             ax.set(xlim=(-0.03, 1.03), xlabel=text)
         percent(row[1].xaxis)
     other = "as the paper prints it (SST2 for Rotten Tomatoes, other models and lengths)"

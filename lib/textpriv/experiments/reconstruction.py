@@ -20,6 +20,7 @@ from statsmodels.stats.multitest import multipletests
 
 from textpriv import splits, stats, study
 from textpriv.attacks.base import (
+    Attack,
     BoolArray,
     FloatArray,
     Guesses,
@@ -104,6 +105,12 @@ class Outcome:
         """Corpus, defense and epsilon, as tables name them."""
         return {"corpus": self.corpus, "defense": self.defense, "epsilon": self.epsilon}
 
+    def share(self, name: str, chosen: slice | BoolArray = slice(None)) -> Estimate:
+        """Success of one attack, on some of the tokens; what one document holds is alike."""
+        return stats.clustered_share(
+            self.hits[name][chosen], self.document[chosen], sample=self.corpus
+        )
+
     @contextmanager
     def timed(self, *names: str) -> Iterator[None]:
         """Add the seconds that the block takes to these attacks."""
@@ -117,6 +124,13 @@ class Outcome:
         self.add_trainings(name, [guesses], words)
         if posterior:
             self.confidence[name] = np.maximum(guesses.scores[:, 0], 0.0)
+
+    def run(
+        self, attack: Attack, observed: Observed, words: Sequence[str], suffix: str = ""
+    ) -> None:
+        """Let an attack guess, and keep what it achieved."""
+        name = attack.name + suffix
+        self.add(name, attack.guess(observed), words, posterior=attack.posterior)
 
     def add_trainings(self, name: str, trainings: Sequence[Guesses], words: Sequence[str]) -> None:
         """Keep what one attack achieved on average over its trainings."""
@@ -135,24 +149,18 @@ class Outcome:
 
 
 def sanitized(
-    mechanism: FiniteMechanism, private: Corpus, material: str, seed: int | None
-) -> Observed:
-    """The sanitized text that every experiment of this corpus and mechanism attacks."""
-    return observe(
-        mechanism, private, stream(seed, "05", material, mechanism.name, mechanism.epsilon)
-    )
-
-
-def outcome_of(
     material: Material,
     defense: str,
     mechanism: FiniteMechanism,
     private: Corpus,
-    observed: Observed,
-) -> Outcome:
-    """An outcome without attacks yet, of the first private documents."""
+    rng: np.random.Generator,
+    *,
+    reuse: bool = False,
+) -> tuple[Observed, Outcome]:
+    """The first private documents sanitized, and an outcome without attacks yet."""
+    observed = observe(mechanism, private, rng, reuse=reuse)
     targets = observed.targets
-    return Outcome(
+    return observed, Outcome(
         material.name,
         defense,
         mechanism.epsilon,
@@ -177,21 +185,18 @@ def success_rates(outcomes: Iterable[Outcome]) -> pd.DataFrame:
     Columns: corpus, defense, epsilon, attack, value, low, high, n, influence (by document), top5,
     inflation (points that the substring test adds), seconds.
     """
-    rows = []
-    for found in outcomes:
-        for name in found.hits:
-            rate = stats.clustered_share(found.hits[name], found.document, sample=found.corpus)
-            rows.append(
-                {
-                    **found.setting,
-                    "attack": name,
-                    **rate.columns(),
-                    "top5": float(found.top5[name].mean()),
-                    "inflation": float(found.substring[name].mean() - rate.value),
-                    "seconds": found.seconds.get(name, np.nan),
-                }
-            )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {
+            **found.setting,
+            "attack": name,
+            **(rate := found.share(name)).columns(),
+            "top5": float(found.top5[name].mean()),
+            "inflation": float(found.substring[name].mean() - rate.value),
+            "seconds": found.seconds.get(name, np.nan),
+        }
+        for found in outcomes
+        for name in found.hits
+    )
 
 
 def one(outcomes: Iterable[Outcome], corpus: str, defense: str, epsilon: float) -> Outcome:
@@ -202,9 +207,30 @@ def one(outcomes: Iterable[Outcome], corpus: str, defense: str, epsilon: float) 
     raise InvalidInput(f"no outcome for {corpus}, {defense}, epsilon {epsilon:g}")
 
 
-def in_focus(outcomes: Iterable[Outcome], sizes: Sizes) -> list[Outcome]:
-    """The outcomes at the epsilons that are looked at closely."""
-    return [found for found in outcomes if found.epsilon in sizes.focus[found.defense]]
+def in_focus(outcomes: Iterable[Outcome], epsilons: Mapping[str, Sequence[float]]) -> list[Outcome]:
+    """The outcomes at some epsilons of each defense."""
+    return [found for found in outcomes if found.epsilon in epsilons[found.defense]]
+
+
+def _met(
+    outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]
+) -> Iterator[tuple[Outcome, str, str]]:
+    """The pairs of which both attacks were run, outcome by outcome."""
+    for found in outcomes:
+        for first, second in pairs:
+            if {first, second} <= set(found.hits):
+                yield found, first, second
+
+
+def gains(outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """By how much one attack is above another, on the same tokens, at every setting.
+
+    Columns: those of the setting, first, second, and of the estimate.
+    """
+    return pd.DataFrame(
+        {**found.setting, "first": first, "second": second, **found.gain(first, second).columns()}
+        for found, first, second in _met(outcomes, pairs)
+    )
 
 
 def compare(
@@ -225,31 +251,17 @@ def compare(
     planned : pairs that the claim about CusText+ is about, named before anything was measured.
         Their tests are corrected among themselves, all others among themselves.
     """
-    rows = []
-    for found in outcomes:
-        for first, second in pairs:
-            if first in found.hits and second in found.hits:
-                gap = found.gain(first, second)
-                rows.append(
-                    {
-                        **found.setting,
-                        "first": first,
-                        "second": second,
-                        "difference": gap.value,
-                        "low": gap.low,
-                        "high": gap.high,
-                        "n": gap.n,
-                        "planned": (first, second) in planned and found.defense == "custext",
-                        "p": stats.paired_test(
-                            found.hits[first],
-                            found.hits[second],
-                            found.document,
-                            rng,
-                            resamples=resamples,
-                        ),
-                    }
-                )
-    table = pd.DataFrame(rows)
+    outcomes = list(outcomes)
+    table = gains(outcomes, pairs).drop(columns="influence").rename(columns={"value": "difference"})
+    couples = zip(table["first"], table["second"], strict=True)
+    table["planned"] = [pair in planned for pair in couples]
+    table["planned"] &= table["defense"] == "custext"
+    table["p"] = [
+        stats.paired_test(
+            found.hits[first], found.hits[second], found.document, rng, resamples=resamples
+        )
+        for found, first, second in _met(outcomes, pairs)
+    ]
     families = table.groupby("planned")["p"]
     table["p"] = families.transform(lambda p: multipletests(p, method="holm")[1])
     return table
@@ -267,15 +279,14 @@ def shares(
     parts : of an outcome's tokens under one attack: columns that name the part, and its tokens;
         a part without a token is left out
     """
-    rows = []
-    for found in outcomes:
-        for name in attacks:
-            for columns, chosen in parts(found, name):
-                if chosen.any():
-                    hits, document = found.hits[name][chosen], found.document[chosen]
-                    rate = stats.clustered_share(hits, document, sample=found.corpus)
-                    rows.append({**found.setting, "attack": name, **columns, **rate.columns()})
-    return pd.DataFrame(rows)
+    rows = [
+        {**found.setting, "attack": name, **columns, **found.share(name, chosen).columns()}
+        for found in outcomes
+        for name in attacks
+        for columns, chosen in parts(found, name)
+        if chosen.any()
+    ]
+    return pd.DataFrame(rows, columns=None if rows else [*SETTING, "value", "low", "high", "n"])
 
 
 def by_frequency(
@@ -293,18 +304,16 @@ def by_frequency(
 
 
 def on_words(outcomes: Iterable[Outcome], words: IntArray, attacks: Sequence[str]) -> pd.DataFrame:
-    """Success on the tokens whose original is one of these words (person names, say)."""
+    """Success on the tokens whose original is one of these words (person names, say); column words.
+
+    Without a row where no token is.
+    """
 
     def parts(found: Outcome, _: str) -> Iterator[tuple[dict[str, Any], BoolArray]]:
         chosen = np.isin(found.truth, words)
         yield {"words": len(np.unique(found.truth[chosen]))}, chosen
 
-    table = shares(outcomes, attacks, parts)
-    if table.empty:
-        raise InvalidInput(
-            "words: none of the private tokens is one of them; attack more sentences"
-        )
-    return table
+    return shares(outcomes, attacks, parts)
 
 
 def calibration(
@@ -321,11 +330,7 @@ def calibration(
         for number in np.unique(group):
             yield {"stated": float(stated[group == number].mean())}, group == number
 
-    chosen = [
-        each
-        for each in outcomes
-        if each.corpus == corpus and each.epsilon in epsilons[each.defense]
-    ]
+    chosen = [each for each in in_focus(outcomes, epsilons) if each.corpus == corpus]
     return shares(chosen, ("context-free-bayes", SHADOW, PUBLIC), parts)
 
 
@@ -370,20 +375,19 @@ def schemes(
     that rare outputs count for more than they occur.
     """
     rows = []
-    for found in in_focus(outcomes, sizes):
+    for found in in_focus(outcomes, sizes.focus):
         types = np.unique(found.guessed_from)
         count = min(sizes.output_types, len(types))
         drawn = np.isin(found.guessed_from, rng.choice(types, size=count, replace=False))
         places = np.flatnonzero(drawn)
         places = rng.choice(places, size=min(sizes.output_tokens, len(places)), replace=False)
         for name in attacks:
-            every = stats.clustered_share(found.hits[name], found.document)
             some = stats.clustered_share(found.hits[name][places], found.guessed_from[places])
             rows.append(
                 {
                     **found.setting,
                     "attack": name,
-                    "all tokens": every.value,
+                    "all tokens": found.share(name).value,
                     "types": some.value,
                     "low": some.low,
                     "high": some.high,
@@ -409,7 +413,7 @@ def shadow_sizes(
 ) -> pd.DataFrame:
     """Attacks that read shadow data, by its size in percent of the private data (Table 2)."""
     rows = []
-    private = material.first(sizes.attacked["custext"][material.name])
+    private = material.first(sizes.under_attack("custext", material.name))
     for percent in sizes.shadow_percents:
         documents = max(2, round(percent / 100 * len(material.private)))
         if documents > len(material.pool):
@@ -420,17 +424,12 @@ def shadow_sizes(
         knowledge = learn(material, next(iter(mechanisms.values())).size, documents=documents)
         for epsilon in sizes.focus["custext"]:
             mechanism = mechanisms[epsilon]
-            observed = sanitized(mechanism, private, material.name, seed)
-            found = outcome_of(material, "custext", mechanism, private, observed)
+            keys = material.name, mechanism.name, epsilon
+            rng = stream(seed, "05", *keys)  # the sanitized text of all other experiments
+            observed, found = sanitized(material, "custext", mechanism, private, rng)
             rng = stream(seed, "05", "shadow size", percent, epsilon)
-            weights = weights_of(mechanism, knowledge, rng)
-            for made in (
-                ContextFreeBayes(mechanism, knowledge.read),
-                noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes),
-                noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
-            ):
-                found.add(made.name, made.guess(observed), mechanism.embedding.words,
-                          posterior=True)  # fmt: skip
+            for made in reading(mechanism, knowledge.read, knowledge, sizes, rng):
+                found.run(made, observed, mechanism.embedding.words)
             rows.append(success_rates([found]).assign(percent=percent, documents=documents))
     return pd.concat(rows, ignore_index=True)
 
@@ -449,30 +448,24 @@ def misaligned(
     """
     target, other = materials[ELSEWHERE], next(iter(materials.values()))
     outcomes = []
-    count = sizes.attacked["santext"][target.name]
+    count = sizes.under_attack("santext", target.name)
     apart = ~splits.shares_ngram(target.texts[:count], other.public_texts)
     rows = np.flatnonzero(apart)
     attacked = replace(target, private=target.private.subset(rows), cluster=target.cluster[rows])
     private = attacked.private
     for epsilon in sizes.focus["custext"]:
         mechanism = mechanisms[epsilon]
-        observed = sanitized(mechanism, private, target.name, seed)
-        found = outcome_of(attacked, "custext", mechanism, private, observed)
+        rng = stream(seed, "05", target.name, mechanism.name, epsilon)
+        observed, found = sanitized(attacked, "custext", mechanism, private, rng)
         words = mechanism.embedding.words
-        inversion = EmbeddingInversion(mechanism, mechanism.embedding)
-        found.add(inversion.name, inversion.guess(observed), words, posterior=False)
-        bound = ContextFreeBound(mechanism, target.private)
-        found.add(bound.name, bound.guess(observed), words, posterior=True)
+        found.run(EmbeddingInversion(mechanism, mechanism.embedding), observed, words)
+        found.run(ContextFreeBound(mechanism, target.private), observed, words)
         for read, suffix in ((target, ""), (other, ", misaligned")):
             rng = stream(seed, "05", "misaligned", read.name, epsilon)
-            weights = weights_of(mechanism, knowledge[read.name], rng)
-            for made in (
-                ContextFreeBayes(mechanism, read.shadow),
-                InversionPerToken(mechanism, read.shadow, seed=seed or 0),
-                noisy(mechanism, knowledge[read.name].shadow, SHADOW, weights, sizes),
-                noisy(mechanism, knowledge[read.name].public, PUBLIC, weights, sizes),
-            ):
-                found.add(made.name + suffix, made.guess(observed), words, posterior=True)
+            inversion = InversionPerToken(mechanism, read.shadow, seed=seed or 0)
+            bayes, *channels = reading(mechanism, read.shadow, knowledge[read.name], sizes, rng)
+            for made in (bayes, inversion, *channels):
+                found.run(made, observed, words, suffix)
         outcomes.append(found)
     return outcomes
 
@@ -496,10 +489,26 @@ def noisy(
     return made
 
 
+def reading(
+    mechanism: FiniteMechanism,
+    shadow: Corpus,
+    knowledge: Knowledge,
+    sizes: Sizes,
+    rng: np.random.Generator,
+) -> list[Attack]:
+    """The attacks that read shadow data; the noisy channels rehearse on it."""
+    weights = weights_of(mechanism, knowledge, rng)
+    return [
+        ContextFreeBayes(mechanism, shadow),
+        noisy(mechanism, knowledge.shadow, SHADOW, weights, sizes),
+        noisy(mechanism, knowledge.public, PUBLIC, weights, sizes),
+    ]
+
+
 def largest_of(named: pd.DataFrame) -> pd.DataFrame:
     """The rows of the corpus with the most tokens, under CusText+."""
     part = named[named["defense"] == "custext"]
-    return part[part["corpus"] == part.loc[part["n"].idxmax(), "corpus"]]
+    return part if part.empty else part[part["corpus"] == part.loc[part["n"].idxmax(), "corpus"]]
 
 
 # --- What the notebook records --------------------------------------------------------------
@@ -556,20 +565,6 @@ GAINS = (
 
 
 OVER = "{first!n}_over_{second!n}"  # in names of measurements
-
-
-def gains(outcomes: Iterable[Outcome], pairs: Iterable[tuple[str, str]]) -> pd.DataFrame:
-    """By how much one attack is above another, on the same tokens, at every setting.
-
-    Columns: those of the setting, first, second, and of the estimate.
-    """
-    rows = [
-        {**each.setting, "first": first, "second": second, **each.gain(first, second).columns()}
-        for each in outcomes
-        for first, second in pairs
-        if {first, second} <= set(each.hits)
-    ]
-    return pd.DataFrame(rows)
 
 
 MISALIGNED = (

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from textpriv.attacks import contextual
+from textpriv.corpora import label as corpus_label
 from textpriv.experiments.reconstruction import epsilon_that_meets, tested
-from textpriv.experiments.reconstruction_figures import CORPUS
 from textpriv.experiments.reconstruction_models import (
     EXTENDED,
     FREE,
@@ -125,7 +125,7 @@ def _headline(quotes: Quotes, trained: Sequence[Trained]) -> str:
     lines = [
         "**The headline.** In the paper the contextual attack is 46.4% above Inversion BERT and "
         "the context-free attack 39.2% (SST-2, CusText+, epsilon 4). Here, on "
-        f"{CORPUS[found.corpus]} at epsilon {epsilon:g} ({len(found.truth):,} tokens), they "
+        f"{corpus_label(found.corpus)} at epsilon {epsilon:g} ({len(found.truth):,} tokens), they "
         f"recover {rate['contextual-bayes']:.1%} and {rate['context-free-bayes']:.1%} of the "
         "words. Compared with Inversion BERT, in three forms:"
     ]
@@ -223,7 +223,8 @@ def _elsewhere(quotes: Quotes) -> str:
     )
     return (
         "**Shadow data of another domain** (the paper's Figure 8, where its attacks stay "
-        "comparable to the baselines). The context-free attack from film reviews, on clothes "
+        "comparable to the baselines). The context-free attack that has read shadow data of "
+        f"{corpus_label(quotes.corpus)}, on clothes "
         f"reviews: {tests}."
     )
 
@@ -239,7 +240,7 @@ def _level(quotes: Quotes, rates: pd.DataFrame) -> str:
     return (
         f"**The paper's level.** Its Table 2 has {TABLE2} for the context-free attack on SST-2 (at "
         "which epsilon stands in a formula that our copy of the text has lost); ours on "
-        f"{CORPUS[quotes.corpus]} {reached}."
+        f"{corpus_label(quotes.corpus)} {reached}."
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -108,28 +108,25 @@ class Trained:
         self._add_curves([_curve(name, detector.curve)])
 
     def add_inversions(
-        self, name: str, trainings: Sequence[Inverted], seconds: float, words: Sequence[str]
+        self,
+        name: str,
+        trainings: Sequence[tuple[Guesses, LearningCurve]],
+        seconds: float,
+        words: Sequence[str],
     ) -> None:
         """Keep an inversion network, whose hits are averaged over its trainings.
 
-        `seconds` are those of all trainings; what is kept is their mean.
+        A training is its guesses for the sentences under attack, and its curve. `seconds` are
+        those of all trainings; what is kept is their mean.
         """
-        self.outcome.add_trainings(name, [each.guesses for each in trainings], words)
+        self.outcome.add_trainings(name, [guesses for guesses, _ in trainings], words)
         self.outcome.seconds[name] = seconds / len(trainings)
-        rates = [each.guesses.hits(self.outcome.truth).mean() for each in trainings]
+        rates = [guesses.hits(self.outcome.truth).mean() for guesses, _ in trainings]
         self.spread[name] = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
-        self._add_curves([_curve(name, each.curve, n) for n, each in enumerate(trainings)])
+        self._add_curves([_curve(name, curve, n) for n, (_, curve) in enumerate(trainings)])
 
     def _add_curves(self, curves: Sequence[pd.DataFrame]) -> None:
         self.curves = pd.concat([self.curves, *curves], ignore_index=True)
-
-
-@dataclass(frozen=True, eq=False)
-class Inverted:
-    """One training of an inversion network, and its guesses for the sentences under attack."""
-
-    guesses: Guesses
-    curve: LearningCurve
 
 
 def detector_options(
@@ -222,15 +219,11 @@ def _k_table(name: str, ranked: Mapping[int, Guesses], found: Outcome) -> pd.Dat
         rate, covered = (
             stats.clustered_share(
                 guesses.hits(found.truth, top=top), found.document, sample=found.corpus
-            )
+            ).columns()
             for top in (1, k)
         )
-        coverage = {
-            "coverage": covered.value,
-            "coverage_low": covered.low,
-            "coverage_high": covered.high,
-        }
-        rows.append({"attack": name, "k": k, **coverage, **rate.columns()})
+        ends = {f"coverage_{end}": covered[end] for end in ("low", "high")}
+        rows.append({"attack": name, "k": k, "coverage": covered["value"], **ends, **rate})
     return pd.DataFrame(rows)
 
 
@@ -247,25 +240,6 @@ def _curve(name: str, curve: LearningCurve, training: int = 0) -> pd.DataFrame:
 
 
 # --- Tables of the notebook -----------------------------------------------------------------
-
-# The order of the figure: by what an attack uses.
-LADDER = (
-    "mask-inference",
-    "mask-inference-support",
-    "embedding-inversion",
-    *INVERSIONS,
-    "context-free-bayes",
-    "contextual-bayes",
-    "context-free-public",
-    EXTENDED,
-    "context-free-bound",
-    "contextual-bound",
-    SEEN,
-    "mask-bayes",
-    SHADOW,
-    PUBLIC,
-    PRETRAINED,
-)
 
 # The paper's headline: both of its attacks are above Inversion BERT, in each of its forms.
 HEADLINE = tuple(
@@ -305,14 +279,9 @@ def setting(each: Trained) -> str:
     return f"{each.outcome.defense}, eps {each.outcome.epsilon:g}"
 
 
-def curves(trained: Sequence[Trained]) -> pd.DataFrame:
-    """Held-out accuracy along all trainings; column `setting` says where."""
-    return pd.concat([each.curves.assign(setting=setting(each)) for each in trained])
-
-
-def by_k(trained: Sequence[Trained]) -> pd.DataFrame:
-    """Success of the contextual attacks by K; column `setting` says where."""
-    return pd.concat([each.by_k.assign(setting=setting(each)) for each in trained])
+def joined(trained: Sequence[Trained], table: Literal["curves", "by_k"]) -> pd.DataFrame:
+    """A table of all settings: along the trainings, or by K; column `setting` says where."""
+    return pd.concat([getattr(each, table).assign(setting=setting(each)) for each in trained])
 
 
 def training_table(trained: Sequence[Trained]) -> pd.DataFrame:

@@ -20,7 +20,6 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.channel import Channel
 from textpriv.embeddings import Embedding
-from textpriv.errors import InvalidInput
 from textpriv.experiments.mechanisms import classifier
 from textpriv.experiments.reconstruction_texts import Knowledge, Material, Sizes
 from textpriv.mechanisms import TEM, CusText, FiniteMechanism, Madlib, Mechanism
@@ -66,16 +65,16 @@ def risk(
     """Success of attacks on content words, and accuracy of sentiment on the sanitized text.
 
     All mechanisms sanitize the same sentences. The classifier has learned from other sentences,
-    in clear; its accuracy on the sentences in clear is returned beside the table.
+    in clear; its accuracy on the sentences in clear is returned beside the table. Of a corpus
+    without labels every accuracy is NaN.
     """
-    if material.labels is None:
-        raise InvalidInput(f"{material.name}: has no labels, expected a corpus with sentiment")
     count = min(sizes.risk_sentences, len(material.texts) // 2)
     embedding = mechanisms[0][0].embedding
     tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
     words = tokenizer.words_of(material.texts)
-    model = classifier(0).fit(words[count:], material.labels[count:])
-    labels = material.labels[:count]
+    labels = np.zeros(len(words)) if material.labels is None else material.labels
+    model = None if material.labels is None else classifier(0).fit(words[count:], labels[count:])
+    unknown = stats.Estimate(np.nan, np.nan, np.nan, 0)
     private, prior = material.first(count), material.private.counts(len(embedding)).astype(float)
     spared = embedding.ids(sorted(ENGLISH_STOP_WORDS))
     content = np.flatnonzero((private.ids >= 0) & ~np.isin(private.ids, spared))
@@ -85,8 +84,10 @@ def risk(
         mechanism, channel = mechanisms[number]
         rng = stream(seed, "05", "risk", mechanism.name, mechanism.epsilon)
         seen = observe(mechanism, private, rng)
-        right = model.predict(tokenizer.decode(seen.corpus)) == labels
-        accuracy = stats.share(int(right.sum()), len(right))
+        accuracy = unknown
+        if model:
+            right = model.predict(tokenizer.decode(seen.corpus)) == labels[:count]
+            accuracy = stats.share(int(right.sum()), len(right))
         targets = content[seen.sanitized[content]]
         rows = []
         for attack in (
@@ -118,5 +119,5 @@ def risk(
         return rows
 
     rows = study.measure(attacked, over=study.grid(number=range(len(mechanisms))))
-    clean = float((model.predict(words[:count]) == labels).mean())
+    clean = float((model.predict(words[:count]) == labels[:count]).mean()) if model else np.nan
     return pd.DataFrame([*chain.from_iterable(rows)]), clean

@@ -21,12 +21,10 @@ from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import tuned_weight
 from textpriv.corpora import Documents
 from textpriv.embeddings import Embedding
-from textpriv.errors import InvalidInput
 from textpriv.mechanisms import FiniteMechanism
 from textpriv.names import person_names
 from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 
-CORPORA = ("rotten-tomatoes", "imdb", "sst2", "sst2-by-sentence", "rented-clothes")
 ELSEWHERE = "rented-clothes"  # another domain than the films of the other corpora
 DEFENSES = ("custext", "santext")
 PUBLIC = "noisy-channel"  # shadow data and public text of the domain, order 3
@@ -70,6 +68,11 @@ class Sizes(BaseModel):
     contextual_k: tuple[int, ...]
     encoder: str
     pretrained: bool  # whether a pretrained causal model is tried as a prior
+
+    def under_attack(self, defense: str, corpus: str) -> int:
+        """Sentences under attack; of a corpus that the profile does not name, the fewest."""
+        counts = self.attacked[defense]
+        return counts.get(corpus, min(counts.values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,21 +123,24 @@ class Material:
 def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generator) -> Material:
     """Load a corpus and divide it.
 
-    Rotten Tomatoes and SST-2 take the IMDb reviews as public text, and never each other: they
-    are made of the same sentences. "sst2-by-sentence" keeps the phrases of one sentence on one
-    side. IMDb and the clothes reviews are cut into sentences of 5 to 60 words; private, shadow
-    and public ones come from different reviews.
+    Rotten Tomatoes, SST-2 and files take the IMDb reviews as public text, and never each other: the
+    first two are made of the same sentences. Reviews are cut into sentences of 5 to 60 words;
+    private, shadow and public ones come from different reviews. Of a small file at most a quarter
+    is shadow data.
+
+    Parameters
+    ----------
+    name : of a corpus, or the path of a file of one's own (see `textpriv.corpora.load`)
     """
-    if name in ("imdb", "rented-clothes"):
-        private, shadow, public = _from_reviews(corpora.load(name), sizes, rng)
-    elif name in CORPORA:
-        documents = corpora.load(name.removesuffix("-by-sentence"))
-        groups = splits.parent_sentences(documents.texts) if "by-sentence" in name else None
-        count = min(sizes.private, len(documents) - sizes.shadow)
-        private, shadow = splits.private_and_shadow(documents, count, sizes.shadow, rng, groups)
-        public = corpora.at_most(corpora.load("imdb"), sizes.public, rng)
+    entry, documents = corpora.entry(name), corpora.load(name)
+    if entry.kind == "reviews":
+        private, shadow, public = _from_reviews(documents, sizes, rng)
     else:
-        raise InvalidInput(f"corpus: got {name!r}, expected one of {CORPORA}")
+        groups = splits.parent_sentences(documents.texts) if entry.apart else None
+        read = min(sizes.shadow, len(documents) // 4)
+        count = min(sizes.private, len(documents) - read)
+        private, shadow = splits.private_and_shadow(documents, count, read, rng, groups)
+        public = corpora.at_most(corpora.load(entry.public), sizes.public, rng)
     unseen = ~splits.shares_ngram(shadow.texts, private.texts)
     apart = ~splits.shares_ngram(public.texts, private.texts)
     tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
@@ -145,7 +151,7 @@ def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generat
     known = int((encoded.ids >= 0).sum())
     public_texts = tuple(public.texts[row] for row in np.flatnonzero(apart))
     return Material(
-        name,
+        documents.name,
         private=encoded,
         shadow=pool.subset(np.arange(min(sizes.shadow, len(pool)))),
         read=pool.subset(rows[rows < sizes.shadow]),
@@ -153,18 +159,18 @@ def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generat
         public=tokenizer.encode(public_texts),
         texts=private.texts,
         public_texts=public_texts,
-        cluster=_clusters(private),
-        pool_cluster=_clusters(shadow)[rows],
+        cluster=_clusters(private, entry.kind),
+        pool_cluster=_clusters(shadow, entry.kind)[rows],
         labels=private.columns.get("label"),
         coverage=known / (known + unknown),
         dropped=(int((~unseen[: sizes.shadow]).sum()), int((~apart).sum())),
     )
 
 
-def _clusters(documents: Documents) -> IntArray:
-    if "document" in documents.columns:
+def _clusters(documents: Documents, kind: str) -> IntArray:
+    if kind == "reviews":
         return documents.columns["document"].astype(np.int64)
-    if documents.name.startswith("sst2"):
+    if kind == "phrases":
         return splits.parent_sentences(documents.texts)
     return np.arange(len(documents))
 
@@ -172,9 +178,12 @@ def _clusters(documents: Documents) -> IntArray:
 def gather_all(
     embedding: Embedding, sizes: Sizes, stream_of: Callable[..., np.random.Generator]
 ) -> dict[str, Material]:
-    """The profile's corpora, and the one of another domain."""
-    names = (*sizes.corpora, ELSEWHERE)
-    return {name: gather(name, embedding, sizes, stream_of("material", name)) for name in names}
+    """The profile's corpora, and the one of another domain, by what results call them."""
+    names = {corpora.called(name): name for name in (*sizes.corpora, ELSEWHERE)}
+    return {
+        called: gather(name, embedding, sizes, stream_of("material", called))
+        for called, name in names.items()
+    }
 
 
 def _from_reviews(
@@ -278,8 +287,6 @@ def names_in(reviews: Documents, embedding: Embedding) -> IntArray:
 
 def assets_of(sizes: Sizes) -> list[str]:
     """Data and models that the notebook's results rest on."""
-    of_corpus = {"sst2": "sst2", "sst2-by-sentence": "sst2"}
-    named = [of_corpus.get(name, "movie-reviews") for name in sizes.corpora]
-    pretrained = ["smollm2-135m-instruct"] * sizes.pretrained
-    return sorted({"glove-840b-300d-34k", "movie-reviews", "rented-clothes-reviews",
-                   sizes.encoder, *named, *pretrained})  # fmt: skip
+    read = {corpora.asset_of(name) for name in (*sizes.corpora, ELSEWHERE, "imdb")} - {""}
+    pretrained = {"smollm2-135m-instruct"} if sizes.pretrained else set()
+    return sorted({"glove-840b-300d-34k", sizes.encoder, *read, *pretrained})

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
+from textpriv.corpora import label as corpus_label
 from textpriv.experiments.scoreboard import COMPARED, OTHER, SET_UP, UNMEASURED
 from textpriv.report import claims
 from textpriv.report.figures import (
@@ -48,10 +49,8 @@ OUTCOMES: Mapping[str, dict[str, str]] = {
 ALL_COMPARED = "compared with ours"
 TASKS = {
     "attacked sentences": "sentiment, attacked sentences",
-    "rotten-tomatoes": "sentiment, Rotten Tomatoes",
-    "imdb": "sentiment, IMDb",
+    **{name: f"sentiment, {corpus_label(name)}" for name in ("rotten-tomatoes", "imdb")},
 }
-CORPORA = {"rotten-tomatoes": "Rotten Tomatoes", "imdb": "IMDb"}
 VERDICTS = {"holds": (BLUE, "o"), "undecided": (ORANGE, "s"), "broken": (RED, "X")}
 NO_AUDITS = "No audits are kept here: run make audit, then this again."
 SMALL_PRINT = 7.5
@@ -232,8 +231,8 @@ def _tokens(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_title("Tokens: maps, stencils, noise", fontsize=9)
     ax.set_xlim(0, 1.03)
     if len(corpora) > 1:
-        ax.text(0.02, 0.97, f"filled: {CORPORA.get(corpora[0], corpora[0])}\nhollow: "
-                f"{CORPORA.get(corpora[1], corpora[1])}", va="top", fontsize=6.8,
+        ax.text(0.02, 0.97, f"filled: {corpus_label(corpora[0])}\nhollow: "
+                f"{corpus_label(corpora[1])}", va="top", fontsize=6.8,
                 transform=ax.transAxes)  # fmt: skip
     _percent(ax)
     _say_if_empty(ax, table)
