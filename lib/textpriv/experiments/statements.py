@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -203,15 +203,15 @@ def _of_words(
         note = (
             f"THE BOUND DOES NOT HOLD: more than it allows is lost between {pairs}. {note}".strip()
         )
-    return document_statement(
+    stated = document_statement(
         over_table(name, epsilon),
         tight=max((float(row["loss"]) for row in own if "loss" in row), default=np.nan),
         least=max(lows, default=np.nan),
         attacked=best(measured.values(), *sources),
         policy=sources[0].policy if sources else PRIVATE,
         words=WORDS,
-        note=note,
     )
+    return replace(stated, note=note)
 
 
 def _others(measured: Mapping[str, Measured]) -> list[Statement]:
@@ -229,12 +229,14 @@ def _others(measured: Mapping[str, Measured]) -> list[Statement]:
     }
     tokens = round(epsilon["tight"] / epsilon["token_tight"])
     return [
-        state(
-            TruncatedLaplace(Box(np.zeros(2), np.ones(2)), epsilon=25),
-            tight=25.0,
+        replace(
+            state(
+                TruncatedLaplace(Box(np.zeros(2), np.ones(2)), epsilon=25),
+                tight=25.0,
+                attacked=attacked(author("truncated-laplace", "eps25", measured)),
+            ),
             note="Only sentences whose vectors lie in opposite corners of the box lose that much. "
             "All this holds in exact arithmetic; the last digits of the numbers put out tell more.",
-            attacked=attacked(author("truncated-laplace", "eps25", measured)),
         ),
         state(
             DeepCandidate(points, partial(np.asarray, dtype=np.float64), epsilon=25),
