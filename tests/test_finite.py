@@ -257,11 +257,14 @@ def test_the_least_frequent_words() -> None:
 # --- Exact privacy ---------------------------------------------------------------------------
 
 
+MANY = 1200
+
+
 @cache
 def vocabulary() -> Embedding:
-    """2,000 words in 30 dimensions, among them nearly and exactly equal vectors."""
+    """MANY words in 30 dimensions, among them nearly and exactly equal vectors."""
     rng = np.random.default_rng(11)
-    x = (rng.standard_normal((2000, 30)) * rng.gamma(2, 1, (2000, 1)) + 2).astype(np.float32)
+    x = (rng.standard_normal((MANY, 30)) * rng.gamma(2, 1, (MANY, 1)) + 2).astype(np.float32)
     x[1:40:2] = x[0:40:2]  # equal
     x[41:80:2] = np.nextafter(x[40:80:2], np.float32(9))  # the nearest that float32 knows
     for row, step in zip(range(81, 120, 2), np.logspace(-7, 0, 20), strict=True):
@@ -295,7 +298,7 @@ SLACK = 1e-9  # of rounding, in units of the privacy loss; the product form alon
 
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 30.0])
 def test_every_pair_of_words_is_within_the_claim_of_santext(epsilon: float) -> None:
-    rows = SanText(vocabulary(), epsilon=epsilon).log_rows(np.arange(2000))
+    rows = SanText(vocabulary(), epsilon=epsilon).log_rows(np.arange(MANY))
     np.testing.assert_allclose(np.exp(rows).sum(1), 1, rtol=0, atol=1e-12)
     assert excess(rows, epsilon * pairwise()) <= SLACK
     assert np.abs(rows[0] - rows[1]).max() <= SLACK  # equal vectors, equal laws
@@ -303,7 +306,7 @@ def test_every_pair_of_words_is_within_the_claim_of_santext(epsilon: float) -> N
 
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 30.0])
 def test_every_pair_of_words_is_within_the_claim_of_tem(epsilon: float) -> None:
-    rows = TEM(vocabulary(), epsilon=epsilon).log_rows(np.arange(2000))
+    rows = TEM(vocabulary(), epsilon=epsilon).log_rows(np.arange(MANY))
     np.testing.assert_allclose(np.exp(rows).sum(1), 1, rtol=0, atol=1e-12)
     assert excess(rows, epsilon * pairwise()) <= SLACK
 
@@ -350,11 +353,11 @@ def test_santext_without_the_half_is_caught() -> None:
 
 @pytest.mark.parametrize("replace", [0.0, 0.3])
 def test_every_pair_of_sensitive_words_is_within_the_claim_of_santext_plus(replace: float) -> None:
-    sensitive = np.flatnonzero(np.arange(2000) % 5 != 3)  # keeps most twins
+    sensitive = np.flatnonzero(np.arange(MANY) % 5 != 3)  # keeps most twins
     mechanism = SanTextPlus(vocabulary(), epsilon=5.0, sensitive=sensitive, replace=replace)
     rows = mechanism.log_rows(sensitive)
     np.testing.assert_allclose(np.exp(rows).sum(1), 1, rtol=0, atol=1e-12)
-    outside = np.setdiff1d(np.arange(2000), sensitive)
+    outside = np.setdiff1d(np.arange(MANY), sensitive)
     assert (rows[:, outside] == -np.inf).all()
     assert excess(rows[:, sensitive], 5.0 * pairwise(tuple(sensitive.tolist()))) <= SLACK
     # A word that is not sensitive may stay in clear, which no sensitive word can imitate.
@@ -369,11 +372,11 @@ def test_conservative_custext_is_private_within_groups(similarity: Any, epsilon:
         vocabulary(), epsilon=epsilon, mapping="conservative", similarity=similarity
     )
     groups = {tuple(row.tolist()) for row in mechanism.candidates}
-    assert sorted(word for group in groups for word in group) == list(range(2000))
+    assert sorted(word for group in groups for word in group) == list(range(MANY))
     worst = 0.0
     for group in groups:
         rows = mechanism.log_rows(np.array(group))
-        others = np.setdiff1d(np.arange(2000), group)
+        others = np.setdiff1d(np.arange(MANY), group)
         assert (rows[:, others] == -np.inf).all()
         worst = max(worst, float(worst_losses(rows[:, list(group)]).max()))
     # Within the claim, and not idly so: twice the epsilon would be found out.
@@ -414,7 +417,7 @@ def test_probabilities_that_underflow_are_not_impossible(name: str, epsilon: flo
 def test_a_word_stands_first_in_its_own_set(similarity: Any) -> None:
     """Also where others have its vector, be they as many as the set is large."""
     mechanism = CusText(vocabulary(), epsilon=1.0, similarity=similarity)
-    np.testing.assert_array_equal(mechanism.candidates[:, 0], np.arange(2000))
+    np.testing.assert_array_equal(mechanism.candidates[:, 0], np.arange(MANY))
     x = np.random.default_rng(3).standard_normal((60, 3)).astype(np.float32)
     x[20:45] = x[20]
     sets = nearest_sets(x, 4)
@@ -561,17 +564,6 @@ def test_an_unknown_word_has_no_bound_under_custext(name: str) -> None:
 
 # --- Bad input --------------------------------------------------------------------------------
 
-BAD_EPSILONS = [0, -1, float("nan"), float("inf"), True, np.True_, "1", None, 1j, 10**400]
-
-
-@every_mechanism
-@pytest.mark.parametrize("epsilon", BAD_EPSILONS, ids=repr)
-def test_epsilon_is_a_finite_positive_number(name: str, epsilon: Any) -> None:
-    with pytest.raises(InvalidInput, match="epsilon: got .*expected"):
-        MAKERS[name](SMALL, epsilon)
-    with pytest.raises(InvalidInput, match="epsilon: got .*expected"):
-        MAKERS[name](SMALL, 1.0).with_epsilon(epsilon)
-
 
 @every_mechanism
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-9, 1e9, 1e300, 1.7e308])
@@ -580,15 +572,6 @@ def test_extreme_epsilons_give_a_law(name: str, epsilon: float) -> None:
     np.testing.assert_allclose(law_of(mechanism).sum(1), 1, rtol=0, atol=1e-12)
     drawn = mechanism.sample(np.arange(40), np.random.default_rng(0))
     assert np.isfinite(mechanism.log_prob(np.arange(40), drawn)).all()
-
-
-@every_mechanism
-@pytest.mark.parametrize(
-    "ids", [[[0]], [0.0], ["w0"], [True], [None], None, 3, [40], [-1, -3], [-2]], ids=repr
-)
-def test_wrong_ids(name: str, ids: Any) -> None:
-    with pytest.raises(InvalidInput, match="ids: got .*expected"):
-        MAKERS[name](SMALL, 1.0).sanitize_ids(ids)
 
 
 @pytest.mark.parametrize("ids", [[[0]], [0.0], ["w0"], [True], [40], [-1]], ids=repr)
@@ -601,75 +584,45 @@ def test_channels_take_no_wrong_ids(ids: Any) -> None:
         mechanism.sample(ids, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("make", [SanText, TEM, CusText])
-def test_the_embedding_is_an_embedding(make: Any) -> None:
-    for wrong in (SMALL.vectors, None, "glove"):
-        with pytest.raises(InvalidInput, match="embedding: got .*expected an Embedding"):
-            make(wrong, epsilon=1.0)
-
-
-@pytest.mark.parametrize("beta", [0, 1, -0.1, 1.1, float("nan"), True, "0.1", None])
-def test_beta_is_strictly_between_0_and_1(beta: Any) -> None:
-    with pytest.raises(InvalidInput, match="beta: got .*expected"):
-        TEM(SMALL, epsilon=1.0, beta=beta)
-
-
-@pytest.mark.parametrize("set_size", [0, 1, 41, -2, 2.0, True, "20", None, float("nan")])
-def test_set_size_is_an_integer_from_2_to_the_vocabulary(set_size: Any) -> None:
-    for mapping in ("aggressive", "conservative"):
-        with pytest.raises(InvalidInput, match="set_size: got .*expected"):
-            CusText(SMALL, epsilon=1.0, set_size=set_size, mapping=mapping)  # type: ignore[arg-type]
+def with_(make: Any, **options: Any) -> Callable[[], Any]:
+    return lambda: make(SMALL, epsilon=1.0, **options)
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("make", "says"),
     [
-        ({"mapping": "greedy"}, "mapping: got 'greedy', expected 'aggressive' or"),
-        ({"similarity": "dot"}, "similarity: got 'dot', expected 'euclidean' or 'cosine'"),
-        ({"mapping": "conservative", "frequency": [1, 2]}, r"frequency: got \(2,\), expected"),
-        ({"mapping": "conservative", "frequency": [np.nan] * 40}, "frequency: got NaN"),
+        (lambda: SanText(SMALL.vectors, epsilon=1.0), "embedding: got ndarray, expected an Emb"),
+        *((with_(TEM, beta=beta), "beta: got .*expected") for beta in (0, 1, np.nan, True, "0.1")),
+        *(
+            (with_(CusText, set_size=size, mapping=mapping), "set_size: got .*from 2 to 40")
+            for size in (1, 41, 2.0, True, "20", None)
+            for mapping in ("aggressive", "conservative")
+        ),
+        (with_(CusText, mapping="greedy"), "mapping: got 'greedy', expected .*'aggressive'"),
+        (with_(CusText, similarity="dot"), "similarity: got 'dot', expected .*'euclidean'"),
+        (
+            with_(CusText, mapping="conservative", frequency=[1, 2]),
+            r"frequency: got \(2,\), expected",
+        ),
+        (
+            with_(CusText, mapping="conservative", frequency=[np.nan] * 40),
+            "frequency: got NaN",
+        ),
+        (with_(SanTextPlus, sensitive=[]), "sensitive: got no word"),
+        (with_(SanTextPlus, sensitive=[40]), "sensitive: got ids 40..40, expected 0..39"),
+        (with_(SanTextPlus, sensitive=np.ones(40, dtype=bool)), "sensitive: got bool"),
+        (with_(SanTextPlus, sensitive=[1], replace=1.5), "replace: got 1.5, expected a number"),
+        (with_(SanTextPlus, sensitive=[1], replace=np.nan), "replace: got nan"),
+        (with_(CusTextPlus, stopwords="the"), "stopwords: got the text 'the'"),
+        (with_(CusTextPlus, stopwords=SMALL.words), "stopwords: got all words"),
+        (lambda: least_frequent(np.arange(5), 1.1), "fraction: got 1.1.*a number from 0 to 1"),
+        (lambda: least_frequent([1.5], 0.5), "counts: got .*expected a 1-d integer array"),
+        (lambda: least_frequent([[1, 2]], 0.5), "counts: got .*expected a 1-d integer array"),
     ],
 )
-def test_wrong_options_of_custext(options: dict[str, Any], says: str) -> None:
+def test_wrong_options(make: Callable[[], Any], says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
-        CusText(SMALL, epsilon=1.0, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"sensitive": []}, "sensitive: got no word"),
-        ({"sensitive": [40]}, "sensitive: got ids 40..40, expected 0..39"),
-        ({"sensitive": [-1]}, "sensitive: got ids -1..-1"),
-        ({"sensitive": np.ones(40, dtype=bool)}, "sensitive: got bool"),
-        ({"sensitive": [1.0]}, "sensitive: got float64"),
-        ({"sensitive": [1], "replace": 1.5}, "replace: got 1.5, expected a number from 0 to 1"),
-        ({"sensitive": [1], "replace": float("nan")}, "replace: got nan"),
-        ({"sensitive": [1], "replace": True}, "replace: got True"),
-    ],
-)
-def test_wrong_options_of_santext_plus(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        SanTextPlus(SMALL, epsilon=1.0, **options)
-
-
-def test_wrong_stopwords() -> None:
-    with pytest.raises(InvalidInput, match="stopwords: got the text 'the'"):
-        CusTextPlus(SMALL, epsilon=1.0, stopwords="the")
-    with pytest.raises(InvalidInput, match="stopwords: got all words"):
-        CusTextPlus(SMALL, epsilon=1.0, stopwords=SMALL.words)
-
-
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), True, "0.5", None])
-def test_a_fraction_is_a_number_from_0_to_1(fraction: Any) -> None:
-    with pytest.raises(InvalidInput, match="fraction: got .*expected a number from 0 to 1"):
-        least_frequent(np.arange(5), fraction)
-
-
-@pytest.mark.parametrize("counts", [[[1, 2]], [1.5], ["a"], 3])
-def test_counts_are_integers(counts: Any) -> None:
-    with pytest.raises(InvalidInput, match="counts: got .*expected a 1-d integer array"):
-        least_frequent(counts, 0.5)
+        make()
 
 
 @pytest.mark.parametrize(("size", "sizes"), [(41, {20, 21}), (42, {20, 2}), (40, {20}), (21, {21})])

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.maps import NO_IDS, LossyMap
+from textpriv.mechanisms.maps import LossyMap
 from textpriv.tokens import KEPT, UNKNOWN, Corpus
 
 predictable = settings(derandomize=True, database=None, deadline=None, max_examples=200)
@@ -217,13 +217,6 @@ def test_a_single_word_left_over_is_any_word() -> None:
     assert power_of_fit(np.eye(5)[4], np.full(5, 0.2), 3000) > POWER
 
 
-def test_a_map_depends_on_the_generator_alone() -> None:
-    first, again, other = (
-        LossyMap.random(50, 2, np.random.default_rng(seed)).representative for seed in (1, 1, 2)
-    )
-    assert np.array_equal(first, again) and not np.array_equal(first, other)
-
-
 # --- By frequency ---------------------------------------------------------------------------------
 
 
@@ -279,13 +272,6 @@ def test_columns_are_the_columns_of_the_rows() -> None:
     np.testing.assert_array_equal(MAPPER.log_prob(x, y), rows[x, y])
 
 
-def test_samples_are_the_representatives() -> None:
-    x = np.random.default_rng(0).integers(0, 23, 500)
-    np.testing.assert_array_equal(
-        MAPPER.sample(x, np.random.default_rng(1)), MAPPER.representative[x]
-    )
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_the_likeliest_inputs_are_those_of_the_columns(count: int) -> None:
     rng = np.random.default_rng(count)
@@ -298,11 +284,6 @@ def test_the_likeliest_inputs_are_those_of_the_columns(count: int) -> None:
     np.testing.assert_allclose(found[1], joints, rtol=1e-12)
     np.testing.assert_allclose(found[2], evidence, rtol=1e-12)
     assert (found[0] == -1).any() and (prior == 0).any()
-
-
-def test_the_likeliest_inputs_of_nothing() -> None:
-    words, joints, evidence = MAPPER.likeliest_inputs(NO_IDS, np.ones(23), 2)
-    assert words.shape == joints.shape == (0, 2) and evidence.shape == (0,)
 
 
 def test_the_posterior_is_the_prior_within_the_group() -> None:
@@ -357,7 +338,7 @@ def by_frequency(**changed: Any) -> LossyMap:
         (lambda: LossyMap("m", ids(1, 1, 2), fixed=ids(0)), "expected it to stand alone"),
         (lambda: LossyMap("m", ids(1, 1, 2), fixed=ids(1)), "expected it to stand alone"),
         (lambda: LossyMap("m", ids(0, 1), fixed=ids(2)), "fixed: got ids 2..2, expected 0..1"),
-        (lambda: random(group=1), "group: got 1, expected an integer >= 2"),
+        (lambda: random(group=1), r"group: got 1, expected .*\[2, inf\)"),
         (lambda: random(group=0), "group: got 0"),
         (lambda: random(group=True), "group: got True"),
         (lambda: random(group=2.0), "group: got 2.0"),
@@ -369,7 +350,7 @@ def by_frequency(**changed: Any) -> LossyMap:
         (lambda: random(fixed=np.arange(5)), "fixed: leaves 1 words"),
         (lambda: by_frequency(fixed=np.arange(6)), "fixed: leaves 0 words"),
         (lambda: by_frequency(fixed=ids(7)), "fixed: got ids 7..7"),
-        (lambda: by_frequency(keep="all"), "keep: got 'all', expected 'frequent' or 'rare'"),
+        (lambda: by_frequency(keep="all"), "keep: got 'all', expected .*'frequent'"),
         (lambda: by_frequency(counts=np.ones(6)), r"counts: got float64 \(6,\)"),
         (lambda: by_frequency(counts=np.ones((2, 3), dtype=int)), r"counts: got int64 \(2, 3\)"),
         (lambda: by_frequency(counts=ids(1)), "size: got 1"),

@@ -495,23 +495,24 @@ def test_wrong_ids(ids: Any, says: str) -> None:
             mechanism.sanitize_ids(ids)
 
 
-@pytest.mark.parametrize("strength", [-0.1, 1.1, float("nan"), True, "1", None])
-def test_strength_is_a_number_from_0_to_1(strength: Any) -> None:
-    with pytest.raises(InvalidInput, match="strength: got .*expected a number from 0 to 1"):
-        Mahalanobis(normal_embedding(9, 2), epsilon=1.0, strength=strength)
+NINE = normal_embedding(9, 2)
 
 
-@pytest.mark.parametrize("wrong", [normal_embedding(8, 2), normal_embedding(9, 3)])
-def test_a_search_over_another_table_is_refused(wrong: Embedding) -> None:
-    with pytest.raises(InvalidInput, match=r"search: got an index of .*expected .*\(9, 2\)"):
-        Madlib(normal_embedding(9, 2), epsilon=1.0, search=ExactSearch(wrong.vectors))
-
-
-def test_objects_of_another_kind_are_refused() -> None:
-    table = normal_embedding(9, 2)
-    with pytest.raises(InvalidInput, match="embedding: got ndarray"):
-        Madlib(table.vectors, epsilon=1.0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="search: got an index of None"):
-        Madlib(table, epsilon=1.0, search=object())  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="madlib: got Embedding"):
-        RankRepair(table, c=1.0)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Mahalanobis(NINE, epsilon=1.0, strength=1.1), "strength: got 1.1.*from 0 to 1"),
+        (lambda: Mahalanobis(NINE, epsilon=1.0, strength=np.nan), "strength: got nan"),
+        (lambda: Mahalanobis(NINE, epsilon=1.0, strength=True), "strength: got True"),
+        (
+            lambda: Madlib(NINE, epsilon=1.0, search=ExactSearch(normal_embedding(8, 2).vectors)),
+            r"search: got an index of 8 x 2, .*\(9, 2\)",
+        ),
+        (lambda: Madlib(NINE, epsilon=1.0, search=object()), "search: got an index of None"),
+        (lambda: Madlib(NINE.vectors, epsilon=1.0), "embedding: got ndarray"),
+        (lambda: RankRepair(NINE, c=1.0), "madlib: got an object of type Embedding"),
+    ],
+)
+def test_wrong_arguments(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        make()

@@ -12,6 +12,7 @@ import itertools
 import pkgutil
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -758,7 +759,7 @@ def test_small_bounds_are_told_as_odds() -> None:
 
 
 def test_what_each_kind_of_mechanism_states() -> None:
-    noise = document_statement(Madlib(SMALL, epsilon=2.0), note="Something else.")
+    noise = replace(document_statement(Madlib(SMALL, epsilon=2.0)), note="Something else.")
     assert noise.composed == noise.nominal and np.isnan(noise.tight)
     assert "Something else." in str(noise)
     finite = document_statement(SanText(SMALL, epsilon=2.0))

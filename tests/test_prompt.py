@@ -341,8 +341,6 @@ def test_limits_are_those_of_the_logits_on_public_documents() -> None:
     expected = np.array([table[1] * times for times in (0, 1, 2)])[:, :SIZE]
     assert found.low.tolist() == expected.min(0).tolist()
     assert found.high.tolist() == expected.max(0).tolist()
-    one = learn_limits(generator, ["a", "a a", "b"], per_id=False, **options)
-    assert set(one.low) == {-60.0} and set(one.high) == {0.0}
     longer = learn_limits(generator, ["a"] * 1000, **options | {"tokens": 2})
     assert longer.low[1] < -29  # an "a" that was said adds its row
     with pytest.raises(InvalidInput, match="texts: got none"):

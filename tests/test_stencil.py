@@ -276,43 +276,6 @@ def test_a_proportional_share_is_another_method(punctuated: bool) -> None:
     assert (ours != np.array(theirs)).mean() > 0.2
 
 
-@given(corpora(), windows, sigmas, st.booleans())
-@predictable
-def test_rows_sum_to_one_and_documents_never_mix(
-    text: Corpus, window: int, sigma: float, punctuated: bool
-) -> None:
-    stencil = Stencil(
-        random_table(9, fixed=(0, 4)), window=window, sigma=sigma, punctuated=punctuated
-    )
-    weights = stencil.weights(text).toarray()
-    replaced = (text.ids > 0) & (text.ids != 4)
-    np.testing.assert_array_equal(stencil.replaced(text), replaced)
-    np.testing.assert_allclose(weights.sum(1), replaced, rtol=0, atol=1e-12)
-    assert weights.min(initial=0) > -1e-12
-    assert not weights[:, ~replaced].any()
-    assert not weights[text.document[:, None] != text.document].any()
-    if punctuated:
-        alone = np.count_nonzero(weights, axis=1) == 1
-        assert not weights.diagonal()[~alone].any()
-
-
-@both_forms
-def test_a_document_does_not_depend_on_the_others(punctuated: bool) -> None:
-    rng = np.random.default_rng(3)
-    text = Corpus(rng.integers(0, 60, 200), np.unique([0, 200, *rng.integers(0, 200, 12)]))
-    stencil = Stencil(random_table(60), punctuated=punctuated)
-    found = stencil.sanitize_corpus(text)
-    for document in range(len(text)):
-        one = stencil.sanitize_corpus(text.subset(ids(document)))
-        np.testing.assert_array_equal(one.ids, found[document])
-
-
-def test_weights_take_the_mask_that_is_given() -> None:
-    text, stencil = corpus("abSc"), Stencil(random_table(5), window=3)
-    found = stencil.weights(text, stencil.replaced(text)).toarray()
-    np.testing.assert_array_equal(found, stencil.weights(text).toarray())
-
-
 # --- Known outputs --------------------------------------------------------------------------------
 
 # S, a, b, c, d. Between a and b lies c by direction, but far from both.
@@ -381,15 +344,6 @@ def test_special_tokens_pass_and_are_never_an_output() -> None:
             # With the special tokens in the table they would be put out.
             free = Stencil(TokenTable(vectors, measure=measure), punctuated=punctuated)
             assert (free.sanitize_corpus(text).ids[~special] < 40).any()
-
-
-def test_names_and_what_takes_part() -> None:
-    table = random_table(5, fixed=(0, 3))
-    assert Stencil(table).name == "stencil" and Stencil(table).change is True
-    punctuated = Stencil(table, punctuated=True)
-    assert punctuated.name == "punctuated-stencil" and punctuated.change is False
-    assert punctuated.size == 5 and punctuated.inputs.tolist() == [1, 2, 4]
-    assert table.fixed.tolist() == [0, 3]
 
 
 @both_measures
@@ -484,7 +438,7 @@ def test_memory_is_bounded(method: str) -> None:
     ("changed", "says"),
     [
         ({"window": 4}, "window: got 4, expected an odd number"),
-        ({"window": 1}, "window: got 1, expected an integer >= 3"),
+        ({"window": 1}, r"window: got 1, expected .*\[3, inf\)"),
         ({"window": -3}, "window: got -3"),
         ({"window": 5.0}, "window: got 5.0"),
         ({"window": True}, "window: got True"),
@@ -509,7 +463,7 @@ ONES = np.ones((3, 2))
 @pytest.mark.parametrize(
     ("vectors", "changed", "says"),
     [
-        (ONES, {"measure": "manhattan"}, "measure: got 'manhattan', expected 'cosine' or 'euclid"),
+        (ONES, {"measure": "manhattan"}, "measure: got .manhattan., expected .*cosine"),
         (ONES, {"fixed": ids(3)}, "fixed: got ids 3..3, expected 0..2"),
         (ONES, {"fixed": ids(-1)}, "fixed: got ids -1..-1"),
         (ONES, {"fixed": ids(0, 1)}, "fixed: leaves 1 tokens, expected at least two"),

@@ -62,8 +62,7 @@ from textpriv.privacy.exact import (
     tight_loss,
 )
 from textpriv.privacy.fit import with_fit
-from textpriv.privacy.inside import audit_noise
-from textpriv.privacy.released import released_laplace
+from textpriv.privacy.released import audit_noise, released_laplace
 from textpriv.privacy.results import Audit, audit_of, plain
 from textpriv.privacy.sampled import (
     Drawn,

@@ -9,7 +9,7 @@ quoted; having been picked it may look a little better than it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -191,15 +191,15 @@ def _of_words(
         note = (
             f"THE BOUND DOES NOT HOLD: more than it allows is lost between {pairs}. {note}".strip()
         )
-    return document_statement(
+    stated = document_statement(
         over_table(name, epsilon),
         tight=max((float(row["loss"]) for row in own if "loss" in row), default=np.nan),
         least=max(lows, default=np.nan),
         attacked=best(*sources),
         policy=sources[0].policy if sources else PRIVATE,
         words=WORDS,
-        note=note,
     )
+    return replace(stated, note=note)
 
 
 def _others(board: Board) -> list[Statement]:
@@ -213,12 +213,14 @@ def _others(board: Board) -> list[Statement]:
     }
     written = round(epsilon["tight"] / epsilon["token_tight"])
     return [
-        state(
-            TruncatedLaplace(Box(np.zeros(2), np.ones(2)), epsilon=25),
-            tight=25.0,
+        replace(
+            state(
+                TruncatedLaplace(Box(np.zeros(2), np.ones(2)), epsilon=25),
+                tight=25.0,
+                attacked=best(author(board, "truncated-laplace", "eps25")),
+            ),
             note="Only sentences whose vectors lie in opposite corners of the box lose that much. "
             "All this holds in exact arithmetic; the last digits of the numbers put out tell more.",
-            attacked=best(author(board, "truncated-laplace", "eps25")),
         ),
         state(
             DeepCandidate(points, partial(np.asarray, dtype=np.float64), epsilon=25),

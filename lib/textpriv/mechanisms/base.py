@@ -15,9 +15,8 @@ from numbers import Real
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textpriv.channel import check_ids
+from textpriv.channel import IntArray, check_ids
 from textpriv.checks import check_generator, described
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput, SeededOutput
@@ -31,8 +30,6 @@ from textpriv.tokens import (
     check_corpus,
     fingerprint,
 )
-
-IntArray = NDArray[np.int64]
 
 
 def check_epsilon(epsilon: object, *, what: str = "epsilon") -> float:
@@ -60,12 +57,10 @@ def check_epsilons(epsilons: Iterable[float]) -> list[float]:
 
 def check_probability(value: object, *, what: str) -> float:
     """A number in [0, 1], or InvalidInput."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+    is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if not (is_number and 0 <= float(value) <= 1):  # type: ignore[arg-type]
         raise InvalidInput(f"{what}: got {value!r}, expected a number from 0 to 1")
-    number = float(value)
-    if not 0 <= number <= 1:
-        raise InvalidInput(f"{what}: got {number!r}, expected a number from 0 to 1")
-    return number
+    return float(value)  # type: ignore[arg-type]
 
 
 # --- Seeds ------------------------------------------------------------------------------------
@@ -136,6 +131,10 @@ class Claim:
     composition: str
 
 
+METRIC = (
+    "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all words "
+    "w, w', y of the vocabulary"
+)
 # An unknown word is a uniform mixture of known ones, and has no distance of its own.
 UNKNOWN_METRIC = (
     "cannot be told apart from each other; from a known word by a factor of at most exp(eps * D), "

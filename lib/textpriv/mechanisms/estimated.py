@@ -23,17 +23,15 @@ seen from 4,000 words of GloVe predict the others' worse than the uniform law do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.optimize
 import scipy.sparse
 import torch
-from numpy.typing import NDArray
 
-from textpriv.channel import ROW_BYTES, Channel, check_ids
-from textpriv.checks import check_generator, check_kind
+from textpriv.channel import ROW_BYTES, Channel, FloatArray, IntArray, check_ids
+from textpriv.checks import COUNT, check_generator, check_kind, checked
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import check_epsilons
 from textpriv.mechanisms.noise import Madlib
@@ -46,15 +44,11 @@ from textpriv.neighbors import (
     random_directions,
 )
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-
 SAMPLED_DIRECTIONS = 8  # per word whose envelope is followed
 PENALTY = 1e-2  # keeps the fit finite where next to nothing is replaced
 
 
-@dataclass(frozen=True)
-class _Replacement:
+class _Replacement(NamedTuple):
     """exp(reach |y|^2 - decay |x - y|^2): the weight of y as a replacement of x."""
 
     reach: float
@@ -99,6 +93,7 @@ class NoiseChannel(Channel):
         self._log_leaving = np.log1p(-kept) - log_normalizers
 
     @classmethod
+    @checked(directions=COUNT, sampled_words=COUNT)
     def estimate(
         cls,
         mechanism: Madlib,
@@ -129,9 +124,6 @@ class NoiseChannel(Channel):
         check_generator(rng)
         size, vectors = mechanism.size, mechanism.embedding.vectors
         wanted = check_epsilons(epsilons)
-        for what, count in (("directions", directions), ("sampled_words", sampled_words)):
-            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-                raise InvalidInput(f"{what}: got {count!r}, expected an integer >= 1")
         if not isinstance(mechanism.search, ExactSearch):
             name = type(mechanism.search).__name__
             raise InvalidInput(f"mechanism: searches with {name}, expected ExactSearch")
@@ -235,10 +227,7 @@ def _likeliest(
 ) -> tuple[float, float]:
     """argmax of sum_xy law(x, y) log P(y | x is replaced by y): a concave problem.
 
-    Parameters
-    ----------
-    law : (words, size) of the words' outputs; what it says of words that are kept is left out
-    apart, length : |x - y|^2 and |y|^2 in the same unit
+    `apart` and `length` are |x - y|^2 and |y|^2 in the same unit.
     """
     found = law.tocoo()
     other = found.col != words[found.row]

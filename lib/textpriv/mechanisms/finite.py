@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse
@@ -18,10 +19,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from textpriv.channel import Channel, SparseChannel, check_ids
+from textpriv.channel import Channel, FloatArray, SparseChannel, check_ids
+from textpriv.checks import StrOptions, check_count, checked
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
+    METRIC,
     UNKNOWN_METRIC,
     Claim,
     IntArray,
@@ -29,8 +32,6 @@ from textpriv.mechanisms.base import (
     check_probability,
 )
 from textpriv.neighbors import Distances, ExactSearch
-
-FloatArray = NDArray[np.float64]
 
 
 class FiniteMechanism(Mechanism, Channel):
@@ -134,10 +135,7 @@ class _DistanceMechanism(FiniteMechanism):
 
 
 def least_frequent(counts: NDArray[np.integer], fraction: float) -> IntArray:
-    """Ids of the least frequent `fraction` of a vocabulary, rarest first.
-
-    Ties go to the higher id first, which in a vocabulary in order of frequency is the rarer.
-    """
+    """Ids of the least frequent `fraction` of a vocabulary, rarest first, then the higher id."""
     share = check_probability(fraction, what="fraction")
     frequency = np.asarray(counts)
     if frequency.ndim != 1 or not np.issubdtype(frequency.dtype, np.integer):
@@ -164,10 +162,7 @@ class SanText(_DistanceMechanism):
 
     name = "santext"
     claim = Claim(
-        definition=(
-            "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all "
-            "words w, w', y of the vocabulary"
-        ),
+        definition=METRIC,
         protects="one word against another, the less the greater the Euclidean distance d",
         unit="1 / Euclidean distance of the embedding",
         in_clear="the number of tokens",
@@ -326,6 +321,10 @@ class CusText(SparseChannel, FiniteMechanism):
     Chen et al. 2023, section 3.
     """
 
+    @checked(
+        mapping=StrOptions({"aggressive", "conservative"}),
+        similarity=StrOptions({"euclidean", "cosine"}),
+    )
     def __init__(
         self,
         embedding: Embedding,
@@ -337,20 +336,14 @@ class CusText(SparseChannel, FiniteMechanism):
         frequency: NDArray[np.integer] | None = None,
     ) -> None:
         super().__init__(embedding, epsilon=epsilon)
-        if isinstance(set_size, bool) or not isinstance(set_size, int | np.integer):
-            raise InvalidInput(f"set_size: got {set_size!r}, expected an integer")
-        if not 2 <= set_size <= self.size:
-            raise InvalidInput(f"set_size: got {set_size}, expected 2 to {self.size} (vocabulary)")
-        if similarity not in ("euclidean", "cosine"):
-            raise InvalidInput(f"similarity: got {similarity!r}, expected 'euclidean' or 'cosine'")
+        check_count(set_size, 2, self.size, what="set_size")
         self.set_size, self.mapping, self.similarity = int(set_size), mapping, similarity
         points = self._points()
-        if mapping == "aggressive":
-            self.candidates = nearest_sets(points, self.set_size)
-        elif mapping == "conservative":
-            self.candidates = greedy_groups(points, self.set_size, frequency)
-        else:
-            raise InvalidInput(f"mapping: got {mapping!r}, expected 'aggressive' or 'conservative'")
+        self.candidates = (
+            nearest_sets(points, self.set_size)
+            if mapping == "aggressive"
+            else greedy_groups(points, self.set_size, frequency)
+        )
         self.name = f"custext-{mapping}"
         self.scores = self._scores(points)
 
@@ -447,7 +440,7 @@ class CusTextPlus(CusText):
     Parameters
     ----------
     stopwords : words kept as they are; those outside the vocabulary do not matter
-    embedding, epsilon, set_size, mapping, similarity, frequency : see `CusText`
+    embedding, epsilon, options : see `CusText`
 
     References
     ----------
@@ -460,19 +453,9 @@ class CusTextPlus(CusText):
         *,
         epsilon: float,
         stopwords: Iterable[str],
-        set_size: int = 20,
-        mapping: Literal["aggressive", "conservative"] = "aggressive",
-        similarity: Literal["euclidean", "cosine"] = "euclidean",
-        frequency: NDArray[np.integer] | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            embedding,
-            epsilon=epsilon,
-            set_size=set_size,
-            mapping=mapping,
-            similarity=similarity,
-            frequency=frequency,
-        )
+        super().__init__(embedding, epsilon=epsilon, **options)
         self.name = "custext+"
         if isinstance(stopwords, str):
             raise InvalidInput(f"stopwords: got the text {stopwords!r:.40}, expected a list")
@@ -490,15 +473,9 @@ class CusTextPlus(CusText):
 
     @property
     def claim(self) -> Claim:  # type: ignore[override]
-        plain = super().claim
-        return Claim(
-            definition=plain.definition,
-            protects=plain.protects + " (stopwords excepted)" * (self.mapping == "conservative"),
-            unit=plain.unit,
-            in_clear=plain.in_clear + "; the stopwords (and that other outputs replace none)",
-            unknown=plain.unknown,
-            composition=plain.composition,
-        )
+        plain, spared = super().claim, " (stopwords excepted)" * (self.mapping == "conservative")
+        shown = "; the stopwords (and that other outputs replace none)"
+        return replace(plain, protects=plain.protects + spared, in_clear=plain.in_clear + shown)
 
     @property
     def fallback(self) -> IntArray:

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 
 from textpriv.channel import IntArray, SparseChannel, check_ids
-from textpriv.checks import check_count, check_generator
+from textpriv.checks import StrOptions, at_least, check_count, check_generator, checked
 from textpriv.errors import InvalidInput
 from textpriv.tokens import Corpus, check_corpus
 
@@ -63,6 +63,7 @@ class LossyMap(SparseChannel):
             raise InvalidInput("fixed: some id shares a group, expected it to stand alone")
 
     @classmethod
+    @checked(group=at_least(2))
     def random(
         cls, size: int, group: int, rng: np.random.Generator, *, fixed: IntArray = NO_IDS
     ) -> Self:
@@ -74,7 +75,6 @@ class LossyMap(SparseChannel):
         group : words per group, >= 2. What is left over makes a smaller group; a single word
             that is left stands for itself.
         """
-        check_count(group, least=2, what="group")
         check_generator(rng)
         order = rng.permutation(_free(size, fixed))
         representative = np.arange(size)
@@ -83,6 +83,7 @@ class LossyMap(SparseChannel):
         return cls(f"{group}-random", representative, fixed=fixed)
 
     @classmethod
+    @checked(keep=StrOptions({"frequent", "rare"}))
     def by_frequency(
         cls, counts: IntArray, *, keep: Literal["frequent", "rare"], fixed: IntArray = NO_IDS
     ) -> Self:
@@ -95,8 +96,6 @@ class LossyMap(SparseChannel):
         keep : which word of a pair stands for both: High-freq or Low-freq. In an odd number of
             words the one in the middle stands for itself.
         """
-        if keep not in ("frequent", "rare"):
-            raise InvalidInput(f"keep: got {keep!r}, expected 'frequent' or 'rare'")
         numbers = np.asarray(counts)
         if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
             raise InvalidInput(

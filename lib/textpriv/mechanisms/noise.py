@@ -7,15 +7,18 @@ The noise alone carries the guarantee; the look-up is post-processing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from textpriv.channel import FloatArray
+from textpriv.checks import check_kind
 from textpriv.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
+    METRIC,
     UNKNOWN_METRIC,
     Claim,
     IntArray,
@@ -25,15 +28,8 @@ from textpriv.mechanisms.base import (
 )
 from textpriv.neighbors import ExactSearch, Search, random_directions
 
-FloatArray = NDArray[np.float64]
-
 DRAW_CHUNK = 8192  # noisy vectors held at once
 RANK_BYTES = 64 << 20  # scores held at once to find a word of a given rank
-
-_METRIC_CLAIM = (
-    "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all words "
-    "w, w', y of the vocabulary"
-)
 
 
 class Madlib(Mechanism):
@@ -55,7 +51,7 @@ class Madlib(Mechanism):
 
     name = "madlib"
     claim = Claim(
-        definition=_METRIC_CLAIM,
+        definition=METRIC,
         protects="one word against another, the less the greater the Euclidean distance d",
         unit="1 / Euclidean distance of the embedding",
         in_clear="the number of tokens",
@@ -126,13 +122,10 @@ class Mahalanobis(Madlib):
     """
 
     name = "mahalanobis"
-    claim = Claim(
-        definition=_METRIC_CLAIM,
+    claim = replace(
+        Madlib.claim,
         protects="one word against another, with d = sqrt(delta' A^-1 delta)",
         unit="1 / Mahalanobis distance of the embedding",
-        in_clear="the number of tokens",
-        unknown=UNKNOWN_METRIC,
-        composition="sum of eps * d over the words of a text and over repeated queries",
     )
 
     def __init__(
@@ -175,8 +168,7 @@ class AfterNoise(Mechanism):
     """
 
     def __init__(self, madlib: Madlib) -> None:
-        if not isinstance(madlib, Madlib):
-            raise InvalidInput(f"madlib: got {type(madlib).__name__}, expected a Madlib")
+        check_kind(madlib, Madlib, what="madlib", expected="a Madlib")
         super().__init__(madlib.embedding, epsilon=madlib.epsilon)
         self.madlib = madlib
 

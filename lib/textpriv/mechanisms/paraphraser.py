@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 
 from textpriv import assets
-from textpriv.checks import check_count
+from textpriv.checks import COUNT, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.generators import Generator, IntArray, from_folder
@@ -52,6 +52,7 @@ class Paraphraser:
     curve: LearningCurve
 
 
+@checked(held_out=COUNT)
 def train_paraphraser(
     generator: Generator,
     pairs: Sequence[Pair],
@@ -81,31 +82,18 @@ def train_paraphraser(
     ------
     InvalidInput : an encoder-decoder model, or too few pairs that are short enough
 
-    Notes
-    -----
-    Utpala et al. train gpt2-xl on PAWS, with 25,368 pairs and 3,536 to validate, and keep the
-    best of several marks; here the last one is kept.
-
     References
     ----------
-    Mattern et al. 2022; Witteveen and Andrews 2019; Utpala et al. 2023, C.3.
+    Mattern et al. 2022; Witteveen and Andrews 2019; Utpala et al. 2023, C.3 (gpt2-xl on PAWS,
+    the best of several marks; here the last one is kept).
     """
     generator.check_causal()
-    check_count(held_out, what="held_out")
     check_count(longest, 2, generator.longest, what="longest")
     if template.count("{text}") != 1:
         raise InvalidInput(f"template: got {template!r}, expected one {{text}} in it")
-    key = canonical_json(
-        [
-            _FORMAT,
-            generator.name,
-            generator.digest,
-            hashlib.sha256(canonical_json([list(pair) for pair in pairs]).encode()).hexdigest(),
-            asdict(training),
-            [int(seed), held_out, longest],
-            template,
-        ]
-    )
+    digest = hashlib.sha256(canonical_json([list(pair) for pair in pairs]).encode()).hexdigest()
+    model = [_FORMAT, generator.name, generator.digest, digest]
+    key = canonical_json([*model, asdict(training), [int(seed), held_out, longest], template])
 
     def build(folder: Path) -> None:
         rows = _rows(generator, pairs, template, longest)
@@ -121,10 +109,18 @@ def train_paraphraser(
         (folder / "curve.json").write_text(json.dumps(asdict(curve)) + "\n")
 
     name = f"{generator.name}-paraphraser"
-    folder = assets.derived(name, key=key, build=build)
+    return _kept(generator, name, assets.derived(name, key=key, build=build), key)
+
+
+def _kept(generator: Generator, name: str, folder: Path, key: str) -> Paraphraser:
+    """What lies in the cache."""
     curve = json.loads((folder / "curve.json").read_text())
-    digest = hashlib.sha256(key.encode()).hexdigest()
-    trained = from_folder(name, folder, digest=digest, device=str(generator.device))
+    trained = from_folder(
+        name,
+        folder,
+        digest=hashlib.sha256(key.encode()).hexdigest(),
+        device=str(generator.device),
+    )
     return Paraphraser(
         trained, LearningCurve(*(tuple(curve[k]) for k in ("steps", "seconds", "accuracy")))
     )

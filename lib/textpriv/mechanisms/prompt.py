@@ -31,25 +31,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-import transformers
-from numpy.typing import NDArray
 
-from textpriv.checks import check_count, check_texts
+from textpriv.channel import FloatArray, IntArray
+from textpriv.checks import COUNT, check_count, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json, write_atomic
 from textpriv.generators import Generator, Sampled, draw, generate
 from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
+from textpriv.mechanisms.generation_settings import SUPPORT, Settings, as_dict, refuse_unsafe
 from textpriv.models import by_length
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 PAPER = "Review: {text}\nParaphrase of the review:"
 _DEFINITION = (
@@ -112,13 +109,9 @@ class Limits:
         return hashlib.sha256(self.low.tobytes() + self.high.tobytes()).hexdigest()
 
     def clip(self, scores: torch.Tensor) -> torch.Tensor:
-        """Scores between the limits, float64; NaN and infinite ones become the low limit.
+        """Scores (rows, vocabulary) between the limits; NaN and infinite ones become the low one.
 
         A model that overflows, or that forbids a token by -inf, thus keeps the guarantee.
-
-        Parameters
-        ----------
-        scores : (rows, vocabulary)
         """
         if scores.shape[-1] != len(self):
             raise InvalidInput(
@@ -138,22 +131,18 @@ def learn_limits(
     *,
     tokens: int,
     seed: int | None,
-    temperature: float = 1.0,
-    per_id: bool = True,
     template: str = PAPER,
-    longest: int | None = None,
     batch: int = 32,
     progress: bool = False,
 ) -> Limits:
-    """The least and the greatest logit that DP-Prompt meets on public documents.
+    """The least and the greatest logit of each token that DP-Prompt meets on public documents.
 
     Parameters
     ----------
     texts : public documents, at least one, none of them to be sanitized
-    tokens, template, longest, temperature : those of the mechanism, see `DPPrompt`; here
-        nothing is clipped
+    tokens, template : those of the mechanism, see `DPPrompt`; here nothing is clipped, and the
+        temperature is 1
     seed : of the draws
-    per_id : one pair of limits per token id, as in the paper, or one pair for all
     batch, progress : see `DPPrompt.sanitize`
 
     Raises
@@ -164,13 +153,10 @@ def learn_limits(
     ----------
     Utpala et al. 2023, C.3 (minimum and maximum where Meehan et al. 2022 take quantiles).
     """
-    mechanism = DPPrompt(
-        generator, temperature=temperature, tokens=tokens, template=template, longest=longest
-    )
-    prompts = mechanism.prompts(texts)
+    prompts = DPPrompt(generator, temperature=1.0, tokens=tokens, template=template).prompts(texts)
     if not prompts:
         raise InvalidInput("texts: got none, expected public documents to learn the limits from")
-    law = Sampled(temperature, seed=seed, keys=("limits",))
+    law = Sampled(seed=seed, keys=("limits",))
     low = torch.full((len(generator.sayable),), torch.inf, device=generator.device)
     high = -low
 
@@ -182,8 +168,7 @@ def learn_limits(
 
     for _ in generate(generator, prompts, choose, tokens=tokens, batch=batch, progress=progress):
         pass
-    least, most = (each.double().cpu().numpy() for each in (low, high))
-    return Limits(least, most) if per_id else Limits.same(least.min(), most.max(), len(least))
+    return Limits(*(each.double().cpu().numpy() for each in (low, high)))
 
 
 def paper_loss(limits: Limits, temperature: float) -> float:
@@ -200,8 +185,7 @@ def paper_loss(limits: Limits, temperature: float) -> float:
 def tight_loss(limits: Limits, temperature: float) -> float:
     """What one token tells at most, exactly: see the head of this module.
 
-    In logarithms throughout; of the sums without one id, each is joined from the one over the
-    ids before it and the one over those behind it, so that nothing cancels.
+    In logarithms, and sums without one id from those before it and behind it: nothing cancels.
     """
     temperature = check_epsilon(temperature, what="temperature")
     low, high = limits.low / temperature, limits.high / temperature
@@ -249,95 +233,6 @@ class Guarantee:
     def epsilon(self) -> float:
         """n times the tight loss."""
         return self.tokens * self.tight_loss
-
-
-# --- Settings of transformers -------------------------------------------------------------------
-
-_SUPPORT = "it decides by the private logits which tokens can occur, so that no epsilon is finite"
-_PENALTY = "it changes the logits after they were clipped, and may look at the private prompt"
-_SEARCH = "it searches for likely texts instead of drawing each token once"
-_SUBSET = "the loss is computed for the whole vocabulary, drawn from as it is"
-_LENGTH = "it ties the length to the private text"
-# By name: the values that change nothing (beside None, which means the same) and why others do.
-_REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
-    "top_p": ((1.0,), _SUPPORT),
-    "typical_p": ((1.0,), _SUPPORT),
-    "min_p": ((0.0,), _SUPPORT),
-    "top_h": ((), _SUPPORT),
-    "epsilon_cutoff": ((0.0,), _SUPPORT),
-    "eta_cutoff": ((0.0,), _SUPPORT),
-    "no_repeat_ngram_size": ((0,), _SUPPORT),
-    "encoder_no_repeat_ngram_size": ((0,), _SUPPORT),
-    "repetition_penalty": ((1.0,), _PENALTY),
-    "encoder_repetition_penalty": ((1.0,), _PENALTY),
-    "guidance_scale": ((1.0,), _PENALTY),
-    "sequence_bias": ((), _PENALTY),
-    "exponential_decay_length_penalty": ((), _PENALTY),
-    "num_beams": ((1,), _SEARCH),
-    "num_beam_groups": ((1,), _SEARCH),
-    "diversity_penalty": ((0.0,), _SEARCH),
-    "penalty_alpha": ((0.0,), _SEARCH),
-    "num_return_sequences": ((1,), "every output costs epsilon again"),
-    "bad_words_ids": (([], ()), _SUBSET),
-    "suppress_tokens": (([], ()), _SUBSET),
-    "begin_suppress_tokens": (([], ()), _SUBSET),
-    "min_length": ((0,), _LENGTH),
-    "min_new_tokens": ((0,), _SUBSET),
-    "max_time": ((), "what time is left depends on the private text"),
-}
-# Without any effect on what is drawn here.
-_HARMLESS = {
-    "max_new_tokens", "temperature", "early_stopping", "length_penalty", "use_cache",
-    "cache_implementation", "cache_config", "renormalize_logits", "remove_invalid_values",
-    "output_attentions", "output_hidden_states", "output_scores", "output_logits",
-    "return_dict_in_generate", "pad_token_id", "bos_token_id", "eos_token_id",
-    "decoder_start_token_id", "transformers_version", "_from_model_config",
-}  # fmt: skip
-
-Settings = Mapping[str, Any] | transformers.GenerationConfig
-
-
-def refuse_unsafe(settings: Settings, *, ablation: bool = False) -> None:
-    """InvalidInput for settings of transformers' `generate` that void the guarantee.
-
-    What is not known to be harmless is refused, and so is what is left at a default that is
-    not: `generate` takes top_k = 50 and no sampling at all where nothing else is said.
-
-    Parameters
-    ----------
-    settings : as for `generate`; `max_new_tokens` must be there
-    ablation : let `top_k` pass; the guarantee is then withdrawn, see `DPPrompt`
-    """
-    given = _as_dict(settings)
-    if given.get("do_sample") is not True:
-        raise InvalidInput(
-            f"do_sample: got {given.get('do_sample')!r}, expected True: {_SEARCH} (the default)"
-        )
-    top_k = given.get("top_k")
-    if top_k != 0 and not (ablation and top_k is not None):
-        default = ", for which transformers takes 50" if top_k is None else ""
-        raise InvalidInput(f"top_k: got {top_k!r}{default}, expected 0: {_SUPPORT}")
-    if given.get("max_new_tokens") is None:
-        raise InvalidInput(
-            f"max_new_tokens: got none, expected an integer >= 1; max_length counts the prompt, "
-            f"so {_LENGTH}"
-        )
-    for name, value in given.items():
-        harmless, why = _REFUSED.get(name, ((), "it is not known to keep the guarantee"))
-        known = name in _HARMLESS or name in ("do_sample", "top_k", "max_length")
-        if value is not None and not known and value not in harmless:
-            expected = f"expected {harmless[0]!r}" if harmless else "leave it out"
-            raise InvalidInput(f"{name}: got {value!r}, {expected}: {why}")
-
-
-def _as_dict(settings: Settings) -> dict[str, Any]:
-    if isinstance(settings, transformers.GenerationConfig):
-        return dict(settings.to_dict())
-    if not isinstance(settings, Mapping):
-        raise InvalidInput(
-            f"settings: got {type(settings).__name__}, expected a mapping or a GenerationConfig"
-        )
-    return dict(settings)
 
 
 # --- The mechanism ------------------------------------------------------------------------------
@@ -390,6 +285,7 @@ class DPPrompt:
         composition="sum over the tokens of an output and over repeated queries",
     )
 
+    @checked(longest=(None, COUNT), top_k=(None, COUNT))
     def __init__(
         self,
         generator: Generator,
@@ -410,15 +306,11 @@ class DPPrompt:
         check_count(tokens, what="tokens")
         if template.count("{text}") != 1:
             raise InvalidInput(f"template: got {template!r}, expected one {{text}} in it")
-        if longest is not None:
-            check_count(longest, what="longest")
-        if top_k is not None:
-            check_count(top_k, what="top_k")
-            if not ablation:
-                raise InvalidInput(
-                    f"top_k: got {top_k}, expected None: {_SUPPORT}; ablation=True lets it pass "
-                    "and withdraws the guarantee"
-                )
+        if top_k is not None and not ablation:
+            raise InvalidInput(
+                f"top_k: got {top_k}, expected None: {SUPPORT}; ablation=True lets it pass "
+                "and withdraws the guarantee"
+            )
         if limits is not None and len(limits) != len(generator.sayable):
             raise InvalidInput(
                 f"limits: got {len(limits)} for the {len(generator.sayable)} tokens of "
@@ -446,7 +338,7 @@ class DPPrompt:
         InvalidInput : settings that void the guarantee, see `refuse_unsafe`
         """
         refuse_unsafe(settings, ablation=ablation)
-        given = _as_dict(settings)
+        given = as_dict(settings)
         temperature = given.get("temperature")
         return cls(
             generator,
@@ -464,7 +356,7 @@ class DPPrompt:
         """Of one output per document; see `Guarantee`."""
         if self.limits is None or self.top_k is not None:
             unbounded = "the logits are not clipped, and have no public bound"
-            cut = f"top_k = {self.top_k}: {_SUPPORT}"
+            cut = f"top_k = {self.top_k}: {SUPPORT}"
             withdrawn = unbounded if self.top_k is None else cut
             return Guarantee(self.tokens, self.temperature, np.inf, np.inf, withdrawn)
         paper, tight = (loss(self.limits, self.temperature) for loss in (paper_loss, tight_loss))
@@ -473,9 +365,7 @@ class DPPrompt:
     def log_weights(self, scores: torch.Tensor) -> torch.Tensor:
         """The law of the next token up to a constant, ln, float64: (rows, vocabulary).
 
-        Parameters
-        ----------
-        scores : (rows, vocabulary) what the model gives for the tokens `generator.sayable`
+        `scores` of that shape are what the model gives for the tokens `generator.sayable`.
         """
         clipped = scores.double() if self.limits is None else self.limits.clip(scores)
         heated = clipped / self.temperature
@@ -487,21 +377,16 @@ class DPPrompt:
     def moved_by_clipping(self, scores: torch.Tensor) -> tuple[FloatArray, FloatArray]:
         """What the limits do to the law of the next token: (rows,) twice.
 
-        Parameters
-        ----------
-        scores : see `log_weights`
-
-        Returns
-        -------
-        the share of the scores that they change, and the probability that this moves from some
-        tokens to others (total variation), without regard to top-k
+        The share of the scores (see `log_weights`) that they change, and the probability that this
+        moves from some tokens to others (total variation), without regard to top-k.
         """
         if self.limits is None:
             raise InvalidInput("limits: got none, expected a mechanism that clips")
         clipped = self.limits.clip(scores)
         changed = (clipped != scores).float().mean(1)
-        free, bound = (torch.softmax(each.float() / self.temperature, 1)
-                       for each in (scores, clipped))  # fmt: skip
+        free, bound = (
+            torch.softmax(each.float() / self.temperature, 1) for each in (scores, clipped)
+        )
         moved = (bound - free).abs().sum(1) / 2
         return changed.double().cpu().numpy(), moved.double().cpu().numpy()
 
@@ -526,15 +411,12 @@ class DPPrompt:
         Parameters
         ----------
         texts : documents; the empty one is asked about like any other
-        seed : integer >= 0. A known seed makes the output reproducible and therefore not
-            private (with it comes the warning `SeededOutput`); without one the operating
-            system's entropy is used.
+        seed : integer >= 0, with the warning `SeededOutput`: who knows it can undo the output.
+            None: the operating system's entropy
         batch : documents that are run together
         progress : show a bar
-        keep : folder in which finished batches are kept, so that an interrupted run loses one
-            batch at most; the same call goes on from there, with a seed to the same outputs.
-            Without a seed a folder is for one release. It is as private as the documents,
-            since the names of its files are made from them too. None: nothing is kept.
+        keep : folder in which finished batches are kept, from which the same call goes on; as
+            private as the documents, and without a seed for one release. None: nothing is kept
 
         Raises
         ------
@@ -553,30 +435,23 @@ class DPPrompt:
         check_count(batch, what="batch")
         lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         batches = list(by_length(lengths, batch))  # those of `generate`
-        done: dict[int, list[list[int]]] = {}
-        files: list[Path] = []
-        if keep is not None:
-            key = _digest([_FORMAT, self._settings, seed, batch, list(texts)])[:24]
-            files = [keep / f"{key}-{number:05d}.json" for number in range(len(batches))]
-            done = {
-                number: found
-                for number, of in enumerate(batches)
-                if (found := _read(files[number], of)) is not None
-            }
-        left = [number for number in range(len(batches)) if number not in done]
+        key = _digest([_FORMAT, self._settings, seed, batch, list(texts)])[:24]
+        files = [keep and keep / f"{key}-{number:05d}.json" for number in range(len(batches))]
+        read = {number: _read(files[number], of) for number, of in enumerate(batches)}
+        done = {number: found for number, found in read.items() if found is not None}
         made = generate(
             self.generator,
             prompts,
             choose,
             tokens=self.tokens,
             batch=batch,
-            skip=done,
+            skip=set(done),
             progress=progress,
         )
+        left = [number for number in range(len(batches)) if number not in done]
         for number, (of, outputs) in zip(left, made, strict=True):
             done[number] = outputs
-            if keep is not None:
-                _write(files[number], of, outputs)
+            _write(files[number], of, outputs)
         result = [""] * len(prompts)
         for number, of in enumerate(batches):
             for row, text in zip(of.tolist(), self.generator.say(done[number]), strict=True):
@@ -586,19 +461,10 @@ class DPPrompt:
     @property
     def _settings(self) -> str:
         """All that the law of an output depends on."""
-        generator, limits = self.generator, self.limits
+        generator, limits = self.generator, self.limits and self.limits.digest
         model = [generator.name, generator.digest, str(generator.dtype), generator.device.type]
-        return canonical_json(
-            [
-                *model,
-                self.template,
-                self.longest,
-                self.temperature,
-                self.tokens,
-                None if limits is None else limits.digest,
-                self.top_k,
-            ]
-        )
+        own = [self.template, self.longest, self.temperature, self.tokens, limits, self.top_k]
+        return canonical_json([*model, *own])
 
 
 def sanitize_at(
@@ -665,13 +531,17 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def _write(path: Path, documents: IntArray, outputs: list[list[int]]) -> None:
-    value = {"documents": documents.tolist(), "outputs": outputs}
-    write_atomic(path, (canonical_json(value) + "\n").encode())
+def _write(path: Path | None, documents: IntArray, outputs: list[list[int]]) -> None:
+    """Keep the outputs of a finished batch; without a path nothing is kept."""
+    if path is not None:
+        value = {"documents": documents.tolist(), "outputs": outputs}
+        write_atomic(path, (canonical_json(value) + "\n").encode())
 
 
-def _read(path: Path, documents: IntArray) -> list[list[int]] | None:
+def _read(path: Path | None, documents: IntArray) -> list[list[int]] | None:
     """Outputs of a finished batch; None where there are none, or the file is damaged."""
+    if path is None:
+        return None
     try:
         value = json.loads(path.read_bytes())
         right = value["documents"] == documents.tolist()

@@ -19,7 +19,8 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -29,30 +30,21 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 
-from textpriv.checks import check_count
+from textpriv.channel import FloatArray, IntArray
+from textpriv.checks import COUNT, Interval, at_least, check_kind, checked
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import Claim, check_epsilon, check_probability, entropy
+from textpriv.mechanisms.base import Claim, check_epsilon, entropy
 from textpriv.models import Training, endless, fine_tune, held_out_documents
 from textpriv.neighbors import random_directions
 from textpriv.seeds import stream
 from textpriv.vectors import SentenceVectors
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Recode = Callable[[NDArray[np.floating]], FloatArray]
 
 DOCUMENTS = 256  # documents held at once in float64
 _CANDIDATES = 512  # candidates counted at once, so that the counts stay in the processor's cache
 _DROPOUT = 0.5
 _HELD_OUT = 0.1
-
-_DEFINITION = (
-    "differential privacy: P(M(d) in S) <= exp(eps) * P(M(d') in S) for all documents d, d' of "
-    "the same number of sentences that differ in one of them"
-)
-_PROTECTS = "one sentence of a document, replaced by any other; a whole one of k sentences by k eps"
-_IN_CLEAR = "the number of sentences of every document"
-_UNKNOWN = "no vocabulary; a document without a sentence counts as one empty sentence"
 
 
 class SentenceMechanism(ABC):
@@ -97,11 +89,8 @@ class SentenceMechanism(ABC):
 
 
 def _check_kind(sentences: object, *, what: str) -> None:
-    if not isinstance(sentences, SentenceVectors):
-        raise InvalidInput(
-            f"{what}: got {type(sentences).__name__}, expected SentenceVectors; see "
-            "textpriv.vectors.embed"
-        )
+    expected, do = "SentenceVectors", "see textpriv.vectors.embed"
+    check_kind(sentences, SentenceVectors, what=what, expected=expected, do=do)
 
 
 # --- Truncated Laplace --------------------------------------------------------------------------
@@ -139,6 +128,7 @@ class Box:
             )
 
     @classmethod
+    @checked(share=Interval(Real, 0, 1, closed="right"))
     def learn(cls, public: SentenceVectors, *, share: float = 0.75) -> Self:
         """In each coordinate, the range of the public documents' means nearest to their median.
 
@@ -155,8 +145,6 @@ class Box:
         Meehan et al. 2022; Utpala et al. 2023, appendix C.2.
         """
         _check_kind(public, what="public")
-        if not check_probability(share, what="share") > 0:
-            raise InvalidInput(f"share: got {share!r}, expected a number > 0")
         means = public.mean()
         distance = np.abs(means - np.median(means, axis=0))
         nearest = np.argsort(distance, axis=0, kind="stable")[: max(1, round(share * len(means)))]
@@ -190,17 +178,18 @@ class TruncatedLaplace(SentenceMechanism):
 
     name = "truncated-laplace"
     claim = Claim(
-        definition=_DEFINITION,
-        protects=_PROTECTS,
+        definition="differential privacy: P(M(d) in S) <= exp(eps) * P(M(d') in S) for all "
+        "documents d, d' of the same number of sentences that differ in one of them",
+        protects="one sentence of a document, replaced by any other; a whole one of k sentences "
+        "by k eps",
         unit="none (one sentence)",
-        in_clear=_IN_CLEAR,
-        unknown=_UNKNOWN,
+        in_clear="the number of sentences of every document",
+        unknown="no vocabulary; a document without a sentence counts as one empty sentence",
         composition="sum of eps over the sentences that differ and over repeated queries",
     )
 
     def __init__(self, box: Box, *, epsilon: float) -> None:
-        if not isinstance(box, Box):
-            raise InvalidInput(f"box: got {type(box).__name__}, expected a Box; see Box.learn")
+        check_kind(box, Box, what="box", expected="a Box", do="see Box.learn")
         super().__init__(len(box.low), epsilon=epsilon)
         self.box = box
 
@@ -263,6 +252,7 @@ class Recoder:
         return self.network(points).double().numpy()
 
 
+@checked(clusters=at_least(2))
 def learn_recoder(
     public: SentenceVectors,
     *,
@@ -281,8 +271,7 @@ def learn_recoder(
     ----------
     public : not private; of more documents than clusters
     clusters : >= 2
-    training : steps, batch, learning rate; None: 600 steps of 64 documents. Its `dropout` is
-        not used.
+    training : None: 600 steps of 64 documents; its `dropout` is not used
     seed : of the clusters, the weights, the order and the dropout
 
     Raises
@@ -291,18 +280,14 @@ def learn_recoder(
 
     Notes
     -----
-    Utpala et al. keep the best of several states of the network; here it is the last one, which
-    the falling learning rate makes about the best.
-
     Same seed, same recoder, on one machine; with another processor or number of threads the last
     digits of the weights differ.
 
     References
     ----------
-    Meehan et al. 2022; Utpala et al. 2023, appendix C.2.
+    Meehan et al. 2022; Utpala et al. 2023, appendix C.2 (who keep the best of several states).
     """
     _check_kind(public, what="public")
-    check_count(clusters, 2, what="clusters")
     means = public.mean().astype(np.float32)
     different = len(np.unique(means, axis=0))
     if different <= clusters:
@@ -313,17 +298,7 @@ def learn_recoder(
     training = Training(steps=600, batch=64, learning_rate=1e-2) if training is None else training
     draws = stream(seed, "recoder")
     cluster = KMeans(clusters, n_init=4, random_state=int(draws.integers(2**32))).fit_predict(means)
-    with torch.random.fork_rng():
-        torch.manual_seed(int(draws.integers(2**62)))
-        width = public.width
-        hidden = torch.nn.Sequential(
-            torch.nn.Linear(width, width),
-            torch.nn.ReLU(),
-            torch.nn.Dropout(_DROPOUT),
-            torch.nn.Linear(width, width),
-            torch.nn.ReLU(),
-        )
-        last = torch.nn.Sequential(torch.nn.Dropout(_DROPOUT), torch.nn.Linear(width, clusters))
+    hidden, last = _perceptron(public.width, clusters, int(draws.integers(2**62)))
     is_held = held_out_documents(len(means), _HELD_OUT, seed)
     order = endless(np.flatnonzero(~is_held), draws)
     points, truth = torch.from_numpy(means), torch.from_numpy(cluster.astype(np.int64))
@@ -337,7 +312,23 @@ def learn_recoder(
         return float((found == truth[is_held]).double().mean())
 
     curve = fine_tune([hidden, last], loss, training, seed=seed, measure=measure)
-    return Recoder(hidden.requires_grad_(False), width, curve.accuracy[-1])
+    return Recoder(hidden.requires_grad_(False), public.width, curve.accuracy[-1])
+
+
+def _perceptron(width: int, clusters: int, seed: int) -> tuple[torch.nn.Module, torch.nn.Module]:
+    """The hidden layers, and the last one that names the cluster."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        hidden = torch.nn.Sequential(
+            torch.nn.Linear(width, width),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(_DROPOUT),
+            torch.nn.Linear(width, width),
+            torch.nn.ReLU(),
+        )
+        return hidden, torch.nn.Sequential(
+            torch.nn.Dropout(_DROPOUT), torch.nn.Linear(width, clusters)
+        )
 
 
 # --- DeepCandidate ------------------------------------------------------------------------------
@@ -374,7 +365,7 @@ def tukey_depth(points: FloatArray, candidates: FloatArray, directions: FloatArr
 def _depth(points: FloatArray, candidates: FloatArray) -> IntArray:
     """`tukey_depth` from what both are along the directions: (directions, points or candidates).
 
-    Time grows as points * candidates * directions; sorting would not pay for so few points.
+    Sorting would not pay for so few points.
     """
     count = points.shape[1]
     result = np.empty(candidates.shape[1], dtype=np.int64)
@@ -417,9 +408,8 @@ class DeepCandidate(SentenceMechanism):
     Notes
     -----
     Few sentences in many dimensions have nearly no candidate between them. With 2,000 clothes
-    reviews as candidates and all-MiniLM-L6-v2 (384 recoded coordinates), only one in seven other
-    reviews, of five sentences on average, had a candidate of depth above 0; for the rest the
-    choice is uniform at any epsilon. From ten sentences on, nearly all had some.
+    reviews as candidates and 384 coordinates only one in seven other reviews, of five sentences
+    on average, had one of depth above 0; for the rest the choice is uniform at any epsilon.
 
     References
     ----------
@@ -427,19 +417,14 @@ class DeepCandidate(SentenceMechanism):
     """
 
     name = "deep-candidate"
-    claim = Claim(
-        definition=_DEFINITION,
-        protects=_PROTECTS,
-        unit="none (one sentence)",
-        in_clear=_IN_CLEAR,
-        unknown=_UNKNOWN,
-        composition=(
-            "sum of eps over the sentences that differ and over repeated queries; as an "
-            "exponential mechanism it has eps-bounded range, so that n queries, chosen in the "
-            "light of earlier answers or not, also satisfy (n eps^2 / 8)-zCDP"
-        ),
+    claim = replace(
+        TruncatedLaplace.claim,
+        composition="sum of eps over the sentences that differ and over repeated queries; as an "
+        "exponential mechanism it has eps-bounded range, so that n queries, chosen in the "
+        "light of earlier answers or not, also satisfy (n eps^2 / 8)-zCDP",
     )
 
+    @checked(directions=COUNT)
     def __init__(
         self,
         public: SentenceVectors,
@@ -451,7 +436,6 @@ class DeepCandidate(SentenceMechanism):
     ) -> None:
         _check_kind(public, what="public")
         super().__init__(public.width, epsilon=epsilon)
-        check_count(directions, what="directions")
         self._recode = recode
         self.candidates = self._recoded(public.mean())
         self._directions = random_directions(
@@ -460,24 +444,14 @@ class DeepCandidate(SentenceMechanism):
         self._places = self._directions @ self.candidates.T  # (directions, candidates)
 
     def depth(self, vectors: NDArray[np.floating]) -> IntArray:
-        """Depth of every candidate among the sentences of one document: (candidates,).
-
-        Parameters
-        ----------
-        vectors : (sentences, width) of a document, at least one sentence
-        """
+        """Depth of every candidate among the sentences (sentences, width): (candidates,)."""
         document = np.asarray(vectors, dtype=np.float32)
         offsets = np.array([0, len(document)], dtype=np.int64)
         (depth,) = self._depths(SentenceVectors(document, offsets))
         return depth
 
     def log_probability(self, vectors: NDArray[np.floating]) -> FloatArray:
-        """ln P(candidate | document), a row of the channel: (candidates,).
-
-        Parameters
-        ----------
-        vectors : see `depth`
-        """
+        """ln P(candidate | document), a row of the channel: (candidates,)."""
         return self._log_law(self.depth(vectors))
 
     def sanitize(

@@ -19,7 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray, IntArray, check_ids
-from textpriv.checks import check_count
+from textpriv.checks import StrOptions, at_least, checked
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import check_epsilon
 from textpriv.mechanisms.maps import NO_IDS
@@ -46,6 +46,7 @@ class TokenTable:
     InvalidInput : fewer than two tokens to answer with; a vector of length 0 under "cosine"
     """
 
+    @checked(measure=StrOptions({"cosine", "euclidean"}))
     def __init__(
         self,
         vectors: NDArray[np.floating],
@@ -53,8 +54,6 @@ class TokenTable:
         fixed: IntArray = NO_IDS,
         measure: Measure = "cosine",
     ) -> None:
-        if measure not in ("cosine", "euclidean"):
-            raise InvalidInput(f"measure: got {measure!r}, expected 'cosine' or 'euclidean'")
         self.vectors, self.measure = check_vectors(vectors, what="vectors"), measure
         self.size = len(self.vectors)
         self.fixed = np.unique(check_ids(fixed, self.size, what="fixed"))
@@ -110,6 +109,7 @@ class Stencil:
     Harel et al. 2024, section 3, Eq. 1.
     """
 
+    @checked(window=at_least(3))
     def __init__(
         self,
         table: TokenTable,
@@ -119,7 +119,6 @@ class Stencil:
         punctuated: bool = False,
         change: bool | None = None,
     ) -> None:
-        check_count(window, least=3, what="window")
         if window % 2 == 0:
             raise InvalidInput(f"window: got {window}, expected an odd number")
         self.table, self.window = table, window

@@ -19,19 +19,15 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from textpriv.channel import check_ids
+from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Mechanism, check_epsilons, entropy, simulation
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.mechanisms.noise import Madlib
 from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
 from textpriv.tokens import UNKNOWN
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 EXTREMES = (1e-6, 1e6)  # between which an epsilon is looked for
 _ROWS = 128  # of a finite mechanism, from which a share is predicted
@@ -141,10 +137,6 @@ def expected_change(
     """Share of some words that a mechanism changes in expectation, as a function of epsilon.
 
     One minus the mean of `chance_kept`; of a finite mechanism over 128 of the words.
-
-    Parameters
-    ----------
-    words : see `chance_kept`
     """
     if isinstance(mechanism, FiniteMechanism) and len(words):
         words = rng.choice(words, min(len(words), _ROWS), replace=False)

@@ -10,12 +10,10 @@ highest price is paid, the second nearest may be shown instead.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from textpriv.channel import FloatArray
 from textpriv.mechanisms.base import IntArray, check_probability
 from textpriv.mechanisms.noise import AfterNoise, Madlib
-
-FloatArray = NDArray[np.float64]
 
 
 def share_of_nearest(distances: FloatArray, t: float) -> FloatArray:

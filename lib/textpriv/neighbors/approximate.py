@@ -17,15 +17,8 @@ from numpy.typing import NDArray
 
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
-from textpriv.neighbors.exact import check_k, check_queries
+from textpriv.neighbors.exact import check_queries
 from textpriv.neighbors.table import FloatArray, IntArray, check_vectors
-
-
-def _check_table(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    table = check_vectors(vectors, what="vectors")
-    if not len(table):
-        raise InvalidInput("vectors: got 0 rows, expected at least 1")
-    return table
 
 
 def _distances(
@@ -102,7 +95,7 @@ class AnnoySearch:
         self.index.save(str(file))
 
     def _begin(self, vectors: NDArray[np.floating], search_k: int) -> None:
-        self.vectors = _check_table(vectors)
+        self.vectors = check_vectors(vectors, what="vectors", least=1)
         self.size, self.dimension = self.vectors.shape
         check_count(search_k, -1, what="search_k")
         self.search_k = search_k
@@ -123,7 +116,7 @@ class AnnoySearch:
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k rows that Annoy takes for nearest; -1 where it found fewer."""
         array = check_queries(queries, self.dimension)
-        check_k(k, self.size)
+        check_count(k, 1, self.size, what="k")
         ids = np.full((len(array), k), -1, dtype=np.int64)
         for row, query in enumerate(array.tolist()):
             found = self.index.get_nns_by_vector(query, k, search_k=self.search_k)
@@ -152,7 +145,7 @@ class FaissSearch:
         links: int = 32,
         effort: int = 64,
     ) -> None:
-        table = np.ascontiguousarray(_check_table(vectors), dtype=np.float32)
+        table = np.ascontiguousarray(check_vectors(vectors, what="vectors", least=1), np.float32)
         self.name, self.method, self.vectors = f"faiss-{method}", method, table
         self.size, self.dimension = table.shape
         import faiss
@@ -197,6 +190,6 @@ class FaissSearch:
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k rows that faiss takes for nearest; -1 where it found fewer."""
         array = check_queries(queries, self.dimension)
-        check_k(k, self.size)
+        check_count(k, 1, self.size, what="k")
         _, ids = self.index.search(np.ascontiguousarray(array, dtype=np.float32), k)
         return ids, _distances(self.vectors, array, ids)

@@ -44,12 +44,8 @@ class Distances:
 
     def towards(self, columns: IntArray) -> Callable[[IntArray], torch.Tensor]:
         """Measures from rows to these columns (ascending), gathered only once."""
-        return partial(self._to_gathered, self._gathered(columns))
-
-    def _to_gathered(
-        self, gathered: tuple[torch.Tensor, torch.Tensor], rows: IntArray
-    ) -> torch.Tensor:
-        return self._between(rows, *gathered)
+        points, squared = self._gathered(columns)
+        return partial(self._between, points=points, squared=squared)
 
     def _gathered(self, columns: IntArray | None) -> tuple[torch.Tensor, torch.Tensor]:
         """Points of the columns and their squared lengths."""

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.neighbors.table import (
     FLOAT64,
@@ -39,12 +40,6 @@ def check_queries(
             f"{what}: got dimension {array.shape[1]}, expected the table's {dimension}"
         )
     return array
-
-
-def check_k(k: int, size: int) -> None:
-    """1 <= k <= size, or InvalidInput."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= size:
-        raise InvalidInput(f"k: got {k!r}, expected an integer from 1 to {size} (the table's rows)")
 
 
 def _best(
@@ -107,7 +102,7 @@ class ExactSearch:
         distances : (count, k) Euclidean distances
         """
         array = check_queries(queries, self.dimension)
-        check_k(k, self.size)
+        check_count(k, 1, self.size, what="k")
         ids = np.empty((len(array), k), dtype=np.int64)
         distances = np.empty((len(array), k))
         step = QUERY_CHUNK * self.table.room
@@ -118,15 +113,9 @@ class ExactSearch:
 
     @torch.inference_mode()
     def candidates(self, queries: torch.Tensor, k: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pairs (row, query) among which are the k nearest rows of every query, and few others.
+        """Aligned (rows, queries), among them the k nearest rows of every query, and few others.
 
-        Parameters
-        ----------
-        queries : (count, dimension) float64 on the table's device, some QUERY_CHUNK of them
-
-        Returns
-        -------
-        rows, queries : aligned
+        `queries` are (count, dimension) float64 on the table's device, some QUERY_CHUNK of them.
         """
         group, query = self._candidate_groups(queries - self.table.center, k)
         return self._candidate_rows(queries, group, query, k)
@@ -135,18 +124,10 @@ class ExactSearch:
     def as_near(
         self, queries: torch.Tensor, than: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pairs (row, query) of all rows at least as near as a given row, and few others.
+        """Aligned (rows, queries) of all rows at least as near as the row `than`, none twice.
 
-        The others are those that the first pass cannot tell from it.
-
-        Parameters
-        ----------
-        queries : (count, dimension) float64 on the table's device, some QUERY_CHUNK of them
-        than : (count,) the row that each query's rows are held against
-
-        Returns
-        -------
-        rows, queries : aligned, no pair twice
+        And few others, those that the first pass cannot tell from it; for `queries` see
+        `candidates`, `than` is (count,).
         """
         table, centered = self.table, queries - self.table.center
         given = table.rows[than].double() - table.center

@@ -29,7 +29,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaincinv
 
-from textpriv.checks import check_count
+from textpriv.channel import check_ids
+from textpriv.checks import COUNT, POSITIVE, checked
 from textpriv.errors import InvalidInput
 from textpriv.neighbors.exact import QUERY_CHUNK, ExactSearch, check_queries
 from textpriv.neighbors.fused import FUSED_DIRECTIONS, LEAST, fused_rates
@@ -143,6 +144,7 @@ class AllRadii:
         return radii.numpy(), takers.numpy()
 
     @torch.inference_mode()
+    @checked(directions=COUNT)
     def kept(
         self,
         words: IntArray,
@@ -167,8 +169,7 @@ class AllRadii:
         -------
         (epsilons, count) float64
         """
-        ids = self._check_words(words)
-        check_count(directions, what="directions")
+        ids = check_ids(words, self.size, what="words")
         device, n = self.table.device, self.dimension
         scales = torch.as_tensor(np.atleast_1d(np.asarray(epsilons, dtype=np.float64)))
         if not bool((scales.isfinite() & (scales > 0)).all()):
@@ -192,6 +193,7 @@ class AllRadii:
                 result[row, chunk] = mass.mean(1).cpu().numpy()
         return result
 
+    @checked(max_radius=POSITIVE)
     def envelope(
         self, words: IntArray, directions: NDArray[np.floating], *, max_radius: float
     ) -> Envelope:
@@ -207,8 +209,6 @@ class AllRadii:
         max_radius : > 0, see `largest_radius`
         """
         ids, units = self._check(words, directions)
-        if not (np.isfinite(max_radius) and max_radius > 0):
-            raise InvalidInput(f"max_radius: got {max_radius!r}, expected a finite number > 0")
         pair_word = np.repeat(ids, units.shape[1])
         unit = units.reshape(-1, self.dimension)
         origin = self._vectors(pair_word)
@@ -253,14 +253,7 @@ class AllRadii:
         pair, start = pair[order], start[order]
         while (late := (pair[1:] == pair[:-1]) & (start[1:] < start[:-1])).any():
             start[1:][late] = start[:-1][late]
-        return Envelope(
-            pair=pair,
-            start=start,
-            output=output[order],
-            word=pair_word,
-            dimension=self.dimension,
-            max_radius=float(max_radius),
-        )
+        return Envelope(pair, start, output[order], pair_word, self.dimension, float(max_radius))
 
     def nearest_along(
         self, words: IntArray, directions: NDArray[np.floating], radii: ArrayLike
@@ -281,12 +274,8 @@ class AllRadii:
         """
         ids, units = self._check(words, np.asarray(directions)[:, None])
         lengths = np.asarray(radii, dtype=np.float64)
-        if (
-            lengths.ndim != 1
-            or not len(lengths)
-            or not (0 < lengths).all()
-            or not np.isfinite(lengths).all()
-        ):
+        positive = (lengths > 0) & np.isfinite(lengths)
+        if lengths.ndim != 1 or not len(lengths) or not positive.all():
             raise InvalidInput(f"radii: got {radii!r}, expected finite numbers > 0, at least one")
         check_queries(units[:, 0] * lengths.max(), self.dimension, what="noise")
         result = np.empty((len(lengths), len(ids)), dtype=np.int64)
@@ -343,7 +332,8 @@ class AllRadii:
     def _check(
         self, words: IntArray, directions: NDArray[np.floating]
     ) -> tuple[IntArray, FloatArray]:
-        ids, units = self._check_words(words), np.asarray(directions, dtype=np.float64)
+        ids = check_ids(words, self.size, what="words")
+        units = np.asarray(directions, dtype=np.float64)
         if units.ndim != 3 or len(units) != len(ids) or units.shape[1] < 1:
             raise InvalidInput(
                 f"directions: got shape {units.shape}, expected ({len(ids)}, k, {self.dimension})"
@@ -351,16 +341,6 @@ class AllRadii:
         flat = units.reshape(-1, units.shape[2])
         check_queries(flat, self.dimension, what="directions", largest=LARGEST_ROW)
         return ids, units
-
-    def _check_words(self, words: IntArray) -> IntArray:
-        ids = np.asarray(words)
-        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-            raise InvalidInput(f"words: got {ids.dtype} {ids.shape}, expected a 1-d integer array")
-        if len(ids) and (ids.min() < 0 or ids.max() >= self.size):
-            raise InvalidInput(
-                f"words: got ids {ids.min()}..{ids.max()}, expected 0..{self.size - 1}"
-            )
-        return ids.astype(np.int64)
 
     @property
     def _half_error(self) -> torch.Tensor:

@@ -31,6 +31,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from textpriv.checks import COUNT, StrOptions, checked
 from textpriv.errors import InvalidInput
 
 IntArray = NDArray[np.int64]
@@ -71,12 +72,14 @@ def bfloat16_is_fast(device: str = "cpu") -> bool:
 
 
 def check_vectors(
-    vectors: NDArray[np.floating], *, what: str, largest: float = LARGEST_ROW
+    vectors: NDArray[np.floating], *, what: str, largest: float = LARGEST_ROW, least: int = 0
 ) -> NDArray[np.floating]:
-    """A finite two-dimensional float array without coordinates beyond `largest`."""
+    """A finite 2-d float array of `least` rows or more, without coordinates beyond `largest`."""
     array = np.asarray(vectors)
     if array.ndim != 2 or array.shape[1] < 1:
         raise InvalidInput(f"{what}: got shape {array.shape}, expected (rows, dimension)")
+    if len(array) < least:
+        raise InvalidInput(f"{what}: got {len(array)} rows, expected at least {least}")
     if not np.issubdtype(array.dtype, np.floating):
         raise InvalidInput(f"{what}: got dtype {array.dtype}, expected a float type")
     if not np.isfinite(array).all():
@@ -114,6 +117,7 @@ class GroupedTable:
     device : torch device of the products
     """
 
+    @checked(precision=StrOptions({"auto", "bf16", "fp32"}), group=(None, COUNT))
     def __init__(
         self,
         vectors: NDArray[np.floating],
@@ -122,15 +126,7 @@ class GroupedTable:
         group: int | None = None,
         device: str = "cpu",
     ) -> None:
-        table = check_vectors(vectors, what="vectors")
-        if len(table) < 1:
-            raise InvalidInput("vectors: got 0 rows, expected at least 1")
-        if group is not None and (isinstance(group, bool) or not isinstance(group, int)):
-            raise InvalidInput(f"group: got {group!r}, expected an integer or None")
-        if group is not None and group < 1:
-            raise InvalidInput(f"group: got {group}, expected at least 1")
-        if precision not in ("auto", "bf16", "fp32"):
-            raise InvalidInput(f"precision: got {precision!r}, expected 'auto', 'bf16' or 'fp32'")
+        table = check_vectors(vectors, what="vectors", least=1)
         if precision == "auto":
             precision = "bf16" if bfloat16_is_fast(device) else "fp32"
         self.precision = precision

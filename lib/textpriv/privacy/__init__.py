@@ -15,23 +15,15 @@ network, and what a pretrained model remembers of its training text.
 """
 
 from textpriv.privacy.accounting import (
-    Account,
     account,
     composed_epsilon,
     optimal_delta,
     optimal_epsilon,
     renyi_divergence,
 )
-from textpriv.privacy.certified import Certified, certified_losses
-from textpriv.privacy.claims import (
-    ClaimedLoss,
-    claimed_loss,
-    diameter,
-    has_bounded_range,
-    token_range,
-)
+from textpriv.privacy.certified import certified_losses
+from textpriv.privacy.claims import claimed_loss, diameter, has_bounded_range, token_range
 from textpriv.privacy.exact import (
-    Tight,
     audit_candidates,
     audit_exactly,
     audit_map,
@@ -40,17 +32,10 @@ from textpriv.privacy.exact import (
     audit_stencil,
     tight_loss,
 )
-from textpriv.privacy.fit import Fit, with_fit
-from textpriv.privacy.inside import audit_noise
-from textpriv.privacy.noise import ReleasedNoise, released_noise
-from textpriv.privacy.released import released_laplace, released_prompt, released_words
-from textpriv.privacy.results import (
-    Audit,
-    audit_numbers,
-    audit_table,
-    read_audits,
-    write_audits,
-)
+from textpriv.privacy.fit import with_fit
+from textpriv.privacy.noise import released_noise
+from textpriv.privacy.released import audit_noise, released_laplace, released_words
+from textpriv.privacy.results import Audit, audit_numbers, audit_table, read_audits, write_audits
 from textpriv.privacy.sampled import (
     Drawn,
     PlainSearch,
@@ -62,22 +47,14 @@ from textpriv.privacy.sampled import (
     spread_words,
 )
 from textpriv.privacy.statement import Attacked, Statement, document_statement
-from textpriv.privacy.texts import TextAccount, TokenCounts, account_texts, token_counts
+from textpriv.privacy.texts import account_texts, token_counts
 
 __all__ = [
-    "Account",
     "Attacked",
     "Audit",
-    "Certified",
-    "ClaimedLoss",
     "Drawn",
-    "Fit",
     "PlainSearch",
-    "ReleasedNoise",
     "Statement",
-    "TextAccount",
-    "Tight",
-    "TokenCounts",
     "account",
     "account_texts",
     "at_most",
@@ -87,10 +64,10 @@ __all__ = [
     "audit_map",
     "audit_next_token",
     "audit_noise",
-    "audit_prompt",
-    "audit_stencil",
     "audit_noise_length",
     "audit_numbers",
+    "audit_prompt",
+    "audit_stencil",
     "audit_table",
     "audit_words",
     "certified_losses",
@@ -104,9 +81,8 @@ __all__ = [
     "optimal_epsilon",
     "read_audits",
     "released_laplace",
-    "released_prompt",
-    "released_words",
     "released_noise",
+    "released_words",
     "renyi_divergence",
     "spread_words",
     "tight_loss",

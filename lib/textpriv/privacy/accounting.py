@@ -31,14 +31,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
+from textpriv.channel import FloatArray
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
-
-FloatArray = NDArray[np.float64]
 
 ORDERS = 1 + np.logspace(-4, 6, 600)  # of Renyi divergences; each order gives a valid bound
 _CELLS = 1 << 22  # numbers held at once
@@ -139,11 +138,7 @@ def renyi_divergence(ranges: ArrayLike, order: float) -> FloatArray:
 def composed_epsilon(ranges: ArrayLike, delta: float, *, queries: int = 1) -> float:
     """Epsilon that holds up to delta for mechanisms of bounded range, adaptive or not.
 
-    Parameters
-    ----------
-    ranges : (steps,) >= 0, finite
-    delta : in (0, 1)
-    queries : >= 1, how often all steps are repeated
+    `ranges` are (steps,) finite numbers >= 0; for the others see `account`.
     """
     r = _check_losses(ranges)
     _check_delta(delta)
@@ -212,13 +207,7 @@ def _log_delta(shifts: FloatArray, bound: float, count: int, epsilon: float) -> 
 
 
 def optimal_epsilon(bound: float, count: int, delta: float) -> float:
-    """Least epsilon that holds up to delta for `count` fixed mechanisms of one range.
-
-    Parameters
-    ----------
-    bound, count : see `optimal_delta`; a range of 0 costs nothing
-    delta : in (0, 1)
-    """
+    """Least epsilon that holds up to delta for `count` fixed mechanisms of one range."""
     _check_delta(delta)
     if bound == 0 or optimal_delta(bound, count, 0.0) <= delta:
         return 0.0

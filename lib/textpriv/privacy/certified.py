@@ -23,9 +23,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
+from textpriv.channel import FloatArray
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mahalanobis
@@ -38,8 +38,6 @@ from textpriv.neighbors import (
     random_directions,
 )
 from textpriv.privacy.claims import claimed_loss
-
-FloatArray = NDArray[np.float64]
 
 _PIECES = 64  # of equal mass along a direction
 _PILOT = 8  # one direction in so many only says where to cut

@@ -13,13 +13,12 @@ nothing with the code that draws.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textpriv.channel import check_ids
+from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import described
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import (
@@ -37,87 +36,63 @@ from textpriv.mechanisms.prompt import Limits
 from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.neighbors import Distances
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
 _ROWS = 256  # of distances to all words held at once
 
 
 class ClaimedLoss(ABC):
-    """Largest |ln P(y|w) - ln P(y|w')| that is claimed for two words, over all outputs y."""
+    """Largest |ln P(y|w) - ln P(y|w')| that is claimed for two words, over all outputs y.
+
+    Attributes
+    ----------
+    size : of the vocabulary
+    protected : words that have a finite bound with some other word
+    """
 
     size: int
+    protected: IntArray
 
     @abstractmethod
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
         """Bounds of aligned pairs: (pairs,), 0 for a word and itself, inf for no bound."""
 
     @abstractmethod
-    def rows(self, words: IntArray) -> FloatArray:
-        """Bounds between some words and all: (len(words), size)."""
-
-    @abstractmethod
     def largest(self) -> float:
         """Bound of the worst pair among the words that are protected."""
 
-    @property
-    def protected(self) -> IntArray:
-        """Words that have a finite bound with some other word."""
-        return np.arange(self.size)
+    def rows(self, words: IntArray) -> FloatArray:
+        """Bounds between some words and all: (len(words), size)."""
+        ids = check_ids(words, self.size, what="words")
+        every = np.arange(self.size)
+        return np.stack([self.between(np.full(self.size, word), every) for word in ids])
 
 
 class _Scaled(ClaimedLoss):
-    """epsilon times the Euclidean distance of some points."""
+    """epsilon times the Euclidean distance of some points, between the words that are protected."""
 
-    def __init__(self, points: NDArray[np.floating], epsilon: float) -> None:
+    def __init__(
+        self, points: NDArray[np.floating], epsilon: float, protected: IntArray | None = None
+    ) -> None:
         self.points, self.epsilon = np.asarray(points, dtype=np.float64), epsilon
         self.size = len(points)
         self.distances = Distances(self.points)
+        self.protected = np.arange(self.size) if protected is None else protected
 
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
         x, z = _check_pairs(words, others, self.size)
-        return self.epsilon * np.linalg.norm(self.points[x] - self.points[z], axis=1)
+        both = np.isin(x, self.protected) & np.isin(z, self.protected)
+        bound = self.epsilon * np.linalg.norm(self.points[x] - self.points[z], axis=1)
+        return np.where(both | (x == z), bound, np.inf)
 
     def rows(self, words: IntArray) -> FloatArray:
         ids = check_ids(words, self.size, what="words")
-        return self.epsilon * self.distances.to(ids).numpy()
-
-    def largest(self) -> float:
-        return self.epsilon * diameter(self.points)
-
-
-@dataclass(frozen=True)
-class _Among(ClaimedLoss):
-    """A bound for pairs of some words; for all others there is none."""
-
-    inner: ClaimedLoss
-    words: IntArray
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        return self.inner.size
-
-    @property
-    def protected(self) -> IntArray:
-        return self.words
-
-    def between(self, words: IntArray, others: IntArray) -> FloatArray:
-        both = np.isin(words, self.words) & np.isin(others, self.words)
-        bound = np.where(both, self.inner.between(words, others), np.inf)
-        return np.where(words == others, 0.0, bound)
-
-    def rows(self, words: IntArray) -> FloatArray:
-        bound = self.inner.rows(words)
-        outside = np.setdiff1d(np.arange(self.size), self.words)
-        bound[:, outside] = np.inf
-        bound[~np.isin(words, self.words)] = np.inf
-        bound[np.arange(len(words)), words] = 0.0
+        bound = self.epsilon * self.distances.to(ids).numpy()
+        bound[:, np.setdiff1d(np.arange(self.size), self.protected)] = np.inf
+        bound[~np.isin(ids, self.protected)] = np.inf
+        bound[np.arange(len(ids)), ids] = 0.0
         return bound
 
     def largest(self) -> float:
-        if isinstance(self.inner, _Scaled):
-            return self.inner.epsilon * diameter(self.inner.points[self.words])
-        return self.inner.largest()
+        return self.epsilon * diameter(self.points[self.protected])
 
 
 class _Groups(ClaimedLoss):
@@ -126,10 +101,7 @@ class _Groups(ClaimedLoss):
     def __init__(self, sets: IntArray, epsilon: float) -> None:
         self.sets, self.epsilon, self.size = sets, epsilon, len(sets)
         self.is_protected = (sets >= 0).sum(1) > 1
-
-    @property
-    def protected(self) -> IntArray:
-        return np.flatnonzero(self.is_protected)
+        self.protected = np.flatnonzero(self.is_protected)
 
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
         x, z = _check_pairs(words, others, self.size)
@@ -137,35 +109,8 @@ class _Groups(ClaimedLoss):
         together &= self.is_protected[x] & self.is_protected[z]
         return np.where(x == z, 0.0, np.where(together, self.epsilon, np.inf))
 
-    def rows(self, words: IntArray) -> FloatArray:
-        ids = check_ids(words, self.size, what="words")
-        every = np.arange(self.size)
-        return np.stack([self.between(np.full(self.size, word), every) for word in ids])
-
     def largest(self) -> float:
         return self.epsilon
-
-
-@dataclass(frozen=True)
-class _Nothing(ClaimedLoss):
-    """No bound between any two words."""
-
-    size: int
-
-    @property
-    def protected(self) -> IntArray:
-        return np.arange(0)
-
-    def between(self, words: IntArray, others: IntArray) -> FloatArray:
-        x, z = _check_pairs(words, others, self.size)
-        return np.where(x == z, 0.0, np.inf)
-
-    def rows(self, words: IntArray) -> FloatArray:
-        ids = check_ids(words, self.size, what="words")
-        return np.where(ids[:, None] == np.arange(self.size), 0.0, np.inf)
-
-    def largest(self) -> float:
-        return np.inf
 
 
 @singledispatch
@@ -214,15 +159,15 @@ def _(mechanism: AfterNoise) -> ClaimedLoss:
 
 @claimed_loss.register
 def _(mechanism: SanTextPlus) -> ClaimedLoss:
-    inner = _Scaled(mechanism.embedding.vectors, mechanism.epsilon)
-    return _Among(inner, np.flatnonzero(mechanism.is_sensitive))
+    sensitive = np.flatnonzero(mechanism.is_sensitive)
+    return _Scaled(mechanism.embedding.vectors, mechanism.epsilon, sensitive)
 
 
 @claimed_loss.register
 def _(mechanism: CusText) -> ClaimedLoss:
     if mechanism.mapping == "conservative":
         return _Groups(mechanism.candidates, mechanism.epsilon)
-    return _Nothing(mechanism.size)
+    return _Groups(np.arange(mechanism.size)[:, None], np.inf)  # every word alone: no bound
 
 
 def has_bounded_range(mechanism: object) -> bool:

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from textpriv.channel import Channel, SparseChannel, check_ids
-from textpriv.checks import check_count, check_kind
+from textpriv.channel import Channel, FloatArray, IntArray, SparseChannel, check_ids
+from textpriv.checks import COUNT, at_least, check_kind, checked
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, FiniteMechanism, Mechanism
 from textpriv.mechanisms.maps import LossyMap
@@ -44,16 +44,14 @@ from textpriv.privacy.released import (
     released_stencil,
     released_words,
 )
-from textpriv.privacy.results import Audit
+from textpriv.privacy.results import Audit, audited
 from textpriv.tokens import Corpus
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SLACK = 1e-9  # of rounding, in nats; measured losses of valid mechanisms stay below it
 EVERY_PAIR = 1500  # words up to which all pairs are compared at all outputs
 _IMPOSSIBLE = 1e300  # stands for -ln 0, so that two impossible outputs differ by 0
 _BYTES = 64 << 20
+NOTHING = "none: deterministic, the same input always looks the same"  # a claim
 _DOCUMENTS = 6  # of which DeepCandidate's draws are looked at
 
 
@@ -92,7 +90,11 @@ def _sparse_losses(channel: SparseChannel, x: IntArray, z: IntArray) -> FloatArr
 
 def every_loss(channel: Channel, words: IntArray) -> FloatArray:
     """The same for every pair i < j of some words, flat in that order."""
-    rows = _log_rows(channel, check_ids(words, channel.size, what="words"))
+    return _every_pair(_log_rows(channel, check_ids(words, channel.size, what="words")))
+
+
+def _every_pair(rows: FloatArray) -> FloatArray:
+    """Largest differences of all pairs of rows."""
     return _found(torch.pdist(torch.from_numpy(rows), p=float("inf")).numpy())
 
 
@@ -109,6 +111,7 @@ def _found(apart: FloatArray) -> FloatArray:
 # --- Audits ------------------------------------------------------------------------------------
 
 
+@checked(random_pairs=at_least(0))
 def audit_exactly(
     mechanism: FiniteMechanism,
     *,
@@ -133,21 +136,20 @@ def audit_exactly(
     words = claimed_loss(mechanism).protected
     if isinstance(mechanism, CusText):
         pairs, method = _group_pairs(mechanism), "exact, every pair of a group"
+        found = losses(mechanism, *pairs)
     elif len(words) <= EVERY_PAIR:
         i, j = np.triu_indices(len(words), 1)
         pairs, method = (words[i], words[j]), "exact, every pair"
         found = every_loss(mechanism, words)
-        audit = judge(mechanism, *pairs, found, method, setting)
-        return with_fit(audit, released_words(mechanism, drawing))
     else:
         if rng is None:
             raise InvalidInput("rng: got None, expected a generator: pairs are drawn at random")
-        check_count(random_pairs, least=0, what="random_pairs")
         near, nearest = nearest_pairs(mechanism.embedding.vectors, words)
         drawn = rng.choice(words, size=(2, random_pairs))
         pairs = np.append(near, drawn[0]), np.append(nearest, drawn[1])
         method = f"exact, every nearest pair and {random_pairs:,} random ones"
-    audit = judge(mechanism, *pairs, losses(mechanism, *pairs), method, setting)
+        found = losses(mechanism, *pairs)
+    audit = judge(mechanism, *pairs, found, method, setting)
     return with_fit(audit, released_words(mechanism, drawing))
 
 
@@ -190,21 +192,22 @@ def judge(
     claimed = claimed_loss(mechanism).between(words, others)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(found <= SLACK, 0.0, found / claimed)
-    vocabulary = mechanism.embedding.words
     worst = int(ratio.argmax()) if len(ratio) else None
-    return Audit(
-        mechanism=mechanism.name,
-        setting=setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words",
-        claim=mechanism.claim.definition,
-        method=method,
-        pairs=len(words),
-        draws=0,
+    return audited(
+        mechanism,
+        method,
+        len(words),
+        setting,
         worst_ratio=np.nan if worst is None else float(ratio[worst]),
-        worst_pair=("", "") if worst is None else _named(vocabulary, words[worst], others[worst]),
-        violations=int(
-            (found > claimed + SLACK * (1 + np.where(claimed < np.inf, claimed, 0))).sum()
-        ),
+        worst_pair=("", "") if worst is None else _named(mechanism, words[worst], others[worst]),
+        violations=int(_exceeds(found, claimed).sum()),
     )
+
+
+def _exceeds(found: FloatArray, claimed: FloatArray | float) -> NDArray[np.bool_]:
+    """Which losses are beyond their claims, but for rounding."""
+    finite = np.where(np.isfinite(claimed), claimed, 0)
+    return np.asarray(found > claimed + SLACK * (1 + finite))
 
 
 def audit_map(mapper: LossyMap) -> Audit:
@@ -218,7 +221,7 @@ def audit_map(mapper: LossyMap) -> Audit:
     sizes, count = np.bincount(mapper.representative[free]), len(free)
     pairs, hidden = count * (count - 1) // 2, int((sizes * (sizes - 1) // 2).sum())
     setting = f"{(sizes > 0).sum():,} groups; {pairs - hidden:,} pairs told apart for certain"
-    audit = _deterministic(mapper, setting, "exact, every pair", pairs)
+    audit = Audit(mapper.name, setting, NOTHING, "exact, every pair", pairs)
     return with_fit(audit, released_map(mapper))
 
 
@@ -228,27 +231,14 @@ def audit_stencil(stencil: Stencil, corpus: Corpus) -> Audit:
     An attacker who solves the linear map `Stencil.weights` takes that for granted.
     """
     setting = f"window {stencil.window}, sigma {stencil.sigma:g}, {len(corpus.ids):,} tokens"
-    audit = _deterministic(stencil, setting, "exact, every token", 0)
+    audit = Audit(stencil.name, setting, NOTHING, "exact, every token", 0)
     return with_fit(audit, released_stencil(stencil, corpus))
-
-
-def _deterministic(mapper: LossyMap | Stencil, setting: str, method: str, pairs: int) -> Audit:
-    return Audit(
-        mechanism=mapper.name,
-        setting=setting,
-        claim="none: deterministic, the same input always looks the same",
-        method=method,
-        pairs=pairs,
-        draws=0,
-        worst_ratio=np.nan,
-        worst_pair=("", ""),
-        violations=0,
-    )
 
 
 # --- Sentences and tokens ------------------------------------------------------------------------
 
 
+@checked(size=COUNT)
 def audit_candidates(
     mechanism: DeepCandidate,
     sentences: NDArray[np.floating],
@@ -266,7 +256,6 @@ def audit_candidates(
     size : sentences per document, >= 1
     rng : of the draws; None: seed 0
     """
-    check_count(size, what="size")
     pool = np.asarray(sentences, dtype=np.float32)
     documents = list(combinations_with_replacement(range(len(pool)), size))
     rows = np.stack([mechanism.log_probability(pool[list(each)]) for each in documents])
@@ -289,13 +278,11 @@ def audit_candidates(
         np.random.default_rng(0) if rng is None else rng,
         draws=2 * DRAWS,
     )
-    audit = Audit(
-        mechanism=mechanism.name,
-        setting=f"eps {mechanism.epsilon:g}, {rows.shape[1]:,} candidates, {size} sentences",
-        claim=mechanism.claim.definition,
-        method=f"exact, every document of {size} out of {len(pool)} sentences",
-        pairs=len(pairs),
-        draws=0,
+    audit = audited(
+        mechanism,
+        f"exact, every document of {size} out of {len(pool)} sentences",
+        len(pairs),
+        f"eps {mechanism.epsilon:g}, {rows.shape[1]:,} candidates, {size} sentences",
         worst_ratio=float(ratio.max()),
         worst_pair=(str(documents[worst[0]]), str(documents[worst[1]])),
         violations=int((ratio * mechanism.epsilon > mechanism.epsilon + SLACK).sum()),
@@ -306,14 +293,7 @@ def audit_candidates(
 def audit_prompt(
     mechanism: DPPrompt, texts: Sequence[str], scores: FloatArray, *, seed: int
 ) -> Audit:
-    """DP-Prompt over a toy vocabulary: its law of the next token, and paraphrases against it.
-
-    Parameters
-    ----------
-    mechanism, texts : see `released_prompt`
-    scores : see `audit_next_token`
-    seed : of the draws
-    """
+    """`audit_next_token` of DP-Prompt over a toy vocabulary, and `released_prompt` of texts."""
     fit = released_prompt(mechanism, texts, seed)
     assert mechanism.limits is not None  # without them there is no law to fit
     audit = audit_next_token(mechanism.log_weights, mechanism.limits, mechanism.temperature, scores)
@@ -346,8 +326,7 @@ def audit_next_token(
     every = np.concatenate([np.asarray(scores, dtype=np.float64), corners, opposite])
     weights = log_weights(torch.from_numpy(every)).double()
     rows = (weights - torch.logsumexp(weights, 1, keepdim=True)).numpy()
-    rows = np.where(np.isfinite(rows), rows, -_IMPOSSIBLE)
-    found = _found(torch.pdist(torch.from_numpy(rows), p=float("inf")).numpy())
+    found = _every_pair(np.where(np.isfinite(rows), rows, -_IMPOSSIBLE))
     i, j = np.triu_indices(len(rows), 1)
     worst = int(found.argmax())
     return Audit(
@@ -356,15 +335,14 @@ def audit_next_token(
         claim=DPPrompt.claim.definition,
         method="exact, every pair of score vectors and all corners",
         pairs=len(found),
-        draws=0,
         worst_ratio=float(found[worst] / claim),
         worst_pair=(f"scores {i[worst]}", f"scores {j[worst]}"),
-        violations=int((found > claim + SLACK * (1 + claim)).sum()),
+        violations=int(_exceeds(found, claim).sum()),
     )
 
 
-def _named(vocabulary: tuple[str, ...], word: int, other: int) -> tuple[str, str]:
-    return vocabulary[word], vocabulary[other]
+def _named(mechanism: Mechanism, word: int, other: int) -> tuple[str, str]:
+    return mechanism.embedding.words[word], mechanism.embedding.words[other]
 
 
 # --- The epsilon that really holds --------------------------------------------------------------
@@ -372,27 +350,15 @@ def _named(vocabulary: tuple[str, ...], word: int, other: int) -> tuple[str, str
 
 @dataclass(frozen=True)
 class Tight:
-    """What a finite mechanism really costs per word, over a fixed public vocabulary.
+    """What a finite mechanism really costs per word, over a fixed public vocabulary."""
 
-    Attributes
-    ----------
-    epsilon : of the mechanism, as set
-    loss : largest loss between two protected words, in nats; exact, inf where supports differ
-    pair : the two words
-    claimed : largest claimed loss between two protected words
-    share : largest share of its own claim that a pair reaches: exact for SanText and TEM, at
-        least this much for other mechanisms
-    share_pair : the pair that reaches it
-    words : protected words
-    """
-
-    epsilon: float
-    loss: float
+    epsilon: float  # as set
+    loss: float  # largest between two protected words, in nats; exact, inf where supports differ
     pair: tuple[str, str]
-    claimed: float
-    share: float
+    claimed: float  # largest claimed loss between two protected words
+    share: float  # of its own claim that some pair reaches: exact for SanText and TEM, else or more
     share_pair: tuple[str, str]
-    words: int
+    words: int  # protected ones
 
 
 def tight_loss(mechanism: FiniteMechanism) -> Tight:
@@ -407,7 +373,7 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
     InvalidInput : no word is protected
     """
     _check_finite(mechanism, "certified_losses(mechanism, ...)")
-    claim, vocabulary = claimed_loss(mechanism), mechanism.embedding.words
+    claim = claimed_loss(mechanism)
     words = claim.protected
     if len(words) < 2:
         raise InvalidInput(f"mechanism: {mechanism.name} protects no pair of words")
@@ -415,7 +381,7 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
         first, second = _group_pairs(mechanism)
         found = losses(mechanism, first, second)
         worst = int(found.argmax())
-        pair = _named(vocabulary, first[worst], second[worst])
+        pair = _named(mechanism, first[worst], second[worst])
         loss, claimed = float(found[worst]), claim.largest()
         return Tight(mechanism.epsilon, loss, pair, claimed, loss / claimed, pair, len(words))
     largest, share = _Largest(), _Largest()
@@ -435,10 +401,10 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
     return Tight(
         epsilon=mechanism.epsilon,
         loss=np.inf if largest.value > _IMPOSSIBLE / 2 else largest.value,
-        pair=_named(vocabulary, *largest.pair),
+        pair=_named(mechanism, *largest.pair),
         claimed=claim.largest(),
         share=share.value,
-        share_pair=_named(vocabulary, *share.pair),
+        share_pair=_named(mechanism, *share.pair),
         words=len(words),
     )
 

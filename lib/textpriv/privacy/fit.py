@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import kstest, kstwo
 
+from textpriv.channel import FloatArray, IntArray
 from textpriv.privacy.results import LEVEL, Audit
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 POWER = 0.99
 GRID = np.linspace(0, 1, 1001)  # where two distribution functions are compared

@@ -26,14 +26,12 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, gammainc
 from scipy.stats import binom
 
+from textpriv.channel import FloatArray, IntArray
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mahalanobis, Mechanism, RankRepair
 from textpriv.mechanisms.vickrey import Vickrey
 from textpriv.privacy.claims import claimed_loss
 from textpriv.seeds import stream
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SHARES = np.array(
     [0.25, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0]
@@ -108,15 +106,8 @@ def released_noise(
         near[rank] += row
     released = int(near.sum())
     each = -(-min(SIMULATED, 2 * released) // len(words))
-    at_target = [SHARES.tolist().index(share) for share in (TARGET, 1.0)]
-    less, right = _simulated(
-        mechanism,
-        words,
-        ranks,
-        -(-each // _PILOT),
-        SHARES[at_target],
-        stream(seed, "noise", "pilot"),
-    )
+    pilot, shares = stream(seed, "noise", "pilot"), np.array([TARGET, 1.0])
+    less, right = _simulated(mechanism, words, ranks, -(-each // _PILOT), shares, pilot)
     k = _clearest(less.cumsum() / less.sum(), right.cumsum() / right.sum())
     found = _simulated(mechanism, words, ranks, each, SHARES, stream(seed, "noise", "simulated"))
     inside, draws, level = found[:, : k + 1].sum(1), each * len(words), (1 - confidence) / 4
@@ -140,11 +131,8 @@ def laplace_noise(
 ) -> ReleasedNoise:
     """The same of Laplace noise in each of `width` coordinates, where nothing is simulated.
 
-    Parameters
-    ----------
-    inside : draws whose sum_j |z_j| / b_j, of law Gamma(width), is at most `laplace_radius(width)`
-    released : draws in all
-    confidence : of both ends of the interval together
+    Of the draws `released`, those `inside` have a sum_j |z_j| / b_j, which is Gamma(width), of at
+    most `laplace_radius(width)`.
     """
     expected = gammainc(width, laplace_radius(width) / SHARES)
     return _judged(inside, released, expected, (expected, expected), (1 - confidence) / 2)
@@ -152,17 +140,17 @@ def laplace_noise(
 
 def is_simulated(mechanism: Mechanism) -> bool:
     """Whether what a mechanism claims to draw can be simulated: noise with an exact search."""
-    noise = mechanism.madlib if isinstance(mechanism, RankRepair | Vickrey) else mechanism
+    noise = _source(mechanism)
     return isinstance(noise, Madlib) and getattr(noise.search, "name", "") in _SEARCHES
 
 
-def ranks_around(mechanism: Mechanism, words: IntArray) -> IntArray:
-    """Rank of every word by its distance from each of some, as the claim measures it: 0 itself.
+def _source(mechanism: Mechanism) -> Mechanism:
+    """The mechanism whose noise is used."""
+    return mechanism.madlib if isinstance(mechanism, RankRepair | Vickrey) else mechanism
 
-    Returns
-    -------
-    (words, size)
-    """
+
+def ranks_around(mechanism: Mechanism, words: IntArray) -> IntArray:
+    """(words, size): rank of each word by distance from some, as the claim measures: 0 itself."""
     apart = claimed_loss(mechanism).rows(words)
     apart[np.arange(len(words)), words] = -1.0  # before words of the same vector
     return apart.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
@@ -229,8 +217,7 @@ def _simulated(
 
 def _shape(mechanism: Mechanism, vectors: FloatArray) -> FloatArray:
     """A of the noise R A^(1/2) u: the identity but for `Mahalanobis`."""
-    noise = mechanism.madlib if isinstance(mechanism, RankRepair | Vickrey) else mechanism
-    n = vectors.shape[1]
+    noise, n = _source(mechanism), vectors.shape[1]
     if not isinstance(noise, Mahalanobis):
         return np.eye(n)
     centered = vectors - vectors.mean(0)
@@ -251,13 +238,9 @@ def _noise(count: int, root: FloatArray, epsilon: float, rng: np.random.Generato
 def _chosen(
     mechanism: Mechanism, nearness: torch.Tensor, length: FloatArray, choice: FloatArray
 ) -> IntArray:
-    """The word put out by each paper's rule.
+    """The word put out by each paper's rule, given uniform numbers `choice`: (count,).
 
-    Parameters
-    ----------
-    nearness : (count, size); the squared distance of the noisy vector is `length` - 2 nearness
-    length : (count,) squared length of the noise
-    choice : (count,) uniform
+    The squared distance of the noisy vector is `length`, of its noise, less twice `nearness`.
     """
     if isinstance(mechanism, RankRepair):
         weights = np.exp(-mechanism.c * mechanism.epsilon * np.arange(mechanism.size))

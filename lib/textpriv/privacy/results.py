@@ -56,10 +56,10 @@ class Audit:
     claim: str
     method: str
     pairs: int
-    draws: int
-    worst_ratio: float
-    worst_pair: tuple[str, str]
-    violations: int
+    draws: int = 0
+    worst_ratio: float = np.nan
+    worst_pair: tuple[str, str] = ("", "")
+    violations: int = 0
     excess: float = 0.0
     noise: tuple[float, float] | None = None
     caught_from: float | None = None
@@ -86,41 +86,45 @@ class Audit:
         return "holds" if self.pairs and self.excess <= MOST_EXCESS and told else "undecided"
 
 
+def audited(
+    mechanism: Any, method: str, pairs: int, setting: str | None = None, **found: Any
+) -> Audit:
+    """An audit of a mechanism's claim; the setting is by default epsilon and the vocabulary."""
+    setting = setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words"
+    return Audit(mechanism.name, setting, mechanism.claim.definition, method, pairs, **found)
+
+
 def audit_table(results: Sequence[Audit]) -> pd.DataFrame:
     """One row per audit: claim, audit, pairs, draws, worst ratio, power, verdict.
 
     "detectable excess" is of the loss, "caught from" of the noise; see `Audit`.
     """
-    return pd.DataFrame(
-        [
-            {
-                "mechanism": each.mechanism,
-                "setting": each.setting,
-                "claim": each.claim,
-                "audit": each.method,
-                "pairs": each.pairs,
-                "draws": each.draws,
-                "worst ratio": each.worst_ratio,
-                "worst pair": " / ".join(each.worst_pair),
-                "violations": each.violations,
-                "detectable excess": each.excess,
-                "noise": ""
-                if each.noise is None
-                else f"{each.noise[0]:.3f} to {each.noise[1]:.3f}",
-                "caught from": np.nan if each.caught_from is None else each.caught_from,
-                "fit of draws": np.nan if each.fit is None else each.fit,
-                "verdict": each.verdict,
-            }
-            for each in results
-        ]
-    )
+    rows = [
+        {
+            "mechanism": each.mechanism,
+            "setting": each.setting,
+            "claim": each.claim,
+            "audit": each.method,
+            "pairs": each.pairs,
+            "draws": each.draws,
+            "worst ratio": each.worst_ratio,
+            "worst pair": " / ".join(each.worst_pair),
+            "violations": each.violations,
+            "detectable excess": each.excess,
+            "noise": "{:.3f} to {:.3f}".format(*each.noise) if each.noise else "",
+            "caught from": np.nan if each.caught_from is None else each.caught_from,
+            "fit of draws": np.nan if each.fit is None else each.fit,
+            "verdict": each.verdict,
+        }
+        for each in results
+    ]
+    return pd.DataFrame(rows)
 
 
 def audit_numbers(results: Iterable[Audit]) -> dict[str, tuple[float, str]]:
-    """Names and values with units to be recorded, over all audits of each mechanism.
+    """Values with units by name, `audit.<mechanism>.<worst_ratio|pairs|draws|violations>`.
 
-    `audit.<mechanism>.<worst_ratio|pairs|draws|violations>`; draws are those of all inputs'
-    pairs together, and a mechanism without a claim has no worst ratio.
+    Over all audits of each mechanism; one without a claim has no worst ratio.
     """
     found: dict[str, tuple[float, str]] = {}
     audits = list(results)
@@ -153,12 +157,7 @@ def _value(value: Any) -> Any:
 
 
 def audit_of(row: Mapping[str, Any]) -> Audit:
-    """The audit that became this row.
-
-    Raises
-    ------
-    InvalidInput : another row
-    """
+    """The audit that became this row; InvalidInput of another one."""
     try:
         numbers = {name: float(row[name]) for name in ("worst_ratio", "excess")}
         first, second = row["worst_pair"]
@@ -172,23 +171,13 @@ def audit_of(row: Mapping[str, Any]) -> Audit:
 def write_audits(
     results: Iterable[Audit], path: Path, about: Mapping[str, Any] | None = None
 ) -> None:
-    """Keep audits as JSON, without their details; complete or not at all.
-
-    Parameters
-    ----------
-    about : JSON values that stand beside the audits: seed, draws, what was caught
-    """
+    """Keep audits as JSON, without details, and other values `about` them beside; or nothing."""
     record = {**(about or {}), "audits": [plain(each) for each in results]}
     write_atomic(path, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
 
 
 def read_audits(path: Path) -> list[Audit]:
-    """Audits that `write_audits` kept.
-
-    Raises
-    ------
-    InvalidInput : no such file, or another one
-    """
+    """Audits that `write_audits` kept; InvalidInput where the file is missing or another one."""
     try:
         return [audit_of(row) for row in json.loads(path.read_text(encoding="utf-8"))["audits"]]
     except (OSError, ValueError, TypeError, KeyError) as error:

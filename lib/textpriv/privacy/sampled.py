@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -35,8 +36,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from textpriv.channel import check_ids
-from textpriv.checks import check_count
+from textpriv.channel import FloatArray, IntArray, check_ids
+from textpriv.checks import COUNT, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import simulation
@@ -51,12 +52,9 @@ from textpriv.privacy.noise import (
     released_noise,
     upper_bound,
 )
-from textpriv.privacy.results import MOST_EXCESS, Audit
+from textpriv.privacy.released import copies
+from textpriv.privacy.results import MOST_EXCESS, Audit, audited
 from textpriv.seeds import stream
-from textpriv.vectors import SentenceVectors
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 CONFIDENCE = 0.999  # of all bounds of one audit together
 LEAST, MOST = 0.3, 3.0  # claimed losses, in nats, between which sampling can decide anything
@@ -87,18 +85,14 @@ class Drawn:
 
 
 @simulation()
+@checked(draws=COUNT)
 def draw_word(
     mechanism: Mechanism, word: int, *, draws: int, seed: int, label: str = ""
 ) -> tuple[IntArray, IntArray]:
     """Counts of the outputs of one word in both halves: (size,) each.
 
     Each part of DRAWS draws has a stream of its own, named by label, word, half and part.
-
-    Raises
-    ------
-    InvalidInput : an output that is no word of the vocabulary
     """
-    check_count(draws, what="draws")
     halves = []
     for half in range(2):
         counts = np.zeros(mechanism.size, dtype=np.int64)
@@ -114,14 +108,7 @@ def draw_word(
 def draw_words(
     mechanism: Mechanism, words: Sequence[int] | IntArray, *, draws: int, seed: int, label: str = ""
 ) -> Drawn:
-    """Counts of the outputs of some words.
-
-    Parameters
-    ----------
-    words : distinct ids
-    draws : >= 1, per word and half
-    seed, label : name the streams
-    """
+    """Counts of the outputs of some distinct words, `draws` of each in either half."""
     ids = check_ids(words, mechanism.size, what="words")
     counts = [draw_word(mechanism, word, draws=draws, seed=seed, label=label) for word in ids]
     first, second = (np.stack(half) for half in zip(*counts, strict=True))
@@ -160,16 +147,10 @@ class PlainSearch:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the draws say of one ordered pair.
+    """What the draws say of one ordered pair."""
 
-    Attributes
-    ----------
-    loss : ln P(S|x) - ln P(S|x') that is certain for the worst event; may be negative
-    excess : detectable excess of the set, as a share of the claim
-    """
-
-    loss: float
-    excess: float
+    loss: float  # ln P(S|x) - ln P(S|x') that is certain for the worst event; may be negative
+    excess: float  # detectable excess of the set, as a share of the claim
 
 
 def examine(
@@ -179,13 +160,9 @@ def examine(
     *,
     level: float,
 ) -> Finding:
-    """Events chosen in the first half, judged in the second.
+    """Events chosen in the first half, judged in the second; for `level` see `bound_level`.
 
-    Parameters
-    ----------
-    first, second : counts of all outputs of x and of x'; as many draws of both in a half
-    claim : > 0, in nats
-    level : probability that one bound may fail, see `bound_level`
+    A half holds counts of all outputs of x and of x', of as many draws each.
     """
     draws = int(second[0].sum())
     events = list(_events(*first, claim, z=float(norm.isf(level))))
@@ -271,17 +248,10 @@ def audit_words(
         (examine(*halves(a, b), loss, level=level), examine(*halves(b, a), loss, level=level))
         for a, b, loss in zip(i.tolist(), j.tolist(), losses.tolist(), strict=True)
     ]
-    words = np.array(mechanism.embedding.words, dtype=object)
-    return _judged(
-        found,
-        losses,
-        (words[drawn.words[i]], words[drawn.words[j]]),
-        name=mechanism.name,
-        setting=setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words",
-        claim=mechanism.claim.definition,
-        draws=drawn.draws,
-        noise=_noise_of(mechanism, drawn, confidence) if is_simulated(mechanism) else None,
-    )
+    words = np.array(mechanism.embedding.words, dtype=object)[drawn.words]
+    noise = _noise_of(mechanism, drawn, confidence) if is_simulated(mechanism) else None
+    pairs = pd.DataFrame({"word": words[i], "other": words[j], "claim": losses})
+    return _judged(mechanism, setting, pairs, found, drawn.draws, noise)
 
 
 def audit_noise_length(
@@ -307,15 +277,13 @@ def audit_noise_length(
     Audit whose `pairs` counts words
     """
     found = _noise_of(mechanism, drawn, confidence)
-    return Audit(
-        mechanism=mechanism.name,
-        setting=setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words",
-        claim=mechanism.claim.definition,
-        method="sampled, length of the noise",
-        pairs=len(drawn.words),
+    return audited(
+        mechanism,
+        "sampled, length of the noise",
+        len(drawn.words),
+        setting,
         draws=drawn.draws,
         worst_ratio=1 / found.high,
-        worst_pair=("", ""),
         violations=len(drawn.words) if found.high < 1 else 0,
         excess=1 / found.caught_from - 1 if found.caught_from else np.inf,
         noise=(found.low, found.high),
@@ -330,35 +298,23 @@ def _noise_of(mechanism: Mechanism, drawn: Drawn, confidence: float) -> Released
 
 
 def _judged(
+    mechanism: Mechanism | TruncatedLaplace,
+    setting: str | None,
+    pairs: pd.DataFrame,
     found: Sequence[tuple[Finding, Finding]],
-    losses: FloatArray,
-    named: tuple[NDArray[np.object_], NDArray[np.object_]],
-    *,
-    name: str,
-    setting: str,
-    claim: str,
     draws: int,
     noise: ReleasedNoise | None,
 ) -> Audit:
     """Both directions of all pairs as one audit; a pair's excess is that of its worse direction."""
     worse = np.array([[max(one.loss, two.loss), max(one.excess, two.excess)] for one, two in found])
     worse = worse.reshape(-1, 2)
-    table = pd.DataFrame(
-        {
-            "word": named[0],
-            "other": named[1],
-            "claim": losses,
-            "ratio": worse[:, 0] / losses,
-            "excess": worse[:, 1],
-        }
-    )
+    table = pairs.assign(ratio=worse[:, 0] / pairs["claim"], excess=worse[:, 1])
     worst = table.loc[table["ratio"].idxmax()] if len(table) else None
-    return Audit(
-        mechanism=name,
-        setting=setting,
-        claim=claim,
-        method="sampled, best output, set and support",
-        pairs=len(table),
+    return audited(
+        mechanism,
+        "sampled, best output, set and support",
+        len(table),
+        setting,
         draws=draws,
         worst_ratio=np.nan if worst is None else float(worst["ratio"]),
         worst_pair=("", "") if worst is None else (str(worst["word"]), str(worst["other"])),
@@ -407,6 +363,7 @@ _CELLS = 400  # of the statistic, between its least and largest possible value
 
 
 @simulation()
+@checked(draws=COUNT)
 def audit_laplace(
     mechanism: TruncatedLaplace,
     sentences: NDArray[np.floating],
@@ -438,60 +395,57 @@ def audit_laplace(
     All pairs have the claim eps, however near their means: a pair tells something only if its
     sentences lie at opposite ends of the box.
     """
-    check_count(draws, what="draws")
     if not LEAST <= mechanism.epsilon <= MOST:
         raise InvalidInput(f"epsilon: got {mechanism.epsilon:g}, expected {LEAST} to {MOST}")
     common = np.empty((0, mechanism.width)) if kept is None else np.asarray(kept)
     documents = [np.vstack([row, common]).astype(np.float32) for row in np.asarray(sentences)]
-    k = len(common) + 1
-    clipped = [np.clip(rows, mechanism.box.low, mechanism.box.high) for rows in documents]
-    means = np.stack([rows.astype(np.float64).mean(0) for rows in clipped])
-    scale = mechanism.box.range * mechanism.width / (k * mechanism.epsilon)
     i, j = np.triu_indices(len(documents), 1)
+    counts, inside = _laplace_cells(mechanism, documents, (i, j), draws, seed)
+    level = bound_level(len(i), confidence)
+
+    def examined(pair: int, a: int) -> Finding:
+        chosen, judged = ((half[a, pair], half[1 - a, pair]) for half in counts)
+        return examine(chosen, judged, mechanism.epsilon, level=level)
+
+    names = np.array([f"document {number}" for number in range(len(documents))], dtype=object)
+    sizes = f"{len(common) + 1} sentences, width {mechanism.width}"
+    return _judged(
+        mechanism,
+        setting or f"eps {mechanism.epsilon:g}, {sizes}, no last digits",
+        pd.DataFrame({"word": names[i], "other": names[j], "claim": mechanism.epsilon}),
+        [(examined(pair, 0), examined(pair, 1)) for pair in range(len(i))],
+        draws,
+        laplace_noise(inside, 2 * draws * len(documents), mechanism.width, confidence=confidence),
+    )
+
+
+def _laplace_cells(
+    mechanism: TruncatedLaplace,
+    documents: Sequence[NDArray[np.float32]],
+    pairs: tuple[IntArray, IntArray],
+    draws: int,
+    seed: int,
+) -> tuple[IntArray, int]:
+    """Draws in each cell of the statistic, (half, side, pair, cell), and those of short noise."""
+    k, box = len(documents[0]), mechanism.box
+    clipped = [np.clip(rows, box.low, box.high) for rows in documents]
+    means = np.stack([rows.astype(np.float64).mean(0) for rows in clipped])
+    scale = box.range * mechanism.width / (k * mechanism.epsilon)
+    i, j = pairs
     # Beyond both means the statistic is +-epsilon but for rounding, which is not to be cut: there
     # the last digits of y tell the documents apart (Mironov 2012), as the mechanism says.
     edges = np.linspace(-1, 1, _CELLS - 1) * mechanism.epsilon * (1 - 1e-9)
-    counts = np.zeros((2, 2, len(i), _CELLS), dtype=np.int64)  # half, side, pair, cell
+    counts = np.zeros((2, 2, len(i), _CELLS), dtype=np.int64)
     radius, inside = laplace_radius(mechanism.width), 0
-    for half in range(2):
-        for document, rows in enumerate(documents):
-            for part, start in enumerate(range(0, draws, DRAWS)):
-                count = min(DRAWS, draws - start)
-                many = SentenceVectors(
-                    np.tile(rows, (count, 1)), np.arange(count + 1, dtype=np.int64) * k
-                )
-                y = mechanism.sanitize(many, stream(seed, "audit", document, half, part)) / scale
-                apart = np.stack([np.abs(y - mean / scale).sum(1) for mean in means])
-                inside += int((apart[document] <= radius).sum())
-                for side, own in enumerate((i, j)):
-                    for pair in np.flatnonzero(own == document):
-                        statistic = apart[j[pair]] - apart[i[pair]]
-                        cell = np.searchsorted(edges, statistic, side="right")
-                        counts[half, side, pair] += np.bincount(cell, minlength=_CELLS)
-    level = bound_level(len(i), confidence)
-    found = [
-        tuple(
-            examine(
-                (counts[0, a, pair], counts[0, 1 - a, pair]),
-                (counts[1, a, pair], counts[1, 1 - a, pair]),
-                mechanism.epsilon,
-                level=level,
-            )
-            for a in (0, 1)
-        )
-        for pair in range(len(i))
-    ]
-    names = np.array([f"document {number}" for number in range(len(documents))], dtype=object)
-    return _judged(
-        found,  # type: ignore[arg-type]
-        np.full(len(i), mechanism.epsilon),
-        (names[i], names[j]),
-        name=mechanism.name,
-        setting=setting
-        or f"eps {mechanism.epsilon:g}, {k} sentences, width {mechanism.width}, no last digits",
-        claim=mechanism.claim.definition,
-        draws=draws,
-        noise=laplace_noise(
-            inside, 2 * draws * len(documents), mechanism.width, confidence=confidence
-        ),
-    )
+    for half, (document, rows) in product(range(2), enumerate(documents)):
+        for part, start in enumerate(range(0, draws, DRAWS)):
+            rng = stream(seed, "audit", document, half, part)
+            y = mechanism.sanitize(copies(rows, min(DRAWS, draws - start)), rng) / scale
+            apart = np.stack([np.abs(y - mean / scale).sum(1) for mean in means])
+            inside += int((apart[document] <= radius).sum())
+            for side, own in enumerate((i, j)):
+                for pair in np.flatnonzero(own == document):
+                    statistic = apart[j[pair]] - apart[i[pair]]
+                    cell = np.searchsorted(edges, statistic, side="right")
+                    counts[half, side, pair] += np.bincount(cell, minlength=_CELLS)
+    return counts, inside

@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -190,8 +192,6 @@ def document_statement(
     attacked: Attacked | None = None,
     words: int = 100,
     sentences: int = 5,
-    delta: float = 1e-6,
-    note: str = "",
 ) -> Statement:
     """The statement of any mechanism for one text.
 
@@ -211,8 +211,6 @@ def document_statement(
     attacked : what the best attack achieved, under the same policy
     words, sentences : of the text; word-level mechanisms count its words, sentence-level ones
         its sentences, DP-Prompt the tokens of its output
-    delta : in (0, 1)
-    note : see `Statement`
 
     Raises
     ------
@@ -225,146 +223,162 @@ def document_statement(
         check_kind(value, Real, what=what, expected="a number >= 0, or NaN where it is not known")
         if value < 0:
             raise InvalidInput(f"{what}: got {value!r}, expected a number >= 0")
-    about = _Texts(words, sentences, tight, least, attacked, delta, note)
-    if isinstance(mechanism, Mechanism):
-        return _of_words(mechanism, about, text, policy)
-    kinds = (Mechanism, SentenceMechanism, DPPrompt, Guarantee, LossyMap, Stencil)
-    expected = "an object that sanitizes texts: a mechanism, a map or a stencil"
-    check_kind(mechanism, kinds, what="mechanism", expected=expected)
-    for what, given in (("text", text), ("policy", policy)):
-        if given is not None:
-            raise InvalidInput(
-                f"{what}: got one for {_name(mechanism)}, which replaces no words; "
-                "give the numbers of words and sentences"
-            )
-    return _of_others(mechanism, about)
+    return _stated(mechanism, _About(words, sentences, tight, least, attacked, text, policy))
 
 
 @dataclass(frozen=True)
-class _Texts:
-    """What `document_statement` was asked about any mechanism."""
+class _About:
+    """What `document_statement` was asked."""
 
     words: int
     sentences: int
     tight: float
     least: float
     attacked: Attacked | None
-    delta: float
-    note: str
+    text: str | Iterable[str] | Corpus | None
+    policy: TokenPolicy | None
 
 
-def _of_words(
-    mechanism: Mechanism,
-    about: _Texts,
-    text: str | Iterable[str] | Corpus | None,
-    policy: TokenPolicy | None,
-) -> Statement:
-    claim, largest = mechanism.claim, claimed_loss(mechanism).largest()
+@singledispatch
+def _stated(mechanism: object, about: _About) -> Statement:
+    """The statement of one kind of mechanism."""
+    kinds = tuple(kind for kind in _stated.registry if kind is not object)
+    expected = "an object that sanitizes texts: a mechanism, a map or a stencil"
+    check_kind(mechanism, kinds, what="mechanism", expected=expected)
+    raise NotImplementedError
+
+
+@_stated.register
+def _(mechanism: Mechanism, about: _About) -> Statement:
+    largest = claimed_loss(mechanism).largest()
     distance = "" if isinstance(mechanism, CusText) else " and unit of distance"
     setting = f"eps {mechanism.epsilon:.3g} per word{distance}"
-    if text is None:
-        policy = PRIVATE if policy is None else policy
+    if about.text is None:
+        policy = PRIVATE if about.policy is None else about.policy
         check_policy(policy)
         each = np.full(about.words, largest)
-        ranges = each if has_bounded_range(mechanism) else None
-        spent = account(each, ranges=ranges, delta=about.delta)
-        found = _stated(mechanism, about, setting, "words", about.words, spent)
+        spent = account(each, ranges=each if has_bounded_range(mechanism) else None)
         return replace(
-            found,
+            _statement(mechanism, about, setting, spent),
             text=f"a text of {about.words} words (token policy {policy.name})",
             policy=policy.name,
             scope=_of_length(policy, about.words),
-            in_clear=claim.in_clear + _as_they_are(", ".join(policy.kept)),
+            in_clear=mechanism.claim.in_clear + _as_they_are(", ".join(policy.kept)),
         )
-    corpus = _encoded(mechanism, text, policy)
+    corpus = _encoded(mechanism, about.text, about.policy)
     counts = token_counts(mechanism, corpus)
-    spent = account_texts(mechanism, corpus, delta=about.delta).together
-    found = _stated(mechanism, about, setting, "words", counts.sanitized, spent)
+    spent = account_texts(mechanism, corpus).together
     several = f"{counts.texts} texts of {counts.tokens} tokens together, of one person"
-    under = "" if isinstance(text, Corpus) else (policy or PRIVATE).name
+    under = "" if isinstance(about.text, Corpus) else (about.policy or PRIVATE).name
     unbounded = counts.unknown and math.isinf(spent.epsilon) and math.isfinite(largest)
     return replace(
-        found,
+        _statement(mechanism, about, setting, spent, count=counts.sanitized),
         text=f"a text of {counts.tokens} tokens" if counts.texts == 1 else several,
         policy=under,
         tokens=counts,
         scope=_of_tokens(under, counts)
         + " Nothing bounds what is lost of the unknown words: the output that stands for one may "
         "come from any group." * bool(unbounded),
-        in_clear=claim.in_clear + _as_they_are(_listed(counts)),
+        in_clear=mechanism.claim.in_clear + _as_they_are(_listed(counts)),
     )
 
 
-def _of_others(mechanism: object, about: _Texts) -> Statement:
-    """Of sentences, documents, maps and stencils."""
-    unit, count, each, length = "words", about.words, math.inf, math.inf
-    setting, shown, adaptive = "deterministic", "the number of words", False
-    text = f"a text of {about.words} words"
-    if isinstance(mechanism, SentenceMechanism):
-        unit, count, each, length = (
-            "sentences", about.sentences, mechanism.epsilon, mechanism.epsilon
-        )  # fmt: skip
-        setting, shown = f"eps {mechanism.epsilon:g} per sentence", "the number of sentences"
-        text += f" in {about.sentences} sentences"
-    elif isinstance(mechanism, DPPrompt | Guarantee):
-        found = mechanism if isinstance(mechanism, Guarantee) else mechanism.guarantee
-        unit, count, each = "tokens", found.tokens, found.paper_loss
-        about = replace(about, tight=found.tight_loss)
-        length, adaptive, shown = found.paper_loss, True, "the number of texts"
-        text = "a text of any length"
-        clipped = "scores without bounds" if found.withdrawn else "scores clipped"
-        setting = f"temperature {found.temperature:g}, at most {count} tokens written, {clipped}"
-        if isinstance(mechanism, DPPrompt) and mechanism.limits is not None:
-            if not found.withdrawn:
-                length = token_range(mechanism.limits, found.temperature)
-    elif isinstance(mechanism, Stencil):
-        setting = f"window {mechanism.window}, sigma {mechanism.sigma:g}"
-    bounded = has_bounded_range(mechanism) or adaptive
-    spent = account(
-        np.full(count, each),
-        ranges=np.full(count, length) if bounded else None,
-        adaptive=adaptive,
-        delta=about.delta,
+@_stated.register
+def _(mechanism: SentenceMechanism, about: _About) -> Statement:
+    each = np.full(about.sentences, mechanism.epsilon)
+    return replace(
+        _statement(
+            mechanism,
+            about,
+            f"eps {mechanism.epsilon:g} per sentence",
+            account(each, ranges=each if has_bounded_range(mechanism) else None),
+            shown="the number of sentences",
+        ),
+        unit="sentences",
+        text=f"a text of {about.words} words in {about.sentences} sentences",
     )
-    return replace(_stated(mechanism, about, setting, unit, count, spent, shown), text=text)
 
 
-def _stated(
-    mechanism: object,
-    about: _Texts,
+@_stated.register
+def _(mechanism: DPPrompt, about: _About) -> Statement:
+    found, length = mechanism.guarantee, math.inf
+    if mechanism.limits is not None and not found.withdrawn:
+        length = token_range(mechanism.limits, found.temperature)
+    return _of_prompt(found, about, length)
+
+
+@_stated.register
+def _(mechanism: Guarantee, about: _About) -> Statement:
+    return _of_prompt(mechanism, about, mechanism.paper_loss)
+
+
+def _of_prompt(found: Guarantee, about: _About, length: float) -> Statement:
+    """Of DP-Prompt, whose tokens have this bounded range."""
+    clipped = "scores without bounds" if found.withdrawn else "scores clipped"
+    losses, ranges = (np.full(found.tokens, each) for each in (found.paper_loss, length))
+    stated = _statement(
+        DPPrompt,
+        replace(about, tight=found.tight_loss),
+        f"temperature {found.temperature:g}, at most {found.tokens} tokens written, {clipped}",
+        account(losses, ranges=ranges, adaptive=True),
+        shown="the number of texts",
+    )
+    return replace(stated, unit="tokens", text="a text of any length")
+
+
+@_stated.register
+def _(mechanism: LossyMap, about: _About) -> Statement:
+    return _of_map(mechanism, about, "deterministic")
+
+
+@_stated.register
+def _(mechanism: Stencil, about: _About) -> Statement:
+    return _of_map(mechanism, about, f"window {mechanism.window}, sigma {mechanism.sigma:g}")
+
+
+def _of_map(mechanism: LossyMap | Stencil, about: _About, setting: str) -> Statement:
+    """Of what claims nothing."""
+    spent = account(np.full(about.words, math.inf))
+    return _statement(mechanism, about, setting, spent, repeats=KNOWN_MAP)
+
+
+def _statement(
+    mechanism: Any,
+    about: _About,
     setting: str,
-    unit: str,
-    count: int,
     spent: Account,
+    *,
+    count: int | None = None,
     shown: str = "the number of words",
+    repeats: str = REPEATED,
 ) -> Statement:
-    """What all statements have in common."""
-    claim = getattr(DPPrompt if isinstance(mechanism, Guarantee) else mechanism, "claim", None)
-    repeats = KNOWN_MAP if isinstance(mechanism, LossyMap | Stencil) else REPEATED
+    """What all statements have in common; `count`: None for as many as the account has losses."""
+    count = spent.tokens if count is None else count
+    for what, given in (("text", about.text), ("policy", about.policy)):
+        if given is not None and not isinstance(mechanism, Mechanism):
+            raise InvalidInput(
+                f"{what}: got one for {mechanism.name}, which replaces no words; "
+                "give the numbers of words and sentences"
+            )
+    claim = getattr(mechanism, "claim", None)
     tight = about.tight * count
     if math.isinf(spent.epsilon) and not math.isnan(tight):
         tight = math.inf  # of the words that have a bound only
     return Statement(
-        mechanism=_name(mechanism),
+        mechanism=mechanism.name,
         setting=setting,
-        text="",
-        unit=unit,
+        text=f"a text of {about.words} words",
+        unit="words",
         count=count,
         nominal=spent.epsilon,
         tight=tight,
         least=about.least * count,
         composed=min(spent.composed, math.inf if math.isnan(tight) else tight),
-        delta=about.delta,
+        delta=spent.delta,
         attacked=about.attacked,
         in_clear=claim.in_clear if claim else "",
         not_protected=(shown, repeats, *NOT_PROTECTED),
-        note=about.note,
     )
-
-
-def _name(mechanism: object) -> str:
-    named = DPPrompt if isinstance(mechanism, Guarantee) else mechanism
-    return str(getattr(named, "name", type(mechanism).__name__))
 
 
 # --- What stands in clear -----------------------------------------------------------------------

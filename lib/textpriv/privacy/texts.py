@@ -12,16 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from textpriv.channel import FloatArray
 from textpriv.checks import check_kind
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism, SanTextPlus
 from textpriv.privacy.accounting import Account, account
 from textpriv.privacy.claims import ClaimedLoss, claimed_loss, has_bounded_range
 from textpriv.tokens import KEPT, UNKNOWN, Corpus, check_corpus
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
