@@ -19,13 +19,13 @@ from benchmarks import peers
 from benchmarks.compare import Row, compare
 from benchmarks.generation import generation_rows
 from benchmarks.preview import preview_rows
-from textpriv import corpora, embeddings, pieces
 from textpriv.attacks.base import Observed, observe
 from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.attacks.oracle import OracleBeam
-from textpriv.generators import load_generator
+from textpriv.data import corpora, embeddings, pieces
+from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.mechanisms import (
     TEM,
     CusText,
@@ -37,6 +37,7 @@ from textpriv.mechanisms import (
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import load_encoder
+from textpriv.models.generators import load_generator
 from textpriv.neighbors import (
     AllRadii,
     ExactSearch,
@@ -44,7 +45,6 @@ from textpriv.neighbors import (
     radius_cdf,
     random_directions,
 )
-from textpriv.tokens import Corpus, Tokenizer
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
 

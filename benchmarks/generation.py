@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from benchmarks.compare import Row, compare
-from textpriv import corpora
-from textpriv.generators import Sampled, generate, load_generator
+from textpriv.data import corpora
 from textpriv.mechanisms.prompt import DPPrompt, learn_limits
+from textpriv.models.generators import Sampled, generate, load_generator
 
 TOKENS, ROWS, FEW = 48, 32, 4
 

@@ -32,12 +32,11 @@ import transformers
 from scipy.special import gammainc
 from tokenizers import decoders, models, pre_tokenizers
 
-from textpriv import generators
-from textpriv.generators import Generator, generate, likeliest
-from textpriv.models import Encoder, Training, from_folder
+from textpriv.data.tokens import Corpus
+from textpriv.models import Encoder, Training, from_folder, generators
+from textpriv.models.generators import Generator, generate, likeliest
 from textpriv.neighbors import AllRadii, ExactSearch, fused, random_directions
-from textpriv.tokens import Corpus
-from textpriv.utility import features, fine_tuned
+from textpriv.utility.classifiers import features, fine_tuned
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
 LENGTH = 64  # pieces of a document

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.compare import Row, compare
-from textpriv import corpora
+from textpriv.data import corpora
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.sweep import epsilons_for, sweep
 from textpriv.models import load_encoder
-from textpriv.preview import PieceTable
+from textpriv.utility.preview import PieceTable
 
 TOKENS = 1024
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.stats import Estimate
 
 FloatArray = NDArray[np.float64]

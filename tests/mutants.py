@@ -19,7 +19,8 @@ import torch
 from helpers import FloatArray, embedding, normal_embedding
 from scipy.special import logsumexp
 
-from textpriv.embeddings import Embedding
+from textpriv.data.embeddings import Embedding
+from textpriv.data.tokens import Corpus
 from textpriv.experiments.audits import small_generator
 from textpriv.mechanisms import (
     TEM,
@@ -39,6 +40,7 @@ from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.mechanisms.vickrey import Vickrey
+from textpriv.models.vectors import SentenceVectors
 from textpriv.neighbors import random_directions
 from textpriv.privacy import (
     Audit,
@@ -59,8 +61,6 @@ from textpriv.privacy import (
     spread_words,
     with_fit,
 )
-from textpriv.tokens import Corpus
-from textpriv.vectors import SentenceVectors
 
 IntArray = Any
 Rng = np.random.Generator

@@ -19,9 +19,9 @@ from textpriv.attacks.base import (
     observe,
     padded,
 )
+from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusTextPlus, SanText
-from textpriv.tokens import KEPT, UNKNOWN, Corpus
 
 SMALL = normal_embedding(8, 3)
 

@@ -48,7 +48,8 @@ from scipy.special import logsumexp
 from streams import by_document, by_shared_generator
 from tools import audits as command
 
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.data.tokens import KEPT, PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput, RunError
 from textpriv.experiments import audits as long
 from textpriv.mechanisms import TEM, CusText, CusTextPlus, Madlib, SanText, SanTextPlus
@@ -81,7 +82,6 @@ from textpriv.privacy import (
 )
 from textpriv.privacy.results import LEVEL, audit_of, plain
 from textpriv.seeds import stream
-from textpriv.tokens import KEPT, PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
 
 EXAMPLES = int(os.environ.get("AUDIT_EXAMPLES", "500"))  # `make audit` asks for 10,000
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textpriv.authors import (
+from textpriv.data.authors import (
     NEITHER,
     as_many_of_each,
     by_authors,
@@ -17,7 +17,7 @@ from textpriv.authors import (
     parts,
     quoting,
 )
-from textpriv.corpora import Documents
+from textpriv.data.corpora import Documents
 from textpriv.errors import InvalidInput
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -30,8 +30,8 @@ from textpriv.attacks.bayes import (
     prior_of,
     smoothed_prior,
 )
+from textpriv.data.tokens import KEPT, UNKNOWN
 from textpriv.errors import InvalidInput
-from textpriv.tokens import KEPT, UNKNOWN
 
 predictable = settings(derandomize=True, database=None, deadline=None, max_examples=200)
 

@@ -35,9 +35,9 @@ from textpriv.attacks.contextual import (
     training_pairs,
     weigh,
 )
+from textpriv.data.tokens import KEPT, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Pieces, Training, endless
-from textpriv.tokens import KEPT, Corpus
 
 
 def corpus(*documents: list[int], kept: dict[int, str] | None = None) -> Corpus:

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from textpriv import assets, corpora
-from textpriv.corpora import Documents, read_table
+from textpriv import assets
+from textpriv.data import corpora
+from textpriv.data.corpora import Documents, read_table
 from textpriv.errors import AssetUnavailable, InvalidInput, UnknownAsset
 
 

@@ -50,9 +50,9 @@ from textpriv.attacks.deconvolution import (
     watch,
 )
 from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.stencil import Measure, Stencil, TokenTable
-from textpriv.tokens import Corpus
 
 predictable = settings(derandomize=True, database=None, deadline=None, max_examples=80)
 FIXED = ids(0, 4)

@@ -21,14 +21,16 @@ import pytest
 import yaml
 from test_house_rules import MOST_LINES
 
-from textpriv import __version__, assets, authors, paths, prediction, profiles, stats
+from textpriv import __version__, assets, paths, profiles, stats
 from textpriv.attacks.inversion import InversionPerToken
 from textpriv.attacks.oracle import OracleBeam
+from textpriv.data import authors
 from textpriv.experiments import ann_vs_exact, slm_utility
 from textpriv.mechanisms import CusText
 from textpriv.privacy import fit, noise
 from textpriv.privacy.results import LEAST_NOISE, LEVEL
 from textpriv.report import claims, verdicts
+from textpriv.utility import prediction
 
 ROOT = paths.REPOSITORY
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]

@@ -15,15 +15,16 @@ from sklearn.metrics import f1_score
 from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
 
-from textpriv import embeddings, generators, models, profiles
+from textpriv import models, profiles
 from textpriv.attacks.author import macro_f1
-from textpriv.authors import as_many_of_each, by_authors, by_rating
-from textpriv.corpora import Documents
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data import embeddings
+from textpriv.data.authors import as_many_of_each, by_authors, by_rating
+from textpriv.data.corpora import Documents
+from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.data.splits import shares_ngram
 from textpriv.errors import ProfileError
 from textpriv.experiments import dp_prompt as experiment
 from textpriv.experiments.dp_prompt import Output, Sizes
-from textpriv.generators import Generator
 from textpriv.mechanisms.prompt import (
     DPPrompt,
     Limits,
@@ -33,11 +34,11 @@ from textpriv.mechanisms.prompt import (
     tight_loss,
 )
 from textpriv.mechanisms.sentences import DeepCandidate
-from textpriv.models import Encoder
+from textpriv.models import Encoder, generators
+from textpriv.models.generators import Generator
+from textpriv.models.vectors import embed
 from textpriv.seeds import stream
-from textpriv.splits import shares_ngram
 from textpriv.stats import clustered_mean
-from textpriv.vectors import embed
 
 IntArray = NDArray[np.int64]
 

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
-from textpriv import assets, embeddings
-from textpriv.embeddings import Embedding, from_arrays, from_word2vec_text
+from textpriv import assets
+from textpriv.data import embeddings
+from textpriv.data.embeddings import Embedding, from_arrays, from_word2vec_text
 from textpriv.errors import InvalidInput, UnknownAsset
 
 WORDS = ("the", "at\xa0name@domain.com", "…", "a b", "hockey")

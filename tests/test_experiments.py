@@ -15,7 +15,7 @@ from cells import assigned
 from scipy.stats import binomtest, gamma
 
 from textpriv import seeds, stats
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.experiments import ann_vs_exact, mechanisms
 from textpriv.experiments import ann_vs_exact_figures as figures
 from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, SanText

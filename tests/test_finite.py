@@ -25,7 +25,7 @@ from helpers import (
 from scipy.special import logsumexp
 
 from textpriv import channel
-from textpriv.embeddings import Embedding
+from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import (
     TEM,

@@ -8,7 +8,8 @@ import pytest
 from tools import forecast, notebooks, runner
 from tools.notebooks import Declaration, Notebook, needed
 
-from textpriv import assets, corpora, profiles
+from textpriv import assets, profiles
+from textpriv.data import corpora
 from textpriv.errors import UnknownAsset
 from textpriv.report import results
 

@@ -20,9 +20,10 @@ from tiny_generators import (
     write_tiny_generator,
 )
 
-from textpriv import assets, generators, models
+from textpriv import assets, models
 from textpriv.errors import InvalidInput
-from textpriv.generators import (
+from textpriv.models import generators
+from textpriv.models.generators import (
     ROOT,
     Generator,
     IntArray,

@@ -15,13 +15,14 @@ from helpers import FloatArray
 from tiny_generators import tiny_generator, write_tiny_generator
 from tiny_models import tiny_encoder, write_tiny_model
 
-from textpriv import generators, models
-from textpriv.embeddings import from_arrays
+from textpriv import models
+from textpriv.data.embeddings import from_arrays
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
+from textpriv.models import generators
 from textpriv.neighbors import AllRadii, ExactSearch, fused, radius_cdf, random_directions
-from textpriv.tokens import Corpus
-from textpriv.utility import features
+from textpriv.utility.classifiers import features
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ("cpu", pytest.param("cuda", marks=needs_gpu))

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 from tiny_generators import tiny_generator
 
-from textpriv import assets, generators, grammar, models
+from textpriv import assets, models
 from textpriv.errors import InvalidInput
-from textpriv.generators import Generator
-from textpriv.grammar import (
+from textpriv.models import generators
+from textpriv.models.generators import Generator
+from textpriv.utility import grammar
+from textpriv.utility.grammar import (
     PartOfSpeech,
     Readability,
     chance,

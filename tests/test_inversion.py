@@ -28,11 +28,11 @@ from textpriv.attacks.base import NONE, IntArray, Observed, observe
 from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.contextual import repeat
 from textpriv.attacks.inversion import InversionBert, InversionPerToken, word_vectors
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.models import Encoder, Rows, Training, endless
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus
 
 VERB = {CAT: SAT, DOG: ON, FISH: SAT, SNOWBALL: ON}  # what tells the words of a pair apart
 

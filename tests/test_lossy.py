@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from tiny_models import BEYOND, PIECES, SPECIAL, piece, tiny_encoder, tiny_family
 
-from textpriv import corpora, pieces, profiles, splits
-from textpriv.corpora import Documents
+from textpriv import profiles
+from textpriv.data import corpora, pieces, splits
+from textpriv.data.corpora import Documents
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.experiments import lossy
 from textpriv.experiments.lossy import Setting, Sizes, Text, TokenNoise, Vocabulary
@@ -17,7 +19,6 @@ from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil
 from textpriv.models import FAMILIES, NAMES, Encoder
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus
 
 WORDS = ["cat", "dog", "fish", "the", "sat", "ran", "on", "mat"]
 SEED = 3

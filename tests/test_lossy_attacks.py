@@ -14,7 +14,8 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.deconvolution import TokenInversion, watch
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
-from textpriv.embeddings import from_arrays
+from textpriv.data.embeddings import from_arrays
+from textpriv.data.tokens import Corpus
 from textpriv.experiments import lossy as experiment
 from textpriv.experiments.lossy import TokenNoise, Vocabulary
 from textpriv.mechanisms import Madlib
@@ -23,7 +24,6 @@ from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import Encoder
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus
 
 SEED = 3
 WORDS = np.arange(len(SPECIAL), len(PIECES))

@@ -13,16 +13,18 @@ from test_lossy_attacks import SEED, WORDS, made_up
 from tiny_generators import tiny_generator
 from tiny_models import PIECES, SPECIAL, tiny_encoder
 
-from textpriv import generators, grammar, models, pieces, stats
+from textpriv import models, stats
 from textpriv.attacks import oracle
 from textpriv.attacks.deconvolution import Deconvolution, watch
+from textpriv.data import pieces
+from textpriv.data.tokens import Corpus
 from textpriv.experiments import lossy_tables as tables
 from textpriv.experiments.lossy import Setting, Text
-from textpriv.generators import Generator
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
-from textpriv.models import Encoder
-from textpriv.tokens import Corpus
+from textpriv.models import Encoder, generators
+from textpriv.models.generators import Generator
+from textpriv.utility import grammar
 
 PUNCTUATED = Setting("punctuated-stencil", 5, 0.6)
 SETTING = ["label", "kind", "window", "sigma", "eta"]

@@ -15,9 +15,9 @@ from helpers import POWER, FloatArray, fits, likeliest_by_hand, power_of_fit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.maps import LossyMap
-from textpriv.tokens import KEPT, UNKNOWN, Corpus
 
 predictable = settings(derandomize=True, database=None, deadline=None, max_examples=200)
 

@@ -27,9 +27,9 @@ from tiny_models import (
 
 from textpriv.attacks.base import NONE, IntArray, Observed
 from textpriv.attacks.masked import MaskInference, single_pieces
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Rows
-from textpriv.tokens import Corpus
 
 
 @pytest.fixture(scope="module")

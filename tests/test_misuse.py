@@ -27,7 +27,8 @@ from textpriv.attacks.masked import MaskInference
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.checks import check_texts
-from textpriv.embeddings import from_arrays
+from textpriv.data.embeddings import from_arrays
+from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput, ProfileError
 from textpriv.mechanisms import TEM, Madlib, Mechanism, RankRepair, SanText
 from textpriv.mechanisms.estimated import NoiseChannel
@@ -43,7 +44,6 @@ from textpriv.privacy import (
     tight_loss,
     token_counts,
 )
-from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer, TokenPolicy
 
 TABLE = normal_embedding(12, 3, seed=4)
 OTHER = from_arrays("other", [f"x{row}" for row in range(12)], TABLE.vectors)  # as many words

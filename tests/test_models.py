@@ -31,6 +31,7 @@ from tiny_models import (
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from textpriv import assets, models
+from textpriv.data.tokens import KEPT, UNKNOWN, Corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.models import (
     Encoder,
@@ -46,7 +47,6 @@ from textpriv.models import (
     load_encoder,
     masked_language_model,
 )
-from textpriv.tokens import KEPT, UNKNOWN, Corpus, ranges
 
 
 @pytest.fixture(scope="module")

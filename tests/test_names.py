@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from textpriv.data.names import Usage, listed_names, person_names, usage
 from textpriv.errors import InvalidInput
-from textpriv.names import Usage, listed_names, person_names, usage
 
 TEXTS = [
     "We like Kevin and he will, Grace willing, meet Will in Paris.",

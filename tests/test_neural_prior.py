@@ -13,14 +13,15 @@ import torch
 from tiny_generators import tiny_generator
 from tiny_models import CAT, DOG, FISH, SNOWBALL, WORDS, TableMechanism, swapping
 
-from textpriv import generators, models
+from textpriv import models
 from textpriv.attacks.base import Observed
 from textpriv.attacks.neural_prior import NeuralChannel, written
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
 from textpriv.channel import FloatArray
+from textpriv.data.tokens import KEEP_UNKNOWN, UNKNOWN, Corpus, Tokenizer
 from textpriv.errors import InvalidInput
-from textpriv.generators import Generator
-from textpriv.tokens import KEEP_UNKNOWN, UNKNOWN, Corpus, Tokenizer
+from textpriv.models import generators
+from textpriv.models.generators import Generator
 
 READ = ["the cat sat on the mat .", "the dog ran , the fish ran !", "a snowball on the cat ."] * 3
 TARGETS = [

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from textpriv.attacks import ngrams
 from textpriv.attacks.ngrams import Lexicon, NGrams, _Table
+from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
-from textpriv.tokens import KEPT, UNKNOWN, Corpus
 
 predictable = settings(derandomize=True, database=None, deadline=None, max_examples=100)
 START, END = "<s>", "</s>"

@@ -27,7 +27,7 @@ from helpers import (
 )
 from scipy import integrate, stats
 
-from textpriv.embeddings import Embedding
+from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mahalanobis, RankRepair, noise
 from textpriv.neighbors import AnnoySearch, ExactSearch, exact

@@ -27,9 +27,9 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.lattice import Lattice
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
+from textpriv.data.tokens import KEPT, UNKNOWN
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText
-from textpriv.tokens import KEPT, UNKNOWN
 
 predictable = settings(derandomize=True, database=None, deadline=None, max_examples=40)
 

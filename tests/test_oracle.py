@@ -13,7 +13,7 @@ import torch
 import transformers
 from tiny_generators import OPENING, tiny_generator
 
-from textpriv import generators, models
+from textpriv import models
 from textpriv.attacks import oracle
 from textpriv.attacks.base import NONE, Observed
 from textpriv.attacks.oracle import (
@@ -27,10 +27,11 @@ from textpriv.attacks.oracle import (
     token_success,
 )
 from textpriv.channel import FloatArray, IntArray
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
-from textpriv.generators import Generator, Prefixes
 from textpriv.mechanisms.maps import LossyMap
-from textpriv.tokens import Corpus
+from textpriv.models import generators
+from textpriv.models.generators import Generator, Prefixes
 
 LONGEST = 24
 

@@ -22,7 +22,9 @@ from pydantic import BaseModel
 from test_corpora import IMDB_AUTHORS, MOVIES, NEWS, write_archive, write_split
 from tools.notebooks import Notebook, find, named, needed
 
-from textpriv import assets, corpora, generators, models, profiles
+from textpriv import assets, models, profiles
+from textpriv.data import corpora
+from textpriv.models import generators
 
 NOTEBOOKS = [each for each in find() if profiles.table("default", each.name)]
 OWN_WORDS = {"extractive", "sst2-by-sentence"}  # of a notebook; made of what others name

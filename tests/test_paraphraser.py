@@ -10,13 +10,13 @@ import pytest
 import torch
 from tiny_generators import tiny_family, tiny_generator
 
-from textpriv import generators, models
+from textpriv import models
 from textpriv.errors import InvalidInput
-from textpriv.generators import Generator, generate, likeliest
 from textpriv.mechanisms import paraphraser
 from textpriv.mechanisms.paraphraser import PARAPHRASE, train_paraphraser
 from textpriv.mechanisms.prompt import DPPrompt, Limits
-from textpriv.models import Training
+from textpriv.models import Training, generators
+from textpriv.models.generators import Generator, generate, likeliest
 
 WORDS = ("cat", "dog")
 SENTENCES = [f"{a} {b}" for a in WORDS for b in WORDS]

@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, PredefinedSplit, cross_val_predict
 
 from textpriv.errors import InvalidInput
-from textpriv.prediction import (
+from textpriv.utility.prediction import (
     ALL,
     REGRESSORS,
     TARGET,

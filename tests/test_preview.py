@@ -16,15 +16,15 @@ from helpers import share_fits
 from tiny_generators import tiny_generator
 from tiny_models import PIECES, SPECIAL, tiny_encoder
 
-from textpriv.embeddings import from_arrays
+from textpriv.data.embeddings import from_arrays
+from textpriv.data.tokens import UNKNOWN
 from textpriv.errors import InvalidInput, SeededOutput
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.models import Encoder
-from textpriv.prediction import ALL, FREE, TARGET, Predictor
-from textpriv.preview import PieceTable, Preview, Reader, preview, recovered
-from textpriv.summaries import similarity
-from textpriv.tokens import UNKNOWN
+from textpriv.utility.prediction import ALL, FREE, TARGET, Predictor
+from textpriv.utility.preview import PieceTable, Preview, Reader, preview, recovered
+from textpriv.utility.summaries import similarity
 
 matplotlib.use("Agg")
 

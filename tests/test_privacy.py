@@ -31,6 +31,16 @@ from tools.documents import WITH_BLOCKS
 
 from textpriv import mechanisms
 from textpriv.attacks.base import is_input
+from textpriv.data.tokens import (
+    KEEP_UNKNOWN,
+    KEPT,
+    PRIVATE,
+    PUNCTUATION_AS_WORDS,
+    UNKNOWN,
+    Corpus,
+    Tokenizer,
+    TokenPolicy,
+)
 from textpriv.errors import InvalidInput
 from textpriv.experiments import audits as long
 from textpriv.experiments import statements as experiment
@@ -74,16 +84,6 @@ from textpriv.privacy.certified import _least_mean, _mean_bounds
 from textpriv.privacy.texts import SPARED
 from textpriv.report.board import gather
 from textpriv.stats import Estimate
-from textpriv.tokens import (
-    KEEP_UNKNOWN,
-    KEPT,
-    PRIVATE,
-    PUNCTUATION_AS_WORDS,
-    UNKNOWN,
-    Corpus,
-    Tokenizer,
-    TokenPolicy,
-)
 
 SMALL = normal_embedding(40, 3, seed=2)
 STRETCHED = embedding(np.random.default_rng(6).standard_normal((60, 3)) * [6.0, 1.0, 0.3])

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from tiny_generators import FAMILIES, tiny_family
 
-from textpriv import generators, models
+from textpriv import models
 from textpriv.errors import InvalidInput, StorageError
-from textpriv.generators import Generator, IntArray, generate
 from textpriv.mechanisms.prompt import (
     PAPER,
     DPPrompt,
@@ -30,6 +29,8 @@ from textpriv.mechanisms.prompt import (
     sanitize_at,
     tight_loss,
 )
+from textpriv.models import generators
+from textpriv.models.generators import Generator, IntArray, generate
 
 # --- A toy model --------------------------------------------------------------------------------
 

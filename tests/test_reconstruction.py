@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from textpriv import corpora, profiles, report, splits, study
+from textpriv import profiles, report, study
 from textpriv.attacks.base import Guesses
 from textpriv.attacks.bayes import (
     ContextFreeBayes,
@@ -20,8 +20,9 @@ from textpriv.attacks.bayes import (
     PriorOnly,
 )
 from textpriv.attacks.inversion import InversionPerToken
-from textpriv.corpora import Documents
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data import corpora, splits
+from textpriv.data.corpora import Documents
+from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.errors import InvalidInput, UnknownAsset
 from textpriv.experiments import reconstruction as experiment
 from textpriv.experiments import reconstruction_figures as figures

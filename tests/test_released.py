@@ -15,7 +15,8 @@ from helpers import embedding, normal_embedding
 from mutants import BOX, CANDIDATES, PLANE, POOL, TEXT, TOKENS, prompt, recode
 from scipy import stats
 
-from textpriv.embeddings import from_arrays
+from textpriv.data.embeddings import from_arrays
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.experiments.audits import small_generator
 from textpriv.mechanisms import TEM, CusText, CusTextPlus, Madlib, RankRepair, SanText, SanTextPlus
@@ -35,7 +36,6 @@ from textpriv.privacy.released import (
     released_prompt,
     released_stencil,
 )
-from textpriv.tokens import Corpus
 
 CLOUD = normal_embedding(30, 3, seed=2)
 LAWS = np.array([[0.5, 0.3, 0.15, 0.05, 0.0], [0.05, 0.9, 0.02, 0.0, 0.03]])

@@ -22,17 +22,17 @@ from tiny_generators import tiny_generator
 
 from textpriv import experiments
 from textpriv.attacks.base import observe
+from textpriv.data.tokens import Tokenizer
 from textpriv.errors import InvalidInput, SeededOutput
 from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, RankRepair, SanText, SanTextPlus
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.prompt import DPPrompt, learn_limits, sanitize_at
 from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.sweep import epsilons_for, sweep
-from textpriv.preview import recovered
+from textpriv.models.vectors import SentenceVectors
 from textpriv.privacy import audit_laplace, draw_words
 from textpriv.seeds import stream
-from textpriv.tokens import Tokenizer
-from textpriv.vectors import SentenceVectors
+from textpriv.utility.preview import recovered
 
 KEYS: list[tuple[Any, ...]] = [
     (), ("",), (1,), (1.0,), ("1",), (True,), ("1", 1), (1, "1"), (11,), (1, 1), ("11",),

@@ -37,7 +37,7 @@ from textpriv.mechanisms.sentences import (
     tukey_depth,
 )
 from textpriv.models import Training
-from textpriv.vectors import SentenceVectors
+from textpriv.models.vectors import SentenceVectors
 
 Rng = np.random.Generator
 Mean = Callable[[FloatArray, Box], FloatArray]

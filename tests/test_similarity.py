@@ -7,10 +7,9 @@ import pytest
 import torch
 from tiny_models import tiny_encoder
 
-from textpriv import similarity
 from textpriv.errors import InvalidInput
-from textpriv.models import Encoder
-from textpriv.similarity import BertScore, bert_score, cosine
+from textpriv.models import Encoder, similarity
+from textpriv.models.similarity import BertScore, bert_score, cosine
 
 REFERENCES = ["the cat sat on the mat", "a dog", "cat dog cat", "the"]
 CANDIDATES = ["a cat sat", "a dog", "", "mat mat the the mat on a"]

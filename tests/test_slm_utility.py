@@ -11,7 +11,8 @@ from cells import function_of
 from tiny_generators import tiny_family
 from tiny_models import tiny_encoder
 
-from textpriv.corpora import Documents
+from textpriv.data.corpora import Documents
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.experiments import slm_utility as experiment
 from textpriv.experiments import slm_utility_findings as findings
@@ -19,13 +20,12 @@ from textpriv.experiments.slm_utility import EPS_ONLY, Sizes
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.sweep import chance_kept, sweep
 from textpriv.models import Encoder
-from textpriv.prediction import ALL, FREE, TARGET, A, B, C, cross_intervals, scores
-from textpriv.preview import PieceTable, Reader
 from textpriv.report.run import Run
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
-from textpriv.summaries import Extractive, Writer, similarity
-from textpriv.tokens import Corpus
+from textpriv.utility.prediction import ALL, FREE, TARGET, A, B, C, cross_intervals, scores
+from textpriv.utility.preview import PieceTable, Reader
+from textpriv.utility.summaries import Extractive, Writer, similarity
 
 SEED = 5
 WORDS = ("cat", "dog", "fish", "the", "sat", "ran", "on", "mat", "!", "snowball")

@@ -15,8 +15,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from textpriv.experiments import slm_utility_figures as figures
-from textpriv.prediction import TARGET
 from textpriv.report.figures import use_style
+from textpriv.utility.prediction import TARGET
 
 matplotlib.use("Agg")
 

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textpriv.corpora import Documents
+from textpriv.data.corpora import Documents
+from textpriv.data.splits import (
+    parent_sentences,
+    private_and_shadow,
+    sentences,
+    shares_ngram,
+    words,
+)
 from textpriv.errors import InvalidInput
-from textpriv.splits import parent_sentences, private_and_shadow, sentences, shares_ngram, words
 
 SENTENCE = "one two three four five six seven eight nine ten"
 

@@ -17,10 +17,10 @@ from helpers import FloatArray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import stencil as module
 from textpriv.mechanisms.stencil import Measure, Stencil, TokenTable
-from textpriv.tokens import KEPT, UNKNOWN, Corpus
 
 predictable = settings(derandomize=True, database=None, deadline=None, max_examples=150)
 both_forms = pytest.mark.parametrize("punctuated", [False, True])
@@ -402,7 +402,7 @@ import sys
 import numpy as np
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.report.provenance import peak_mb
-from textpriv.tokens import Corpus
+from textpriv.data.tokens import Corpus
 
 rng = np.random.default_rng(0)
 table = TokenTable(rng.standard_normal((50_000, 16), dtype=np.float32))

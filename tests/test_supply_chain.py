@@ -32,7 +32,7 @@ from tools.notebooks import plain_python
 
 from textpriv import assets
 from textpriv.assets import store
-from textpriv.corpora import read_table
+from textpriv.data.corpora import read_table
 from textpriv.errors import AssetCorrupt, InvalidInput
 
 FLIPS = 100

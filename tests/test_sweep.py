@@ -10,12 +10,12 @@ from helpers import embedding, normal_embedding, power_of_share, share_fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from textpriv.data.tokens import UNKNOWN
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import TEM, Madlib, Mahalanobis, RankRepair
 from textpriv.mechanisms import sweep as module
 from textpriv.mechanisms.sweep import check_grid, epsilons_for, expected_change, sweep
 from textpriv.neighbors import AnnoySearch, random_directions
-from textpriv.tokens import UNKNOWN
 
 Rng = np.random.default_rng
 GRID = [0.5, 8.0, 2.0, 2.0, 40.0]

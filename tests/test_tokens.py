@@ -16,10 +16,8 @@ from helpers import POWER, embedding, fits, power_of_share, share_fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textpriv.embeddings import from_arrays
-from textpriv.errors import InvalidInput
-from textpriv.mechanisms import CusTextPlus, Madlib, SanText, SanTextPlus
-from textpriv.tokens import (
+from textpriv.data.embeddings import from_arrays
+from textpriv.data.tokens import (
     KEEP_UNKNOWN,
     KEPT,
     PRIVATE,
@@ -29,6 +27,8 @@ from textpriv.tokens import (
     Tokenizer,
     TokenPolicy,
 )
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import CusTextPlus, Madlib, SanText, SanTextPlus
 
 WORDS = ("the", "rock", "is", "not", "can", "ca", "do", "will", "we", "have", "great", "3", "u.s",
          "!", "...", "…", "é", "rock-solid", "a b")  # fmt: skip

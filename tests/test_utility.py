@@ -21,12 +21,13 @@ from tiny_models import (
 )
 from tiny_models import FILLERS as WORDS
 
-from textpriv import models, utility
+from textpriv import models
+from textpriv.data.pieces import encode
+from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Training
-from textpriv.pieces import encode
-from textpriv.tokens import KEPT, UNKNOWN, Corpus
-from textpriv.utility import Classifier, features, fine_tuned, probe
+from textpriv.utility import classifiers as utility
+from textpriv.utility.classifiers import Classifier, features, fine_tuned, probe
 
 LONGEST = 40
 FIRST, LAST = piece("[CLS]"), piece("[SEP]")

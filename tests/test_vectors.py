@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tiny_models import tiny_encoder, write_tiny_model
 
+from textpriv.data.splits import sentences_of
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder
-from textpriv.splits import sentences_of
-from textpriv.vectors import SentenceVectors, embed
+from textpriv.models.vectors import SentenceVectors, embed
 
 TEXTS = [
     "The cat sat on the mat. The dog ran!",

@@ -9,7 +9,7 @@ import tokenizers
 import torch
 import transformers
 
-from textpriv.generators import Generator, from_folder
+from textpriv.models.generators import Generator, from_folder
 
 OPENING = "<|endoftext|>"
 PADDING = 3  # rows of every table but the Llama's that stand for no token

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from textpriv.channel import FloatArray, IntArray
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.models import Encoder, from_folder

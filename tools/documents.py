@@ -86,7 +86,7 @@ def _replicated(notebook: str) -> str:
 
 def mechanisms() -> str:
     """A row per mechanism, from the claims that the mechanisms themselves state."""
-    from textpriv.embeddings import from_arrays
+    from textpriv.data.embeddings import from_arrays
     from textpriv.mechanisms.prompt import DPPrompt
     from textpriv.mechanisms.registry import WORD_LEVEL
     from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace

@@ -129,7 +129,7 @@ def needed(notebook: Notebook, profile: str) -> list[str]:
     names = set(named(profiles.table(profile, notebook.name)))
     found = {*notebook.declares.assets, *(names & set(assets.registry()))}
     if others := names - found:
-        from textpriv import corpora  # late: pandas is slow to import
+        from textpriv.data import corpora  # late: pandas is slow to import
 
         found.update(map(corpora.asset_of, others & set(corpora.names())))
     return sorted(found)

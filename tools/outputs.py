@@ -18,7 +18,8 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode, v4
 
-from textpriv import assets, corpora, paths, splits
+from textpriv import assets, paths
+from textpriv.data import corpora, splits
 from textpriv.files import write_atomic
 from textpriv.report import results
 from tools import notebooks

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from textpriv.channel import Channel, check_ids
 from textpriv.checks import check_count, check_kind, described
+from textpriv.data.tokens import UNKNOWN, Corpus, check_corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
-from textpriv.tokens import UNKNOWN, Corpus, check_corpus
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -27,10 +27,10 @@ from textpriv.attacks.base import (
 )
 from textpriv.channel import Channel, check_ids, check_sums
 from textpriv.checks import check_kind
-from textpriv.embeddings import Embedding
+from textpriv.data.embeddings import Embedding
+from textpriv.data.tokens import Corpus, fingerprint
 from textpriv.errors import InvalidInput
 from textpriv.neighbors import ExactSearch
-from textpriv.tokens import Corpus, fingerprint
 
 
 def prior_of(channel: Channel, corpus: Corpus) -> FloatArray:

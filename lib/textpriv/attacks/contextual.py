@@ -38,6 +38,7 @@ from textpriv.attacks.base import (
     padded,
 )
 from textpriv.checks import check_count, check_kind
+from textpriv.data.tokens import Corpus, check_corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.models import (
@@ -52,7 +53,6 @@ from textpriv.models import (
     held_out_documents,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus, check_corpus, ranges
 
 Pooling = Literal["target", "first"]
 MEASURED = 1000  # held-out pairs at most, so that measuring costs less than training

@@ -47,10 +47,10 @@ from textpriv.attacks.base import (
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import Candidates, decode
 from textpriv.checks import check_count
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.neighbors import ExactSearch
-from textpriv.tokens import Corpus
 
 _PAIRS = 512  # pairs of a token and an output near it that are looked at together
 _PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few tokens finite

@@ -36,6 +36,7 @@ from textpriv.attacks.bayes import TokenAttack
 from textpriv.attacks.contextual import repeat
 from textpriv.channel import Channel
 from textpriv.checks import check_count, check_kind
+from textpriv.data.tokens import Corpus, check_corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.models import (
@@ -51,7 +52,6 @@ from textpriv.models import (
     pieces_of,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus, check_corpus, ranges
 
 POOLED = 8  # batches whose sentences are sorted by length
 MEASURED = 200  # held-out sentences at most, so that measuring costs less than training

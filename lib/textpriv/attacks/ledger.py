@@ -25,8 +25,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from textpriv.attacks.author import checked_texts, macro_f1
+from textpriv.data.splits import sentences_of, words
 from textpriv.errors import InvalidInput
-from textpriv.splits import sentences_of, words
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -35,9 +35,9 @@ from textpriv.attacks.base import (
     check_targets,
 )
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
+from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
-from textpriv.generators import ROOT, Generator, Prefixes
-from textpriv.tokens import KEPT, UNKNOWN, Corpus
+from textpriv.models.generators import ROOT, Generator, Prefixes
 
 _NO_SPACE_BEFORE = frozenset(", . ; : ! ? ) ] } % - / 's n't 're 've 'll 'd 'm".split())
 _NO_SPACE_AFTER = frozenset("( [ { - /".split())

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from textpriv.data.tokens import KEPT, Corpus, check_corpora, check_corpus
 from textpriv.errors import InvalidInput
-from textpriv.tokens import KEPT, Corpus, check_corpora, check_corpus
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

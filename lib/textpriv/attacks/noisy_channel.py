@@ -33,9 +33,9 @@ from textpriv.attacks.base import (
 from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
+from textpriv.data.tokens import Corpus, check_corpora, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import check_probability
-from textpriv.tokens import Corpus, check_corpora, ranges
 
 _EDGES = 1 << 22  # pairs (order 3: triples) of neighbouring candidates held at once
 

@@ -51,11 +51,11 @@ from textpriv.attacks.base import (
 )
 from textpriv.channel import check_ids
 from textpriv.checks import check_count
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
-from textpriv.generators import ROOT, Generator, Prefixes
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.models import by_length
-from textpriv.tokens import Corpus
+from textpriv.models.generators import ROOT, Generator, Prefixes
 
 # --- The search ---------------------------------------------------------------------------------
 

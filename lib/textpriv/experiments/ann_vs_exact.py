@@ -20,7 +20,7 @@ from scipy.stats import chi2_contingency, ttest_ind
 from sklearn.decomposition import PCA
 
 from textpriv import assets, stats
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.neighbors import AllRadii, AnnoySearch, Envelope, Search, annoy_build, largest_radius
 from textpriv.report.difference import Difference
 from textpriv.report.results import measure

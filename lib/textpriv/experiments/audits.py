@@ -27,12 +27,13 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from textpriv import assets, embeddings
+from textpriv import assets
 from textpriv.channel import check_ids
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data import embeddings
+from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
-from textpriv.generators import Generator
 from textpriv.mechanisms import (
     TEM,
     CusText,
@@ -51,6 +52,8 @@ from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.mechanisms.sweep import epsilons_for
 from textpriv.mechanisms.vickrey import Vickrey
+from textpriv.models.generators import Generator
+from textpriv.models.vectors import SentenceVectors
 from textpriv.neighbors import ExactSearch, Search
 from textpriv.privacy.certified import certified_losses
 from textpriv.privacy.exact import (
@@ -76,8 +79,6 @@ from textpriv.privacy.sampled import (
     spread_words,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus
-from textpriv.vectors import SentenceVectors
 
 IntArray = NDArray[np.int64]
 
@@ -89,8 +90,9 @@ WORKING_DRAWS = 100  # at most, per input and half: enough to see 0.97 of the no
 PARTS = ("exact", "tight", "certified", "sampled")
 # What the audits reach, in the package; what is kept depends on all of it.
 CODE = (
-    "channel.py", "checks.py", "embeddings.py", "generators/*.py", "seeds.py", "tokens.py",
-    "vectors.py", "mechanisms/*.py", "neighbors/*.py", "privacy/*.py", "experiments/audits.py",
+    "channel.py", "checks.py", "seeds.py", "data/embeddings.py", "data/tokens.py",
+    "models/vectors.py", "models/generators/*.py", "mechanisms/*.py", "neighbors/*.py",
+    "privacy/*.py", "experiments/audits.py",
 )  # fmt: skip
 
 

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sklearn.model_selection import train_test_split
 
-from textpriv import embeddings
 from textpriv.attacks.author import f1_estimate
-from textpriv.corpora import Documents
-from textpriv.embeddings import Embedding
+from textpriv.data import embeddings
+from textpriv.data.corpora import Documents
+from textpriv.data.embeddings import Embedding
+from textpriv.data.splits import shares_ngram
 from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.models import Encoder
+from textpriv.models.vectors import SentenceVectors, embed
 from textpriv.seeds import stream
-from textpriv.splits import shares_ngram
 from textpriv.stats import clustered_mean
-from textpriv.vectors import SentenceVectors, embed
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -18,7 +18,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from textpriv import similarity
 from textpriv.attacks.author import bonferroni, strongest
 from textpriv.experiments.dp_prompt import (
     CLIPPED,
@@ -31,7 +30,7 @@ from textpriv.experiments.dp_prompt import (
     Output,
     rows_of,
 )
-from textpriv.models import Encoder
+from textpriv.models import Encoder, similarity
 from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 
-from textpriv import corpora, pieces, splits, stats
+from textpriv import stats
 from textpriv.attacks.base import (
     NONE,
     Attack,
@@ -30,8 +30,10 @@ from textpriv.attacks.base import (
 from textpriv.attacks.deconvolution import hits_anywhere
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
-from textpriv.corpora import Documents
-from textpriv.embeddings import from_arrays
+from textpriv.data import corpora, pieces, splits
+from textpriv.data.corpora import Documents
+from textpriv.data.embeddings import from_arrays
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.estimated import NoiseChannel
@@ -39,7 +41,6 @@ from textpriv.mechanisms.stencil import TokenTable
 from textpriv.models import Encoder, FastTokenizer
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
-from textpriv.tokens import Corpus
 
 MAPS = ("2-random", "3-random", "high-freq", "low-freq")
 STENCILS = ("stencil", "punctuated-stencil")

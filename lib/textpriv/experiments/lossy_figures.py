@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from textpriv.corpora import label as corpus_label
+from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments.lossy import MAPS, STENCILS
 from textpriv.report import claims
 from textpriv.report.figures import GREY, PAGE, band, label, legend_below, percent, style

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from textpriv import grammar, pieces, stats
+from textpriv import stats
 from textpriv.attacks import oracle
 from textpriv.attacks.base import Guesses, Observed
+from textpriv.data import pieces
+from textpriv.data.tokens import Corpus
 from textpriv.experiments.lossy import MAPS, Setting, Text, hits
-from textpriv.generators import Generator
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.models import BoolArray, FastTokenizer
-from textpriv.tokens import Corpus
+from textpriv.models.generators import Generator
+from textpriv.utility import grammar
 
 Row = dict[str, Any]
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.multitest import multipletests
 
-from textpriv import splits, stats, study
+from textpriv import stats, study
 from textpriv.attacks.base import (
     Attack,
     BoolArray,
@@ -40,6 +40,8 @@ from textpriv.attacks.bayes import (
 from textpriv.attacks.inversion import InversionPerToken
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.data import splits
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.experiments.reconstruction_texts import (
     ELSEWHERE,
@@ -55,7 +57,6 @@ from textpriv.mechanisms import FiniteMechanism
 from textpriv.report.difference import Difference
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
-from textpriv.tokens import Corpus
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run

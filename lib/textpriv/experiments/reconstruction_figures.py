@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from textpriv.attacks.registry import ON_WORDS
-from textpriv.corpora import label as corpus_label
-from textpriv.corpora import style as corpus_style
+from textpriv.data.corpora import label as corpus_label
+from textpriv.data.corpora import style as corpus_style
 from textpriv.report.figures import PAGE, band, label, style
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}

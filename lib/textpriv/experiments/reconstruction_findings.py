@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv.attacks import contextual
-from textpriv.corpora import label as corpus_label
+from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments.reconstruction import epsilon_that_meets, tested
 from textpriv.experiments.reconstruction_models import (
     EXTENDED,

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from textpriv import corpora, splits, stats
+from textpriv import stats
 from textpriv.attacks.base import NONE, FloatArray, Guesses, Observed
 from textpriv.attacks.contextual import ContextualBayes, Detector, weigh
 from textpriv.attacks.inversion import Classes
-from textpriv.corpora import Documents
+from textpriv.data import corpora, splits
+from textpriv.data.corpora import Documents
+from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 from textpriv.experiments.reconstruction import GAINS as ALL_SENTENCES_GAINS
 from textpriv.experiments.reconstruction import (
     OVER,
@@ -38,7 +40,6 @@ from textpriv.models import (
 )
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
-from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run

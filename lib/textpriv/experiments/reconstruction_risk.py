@@ -19,13 +19,13 @@ from textpriv.attacks.base import is_input, observe
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.channel import Channel
-from textpriv.embeddings import Embedding
+from textpriv.data.embeddings import Embedding
+from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.experiments.mechanisms import classifier
 from textpriv.experiments.reconstruction_texts import Knowledge, Material, Sizes
 from textpriv.mechanisms import TEM, CusText, FiniteMechanism, Madlib, Mechanism
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.seeds import stream
-from textpriv.tokens import KEEP_UNKNOWN, Tokenizer
 
 
 def risk_mechanisms(

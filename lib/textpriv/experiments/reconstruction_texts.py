@@ -15,15 +15,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from textpriv import corpora, splits
 from textpriv.attacks.base import BoolArray, IntArray, is_sensitive, observe
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import tuned_weight
-from textpriv.corpora import Documents
-from textpriv.embeddings import Embedding
+from textpriv.data import corpora, splits
+from textpriv.data.corpora import Documents
+from textpriv.data.embeddings import Embedding
+from textpriv.data.names import person_names
+from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 from textpriv.mechanisms import FiniteMechanism
-from textpriv.names import person_names
-from textpriv.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 
 ELSEWHERE = "rented-clothes"  # another domain than the films of the other corpora
 DEFENSES = ("custext", "santext")
@@ -130,7 +130,7 @@ def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generat
 
     Parameters
     ----------
-    name : of a corpus, or the path of a file of one's own (see `textpriv.corpora.load`)
+    name : of a corpus, or the path of a file of one's own (see `textpriv.data.corpora.load`)
     """
     entry, documents = corpora.entry(name), corpora.load(name)
     if entry.kind == "reviews":

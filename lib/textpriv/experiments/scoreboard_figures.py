@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from textpriv.corpora import label as corpus_label
+from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments.scoreboard import COMPARED, OTHER, SET_UP, UNMEASURED
 from textpriv.report import claims
 from textpriv.report.figures import (

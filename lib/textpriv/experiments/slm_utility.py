@@ -16,17 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from sklearn.metrics import r2_score
 
-from textpriv import corpora, stats
-from textpriv.corpora import Documents
+from textpriv import stats
+from textpriv.data import corpora
+from textpriv.data.corpora import Documents
+from textpriv.data.tokens import UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
-from textpriv.generators import Generator
 from textpriv.models import Encoder
-from textpriv.prediction import TARGET, Predictor, Scores, decide, folds, gain
-from textpriv.preview import PieceTable
+from textpriv.models.generators import Generator
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
-from textpriv.summaries import INSTRUCTION, similarity
-from textpriv.tokens import UNKNOWN, Corpus
+from textpriv.utility.prediction import TARGET, Predictor, Scores, decide, folds, gain
+from textpriv.utility.preview import PieceTable
+from textpriv.utility.summaries import INSTRUCTION, similarity
 
 FloatArray = NDArray[np.float64]
 

@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from textpriv.experiments.slm_utility import EPS_ONLY, LOST
-from textpriv.prediction import TARGET
 from textpriv.report.figures import (
     BLACK,
     BLUE,
@@ -31,6 +30,7 @@ from textpriv.report.figures import (
     Style,
     band,
 )
+from textpriv.utility.prediction import TARGET
 
 # What is summarized, and by whom.
 LOOKS: Mapping[str, Style] = {

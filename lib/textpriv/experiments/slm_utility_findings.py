@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from textpriv.experiments.slm_utility import MILD, Sizes
-from textpriv.prediction import worst_coverage
+from textpriv.utility.prediction import worst_coverage
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run

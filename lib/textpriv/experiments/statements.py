@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
+from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, TokenPolicy
 from textpriv.errors import InvalidInput
 from textpriv.experiments.audits import over_table
 from textpriv.experiments.scoreboard import DEFENSES
@@ -24,11 +25,10 @@ from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import Guarantee
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil, TokenTable
+from textpriv.models.vectors import SentenceVectors
 from textpriv.privacy.statement import Attacked, Statement, document_statement
 from textpriv.report.board import Board
 from textpriv.stats import Estimate
-from textpriv.tokens import KEEP_UNKNOWN, PRIVATE, TokenPolicy
-from textpriv.vectors import SentenceVectors
 
 WORDS, SENTENCES = 100, 5  # of the text
 WITHDRAWN = "the logits are not clipped, and have no public bound"

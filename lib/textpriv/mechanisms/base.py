@@ -18,9 +18,8 @@ import numpy as np
 
 from textpriv.channel import IntArray, check_ids
 from textpriv.checks import check_generator, described
-from textpriv.embeddings import Embedding
-from textpriv.errors import InvalidInput, SeededOutput
-from textpriv.tokens import (
+from textpriv.data.embeddings import Embedding
+from textpriv.data.tokens import (
     KEPT,
     PRIVATE,
     UNKNOWN,
@@ -30,6 +29,7 @@ from textpriv.tokens import (
     check_corpus,
     fingerprint,
 )
+from textpriv.errors import InvalidInput, SeededOutput
 
 
 def check_epsilon(epsilon: object, *, what: str = "epsilon") -> float:
@@ -164,7 +164,7 @@ class Mechanism(ABC):
         if not isinstance(embedding, Embedding):
             raise InvalidInput(
                 f"embedding: got {type(embedding).__name__}, expected an Embedding; "
-                "see textpriv.embeddings.load or from_arrays"
+                "see textpriv.data.embeddings.load or from_arrays"
             )
         self.embedding, self.epsilon = embedding, check_epsilon(epsilon)
         self.size, self.vocabulary = len(embedding), fingerprint(embedding.words)

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from textpriv.channel import Channel, FloatArray, SparseChannel, check_ids
 from textpriv.checks import StrOptions, check_count, checked
-from textpriv.embeddings import Embedding
+from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
     METRIC,

@@ -20,8 +20,8 @@ import scipy.sparse
 
 from textpriv.channel import IntArray, SparseChannel, check_ids
 from textpriv.checks import StrOptions, at_least, check_count, check_generator, checked
+from textpriv.data.tokens import Corpus, check_corpus
 from textpriv.errors import InvalidInput
-from textpriv.tokens import Corpus, check_corpus
 
 NO_IDS = np.empty(0, dtype=np.int64)
 

@@ -15,7 +15,7 @@ import torch
 
 from textpriv.channel import FloatArray
 from textpriv.checks import check_kind
-from textpriv.embeddings import Embedding
+from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
     METRIC,

@@ -26,8 +26,8 @@ from textpriv import assets
 from textpriv.checks import COUNT, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
-from textpriv.generators import Generator, IntArray, from_folder
 from textpriv.models import LearningCurve, Training, autocast, endless, fine_tune, quiet
+from textpriv.models.generators import Generator, IntArray, from_folder
 from textpriv.seeds import stream
 
 PARAPHRASE = "{text}\nParaphrase:"

@@ -43,10 +43,10 @@ from textpriv.channel import FloatArray, IntArray
 from textpriv.checks import COUNT, check_count, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json, write_atomic
-from textpriv.generators import Generator, Sampled, draw, generate
 from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
 from textpriv.mechanisms.generation_settings import SUPPORT, Settings, as_dict, refuse_unsafe
 from textpriv.models import by_length
+from textpriv.models.generators import Generator, Sampled, draw, generate
 
 PAPER = "Review: {text}\nParaphrase of the review:"
 _DEFINITION = (

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from textpriv.embeddings import Embedding
+from textpriv.data.embeddings import Embedding
 from textpriv.mechanisms.base import Mechanism
 from textpriv.mechanisms.finite import (
     TEM,

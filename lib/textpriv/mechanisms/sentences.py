@@ -35,9 +35,9 @@ from textpriv.checks import COUNT, Interval, at_least, check_kind, checked
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Claim, check_epsilon, entropy
 from textpriv.models import Training, endless, fine_tune, held_out_documents
+from textpriv.models.vectors import SentenceVectors
 from textpriv.neighbors import random_directions
 from textpriv.seeds import stream
-from textpriv.vectors import SentenceVectors
 
 Recode = Callable[[NDArray[np.floating]], FloatArray]
 
@@ -89,7 +89,7 @@ class SentenceMechanism(ABC):
 
 
 def _check_kind(sentences: object, *, what: str) -> None:
-    expected, do = "SentenceVectors", "see textpriv.vectors.embed"
+    expected, do = "SentenceVectors", "see textpriv.models.vectors.embed"
     check_kind(sentences, SentenceVectors, what=what, expected=expected, do=do)
 
 

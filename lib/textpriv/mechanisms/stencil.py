@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import StrOptions, at_least, checked
+from textpriv.data.tokens import Corpus, check_corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import check_epsilon
 from textpriv.mechanisms.maps import NO_IDS
 from textpriv.neighbors import ExactSearch
 from textpriv.neighbors.table import check_vectors
-from textpriv.tokens import Corpus, check_corpus
 
 BoolArray = NDArray[np.bool_]
 Measure = Literal["cosine", "euclidean"]

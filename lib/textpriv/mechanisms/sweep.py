@@ -22,12 +22,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from textpriv.channel import FloatArray, IntArray, check_ids
+from textpriv.data.tokens import UNKNOWN
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Mechanism, check_epsilons, entropy, simulation
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.mechanisms.noise import Madlib
 from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
-from textpriv.tokens import UNKNOWN
 
 EXTREMES = (1e-6, 1e6)  # between which an epsilon is looked for
 _ROWS = 128  # of a finite mechanism, from which a share is predicted

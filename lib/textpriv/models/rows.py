@@ -13,8 +13,8 @@ import transformers
 from numpy.typing import NDArray
 
 from textpriv.channel import IntArray
+from textpriv.data.tokens import KEPT, Corpus, ranges
 from textpriv.errors import InvalidInput
-from textpriv.tokens import KEPT, Corpus, ranges
 
 BoolArray = NDArray[np.bool_]
 FastTokenizer = transformers.PreTrainedTokenizerFast

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from textpriv.channel import Channel, FloatArray, IntArray, SparseChannel, check_ids
 from textpriv.checks import COUNT, at_least, check_kind, checked
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, FiniteMechanism, Mechanism
 from textpriv.mechanisms.maps import LossyMap
@@ -45,7 +46,6 @@ from textpriv.privacy.released import (
     released_words,
 )
 from textpriv.privacy.results import Audit, audited
-from textpriv.tokens import Corpus
 
 SLACK = 1e-9  # of rounding, in nats; measured losses of valid mechanisms stay below it
 EVERY_PAIR = 1500  # words up to which all pairs are compared at all outputs

@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import beta, gamma, laplace
 
+from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.errors import InvalidInput
-from textpriv.generators import generate
 from textpriv.mechanisms import FiniteMechanism, Madlib, RankRepair
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.maps import LossyMap
@@ -29,6 +29,8 @@ from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil
 from textpriv.mechanisms.vickrey import Vickrey
+from textpriv.models.generators import generate
+from textpriv.models.vectors import SentenceVectors
 from textpriv.privacy.claims import metric_root
 from textpriv.privacy.fit import (
     GRID,
@@ -41,8 +43,6 @@ from textpriv.privacy.fit import (
     with_fit,
 )
 from textpriv.privacy.results import Audit, audited
-from textpriv.tokens import Corpus, Tokenizer
-from textpriv.vectors import SentenceVectors
 
 WORDS, DRAWS = 100, 2000  # inputs, and draws of each
 _NEAR = 1e-5  # relative: distances closer than this may be either way round in float32

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from textpriv.checks import check_count, check_kind, check_texts
+from textpriv.data.tokens import PRIVATE, Corpus, Tokenizer, TokenPolicy, check_corpus, check_policy
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, Mechanism
 from textpriv.mechanisms.maps import LossyMap
@@ -30,7 +31,6 @@ from textpriv.privacy.accounting import Account, account
 from textpriv.privacy.claims import claimed_loss, has_bounded_range, token_range
 from textpriv.privacy.texts import TokenCounts, account_texts, token_counts
 from textpriv.stats import Estimate
-from textpriv.tokens import PRIVATE, Corpus, Tokenizer, TokenPolicy, check_corpus, check_policy
 
 REPEATED = "a text that is sanitized several times, since every copy costs as much again"
 NOT_PROTECTED = (

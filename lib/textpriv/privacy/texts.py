@@ -15,11 +15,11 @@ import numpy as np
 
 from textpriv.channel import FloatArray
 from textpriv.checks import check_kind
+from textpriv.data.tokens import KEPT, UNKNOWN, Corpus, check_corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism, SanTextPlus
 from textpriv.privacy.accounting import Account, account
 from textpriv.privacy.claims import ClaimedLoss, claimed_loss, has_bounded_range
-from textpriv.tokens import KEPT, UNKNOWN, Corpus, check_corpus
 
 
 @dataclass(frozen=True)

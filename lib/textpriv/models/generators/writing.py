@@ -14,9 +14,9 @@ from transformers.modeling_outputs import BaseModelOutput
 from textpriv.channel import IntArray
 from textpriv.checks import COUNT, checked
 from textpriv.errors import InvalidInput
-from textpriv.generators.generator import Generator
-from textpriv.generators.sampling import Choose
 from textpriv.models.encoders import autocast
+from textpriv.models.generators.generator import Generator
+from textpriv.models.generators.sampling import Choose
 from textpriv.models.rows import by_length
 
 

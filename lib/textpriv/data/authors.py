@@ -19,9 +19,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from textpriv.checks import check_count
-from textpriv.corpora import Documents
+from textpriv.data.corpora import Documents
+from textpriv.data.splits import shares_ngram, words
 from textpriv.errors import InvalidInput
-from textpriv.splits import shares_ngram, words
 
 IntArray = NDArray[np.int64]
 

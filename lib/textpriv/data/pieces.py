@@ -14,8 +14,8 @@ import numpy as np
 
 from textpriv.channel import IntArray
 from textpriv.checks import COUNT, check_texts, checked
+from textpriv.data.tokens import Corpus
 from textpriv.models.rows import SPACE, FastTokenizer, is_wordpiece
-from textpriv.tokens import Corpus
 
 _UNUSED = re.compile(
     r"\[unused\d+\]|<\|reserved_special_token_\d+\|>|<unk>|<pad>|<extra_id_\d+>|madeupword\d{4}"

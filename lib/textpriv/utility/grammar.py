@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from textpriv import assets
 from textpriv.checks import check_texts
 from textpriv.errors import InvalidInput
-from textpriv.generators import Generator
+from textpriv.models.generators import Generator
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -272,7 +272,7 @@ def readability(generator: Generator, texts: Sequence[str]) -> Readability:
 
     Parameters
     ----------
-    generator : see `textpriv.generators.load_generator`
+    generator : see `textpriv.models.generators.load_generator`
     texts : at least one with a word in it, none too long for the model; an empty one adds nothing
     """
     texts = check_texts(texts)

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from textpriv import pieces
 from textpriv.channel import FloatArray
 from textpriv.checks import check_count, check_texts
+from textpriv.data import pieces
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, by_length
-from textpriv.utility import features, sequences
+from textpriv.utility.classifiers import features, sequences
 
 _PAIRS = 512  # pairs whose states are held at once
 

@@ -15,10 +15,10 @@ or without (GPT-2, GPT-NeoX, Llama). What chooses the next token is a function o
 """
 
 from textpriv.channel import IntArray
-from textpriv.generators.generator import Generator, from_folder, load_generator
-from textpriv.generators.prefixes import ROOT, Prefixes
-from textpriv.generators.sampling import Sampled, draw, likeliest
-from textpriv.generators.writing import generate
+from textpriv.models.generators.generator import Generator, from_folder, load_generator
+from textpriv.models.generators.prefixes import ROOT, Prefixes
+from textpriv.models.generators.sampling import Sampled, draw, likeliest
+from textpriv.models.generators.writing import generate
 
 __all__ = [
     "ROOT",

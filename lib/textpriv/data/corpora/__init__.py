@@ -8,8 +8,8 @@
 name. A pair of texts is a text and its column `second`.
 
 What was loaded lies in the cache as Arrow and is mapped into memory: to choose documents costs
-their numbers, and texts are read where they are asked for. Splits stand in `textpriv.splits`, since
-`train_test_split` knows neither groups nor named streams.
+their numbers, and texts are read where they are asked for. Splits stand in `textpriv.data.splits`,
+since `train_test_split` knows neither groups nor named streams.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import numpy.typing as npt
 from datasets import Dataset
 
 from textpriv import assets
-from textpriv.corpora import tables
-from textpriv.corpora.registry import CORPORA, OWN, Entry, own
-from textpriv.corpora.tables import TEXT, Column
+from textpriv.data.corpora import tables
+from textpriv.data.corpora.registry import CORPORA, OWN, Entry, own
+from textpriv.data.corpora.tables import TEXT, Column
 from textpriv.errors import AssetUnavailable, InvalidInput
 
 _FORMAT = "corpus table, version 2"  # part of the cache key; raise it when the tables change

@@ -5,9 +5,9 @@
     classifier = fine_tuned(encoder, corpus, labels, training=Training(steps=150))
     (classifier.predict(others) == truth).mean()             # accuracy of a trained encoder
 
-A corpus here holds WordPieces of the encoder itself, as `textpriv.pieces.encode` makes them and
-as maps and stencils leave them. On which text a classifier is trained is the caller's choice. In
-the terms of Harel et al. (2024, section 2) it is scenario Test when trained on plain text and
+A corpus here holds WordPieces of the encoder itself, as `textpriv.data.pieces.encode` makes them
+and as maps and stencils leave them. On which text a classifier is trained is the caller's choice.
+In the terms of Harel et al. (2024, section 2) it is scenario Test when trained on plain text and
 asked about manipulated text, and scenario All when trained on manipulated text as well.
 """
 
@@ -26,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import COUNT, at_least, check_count, checked
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models import (
     BoolArray,
@@ -38,7 +39,6 @@ from textpriv.models import (
     held_out_documents,
 )
 from textpriv.seeds import stream
-from textpriv.tokens import Corpus
 
 C = 0.01  # of the probe: standardised states of some thousand documents need a strong penalty
 SECOND = 3  # part of a row in which the second text of a pair begins

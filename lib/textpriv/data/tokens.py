@@ -204,7 +204,7 @@ def check_corpora(corpora: object, size: int, vocabulary: str = "", *, what: str
 
 def check_policy(policy: object) -> None:
     """A token policy, or InvalidInput."""
-    do = "take PRIVATE or KEEP_UNKNOWN from textpriv.tokens, or make one"
+    do = "take PRIVATE or KEEP_UNKNOWN from textpriv.data.tokens, or make one"
     check_kind(policy, TokenPolicy, what="policy", expected="a TokenPolicy", do=do)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from textpriv.corpora.tables import SOURCES, SUMMARIES
+from textpriv.data.corpora.tables import SOURCES, SUMMARIES
 from textpriv.errors import InvalidInput
 
 

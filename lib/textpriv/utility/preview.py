@@ -6,8 +6,8 @@
     shown.figure()
 
 Nothing here asks the large model. The text is sanitized at every epsilon, the small model
-summarizes it, and a `textpriv.prediction.Predictor`, fitted to other documents, says what the
-large model's summary would be worth.
+summarizes it, and a `textpriv.utility.prediction.Predictor`, fitted to other documents, says what
+the large model's summary would be worth.
 
 The epsilon of a mechanism covers the one text that is sent. Who chooses among several after a
 look at them lets the text choose, and that choice is not covered: `preview` shows a trade-off,
@@ -24,21 +24,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from textpriv import pieces
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
 from textpriv.checks import COUNT, check_kind, check_texts, checked
-from textpriv.embeddings import Embedding, from_arrays
+from textpriv.data import pieces
+from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.data.tokens import UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
-from textpriv.generators import Generator
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.sweep import check_grid, sweep
 from textpriv.models import Encoder, FastTokenizer
-from textpriv.prediction import Predictor
-from textpriv.summaries import Summarizer, similarity
-from textpriv.tokens import UNKNOWN, Corpus
+from textpriv.models.generators import Generator
+from textpriv.utility.prediction import Predictor
+from textpriv.utility.summaries import Summarizer, similarity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import transformers
 
 from textpriv.channel import IntArray
 from textpriv.errors import InvalidInput
-from textpriv.generators.generator import Generator
+from textpriv.models.generators.generator import Generator
 
 ROOT = 0  # the node of `Prefixes` that stands for the prompt
 

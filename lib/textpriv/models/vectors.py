@@ -16,14 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from textpriv import pieces
 from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import check_texts
+from textpriv.data import pieces
+from textpriv.data.splits import sentences_of
+from textpriv.data.tokens import ranges
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder
-from textpriv.splits import sentences_of
-from textpriv.tokens import ranges
-from textpriv.utility import features
+from textpriv.utility.classifiers import features
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def embed(
     Parameters
     ----------
     encoder : one that was trained for the mean of its states, as all-MiniLM-L6-v2 was
-    texts : at least one; divided by `textpriv.splits.sentences_of`
+    texts : at least one; divided by `textpriv.data.splits.sentences_of`
     longest, batch : pieces that are read of a sentence, and sentences at once: see
         `utility.features`. In its last digits a vector depends on those with which it is batched.
 

@@ -24,9 +24,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from textpriv.checks import check_count
-from textpriv.corpora import Documents
+from textpriv.data.corpora import Documents
+from textpriv.data.tokens import Corpus, IntArray
 from textpriv.errors import InvalidInput
-from textpriv.tokens import Corpus, IntArray
 
 _WORD = re.compile(r"[^\W_]+")
 # "did n't" as a treebank writes it: pulled together, so that it equals "didn't".

@@ -1,0 +1,1 @@
+"""What a sanitized text is still worth: sentiment, grammar, summaries, and predicting it."""
