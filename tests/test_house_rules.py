@@ -8,6 +8,7 @@ The tree is walked, not asked from git, so that an unpacked archive is tested as
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -19,6 +20,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode, v4
 from tools.notebooks import check_parameters, parse, plain_python
+from tools.outputs import MOST_BYTES, RUN, digest, edited
 
 from textpriv import profiles, report
 from textpriv.errors import TextprivError
@@ -95,8 +97,10 @@ def _form(node: NotebookNode, code: list[NotebookNode]) -> Iterator[str]:
         nbformat.validate(node)
     except nbformat.ValidationError as error:
         yield f"invalid: {error.message}"
-    if any(cell.get("outputs") or cell.get("execution_count") for cell in code):
-        yield "outputs or execution counts are not stripped"
+    if edited(node):
+        yield "outputs of other code: run it, or `python -m tools.outputs NN` to take them out"
+    if any(" at 0x" in json.dumps(cell.outputs) for cell in code):
+        yield "outputs name a place in memory"
     kernel = node.metadata.get("kernelspec", {}).get("name")
     if kernel != "python3":
         yield f"kernel {kernel!r}, expected 'python3'"
@@ -243,11 +247,30 @@ def test_notebook_rules_bite(cell: int, old: str, new: str, problem: str) -> Non
     assert problem in found
 
 
+def show(node: NotebookNode, text: str) -> None:
+    """Give a cell an output, as a run of its code would."""
+    cell = node.cells[2]
+    cell.outputs.append(v4.new_output("stream", text=text))
+    node.metadata[RUN] = {"cells": {cell.id: digest(cell)}}
+
+
+def test_outputs_of_the_code_that_was_run_are_kept() -> None:
+    node = good_notebook()
+    show(node, "0.5")
+    assert notebook_problems("01_good", node) == []
+    node.cells[2].source += "\n"
+    assert "outputs of other code" in notebook_problems("01_good", node)[0]
+
+
+def test_outputs_in_git_are_small() -> None:
+    assert sum(path.stat().st_size for path in NOTEBOOKS) <= MOST_BYTES
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda node: node.cells[2].update(execution_count=1), "outputs or execution counts"),
-        (lambda node: node.cells[2].outputs.append(v4.new_output("stream")), "outputs or execu"),
+        (lambda node: node.cells[2].outputs.append(v4.new_output("stream")), "outputs of other"),
+        (lambda node: show(node, "<f at 0x7f3a>"), "outputs name a place in memory"),
         (lambda node: node.metadata.kernelspec.update(name="my-env"), "kernel 'my-env', expected"),
         (lambda node: node.cells.append(v4.new_code_cell("")), "an empty cell"),
         (lambda node: node.cells[2].update(colour="red"), "invalid: "),

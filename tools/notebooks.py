@@ -60,6 +60,10 @@ class Notebook:
     declares: Declaration
 
     @property
+    def file(self) -> str:
+        return f"{self.name}.ipynb"
+
+    @property
     def code(self) -> list[str]:
         """Sources of the code cells, as plain Python."""
         return [plain_python(cell.source) for cell in self.cells if cell.runs]

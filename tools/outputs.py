@@ -35,40 +35,50 @@ LONGEST_QUOTE = {"no": 7, "unclear": 40}
 """Words in a row, by whether a data set may be passed on."""
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-_STATE = "application/vnd.jupyter.widget-state+json"
-_FORMS = ("text/html", "text/markdown", "image/png", "text/plain")  # of an output, the best first
+STATE = "application/vnd.jupyter.widget-state+json"
+FORMS = ("text/html", "text/markdown", "image/png", "text/plain")  # of an output, the best first
 
 
 def keep(notebook: Notebook, executed: Path, profile: str) -> None:
     """Write the outputs of an executed copy into the notebook that it is a copy of."""
-    run, path = nbformat.read(executed, as_version=4), _path(notebook)
-    widgets = run.metadata.get("widgets", {}).get(_STATE, {}).get("state", {})
+    path = paths.NOTEBOOKS / notebook.file
+    node = nbformat.read(path, as_version=4)
+    made = results.load(notebook.name, profile)
+    origin = {
+        **{key: getattr(made, key) for key in ("profile", "seed", "commit")},
+        "copy": assets.sha256(executed)[:12],
+        "cells": {cell.id: digest(cell) for cell in _code(node)},
+    }
+    if node.metadata.get(RUN) == origin:
+        return
+    run = nbformat.read(executed, as_version=4)
+    widgets = run.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
     ran = {
         cell.id: (cell.execution_count, [*_lasting(without_widgets(cell.outputs, widgets))])
         for cell in run.cells
         if cell.cell_type == "code"
     }
     withheld = _quoting({name: outputs for name, (_, outputs) in ran.items()}, notebook, profile)
-    node = nbformat.read(path, as_version=4)
     for cell in _code(node):
         cell.execution_count, cell.outputs = ran[cell.id]
         if why := withheld.get(cell.id):
             cell.outputs = [v4.new_output("display_data", data={"text/markdown": why})]
-    made = results.load(notebook.name, profile)
-    node.metadata[RUN] = {
-        **{key: getattr(made, key) for key in ("profile", "seed", "commit")},
-        "cells": {cell.id: digest(cell) for cell in _code(node)},
-    }
+    node.metadata[RUN] = origin
     write_atomic(path, f"{nbformat.writes(node)}\n".encode())
 
 
-def strip(notebook: Notebook) -> None:
-    """Take the outputs out of a notebook, and the word that it has been run."""
-    node = nbformat.read(_path(notebook), as_version=4)
+def stripped(node: NotebookNode) -> NotebookNode:
+    """The notebook without outputs, and without the word that it has been run."""
     node.metadata.pop(RUN, None)
     for cell in _code(node):
         cell.execution_count, cell.outputs = None, []
-    write_atomic(_path(notebook), f"{nbformat.writes(node)}\n".encode())
+    return node
+
+
+def edited(node: NotebookNode) -> list[str]:
+    """Ids of the cells whose code is not what was run, where outputs are kept."""
+    ran = node.metadata.get(RUN, {}).get("cells", {})
+    return [each.id for each in _code(node) if each.outputs and ran.get(each.id) != digest(each)]
 
 
 def digest(cell: Mapping[str, Any]) -> str:
@@ -96,7 +106,7 @@ def _lasting(outputs: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
             if output.name == "stdout":
                 yield output
             continue
-        form = next((each for each in _FORMS if each in output.get("data", {})), None)
+        form = next((each for each in FORMS if each in output.get("data", {})), None)
         if form:
             metadata = {form: output.metadata[form]} if form in output.get("metadata", {}) else {}
             yield v4.new_output("display_data", data={form: output.data[form]}, metadata=metadata)
@@ -127,7 +137,7 @@ def _text(output: NotebookNode) -> str:
     """The words of an output."""
     data = output.get("data", {})
     text = "".join(output.get("text", "")) + "".join(
-        "".join(data[form]) for form in _FORMS if form.startswith("text/") and form in data
+        "".join(data[form]) for form in FORMS if form.startswith("text/") and form in data
     )
     return re.sub(r"<[^>]+>", " ", text)
 
@@ -136,11 +146,8 @@ def _code(node: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in node.cells if cell.cell_type == "code"]
 
 
-def _path(notebook: Notebook) -> Path:
-    return paths.NOTEBOOKS / f"{notebook.name}.ipynb"
-
-
 if __name__ == "__main__":
     for each in notebooks.find():
         if each.name.startswith(tuple(sys.argv[1:])):
-            strip(each)
+            without = stripped(nbformat.read(paths.NOTEBOOKS / each.file, as_version=4))
+            write_atomic(paths.NOTEBOOKS / each.file, f"{nbformat.writes(without)}\n".encode())

@@ -182,6 +182,8 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
     jobs = [Job(notebook) for notebook in chosen]
     try:
         _work_through(plan, jobs)
+        if plan.run == "default":
+            _keep_outputs(plan, jobs)
     finally:
         print(f"\n{_table(plan, jobs)}", flush=True)
     return 0 if all(job.state in (RAN, UP_TO_DATE) for job in jobs) else 1
@@ -277,6 +279,18 @@ def _bring_up_to_date(plan: Plan, job: Job, before: Sequence[tuple[Job, Future[N
     executed = plan.executed(notebook)
     if executed.exists() and executed.stat().st_mtime >= began:
         say(notebook.name, f"its output: {executed.relative_to(paths.REPOSITORY)}")
+
+
+def _keep_outputs(plan: Plan, jobs: Sequence[Job]) -> None:
+    """Put what was printed and drawn into the notebooks that git holds, when all have run.
+
+    Not sooner: what has changed in git by then would be taken for changed code.
+    """
+    from tools import outputs  # late: nbformat takes a second
+
+    for job in jobs:
+        if job.state in (RAN, UP_TO_DATE):
+            outputs.keep(job.notebook, plan.executed(job.notebook), plan.run)
 
 
 def _clear_points(plan: Plan, notebook: Notebook, key: dict[str, str]) -> None:

@@ -34,14 +34,12 @@ from textpriv.report import claims, results, verdicts
 from tools import notebooks
 from tools.documents import table
 from tools.notebooks import Notebook
+from tools.outputs import FORMS, STATE, edited, stripped, without_widgets
 
 DOCUMENTS = (
     "REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "claims/*", "benchmarks/*.md", "CITATION.cff"
 )  # fmt: skip
 MOST_ROWS = 500  # of plotted numbers that a page shows; the file beside it has them all
-_VIEW = "application/vnd.jupyter.widget-view+json"
-_STATE = "application/vnd.jupyter.widget-state+json"
-_FORMS = ("text/html", "text/markdown", "image/png", "text/plain")  # of an output, the best first
 _TAGS = set("table caption thead tbody tfoot tr th td b br code em i p pre strong sub sup".split())
 _SPANS = {"th": ["colspan", "rowspan", "scope"], "td": ["colspan", "rowspan"]}
 
@@ -55,25 +53,35 @@ def plain(text: object) -> str:
 
 
 def executed(source: Notebook, profile: str) -> NotebookNode | None:
-    """A notebook with its outputs; None unless it is this one, run to its end without an error."""
-    path = paths.RUNS / profile / f"{source.name}.ipynb"
-    if not path.exists():
-        return None
-    node = nbformat.read(path, as_version=4)
-    node.cells = [c for c in node.cells if "injected-parameters" not in c.metadata.get("tags", ())]
-    written = [(cell.kind, cell.source) for cell in source.cells]
-    changed = [(cell.cell_type, cell.source) for cell in node.cells] != written
-    code = [cell for cell in node.cells if cell.cell_type == "code" and cell.source.strip()]
-    failed = any(output.output_type == "error" for cell in code for output in cell.outputs)
-    unfinished = not all(cell.execution_count for cell in code)
-    return None if changed or failed or unfinished else node
+    """A notebook with its outputs, from `runs/` or as git holds it; None where neither counts.
+
+    It has to be this notebook, run to its end without an error.
+    """
+    copy, committed = paths.RUNS / profile / f"{source.name}.ipynb", paths.NOTEBOOKS / source.file
+    for path in [copy, *([committed] if profile == "default" else [])]:
+        if not path.exists():
+            continue
+        node = nbformat.read(path, as_version=4)
+        node.cells = [
+            each
+            for each in node.cells
+            if "injected-parameters" not in each.metadata.get("tags", ())
+        ]
+        written = [(cell.kind, cell.source) for cell in source.cells]
+        changed = [(cell.cell_type, cell.source) for cell in node.cells] != written
+        code = [cell for cell in node.cells if cell.cell_type == "code" and cell.source.strip()]
+        failed = any(output.output_type == "error" for cell in code for output in cell.outputs)
+        unfinished = not all(cell.execution_count for cell in code)
+        if not (changed or failed or unfinished or path == committed and edited(node)):
+            return node
+    return None
 
 
 def notebook(source: Notebook, profile: str) -> NotebookNode:
     """A notebook for its page: what is missing on top, safe outputs, figures as they were saved."""
     run = executed(source, profile)
-    node = run or nbformat.read(paths.NOTEBOOKS / f"{source.name}.ipynb", as_version=4)
-    widgets = node.metadata.pop("widgets", {}).get(_STATE, {}).get("state", {})
+    node = run or stripped(nbformat.read(paths.NOTEBOOKS / source.file, as_version=4))
+    widgets = node.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
     saved = figures(source, profile)
     pictures = {origin["alt"] for origin in saved.values()}
     cells: list[NotebookNode] = []
@@ -81,7 +89,9 @@ def notebook(source: Notebook, profile: str) -> NotebookNode:
         cells.append(cell)
         if cell.cell_type == "code":
             around = notebooks.heading(source.cells, index)
-            outputs = list(_safe(_static(cell.outputs, widgets), pictures, f"Picture: {around}"))
+            outputs = list(
+                _safe(without_widgets(cell.outputs, widgets), pictures, f"Picture: {around}")
+            )
             cell.metadata, cell.outputs = NotebookNode(), outputs
             made = [stem for stem in saved if re.search(rf"[\"']{stem}[\"']", cell.source)]
             cells += [v4.new_markdown_cell(_picture(stem, saved[stem])) for stem in made]
@@ -97,17 +107,6 @@ def notebook(source: Notebook, profile: str) -> NotebookNode:
     return node
 
 
-def _static(outputs: Iterable[NotebookNode], widgets: dict[str, Any]) -> Iterator[NotebookNode]:
-    """Outputs with every widget replaced by what it displayed; a progress bar by nothing."""
-    for output in outputs:
-        if view := output.get("data", {}).get(_VIEW):
-            inside = widgets.get(view["model_id"], {}).get("state", {}).get("children", [])
-            for child in (widgets.get(key.removeprefix("IPY_MODEL_"), {}) for key in inside):
-                yield from child.get("state", {}).get("outputs", ())
-        else:
-            yield output
-
-
 def _safe(
     outputs: Iterable[NotebookNode], pictures: Collection[str], otherwise: str
 ) -> Iterator[NotebookNode]:
@@ -116,7 +115,7 @@ def _safe(
 
     for output in outputs:
         data = output.get("data", {})
-        form = next((each for each in _FORMS if each in data), "")
+        form = next((each for each in FORMS if each in data), "")
         if output.output_type == "stream":
             yield output
         elif form == "text/html":

@@ -185,8 +185,8 @@ def save(
     alt = " ".join(alt.split())
     text = json.dumps({**provenance, "figure": stem, "alt": alt}, indent=1, sort_keys=True)
     contents = {
-        ".png": _drawn(fig, "png", {"Title": stem, "Description": alt, "Comment": text}),
-        ".pdf": _drawn(
+        ".png": drawn(fig, "png", {"Title": stem, "Description": alt, "Comment": text}),
+        ".pdf": drawn(
             fig, "pdf", {"Title": stem, "Subject": alt, "Keywords": text, "CreationDate": None}
         ),
         ".csv": written.to_csv(index=False, lineterminator="\n").encode(),
@@ -197,9 +197,15 @@ def save(
     return [directory / f"{stem}{suffix}" for suffix in FIGURE_SUFFIXES]
 
 
-def _drawn(fig: Figure, kind: str, metadata: dict[str, str | None]) -> bytes:
+def drawn(
+    fig: Figure,
+    kind: str,
+    metadata: dict[str, str | None] | None = None,
+    dpi: float | str | None = None,
+) -> bytes:
+    """A figure as the bytes of a file; in the dots per inch of the style where `dpi` is None."""
     buffer = io.BytesIO()
-    fig.savefig(buffer, format=kind, metadata=metadata)
+    fig.savefig(buffer, format=kind, metadata=metadata, dpi=dpi or plt.rcParams["savefig.dpi"])
     return buffer.getvalue()
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=BaseModel)
 
+DPI = 100  # of figures as notebooks show them
+
 
 class Run:
     """Made by `report.begin`; one per notebook.
@@ -163,13 +165,12 @@ class Run:
             raise InvalidInput(
                 f"figure: expected a name like 'fig{self.notebook[:2]}_...', got {stem!r}"
             )
-        picture, *_ = figures.save(
-            self.root / "figures", stem, fig, data, alt, {**self._origin(), "assets": self._assets}
-        )
+        origin = {**self._origin(), "assets": self._assets}
+        figures.save(self.root / "figures", stem, fig, data, alt, origin)
         if stem not in self._figures:
             self._figures.append(stem)
         plt.close(fig)  # or the notebook would show it a second time
-        _show(picture, alt, width=round(fig.get_size_inches()[0] * 110))
+        _show(fig, alt)
 
     def claims(self) -> pd.DataFrame:
         """The papers' claims about this notebook against what this run has recorded."""
@@ -262,12 +263,12 @@ def _missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _show(picture: Path, alt: str, width: int) -> None:
-    """In a notebook, display the very file that was written."""
+def _show(fig: Figure, alt: str) -> None:
+    """In a notebook, display a figure, small enough for outputs that git holds."""
     try:
         from IPython import get_ipython
         from IPython.display import Image, display
     except ImportError:
         return
     if get_ipython() is not None:
-        display(Image(data=picture.read_bytes(), width=width, alt=alt))
+        display(Image(data=figures.drawn(fig, "png", dpi=DPI), alt=alt))
