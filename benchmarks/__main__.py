@@ -24,7 +24,7 @@ from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.attacks.oracle import OracleBeam
-from textpriv.data import corpora, embeddings, pieces
+from textpriv.data import corpora, embeddings
 from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.mechanisms import (
     TEM,
@@ -36,7 +36,7 @@ from textpriv.mechanisms import (
 )
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
-from textpriv.models import load_encoder
+from textpriv.models import load_encoder, pieces
 from textpriv.models.generators import load_generator
 from textpriv.neighbors import (
     AllRadii,

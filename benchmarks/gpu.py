@@ -34,9 +34,9 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from textpriv.data.tokens import Corpus
 from textpriv.models import Encoder, Training, from_folder, generators
+from textpriv.models.classifiers import features, fine_tuned
 from textpriv.models.generators import Generator, generate, likeliest
 from textpriv.neighbors import AllRadii, ExactSearch, fused, random_directions
-from textpriv.utility.classifiers import features, fine_tuned
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
 LENGTH = 64  # pieces of a document

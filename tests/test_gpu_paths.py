@@ -21,8 +21,8 @@ from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
 from textpriv.models import generators
+from textpriv.models.classifiers import features
 from textpriv.neighbors import AllRadii, ExactSearch, fused, radius_cdf, random_directions
-from textpriv.utility.classifiers import features
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ("cpu", pytest.param("cuda", marks=needs_gpu))

@@ -45,9 +45,15 @@ ACCESS_MODULES = {
 }  # fmt: skip
 
 # Imports go one way, and say all of it: relative ones would escape the runner's up-to-date checks.
-AGAINST_THE_WAY = {
-    "lib": re.compile(r"\.|(tools|tests)\b"),
-    "lib/textpriv/report": re.compile(r"textpriv\.experiments\b"),
+ROOMS = (
+    ("assets",), ("data", "neighbors"), ("models",), ("mechanisms",), ("attacks", "privacy"),
+    ("utility",), ("report",), ("experiments",),
+)  # fmt: skip
+AGAINST_THE_WAY = {"lib": re.compile(r"\.|(tools|tests)\b")} | {
+    f"lib/textpriv/{room}": re.compile(rf"textpriv\.({'|'.join(beside_or_above)})\b")
+    for floor, rooms in enumerate(ROOMS)
+    for room in rooms
+    if (beside_or_above := [each for level in ROOMS[floor:] for each in level if each != room])
 }
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:home|Users|root|work|mnt|tmp)/\w|[A-Z]:\\Users")
 
@@ -305,6 +311,10 @@ def test_imports_go_one_way() -> None:
     planted = "def f():\n    from tools import runner\nfrom . import a\nfrom textpriv import tools"
     found = [bool(AGAINST_THE_WAY["lib"].match(name)) for name in imports(planted)]
     assert sorted(found) == [False, True, True]
+    assert AGAINST_THE_WAY["lib/textpriv/attacks"].match("textpriv.privacy.claims")
+    assert not AGAINST_THE_WAY["lib/textpriv/attacks"].match("textpriv.mechanisms.base")
+    rooms = {path.name for path in (REPOSITORY / "lib" / "textpriv").iterdir() if path.is_dir()}
+    assert rooms - {"__pycache__"} == {room for level in ROOMS for room in level}
 
 
 TEXT = (".py", ".md", ".toml", ".yml", ".sh", ".lock", ".ipynb", ".json", ".csv", ".mplstyle")

@@ -9,7 +9,7 @@ import pytest
 from tiny_models import BEYOND, PIECES, SPECIAL, piece, tiny_encoder, tiny_family
 
 from textpriv import profiles
-from textpriv.data import corpora, pieces, splits
+from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
@@ -17,7 +17,7 @@ from textpriv.experiments import lossy
 from textpriv.experiments.lossy import Setting, Sizes, Text, TokenNoise, Vocabulary
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil
-from textpriv.models import FAMILIES, NAMES, Encoder
+from textpriv.models import FAMILIES, NAMES, Encoder, pieces
 from textpriv.seeds import stream
 
 WORDS = ["cat", "dog", "fish", "the", "sat", "ran", "on", "mat"]

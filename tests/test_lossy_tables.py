@@ -16,13 +16,12 @@ from tiny_models import PIECES, SPECIAL, tiny_encoder
 from textpriv import models, stats
 from textpriv.attacks import oracle
 from textpriv.attacks.deconvolution import Deconvolution, watch
-from textpriv.data import pieces
 from textpriv.data.tokens import Corpus
 from textpriv.experiments import lossy_tables as tables
 from textpriv.experiments.lossy import Setting, Text
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
-from textpriv.models import Encoder, generators
+from textpriv.models import Encoder, generators, pieces
 from textpriv.models.generators import Generator
 from textpriv.utility import grammar
 

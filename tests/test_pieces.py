@@ -12,10 +12,10 @@ import transformers
 from tiny_generators import OPENING, tiny_tokenizer
 from tiny_models import PIECES, SPECIAL, piece, tiny_family
 
-from textpriv.data import pieces
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.maps import LossyMap
+from textpriv.models import pieces
 
 UNUSED = ["[unused0]", "[unused12]"]
 NOT_UNUSED = ["[unused]", "unused7", "[unused1]x"]

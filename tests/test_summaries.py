@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from tiny_generators import tiny_family, tiny_generator
 from tiny_models import PIECES, tiny_encoder
 
-from textpriv.data import pieces
 from textpriv.errors import InvalidInput
-from textpriv.models import Encoder
+from textpriv.models import Encoder, pieces
+from textpriv.models.classifiers import features
 from textpriv.models.generators import Generator, generate, likeliest
-from textpriv.utility.classifiers import features
 from textpriv.utility.summaries import INSTRUCTION, Extractive, Writer, similarity
 
 

@@ -36,12 +36,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from textpriv.checks import check_count, check_texts
-from textpriv.data.pieces import encode
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Training
+from textpriv.models.classifiers import fine_tuned
+from textpriv.models.pieces import encode
 from textpriv.seeds import stream
 from textpriv.stats import CONFIDENCE, Estimate, Influence, share
-from textpriv.utility.classifiers import fine_tuned
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -299,7 +299,7 @@ def tuned_attack(
 
     Raises
     ------
-    InvalidInput : see `text_attack` and `textpriv.utility.classifiers.fine_tuned`
+    InvalidInput : see `text_attack` and `textpriv.models.classifiers.fine_tuned`
 
     References
     ----------

@@ -30,7 +30,7 @@ from textpriv.attacks.base import (
 from textpriv.attacks.deconvolution import hits_anywhere
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
-from textpriv.data import corpora, pieces, splits
+from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import from_arrays
 from textpriv.data.tokens import Corpus
@@ -38,7 +38,7 @@ from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.stencil import TokenTable
-from textpriv.models import Encoder, FastTokenizer
+from textpriv.models import Encoder, FastTokenizer, pieces
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
 

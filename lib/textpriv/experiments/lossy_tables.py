@@ -11,11 +11,10 @@ import pandas as pd
 from textpriv import stats
 from textpriv.attacks import oracle
 from textpriv.attacks.base import Guesses, Observed
-from textpriv.data import pieces
 from textpriv.data.tokens import Corpus
 from textpriv.experiments.lossy import MAPS, Setting, Text, hits
 from textpriv.mechanisms.maps import LossyMap
-from textpriv.models import BoolArray, FastTokenizer
+from textpriv.models import BoolArray, FastTokenizer, pieces
 from textpriv.models.generators import Generator
 from textpriv.utility import grammar
 

@@ -18,10 +18,9 @@ import torch
 
 from textpriv.channel import FloatArray
 from textpriv.checks import check_count, check_texts
-from textpriv.data import pieces
 from textpriv.errors import InvalidInput
-from textpriv.models import Encoder, by_length
-from textpriv.utility.classifiers import features, sequences
+from textpriv.models import Encoder, by_length, pieces
+from textpriv.models.classifiers import features, sequences
 
 _PAIRS = 512  # pairs whose states are held at once
 

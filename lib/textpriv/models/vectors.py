@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import check_texts
-from textpriv.data import pieces
 from textpriv.data.splits import sentences_of
 from textpriv.data.tokens import ranges
 from textpriv.errors import InvalidInput
-from textpriv.models import Encoder
-from textpriv.utility.classifiers import features
+from textpriv.models import Encoder, pieces
+from textpriv.models.classifiers import features
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,1 @@
-"""What a sanitized text is still worth: sentiment, grammar, summaries, and predicting it."""
+"""What a sanitized text is still worth: its language, its summary, and predicting that."""

@@ -28,14 +28,13 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
 from textpriv.checks import COUNT, check_kind, check_texts, checked
-from textpriv.data import pieces
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.sweep import check_grid, sweep
-from textpriv.models import Encoder, FastTokenizer
+from textpriv.models import Encoder, FastTokenizer, pieces
 from textpriv.models.generators import Generator
 from textpriv.utility.prediction import Predictor
 from textpriv.utility.summaries import Summarizer, similarity

@@ -24,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv.checks import check_count, check_texts
-from textpriv.data import pieces
 from textpriv.data.tokens import Corpus, ranges
 from textpriv.errors import InvalidInput
-from textpriv.models import Encoder
+from textpriv.models import Encoder, pieces
+from textpriv.models.classifiers import features
 from textpriv.models.generators import Generator, generate, likeliest
 from textpriv.models.similarity import cosine
-from textpriv.utility.classifiers import features
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -5,7 +5,7 @@
     classifier = fine_tuned(encoder, corpus, labels, training=Training(steps=150))
     (classifier.predict(others) == truth).mean()             # accuracy of a trained encoder
 
-A corpus here holds WordPieces of the encoder itself, as `textpriv.data.pieces.encode` makes them
+A corpus here holds WordPieces of the encoder itself, as `textpriv.models.pieces.encode` makes them
 and as maps and stencils leave them. On which text a classifier is trained is the caller's choice.
 In the terms of Harel et al. (2024, section 2) it is scenario Test when trained on plain text and
 asked about manipulated text, and scenario All when trained on manipulated text as well.

@@ -22,12 +22,12 @@ from tiny_models import (
 from tiny_models import FILLERS as WORDS
 
 from textpriv import models
-from textpriv.data.pieces import encode
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Training
-from textpriv.utility import classifiers as utility
-from textpriv.utility.classifiers import Classifier, features, fine_tuned, probe
+from textpriv.models import classifiers as utility
+from textpriv.models.classifiers import Classifier, features, fine_tuned, probe
+from textpriv.models.pieces import encode
 
 LONGEST = 40
 FIRST, LAST = piece("[CLS]"), piece("[SEP]")
