@@ -18,14 +18,13 @@ from test_attacks import corpus
 from test_channel import Table
 
 from textpriv import channel as channels
-from textpriv.attacks.base import NONE, Observed
+from textpriv.attacks.base import NONE, Observed, TokenAttack
 from textpriv.attacks.bayes import (
     Bayes,
     ContextFreeBayes,
     ContextFreeBound,
     EmbeddingInversion,
     PriorOnly,
-    TokenAttack,
     bayes_success,
     prior_of,
     smoothed_prior,

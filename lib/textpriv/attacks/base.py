@@ -183,6 +183,23 @@ class Attack(ABC):
         """
 
 
+class TokenAttack(Attack):
+    """An attack whose guesses for a token depend on that token alone."""
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        positions = check_targets(observed, targets, self.vocabulary)
+        types, inverse = np.unique(observed.corpus.ids[positions], return_inverse=True)
+        guesses = self.guess_words(types, top)
+        return Guesses(guesses.words[inverse], guesses.scores[inverse])
+
+    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
+        """Guesses for single output words, whatever their context."""
+        raise NotImplementedError
+
+
 def padded(words: IntArray, scores: FloatArray, top: int) -> Guesses:
     """Guesses with `top` columns, filled up with NONE."""
     missing = ((0, 0), (0, top - words.shape[1]))

@@ -13,14 +13,11 @@ import numpy as np
 
 from textpriv.attacks.base import (
     NONE,
-    Attack,
     FloatArray,
     Guesses,
     IntArray,
-    Observed,
+    TokenAttack,
     check_channel,
-    check_targets,
-    check_top,
     is_input,
     is_sensitive,
     padded,
@@ -61,23 +58,6 @@ def smoothed_prior(
     if not (np.isfinite(added) and added >= 0):
         raise InvalidInput(f"constant: got {constant!r}, expected a finite number >= 0")
     return prior_of(channel, shadow) + added * is_input(channel)
-
-
-class TokenAttack(Attack):
-    """An attack whose guesses for a token depend on that token alone."""
-
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_top(top)
-        positions = check_targets(observed, targets, self.vocabulary)
-        types, inverse = np.unique(observed.corpus.ids[positions], return_inverse=True)
-        guesses = self.guess_words(types, top)
-        return Guesses(guesses.words[inverse], guesses.scores[inverse])
-
-    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
-        """Guesses for single output words, whatever their context."""
-        raise NotImplementedError
 
 
 class Bayes(TokenAttack):

@@ -26,13 +26,13 @@ from textpriv.attacks.base import (
     Guesses,
     IntArray,
     Observed,
+    TokenAttack,
     check_targets,
     check_top,
     is_input,
     is_sensitive,
     observe,
 )
-from textpriv.attacks.bayes import TokenAttack
 from textpriv.attacks.contextual import repeat
 from textpriv.channel import Channel
 from textpriv.checks import check_count, check_kind

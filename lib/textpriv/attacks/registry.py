@@ -19,8 +19,7 @@ class Entry(NamedTuple):
     Attributes
     ----------
     label : in legends and tables
-    attacker : who it is, in a sentence for those who have not read a legend; "" where no
-        statement quotes the attack
+    attacker : who it is, in a sentence for those who have not read a legend
     color, marker, line : how figures draw it; the colour is one of `report.figures.COLORS`
     """
 
@@ -58,8 +57,16 @@ ON_WORDS: Mapping[str, Entry] = MappingProxyType(
             "a language model that fills in the word",
             "green", "^", "-",
         ),
-        "mask-inference-support": Entry("mask inference, possible words", "", "green", "v", "--"),
-        "mask-bayes": Entry("mask inference times channel", "", "green", "D", "-"),
+        "mask-inference-support": Entry(
+            "mask inference, possible words",
+            "a language model that fills in one of the words that can give the output",
+            "green", "v", "--",
+        ),
+        "mask-bayes": Entry(
+            "mask inference times channel",
+            "Bayes' rule with a language model that fills in the word",
+            "green", "D", "-",
+        ),
         "context-free-bayes": Entry(
             "context-free Bayes",
             "Bayes' rule word by word, with frequencies from similar texts",
@@ -80,7 +87,11 @@ ON_WORDS: Mapping[str, Entry] = MappingProxyType(
             "Bayes' rule with a network that reads the context",
             "blue", "s", "-",
         ),
-        "contextual-bayes-public": Entry("contextual, public text", "", "blue", "^", ":"),
+        "contextual-bayes-public": Entry(
+            "contextual, public text",
+            "Bayes' rule with a network that reads the context, from public texts",
+            "blue", "^", ":",
+        ),
         "contextual-bound": Entry(
             "contextual K-ASR bound",
             "the same with the context of the private texts",
@@ -101,7 +112,11 @@ ON_WORDS: Mapping[str, Entry] = MappingProxyType(
             "whole sentences against what people write, from public texts",
             "red", "P", "-",
         ),
-        "noisy-channel-lm": Entry("noisy channel, pretrained model", "", "purple", "*", "-"),
+        "noisy-channel-lm": Entry(
+            "noisy channel, pretrained model",
+            "whole sentences against a pretrained language model",
+            "purple", "*", "-",
+        ),
         "prior-only": Entry("prior only", "always the most frequent words", "black", "x", ":"),
     }
 )  # fmt: skip
@@ -115,8 +130,16 @@ ON_TOKENS: Mapping[str, Entry] = MappingProxyType(
             "the nearest tokens but the output itself",
             "grey", "s", "--",
         ),
-        "naive-skip-elsewhere": Entry("the same guesses for another place", "", "black", ".", ":"),
-        "anywhere": Entry("nearest tokens, any position", "", "sky", "^", ":"),
+        "naive-skip-elsewhere": Entry(
+            "the same guesses for another place",
+            "the nearest tokens of another output: what chance gives",
+            "black", ".", ":",
+        ),
+        "anywhere": Entry(
+            "nearest tokens, any position",
+            "the nearest tokens of all outputs in the window",
+            "sky", "^", ":",
+        ),
         "deconvolution-raw": Entry(
             "deconvolution, no ridge",
             "the linear map solved without regularisation",
@@ -138,7 +161,11 @@ ON_TOKENS: Mapping[str, Entry] = MappingProxyType(
             "the likeliest word of those that give the output",
             "orange", "s", ":",
         ),
-        "oracle-beam": Entry("oracle beam, causal model", "", "blue", "D", "-"),
+        "oracle-beam": Entry(
+            "oracle beam, causal model",
+            "whole texts against a causal language model",
+            "blue", "D", "-",
+        ),
     }
 )  # fmt: skip
 """On lossy maps, stencils and noise over tokens (notebook 03)."""

@@ -35,7 +35,7 @@ FloatArray = NDArray[np.float64]
 Seen = FloatArray | Sequence[str]  # what an attacker has of every document
 
 PROMPTED, CLIPPED, CLEAN = "dp-prompt", "dp-prompt-clipped", "clean"
-WORD_LEVEL = ("madlib", "mahalanobis", "tem")
+BY_WORD = ("madlib", "mahalanobis", "tem")
 LARGE = "-300d"  # ends the name of a mechanism over the table of 300 dimensions
 WHOLE = "madlib-whole"  # MADLIB over the whole table of 50 dimensions
 EMBEDDING, TEXT = "embedding", "text"  # what an attacker sees of a document
@@ -85,8 +85,8 @@ class Sizes(BaseModel):
     def levels(self) -> dict[str, tuple[float, ...]]:
         """Epsilons, or temperatures of DP-Prompt, of every mechanism by its name."""
         return {
-            **dict.fromkeys(WORD_LEVEL, self.word_epsilons),
-            **dict.fromkeys([name + LARGE for name in WORD_LEVEL], self.large_epsilons),
+            **dict.fromkeys(BY_WORD, self.word_epsilons),
+            **dict.fromkeys([name + LARGE for name in BY_WORD], self.large_epsilons),
             WHOLE: self.whole_epsilons,
             **dict.fromkeys(("truncated-laplace", "deep-candidate"), self.sentence_epsilons),
             PROMPTED: self.temperatures,

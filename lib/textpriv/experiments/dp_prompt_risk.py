@@ -20,13 +20,13 @@ from scipy.stats import norm
 
 from textpriv.attacks.author import bonferroni, strongest
 from textpriv.experiments.dp_prompt import (
+    BY_WORD,
     CLIPPED,
     DOCUMENTS,
     EMBEDDING,
     LARGE,
     PIECES,
     PROMPTED,
-    WORD_LEVEL,
     Output,
     rows_of,
 )
@@ -154,7 +154,7 @@ def word_level_pairs(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
     couples = [
         (risk, *couple)
         for risk, part in table.groupby("risk")
-        for couple in combinations(WORD_LEVEL, 2)
+        for couple in combinations(BY_WORD, 2)
         if {*couple} <= {*part["mechanism"]}
     ]
     ends, tests = ("f1_at_risk.{0:g}.{1}", "f1_at_risk.{0:g}.{2}"), tried * len(couples)
@@ -271,7 +271,7 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
     wide = level.pivot_table(index="risk", columns="mechanism", values="value")
     attack = {"target": "sentiment", "attacker": attacker, "access": EMBEDDING}
     gains, spreads = [], []
-    for name in WORD_LEVEL:
+    for name in BY_WORD:
         both = [name + LARGE, name]
         risks = wide[both].dropna().index.tolist() if {*both} <= {*wide} else []
         if risks:
@@ -279,7 +279,7 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
             ends = [Estimate.of(at.loc[each, risk]) for each in both for risk in risks]
             gain = combined(weights, ends, bounds=(-1.0, 1.0))
             gains.append({"mechanism": name + LARGE, **attack, **gain.columns()})
-    words = wide[[name for name in WORD_LEVEL if name in wide]].dropna()
+    words = wide[[name for name in BY_WORD if name in wide]].dropna()
     if len(words) and words.shape[1] > 1:
         apart = (words.max(axis=1) - words.min(axis=1)).max()
         spreads.append({**attack, "value": apart, "n": int(table["n"].min())})

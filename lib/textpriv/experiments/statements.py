@@ -38,9 +38,7 @@ WITHDRAWN = "the logits are not clipped, and have no public bound"
 
 # Who an attack is. Bounds are attacks too: by somebody who knows how often each word occurs in the
 # private texts.
-ATTACKERS = {
-    name: entry.attacker for name, entry in {**ON_WORDS, **ON_TOKENS}.items() if entry.attacker
-} | {
+ATTACKERS = {name: entry.attacker for name, entry in {**ON_WORDS, **ON_TOKENS}.items()} | {
     "token_success": "whole texts against an exact language model",
     "static.embedding": "a classifier of vectors that has learned from original texts",
     "adaptive.embedding": "a classifier of vectors that has learned from sanitized texts",

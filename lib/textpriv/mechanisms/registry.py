@@ -2,8 +2,8 @@
 
     WORD_LEVEL["vickrey"].make(embedding, ExactSearch(embedding.vectors))
 
-Notebook 01, README's table of guarantees, the styles of figures and the tests of claims read this
-table: a mechanism that is entered here appears in all of them.
+Notebook 01, the guarantees in docs/PRIVACY.md, the styles of figures and the tests of claims read
+this table: a mechanism that is entered here appears in all of them.
 """
 
 from __future__ import annotations

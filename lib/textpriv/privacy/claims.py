@@ -46,10 +46,12 @@ class ClaimedLoss(ABC):
     ----------
     size : of the vocabulary
     protected : words that have a finite bound with some other word
+    per_distance : whether the bound grows with a distance of the words
     """
 
     size: int
     protected: IntArray
+    per_distance = False
 
     @abstractmethod
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
@@ -58,6 +60,10 @@ class ClaimedLoss(ABC):
     @abstractmethod
     def largest(self) -> float:
         """Bound of the worst pair among the words that are protected."""
+
+    def pairs(self) -> tuple[IntArray, IntArray] | None:
+        """Every pair that has a bound, where groups decide that; None where all protected do."""
+        return None
 
     def rows(self, words: IntArray) -> FloatArray:
         """Bounds between some words and all: (len(words), size)."""
@@ -68,6 +74,8 @@ class ClaimedLoss(ABC):
 
 class _Scaled(ClaimedLoss):
     """epsilon times the Euclidean distance of some points, between the words that are protected."""
+
+    per_distance = True
 
     def __init__(
         self, points: NDArray[np.floating], epsilon: float, protected: IntArray | None = None
@@ -111,6 +119,14 @@ class _Groups(ClaimedLoss):
 
     def largest(self) -> float:
         return self.epsilon
+
+    def pairs(self) -> tuple[IntArray, IntArray]:
+        sets = self.sets
+        pairs = np.stack([np.repeat(np.arange(len(sets)), sets.shape[1]), sets.ravel()])
+        pairs = np.unique(np.sort(pairs[:, pairs[1] >= 0], axis=0), axis=1)
+        first, second = pairs[:, pairs[0] != pairs[1]]
+        claimed = np.isfinite(self.between(first, second))
+        return first[claimed], second[claimed]
 
 
 @singledispatch

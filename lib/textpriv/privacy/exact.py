@@ -28,7 +28,7 @@ from textpriv.channel import Channel, FloatArray, IntArray, SparseChannel, check
 from textpriv.checks import COUNT, at_least, check_kind, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import CusText, FiniteMechanism, Mechanism
+from textpriv.mechanisms import FiniteMechanism, Mechanism
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
@@ -122,7 +122,7 @@ def audit_exactly(
     """Hold a mechanism's probabilities against its claim, at all outputs, and draws against them.
 
     All pairs of protected words, up to EVERY_PAIR words; beyond, every word with its nearest
-    neighbour and some random pairs. Under CusText all pairs inside groups.
+    neighbour and some random pairs. Where groups decide, all pairs inside groups.
 
     Parameters
     ----------
@@ -133,9 +133,10 @@ def audit_exactly(
     """
     _check_finite(mechanism, "audit_words(mechanism, draw_words(...))")
     drawing = np.random.default_rng(0) if rng is None else rng
-    words = claimed_loss(mechanism).protected
-    if isinstance(mechanism, CusText):
-        pairs, method = _group_pairs(mechanism), "exact, every pair of a group"
+    claim = claimed_loss(mechanism)
+    words = claim.protected
+    if (grouped := claim.pairs()) is not None:
+        pairs, method = grouped, "exact, every pair of a group"
         found = losses(mechanism, *pairs)
     elif len(words) <= EVERY_PAIR:
         i, j = np.triu_indices(len(words), 1)
@@ -168,16 +169,6 @@ def nearest_pairs(vectors: NDArray[np.floating], words: IntArray) -> tuple[IntAr
     found, _ = ExactSearch(vectors[words]).nearest(vectors[words], 2)
     own = np.arange(len(words))
     return words, words[np.where(found[:, 0] == own, found[:, 1], found[:, 0])]
-
-
-def _group_pairs(mechanism: CusText) -> tuple[IntArray, IntArray]:
-    """Every pair of which one word is in the other's set, where anything is claimed."""
-    sets = mechanism.candidates
-    pairs = np.stack([np.repeat(np.arange(len(sets)), sets.shape[1]), sets.ravel()])
-    pairs = np.unique(np.sort(pairs[:, pairs[1] >= 0], axis=0), axis=1)
-    first, second = pairs[:, pairs[0] != pairs[1]]
-    claimed = np.isfinite(claimed_loss(mechanism).between(first, second))
-    return first[claimed], second[claimed]
 
 
 def judge(
@@ -377,8 +368,8 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
     words = claim.protected
     if len(words) < 2:
         raise InvalidInput(f"mechanism: {mechanism.name} protects no pair of words")
-    if isinstance(mechanism, CusText):
-        first, second = _group_pairs(mechanism)
+    if (grouped := claim.pairs()) is not None:
+        first, second = grouped
         found = losses(mechanism, first, second)
         worst = int(found.argmax())
         pair = _named(mechanism, first[worst], second[worst])

@@ -22,7 +22,7 @@ import numpy as np
 from textpriv.checks import check_count, check_kind, check_texts
 from textpriv.data.tokens import PRIVATE, Corpus, Tokenizer, TokenPolicy, check_corpus, check_policy
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import CusText, Mechanism
+from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import DPPrompt, Guarantee
 from textpriv.mechanisms.sentences import SentenceMechanism
@@ -250,8 +250,9 @@ def _stated(mechanism: object, about: _About) -> Statement:
 
 @_stated.register
 def _(mechanism: Mechanism, about: _About) -> Statement:
-    largest = claimed_loss(mechanism).largest()
-    distance = "" if isinstance(mechanism, CusText) else " and unit of distance"
+    claim = claimed_loss(mechanism)
+    largest = claim.largest()
+    distance = " and unit of distance" * claim.per_distance
     setting = f"eps {mechanism.epsilon:.3g} per word{distance}"
     if about.text is None:
         policy = PRIVATE if about.policy is None else about.policy

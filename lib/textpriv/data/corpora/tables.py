@@ -64,7 +64,7 @@ def read(
     if absent:
         raise InvalidInput(
             f"{path}: expected the columns {absent}, got only {list(map(str, table.columns))}; "
-            "name the right ones"
+            "rename them in the file"
         )
     if table.empty:
         raise InvalidInput(f"{path}: expected at least one row, got an empty table")
