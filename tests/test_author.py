@@ -14,17 +14,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 from tiny_models import tiny_encoder
 
-from textpriv.attacks import author
+from textpriv.attacks import author, f1
 from textpriv.attacks.author import (
     cumulative_means,
     embedding_attack,
-    f1_estimate,
-    macro_f1,
     random_baseline,
-    strongest,
     text_attack,
     tuned_attack,
 )
+from textpriv.attacks.f1 import f1_estimate, macro_f1, strongest
 from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
 
@@ -119,8 +117,8 @@ def test_intervals_cover_where_guessing_is_blind() -> None:
     for _ in range(400):
         guess = draw.integers(10, size=80)
         found = f1_estimate(truth, guess, 10, draw, resamples=100)
-        _, right, both = author._counts(truth, guess, None, 10)
-        reach = 1.96 * author._resampled(right, both, draw, 100).std()
+        _, right, both = f1._counts(truth, guess, None, 10)
+        reach = 1.96 * f1._resampled(right, both, draw, 100).std()
         covered += [found.low <= expected <= found.high, abs(found.value - expected) <= reach]
     assert covered[0] / 400 >= 0.94
     assert covered[1] / 400 < 0.92
@@ -170,7 +168,7 @@ def test_resamples_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded, and the parts together are what one draw would be."""
     truth, guess, _ = noisy(50, 0.6, 0)
     whole = f1_estimate(truth, guess, 3, rng(), resamples=1000)
-    monkeypatch.setattr(author, "_CHUNK", 50 * 7)
+    monkeypatch.setattr(f1, "_CHUNK", 50 * 7)
     assert f1_estimate(truth, guess, 3, rng(), resamples=1000) == whole
 
 

@@ -33,18 +33,15 @@ from test_noisy_channel import (
 from test_stencil import both_forms, both_measures, corpora, ids, plain_weights, windows
 
 from textpriv.attacks import deconvolution
-from textpriv.attacks.base import NONE, Attack, Guesses, Observed
+from textpriv.attacks.base import NONE, Attack, Guesses, Observed, hits_anywhere
+from textpriv.attacks.calibration import Calibration, chosen, likeliest_factors
 from textpriv.attacks.deconvolution import (
-    Calibration,
     Deconvolution,
     LanguageDeconvolution,
     Rehearsal,
     StencilSimulation,
     TokenInversion,
-    _likeliest_factors,
     blocks,
-    chosen,
-    hits_anywhere,
     singular_values,
     undone,
     watch,
@@ -647,14 +644,14 @@ def test_factors_in_closed_form() -> None:
     """Of two candidates, one with the sign: the log odds that it is the truth."""
     evidence = np.tile([[[1.0], [0.0]]], (1000, 1, 1))
     true = np.repeat([0, 1], [800, 200])
-    found = _likeliest_factors(evidence, np.zeros((1000, 2)), true)
+    found = likeliest_factors(evidence, np.zeros((1000, 2)), true)
     assert found == pytest.approx([np.log(4)], rel=0.02)
     # What the prior says already the sign need not say; what cannot be does not count.
     prior = np.tile(np.log([0.8, 0.2]), (1000, 1))
-    assert _likeliest_factors(evidence, prior, true) == pytest.approx([0], abs=1e-3)
+    assert likeliest_factors(evidence, prior, true) == pytest.approx([0], abs=1e-3)
     third = np.concatenate([evidence, np.full((1000, 1, 1), 50.0)], axis=1)
     prior = np.tile([0.0, 0.0, -np.inf], (1000, 1))
-    assert _likeliest_factors(third, prior, true) == pytest.approx([np.log(4)], rel=0.1)
+    assert likeliest_factors(third, prior, true) == pytest.approx([np.log(4)], rel=0.1)
 
 
 @both_forms

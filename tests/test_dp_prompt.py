@@ -16,7 +16,7 @@ from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
 
 from textpriv import models, profiles
-from textpriv.attacks.author import macro_f1
+from textpriv.attacks.f1 import macro_f1
 from textpriv.data import embeddings
 from textpriv.data.authors import as_many_of_each, by_authors, by_rating
 from textpriv.data.corpora import Documents

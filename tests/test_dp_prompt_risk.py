@@ -16,7 +16,7 @@ from scipy.stats import t as student_t
 from tiny_models import tiny_encoder
 
 from textpriv import models, paths, report
-from textpriv.attacks.author import f1_estimate, macro_f1
+from textpriv.attacks.f1 import f1_estimate, macro_f1
 from textpriv.experiments import dp_prompt_risk as experiment
 from textpriv.experiments.dp_prompt import DOCUMENTS, Output
 from textpriv.experiments.dp_prompt_risk import ADAPTIVE, STATIC

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from textpriv.attacks import ledger as module
-from textpriv.attacks.author import macro_f1
+from textpriv.attacks.f1 import macro_f1
 from textpriv.attacks.ledger import (
     EVERYTHING,
     HASHES,

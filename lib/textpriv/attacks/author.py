@@ -2,9 +2,7 @@
 
     arguments = (vectors[train], author[train], vectors[validation], author[validation])
     (guess,) = embedding_attack(*arguments, [sanitized[test]], classes=10, seed=7)    # static
-    macro_f1(author[test], guess, 10)
-    f1_estimate(author[test], guess, 10, rng)                  # with its interval
-    strongest({"static": one, "adaptive": other})              # the risk: the greatest of them
+    f1.macro_f1(author[test], guess, 10)
     random_baseline(author[test], 10)                          # what a blind guesser reaches
 
 An attacker learns from training documents, chooses its settings on validation documents and is
@@ -20,8 +18,7 @@ as labels measure utility (Utpala et al. 2023, section 4).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import replace
+from collections.abc import Callable, Sequence, Sized
 from typing import TypeVar
 
 import numpy as np
@@ -29,19 +26,17 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import expit, logit
-from scipy.stats import binom, norm
-from scipy.stats import t as student_t
+from scipy.stats import binom
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from textpriv.attacks.f1 import checked_classes, label_pair, macro_f1
 from textpriv.checks import check_count, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Training
 from textpriv.models.classifiers import fine_tuned
 from textpriv.models.pieces import encode
 from textpriv.seeds import stream
-from textpriv.stats import CONFIDENCE, Estimate, Influence, share
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -49,7 +44,6 @@ Name = TypeVar("Name")
 
 PENALTIES = (1.0, 10.0, 100.0)  # C of the logistic regression on texts
 _TOKEN = r"\w+(?:['’]\w+)*|[^\w\s]"  # words, and every other character that is no white space
-_CHUNK = 1 << 22  # weights of resampled documents that are held at once
 
 
 # --- Attackers ----------------------------------------------------------------------------------
@@ -328,108 +322,7 @@ def tuned_attack(
     return [model.predict(encode(encoder.tokenizer, texts, longest=longest)) for texts in tests]
 
 
-# --- Macro F1 -----------------------------------------------------------------------------------
-
-
-def macro_f1(truth: ArrayLike, guess: ArrayLike, classes: int) -> float:
-    """Mean over the classes of F1 = 2 TP / (2 TP + FP + FN), 0 for a class that never occurs.
-
-    Parameters
-    ----------
-    truth, guess : (documents,) 0 .. classes - 1, at least one
-    classes : >= 2
-    """
-    actual, guessed = _pair(truth, guess, classes)
-    right = np.bincount(actual[actual == guessed], minlength=classes)
-    both = np.bincount(actual, minlength=classes) + np.bincount(guessed, minlength=classes)
-    return float(_mean_f1(right, both))
-
-
-def f1_estimate(
-    truth: ArrayLike,
-    guess: ArrayLike,
-    classes: int,
-    rng: np.random.Generator,
-    *,
-    document: ArrayLike | None = None,
-    resamples: int = 2000,
-    confidence: float = CONFIDENCE,
-    sample: str | None = None,
-) -> Estimate:
-    """Macro F1 with an interval by resampling documents.
-
-    Documents are drawn with replacement, each with all its guesses. The interval is Student's t on
-    the scale of log-odds, with the standard deviation of the resampled F1 or the jackknife's error,
-    whichever is larger: near guessing the first is too small, near 1 the second, and a symmetric
-    interval of 80 documents misses one in ten times. It covers the choice of documents and the
-    mechanism's noise, but not the training of the attacker, which all guesses of a call have in
-    common. Where all resamples agree, or the F1 is 0 or 1, it is that of a share with documents as
-    trials.
-
-    Parameters
-    ----------
-    truth, guess, classes : see `macro_f1`
-    rng : of the resamples
-    document : (guesses,) integers, which document each guess is about, when several runs of a
-        mechanism stand one after the other; None: each about another
-    resamples : >= 100
-    confidence : 0 < confidence < 1
-    sample : name of what the documents were drawn from; keeps the `Influence` of each, under its
-        number in `document`, by the jackknife: what leaving it out takes from the F1
-
-    Returns
-    -------
-    Estimate within 0..1, of all guesses; `n` counts guesses
-
-    Raises
-    ------
-    InvalidInput : anything else
-    """
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence: got {confidence!r}, expected a number between 0 and 1")
-    actual, guessed = _pair(truth, guess, classes)
-    unit, right, both = _counts(actual, guessed, document, classes)
-    value = float(_mean_f1(right.sum(0), both.sum(0)))
-    influence = _jackknife(sample or "", unit, right, both)
-    drawn = _resampled(right, both, rng, resamples)
-    if np.ptp(drawn) < 1e-9 or min(value, 1 - value) < 1e-9:  # no more than rounding
-        exact = share(round(value * len(right)), len(right), confidence=confidence)
-        low, high = min(value, exact.low), max(value, exact.high)
-    else:
-        error = max(float(drawn.std()), influence.error)
-        low, high = _interval(value, error, len(unit) - 1, confidence)
-    return Estimate(value, low, high, len(actual), influence if sample else None)
-
-
-def strongest(found: Mapping[Name, Estimate]) -> tuple[Name, Estimate]:
-    """The attacker who reaches the greatest F1, and that F1: what is at risk.
-
-    The greatest of several estimates tends to lie above the greatest of what they estimate. Its
-    interval is therefore simultaneous over all attackers (Bonferroni): with the interval of each
-    of k widened to the level 1 - 0.05 / k, it reaches from the highest low end to the highest high
-    end, and holds the greatest true F1 with 95%.
-
-    Parameters
-    ----------
-    found : of every attacker that was run, at least one, with 95% intervals
-
-    Returns
-    -------
-    who it is (of equal ones the first), and the estimate; its influence and n are that attacker's
-    """
-    if not found:
-        raise InvalidInput("found: got no attacker, expected at least one that was run")
-    who = max(found, key=lambda name: found[name].value)
-    wider = bonferroni(len(found))
-    low = max(each.value - wider * (each.value - each.low) for each in found.values())
-    high = max(each.value + wider * (each.high - each.value) for each in found.values())
-    return who, replace(found[who], low=max(0.0, low), high=min(1.0, high))
-
-
-def bonferroni(count: int) -> float:
-    """How many times wider 95% intervals must be to hold in all of `count` cases with 95%."""
-    level = (1 - CONFIDENCE) / 2
-    return float(norm.isf(level / count) / norm.isf(level))
+# --- Guessing ----------------------------------------------------------------------------------
 
 
 def random_baseline(labels: ArrayLike, classes: int) -> float:
@@ -451,76 +344,12 @@ def random_baseline(labels: ArrayLike, classes: int) -> float:
     2 p_c / (classes p_c + 1) with p_c = n_c / n: the limit of many documents, and an upper bound,
     since G / (n_c + G) is concave in G.
     """
-    actual, _ = _pair(labels, labels, classes)
+    actual, _ = label_pair(labels, labels, classes)
     n = len(actual)
     sizes = np.bincount(actual, minlength=classes)[:, None]
     guesses = np.arange(1, n + 1)  # none contributes nothing
     ratio = guesses / (sizes + guesses) @ binom.pmf(guesses, n, 1 / classes)
     return float((2 * sizes[:, 0] / n * ratio).mean())
-
-
-def _mean_f1(right: NDArray[np.number], both: NDArray[np.number]) -> FloatArray:
-    """Macro F1 from right guesses and from documents plus guesses of each class: (..., classes)."""
-    ratio = np.zeros(np.shape(both))
-    np.divide(2.0 * right, both, out=ratio, where=both > 0)
-    found: FloatArray = ratio.mean(-1)
-    return found
-
-
-def _counts(
-    actual: IntArray, guessed: IntArray, document: ArrayLike | None, classes: int
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Every document, and what `_mean_f1` takes of it: (documents,), twice (documents, classes)."""
-    about = np.arange(len(actual)) if document is None else np.asarray(document)
-    if about.shape != actual.shape or not np.issubdtype(about.dtype, np.integer):
-        raise InvalidInput(
-            f"document: got {about.dtype} of shape {about.shape}, expected {len(actual)} integers, "
-            "one for each guess"
-        )
-    unit, first, row = np.unique(about, return_index=True, return_inverse=True)
-    if (actual != actual[first][row]).any():
-        raise InvalidInput("document: got one with two true classes; align it with truth")
-    size = len(first) * classes
-    right = np.bincount((row * classes + actual)[actual == guessed], minlength=size)
-    both = np.bincount(row * classes + actual, minlength=size)
-    both += np.bincount(row * classes + guessed, minlength=size)
-    shape = len(first), classes
-    return unit, right.reshape(shape).astype(float), both.reshape(shape).astype(float)
-
-
-def _jackknife(sample: str, unit: IntArray, right: FloatArray, both: FloatArray) -> Influence:
-    """That of every document on macro F1: what leaving it out takes from it, times a factor near 1.
-
-    References
-    ----------
-    Efron & Tibshirani 1993, An Introduction to the Bootstrap, section 11.2.
-    """
-    without = _mean_f1(right.sum(0) - right, both.sum(0) - both)
-    effect = np.sqrt((len(unit) - 1) / len(unit)) * (without.mean() - without)
-    return Influence(sample, unit, effect)
-
-
-def _resampled(
-    right: FloatArray, both: FloatArray, rng: np.random.Generator, resamples: int
-) -> FloatArray:
-    """Macro F1 of documents drawn with replacement: (resamples,)."""
-    check_count(resamples, 100, what="resamples")
-    documents = len(right)
-    result = np.empty(resamples)
-    step = max(1, _CHUNK // documents)
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        drawn = rng.multinomial(documents, np.full(documents, 1 / documents), size=rows)
-        weights = drawn.astype(float)
-        result[start : start + rows] = _mean_f1(weights @ right, weights @ both)
-    return result
-
-
-def _interval(value: float, error: float, freedom: int, confidence: float) -> tuple[float, float]:
-    """Student's t interval of a share, 0 < value < 1, on the scale of log-odds."""
-    reach = float(student_t.ppf((1 + confidence) / 2, freedom)) * error / (value * (1 - value))
-    low, high = expit(logit(value) + np.array([-reach, reach]))
-    return float(low), float(high)
 
 
 # --- Repeated queries ---------------------------------------------------------------------------
@@ -561,34 +390,14 @@ def cumulative_means(vectors: NDArray[np.floating], counts: Sequence[int]) -> Fl
 # --- Checks -------------------------------------------------------------------------------------
 
 
-def _pair(truth: ArrayLike, guess: ArrayLike, classes: int) -> tuple[IntArray, IntArray]:
-    check_count(classes, 2, what="classes")
-    actual, guessed = _classes(truth, classes, "truth"), _classes(guess, classes, "guess")
-    if len(actual) != len(guessed) or not len(actual):
-        raise InvalidInput(
-            f"guess: got {len(guessed)} for {len(actual)} true classes, expected one for each, and "
-            "at least one"
-        )
-    return actual, guessed
-
-
 def _labels(train: ArrayLike, validation: ArrayLike, classes: int) -> tuple[IntArray, IntArray]:
     check_count(classes, 2, what="classes")
-    truth = _classes(train, classes, "train_labels")
+    truth = checked_classes(train, classes, "train_labels")
     if len(np.unique(truth)) < 2:
         raise InvalidInput(
             f"train_labels: got {np.unique(truth).tolist()}, expected at least two classes"
         )
-    return truth, _classes(validation, classes, "validation_labels")
-
-
-def _classes(labels: ArrayLike, classes: int, what: str) -> IntArray:
-    array = np.asarray(labels)
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(f"{what}: got {array.dtype} of shape {array.shape}, expected integers")
-    if len(array) and not (array.min() >= 0 and array.max() < classes):
-        raise InvalidInput(f"{what}: got {array.min()}..{array.max()}, expected 0..{classes - 1}")
-    return array.astype(np.int64)
+    return truth, checked_classes(validation, classes, "validation_labels")
 
 
 def _check_sizes(train: Sized, truth: IntArray, validation: Sized, held: IntArray) -> None:

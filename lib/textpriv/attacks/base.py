@@ -183,6 +183,24 @@ class Attack(ABC):
         """
 
 
+def hits_anywhere(
+    guesses: Guesses, corpus: Corpus, targets: IntArray, truth: IntArray
+) -> BoolArray:
+    """The unordered test: is a token among the guesses for any position of its document?
+
+    Parameters
+    ----------
+    guesses : for every one of `targets`
+    corpus : whose documents count; `targets` are positions in it
+    truth : (targets,) original ids
+    """
+    document = corpus.document[targets]
+    size = int(max(guesses.words.max(initial=0), truth.max(initial=0))) + 1
+    present = guesses.words != NONE
+    guessed = (document[:, None] * size + guesses.words)[present]
+    return np.isin(document * size + truth, guessed)
+
+
 class TokenAttack(Attack):
     """An attack whose guesses for a token depend on that token alone."""
 

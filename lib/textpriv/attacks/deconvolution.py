@@ -30,10 +30,8 @@ import scipy.linalg
 import scipy.optimize
 import scipy.sparse
 import torch
-from scipy.special import log_softmax
 
 from textpriv.attacks.base import (
-    NONE,
     Attack,
     BoolArray,
     FloatArray,
@@ -44,8 +42,9 @@ from textpriv.attacks.base import (
     check_top,
     padded,
 )
+from textpriv.attacks.calibration import Calibration, chosen, likeliest_factors, named_first
 from textpriv.attacks.ngrams import NGrams
-from textpriv.attacks.noisy_channel import Candidates, decode
+from textpriv.attacks.noisy_channel import Candidates
 from textpriv.checks import check_count
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
@@ -53,30 +52,11 @@ from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.neighbors import ExactSearch
 
 _PAIRS = 512  # pairs of a token and an output near it that are looked at together
-_PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few tokens finite
 
 
 def watch(stencil: Stencil, private: Corpus) -> Observed:
     """What an attacker sees of a corpus after the stencil."""
     return Observed(stencil.sanitize_corpus(private), stencil.replaced(private))
-
-
-def hits_anywhere(
-    guesses: Guesses, corpus: Corpus, targets: IntArray, truth: IntArray
-) -> BoolArray:
-    """The unordered test: is a token among the guesses for any position of its document?
-
-    Parameters
-    ----------
-    guesses : for every one of `targets`
-    corpus : whose documents count; `targets` are positions in it
-    truth : (targets,) original ids
-    """
-    document = corpus.document[targets]
-    size = int(max(guesses.words.max(initial=0), truth.max(initial=0))) + 1
-    present = guesses.words != NONE
-    guessed = (document[:, None] * size + guesses.words)[present]
-    return np.isin(document * size + truth, guessed)
 
 
 class TokenInversion(Attack):
@@ -268,21 +248,6 @@ class Rehearsal:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """How much counts what an attacker has seen, and what the language model says.
-
-    Parameters
-    ----------
-    factors : (4,) of the columns of `LanguageDeconvolution.evidence`, whose weighted sum is a
-        candidate's log-likelihood
-    weight : from 0 (not heard) to 1, exponent of the language model
-    """
-
-    factors: FloatArray
-    weight: float
-
-
 class LanguageDeconvolution(Attack):
     """Deconvolution with the error learned by rehearsal, and a language model to choose.
 
@@ -395,7 +360,7 @@ class LanguageDeconvolution(Attack):
             evidence[rows, :, 1] = inner / np.maximum(np.sqrt(squared) * length, 1e-12)
             evidence[rows, :, 2] = -(squared - 2 * inner + length**2) / doubled
             evidence[rows, :, 3] = -squared / doubled
-        possible = _named_first(words)
+        possible = named_first(words)
         if self.stencil.change:
             possible &= words != observed.corpus.ids[observed.targets][:, None]
             possible[~possible.any(1), 0] = True
@@ -432,7 +397,7 @@ class LanguageDeconvolution(Attack):
         def fitted(weight: float, signs: int) -> Calibration:
             prior = np.where(possible, weight * log_prior, -np.inf)[held]
             factors = np.zeros(evidence.shape[2])
-            factors[:signs] = _likeliest_factors(evidence[held, :, :signs], prior, true[held])
+            factors[:signs] = likeliest_factors(evidence[held, :, :signs], prior, true[held])
             return Calibration(factors, weight)
 
         def first_hits(calibration: Calibration) -> int:
@@ -473,84 +438,6 @@ class LanguageDeconvolution(Attack):
             unbiased, min(self.candidates, len(self.stencil.inputs))
         )
         return self.stencil.inputs[near], distance
-
-
-def _named_first(words: IntArray) -> BoolArray:
-    """Whether a word has not been named before in its row: (rows, words)."""
-    order = np.argsort(words, axis=1, kind="stable")
-    ranked = np.take_along_axis(words, order, axis=1)
-    first = np.ones(words.shape, dtype=bool)
-    np.put_along_axis(first, order[:, 1:], ranked[:, 1:] != ranked[:, :-1], axis=1)
-    return first
-
-
-def _likeliest_factors(evidence: FloatArray, log_prior: FloatArray, true: IntArray) -> FloatArray:
-    """Factors of greatest likelihood, P(word) proportional to exp(evidence @ factors + log_prior).
-
-    A conditional logit (McFadden 1974): concave, so that there is one maximum.
-
-    Parameters
-    ----------
-    evidence : (tokens, candidates, signs)
-    log_prior : (tokens, candidates); -inf for what cannot be
-    true : (tokens,) column of the truth
-    """
-    spread = evidence[np.isfinite(log_prior)].std(0)
-    scaled = evidence / np.where(spread > 0, spread, 1.0)
-    row = np.arange(len(true))
-
-    def loss(factors: FloatArray) -> tuple[float, FloatArray]:
-        log_posterior = log_softmax(scaled @ factors + log_prior, axis=1)
-        expected = np.matmul(np.exp(log_posterior)[:, None], scaled)[:, 0]
-        value = -log_posterior[row, true].mean() + _PENALTY * (factors**2).sum()
-        slope = (expected - scaled[row, true]).mean(0) + 2 * _PENALTY * factors
-        return float(value), slope
-
-    best = scipy.optimize.minimize(loss, np.zeros(len(spread)), jac=True, method="L-BFGS-B")
-    factors: FloatArray = best.x / np.where(spread > 0, spread, 1.0)
-    return factors
-
-
-def chosen(
-    words: IntArray,
-    log_likelihood: FloatArray,
-    observed: Observed,
-    model: NGrams | None,
-    kept: int = 8,
-    considered: int = 25,
-    *,
-    weight: float = 1.0,
-) -> Candidates:
-    """Posterior of candidates under a language model; tokens in clear stand for themselves.
-
-    Parameters
-    ----------
-    words, log_likelihood : (replaced, candidates); -inf rules a candidate out, one must be left
-    model : None weighs all words alike
-    kept : see `NoisyChannel`
-    considered : likeliest words of each token, by themselves, that are looked at in context
-    weight : exponent of the model, as in `NoisyChannel`; 0 weighs all words alike
-    """
-    present = ~np.isneginf(log_likelihood)
-    likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True))
-    prior = np.ones(words.shape) if model is None else model.unigram[words] ** weight
-    posterior = likelihood * prior
-    posterior /= posterior.sum(1, keepdims=True)
-    counts = np.ones(len(observed.corpus.ids), dtype=np.int64)
-    counts[observed.targets] = present.sum(1)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    clear = observed.corpus.ids if model is None else model.lexicon.ids(observed.corpus)
-    every = np.repeat(clear, counts)
-    result = Candidates(
-        offsets, every, np.ones(len(every)), np.ones(len(every)), np.ones(len(counts))
-    )
-    uncertain = np.repeat(observed.sanitized, counts)
-    result.words[uncertain] = words[present]
-    result.likelihood[uncertain] = likelihood[present]
-    result.posterior[uncertain] = posterior[present]
-    if model is None or model.order == 1 or not weight:
-        return result
-    return decode(result.keep(considered), observed.corpus, model, kept=kept, weight=weight)
 
 
 # --- Simulation -------------------------------------------------------------------------------
@@ -624,7 +511,7 @@ class StencilSimulation(Attack):
         near = self._near(output, self.candidates)
         far = self.start.nearest(observed)[:, : self.candidates]
         words = np.concatenate([near, far], axis=1)
-        possible = _named_first(words)
+        possible = named_first(words)
         if self.stencil.change:
             possible &= words != output[:, None]
         return words, possible

@@ -24,7 +24,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer,
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from textpriv.attacks.author import checked_texts, macro_f1
+from textpriv.attacks.author import checked_texts
+from textpriv.attacks.f1 import macro_f1
 from textpriv.data.splits import sentences_of, words
 from textpriv.errors import InvalidInput
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sklearn.model_selection import train_test_split
 
-from textpriv.attacks.author import f1_estimate
+from textpriv.attacks.f1 import f1_estimate
 from textpriv.data import embeddings
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding

@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from textpriv.attacks.author import bonferroni, strongest
+from textpriv.attacks.f1 import bonferroni, strongest
 from textpriv.experiments.dp_prompt import (
     BY_WORD,
     CLIPPED,
@@ -52,7 +52,7 @@ _RISKS = tuple(np.linspace(0, 1, 101).tolist())
 def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
     """The greatest F1 for each target at every setting, of all attackers in the table.
 
-    Intervals are simultaneous over the attackers (`attacks.author.strongest`). The table's columns,
+    Intervals are simultaneous over the attackers (`attacks.f1.strongest`). The table's columns,
     with attacker "strongest" and access "any", and: by (who it is, "static text"), tried (number of
     attackers).
     """

@@ -26,8 +26,8 @@ from textpriv.attacks.base import (
     Observed,
     check_targets,
     check_top,
+    hits_anywhere,
 )
-from textpriv.attacks.deconvolution import hits_anywhere
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.data import corpora, splits

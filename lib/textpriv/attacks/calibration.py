@@ -1,0 +1,108 @@
+"""Candidates for a token, weighed: how much each sign counts, and how much the language model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.optimize
+from scipy.special import log_softmax
+
+from textpriv.attacks.base import BoolArray, FloatArray, IntArray, Observed
+from textpriv.attacks.ngrams import NGrams
+from textpriv.attacks.noisy_channel import Candidates, decode
+
+_PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few tokens finite
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """How much counts what an attacker has seen, and what the language model says.
+
+    Parameters
+    ----------
+    factors : (4,) of the columns of `LanguageDeconvolution.evidence`, whose weighted sum is a
+        candidate's log-likelihood
+    weight : from 0 (not heard) to 1, exponent of the language model
+    """
+
+    factors: FloatArray
+    weight: float
+
+
+def named_first(words: IntArray) -> BoolArray:
+    """Whether a word has not been named before in its row: (rows, words)."""
+    order = np.argsort(words, axis=1, kind="stable")
+    ranked = np.take_along_axis(words, order, axis=1)
+    first = np.ones(words.shape, dtype=bool)
+    np.put_along_axis(first, order[:, 1:], ranked[:, 1:] != ranked[:, :-1], axis=1)
+    return first
+
+
+def likeliest_factors(evidence: FloatArray, log_prior: FloatArray, true: IntArray) -> FloatArray:
+    """Factors of greatest likelihood, P(word) proportional to exp(evidence @ factors + log_prior).
+
+    A conditional logit (McFadden 1974): concave, so that there is one maximum.
+
+    Parameters
+    ----------
+    evidence : (tokens, candidates, signs)
+    log_prior : (tokens, candidates); -inf for what cannot be
+    true : (tokens,) column of the truth
+    """
+    spread = evidence[np.isfinite(log_prior)].std(0)
+    scaled = evidence / np.where(spread > 0, spread, 1.0)
+    row = np.arange(len(true))
+
+    def loss(factors: FloatArray) -> tuple[float, FloatArray]:
+        log_posterior = log_softmax(scaled @ factors + log_prior, axis=1)
+        expected = np.matmul(np.exp(log_posterior)[:, None], scaled)[:, 0]
+        value = -log_posterior[row, true].mean() + _PENALTY * (factors**2).sum()
+        slope = (expected - scaled[row, true]).mean(0) + 2 * _PENALTY * factors
+        return float(value), slope
+
+    best = scipy.optimize.minimize(loss, np.zeros(len(spread)), jac=True, method="L-BFGS-B")
+    factors: FloatArray = best.x / np.where(spread > 0, spread, 1.0)
+    return factors
+
+
+def chosen(
+    words: IntArray,
+    log_likelihood: FloatArray,
+    observed: Observed,
+    model: NGrams | None,
+    kept: int = 8,
+    considered: int = 25,
+    *,
+    weight: float = 1.0,
+) -> Candidates:
+    """Posterior of candidates under a language model; tokens in clear stand for themselves.
+
+    Parameters
+    ----------
+    words, log_likelihood : (replaced, candidates); -inf rules a candidate out, one must be left
+    model : None weighs all words alike
+    kept : see `NoisyChannel`
+    considered : likeliest words of each token, by themselves, that are looked at in context
+    weight : exponent of the model, as in `NoisyChannel`; 0 weighs all words alike
+    """
+    present = ~np.isneginf(log_likelihood)
+    likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True))
+    prior = np.ones(words.shape) if model is None else model.unigram[words] ** weight
+    posterior = likelihood * prior
+    posterior /= posterior.sum(1, keepdims=True)
+    counts = np.ones(len(observed.corpus.ids), dtype=np.int64)
+    counts[observed.targets] = present.sum(1)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    clear = observed.corpus.ids if model is None else model.lexicon.ids(observed.corpus)
+    every = np.repeat(clear, counts)
+    result = Candidates(
+        offsets, every, np.ones(len(every)), np.ones(len(every)), np.ones(len(counts))
+    )
+    uncertain = np.repeat(observed.sanitized, counts)
+    result.words[uncertain] = words[present]
+    result.likelihood[uncertain] = likelihood[present]
+    result.posterior[uncertain] = posterior[present]
+    if model is None or model.order == 1 or not weight:
+        return result
+    return decode(result.keep(considered), observed.corpus, model, kept=kept, weight=weight)
