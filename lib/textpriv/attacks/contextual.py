@@ -21,7 +21,6 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 
 from textpriv.attacks.base import (
     NONE,
@@ -186,6 +185,12 @@ class Detector(torch.nn.Module):
         pooled = torch.tanh(self.pooler(seen.float()))
         return self.classifier(pooled)[:, 0]
 
+    def _go_on_from(self, start: Detector) -> None:
+        """Take over what an earlier detector has learned."""
+        if start.pooling != self.pooling:
+            raise InvalidInput(f"start: got pooling {start.pooling!r}, expected {self.pooling!r}")
+        self.load_state_dict(start.state_dict())
+
     @classmethod
     def fit(
         cls,
@@ -206,14 +211,12 @@ class Detector(torch.nn.Module):
 
         Parameters
         ----------
-        encoder : pretrained; left as it is
         observed, targets, pairs : sanitized sentences, positions in them, and the training data,
             whose `rows` are places in `targets`
         held_out : (len(targets),) tokens whose pairs do not train; the first 1,000 of these pairs
             measure the accuracy
         training : rows per step are pairs; both pairs of a token are in one step
         start : an earlier detector, of another epsilon for instance, to go on from
-        seed : of the order, the new layers and dropout
         """
         count = len(targets)
         if held_out.shape != (count,) or not held_out.any() or held_out.all():
@@ -221,31 +224,22 @@ class Detector(torch.nn.Module):
                 f"held_out: got {int(held_out.sum())} of {held_out.shape}, expected some but not "
                 f"all of the {count} targets"
             )
-        detector = cls(
-            encoder.clone(dropout=training.dropout),
-            words,
-            window=window,
-            pooling=pooling,
-            seed=seed,
-        )
+        copy = encoder.clone(dropout=training.dropout)
+        detector = cls(copy, words, window=window, pooling=pooling, seed=seed)
         if start is not None:
-            if start.pooling != pooling:
-                raise InvalidInput(f"start: got pooling {start.pooling!r}, expected {pooling!r}")
-            detector.load_state_dict(start.state_dict())
+            detector._go_on_from(start)
         pieces = Pieces(encoder.tokenizer, words, observed.corpus)
         groups = np.searchsorted(pairs.rows, np.arange(count + 1))  # a token's pairs
         tokens = np.flatnonzero(~held_out)
         order = endless(tokens, stream(seed, "detector", "order"))
         per_step = max(1, training.batch // 2)
 
-        def batch(of: IntArray) -> tuple[Rows, NDArray[np.float32]]:
-            positions, candidates = targets[pairs.rows[of]], pairs.candidates[of]
-            rows = pair_rows(pieces, positions, candidates, window=window, longest=encoder.longest)
-            return rows, pairs.labels[of].astype(np.float32)
-
         def loss(step: int) -> torch.Tensor:
             chosen = order(step * per_step, (step + 1) * per_step)
-            rows, labels = batch(ranges(groups[chosen], groups[chosen + 1] - groups[chosen]))
+            drawn = ranges(groups[chosen], groups[chosen + 1] - groups[chosen])
+            positions, candidates = targets[pairs.rows[drawn]], pairs.candidates[drawn]
+            rows = pair_rows(pieces, positions, candidates, window=window, longest=encoder.longest)
+            labels = pairs.labels[drawn].astype(np.float32)
             odds = detector(rows)
             return F.binary_cross_entropy_with_logits(odds, torch.from_numpy(labels).to(odds))
 

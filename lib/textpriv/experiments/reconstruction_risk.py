@@ -15,8 +15,9 @@ import pandas as pd
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv import stats, study
-from textpriv.attacks.base import is_input, observe
+from textpriv.attacks.base import FloatArray, is_input, observe
 from textpriv.attacks.bayes import Bayes
+from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.channel import Channel
 from textpriv.data.embeddings import Embedding
@@ -55,6 +56,19 @@ def risk_mechanisms(
     ]
 
 
+def _attackers(
+    channel: Channel, prior: FloatArray, model: NGrams, sizes: Sizes
+) -> tuple[Bayes, NoisyChannel]:
+    """The two that are run on every mechanism."""
+    weight = 0.75  # what most rehearsals choose; the results list them
+    return (
+        Bayes(channel, prior * is_input(channel), name="context-free-bound"),
+        NoisyChannel(
+            channel, model=model, weight=weight, candidates=sizes.candidates, kept=sizes.kept
+        ),
+    )
+
+
 def risk(
     material: Material,
     mechanisms: Sequence[tuple[Mechanism, Channel]],
@@ -78,7 +92,6 @@ def risk(
     private, prior = material.first(count), material.private.counts(len(embedding)).astype(float)
     spared = embedding.ids(sorted(ENGLISH_STOP_WORDS))
     content = np.flatnonzero((private.ids >= 0) & ~np.isin(private.ids, spared))
-    ngrams = knowledge.public
 
     def attacked(number: int) -> list[dict[str, Any]]:
         mechanism, channel = mechanisms[number]
@@ -90,16 +103,7 @@ def risk(
             accuracy = stats.share(int(right.sum()), len(right))
         targets = content[seen.sanitized[content]]
         rows = []
-        for attack in (
-            Bayes(channel, prior * is_input(channel), name="context-free-bound"),
-            NoisyChannel(
-                channel,
-                model=ngrams,
-                weight=0.75,  # what most rehearsals choose; the results list them
-                candidates=sizes.candidates,
-                kept=sizes.kept,
-            ),
-        ):
+        for attack in _attackers(channel, prior, knowledge.public, sizes):
             recovered = np.ones(len(private.ids), dtype=bool)  # what passes in clear is
             recovered[targets] = attack.guess(seen, targets).hits(private.ids[targets])
             rate = stats.clustered_share(recovered[content], private.document[content])
