@@ -777,7 +777,7 @@ FLAWS = {
     "everyone: pickles": ("test_supply_chain.py::test_rules_for_sources_bite",),
     "everyone: global generators": (
         "test_models.py::test_fine_tuning_leaves_the_global_generator_alone",
-        "test_utility.py::test_the_global_generator_is_left_alone"),
+        "test_classifiers.py::test_the_global_generator_is_left_alone"),
 }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from textpriv.report import claims, results, verdicts
 from tools import notebooks
 from tools.documents import table
 from tools.notebooks import Notebook
-from tools.outputs import FORMS, STATE, edited, stripped, without_widgets
+from tools.outputs import FORMS, RUN, STATE, edited, stripped, without_widgets
 
 DOCUMENTS = (
     "REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "claims/*", "benchmarks/*.md", "CITATION.cff"
@@ -72,7 +72,8 @@ def executed(source: Notebook, profile: str) -> NotebookNode | None:
         code = [cell for cell in node.cells if cell.cell_type == "code" and cell.source.strip()]
         failed = any(output.output_type == "error" for cell in code for output in cell.outputs)
         unfinished = not all(cell.execution_count for cell in code)
-        if not (changed or failed or unfinished or path == committed and edited(node)):
+        other = path == committed and (RUN not in node.metadata or edited(node))
+        if not (changed or failed or unfinished or other):
             return node
     return None
 
