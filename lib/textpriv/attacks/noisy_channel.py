@@ -12,9 +12,10 @@ the likeliest sentence. Words in clear (stopwords, punctuation) take part as the
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,14 +34,31 @@ from textpriv.attacks.base import (
 from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
+from textpriv.checks import COUNT, SHARE, StrOptions, checked
 from textpriv.data.tokens import Corpus, check_corpora, ranges
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import check_probability
 
 _EDGES = 1 << 22  # pairs (order 3: triples) of neighbouring candidates held at once
 
 
-class NoisyChannel(Attack):
+class SentenceAttack(Attack):
+    """An attack that decodes whole documents: a subclass gives `decode`."""
+
+    posterior = True
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        positions = check_targets(observed, targets, self.vocabulary)
+        return self.decode(observed).guesses(positions, top)
+
+    @abstractmethod
+    def decode(self, observed: Observed) -> Candidates:
+        """Every token's candidates with their posterior probabilities."""
+
+
+class NoisyChannel(SentenceAttack):
     """Decodes with an n-gram prior.
 
     Parameters
@@ -65,8 +83,10 @@ class NoisyChannel(Attack):
     """
 
     name = "noisy-channel"
-    posterior = True
 
+    @checked(
+        candidates=COUNT, kept=COUNT, weight=SHARE, decoding=StrOptions({"posterior", "viterbi"})
+    )
     def __init__(
         self,
         channel: Channel,
@@ -80,11 +100,6 @@ class NoisyChannel(Attack):
         model: NGrams | None = None,
     ) -> None:
         check_channel(channel)
-        check_probability(weight, what="weight")
-        if decoding not in ("posterior", "viterbi"):
-            raise InvalidInput(f"decoding: got {decoding!r}, expected 'posterior' or 'viterbi'")
-        if candidates < 1 or kept < 1:
-            raise InvalidInput(f"got {candidates} candidates, {kept} kept, expected both >= 1")
         check_corpora(text, channel.size, channel.vocabulary)
         if model is None:
             model = NGrams.train(Lexicon(channel.size, text), text, order=order)
@@ -96,27 +111,14 @@ class NoisyChannel(Attack):
         self.vocabulary = channel.vocabulary
         self.candidates, self.kept, self.weight = candidates, kept, weight
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_top(top)
-        positions = check_targets(observed, targets, self.vocabulary)
-        return self.decode(observed).guesses(positions, top)
-
     def decode(self, observed: Observed, found: Candidates | None = None) -> Candidates:
         """Every token's candidates with their posterior probabilities.
 
         `found` are those of `context_free`, where several attacks share them.
         """
         found = self.context_free(observed) if found is None else found
-        return decode(
-            found,
-            observed.corpus,
-            self.model,
-            kept=self.kept,
-            weight=self.weight,
-            decoding=self.decoding,
-        )
+        how: Any = {"kept": self.kept, "weight": self.weight, "decoding": self.decoding}
+        return decode(found, observed.corpus, self.model, **how)
 
     def context_free(self, observed: Observed) -> Candidates:
         """What each token may have been by itself: the word if in clear, else likely inputs."""
