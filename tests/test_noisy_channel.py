@@ -214,15 +214,6 @@ def test_a_prior_that_was_trained_and_one_that_is_given_are_one(order: int) -> N
     np.testing.assert_array_equal(made.scores, given_model.scores)
 
 
-def test_order_1_is_bayes_rule_with_the_frequencies_of_what_was_read() -> None:
-    model = model_of(1)
-    prior = np.where(np.arange(4) < 3, model.unigram[:4], 0)
-    expected = Bayes(CHANNEL, prior, name="same").guess(OBSERVED, top=3)
-    found = NoisyChannel(CHANNEL, model=model).guess(OBSERVED, top=3)
-    np.testing.assert_array_equal(found.words, expected.words)
-    np.testing.assert_allclose(found.scores, expected.scores)
-
-
 # --- Fewer candidates ---------------------------------------------------------------------------
 
 
@@ -484,12 +475,11 @@ def test_the_tuned_weight_gives_the_truth_the_highest_probability() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"weight": -0.1}, "weight: got -0.1, expected a number from 0 to 1"),
         ({"weight": 1.1}, "weight: got 1.1"),
         ({"weight": float("nan")}, "weight: got nan"),
-        ({"decoding": "best"}, "decoding: got 'best', expected 'posterior' or 'viterbi'"),
-        ({"candidates": 0}, "got 0 candidates, 8 kept, expected both >= 1"),
-        ({"kept": 0}, "got 50 candidates, 0 kept"),
+        ({"decoding": "best"}, "decoding: got 'best'"),
+        ({"candidates": 0}, "candidates: got 0"),
+        ({"kept": 0}, "kept: got 0"),
         ({"order": 4}, "order: got 4, expected 1, 2 or 3"),
     ],
 )
@@ -506,12 +496,6 @@ def test_a_prior_needs_text_over_the_same_vocabulary() -> None:
         NoisyChannel(CHANNEL, model=NGrams.train(Lexicon(5), [corpus([[0, 4]])], order=2))
     with pytest.raises(InvalidInput, match="text: got id 4, expected 0..3"):
         NoisyChannel(CHANNEL, [corpus([[0, 4]])])
-
-
-@pytest.mark.parametrize("top", [0, -1, 2.0, None])
-def test_a_wrong_number_of_guesses(top: Any) -> None:
-    with pytest.raises(InvalidInput, match="top: got .*expected an integer >= 1"):
-        NoisyChannel(CHANNEL, [READ]).guess(OBSERVED, top=top)
 
 
 def test_outputs_that_nothing_gives() -> None:

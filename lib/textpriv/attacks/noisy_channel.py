@@ -193,7 +193,6 @@ def tuned_weight(
     targets: IntArray | None = None,
     *,
     weights: Sequence[float] = (0.25, 0.5, 0.75, 1.0),
-    candidates: int = 50,
 ) -> float:
     """The weight of the language model that does best on sanitized shadow data.
 
@@ -212,12 +211,11 @@ def tuned_weight(
         raise InvalidInput("targets: got none, expected sanitized tokens to rehearse with")
     truth = shadow.ids[positions]
 
-    plain = NoisyChannel(channel, model=model, candidates=candidates)
-    found = plain.context_free(rehearsal)
+    found = NoisyChannel(channel, model=model).context_free(rehearsal)
 
     def log_score(weight: float) -> float:
-        attack = NoisyChannel(channel, model=model, candidates=candidates, weight=weight)
-        guesses = attack.decode(rehearsal, found).guesses(positions, candidates)
+        attack = NoisyChannel(channel, model=model, weight=weight)
+        guesses = attack.decode(rehearsal, found).guesses(positions, attack.candidates)
         probability = np.where(guesses.words == truth[:, None], guesses.scores, 0.0).sum(1)
         return float(np.log(np.maximum(probability, 1e-6)).mean())
 
@@ -313,17 +311,9 @@ def _unigram_lattice(
     place = np.repeat(np.arange(len(position)), counts)
     candidate = ranges(candidates.offsets[position], counts)
     one, none = np.ones(len(candidate)), np.empty(0, dtype=np.int64)
-    return Lattice(
-        step=step[place],
-        document=document[place],
-        likelihood=candidates.likelihood[candidate],
-        backoff=one,
-        base=model.unigram[candidates.words[candidate]],
-        last=one,
-        source=none,
-        target=none,
-        edge=np.empty(0),
-    ), candidate
+    likelihood, base = candidates.likelihood[candidate], model.unigram[candidates.words[candidate]]
+    nodes = step[place], document[place], likelihood, one, base, one
+    return Lattice(*nodes, source=none, target=none, edge=np.empty(0)), candidate
 
 
 def _bigram_lattice(

@@ -33,24 +33,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 import torch
 from scipy.special import softmax
 
-from textpriv.attacks.base import (
-    NONE,
-    Attack,
-    BoolArray,
-    FloatArray,
-    Guesses,
-    IntArray,
-    Observed,
-    check_targets,
-    check_top,
-)
+from textpriv.attacks.base import BoolArray, FloatArray, IntArray
 from textpriv.channel import check_ids
-from textpriv.checks import check_count
+from textpriv.checks import COUNT, Interval, check_count, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.maps import LossyMap
@@ -60,7 +51,7 @@ from textpriv.models.generators import ROOT, Generator, Prefixes
 # --- The search ---------------------------------------------------------------------------------
 
 
-class OracleBeam(Attack):
+class OracleBeam:
     """Searches the texts that are sent to what is seen for those that a language model likes.
 
     Parameters
@@ -74,20 +65,16 @@ class OracleBeam(Attack):
     batch : >= 1, texts that are searched side by side; it changes only time,
         memory and rounding
 
-    Raises
-    ------
-    InvalidInput : a setting out of its range, or a map over another vocabulary
-
     Notes
     -----
     Which member of a group represents it does not matter to this attack. That a text ends is
     not part of its probability. Probabilities are those of the whole vocabulary, and only in
-    pruning and in posteriors are they related to the prefixes that are left.
+    pruning are they related to the prefixes that are left.
     """
 
     name = "oracle-beam"
-    posterior = True
 
+    @checked(mass=Interval(Real, 0, 1, closed="right"), most=COUNT, batch=COUNT)
     def __init__(
         self,
         generator: Generator,
@@ -104,10 +91,6 @@ class OracleBeam(Attack):
                 f"mapper: got a map over {mapper.size} ids, expected {size} (the tokens of "
                 f"{generator.name})"
             )
-        if not 0 < mass <= 1:
-            raise InvalidInput(f"mass: got {mass!r}, expected a number above 0 and at most 1")
-        check_count(most, what="most")
-        check_count(batch, what="batch")
         self.generator, self.mapper = generator, mapper
         self.mass, self.most, self.batch = mass, most, batch
         self.prompt = [generator.opening, *check_ids(prompt, size, what="prompt").tolist()]
@@ -119,54 +102,22 @@ class OracleBeam(Attack):
         ----------
         output : (length,) what the map has put out; with the prompt and the opening token at
             most the model's `longest`
-
-        Raises
-        ------
-        InvalidInput : an id outside the vocabulary or to which nothing is sent, or a text that
-            is too long
         """
         seen = check_ids(output, self.mapper.size, what="output")
         return self.search_corpus(Corpus(seen, np.array([0, len(seen)])))[0]
 
     def search_corpus(self, output: Corpus) -> list[Found]:
         """The likeliest originals of every text; see `search`."""
-        every = Observed(output, np.ones(len(output.ids), dtype=bool))
-        return self._search([self._choices(every, text) for text in range(len(output))])
-
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        """The preimages of every target, by the share of the found texts that hold them.
-
-        A text counts with its probability. A preimage that no text holds has score 0. Only
-        documents with targets are searched; tokens that were not sanitized stand for themselves.
-        """
-        check_top(top)
-        positions = check_targets(observed, targets)
-        document = observed.corpus.document[positions]
-        words = np.full((len(positions), top), NONE)
-        scores = np.full((len(positions), top), -np.inf)
-        documents = np.unique(document).tolist()
-        texts = [self._choices(observed, each) for each in documents]
-        for each, choices, found in zip(documents, texts, self._search(texts), strict=True):
-            for row in np.flatnonzero(document == each).tolist():
-                place = int(positions[row] - observed.corpus.offsets[each])
-                votes = found.votes(place, choices[place])
-                best = np.argsort(-votes, kind="stable")[:top]
-                words[row, : len(best)] = choices[place][best]
-                scores[row, : len(best)] = votes[best]
-        return Guesses(words, scores)
-
-    def _search(self, texts: Sequence[Sequence[IntArray]]) -> list[Found]:
-        """For each text, given as the choices at its places, what is left of all that they make."""
-        lengths = np.array([len(choices) for choices in texts], dtype=np.int64)
+        check_ids(output.ids, self.mapper.size, what="output")
+        texts = (output[number].tolist() for number in range(len(output)))
+        beams = [_Beam([*map(self._preimages, text)]) for text in texts]
+        lengths = np.diff(output.offsets)
         longest = len(self.prompt) + lengths.max(initial=0)
         if longest > self.generator.longest:
             raise InvalidInput(
                 f"output: got {lengths.max()} tokens after {len(self.prompt)}, expected at most "
                 f"{self.generator.longest} together"
             )
-        beams = [_Beam(choices) for choices in texts]
         for of in by_length(lengths, self.batch):
             together = [beams[number] for number in of.tolist()]
             for step in range(int(lengths[of].max())):
@@ -216,17 +167,6 @@ class OracleBeam(Attack):
                 "a group"
             )
         return found
-
-    def _choices(self, observed: Observed, document: int) -> list[IntArray]:
-        """What each token of a document may have been."""
-        place = slice(*observed.corpus.offsets[document : document + 2].tolist())
-        ids = check_ids(observed.corpus.ids[place], self.mapper.size, what="output")
-        return [
-            self._preimages(token) if is_sanitized else np.array([token])
-            for token, is_sanitized in zip(
-                ids.tolist(), observed.sanitized[place].tolist(), strict=True
-            )
-        ]
 
 
 class _Beam:
@@ -295,16 +235,6 @@ class Found:
     capped: int
     kept: float
     scored: int
-
-    @cached_property
-    def weights(self) -> FloatArray:
-        """The probability of each sequence, given that it is one of these: (count,)."""
-        weights: FloatArray = softmax(self.log_probability)
-        return weights
-
-    def votes(self, place: int, options: IntArray) -> FloatArray:
-        """The probability that each of some ids stands at a place: (options,)."""
-        return self.weights @ (self.sequences[:, place, None] == options)
 
     def rank(self, truth: IntArray) -> int:
         """The place of a text, from 1; 0 where it is not among the sequences."""
