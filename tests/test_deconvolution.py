@@ -250,19 +250,6 @@ def test_tokens_that_share_a_vector() -> None:
     assert inverted(same, [2], True, 2).words.tolist() == [[1, 3]]
 
 
-@pytest.mark.parametrize("skip", [False, True])
-@both_measures
-def test_inversion_of_a_small_table_ends_with_none(measure: Measure, skip: bool) -> None:
-    table = random_table(6, 3, measure=measure)  # four tokens
-    found = inverted(table, [1, 2, 3, 5], skip, 7)
-    held = 3 if skip else 4
-    assert found.words.shape == found.scores.shape == (4, 7)
-    assert (found.words[:, held:] == NONE).all() and np.isneginf(found.scores[:, held:]).all()
-    for token, row in zip([1, 2, 3, 5], found.words.tolist(), strict=True):
-        assert set(row[:held]) == {1, 2, 3, 5} - ({token} if skip else set())
-    assert (np.diff(found.scores[:, :held]) <= 0).all()
-
-
 @given(st.integers(0, 1000))
 @predictable
 def test_anywhere_is_a_loop(seed: int) -> None:
@@ -364,30 +351,6 @@ def made_up(stencil: Stencil) -> Rehearsal:
 
 def model_from(documents: list[list[int]], size: int, order: int) -> NGrams:
     return NGrams.train(Lexicon(size), [texts(documents)], order=order)
-
-
-def test_a_certain_model_names_the_sentence() -> None:
-    """Where estimates count for nothing the sentence is the one that was read, over and over."""
-    stencil = Stencil(random_table(8, 4), window=5, change=False)
-    read = [5, 3, 6, 1, 7, 2]
-    observed = watch(stencil, texts([[1, 1, 2, 5, 3, 3], read]))
-    for order in (2, 3):
-        model = model_from([read] * 2000, 8, order)
-        deaf = Calibration(np.zeros(4), 1.0)
-        attack = LanguageDeconvolution(
-            stencil, made_up(stencil), model, candidates=6, kept=6, calibration=deaf
-        )
-        found = attack.guess(observed, top=1)
-        assert found.words[:, 0].tolist() == read * 2
-        assert (found.scores > 0.9).all()
-        # Where they count for everything, the model is not heard.
-        sure = Calibration(np.array([0.0, 0, 1e4, 0]), 1.0)
-        loud, alone = (
-            LanguageDeconvolution(stencil, made_up(stencil), each, candidates=6, calibration=sure)
-            for each in (model, None)
-        )
-        expected = alone.guess(observed, top=1).words.tolist()
-        assert loud.guess(observed, top=1).words.tolist() == expected != found.words.tolist()
 
 
 @both_forms
@@ -500,25 +463,6 @@ def test_chosen_looks_at_the_likeliest_in_context(order: int) -> None:
     for alone in (None, model_of(1)):
         few, every = (chosen_of(alone, considered=each) for each in (1, 25))
         np.testing.assert_array_equal(few.words, every.words)
-
-
-def test_chosen_keeps_some_for_triples() -> None:
-    found = chosen_of(model_of(3), kept=1)
-    best = chosen_of(model_of(3))
-    assert (found.words[:, 0] != NONE).all() and (found.words[:, 1:] == NONE).all()
-    assert (found.scores[:, 0] < 1).any()  # what was dropped is no longer claimed
-    assert not np.array_equal(found.scores[:, 0], best.scores[:, 0])
-
-
-def test_what_a_model_has_not_read_it_still_weighs() -> None:
-    """Tokens in clear that the table has no id for are the lexicon's unknown word."""
-    text = texts([[1, -1, 2], [-2, 1]], {3: "a name"})
-    observed = Observed(text, text.ids >= 0)
-    words, even = np.tile([0, 1, 2, 3], (3, 1)), np.zeros((3, 4))
-    for order in (1, 2, 3):
-        found = chosen(words, even, observed, model_of(order))
-        assert found.words[[4, 9]].tolist() == [LEXICON.unknown] * 2
-        assert found.posterior[[4, 9]].tolist() == pytest.approx([1, 1])
 
 
 # --- Calibration ----------------------------------------------------------------------------------
@@ -784,22 +728,6 @@ def test_what_is_ruled_out_never_comes_out(
     # A token that stands alone is never its own output, not even in the punctuated form.
     single = np.flatnonzero(np.diff(text.offsets)[text.document] == 1)
     assert output[single] not in found.words[single]
-
-
-def test_proposed_are_the_nearest_to_the_output_and_to_the_estimate() -> None:
-    stencil = Stencil(random_table())
-    observed = watch(stencil, random_text([8, 8]))
-    attack = simulation(stencil, candidates=4)
-    words, possible = attack.propose(observed)
-    assert words.shape == possible.shape == (len(observed.targets), 8)
-    near = inverted(stencil.table, observed.corpus.ids[observed.targets].tolist(), False, 4).words
-    far = attack.start.nearest(observed)[:, :4]
-    assert words.tolist() == np.concatenate([near, far], axis=1).tolist()
-    for row, each in zip(words.tolist(), possible.tolist(), strict=True):
-        for column, allowed in enumerate(each):
-            again = row[column] in row[:column]
-            assert allowed == (not again and row[column] != row[0])  # the first is the output
-    assert not possible[:, 4:].all() and possible[:, 4:].any()
 
 
 def test_simulation_finds_what_nearest_tokens_cannot() -> None:

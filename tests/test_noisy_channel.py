@@ -23,7 +23,6 @@ from test_ngrams import Plain, corpus
 
 from textpriv.attacks import lattice, noisy_channel
 from textpriv.attacks.base import NONE, Observed, observe
-from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.lattice import Lattice
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
@@ -277,15 +276,6 @@ def test_order_3_keeps_the_best_of_order_2() -> None:
     assert_posterior(NoisyChannel(CHANNEL, model=model_of(3), kept=2), OBSERVED, expected)
 
 
-def test_one_candidate_is_the_context_free_guess() -> None:
-    for order in (1, 2, 3):
-        single = NoisyChannel(CHANNEL, model=model_of(order), candidates=1).guess(OBSERVED, top=2)
-        prior = np.where(np.arange(4) < 3, model_of(order).unigram[:4], 0)
-        best = Bayes(CHANNEL, prior, name="one").guess(OBSERVED, top=1)
-        np.testing.assert_array_equal(single.words, np.insert(best.words, 1, NONE, axis=1))
-        np.testing.assert_allclose(single.scores[:, 0], best.scores[:, 0])
-
-
 # --- Form of the answer -------------------------------------------------------------------------
 
 
@@ -301,35 +291,14 @@ def test_form(order: int, decoding: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_array_equal(some.words, every.words[[3, 0, 3], :2])
     np.testing.assert_array_equal(some.scores, every.scores[[3, 0, 3], :2])
     assert attack.guess(OBSERVED, np.array([], dtype=int), top=2).words.shape == (0, 2)
+    for empty in (corpus([]), corpus([[], []]), corpus([[3, 3], [KEPT]], {2: "!"})):
+        nothing = Observed(empty, np.zeros(len(empty.ids), dtype=bool))
+        assert attack.guess(nothing, top=2).words.shape == (0, 2)
     # Documents are decoded some at a time; how many at once changes nothing.
     monkeypatch.setattr(noisy_channel, "_EDGES", 1)
     apart = attack.guess(OBSERVED, top=5)
     np.testing.assert_array_equal(apart.words, every.words)
     np.testing.assert_allclose(apart.scores, every.scores, rtol=1e-12)
-
-
-@orders
-def test_texts_without_tokens_or_targets(order: int) -> None:
-    attack = NoisyChannel(CHANNEL, model=model_of(order))
-    for seen in (corpus([]), corpus([[], []]), corpus([[3, 3], [KEPT]], {2: "!"})):
-        made = attack.guess(Observed(seen, np.zeros(len(seen.ids), dtype=bool)), top=2)
-        assert made.words.shape == (0, 2)
-
-
-def test_each_document_is_decoded_alone() -> None:
-    for order in (2, 3):
-        attack = NoisyChannel(CHANNEL, model=model_of(order))
-        together = attack.guess(OBSERVED, top=3)
-        row = 0
-        for document in range(len(SEEN)):
-            bounds = slice(*SEEN.offsets[document : document + 2].tolist())
-            alone = Observed(SEEN.subset(np.array([document])), OBSERVED.sanitized[bounds])
-            made = attack.guess(alone, top=3)
-            rows = slice(row, row + len(made.words))
-            np.testing.assert_array_equal(made.words, together.words[rows])
-            np.testing.assert_allclose(made.scores, together.scores[rows], rtol=1e-12)
-            row = rows.stop
-        assert row == len(together.words)
 
 
 def test_likelihoods_that_differ_by_hundreds_of_orders_of_magnitude() -> None:

@@ -314,23 +314,6 @@ def test_new_documents_are_covered_and_the_naive_form_fails() -> None:
     assert hits["honest"] >= least > hits["naive"]
 
 
-def test_row_folds_give_intervals_that_miss_new_documents() -> None:
-    """With siblings in training, the errors are small and say nothing of a new document."""
-    table, level = memory(documents=80), 0.9
-    leaky = Predictor.fit(
-        table.assign(document=np.arange(len(table))), ["name"], regressor="neighbors"
-    )
-    honest = Predictor.fit(table, ["name"], regressor="neighbors")
-    new = memory(documents=300, seed=9)
-    covered = {}
-    for what, predictor in (("leaky", leaky), ("honest", honest)):
-        low, high = predictor.interval(new, level=level)
-        inside = ((low <= new[TARGET]) & (new[TARGET] <= high)).groupby(new["document"]).first()
-        covered[what] = inside.mean()
-    assert covered["honest"] > 0.8
-    assert covered["leaky"] < 0.5
-
-
 def test_cross_intervals_ask_about_new_documents_and_cover_them() -> None:
     table = rows_of(80)
     found = cross_intervals(table, ALL, regressor="linear", seed=1)
