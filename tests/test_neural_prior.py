@@ -259,9 +259,9 @@ def test_written_as_people_write(tokens: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"beam": 0}, "beam 0"),
-        ({"weight": -1.0}, "weight -1.0"),
-        ({"weight": float("nan")}, "weight nan"),
+        ({"beam": 0}, "beam: got 0"),
+        ({"weight": -1.0}, "weight: got -1.0"),
+        ({"weight": float("nan")}, "weight: got nan"),
         ({"trust": 1.5}, "trust: got 1.5"),
         ({"examples": -1}, "examples: got -1"),
     ],

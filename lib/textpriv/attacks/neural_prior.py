@@ -23,18 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
+from scipy.special import softmax
 
-from textpriv.attacks.base import (
-    Attack,
-    FloatArray,
-    Guesses,
-    IntArray,
-    Observed,
-    check_targets,
-)
+from textpriv.attacks.base import Attack, FloatArray, Guesses, IntArray, Observed, check_targets
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
+from textpriv.checks import COUNT, NOT_NEGATIVE, SHARE, at_least, checked
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models.generators import ROOT, Generator, Prefixes
@@ -72,6 +68,7 @@ class NeuralChannel(Attack):
     name = "noisy-channel-lm"
     posterior = True
 
+    @checked(examples=at_least(0), weight=NOT_NEGATIVE, beam=COUNT, trust=SHARE)
     def __init__(
         self,
         lattice: NoisyChannel,
@@ -93,17 +90,13 @@ class NeuralChannel(Attack):
                 f"lattice: got decoding {lattice.decoding!r}, expected 'posterior', which leaves "
                 "something to choose from"
             )
-        if beam < 1 or not (np.isfinite(weight) and weight >= 0):
-            raise InvalidInput(
-                f"got beam {beam!r} and weight {weight!r}, expected a beam >= 1 and a finite "
-                "weight >= 0"
-            )
-        if not 0 <= trust <= 1:
-            raise InvalidInput(f"trust: got {trust!r}, expected a number from 0 to 1")
+        if examples and shadow is None:
+            raise InvalidInput(f"examples: got {examples} without shadow data to take them from")
         self.lattice, self.words, self.generator = lattice, tuple(words), generator
         self.vocabulary = lattice.vocabulary
         self.beam, self.weight, self.trust = beam, weight, trust
-        text = "".join(f"{each}\n" for each in self._examples(shadow, examples))
+        shown = [] if shadow is None else self._examples(shadow, examples)
+        text = "".join(f"{each}\n" for each in shown)
         self.prompt = [generator.opening, *generator.encode([text])[0]]
 
     def guess(
@@ -125,7 +118,7 @@ class NeuralChannel(Attack):
             choices = self._choices(observed, found, document)
             if any(choice.place is not None for choice in choices):
                 sentences = self.search(prefixes, choices)
-                shares = _softmax(sentences.scores)
+                shares = softmax(sentences.scores)
                 for choice, taken in zip(choices, sentences.taken.T, strict=True):
                     if choice.place is not None:
                         votes = np.bincount(taken, shares, len(choice.options))
@@ -189,18 +182,11 @@ class NeuralChannel(Attack):
         choices[-1].follow(self.generator.encode(["\n"])[0])
         return choices if choices[0].options[0] else choices[1:]
 
-    def _examples(self, shadow: Corpus | None, count: int) -> list[str]:
-        """The first documents that can be written, each on a line."""
-        if count < 0 or (count and shadow is None):
-            raise InvalidInput(
-                f"examples: got {count}{'' if shadow else ' without shadow data'}, expected a "
-                "number >= 0, and a corpus to take them from"
-            )
+    def _examples(self, shadow: Corpus, count: int) -> list[str]:
+        """The first documents that can be written."""
         found: list[str] = []
-        for document in range(len(shadow) if shadow and count else 0):
-            assert shadow is not None
-            first, last = shadow.offsets[document : document + 2].tolist()
-            if first < last and (shadow[document] != UNKNOWN).all() and len(found) < count:
+        for first, last in pairwise(shadow.offsets.tolist()):
+            if len(found) < count and first < last and (shadow.ids[first:last] != UNKNOWN).all():
                 texts = [_text(self.words, shadow, token) for token in range(first, last)]
                 found.append(written(texts))
         return found
@@ -270,12 +256,6 @@ def _text(words: Sequence[str], corpus: Corpus, token: int) -> str:
     if number == UNKNOWN:
         raise InvalidInput(f"corpus: token {token} is an unknown word; unknown words have no text")
     return corpus.kept[token] if number == KEPT else words[number]
-
-
-def _softmax(values: FloatArray) -> FloatArray:
-    weights = np.exp(values - values.max())
-    result: FloatArray = weights / weights.sum()
-    return result
 
 
 def _documents_of(observed: Observed, positions: IntArray) -> tuple[Observed, IntArray]:
