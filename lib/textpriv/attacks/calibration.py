@@ -8,7 +8,7 @@ import numpy as np
 import scipy.optimize
 from scipy.special import log_softmax
 
-from textpriv.attacks.base import BoolArray, FloatArray, IntArray, Observed
+from textpriv.attacks.base import NONE, BoolArray, FloatArray, IntArray, Observed
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import Candidates, decode
 
@@ -91,18 +91,9 @@ def chosen(
     prior = np.ones(words.shape) if model is None else model.unigram[words] ** weight
     posterior = likelihood * prior
     posterior /= posterior.sum(1, keepdims=True)
-    counts = np.ones(len(observed.corpus.ids), dtype=np.int64)
-    counts[observed.targets] = present.sum(1)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
     clear = observed.corpus.ids if model is None else model.lexicon.ids(observed.corpus)
-    every = np.repeat(clear, counts)
-    result = Candidates(
-        offsets, every, np.ones(len(every)), np.ones(len(every)), np.ones(len(counts))
-    )
-    uncertain = np.repeat(observed.sanitized, counts)
-    result.words[uncertain] = words[present]
-    result.likelihood[uncertain] = likelihood[present]
-    result.posterior[uncertain] = posterior[present]
+    named = np.where(present, words, NONE)
+    result = Candidates.of(observed, clear, named, likelihood, posterior)
     if model is None or model.order == 1 or not weight:
         return result
     return decode(result.keep(considered), observed.corpus, model, kept=kept, weight=weight)

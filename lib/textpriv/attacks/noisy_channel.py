@@ -123,37 +123,21 @@ class NoisyChannel(SentenceAttack):
     def context_free(self, observed: Observed) -> Candidates:
         """What each token may have been by itself: the word if in clear, else likely inputs."""
         prior = self.model.unigram[: self.channel.size] * is_input(self.channel)
-        ids = observed.corpus.ids
-        types, inverse = np.unique(ids[observed.sanitized], return_inverse=True)
+        outputs = observed.corpus.ids[observed.sanitized]
+        types, inverse = np.unique(outputs, return_inverse=True)
         words, joint, evidence = self.channel.likeliest_inputs(types, prior, self.candidates)
         present = words != NONE
         if not present[:, 0].all():
             first = int(types[np.argmin(present[:, 0])])
             raise InvalidInput(f"observed: no input of the channel gives the output {first}")
-        held = np.exp(joint - evidence[:, None]).sum(1)
+        held = np.minimum(np.exp(joint - evidence[:, None]).sum(1), 1.0)
         joint = np.exp(joint - joint[:, :1])
         posterior = joint / joint.sum(1, keepdims=True)
         with np.errstate(invalid="ignore"):
             likelihood = np.where(present, joint / prior[words], 0.0)
-        counts = np.ones(len(ids), dtype=np.int64)
-        counts[observed.sanitized] = present.sum(1)[inverse]
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        result = Candidates(
-            offsets,
-            words=np.empty(offsets[-1], dtype=np.int64),
-            likelihood=np.ones(offsets[-1]),
-            posterior=np.ones(offsets[-1]),
-            held=np.ones(len(ids)),
-        )
-        result.held[observed.sanitized] = np.minimum(held, 1.0)[inverse]
-        clear = offsets[:-1][~observed.sanitized]
-        result.words[clear] = self.model.lexicon.ids(observed.corpus)[~observed.sanitized]
-        uncertain = np.repeat(observed.sanitized, counts)
-        chosen = present[inverse]
-        result.words[uncertain] = words[inverse][chosen]
-        result.likelihood[uncertain] = likelihood[inverse][chosen]
-        result.posterior[uncertain] = posterior[inverse][chosen]
-        return result
+        clear = self.model.lexicon.ids(observed.corpus)
+        of_types = (each[inverse] for each in (words, likelihood, posterior, held))
+        return Candidates.of(observed, clear, *of_types)
 
 
 def decode(
@@ -241,6 +225,37 @@ class Candidates:
     likelihood: FloatArray
     posterior: FloatArray
     held: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        observed: Observed,
+        clear: IntArray,
+        words: IntArray,
+        likelihood: FloatArray,
+        posterior: FloatArray,
+        held: FloatArray | float = 1.0,
+    ) -> Candidates:
+        """Candidates of the sanitized tokens; all others stand for themselves.
+
+        Parameters
+        ----------
+        clear : (tokens,) ids of the lexicon
+        words, likelihood, posterior : (targets, candidates); NONE where a target has no more
+        held : (targets,)
+        """
+        present = words != NONE
+        counts = np.ones(len(clear), dtype=np.int64)
+        counts[observed.targets] = present.sum(1)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        every, one = np.repeat(clear, counts), np.ones(offsets[-1])
+        result = cls(offsets, every, one, one.copy(), np.ones(len(clear)))
+        uncertain = np.repeat(observed.sanitized, counts)
+        result.words[uncertain] = words[present]
+        result.likelihood[uncertain] = likelihood[present]
+        result.posterior[uncertain] = posterior[present]
+        result.held[observed.sanitized] = held
+        return result
 
     @property
     def counts(self) -> IntArray:
