@@ -29,12 +29,7 @@ from textpriv.neighbors import ExactSearch
 
 
 def prior_of(channel: Channel, corpus: Corpus) -> FloatArray:
-    """Share of each word among the tokens of a corpus that the channel would replace: (size,).
-
-    Raises
-    ------
-    InvalidInput : no such token
-    """
+    """Share of each word among the tokens of a corpus that the channel would replace: (size,)."""
     sensitive = is_sensitive(channel, corpus)
     counts = np.bincount(corpus.ids[sensitive], minlength=channel.size)
     return counts / counts.sum()

@@ -19,15 +19,12 @@ _PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few
 class Calibration:
     """How much counts what an attacker has seen, and what the language model says.
 
-    Parameters
-    ----------
-    factors : (4,) of the columns of `LanguageDeconvolution.evidence`, whose weighted sum is a
-        candidate's log-likelihood
-    weight : from 0 (not heard) to 1, exponent of the language model
+    The sum of the columns of `LanguageDeconvolution.evidence`, weighted by `factors` (4,), is a
+    candidate's log-likelihood.
     """
 
     factors: FloatArray
-    weight: float
+    weight: float  # from 0 (not heard) to 1, exponent of the language model
 
 
 def named_first(words: IntArray) -> BoolArray:

@@ -64,17 +64,10 @@ SECOND = 5  # segments of a pair from here on are its second sequence; see `pair
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """A token, a candidate for its original word, and whether it is the original.
+    """A token, a candidate for its original word, and whether it is the original: (pairs,)."""
 
-    Parameters
-    ----------
-    rows : (pairs,) which of the tokens; a token's two pairs stand beside each other
-    candidates : (pairs,) ids of words
-    labels : (pairs,) true where the candidate is the original word
-    """
-
-    rows: IntArray
-    candidates: IntArray
+    rows: IntArray  # numbers of tokens; a token's two pairs stand beside each other
+    candidates: IntArray  # ids of words
     labels: BoolArray
 
 
@@ -85,10 +78,8 @@ def training_pairs(best: IntArray, truth: IntArray) -> Pairs:
     wrong: (guess, 0) and (truth, 1). Labels are balanced, but for tokens that have a single
     candidate, which is right and gives its first pair only.
 
-    Parameters
-    ----------
-    best : (tokens, 2) the two best context-free guesses; NONE where there is no second
-    truth : (tokens,) original words
+    `best` are the two best context-free guesses (tokens, 2), NONE where there is no second, `truth`
+    the original words (tokens,).
     """
     if (best[:, 0] == NONE).any():
         raise InvalidInput("best: some token has no context-free guess, expected one for each")
@@ -153,11 +144,8 @@ class Reader:
 class Detector(torch.nn.Module):
     """D(c, x): an encoder that reads a pair of sentences, and a linear layer.
 
-    Parameters
-    ----------
-    reader : its encoder is taken as it is and trained in place; see `fit`
-    words : the vocabulary
-    seed : of the new layers
+    The reader's encoder is taken as it is and trained in place (see `fit`), `words` are the
+    vocabulary, `seed` is of the new layers.
     """
 
     curve: LearningCurve
@@ -384,11 +372,8 @@ class ContextualBound(ContextualBayes):
 def weigh(guesses: Guesses, weights: FloatArray, *, top: int) -> Guesses:
     """Guesses in the order of score times weight, the first `top` of them.
 
-    Parameters
-    ----------
-    guesses : scores >= 0 (-inf beside NONE)
-    weights : (targets, candidates) >= 0; what stands beside NONE does not matter
-    top : >= 1; NONE fills up what exceeds the candidates
+    `weights` (targets, candidates) are >= 0, as scores are; what stands beside NONE does not
+    matter, and NONE fills up what exceeds the candidates.
     """
     check_top(top)
     if weights.shape != guesses.words.shape:

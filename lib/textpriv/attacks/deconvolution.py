@@ -139,10 +139,7 @@ class Deconvolution(Attack):
 def blocks(stencil: Stencil, observed: Observed) -> Iterator[tuple[IntArray, FloatArray]]:
     """Documents in which the same positions are replaced, with their common W.
 
-    Yields
-    ------
-    positions : (documents, replaced), places in the corpus
-    weights : (replaced, replaced)
+    Yields places in the corpus (documents, replaced) and weights (replaced, replaced).
     """
     corpus = observed.corpus
     alike: dict[bytes, list[int]] = {}
@@ -206,18 +203,12 @@ class Rehearsal:
 
     Vectors are centred, and where `whiten` says so mapped so that the error of the outputs is
     about alike in all directions: there, scale * output = mixture + noise.
-
-    Parameters
-    ----------
-    points : (size, dimension) the tokens' vectors, centred and mapped
-    scale : what brings outputs, which are longer, to the length of their mixtures
-    noise, spread : mean square per coordinate of the error, and of the tokens' own vectors
     """
 
-    points: FloatArray
-    scale: float
-    noise: float
-    spread: float
+    points: FloatArray  # (size, dimension) the tokens' vectors, centred and mapped
+    scale: float  # what brings outputs, which are longer, to the length of their mixtures
+    noise: float  # mean square per coordinate of the error
+    spread: float  # and of the tokens' own vectors
 
     @classmethod
     def learn(cls, stencil: Stencil, public: Corpus, *, whiten: bool = True) -> Self:
@@ -352,10 +343,6 @@ class LanguageDeconvolution(SentenceAttack):
         public : text that neither the `Rehearsal` nor the language model has read; some
             thousand tokens suffice
         weights : of the language model, each above 0 and at most 1
-
-        Raises
-        ------
-        InvalidInput : no token of `public` is replaced and among its candidates
         """
         observed = watch(self.stencil, public)
         truth = public.ids[observed.targets]
@@ -471,10 +458,7 @@ class StencilSimulation(SentenceAttack):
     def likelihoods(self, observed: Observed, words: IntArray, believed: FloatArray) -> FloatArray:
         """Log-likelihood of every candidate, given the mean vectors of the others.
 
-        Parameters
-        ----------
-        words : (replaced, candidates)
-        believed : (replaced, dimension)
+        `words` are (replaced, candidates), what is `believed` is (replaced, dimension).
         """
         rows = observed.targets
         weights = self.stencil.weights(observed.corpus, observed.sanitized)[rows][:, rows].tocoo()

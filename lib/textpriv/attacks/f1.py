@@ -31,10 +31,7 @@ _CHUNK = 1 << 22  # weights of resampled documents that are held at once
 def macro_f1(truth: ArrayLike, guess: ArrayLike, classes: int) -> float:
     """Mean over the classes of F1 = 2 TP / (2 TP + FP + FN), 0 for a class that never occurs.
 
-    Parameters
-    ----------
-    truth, guess : (documents,) 0 .. classes - 1, at least one
-    classes : >= 2
+    `truth` and `guess` are (documents,) 0 .. classes - 1, at least one; classes >= 2.
     """
     actual, guessed = label_pair(truth, guess, classes)
     right = np.bincount(actual[actual == guessed], minlength=classes)
@@ -99,13 +96,8 @@ def strongest(found: Mapping[Name, Estimate]) -> tuple[Name, Estimate]:
     of k widened to the level 1 - 0.05 / k, it reaches from the highest low end to the highest high
     end, and holds the greatest true F1 with 95%.
 
-    Parameters
-    ----------
-    found : of every attacker that was run, at least one, with 95% intervals
-
-    Returns
-    -------
-    who it is (of equal ones the first), and the estimate; its influence and n are that attacker's
+    Returns who it is (of equal ones the first), and the estimate; its influence and n are that
+    attacker's.
     """
     if not found:
         raise InvalidInput("found: got no attacker, expected at least one that was run")

@@ -137,12 +137,7 @@ class InversionBert(Attack):
         self.curve = self._train(clear.ids, observed, is_held, training, seed)
 
     def _train(
-        self,
-        truth: IntArray,
-        observed: Observed,
-        is_held: BoolArray,
-        training: Training,
-        seed: int,
+        self, truth: IntArray, observed: Observed, is_held: BoolArray, training: Training, seed: int
     ) -> LearningCurve:
         reader = _Reader(self, observed, observed.targets)
         is_tested = is_held[observed.corpus.document[reader.targets] % len(is_held)]
@@ -252,12 +247,7 @@ class InversionPerToken(TokenAttack):
 
 
 class _Reader:
-    """Sanitized sentences as rows, and the scores of the classes at their targets.
-
-    Parameters
-    ----------
-    targets : positions, ascending
-    """
+    """Sanitized sentences as rows, and the scores of the classes at their targets, ascending."""
 
     def __init__(self, attack: InversionBert, observed: Observed, targets: IntArray) -> None:
         self.attack, self.targets = attack, targets

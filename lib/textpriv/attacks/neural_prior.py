@@ -194,18 +194,11 @@ class NeuralChannel(Attack):
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A sanitized token, or none, and the words in clear up to the next.
+    """A sanitized token, or none, and the words in clear up to the next."""
 
-    Parameters
-    ----------
-    place : the token's candidates in `Candidates`; None: no token, one option
-    options : pieces that can stand here
-    log_q : (options,) what is known of each without the neural model
-    """
-
-    place: slice | None
-    options: list[list[int]]
-    log_q: FloatArray
+    place: slice | None  # the token's candidates in `Candidates`; None: no token, one option
+    options: list[list[int]]  # pieces that can stand here
+    log_q: FloatArray  # (options,) what is known of each without the neural model
 
     def follow(self, pieces: list[int]) -> None:
         """Write pieces behind every option."""
@@ -215,16 +208,10 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """What a search has found.
+    """What a search has found."""
 
-    Parameters
-    ----------
-    taken : (sentences, choices) number of the option
-    scores : (sentences,) logarithm of the weight, up to a constant
-    """
-
-    taken: IntArray
-    scores: FloatArray
+    taken: IntArray  # (sentences, choices) number of the option
+    scores: FloatArray  # (sentences,) logarithm of the weight, up to a constant
 
 
 class _Chains:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,7 @@ class _Table:
         return result
 
 
-@dataclass(frozen=True, eq=False)
-class _Order:
+class _Order(NamedTuple):
     """The part of one order: seen(h, w) of the n-grams, backoff(h) of their histories."""
 
     seen: _Table
@@ -119,10 +118,6 @@ class NGrams:
         ----------
         corpora : text over the lexicon's vocabulary; every document is one sequence
         order : 1 to 3
-
-        Raises
-        ------
-        InvalidInput : no token at all, or an order outside 1..3
         """
         if order not in (1, 2, 3):
             raise InvalidInput(f"order: got {order!r}, expected 1, 2 or 3")

@@ -149,13 +149,7 @@ def decode(
     weight: float,
     decoding: Literal["posterior", "viterbi"] = "posterior",
 ) -> Candidates:
-    """Candidates with the posterior that a language model brings about.
-
-    Parameters
-    ----------
-    found : for every token of the corpus, whose documents alone are looked at
-    kept, weight, decoding : see `NoisyChannel`
-    """
+    """Candidates with the posterior that a language model brings about; see `NoisyChannel`."""
     for order in range(min(2, model.order), model.order + 1):
         found = found.keep(kept) if order == 3 else found
         last = order == model.order
@@ -210,21 +204,15 @@ def tuned_weight(
 class Candidates:
     """Words that each token of a corpus may have been.
 
-    Parameters
-    ----------
-    offsets : (tokens + 1,) the candidates of token i are at offsets[i] .. offsets[i + 1] - 1
-    words : ids of the lexicon
-    likelihood : P(y|x), up to a factor per token
-    posterior : probabilities, which sum to 1 for each token
-    held : (tokens,) probability that the truth is among the candidates, judged by the token
-        alone, under the model of single words
+    The candidates of token i are at offsets[i] .. offsets[i + 1] - 1. `held` is the probability
+    that the truth is among them, judged by the token alone, under the model of single words.
     """
 
-    offsets: IntArray
-    words: IntArray
-    likelihood: FloatArray
-    posterior: FloatArray
-    held: FloatArray
+    offsets: IntArray  # (tokens + 1,)
+    words: IntArray  # ids of the lexicon
+    likelihood: FloatArray  # P(y|x), up to a factor per token
+    posterior: FloatArray  # probabilities, which sum to 1 for each token
+    held: FloatArray  # (tokens,)
 
     @classmethod
     def of(

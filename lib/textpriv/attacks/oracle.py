@@ -170,23 +170,13 @@ class OracleBeam:
 
 
 class _Beam:
-    """The prefixes that are left of one text.
-
-    Parameters
-    ----------
-    choices : for each place, the tokens that it may have been
-
-    Attributes
-    ----------
-    sequences, reached : (prefixes, length), (prefixes,) the prefixes and ln of their probability,
-        the likeliest first
-    nodes : (prefixes,) the node of each in the tree or, before its last token was run, of what
-        stands before that
-    """
+    """The prefixes that are left of one text; `choices` are what each place may have been."""
 
     def __init__(self, choices: Sequence[IntArray]) -> None:
         self.choices = choices
+        # (prefixes, length) and ln of their probability (prefixes,), the likeliest first.
         self.sequences, self.reached = np.zeros((1, 0), dtype=np.int64), np.zeros(1)
+        # Of each in the tree or, before its last token was run, of what stands before that.
         self.nodes = np.array([ROOT])
         self._capped, self._kept, self._scored = 0, 1.0, 0
 
@@ -219,22 +209,13 @@ class _Beam:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The texts that are left of a search, all different.
+    """The texts that are left of a search, all different."""
 
-    Parameters
-    ----------
-    sequences : (count, length) ids, the likeliest first; count >= 1
-    log_probability : (count,) ln P_LM(sequence), after the prompt, over the whole vocabulary
-    capped : steps that needed more prefixes than were allowed
-    kept : the smallest share of the probability that a step has kept, 0 to 1
-    scored : prefixes whose probability was computed, in all steps together
-    """
-
-    sequences: IntArray
-    log_probability: FloatArray
-    capped: int
-    kept: float
-    scored: int
+    sequences: IntArray  # (count, length) ids, the likeliest first; count >= 1
+    log_probability: FloatArray  # (count,) ln P_LM(sequence) after the prompt, whole vocabulary
+    capped: int  # steps that needed more prefixes than were allowed
+    kept: float  # the smallest share of the probability that a step has kept, 0 to 1
+    scored: int  # prefixes whose probability was computed, in all steps together
 
     def rank(self, truth: IntArray) -> int:
         """The place of a text, from 1; 0 where it is not among the sequences."""
@@ -276,14 +257,7 @@ def prune(log_probability: FloatArray, *, mass: float, most: int) -> tuple[IntAr
 def reciprocal_rank(found: Sequence[Found], truth: Corpus) -> FloatArray:
     """1 / rank of each true text, 0 where it was pruned: (texts,). Their mean is the MRR.
 
-    Parameters
-    ----------
-    found : what the search has left of each text
-    truth : the texts in clear
-
-    Raises
-    ------
-    InvalidInput : texts of another number or length, here and in the functions below
+    `found` is what the search has left of each text, `truth` the texts in clear.
     """
     ranks = _ranks(found, truth)
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
