@@ -32,7 +32,7 @@ from textpriv.attacks.bayes import (
 from textpriv.data.tokens import KEPT, UNKNOWN
 from textpriv.errors import InvalidInput
 
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=200)
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=80)
 
 LAW = np.array([[0.6, 0.4, 0.0, 0.0], [0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0, 0, 0.5, 0.5]])
 CHANNEL = Table(LAW)
@@ -88,12 +88,6 @@ def test_the_bound_takes_the_frequencies_of_the_private_text() -> None:
     assert words == [[1, 0, 2], [NONE] * 3]
     np.testing.assert_allclose(scores[0], np.array([2.0, 0.6, 0.2]) / 2.8)
     assert np.isneginf(scores[1]).all()
-
-
-def test_words_that_pass_are_never_guessed() -> None:
-    words, scores = guesses(ContextFreeBayes(PART, SHADOW), [2], 3)
-    assert words == [[1, 3, NONE]]  # 5 * 0.2 and 1 * 0.5
-    np.testing.assert_allclose(scores[0, :2], np.array([1.0, 0.5]) / 1.5)
 
 
 def test_prior_only_guesses_the_frequent_words() -> None:

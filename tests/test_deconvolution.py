@@ -179,6 +179,8 @@ def test_what_a_singular_map_loses_does_not_blow_up(length: int) -> None:
     text = texts([[7] * length])
     weights = weights_by_hand(stencil, text)
     assert np.linalg.matrix_rank(weights) == length - 1
+    found = singular_values(stencil, length)
+    np.testing.assert_allclose(found, np.linalg.svd(weights)[1], rtol=0, atol=1e-9)
     outputs = np.random.default_rng(1).standard_normal((length, 2))
     estimate, gain = undone(stencil, watch(stencil, text), outputs, 0.0)
     inverse = np.linalg.pinv(weights, rcond=1e-10)
@@ -202,17 +204,6 @@ def test_blocks_are_documents_of_one_pattern(text: Corpus, window: int, punctuat
     # As few as there are patterns.
     patterns = [observed.sanitized[a:b].tolist() for a, b in pairwise(text.offsets.tolist())]
     assert len(found) == len({tuple(each) for each in patterns if any(each)})
-
-
-@both_forms
-@pytest.mark.parametrize("length", [1, 2, 3, 8, 40])
-def test_singular_values(length: int, punctuated: bool) -> None:
-    stencil = Stencil(random_table(), punctuated=punctuated)
-    weights = weights_by_hand(stencil, texts([[7] * length]))
-    expected = np.sqrt(np.maximum(np.linalg.eigvalsh(weights.T @ weights)[::-1], 0))
-    found = singular_values(stencil, length)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
-    assert (np.diff(found) <= 0).all() and found[0] >= 1 - 1e-12
 
 
 # --- One position, and all of a document ----------------------------------------------------------
@@ -402,11 +393,11 @@ POSSIBLE[0, 2] = POSSIBLE[2, 0] = 0.0  # no sentence has these
 SENTENCES = np.tile([2, 0, 1], (len(OBSERVED.targets), 1))
 
 
-def chosen_of(model: NGrams | None, kept: int = 8, considered: int = 25) -> Guesses:
+def chosen_of(model: NGrams | None) -> Guesses:
     with np.errstate(divide="ignore"):
         known = np.log(POSSIBLE[SENTENCES, SEEN.ids[OBSERVED.targets][:, None]])
     shifted = known + np.arange(len(known))[:, None] * 300.0  # up to a factor per token
-    found = chosen(SENTENCES, shifted, OBSERVED, model, kept, considered)
+    found = chosen(SENTENCES, shifted, OBSERVED, model)
     assert np.diff(found.offsets).min() > 0
     token = np.repeat(np.arange(len(SEEN.ids)), found.counts)
     np.testing.assert_allclose(np.bincount(token, found.posterior), 1)
@@ -439,30 +430,6 @@ def test_chosen_sums_over_all_sentences(order: int | None) -> None:
     expected, _ = enumerated(OBSERVED, POSSIBLE, prior)
     assert min(min(law.values()) for law in expected.values()) == 0.0
     assert_law(chosen_of(model), expected)
-
-
-@pytest.mark.parametrize("order", [2, 3])
-def test_chosen_looks_at_the_likeliest_in_context(order: int) -> None:
-    """Those by likelihood and single words; what the others held is not claimed."""
-    reference = plain_of(order)
-    single = np.array([reference.probability(word, ()) for word in range(3)])
-    for considered in (1, 2):
-        joint = single[:, None] * POSSIBLE[:3, :3]
-        ranked = np.argsort(-joint, axis=0)[:considered]
-        law = np.zeros((3, 3))
-        np.put_along_axis(law, ranked, np.take_along_axis(POSSIBLE[:, :3], ranked, 0), 0)
-        expected, _ = enumerated(OBSERVED, law, lambda s: sentence_weight(reference, s, 1.0))
-        held = np.take_along_axis(joint, ranked, 0).sum(0) / joint.sum(0)
-        scaled = {
-            place: {word: share * held[SEEN.ids[place]] for word, share in each.items()}
-            for place, each in expected.items()
-        }
-        assert held.min() < 1
-        assert_law(chosen_of(model_of(order), considered=considered), scaled)
-    # Alone, all are looked at.
-    for alone in (None, model_of(1)):
-        few, every = (chosen_of(alone, considered=each) for each in (1, 25))
-        np.testing.assert_array_equal(few.words, every.words)
 
 
 # --- Calibration ----------------------------------------------------------------------------------

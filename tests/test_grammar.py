@@ -120,15 +120,6 @@ def test_words_that_the_lexicon_lacks_are_guessed(
     assert tags([word]).tolist() == [expected]
 
 
-def test_tags_of_a_sentence_and_its_type(lexicon: Path) -> None:
-    words = "the films of 2 good , very good kelly".split()
-    expected = [D, N, L, NUMBER, A, MARK, R, A, N]
-    for form in (words, tuple(words), np.array(words), np.array(words, dtype=object)):
-        found = tags(form)
-        assert found.dtype == np.int64 and found.tolist() == expected
-    assert tags([]).shape == (0,)
-
-
 def test_rules_by_form_do_not_overlap() -> None:
     endings = [each for suffixes in grammar._SUFFIXES.values() for each in suffixes]
     pairs = [(a, b) for a in endings for b in endings if a != b and a.endswith(b)]

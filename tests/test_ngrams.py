@@ -21,7 +21,7 @@ from textpriv.attacks.ngrams import Lexicon, NGrams, _Table
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=100)
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=60)
 START, END = "<s>", "</s>"
 
 

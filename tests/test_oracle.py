@@ -24,12 +24,12 @@ from textpriv.attacks.oracle import (
     reciprocal_rank,
     token_success,
 )
-from textpriv.channel import FloatArray, IntArray
+from textpriv.channel import FloatArray
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.models import generators
-from textpriv.models.generators import Generator, Prefixes
+from textpriv.models.generators import Generator
 
 LONGEST = 24
 
@@ -245,34 +245,6 @@ def test_the_cap_is_told(most: int) -> None:
     else:  # both, then 24 as well, 0.25 of 0.28, then 246 (0.045), 0.183 of 0.236
         assert found.sequences.tolist() == [[2, 3, 5], [1, 4, 6], [2, 4, 6]]
         assert found.capped == 2 and found.kept == pytest.approx(0.183 / 0.236, abs=1e-4)
-
-
-def test_every_token_is_run_once(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many tokens go through the model as prefixes are kept, and those of the last step never.
-
-    Neither prefixes that were dropped nor what stands before a new token are run.
-    """
-    run, kept = [], []
-    states, keep = Generator.states, Prefixes.keep
-
-    def count(self: Generator, ids: torch.Tensor, **options: Any) -> torch.Tensor:
-        run.append(ids.numel())
-        return states(self, ids, **options)
-
-    def remember(self: Prefixes, nodes: Any = ()) -> IntArray:
-        kept.append(len(nodes))
-        return keep(self, nodes)
-
-    monkeypatch.setattr(Generator, "states", count)
-    monkeypatch.setattr(Prefixes, "keep", remember)
-    size = len(generator.tokenizer)
-    mapper = LossyMap.random(size, 2, np.random.default_rng(0))
-    attack = OracleBeam(generator, mapper, mass=0.9, most=6, prompt=[5, 6])
-    for _ in range(2):
-        attack.search(mapper.representative[np.arange(20, 32)])
-    assert run[0] == 3  # opening and prompt, once for both texts
-    assert run[1:] == [count for count in kept if count]
-    assert len(run) == 1 + 2 * 11 and max(run[1:]) <= 6
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 9])

@@ -12,6 +12,7 @@ from textpriv.attacks.base import NONE, BoolArray, FloatArray, IntArray, Observe
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import Candidates, decode
 
+_CONSIDERED = 25  # likeliest words of each token, by themselves, that are looked at in context
 _PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few tokens finite
 
 
@@ -69,7 +70,6 @@ def chosen(
     observed: Observed,
     model: NGrams | None,
     kept: int = 8,
-    considered: int = 25,
     *,
     weight: float = 1.0,
 ) -> Candidates:
@@ -80,7 +80,6 @@ def chosen(
     words, log_likelihood : (replaced, candidates); -inf rules a candidate out, one must be left
     model : None weighs all words alike
     kept : see `NoisyChannel`
-    considered : likeliest words of each token, by themselves, that are looked at in context
     weight : exponent of the model, as in `NoisyChannel`; 0 weighs all words alike
     """
     present = ~np.isneginf(log_likelihood)
@@ -93,4 +92,4 @@ def chosen(
     result = Candidates.of(observed, clear, named, likelihood, posterior)
     if model is None or model.order == 1 or not weight:
         return result
-    return decode(result.keep(considered), observed.corpus, model, kept=kept, weight=weight)
+    return decode(result.keep(_CONSIDERED), observed.corpus, model, kept=kept, weight=weight)

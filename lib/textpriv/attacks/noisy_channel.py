@@ -136,8 +136,8 @@ class NoisyChannel(SentenceAttack):
         with np.errstate(invalid="ignore"):
             likelihood = np.where(present, joint / prior[words], 0.0)
         clear = self.model.lexicon.ids(observed.corpus)
-        of_types = (each[inverse] for each in (words, likelihood, posterior, held))
-        return Candidates.of(observed, clear, *of_types)
+        weights = likelihood[inverse], posterior[inverse], held[inverse]
+        return Candidates.of(observed, clear, words[inverse], *weights)
 
 
 def decode(
