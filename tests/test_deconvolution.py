@@ -42,7 +42,6 @@ from textpriv.attacks.deconvolution import (
     Rehearsal,
     StencilSimulation,
     TokenInversion,
-    blocks,
     singular_values,
     undone,
     watch,
@@ -91,22 +90,6 @@ def documents_of(text: Corpus, replaced: Any) -> list[Any]:
 
 
 # --- The linear map -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sigma", [0.2, 0.6, 0.8, 1.0])
-@pytest.mark.parametrize("window", [3, 9])
-def test_exact_mixtures_give_the_text_back(window: int, sigma: float) -> None:
-    stencil = Stencil(random_table(), window=window, sigma=sigma)
-    text = random_text([1, 2, 5, 0, 9, 9, 23, 3])
-    replaced = stencil.replaced(text)
-    assert 0 < (~replaced).sum() < 20 < replaced.sum()
-    weights = weights_by_hand(stencil, text)[replaced][:, replaced]
-    assert np.linalg.cond(weights) < 1e6  # W can be inverted
-    observed = Observed(stencil.sanitize_corpus(text), replaced)
-    estimate, gain = undone(stencil, observed, mixtures_of(stencil, text), 0.0)
-    expected = np.where(replaced[:, None], stencil.table.vectors[text.ids], 0.0)
-    np.testing.assert_allclose(estimate, expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(gain, replaced, rtol=0, atol=1e-9)
 
 
 @both_measures
@@ -160,19 +143,6 @@ def test_undone_is_the_direct_solution(
     assert (gain >= 0).all() and (gain <= 1 + 1e-12).all()
 
 
-def test_without_a_ridge_a_singular_map_gives_the_shortest_solution() -> None:
-    # Both ends of three tokens see the middle alone, which sees half of either.
-    stencil = Stencil(table_of(np.eye(4), fixed=()), window=3, punctuated=True)
-    text = texts([[0, 1, 2], [3, 1]])
-    observed = watch(stencil, text)
-    outputs = np.array([[2.0, 0], [5, 7], [4, 0], [1, 0], [0, 1]])
-    estimate, gain = undone(stencil, observed, outputs, 0.0)
-    # The middle of what both ends say; what is said of the ends is shared by them.
-    expected = [[5.0, 7], [3, 0], [5, 7], [0, 1], [1, 0]]
-    np.testing.assert_allclose(estimate, expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(gain, [0.5, 1, 0.5, 1, 1], rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("length", [5, 7, 9, 15])
 def test_what_a_singular_map_loses_does_not_blow_up(length: int) -> None:
     stencil = Stencil(random_table(), window=3, punctuated=True)
@@ -186,24 +156,6 @@ def test_what_a_singular_map_loses_does_not_blow_up(length: int) -> None:
     inverse = np.linalg.pinv(weights, rcond=1e-10)
     np.testing.assert_allclose(estimate, inverse @ outputs, rtol=0, atol=1e-9)
     np.testing.assert_allclose(gain, (inverse @ weights).diagonal(), rtol=0, atol=1e-9)
-
-
-@given(corpora(), windows, st.booleans())
-@predictable
-def test_blocks_are_documents_of_one_pattern(text: Corpus, window: int, punctuated: bool) -> None:
-    stencil = Stencil(random_table(9, 3), window=window, punctuated=punctuated)
-    observed = watch(stencil, text)
-    every = weights_by_hand(stencil, text)
-    found = list(blocks(stencil, observed))
-    places = [row for positions, _ in found for row in positions.tolist()]
-    documents = documents_of(text, observed.sanitized)
-    assert sorted(places) == sorted(rows.tolist() for rows in documents if len(rows))
-    for positions, weights in found:
-        for rows in positions:
-            np.testing.assert_allclose(every[rows][:, rows], weights, rtol=0, atol=1e-12)
-    # As few as there are patterns.
-    patterns = [observed.sanitized[a:b].tolist() for a, b in pairwise(text.offsets.tolist())]
-    assert len(found) == len({tuple(each) for each in patterns if any(each)})
 
 
 # --- One position, and all of a document ----------------------------------------------------------
@@ -633,32 +585,6 @@ def test_likelihoods_do_not_depend_on_how_many_are_looked_at_together(
     together = attack.likelihoods(observed, words, believed)
     monkeypatch.setattr(deconvolution, "_PAIRS", 3)
     np.testing.assert_allclose(attack.likelihoods(observed, words, believed), together, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("punctuated", "change", "sigma"), [(False, False, 0.8), (True, None, 0.8), (False, True, 0.2)]
-)
-@both_measures
-def test_the_truth_is_likeliest_where_the_others_are_known(
-    measure: Measure, punctuated: bool, change: bool | None, sigma: float
-) -> None:
-    """Its outputs are those that were seen; almost any other word would have changed one.
-
-    Where outputs must differ, only a token's own output is judged by the words that it could be:
-    with the small sigma it is the only one.
-    """
-    table = random_table(60, 6, measure=measure)
-    stencil = Stencil(table, window=5, sigma=sigma, punctuated=punctuated, change=change)
-    text = random_text([30, 10], size=60)
-    observed = watch(stencil, text)
-    truth = text.ids[observed.targets]
-    attack = simulation(stencil, sharpness=3e3, rivals=58)
-    words = np.tile(stencil.inputs, (len(truth), 1))
-    found = attack.likelihoods(observed, words, stencil.table.vectors[truth])
-    of_truth = found[words == truth[:, None]]
-    assert (of_truth >= found.max(1) - 1).all()  # but for two outputs that are about as near
-    best = words[np.arange(len(truth)), found.argmax(1)]
-    assert (best == truth).mean() > (0.1 if change else 0.5)
 
 
 FIVE = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.2], [0.3, -1.0], [0.8, 0.9]]
