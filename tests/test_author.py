@@ -507,33 +507,6 @@ def test_a_tuned_encoder_learns_the_word_that_tells(tmp_path: Path) -> None:
     assert macro_f1(truth, guess, 3) > 0.95 and (again == guess[:9]).all()
 
 
-def test_how_an_encoder_is_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps, pool and held-out share; what is read is cut to what the encoder can read."""
-    seen: list[Any] = []
-
-    class Stopped(Exception):
-        pass
-
-    def stop(encoder: Any, corpus: Any, labels: Any, **options: Any) -> Any:
-        seen.append((len(corpus), labels.tolist(), options))
-        raise Stopped
-
-    monkeypatch.setattr(author, "fine_tuned", stop)
-    with pytest.raises(Stopped):
-        tuned_attack(
-            tiny_encoder(tmp_path),
-            Known(["cat"] * 33, [0, 1, 0] * 11, ["dog"] * 3, [1, 1, 0]),
-            [],
-            classes=2,
-            seed=3,
-        )
-    ((size, labels, options),) = seen
-    training = options["training"]
-    assert (size, labels[-3:], options["held_out"]) == (36, [1, 1, 0], 3 / 36)
-    assert (training.steps, training.batch, training.learning_rate) == (9, 16, 5e-5)
-    assert (options["longest"], options["classes"], options["seed"]) == (40, 2, 3)
-
-
 # --- Repeated queries ---------------------------------------------------------------------------
 
 

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textpriv.attacks import ngrams
 from textpriv.attacks.ngrams import Lexicon, NGrams, _Table
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
@@ -207,13 +206,6 @@ def test_wrong_models_are_found_out(order: int) -> None:
     forgetful = NGrams(model.lexicon, np.zeros_like(model.unigram), model._orders)
     with pytest.raises(AssertionError):  # no backoff to single words
         assert_same_law(forgetful, plain(documents, 3, order))
-
-
-def test_discounts_stay_in_their_ranges() -> None:
-    for counts in ([1], [1, 1, 1], [2, 2, 3, 3, 3], [4] * 9, [1] + [2] * 50, [3] * 99 + [2]):
-        found = ngrams._discounts(np.array(counts))
-        assert found[0] == 0 and (found[1:] >= 0.1).all()
-        assert (found[1:] < [1, 2, 3]).all()
 
 
 # --- Lexicon ------------------------------------------------------------------------------------

@@ -307,7 +307,7 @@ def tuned_attack(
     """Guesses of an encoder that is fine-tuned on texts.
 
     There is nothing to choose, so training and validation texts train together, but for as many
-    as there are validation texts, drawn anew, which `utility.fine_tuned` sets aside.
+    as there are validation texts, drawn anew, which `fine_tuned` sets aside.
 
     Parameters
     ----------
@@ -358,11 +358,6 @@ def random_baseline(labels: ArrayLike, classes: int) -> float:
 
         E[F1_c] = E[2 TP / (n_c + G)] = 2 (n_c / n) E[G / (n_c + G)].
 
-    Parameters
-    ----------
-    labels : (documents,) 0 .. classes - 1, at least one
-    classes : >= 2
-
     Notes
     -----
     Utpala et al. 2023 (appendix C.6) put the expected G = n / classes in this place, which is
@@ -381,18 +376,10 @@ def random_baseline(labels: ArrayLike, classes: int) -> float:
 
 
 def cumulative_means(vectors: NDArray[np.floating], counts: Sequence[int]) -> FloatArray:
-    """Mean vector of every document over its first k releases, for every k in `counts`.
+    """Mean vector of every document over its first k releases, for every k in `counts`, ascending.
 
-    An attacker who sees a document sanitized k times independently averages the noise away.
-
-    Parameters
-    ----------
-    vectors : (releases, documents, width) finite
-    counts : each k in 1 .. releases, ascending
-
-    Returns
-    -------
-    (len(counts), documents, width) float64
+    An attacker who sees a document sanitized k times independently averages the noise away. From
+    `vectors` (releases, documents, width) come (len(counts), documents, width).
     """
     values = np.asarray(vectors)
     if values.ndim != 3 or not values.size or not np.isfinite(values).all():

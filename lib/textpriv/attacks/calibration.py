@@ -40,13 +40,8 @@ def named_first(words: IntArray) -> BoolArray:
 def likeliest_factors(evidence: FloatArray, log_prior: FloatArray, true: IntArray) -> FloatArray:
     """Factors of greatest likelihood, P(word) proportional to exp(evidence @ factors + log_prior).
 
-    A conditional logit (McFadden 1974): concave, so that there is one maximum.
-
-    Parameters
-    ----------
-    evidence : (tokens, candidates, signs)
-    log_prior : (tokens, candidates); -inf for what cannot be
-    true : (tokens,) column of the truth
+    A conditional logit (McFadden 1974): concave, so that there is one maximum. The evidence is
+    (tokens, candidates, signs), the prior -inf for what cannot be, `true` the truth's column.
     """
     spread = evidence[np.isfinite(log_prior)].std(0)
     scaled = evidence / np.where(spread > 0, spread, 1.0)

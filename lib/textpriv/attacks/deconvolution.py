@@ -171,11 +171,7 @@ def singular_values(stencil: Stencil, length: int) -> FloatArray:
 def undone(
     stencil: Stencil, observed: Observed, outputs: FloatArray, ridge: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Ridge solution of W x = outputs, and how much of each token comes through.
-
-    Parameters
-    ----------
-    outputs : (tokens, dimension) in place of the mixtures
+    """Ridge solution of W x = outputs (tokens, dimension), and how much of each comes through.
 
     Returns
     -------

@@ -29,14 +29,9 @@ FloatArray = NDArray[np.float64]
 class Lexicon:
     """Ids of a language model: the vocabulary's words, tokens that stay in clear, and the rest.
 
-    Words keep their ids; a kept token (punctuation, a number, a name that the vocabulary lacks)
-    that occurs at least `minimum` times gets an id above them; all else is one unknown word.
-
-    Parameters
-    ----------
-    size : words of the vocabulary
-    corpora : where kept tokens are counted
-    minimum : >= 1
+    Words keep their ids, 0 .. size - 1; a kept token (punctuation, a number, a name that the
+    vocabulary lacks) that occurs at least `minimum` times in the corpora gets an id above them; all
+    else is one unknown word.
     """
 
     def __init__(self, size: int, corpora: Sequence[Corpus] = (), *, minimum: int = 3) -> None:

@@ -18,10 +18,8 @@ a larger `mass` fewer are, and public text in `prompt` tells the model what is o
 
 The released search runs every prefix afresh at each step, prunes from step 6 on, and gives a
 text up when more prefixes are needed than it allows. Here every token of the tree of prefixes
-that are kept is run once, every step prunes, and a text that needs too many prefixes is searched
-with those that are allowed; `Found.capped` and `Found.kept` say so. Few prefixes stay of most
-texts, so that a step of one text costs little more than reading the weights: some texts are
-searched side by side.
+is run once, every step prunes, and a text that needs too many prefixes is searched with those
+that are allowed; `Found.capped` and `Found.kept` say so.
 
 References
 ----------
@@ -228,13 +226,7 @@ class Found:
 
 
 def prune(log_probability: FloatArray, *, mass: float, most: int) -> tuple[IntArray, float, bool]:
-    """The fewest candidates that hold a share of the probability, if there may be so many.
-
-    Parameters
-    ----------
-    log_probability : (candidates,), at least one, up to a constant
-    mass : 0 < mass <= 1; 1 keeps all
-    most : >= 1, candidates that are kept at most
+    """The fewest candidates that hold a share of the probability, at most `most` of them.
 
     Returns
     -------
@@ -279,12 +271,9 @@ def edit_distances(found: Sequence[Found], truth: Corpus) -> IntArray:
 def token_success(
     found: Sequence[Found], truth: Corpus, mapper: LossyMap
 ) -> tuple[BoolArray, IntArray]:
-    """Whether the best guesses have each token right that had more than one preimage.
+    """Whether the best guesses have each token right that had more than one preimage: (tokens,).
 
-    Returns
-    -------
-    right : (tokens,) of those tokens only, in the order of the texts
-    document : (tokens,) number of its text, the cluster of an interval
+    Beside it the number of each token's text, the cluster of an interval.
     """
     guessed = np.concatenate([np.zeros(0, np.int64), *(best for best, _ in _best(found, truth))])
     check_ids(truth.ids, mapper.size, what="truth")
