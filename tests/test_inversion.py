@@ -195,11 +195,6 @@ def test_word_vectors_are_means_of_pieces(encoder: Encoder) -> None:
     assert torch.allclose(vectors[SNOWBALL], both) and not vectors.requires_grad
 
 
-def test_ten_epochs_without_sizes(encoder: Encoder) -> None:
-    made = InversionBert(swapping(), sentences(), encoder=encoder, copies=1, seed=1)
-    assert made.curve.steps[-1] == 38  # 10 * 120 sentences in batches of 32
-
-
 class NoChannel(Mechanism):
     name = "no channel"
 

@@ -275,8 +275,6 @@ def test_wrong_words_and_missing_text(generator: Generator) -> None:
     lattice = NoisyChannel(channel(SOFT), [encode(READ)])
     with pytest.raises(InvalidInput, match="words: got 9, expected 10"):
         NeuralChannel(lattice, WORDS[1:], generator, encode(READ))
-    with pytest.raises(InvalidInput, match="examples: got 6 without shadow data"):
-        NeuralChannel(lattice, WORDS, generator)
     likeliest = NoisyChannel(channel(SOFT), [encode(READ)], decoding="viterbi")
     with pytest.raises(InvalidInput, match="lattice: got decoding 'viterbi'"):
         NeuralChannel(likeliest, WORDS, generator, encode(READ))

@@ -1,6 +1,6 @@
 """Inversion BERT: an encoder learns from shadow pairs what stood in place of a sanitized word.
 
-    attack = InversionBert(mechanism, shadow, encoder=encoder)
+    attack = InversionBert(mechanism, shadow, encoder=encoder, training=Training(steps=1000))
     attack.curve                                       # held-out accuracy along the training
     attack.guess(observed, targets)                    # words by score
 
@@ -71,7 +71,7 @@ class InversionBert(Attack):
         replaces, as in Kugler et al.; nothing is known of the mechanism but its outputs.
         "possible": for each token the inputs that can give it, P(y|x) > 0, which are the classes
         of the classifier per token that Tong et al. train (`InversionPerToken`)
-    training : `batch` counts sentences; None: 10 epochs of the copies
+    training : `batch` counts sentences
     copies : sanitized copies of the shadow data; fewer are made where the training uses fewer
     seed : of sanitizing and of the order
 
@@ -103,8 +103,8 @@ class InversionBert(Attack):
         shadow: Corpus,
         *,
         encoder: Encoder,
+        training: Training,
         classes: Classes = "possible",
-        training: Training | None = None,
         copies: int = 10,
         seed: int = 0,
     ) -> None:
@@ -119,10 +119,6 @@ class InversionBert(Attack):
         self.channel = mechanism if isinstance(mechanism, Channel) else None
         self.words, self.vocabulary = mechanism.embedding.words, mechanism.vocabulary
         self.classes = classes
-        if training is None:
-            training = Training(
-                steps=-(-10 * copies * len(shadow) // 32), learning_rate=5e-5, dropout=0.1, marks=10
-            )
         self.encoder = encoder.clone(dropout=training.dropout)
         self._inputs = np.flatnonzero(is_input(mechanism))
         self._vectors = word_vectors(encoder, self.words)

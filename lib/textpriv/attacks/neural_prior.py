@@ -49,7 +49,7 @@ class NeuralChannel(Attack):
     generator : the neural model
     shadow : documents in clear. The first ones without unknown words are written before each
         sentence, so that the model knows what kind of text to expect.
-    examples : how many of them, >= 0; 0 needs no shadow data
+    examples : how many of them, >= 0
     weight : >= 0, exponent of the neural model. To be chosen by rehearsal: sanitize shadow
         documents that `lattice` has not read, and compare.
     beam : >= 1, prefixes that are kept; time grows with it, roughly in proportion
@@ -74,7 +74,7 @@ class NeuralChannel(Attack):
         lattice: NoisyChannel,
         words: Sequence[str],
         generator: Generator,
-        shadow: Corpus | None = None,
+        shadow: Corpus,
         *,
         examples: int = 6,
         weight: float = 0.75,
@@ -90,13 +90,10 @@ class NeuralChannel(Attack):
                 f"lattice: got decoding {lattice.decoding!r}, expected 'posterior', which leaves "
                 "something to choose from"
             )
-        if examples and shadow is None:
-            raise InvalidInput(f"examples: got {examples} without shadow data to take them from")
         self.lattice, self.words, self.generator = lattice, tuple(words), generator
         self.vocabulary = lattice.vocabulary
         self.beam, self.weight, self.trust = beam, weight, trust
-        shown = [] if shadow is None else self._examples(shadow, examples)
-        text = "".join(f"{each}\n" for each in shown)
+        text = "".join(f"{each}\n" for each in self._examples(shadow, examples))
         self.prompt = [generator.opening, *generator.encode([text])[0]]
 
     def guess(

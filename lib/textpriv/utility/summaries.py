@@ -186,9 +186,7 @@ class Writer:
 # --- What a summary is worth --------------------------------------------------------------------
 
 
-def similarity(
-    encoder: Encoder, texts: Sequence[str], others: Sequence[str], *, batch: int = 64
-) -> FloatArray:
+def similarity(encoder: Encoder, texts: Sequence[str], others: Sequence[str]) -> FloatArray:
     """Cosine of the vectors of two texts: (texts,), from -1 to 1.
 
     A vector is the mean of the encoder's states over the whole text, as far as the encoder
@@ -209,4 +207,4 @@ def similarity(
     if not len(texts):
         return np.empty(0)
     speaks = [bool(a.strip() and b.strip()) for a, b in zip(texts, others, strict=True)]
-    return np.where(speaks, cosine(encoder, texts, others, batch=batch), 0.0)
+    return np.where(speaks, cosine(encoder, texts, others), 0.0)
