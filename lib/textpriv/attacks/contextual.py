@@ -1,6 +1,6 @@
 """The contextual Bayesian attack of Tong et al. and its K-ASR bound: a detector of contexts.
 
-    attack = ContextualBayes(mechanism, shadow, context_free=context_free, encoder=encoder)
+    attack = ContextualBayes(mechanism, shadow, context_free=free, reader=Reader(encoder))
     attack.detector.curve                              # held-out accuracy along the training
     attack.guess(observed, targets)                    # joint P(x) P(y|x) times D, ranked
 
