@@ -501,7 +501,7 @@ def test_a_tuned_encoder_learns_the_word_that_tells(tmp_path: Path) -> None:
             " ".join("the" if word in WORDS else word for word in t.split()) for t in texts
         ], labels
 
-    train, held, (asked, truth) = animals(200, 0), animals(20, 1), animals(100, 2)
+    train, held, (asked, truth) = animals(120, 0), animals(20, 1), animals(60, 2)
     options: Any = {"classes": 3, "seed": 1, "epochs": 8, "learning_rate": 5e-3}
     guess, again = tuned_attack(encoder, Known(*train, *held), [asked, asked[:9]], **options)
     assert macro_f1(truth, guess, 3) > 0.95 and (again == guess[:9]).all()
