@@ -17,7 +17,6 @@ from textpriv.attacks.base import (
     check_top,
     is_sensitive,
     observe,
-    padded,
 )
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
@@ -72,10 +71,9 @@ def test_a_text_without_a_sensitive_token_is_refused(ids: list[int]) -> None:
         is_sensitive(channel, corpus(ids))
 
 
-@pytest.mark.parametrize("outside", [8, 9, 1000])
-def test_a_token_outside_the_channel_is_refused(outside: int) -> None:
-    with pytest.raises(InvalidInput, match=f"corpus: got id {outside}, expected 0..7"):
-        is_sensitive(Table(np.eye(8)), corpus([0, outside]))
+def test_a_token_outside_the_channel_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="corpus: got id 8, expected 0..7"):
+        is_sensitive(Table(np.eye(8)), corpus([0, 8]))
 
 
 @pytest.mark.parametrize(
@@ -123,12 +121,6 @@ def test_how_many_guesses_is_an_integer_from_1(top: Any) -> None:
         check_top(top)
     check_top(1)
     check_top(np.int64(3))
-
-
-def test_guesses_are_filled_up() -> None:
-    made = padded(np.array([[4, 2]]), np.array([[0.5, 0.25]]), 4)
-    assert made.words.tolist() == [[4, 2, NONE, NONE]]
-    assert made.scores.tolist() == [[0.5, 0.25, -np.inf, -np.inf]]
 
 
 # --- Right guesses ------------------------------------------------------------------------------

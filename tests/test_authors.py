@@ -117,12 +117,6 @@ def test_what_choosing_refuses(options: Any, sentiment: Any, says: str) -> None:
         by_authors(documents, sentiment, **{"authors": 2, "fewest_words": 1} | options)
 
 
-def test_fewer_documents_than_authors() -> None:
-    documents, sentiment = written({1: (1, 1), 2: (1, 0)})
-    with pytest.raises(InvalidInput, match="has 0 authors with at least 3 documents"):
-        by_authors(documents, sentiment, authors=10, fewest_words=1)
-
-
 def test_an_author_with_too_few_documents() -> None:
     documents, sentiment = written({1: (5, 5), 2: (5, 2), 3: (3, 3)})
     assert len(by_authors(documents, sentiment, authors=2, fewest_words=1)) == 16

@@ -8,6 +8,7 @@ give another number.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
@@ -41,7 +42,6 @@ from textpriv.attacks.deconvolution import (
     Rehearsal,
     StencilSimulation,
     TokenInversion,
-    blocks,
     singular_values,
     undone,
     watch,
@@ -90,22 +90,6 @@ def documents_of(text: Corpus, replaced: Any) -> list[Any]:
 
 
 # --- The linear map -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sigma", [0.2, 0.6, 0.8, 1.0])
-@pytest.mark.parametrize("window", [3, 9])
-def test_exact_mixtures_give_the_text_back(window: int, sigma: float) -> None:
-    stencil = Stencil(random_table(), window=window, sigma=sigma)
-    text = random_text([1, 2, 5, 0, 9, 9, 23, 3])
-    replaced = stencil.replaced(text)
-    assert 0 < (~replaced).sum() < 20 < replaced.sum()
-    weights = weights_by_hand(stencil, text)[replaced][:, replaced]
-    assert np.linalg.cond(weights) < 1e6  # W can be inverted
-    observed = Observed(stencil.sanitize_corpus(text), replaced)
-    estimate, gain = undone(stencil, observed, mixtures_of(stencil, text), 0.0)
-    expected = np.where(replaced[:, None], stencil.table.vectors[text.ids], 0.0)
-    np.testing.assert_allclose(estimate, expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(gain, replaced, rtol=0, atol=1e-9)
 
 
 @both_measures
@@ -159,73 +143,19 @@ def test_undone_is_the_direct_solution(
     assert (gain >= 0).all() and (gain <= 1 + 1e-12).all()
 
 
-def test_without_a_ridge_a_singular_map_gives_the_shortest_solution() -> None:
-    # Both ends of three tokens see the middle alone, which sees half of either.
-    stencil = Stencil(table_of(np.eye(4), fixed=()), window=3, punctuated=True)
-    text = texts([[0, 1, 2], [3, 1]])
-    observed = watch(stencil, text)
-    outputs = np.array([[2.0, 0], [5, 7], [4, 0], [1, 0], [0, 1]])
-    estimate, gain = undone(stencil, observed, outputs, 0.0)
-    # The middle of what both ends say; what is said of the ends is shared by them.
-    expected = [[5.0, 7], [3, 0], [5, 7], [0, 1], [1, 0]]
-    np.testing.assert_allclose(estimate, expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(gain, [0.5, 1, 0.5, 1, 1], rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("length", [5, 7, 9, 15])
 def test_what_a_singular_map_loses_does_not_blow_up(length: int) -> None:
     stencil = Stencil(random_table(), window=3, punctuated=True)
     text = texts([[7] * length])
     weights = weights_by_hand(stencil, text)
     assert np.linalg.matrix_rank(weights) == length - 1
+    found = singular_values(stencil, length)
+    np.testing.assert_allclose(found, np.linalg.svd(weights)[1], rtol=0, atol=1e-9)
     outputs = np.random.default_rng(1).standard_normal((length, 2))
     estimate, gain = undone(stencil, watch(stencil, text), outputs, 0.0)
     inverse = np.linalg.pinv(weights, rcond=1e-10)
     np.testing.assert_allclose(estimate, inverse @ outputs, rtol=0, atol=1e-9)
     np.testing.assert_allclose(gain, (inverse @ weights).diagonal(), rtol=0, atol=1e-9)
-
-
-@given(corpora(), windows, st.booleans())
-@predictable
-def test_blocks_are_documents_of_one_pattern(text: Corpus, window: int, punctuated: bool) -> None:
-    stencil = Stencil(random_table(9, 3), window=window, punctuated=punctuated)
-    observed = watch(stencil, text)
-    every = weights_by_hand(stencil, text)
-    found = list(blocks(stencil, observed))
-    places = [row for positions, _ in found for row in positions.tolist()]
-    documents = documents_of(text, observed.sanitized)
-    assert sorted(places) == sorted(rows.tolist() for rows in documents if len(rows))
-    for positions, weights in found:
-        for rows in positions:
-            np.testing.assert_allclose(every[rows][:, rows], weights, rtol=0, atol=1e-12)
-    # As few as there are patterns.
-    patterns = [observed.sanitized[a:b].tolist() for a, b in pairwise(text.offsets.tolist())]
-    assert len(found) == len({tuple(each) for each in patterns if any(each)})
-
-
-def test_blocks_by_hand() -> None:
-    """Equal lengths with other special tokens are apart, as are equal patterns of other ids not."""
-    text = texts([[1, 2, 3], [5, 0, 6], [], [7, 7, 1], [4, 0], [2, 3]])
-    stencil = Stencil(random_table(9, 3), window=3)
-    found = [positions.tolist() for positions, _ in blocks(stencil, watch(stencil, text))]
-    assert found == [[[0, 1, 2], [6, 7, 8]], [[3, 5]], [[11, 12]]]
-
-
-@both_forms
-@pytest.mark.parametrize("length", [1, 2, 3, 8, 40])
-def test_singular_values(length: int, punctuated: bool) -> None:
-    stencil = Stencil(random_table(), punctuated=punctuated)
-    weights = weights_by_hand(stencil, texts([[7] * length]))
-    expected = np.sqrt(np.maximum(np.linalg.eigvalsh(weights.T @ weights)[::-1], 0))
-    found = singular_values(stencil, length)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
-    assert (np.diff(found) <= 0).all() and found[0] >= 1 - 1e-12
-
-
-def test_a_text_has_a_length() -> None:
-    for length in (0, -1, 2.5, True):
-        with pytest.raises(InvalidInput, match="length: got"):
-            singular_values(Stencil(random_table()), length)  # type: ignore[arg-type]
 
 
 # --- One position, and all of a document ----------------------------------------------------------
@@ -261,37 +191,6 @@ def test_tokens_that_share_a_vector() -> None:
     same = table_of(np.ones((6, 2)), fixed=(0,))
     assert inverted(same, [5], True, 2).words.tolist() == [[1, 2]]
     assert inverted(same, [2], True, 2).words.tolist() == [[1, 3]]
-
-
-@pytest.mark.parametrize("skip", [False, True])
-@both_measures
-def test_inversion_of_a_small_table_ends_with_none(measure: Measure, skip: bool) -> None:
-    table = random_table(6, 3, measure=measure)  # four tokens
-    found = inverted(table, [1, 2, 3, 5], skip, 7)
-    held = 3 if skip else 4
-    assert found.words.shape == found.scores.shape == (4, 7)
-    assert (found.words[:, held:] == NONE).all() and np.isneginf(found.scores[:, held:]).all()
-    for token, row in zip([1, 2, 3, 5], found.words.tolist(), strict=True):
-        assert set(row[:held]) == {1, 2, 3, 5} - ({token} if skip else set())
-    assert (np.diff(found.scores[:, :held]) <= 0).all()
-
-
-def test_anywhere_by_hand() -> None:
-    text = texts([[1, 2, 9], [3, 4], [], [5]])
-    targets = ids(0, 1, 3, 4, 5)
-    guesses = np.array([[2, 7], [8, NONE], [4, 1], [4, 6], [NONE, NONE]])
-    scores = np.zeros(guesses.shape)
-    truth = ids(1, 2, 3, 4, 5)
-    # 1 is guessed in the other document only; 2 at another place of its own.
-    found = hits_anywhere(Guesses(guesses, scores), text, targets, truth)
-    assert found.tolist() == [False, True, False, True, False]
-    everything = Guesses(np.tile(truth, (5, 1)), np.zeros((5, 5)))
-    assert hits_anywhere(everything, text, targets, truth).all()
-    # A missing guess is no guess, not even of the last word of the document before.
-    none = Guesses(np.full((5, 2), NONE), scores)
-    assert not hits_anywhere(none, text, targets, ids(8, 8, 8, 8, 0)).any()
-    empty = Guesses(np.empty((0, 2), dtype=np.int64), np.empty((0, 2)))
-    assert hits_anywhere(empty, text, ids(), ids()).shape == (0,)
 
 
 @given(st.integers(0, 1000))
@@ -397,85 +296,29 @@ def model_from(documents: list[list[int]], size: int, order: int) -> NGrams:
     return NGrams.train(Lexicon(size), [texts(documents)], order=order)
 
 
-@pytest.mark.parametrize("ridge", [None, 0.02])
-@both_forms
-def test_without_a_model_the_nearest_come_first(punctuated: bool, ridge: float | None) -> None:
-    stencil = Stencil(random_table(), punctuated=punctuated)
-    text = random_text([1, 6, 14, 2])
-    observed, known = watch(stencil, text), made_up(stencil)
-    attack = LanguageDeconvolution(stencil, known, None, ridge=ridge, candidates=7, sharpness=0.4)
-    found = attack.guess(observed, top=7)
-    added = 0.3 / 1.5 if ridge is None else ridge
-    every = weights_by_hand(stencil, text)
-    row = 0
-    for rows in documents_of(text, observed.sanitized):
-        weights = every[rows][:, rows]
-        left = weights.T @ weights + added * np.eye(len(rows))
-        outputs = 0.7 * known.points[observed.corpus.ids[rows]]
-        estimate = np.linalg.solve(left, weights.T @ outputs)
-        gain = np.linalg.solve(left, weights.T @ weights).diagonal()
-        for vector, share in zip(estimate, gain, strict=True):
-            squared = ((known.points[stencil.inputs] - vector / share) ** 2).sum(1)
-            near = np.argsort(squared)[:7]
-            if not punctuated:  # the output is no guess
-                output = observed.corpus.ids[observed.targets[row]]
-                near = near[stencil.inputs[near] != output]
-            assert found.words[row, : len(near)].tolist() == stencil.inputs[near].tolist()
-            assert (found.words[row, len(near) :] == NONE).all()
-            variance = 1.5 * (1 - share) / share  # of the others' part, over the own part
-            expected = softmax(-0.4 * squared[near] / (2 * variance))
-            scores = found.scores[row, : len(near)]
-            np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-9)
-            row += 1
-    assert row == len(found.words) > 15
-
-
-def test_a_certain_model_names_the_sentence() -> None:
-    """Where estimates count for nothing the sentence is the one that was read, over and over."""
-    stencil = Stencil(random_table(8, 4), window=5, change=False)
-    read = [5, 3, 6, 1, 7, 2]
-    observed = watch(stencil, texts([[1, 1, 2, 5, 3, 3], read]))
-    for order in (2, 3):
-        model = model_from([read] * 2000, 8, order)
-        attack = LanguageDeconvolution(
-            stencil, made_up(stencil), model, sharpness=1e-9, candidates=6, kept=6
-        )
-        found = attack.guess(observed, top=1)
-        assert found.words[:, 0].tolist() == read * 2
-        assert (found.scores > 0.9).all()
-        # Where they count for everything, the model is not heard.
-        loud, alone = (
-            LanguageDeconvolution(stencil, made_up(stencil), each, sharpness=1e4, candidates=6)
-            for each in (model, None)
-        )
-        expected = alone.guess(observed, top=1).words.tolist()
-        assert loud.guess(observed, top=1).words.tolist() == expected != found.words.tolist()
-
-
 @both_forms
 def test_candidates_are_all_that_a_model_chooses_from(punctuated: bool) -> None:
     stencil = Stencil(random_table(), punctuated=punctuated)
     observed = watch(stencil, random_text([9, 9]))
-    output = observed.corpus.ids[observed.targets]
     for model in (None, model_from([[1, 2, 3]], 30, 2)):
         attack = LanguageDeconvolution(stencil, made_up(stencil), model, candidates=3)
         found = attack.guess(observed, top=5)
-        words, log_likelihood = attack.likely(observed)
-        assert words.shape == log_likelihood.shape == (len(observed.targets), 3)
-        out = (words == output[:, None]) & (not punctuated)
-        np.testing.assert_array_equal(np.isneginf(log_likelihood), out)
-        for guessed, row, ruled_out in zip(found.words, words, out, strict=True):
-            assert sorted(guessed[guessed != NONE]) == sorted(row[~ruled_out])
+        words, evidence, possible = attack.evidence(observed)
+        assert words.shape == (len(observed.targets), 5)  # three of one estimate, two of the other
+        for guessed, row, allowed in zip(found.words, words, possible, strict=True):
+            assert sorted(guessed[guessed != NONE]) == sorted(row[allowed])
         np.testing.assert_allclose(found.scores.clip(0).sum(1), 1)
-    assert out.any() != punctuated
+        if model is None:
+            expected = softmax(np.where(possible, 0.3 * evidence[:, :, 2], -np.inf), axis=1)
+            np.testing.assert_allclose(found.scores[:, 0], expected.max(1), rtol=1e-6)
     # No more than there are; and one alone is not ruled out.
     small = Stencil(random_table(8, 3), punctuated=punctuated)
     few, single = (
         LanguageDeconvolution(small, made_up(small), None, candidates=each) for each in (50, 1)
     )
     seen = watch(small, texts([[1, 2, 3], [5, 6, 7, 3, 2, 1, 5, 6]]))
-    assert few.likely(seen)[0].shape == (11, 6)
-    assert (single.guess(seen, top=2).words != NONE).sum() == 11
+    assert few.nearest(seen).shape == (11, 6)
+    assert (single.guess(seen, top=2).words[:, 0] != NONE).all()
 
 
 @both_measures
@@ -502,11 +345,11 @@ POSSIBLE[0, 2] = POSSIBLE[2, 0] = 0.0  # no sentence has these
 SENTENCES = np.tile([2, 0, 1], (len(OBSERVED.targets), 1))
 
 
-def chosen_of(model: NGrams | None, kept: int = 8, considered: int = 25) -> Guesses:
+def chosen_of(model: NGrams | None) -> Guesses:
     with np.errstate(divide="ignore"):
         known = np.log(POSSIBLE[SENTENCES, SEEN.ids[OBSERVED.targets][:, None]])
     shifted = known + np.arange(len(known))[:, None] * 300.0  # up to a factor per token
-    found = chosen(SENTENCES, shifted, OBSERVED, model, kept, considered)
+    found = chosen(SENTENCES, shifted, OBSERVED, model)
     assert np.diff(found.offsets).min() > 0
     token = np.repeat(np.arange(len(SEEN.ids)), found.counts)
     np.testing.assert_allclose(np.bincount(token, found.posterior), 1)
@@ -541,49 +384,6 @@ def test_chosen_sums_over_all_sentences(order: int | None) -> None:
     assert_law(chosen_of(model), expected)
 
 
-@pytest.mark.parametrize("order", [2, 3])
-def test_chosen_looks_at_the_likeliest_in_context(order: int) -> None:
-    """Those by likelihood and single words; what the others held is not claimed."""
-    reference = plain_of(order)
-    single = np.array([reference.probability(word, ()) for word in range(3)])
-    for considered in (1, 2):
-        joint = single[:, None] * POSSIBLE[:3, :3]
-        ranked = np.argsort(-joint, axis=0)[:considered]
-        law = np.zeros((3, 3))
-        np.put_along_axis(law, ranked, np.take_along_axis(POSSIBLE[:, :3], ranked, 0), 0)
-        expected, _ = enumerated(OBSERVED, law, lambda s: sentence_weight(reference, s, 1.0))
-        held = np.take_along_axis(joint, ranked, 0).sum(0) / joint.sum(0)
-        scaled = {
-            place: {word: share * held[SEEN.ids[place]] for word, share in each.items()}
-            for place, each in expected.items()
-        }
-        assert held.min() < 1
-        assert_law(chosen_of(model_of(order), considered=considered), scaled)
-    # Alone, all are looked at.
-    for alone in (None, model_of(1)):
-        few, every = (chosen_of(alone, considered=each) for each in (1, 25))
-        np.testing.assert_array_equal(few.words, every.words)
-
-
-def test_chosen_keeps_some_for_triples() -> None:
-    found = chosen_of(model_of(3), kept=1)
-    best = chosen_of(model_of(3))
-    assert (found.words[:, 0] != NONE).all() and (found.words[:, 1:] == NONE).all()
-    assert (found.scores[:, 0] < 1).any()  # what was dropped is no longer claimed
-    assert not np.array_equal(found.scores[:, 0], best.scores[:, 0])
-
-
-def test_what_a_model_has_not_read_it_still_weighs() -> None:
-    """Tokens in clear that the table has no id for are the lexicon's unknown word."""
-    text = texts([[1, -1, 2], [-2, 1]], {3: "a name"})
-    observed = Observed(text, text.ids >= 0)
-    words, even = np.tile([0, 1, 2, 3], (3, 1)), np.zeros((3, 4))
-    for order in (1, 2, 3):
-        found = chosen(words, even, observed, model_of(order))
-        assert found.words[[4, 9]].tolist() == [LEXICON.unknown] * 2
-        assert found.posterior[[4, 9]].tolist() == pytest.approx([1, 1])
-
-
 # --- Calibration ----------------------------------------------------------------------------------
 
 
@@ -610,22 +410,18 @@ def unequal() -> Stencil:
     return Stencil(TokenTable(vectors), window=5, sigma=1.0, punctuated=True)
 
 
-def test_a_true_language_model_does_not_cost_first_guesses(unequal: Stencil) -> None:
-    """Nor does what the rehearsal teaches, once it is calibrated; before, both did."""
+def test_a_true_language_model_adds_first_guesses(unequal: Stencil) -> None:
+    """As does what the rehearsal teaches, once it is calibrated."""
     model = NGrams.train(Lexicon(200), [chain(400, 2)], order=2)
-    before = LanguageDeconvolution(
+    start = LanguageDeconvolution(
         unequal, Rehearsal.learn(unequal, chain(60, 3)), model, candidates=30
     )
-    calibrated = before.calibrated(chain(60, 4))
+    calibrated = start.calibrated(chain(60, 4))
     private = chain(60, 5)
-    ridge, old, new = (
-        first_guesses(attack, private, unequal)
-        for attack in (Deconvolution(unequal), before, calibrated)
-    )
-    # About 1,200 tokens: a standard error below 0.02 of either difference.
-    assert old.mean() < ridge.mean() - 0.04
+    ridge, new = (first_guesses(a, private, unequal) for a in (Deconvolution(unequal), calibrated))
+    # About 1,200 tokens: a standard error below 0.02 of the difference.
     assert new.mean() > ridge.mean() + 0.04
-    assert calibrated.calibration is not None and calibrated.calibration.weight > 0
+    assert calibrated.calibration.weight > 0
 
 
 def test_a_false_language_model_is_not_heard(unequal: Stencil) -> None:
@@ -634,7 +430,7 @@ def test_a_false_language_model_is_not_heard(unequal: Stencil) -> None:
         unequal, Rehearsal.learn(unequal, chain(60, 3)), model, candidates=30
     )
     calibrated = start.calibrated(chain(60, 4))
-    assert calibrated.calibration is not None and calibrated.calibration.weight < 1
+    assert calibrated.calibration.weight < 1
     private = chain(60, 5)
     ridge, new = (first_guesses(a, private, unequal) for a in (Deconvolution(unequal), calibrated))
     assert new.mean() > ridge.mean() - 0.02
@@ -661,14 +457,14 @@ def test_evidence_is_the_loop(measure: Measure, punctuated: bool) -> None:
     stencil = Stencil(table, punctuated=punctuated)
     observed = watch(stencil, random_text([6, 1, 14]))
     known = made_up(stencil)
-    attack = LanguageDeconvolution(stencil, known, None, ridge=0.1, candidates=6)
+    attack = LanguageDeconvolution(stencil, known, None, candidates=6)
     words, evidence, possible = attack.evidence(observed)
     assert words.shape == possible.shape == (len(observed.targets), 9)
     assert (words[:, :6] == attack.nearest(observed)).all()
     solved = Deconvolution(stencil).estimate(observed)[observed.targets]
     assert (words[:, 6:] == table.nearest(solved, 3)[0]).all()
     outputs = 0.7 * known.points[observed.corpus.ids]
-    estimate, gain = undone(stencil, observed, outputs, 0.1)
+    estimate, gain = undone(stencil, observed, outputs, 0.3 / 1.5)
     for row, place in enumerate(observed.targets):
         u, variance = estimate[place] / gain[place], 1.5 * (1 / gain[place] - 1)
         for column, word in enumerate(words[row].tolist()):
@@ -791,32 +587,6 @@ def test_likelihoods_do_not_depend_on_how_many_are_looked_at_together(
     np.testing.assert_allclose(attack.likelihoods(observed, words, believed), together, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("punctuated", "change", "sigma"), [(False, False, 0.8), (True, None, 0.8), (False, True, 0.2)]
-)
-@both_measures
-def test_the_truth_is_likeliest_where_the_others_are_known(
-    measure: Measure, punctuated: bool, change: bool | None, sigma: float
-) -> None:
-    """Its outputs are those that were seen; almost any other word would have changed one.
-
-    Where outputs must differ, only a token's own output is judged by the words that it could be:
-    with the small sigma it is the only one.
-    """
-    table = random_table(60, 6, measure=measure)
-    stencil = Stencil(table, window=5, sigma=sigma, punctuated=punctuated, change=change)
-    text = random_text([30, 10], size=60)
-    observed = watch(stencil, text)
-    truth = text.ids[observed.targets]
-    attack = simulation(stencil, sharpness=3e3, rivals=58)
-    words = np.tile(stencil.inputs, (len(truth), 1))
-    found = attack.likelihoods(observed, words, stencil.table.vectors[truth])
-    of_truth = found[words == truth[:, None]]
-    assert (of_truth >= found.max(1) - 1).all()  # but for two outputs that are about as near
-    best = words[np.arange(len(truth)), found.argmax(1)]
-    assert (best == truth).mean() > (0.1 if change else 0.5)
-
-
 FIVE = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.2], [0.3, -1.0], [0.8, 0.9]]
 
 
@@ -851,22 +621,6 @@ def test_what_is_ruled_out_never_comes_out(
     # A token that stands alone is never its own output, not even in the punctuated form.
     single = np.flatnonzero(np.diff(text.offsets)[text.document] == 1)
     assert output[single] not in found.words[single]
-
-
-def test_proposed_are_the_nearest_to_the_output_and_to_the_estimate() -> None:
-    stencil = Stencil(random_table())
-    observed = watch(stencil, random_text([8, 8]))
-    attack = simulation(stencil, candidates=4)
-    words, possible = attack.propose(observed)
-    assert words.shape == possible.shape == (len(observed.targets), 8)
-    near = inverted(stencil.table, observed.corpus.ids[observed.targets].tolist(), False, 4).words
-    far = attack.start.likely(observed)[0][:, :4]
-    assert words.tolist() == np.concatenate([near, far], axis=1).tolist()
-    for row, each in zip(words.tolist(), possible.tolist(), strict=True):
-        for column, allowed in enumerate(each):
-            again = row[column] in row[:column]
-            assert allowed == (not again and row[column] != row[0])  # the first is the output
-    assert not possible[:, 4:].all() and possible[:, 4:].any()
 
 
 def test_simulation_finds_what_nearest_tokens_cannot() -> None:
@@ -961,62 +715,35 @@ def test_texts_without_replaced_tokens(punctuated: bool) -> None:
             assert attack.guess(watch(stencil, text), top=2).words.shape == (0, 2)
 
 
-def test_the_names_of_attacks() -> None:
-    names = [attack.name for attack in every_attack(Stencil(random_table()))]
-    assert names[1:4] == ["embedding-inversion", "deconvolution", "deconvolution-lm"]
-    assert names[-1] == "stencil-simulation"
-
-
-@pytest.mark.parametrize("ridge", [-0.1, np.nan, np.inf])
-def test_a_bad_ridge(ridge: float) -> None:
-    stencil = Stencil(random_table())
-    with pytest.raises(InvalidInput, match="ridge: got .*, expected a finite number >= 0"):
-        Deconvolution(stencil, ridge=ridge)
-    with pytest.raises(InvalidInput, match="ridge: got .*, expected a finite number > 0"):
-        LanguageDeconvolution(stencil, made_up(stencil), None, ridge=ridge)
+MADE = Stencil(random_table())
+KNOWN = made_up(MADE)
+START = LanguageDeconvolution(MADE, KNOWN, None)
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("make", "says"),
     [
-        ({"ridge": 0.0}, "ridge: got 0.0"),
-        ({"candidates": 0}, "candidates: got 0"),
-        ({"candidates": 2.5}, "candidates: got 2.5"),
-        ({"kept": 0}, "kept: got 0"),
-        ({"sharpness": 0.0}, "sharpness: got 0.0"),
-        ({"sharpness": np.nan}, "sharpness: got nan"),
-        ({"sharpness": np.inf}, "sharpness: got inf"),
-        ({"model": model_of(2)}, "model: got a vocabulary of 4, expected 30"),
+        (lambda: singular_values(MADE, 0), "length: got 0"),
+        *(
+            (lambda ridge=ridge: Deconvolution(MADE, ridge=ridge), "ridge: got")
+            for ridge in (-0.1, np.nan, np.inf)
+        ),
+        (lambda: LanguageDeconvolution(MADE, KNOWN, None, candidates=0), "candidates: got 0"),
+        (lambda: LanguageDeconvolution(MADE, KNOWN, None, kept=2.5), "kept: got 2.5"),
+        (
+            lambda: LanguageDeconvolution(MADE, KNOWN, model_of(2)),
+            "model: got a vocabulary of 4, expected 30",
+        ),
+        (
+            lambda: LanguageDeconvolution(MADE, replace(KNOWN, noise=0.0), None),
+            "rehearsal: got noise 0.0",
+        ),
+        (lambda: StencilSimulation(START, candidates=1), "candidates: got 1"),
+        (lambda: StencilSimulation(START, rivals=1), "rivals: got 1"),
+        (lambda: StencilSimulation(START, rounds=True), "rounds: got True"),
+        (lambda: StencilSimulation(START, sharpness=np.nan), "sharpness: got"),
     ],
 )
-def test_bad_settings_of_the_deconvolution(changed: Any, message: str) -> None:
-    stencil = Stencil(random_table())
-    given: dict[str, Any] = {"model": None, **changed}
-    with pytest.raises(InvalidInput, match=message):
-        LanguageDeconvolution(stencil, made_up(stencil), **given)
-
-
-def test_a_rehearsal_without_noise_has_no_ridge() -> None:
-    stencil = Stencil(random_table())
-    exact = Rehearsal(stencil.table.vectors, scale=1.0, noise=0.0, spread=1.0)
-    with pytest.raises(InvalidInput, match="ridge: got 0.0"):
-        LanguageDeconvolution(stencil, exact, None)
-    LanguageDeconvolution(stencil, exact, None, ridge=0.1)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"candidates": 1}, "candidates: got 1"),
-        ({"rivals": 1}, "rivals: got 1"),
-        ({"rounds": 0}, "rounds: got 0"),
-        ({"rounds": True}, "rounds: got True"),
-        ({"sharpness": -1.0}, "sharpness: got -1.0"),
-        ({"sharpness": np.nan}, "sharpness: got nan"),
-    ],
-)
-def test_bad_settings_of_the_simulation(changed: Any, message: str) -> None:
-    stencil = Stencil(random_table())
-    start = LanguageDeconvolution(stencil, made_up(stencil), None)
-    with pytest.raises(InvalidInput, match=message):
-        StencilSimulation(start, **changed)
+def test_bad_settings(make: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        make()

@@ -333,7 +333,8 @@ def test_static_attackers_learn_from_clean_text_and_adaptive_ones_from_the_outpu
     labels, calls = {"author": AUTHOR, "sentiment": SENTIMENT}, []
 
     def attack(training: Any, tests: Any, *, classes: int, seed: int) -> list[IntArray]:
-        train, truth, validation, held = training
+        train, truth = training.train, training.train_labels
+        validation, held = training.validation, training.validation_labels
         learned = np.concatenate([triples(train), triples(validation)])
         asked = [triples(each) for each in tests]
         calls.append((learned, np.concatenate([truth, held]), asked, classes, seed))

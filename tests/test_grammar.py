@@ -120,15 +120,6 @@ def test_words_that_the_lexicon_lacks_are_guessed(
     assert tags([word]).tolist() == [expected]
 
 
-def test_tags_of_a_sentence_and_its_type(lexicon: Path) -> None:
-    words = "the films of 2 good , very good kelly".split()
-    expected = [D, N, L, NUMBER, A, MARK, R, A, N]
-    for form in (words, tuple(words), np.array(words), np.array(words, dtype=object)):
-        found = tags(form)
-        assert found.dtype == np.int64 and found.tolist() == expected
-    assert tags([]).shape == (0,)
-
-
 def test_rules_by_form_do_not_overlap() -> None:
     endings = [each for suffixes in grammar._SUFFIXES.values() for each in suffixes]
     pairs = [(a, b) for a in endings for b in endings if a != b and a.endswith(b)]
@@ -181,14 +172,6 @@ def test_shares_by_hand(lexicon: Path) -> None:
         tag_shares([])
 
 
-@given(st.lists(st.integers(0, 20), min_size=10, max_size=10).filter(any))
-def test_chance_lies_between_that_of_equal_classes_and_one(counts: list[int]) -> None:
-    shares = np.array(counts) / sum(counts)
-    assert 0.1 - 1e-12 <= chance(shares, shares) <= 1 + 1e-12
-    assert chance(shares, np.full(10, 0.1)) == pytest.approx(0.1)  # unrelated to one that is even
-    assert (chance(shares, shares) > 1 - 1e-12) == (max(counts) == sum(counts))
-
-
 # --- WordPieces ---------------------------------------------------------------------------------
 
 
@@ -199,9 +182,6 @@ def test_whole_words_by_hand() -> None:
     expected, one = [True, *[False] * 6, True], np.array([0, 8])
     assert whole_words(original, replaced, offsets=one).tolist() == expected
     assert whole_words(replaced, original, offsets=one).tolist() == expected
-    # What begins the next text continues nothing.
-    parted = whole_words(original, original, offsets=np.array([0, 0, 2, 8]))
-    assert parted.tolist() == [True, True, False, False, *[True] * 4]
     assert whole_words(["a"], ["##"], offsets=one // 8).tolist() == [True]  # no piece
     with pytest.raises(InvalidInput, match="offsets: got an end at 8, expected 1"):
         whole_words(["a"], ["b"], offsets=one)
@@ -269,12 +249,6 @@ def test_readability_counts_what_the_model_reads(generator: Generator) -> None:
     assert found.perplexity_per_token == pytest.approx(math.exp(nats.sum() / found.tokens.sum()))
 
 
-def test_an_empty_text_adds_nothing(generator: Generator) -> None:
-    some, all_ = readability(generator, ["a dog"]), readability(generator, ["", "a dog", ""])
-    assert some.perplexity_per_token == pytest.approx(all_.perplexity_per_token, rel=1e-5)
-    assert some.bits_per_character == pytest.approx(all_.bits_per_character, rel=1e-5)
-
-
 @pytest.mark.parametrize("texts", [[], [""], ["", " \n"], "a dog"])
 def test_texts_without_a_word(generator: Generator, texts: Any) -> None:
     with pytest.raises(InvalidInput, match="texts: got"):
@@ -319,13 +293,6 @@ def test_identified_counts_those_who_are_alone(lengths: list[int]) -> None:
     assert identified(lengths) == sum(alone) / len(lengths)
     assert identified(lengths * 2) == 0  # each has a twin
     assert length_bits(lengths * 2) == pytest.approx(length_bits(lengths), abs=1e-12)
-
-
-@given(LENGTHS, st.integers(1, 8))
-def test_rounding_lengths_tells_less(lengths: list[int], width: int) -> None:
-    padded = [-(-length // width) * width for length in lengths]
-    assert length_bits(padded) <= length_bits(lengths) + 1e-12
-    assert identified(padded) <= identified(lengths)
 
 
 @pytest.mark.parametrize("wrong", [[], [-1, 2], [1.0, 2.0], [[1, 2]], 3, ["a"], [True]])

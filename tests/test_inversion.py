@@ -55,7 +55,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     return tiny_encoder(tmp_path_factory.mktemp("tiny"))
 
 
-def attack(encoder: Encoder, steps: int = 200, **options: Any) -> InversionBert:
+def attack(encoder: Encoder, steps: int = 150, **options: Any) -> InversionBert:
     training = Training(steps=steps, learning_rate=5e-3, batch=16, marks=2)
     given = {"encoder": encoder, "training": training, "seed": 1} | options
     return InversionBert(given.pop("mechanism", swapping()), sentences(), **given)
@@ -67,12 +67,10 @@ def private() -> tuple[Observed, IntArray]:
     return observed, clear.ids[observed.targets]
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"classes": "vocabulary"}, {"likelihood": True}, {"copies": 2}]
-)
+@pytest.mark.parametrize("options", [{"classes": "vocabulary"}, {"copies": 2}])
 def test_it_learns_what_context_tells(encoder: Encoder, options: Any) -> None:
     made = attack(encoder, **options)
-    assert made.curve.steps == (100, 200) and made.curve.accuracy[-1] > 0.9
+    assert made.curve.steps == (75, 150) and made.curve.accuracy[-1] > 0.9
     observed, truth = private()
     found = made.guess(observed, top=2)
     assert found.hits(truth).mean() > 0.9  # the output alone: 0.5
@@ -84,7 +82,7 @@ def test_wrong_truths_are_seen(encoder: Encoder) -> None:
     clear = sentences()
     exchanged = {CAT: DOG, DOG: CAT, FISH: SNOWBALL, SNOWBALL: FISH}
     other = clear.with_ids(np.array([exchanged.get(word, word) for word in clear.ids.tolist()]))
-    training = Training(steps=200, learning_rate=5e-3, batch=16)
+    training = Training(steps=150, learning_rate=5e-3, batch=16)
     made = InversionBert(swapping(), other, encoder=encoder, training=training, seed=1)
     observed, truth = private()
     assert made.guess(observed).hits(truth).mean() < 0.1
@@ -93,8 +91,8 @@ def test_wrong_truths_are_seen(encoder: Encoder) -> None:
 def test_held_out_sentences_do_not_train(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(inversion, "endless", lambda of, rng: drawn.append(of) or endless(of, rng))
-    attack(encoder, steps=1, held_out=0.25)
-    assert len(drawn[0]) == len(np.unique(drawn[0])) == 90  # of 120 sentences, one copy
+    attack(encoder, steps=1)
+    assert len(drawn[0]) == len(np.unique(drawn[0])) == 108  # of 120 sentences, one copy
 
 
 def test_batches_of_similar_length_hold_what_the_order_has() -> None:
@@ -147,32 +145,15 @@ def test_classes(encoder: Encoder) -> None:
     assert np.allclose(every.scores[:, :4].sum(1), 1)
 
 
-def test_a_limit_keeps_the_likeliest_inputs(encoder: Encoder) -> None:
-    made = attack(encoder, steps=1, mechanism=swapping(stay=0.7), limit=1)
+def test_a_limit_keeps_the_likeliest_inputs(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(InversionBert, "limit", 1)
+    made = attack(encoder, steps=1, mechanism=swapping(stay=0.7))
     observed, _ = private()
     found = made.guess(observed, top=2)
     assert (found.words[:, 0] == observed.corpus.ids[observed.targets]).all()
     assert (found.words[:, 1] == NONE).all() and np.allclose(found.scores[:, 0], 1)
-
-
-def test_likelihood_adds_the_channel(encoder: Encoder) -> None:
-    """Untrained, both choose by the same network; odds differ by P(y|x) / P(y|x')."""
-    mechanism = swapping(stay=0.9)
-    tiny = Training(steps=1, learning_rate=1e-12)
-    without = attack(encoder, mechanism=mechanism, training=tiny)
-    with_it = attack(encoder, mechanism=mechanism, training=tiny, likelihood=True)
-    assert (without.name, with_it.name) == ("inversion-bert", "neural-bayes")
-    observed, _ = private()
-    outputs = observed.corpus.ids[observed.targets]
-
-    def log_odds(made: InversionBert) -> Any:
-        """Of the output itself against the other word."""
-        found = made.guess(observed, top=2)
-        is_same = found.words == outputs[:, None]
-        scores = np.log(found.scores)
-        return np.where(is_same, scores, -scores).sum(1)
-
-    assert np.allclose(log_odds(with_it) - log_odds(without), np.log(9), atol=1e-3)
 
 
 def test_targets_in_any_order_and_each_in_its_sentence(encoder: Encoder) -> None:
@@ -206,25 +187,12 @@ def test_the_encoder_itself_is_not_trained(encoder: Encoder) -> None:
     assert not torch.equal(made.encoder.table, encoder.table)
 
 
-def test_one_seed_one_attack(encoder: Encoder) -> None:
-    observed, _ = private()
-    one, same, other = (
-        attack(encoder, steps=3, seed=seed).guess(observed).scores for seed in (5, 5, 6)
-    )
-    assert (one == same).all() and (one != other).any()
-
-
 def test_word_vectors_are_means_of_pieces(encoder: Encoder) -> None:
     vectors = word_vectors(encoder, WORDS)
     table = encoder.table.detach()
     assert torch.allclose(vectors[CAT], table[piece("cat")])
     both = (table[piece("snow")] + table[piece("##ball")]) / 2
     assert torch.allclose(vectors[SNOWBALL], both) and not vectors.requires_grad
-
-
-def test_ten_epochs_without_sizes(encoder: Encoder) -> None:
-    made = InversionBert(swapping(), sentences(), encoder=encoder, copies=1, seed=1)
-    assert made.curve.steps[-1] == 38  # 10 * 120 sentences in batches of 32
 
 
 class NoChannel(Mechanism):
@@ -248,22 +216,14 @@ def test_a_mechanism_without_channel(encoder: Encoder) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"limit": 0}, "limit: got 0"),
         ({"copies": 1.5}, "copies: got 1.5"),
-        ({"held_out": 0.0}, "held_out: got 0.0"),
         ({"classes": "seen"}, "classes: got 'seen'"),
-        ({"classes": "vocabulary", "likelihood": True}, "likelihood"),
         ({"mechanism": TableMechanism(np.eye(len(WORDS)), np.array([9]))}, "corpus: none"),
     ],
 )
 def test_wrong_options(encoder: Encoder, options: Any, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         attack(encoder, **options)
-
-
-def test_wrong_top(encoder: Encoder) -> None:
-    with pytest.raises(InvalidInput, match="top: got 0"):
-        attack(encoder, steps=1).guess(private()[0], top=0)
 
 
 # --- A classifier per token ---------------------------------------------------------------------

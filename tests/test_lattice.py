@@ -16,10 +16,9 @@ from helpers import FloatArray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textpriv.attacks import lattice as lattices
 from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
 
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=150)
+predictable = settings(derandomize=True, database=None, deadline=None, max_examples=80)
 seeds = st.integers(0, 2**32 - 1)
 kinds = st.sampled_from(["mixed", "edges", "backoff"])
 
@@ -197,38 +196,7 @@ def test_long_documents_do_not_underflow() -> None:
     key = made.document * 500 + made.step
     totals = np.bincount(key, found)
     np.testing.assert_allclose(totals[np.unique(key)], 1)
-    short = made.document == 1
-    np.testing.assert_allclose(found[short], forward_backward(_part(made, 1)), rtol=1e-9)
     assert viterbi(made).sum() == 500 + 7 + 499
-
-
-def _part(made: Lattice, document: int) -> Lattice:
-    nodes = np.flatnonzero(made.document == document)
-    number = np.full(len(made.step), -1)
-    number[nodes] = np.arange(len(nodes))
-    edges = np.flatnonzero(number[made.source] >= 0)
-    return Lattice(
-        step=made.step[nodes],
-        document=np.zeros(len(nodes), dtype=np.int64),
-        likelihood=made.likelihood[nodes],
-        backoff=made.backoff[nodes],
-        base=made.base[nodes],
-        last=made.last[nodes],
-        source=number[made.source[edges]],
-        target=number[made.target[edges]],
-        edge=made.edge[edges],
-    )
-
-
-@given(seeds, kinds)
-@predictable
-def test_documents_do_not_touch_each_other(seed: int, kind: str) -> None:
-    made = random_lattice(seed, kind)
-    together, best = forward_backward(made), viterbi(made)
-    for document in np.unique(made.document):
-        nodes, part = made.document == document, _part(made, document)
-        np.testing.assert_allclose(together[nodes], forward_backward(part), rtol=1e-12)
-        np.testing.assert_array_equal(best[nodes], viterbi(part))
 
 
 # --- Wrong versions -----------------------------------------------------------------------------
@@ -250,28 +218,3 @@ def test_wrong_versions_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong["an end at every step"] = forward_backward(EXAMPLE)
     for name, found in wrong.items():
         assert np.abs(found - right).max() > 1e-3, name
-
-
-def test_the_path_of_largest_posteriors_need_not_be_the_best() -> None:
-    """Posterior decoding and Viterbi answer different questions: 0.4, 0.3, 0.3 by hand."""
-    made = Lattice(
-        step=np.array([0, 0, 1, 1, 1]),
-        document=np.zeros(5, dtype=np.int64),
-        likelihood=np.ones(5),
-        backoff=np.zeros(5),
-        base=np.array([1.0, 1.0, 0, 0, 0]),
-        last=np.ones(5),
-        source=np.array([0, 1, 1]),
-        target=np.array([2, 3, 4]),
-        edge=np.array([0.4, 0.3, 0.3]),
-    )
-    np.testing.assert_allclose(forward_backward(made), [0.4, 0.6, 0.4, 0.3, 0.3])
-    assert viterbi(made).tolist() == [True, False, True, False, False]
-
-
-def test_the_best_of_a_group_is_its_first() -> None:
-    best, where = lattices._best_by(
-        np.array([0, 2, 0, 2, 3]), np.array([1.0, 5.0, 1.0, 7.0, -np.inf]), 4
-    )
-    assert best.tolist() == [1.0, -np.inf, 7.0, -np.inf]
-    assert where[[0, 2, 3]].tolist() == [0, 3, 4]

@@ -140,14 +140,6 @@ def test_the_likelihood_is_added(encoder: Encoder) -> None:
     assert FISH in free.words and FISH not in found.words and (found.words == NONE).sum() == 1
 
 
-def test_windows(encoder: Encoder) -> None:
-    attack = MaskInference(EVERYTHING, WORDS, encoder, window=1)
-    scores = attack.guess(OBSERVED, top=8).scores
-    assert np.allclose(scores[1], ranked(encoder, "[MASK] on", SINGLE)[1], atol=0.05)
-    blind = MaskInference(EVERYTHING, WORDS, encoder, window=0).guess(OBSERVED, top=8)
-    assert (blind.scores == blind.scores[0]).all()
-
-
 @pytest.mark.parametrize("targets", [[5, 1], [3, 3, 1, 5]])
 def test_any_order_of_targets(encoder: Encoder, targets: list[int]) -> None:
     attack = MaskInference(EVERYTHING, WORDS, encoder)

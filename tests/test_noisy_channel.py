@@ -23,7 +23,6 @@ from test_ngrams import Plain, corpus
 
 from textpriv.attacks import lattice, noisy_channel
 from textpriv.attacks.base import NONE, Observed, observe
-from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.lattice import Lattice
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
@@ -214,15 +213,6 @@ def test_a_prior_that_was_trained_and_one_that_is_given_are_one(order: int) -> N
     np.testing.assert_array_equal(made.scores, given_model.scores)
 
 
-def test_order_1_is_bayes_rule_with_the_frequencies_of_what_was_read() -> None:
-    model = model_of(1)
-    prior = np.where(np.arange(4) < 3, model.unigram[:4], 0)
-    expected = Bayes(CHANNEL, prior, name="same").guess(OBSERVED, top=3)
-    found = NoisyChannel(CHANNEL, model=model).guess(OBSERVED, top=3)
-    np.testing.assert_array_equal(found.words, expected.words)
-    np.testing.assert_allclose(found.scores, expected.scores)
-
-
 # --- Fewer candidates ---------------------------------------------------------------------------
 
 
@@ -286,15 +276,6 @@ def test_order_3_keeps_the_best_of_order_2() -> None:
     assert_posterior(NoisyChannel(CHANNEL, model=model_of(3), kept=2), OBSERVED, expected)
 
 
-def test_one_candidate_is_the_context_free_guess() -> None:
-    for order in (1, 2, 3):
-        single = NoisyChannel(CHANNEL, model=model_of(order), candidates=1).guess(OBSERVED, top=2)
-        prior = np.where(np.arange(4) < 3, model_of(order).unigram[:4], 0)
-        best = Bayes(CHANNEL, prior, name="one").guess(OBSERVED, top=1)
-        np.testing.assert_array_equal(single.words, np.insert(best.words, 1, NONE, axis=1))
-        np.testing.assert_allclose(single.scores[:, 0], best.scores[:, 0])
-
-
 # --- Form of the answer -------------------------------------------------------------------------
 
 
@@ -310,35 +291,14 @@ def test_form(order: int, decoding: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_array_equal(some.words, every.words[[3, 0, 3], :2])
     np.testing.assert_array_equal(some.scores, every.scores[[3, 0, 3], :2])
     assert attack.guess(OBSERVED, np.array([], dtype=int), top=2).words.shape == (0, 2)
+    for empty in (corpus([]), corpus([[], []]), corpus([[3, 3], [KEPT]], {2: "!"})):
+        nothing = Observed(empty, np.zeros(len(empty.ids), dtype=bool))
+        assert attack.guess(nothing, top=2).words.shape == (0, 2)
     # Documents are decoded some at a time; how many at once changes nothing.
     monkeypatch.setattr(noisy_channel, "_EDGES", 1)
     apart = attack.guess(OBSERVED, top=5)
     np.testing.assert_array_equal(apart.words, every.words)
     np.testing.assert_allclose(apart.scores, every.scores, rtol=1e-12)
-
-
-@orders
-def test_texts_without_tokens_or_targets(order: int) -> None:
-    attack = NoisyChannel(CHANNEL, model=model_of(order))
-    for seen in (corpus([]), corpus([[], []]), corpus([[3, 3], [KEPT]], {2: "!"})):
-        made = attack.guess(Observed(seen, np.zeros(len(seen.ids), dtype=bool)), top=2)
-        assert made.words.shape == (0, 2)
-
-
-def test_each_document_is_decoded_alone() -> None:
-    for order in (2, 3):
-        attack = NoisyChannel(CHANNEL, model=model_of(order))
-        together = attack.guess(OBSERVED, top=3)
-        row = 0
-        for document in range(len(SEEN)):
-            bounds = slice(*SEEN.offsets[document : document + 2].tolist())
-            alone = Observed(SEEN.subset(np.array([document])), OBSERVED.sanitized[bounds])
-            made = attack.guess(alone, top=3)
-            rows = slice(row, row + len(made.words))
-            np.testing.assert_array_equal(made.words, together.words[rows])
-            np.testing.assert_allclose(made.scores, together.scores[rows], rtol=1e-12)
-            row = rows.stop
-        assert row == len(together.words)
 
 
 def test_likelihoods_that_differ_by_hundreds_of_orders_of_magnitude() -> None:
@@ -484,12 +444,11 @@ def test_the_tuned_weight_gives_the_truth_the_highest_probability() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"weight": -0.1}, "weight: got -0.1, expected a number from 0 to 1"),
         ({"weight": 1.1}, "weight: got 1.1"),
         ({"weight": float("nan")}, "weight: got nan"),
-        ({"decoding": "best"}, "decoding: got 'best', expected 'posterior' or 'viterbi'"),
-        ({"candidates": 0}, "got 0 candidates, 8 kept, expected both >= 1"),
-        ({"kept": 0}, "got 50 candidates, 0 kept"),
+        ({"decoding": "best"}, "decoding: got 'best'"),
+        ({"candidates": 0}, "candidates: got 0"),
+        ({"kept": 0}, "kept: got 0"),
         ({"order": 4}, "order: got 4, expected 1, 2 or 3"),
     ],
 )
@@ -506,12 +465,6 @@ def test_a_prior_needs_text_over_the_same_vocabulary() -> None:
         NoisyChannel(CHANNEL, model=NGrams.train(Lexicon(5), [corpus([[0, 4]])], order=2))
     with pytest.raises(InvalidInput, match="text: got id 4, expected 0..3"):
         NoisyChannel(CHANNEL, [corpus([[0, 4]])])
-
-
-@pytest.mark.parametrize("top", [0, -1, 2.0, None])
-def test_a_wrong_number_of_guesses(top: Any) -> None:
-    with pytest.raises(InvalidInput, match="top: got .*expected an integer >= 1"):
-        NoisyChannel(CHANNEL, [READ]).guess(OBSERVED, top=top)
 
 
 def test_outputs_that_nothing_gives() -> None:

@@ -299,7 +299,7 @@ def simulated(rng: np.random.Generator, documents: int) -> pd.DataFrame:
 
 def test_new_documents_are_covered_and_the_naive_form_fails() -> None:
     """False alarm below 1e-6 for a coverage of 0.9; the naive form covers about 0.6."""
-    rng, trials = Rng(11), 200
+    rng, trials = Rng(11), 120
     hits = {"honest": 0, "naive": 0}
     for trial in range(trials):
         table, new = simulated(rng, 40), simulated(rng, 2)
@@ -312,23 +312,6 @@ def test_new_documents_are_covered_and_the_naive_form_fails() -> None:
             hits[what] += int(low[0] <= asked[TARGET].iloc[0] <= high[0])
     least = int(binom.ppf(1e-6, trials, 0.9))
     assert hits["honest"] >= least > hits["naive"]
-
-
-def test_row_folds_give_intervals_that_miss_new_documents() -> None:
-    """With siblings in training, the errors are small and say nothing of a new document."""
-    table, level = memory(documents=80), 0.9
-    leaky = Predictor.fit(
-        table.assign(document=np.arange(len(table))), ["name"], regressor="neighbors"
-    )
-    honest = Predictor.fit(table, ["name"], regressor="neighbors")
-    new = memory(documents=300, seed=9)
-    covered = {}
-    for what, predictor in (("leaky", leaky), ("honest", honest)):
-        low, high = predictor.interval(new, level=level)
-        inside = ((low <= new[TARGET]) & (new[TARGET] <= high)).groupby(new["document"]).first()
-        covered[what] = inside.mean()
-    assert covered["honest"] > 0.8
-    assert covered["leaky"] < 0.5
 
 
 def test_cross_intervals_ask_about_new_documents_and_cover_them() -> None:

@@ -206,14 +206,6 @@ def test_a_preview_says_what_it_measured(reader: Reader, predictor: Predictor) -
     assert table["high"].to_numpy() == pytest.approx(high, abs=1e-3)
 
 
-def test_a_preview_can_be_drawn(reader: Reader, predictor: Predictor) -> None:
-    shown = shown_by(reader, predictor, level=0.8)
-    (axes,) = shown.figure().axes
-    for line, column in zip(axes.get_lines(), ("predicted", "recovered"), strict=True):
-        np.testing.assert_array_equal(line.get_xdata(), shown.rows["epsilon"])
-        np.testing.assert_array_equal(line.get_ydata(), shown.rows[column])
-
-
 def test_the_seed_decides_and_entropy_is_the_default(reader: Reader, predictor: Predictor) -> None:
     first, again = (shown_by(reader, predictor).rows for _ in range(2))
     pd.testing.assert_frame_equal(first, again)
@@ -239,6 +231,7 @@ def test_short_and_long_texts(reader: Reader, predictor: Predictor) -> None:
     assert shown_by(reader, predictor, text="fish ran").rows["low"].notna().all()  # no summary
     long = shown_by(reader, predictor, text="cat " * 300, longest=10)
     assert long.text == " ".join(["cat"] * 10)
+    assert len(long.figure().axes) == 1
 
 
 @pytest.mark.parametrize(

@@ -35,15 +35,10 @@ class Observed:
 
     Which tokens were sanitized is known to the attacker, as in Tong et al., whose attacks
     choose among the sensitive words only. The other tokens stand in clear.
-
-    Parameters
-    ----------
-    corpus : the sanitized text
-    sanitized : (tokens,) whether a token went through the mechanism
     """
 
     corpus: Corpus
-    sanitized: BoolArray
+    sanitized: BoolArray  # (tokens,) whether a token went through the mechanism
 
     def __post_init__(self) -> None:
         if self.sanitized.shape != self.corpus.ids.shape or self.sanitized.dtype != np.bool_:
@@ -105,12 +100,7 @@ def is_input(channel: Channel | Mechanism) -> BoolArray:
 
 
 def is_sensitive(channel: Channel | Mechanism, corpus: Corpus) -> BoolArray:
-    """Tokens of a corpus in clear that the channel would replace.
-
-    Raises
-    ------
-    InvalidInput : the corpus has none: there is nothing to attack
-    """
+    """Tokens of a corpus in clear that the channel would replace; InvalidInput for none."""
     replaced = np.append(is_input(channel), False)  # the last stands for what is unknown
     check_corpus(corpus, channel.size, channel.vocabulary)
     found = replaced[np.maximum(corpus.ids, -1)]
@@ -174,13 +164,7 @@ class Attack(ABC):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        """The `top` best guesses for every target.
-
-        Parameters
-        ----------
-        observed : what the mechanism put out
-        targets : positions in the corpus, each of a sanitized token; None takes all
-        """
+        """The `top` best guesses for every target, a position of a sanitized token; None: all."""
 
 
 def hits_anywhere(

@@ -7,8 +7,6 @@ it is the context-free Bayesian attack, from the private text itself the context
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
 
 from textpriv.attacks.base import (
@@ -23,7 +21,7 @@ from textpriv.attacks.base import (
     padded,
 )
 from textpriv.channel import Channel, check_ids, check_sums
-from textpriv.checks import check_kind
+from textpriv.checks import NOT_NEGATIVE, check_kind, checked
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import Corpus, fingerprint
 from textpriv.errors import InvalidInput
@@ -31,17 +29,13 @@ from textpriv.neighbors import ExactSearch
 
 
 def prior_of(channel: Channel, corpus: Corpus) -> FloatArray:
-    """Share of each word among the tokens of a corpus that the channel would replace: (size,).
-
-    Raises
-    ------
-    InvalidInput : no such token
-    """
+    """Share of each word among the tokens of a corpus that the channel would replace: (size,)."""
     sensitive = is_sensitive(channel, corpus)
     counts = np.bincount(corpus.ids[sensitive], minlength=channel.size)
     return counts / counts.sum()
 
 
+@checked(constant=(None, NOT_NEGATIVE))
 def smoothed_prior(
     channel: Channel, shadow: Corpus, *, constant: float | None = None
 ) -> FloatArray:
@@ -54,9 +48,6 @@ def smoothed_prior(
     """
     sensitive = is_sensitive(channel, shadow)
     added = 1 / int(sensitive.sum()) if constant is None else constant
-    check_kind(constant, (Real, type(None)), what="constant", expected="a number >= 0")
-    if not (np.isfinite(added) and added >= 0):
-        raise InvalidInput(f"constant: got {constant!r}, expected a finite number >= 0")
     return prior_of(channel, shadow) + added * is_input(channel)
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import scipy.optimize
 from scipy.special import log_softmax
 
-from textpriv.attacks.base import BoolArray, FloatArray, IntArray, Observed
+from textpriv.attacks.base import NONE, BoolArray, FloatArray, IntArray, Observed
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import Candidates, decode
 
+_CONSIDERED = 25  # likeliest words of each token, by themselves, that are looked at in context
 _PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few tokens finite
 
 
@@ -19,15 +20,12 @@ _PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few
 class Calibration:
     """How much counts what an attacker has seen, and what the language model says.
 
-    Parameters
-    ----------
-    factors : (4,) of the columns of `LanguageDeconvolution.evidence`, whose weighted sum is a
-        candidate's log-likelihood
-    weight : from 0 (not heard) to 1, exponent of the language model
+    The sum of the columns of `LanguageDeconvolution.evidence`, weighted by `factors` (4,), is a
+    candidate's log-likelihood.
     """
 
     factors: FloatArray
-    weight: float
+    weight: float  # from 0 (not heard) to 1, exponent of the language model
 
 
 def named_first(words: IntArray) -> BoolArray:
@@ -42,13 +40,8 @@ def named_first(words: IntArray) -> BoolArray:
 def likeliest_factors(evidence: FloatArray, log_prior: FloatArray, true: IntArray) -> FloatArray:
     """Factors of greatest likelihood, P(word) proportional to exp(evidence @ factors + log_prior).
 
-    A conditional logit (McFadden 1974): concave, so that there is one maximum.
-
-    Parameters
-    ----------
-    evidence : (tokens, candidates, signs)
-    log_prior : (tokens, candidates); -inf for what cannot be
-    true : (tokens,) column of the truth
+    A conditional logit (McFadden 1974): concave, so that there is one maximum. The evidence is
+    (tokens, candidates, signs), the prior -inf for what cannot be, `true` the truth's column.
     """
     spread = evidence[np.isfinite(log_prior)].std(0)
     scaled = evidence / np.where(spread > 0, spread, 1.0)
@@ -72,7 +65,6 @@ def chosen(
     observed: Observed,
     model: NGrams | None,
     kept: int = 8,
-    considered: int = 25,
     *,
     weight: float = 1.0,
 ) -> Candidates:
@@ -83,7 +75,6 @@ def chosen(
     words, log_likelihood : (replaced, candidates); -inf rules a candidate out, one must be left
     model : None weighs all words alike
     kept : see `NoisyChannel`
-    considered : likeliest words of each token, by themselves, that are looked at in context
     weight : exponent of the model, as in `NoisyChannel`; 0 weighs all words alike
     """
     present = ~np.isneginf(log_likelihood)
@@ -91,18 +82,9 @@ def chosen(
     prior = np.ones(words.shape) if model is None else model.unigram[words] ** weight
     posterior = likelihood * prior
     posterior /= posterior.sum(1, keepdims=True)
-    counts = np.ones(len(observed.corpus.ids), dtype=np.int64)
-    counts[observed.targets] = present.sum(1)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
     clear = observed.corpus.ids if model is None else model.lexicon.ids(observed.corpus)
-    every = np.repeat(clear, counts)
-    result = Candidates(
-        offsets, every, np.ones(len(every)), np.ones(len(every)), np.ones(len(counts))
-    )
-    uncertain = np.repeat(observed.sanitized, counts)
-    result.words[uncertain] = words[present]
-    result.likelihood[uncertain] = likelihood[present]
-    result.posterior[uncertain] = posterior[present]
+    named = np.where(present, words, NONE)
+    result = Candidates.of(observed, clear, named, likelihood, posterior)
     if model is None or model.order == 1 or not weight:
         return result
-    return decode(result.keep(considered), observed.corpus, model, kept=kept, weight=weight)
+    return decode(result.keep(_CONSIDERED), observed.corpus, model, kept=kept, weight=weight)

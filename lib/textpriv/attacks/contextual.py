@@ -1,6 +1,6 @@
 """The contextual Bayesian attack of Tong et al. and its K-ASR bound: a detector of contexts.
 
-    attack = ContextualBayes(mechanism, shadow, context_free=context_free, encoder=encoder)
+    attack = ContextualBayes(mechanism, shadow, context_free=free, reader=Reader(encoder))
     attack.detector.curve                              # held-out accuracy along the training
     attack.guess(observed, targets)                    # joint P(x) P(y|x) times D, ranked
 
@@ -15,7 +15,7 @@ rule. The bound is the same with the private sentences as training data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from textpriv.attacks.base import (
     observe,
     padded,
 )
-from textpriv.checks import check_count, check_kind
+from textpriv.checks import COUNT, check_kind, checked
 from textpriv.data.tokens import Corpus, check_corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
@@ -54,6 +54,7 @@ from textpriv.models import (
 from textpriv.seeds import stream
 
 Pooling = Literal["target", "first"]
+HELD_OUT = 0.1  # share of the shadow documents that measure the detector and do not train it
 MEASURED = 1000  # held-out pairs at most, so that measuring costs less than training
 SECOND = 5  # segments of a pair from here on are its second sequence; see `pair_rows`
 
@@ -63,17 +64,10 @@ SECOND = 5  # segments of a pair from here on are its second sequence; see `pair
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """A token, a candidate for its original word, and whether it is the original.
+    """A token, a candidate for its original word, and whether it is the original: (pairs,)."""
 
-    Parameters
-    ----------
-    rows : (pairs,) which of the tokens; a token's two pairs stand beside each other
-    candidates : (pairs,) ids of words
-    labels : (pairs,) true where the candidate is the original word
-    """
-
-    rows: IntArray
-    candidates: IntArray
+    rows: IntArray  # numbers of tokens; a token's two pairs stand beside each other
+    candidates: IntArray  # ids of words
     labels: BoolArray
 
 
@@ -84,26 +78,14 @@ def training_pairs(best: IntArray, truth: IntArray) -> Pairs:
     wrong: (guess, 0) and (truth, 1). Labels are balanced, but for tokens that have a single
     candidate, which is right and gives its first pair only.
 
-    Parameters
-    ----------
-    best : (tokens, 2) the two best context-free guesses; NONE where there is no second
-    truth : (tokens,) original words
-
-    Raises
-    ------
-    InvalidInput : other shapes, or no guess at all for some token
+    `best` are the two best context-free guesses (tokens, 2), NONE where there is no second, `truth`
+    the original words (tokens,).
     """
-    guesses, original = np.asarray(best), np.asarray(truth)
-    if guesses.ndim != 2 or guesses.shape[1] != 2 or original.shape != guesses.shape[:1]:
-        raise InvalidInput(
-            f"best, truth: got shapes {guesses.shape} and {original.shape}, expected (tokens, 2) "
-            "and (tokens,)"
-        )
-    if (guesses[:, 0] == NONE).any():
+    if (best[:, 0] == NONE).any():
         raise InvalidInput("best: some token has no context-free guess, expected one for each")
-    is_right = guesses[:, 0] == original
-    other = np.where(is_right, guesses[:, 1], original)
-    candidates = np.stack([guesses[:, 0], other], axis=1).ravel()
+    is_right = best[:, 0] == truth
+    other = np.where(is_right, best[:, 1], truth)
+    candidates = np.stack([best[:, 0], other], axis=1).ravel()
     labels = np.stack([is_right, ~is_right], axis=1).ravel()
     present = np.flatnonzero(candidates != NONE)
     return Pairs(present // 2, candidates[present], labels[present])
@@ -132,40 +114,50 @@ def pair_rows(
 # --- The detector -------------------------------------------------------------------------------
 
 
-class Detector(torch.nn.Module):
-    """D(c, x): an encoder that reads a pair of sentences, and a linear layer.
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """How a detector reads.
 
     Parameters
     ----------
-    encoder : taken as it is and trained in place; see `fit`
-    words : the vocabulary
+    encoder : pretrained; see `textpriv.models`
     window : words on either side of the token; None: the whole sentence, as in the paper
     pooling : what the linear layer sees. "first": the state of the opening token, through a
         layer with tanh (BERT's pooled output, as in the paper). "target": the states of the
         token and of its candidate, which spares the encoder to learn where to look.
-    seed : of the new layers
+    """
+
+    encoder: Encoder
+    window: int | None = None
+    pooling: Pooling = "target"
+
+    def __post_init__(self) -> None:
+        if self.pooling not in ("target", "first"):
+            raise InvalidInput(f"pooling: got {self.pooling!r}, expected 'target' or 'first'")
+
+    def rows(self, pieces: Pieces, positions: IntArray, candidates: IntArray) -> Rows:
+        """What is read of these positions and candidates; see `pair_rows`."""
+        longest = self.encoder.longest
+        return pair_rows(pieces, positions, candidates, window=self.window, longest=longest)
+
+
+class Detector(torch.nn.Module):
+    """D(c, x): an encoder that reads a pair of sentences, and a linear layer.
+
+    The reader's encoder is taken as it is and trained in place (see `fit`), `words` are the
+    vocabulary, `seed` is of the new layers.
     """
 
     curve: LearningCurve
     tested: int  # pairs that the curve's accuracies are shares of
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        words: Sequence[str],
-        *,
-        window: int | None = None,
-        pooling: Pooling = "target",
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, reader: Reader, words: Sequence[str], *, seed: int = 0) -> None:
         super().__init__()
-        if pooling not in ("target", "first"):
-            raise InvalidInput(f"pooling: got {pooling!r}, expected 'target' or 'first'")
-        self.encoder, self.words = encoder, tuple(words)
-        self.window, self.pooling = window, pooling
+        encoder = reader.encoder
+        self.reader, self.encoder, self.words = reader, encoder, tuple(words)
         self.body = encoder.body
         width = encoder.width
-        inputs = width if pooling == "first" else 2 * width
+        inputs = width if reader.pooling == "first" else 2 * width
         with torch.random.fork_rng():
             torch.manual_seed(int(stream(seed, "detector").integers(2**62)))
             self.pooler = torch.nn.Linear(inputs, width)
@@ -178,58 +170,52 @@ class Detector(torch.nn.Module):
         """log odds of label 1: (rows,)."""
         states = self.encoder.states(rows, types=rows.segments >= SECOND)
         every = np.arange(len(rows.ids))
-        if self.pooling == "first":
+        if self.reader.pooling == "first":
             seen = states[:, 0]
         else:
             seen = torch.cat([states[every, rows.first(2)], states[every, rows.first(6)]], dim=1)
         pooled = torch.tanh(self.pooler(seen.float()))
         return self.classifier(pooled)[:, 0]
 
-    def _go_on_from(self, start: Detector) -> None:
-        """Take over what an earlier detector has learned."""
-        if start.pooling != self.pooling:
-            raise InvalidInput(f"start: got pooling {start.pooling!r}, expected {self.pooling!r}")
-        self.load_state_dict(start.state_dict())
-
     @classmethod
     def fit(
         cls,
-        encoder: Encoder,
+        reader: Reader,
         words: Sequence[str],
         observed: Observed,
-        targets: IntArray,
         pairs: Pairs,
         *,
         held_out: BoolArray,
         training: Training,
-        window: int | None = None,
-        pooling: Pooling = "target",
         start: Detector | None = None,
         seed: int = 0,
     ) -> Detector:
-        """Fine-tune a copy of an encoder; `curve` has the held-out accuracy along the way.
+        """Fine-tune a copy of the encoder; `curve` has the held-out accuracy along the way.
 
         Parameters
         ----------
-        observed, targets, pairs : sanitized sentences, positions in them, and the training data,
-            whose `rows` are places in `targets`
-        held_out : (len(targets),) tokens whose pairs do not train; the first 1,000 of these pairs
+        observed, pairs : sanitized sentences, and the training data, whose `rows` are numbers of
+            the observed targets
+        held_out : (targets,) tokens whose pairs do not train; the first 1,000 of these pairs
             measure the accuracy
         training : rows per step are pairs; both pairs of a token are in one step
         start : an earlier detector, of another epsilon for instance, to go on from
         """
-        count = len(targets)
-        if held_out.shape != (count,) or not held_out.any() or held_out.all():
+        targets = observed.targets
+        if held_out.shape != targets.shape or not held_out.any() or held_out.all():
             raise InvalidInput(
                 f"held_out: got {int(held_out.sum())} of {held_out.shape}, expected some but not "
-                f"all of the {count} targets"
+                f"all of the {len(targets)} targets"
             )
-        copy = encoder.clone(dropout=training.dropout)
-        detector = cls(copy, words, window=window, pooling=pooling, seed=seed)
+        copy = replace(reader, encoder=reader.encoder.clone(dropout=training.dropout))
+        detector = cls(copy, words, seed=seed)
         if start is not None:
-            detector._go_on_from(start)
-        pieces = Pieces(encoder.tokenizer, words, observed.corpus)
-        groups = np.searchsorted(pairs.rows, np.arange(count + 1))  # a token's pairs
+            if start.reader.pooling != reader.pooling:
+                got, expected = start.reader.pooling, reader.pooling
+                raise InvalidInput(f"start: got pooling {got!r}, expected {expected!r}")
+            detector.load_state_dict(start.state_dict())
+        pieces = Pieces(reader.encoder.tokenizer, words, observed.corpus)
+        groups = np.searchsorted(pairs.rows, np.arange(len(targets) + 1))  # a token's pairs
         tokens = np.flatnonzero(~held_out)
         order = endless(tokens, stream(seed, "detector", "order"))
         per_step = max(1, training.batch // 2)
@@ -238,9 +224,8 @@ class Detector(torch.nn.Module):
             chosen = order(step * per_step, (step + 1) * per_step)
             drawn = ranges(groups[chosen], groups[chosen + 1] - groups[chosen])
             positions, candidates = targets[pairs.rows[drawn]], pairs.candidates[drawn]
-            rows = pair_rows(pieces, positions, candidates, window=window, longest=encoder.longest)
             labels = pairs.labels[drawn].astype(np.float32)
-            odds = detector(rows)
+            odds = detector(reader.rows(pieces, positions, candidates))
             return F.binary_cross_entropy_with_logits(odds, torch.from_numpy(labels).to(odds))
 
         tested = np.flatnonzero(held_out[pairs.rows])[:MEASURED]
@@ -266,18 +251,11 @@ class Detector(torch.nn.Module):
         self, pieces: Pieces, positions: IntArray, candidates: IntArray, *, batch: int = 64
     ) -> FloatArray:
         odds = np.empty(len(positions))
-        before, after = pieces.around(
-            positions, window=self.window, room=np.full(len(positions), self.encoder.longest)
-        )
+        room = np.full(len(positions), self.encoder.longest)
+        before, after = pieces.around(positions, window=self.reader.window, room=room)
         lengths = 2 * (before[1] + after[1]) + pieces.tokens(positions)[1]
         for of in by_length(lengths + pieces.words(candidates)[1], batch):
-            rows = pair_rows(
-                pieces,
-                positions[of],
-                candidates[of],
-                window=self.window,
-                longest=self.encoder.longest,
-            )
+            rows = self.reader.rows(pieces, positions[of], candidates[of])
             odds[of] = self(rows).double().cpu().numpy()
         return odds
 
@@ -293,18 +271,16 @@ class ContextualBayes(Attack):
     mechanism : what the attacker knows and runs on the shadow data
     shadow : sentences in clear, of the kind of the private ones, disjoint from them
     context_free : gives candidates with scores proportional to (P(x) + 1/alpha) P(y|x)
-    encoder : pretrained; see `textpriv.models`
+    reader : how the detector reads
     training : of the detector; None: three epochs as in the paper, with its optimizer
-    candidates : K >= 1; more than a token has is no error, its further places stay empty
     copies : sanitized copies of the shadow data; fewer are made where the training uses fewer
-    held_out : share of the shadow documents that measure the detector and do not train it
-    window, pooling, start : see `Detector`
-    reuse : the sanitizer draws once for a word repeated in a document
+    start : see `Detector.fit`
     seed : of sanitizing, of the order and of the network's new layers
 
-    Notes
-    -----
-    With K = 1 this is the context-free attack, by definition.
+    Attributes
+    ----------
+    candidates : K >= 1; more than a token has is no error, its further places stay empty. With
+        K = 1 this is the context-free attack, by definition.
 
     References
     ----------
@@ -313,37 +289,31 @@ class ContextualBayes(Attack):
     """
 
     name = "contextual-bayes"
+    candidates = 10
 
+    @checked(copies=COUNT)
     def __init__(
         self,
         mechanism: Mechanism,
         shadow: Corpus,
         *,
         context_free: Attack,
-        encoder: Encoder,
+        reader: Reader,
         training: Training | None = None,
-        candidates: int = 10,
         copies: int = 100,
-        held_out: float = 0.1,
-        window: int | None = None,
-        pooling: Pooling = "target",
         start: Detector | None = None,
-        reuse: bool = False,
         seed: int = 0,
     ) -> None:
-        check_count(candidates, what="candidates")
-        check_count(copies, what="copies")
         check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
         check_corpus(shadow, mechanism.size, mechanism.vocabulary, what="shadow")
-        is_held = held_out_documents(len(shadow), held_out, seed)
-        self.context_free, self.candidates = context_free, int(candidates)
-        self.vocabulary = mechanism.vocabulary
+        is_held = held_out_documents(len(shadow), HELD_OUT, seed)
+        self.context_free, self.vocabulary = context_free, mechanism.vocabulary
         sensitive = int(is_sensitive(mechanism, shadow).sum())
         if training is not None:
             used = -(-training.steps * training.batch // 2)
             copies = min(copies, max(1, -(-used // sensitive)))
         clear = repeat(shadow, copies)
-        observed = observe(mechanism, clear, stream(seed, "shadow copies"), reuse=reuse)
+        observed = observe(mechanism, clear, stream(seed, "shadow copies"))
         targets = observed.targets
         best = context_free.guess(observed, targets, top=2).words
         pairs = training_pairs(best, clear.ids[targets])
@@ -353,15 +323,12 @@ class ContextualBayes(Attack):
                 steps=steps, schedule="tenths", dropout=0.1, marks=10, from_start=True
             )
         self.detector = Detector.fit(
-            encoder,
+            reader,
             mechanism.embedding.words,
             observed,
-            targets,
             pairs,
             held_out=is_held[clear.document[targets] % len(shadow)],
             training=training,
-            window=window,
-            pooling=pooling,
             start=start,
             seed=seed,
         )
@@ -405,11 +372,8 @@ class ContextualBound(ContextualBayes):
 def weigh(guesses: Guesses, weights: FloatArray, *, top: int) -> Guesses:
     """Guesses in the order of score times weight, the first `top` of them.
 
-    Parameters
-    ----------
-    guesses : scores >= 0 (-inf beside NONE)
-    weights : (targets, candidates) >= 0; what stands beside NONE does not matter
-    top : >= 1; NONE fills up what exceeds the candidates
+    `weights` (targets, candidates) are >= 0, as scores are; what stands beside NONE does not
+    matter, and NONE fills up what exceeds the candidates.
     """
     check_top(top)
     if weights.shape != guesses.words.shape:

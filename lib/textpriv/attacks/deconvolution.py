@@ -44,8 +44,8 @@ from textpriv.attacks.base import (
 )
 from textpriv.attacks.calibration import Calibration, chosen, likeliest_factors, named_first
 from textpriv.attacks.ngrams import NGrams
-from textpriv.attacks.noisy_channel import Candidates
-from textpriv.checks import check_count
+from textpriv.attacks.noisy_channel import Candidates, SentenceAttack
+from textpriv.checks import COUNT, NOT_NEGATIVE, POSITIVE, at_least, check_count, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.stencil import Stencil, TokenTable
@@ -110,9 +110,8 @@ class Deconvolution(Attack):
 
     name = "deconvolution"
 
+    @checked(ridge=NOT_NEGATIVE)
     def __init__(self, stencil: Stencil, *, ridge: float = 0.05) -> None:
-        if not (np.isfinite(ridge) and ridge >= 0):
-            raise InvalidInput(f"ridge: got {ridge!r}, expected a finite number >= 0")
         self.stencil, self.ridge = stencil, ridge
 
     def estimate(self, observed: Observed) -> FloatArray:
@@ -140,10 +139,7 @@ class Deconvolution(Attack):
 def blocks(stencil: Stencil, observed: Observed) -> Iterator[tuple[IntArray, FloatArray]]:
     """Documents in which the same positions are replaced, with their common W.
 
-    Yields
-    ------
-    positions : (documents, replaced), places in the corpus
-    weights : (replaced, replaced)
+    Yields places in the corpus (documents, replaced) and weights (replaced, replaced).
     """
     corpus = observed.corpus
     alike: dict[bytes, list[int]] = {}
@@ -175,11 +171,7 @@ def singular_values(stencil: Stencil, length: int) -> FloatArray:
 def undone(
     stencil: Stencil, observed: Observed, outputs: FloatArray, ridge: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Ridge solution of W x = outputs, and how much of each token comes through.
-
-    Parameters
-    ----------
-    outputs : (tokens, dimension) in place of the mixtures
+    """Ridge solution of W x = outputs (tokens, dimension), and how much of each comes through.
 
     Returns
     -------
@@ -207,18 +199,12 @@ class Rehearsal:
 
     Vectors are centred, and where `whiten` says so mapped so that the error of the outputs is
     about alike in all directions: there, scale * output = mixture + noise.
-
-    Parameters
-    ----------
-    points : (size, dimension) the tokens' vectors, centred and mapped
-    scale : what brings outputs, which are longer, to the length of their mixtures
-    noise, spread : mean square per coordinate of the error, and of the tokens' own vectors
     """
 
-    points: FloatArray
-    scale: float
-    noise: float
-    spread: float
+    points: FloatArray  # (size, dimension) the tokens' vectors, centred and mapped
+    scale: float  # what brings outputs, which are longer, to the length of their mixtures
+    noise: float  # mean square per coordinate of the error
+    spread: float  # and of the tokens' own vectors
 
     @classmethod
     def learn(cls, stencil: Stencil, public: Corpus, *, whiten: bool = True) -> Self:
@@ -248,79 +234,54 @@ class Rehearsal:
         )
 
 
-class LanguageDeconvolution(Attack):
+# The whitened estimate alone; below 1, since the errors of 384 coordinates are no 384 independent
+# witnesses.
+UNCALIBRATED = Calibration(np.array([0.0, 0.0, 0.3, 0.0]), weight=1.0)
+
+
+class LanguageDeconvolution(SentenceAttack):
     """Deconvolution with the error learned by rehearsal, and a language model to choose.
 
     Parameters
     ----------
-    rehearsal : see `Rehearsal`
+    rehearsal : see `Rehearsal`; its noise / spread is the ridge
     model : n-grams over the token table; None: no language model
-    ridge : > 0, as in `Deconvolution`; None: noise / spread, which the rehearsal found
-    candidates : >= 1 nearest tokens of every estimate that the model chooses from
-    sharpness : > 0, factor of the estimate's log-likelihood; below 1, since the errors of 384
-        coordinates are no 384 independent witnesses
+    candidates : >= 1 nearest tokens of the whitened estimate that the model chooses from, to
+        which come half as many of the estimate of `Deconvolution`
     kept : see `NoisyChannel`
-    calibration : replaces `sharpness`; see `calibrated`
+    calibration : what counts how much; see `calibrated`
     """
 
     name = "deconvolution-lm"
-    posterior = True
 
+    @checked(candidates=COUNT, kept=COUNT)
     def __init__(
         self,
         stencil: Stencil,
         rehearsal: Rehearsal,
         model: NGrams | None,
         *,
-        ridge: float | None = None,
         candidates: int = 50,
-        sharpness: float = 0.3,
         kept: int = 8,
-        calibration: Calibration | None = None,
+        calibration: Calibration = UNCALIBRATED,
     ) -> None:
-        check_count(candidates, what="candidates")
-        check_count(kept, what="kept")
         if model is not None and model.lexicon.size != stencil.size:
             raise InvalidInput(
                 f"model: got a vocabulary of {model.lexicon.size}, expected {stencil.size}"
             )
-        if not (np.isfinite(sharpness) and sharpness > 0):
-            raise InvalidInput(f"sharpness: got {sharpness!r}, expected a finite number > 0")
-        self.ridge = rehearsal.noise / rehearsal.spread if ridge is None else ridge
+        self.ridge = rehearsal.noise / rehearsal.spread
         if not (np.isfinite(self.ridge) and self.ridge > 0):
-            raise InvalidInput(f"ridge: got {self.ridge!r}, expected a finite number > 0")
+            got = f"noise {rehearsal.noise!r} and spread {rehearsal.spread!r}"
+            raise InvalidInput(f"rehearsal: got {got}, expected finite numbers > 0")
         self.stencil, self.rehearsal, self.model = stencil, rehearsal, model
-        self.candidates, self.sharpness, self.kept = candidates, sharpness, kept
-        self.calibration = calibration
+        self.candidates, self.kept, self.calibration = candidates, kept, calibration
         self.search = ExactSearch(rehearsal.points[stencil.inputs].astype(np.float32))
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_top(top)
-        positions = check_targets(observed, targets)
-        return self.decode(observed).guesses(positions, top)
-
     def decode(self, observed: Observed) -> Candidates:
-        """Every token's candidates with their posterior probabilities."""
-        weight = 1.0 if self.calibration is None else self.calibration.weight
-        return chosen(*self.likely(observed), observed, self.model, self.kept, weight=weight)
-
-    def likely(self, observed: Observed) -> tuple[IntArray, FloatArray]:
-        """Candidates of every replaced token, and their log-likelihoods: (replaced, candidates).
-
-        The first ones are the nearest to its estimate, nearest first. -inf where one cannot be:
-        the output itself where it must differ, and one that is named twice.
-        """
-        if self.calibration is not None:
-            words, evidence, possible = self.evidence(observed)
-            return words, np.where(possible, evidence @ self.calibration.factors, -np.inf)
-        unbiased, variance = self._unbiased(observed)
-        words, distance = self._near(unbiased)
-        log_likelihood = -self.sharpness * distance**2 / (2 * variance[:, None])
-        if self.stencil.change and words.shape[1] > 1:
-            log_likelihood[words == observed.corpus.ids[observed.targets][:, None]] = -np.inf
-        return words, log_likelihood
+        words, evidence, possible = self.evidence(observed)
+        log_likelihood = np.where(possible, evidence @ self.calibration.factors, -np.inf)
+        weight = self.calibration.weight
+        return chosen(words, log_likelihood, observed, self.model, self.kept, weight=weight)
 
     def evidence(self, observed: Observed) -> tuple[IntArray, FloatArray, BoolArray]:
         """What speaks for each candidate, the nearest to either of two estimates.
@@ -343,9 +304,8 @@ class LanguageDeconvolution(Attack):
         table, points = self.stencil.table, self.rehearsal.points
         unbiased, variance = self._unbiased(observed)
         solved = Deconvolution(self.stencil).estimate(observed)[observed.targets]
-        words = np.concatenate(
-            [self._near(unbiased)[0], table.nearest(solved, -(-self.candidates // 2))[0]], axis=1
-        )
+        ridge = table.nearest(solved, -(-self.candidates // 2))[0]
+        words = np.concatenate([self._near(unbiased), ridge], axis=1)
         evidence = np.empty((*words.shape, 4))
         for first in range(0, len(words), _PAIRS):
             rows = slice(first, first + _PAIRS)
@@ -379,10 +339,6 @@ class LanguageDeconvolution(Attack):
         public : text that neither the `Rehearsal` nor the language model has read; some
             thousand tokens suffice
         weights : of the language model, each above 0 and at most 1
-
-        Raises
-        ------
-        InvalidInput : no token of `public` is replaced and among its candidates
         """
         observed = watch(self.stencil, public)
         truth = public.ids[observed.targets]
@@ -409,20 +365,12 @@ class LanguageDeconvolution(Attack):
 
         heard = [] if self.model is None else [fitted(weight, 4) for weight in weights]
         best = max([*heard, fitted(0.0, 4), fitted(0.0, 1)], key=first_hits)
-        return type(self)(
-            self.stencil,
-            self.rehearsal,
-            self.model,
-            ridge=self.ridge,
-            candidates=self.candidates,
-            sharpness=self.sharpness,
-            kept=self.kept,
-            calibration=best,
-        )
+        sizes = {"candidates": self.candidates, "kept": self.kept}
+        return type(self)(self.stencil, self.rehearsal, self.model, **sizes, calibration=best)
 
     def nearest(self, observed: Observed) -> IntArray:
         """The nearest tokens to every whitened estimate, nearest first: (replaced, candidates)."""
-        return self._near(self._unbiased(observed)[0])[0]
+        return self._near(self._unbiased(observed)[0])
 
     def _unbiased(self, observed: Observed) -> tuple[FloatArray, FloatArray]:
         """Of every replaced token the whitened estimate, not shrunk, and its variance."""
@@ -432,18 +380,16 @@ class LanguageDeconvolution(Attack):
         share = np.clip(gain[observed.targets], 1e-6, 1 - 1e-6)
         return estimate[observed.targets] / share[:, None], known.spread * (1 / share - 1)
 
-    def _near(self, unbiased: FloatArray) -> tuple[IntArray, FloatArray]:
-        """The nearest tokens to whitened estimates, and how far: (replaced, candidates)."""
-        near, distance = self.search.nearest(
-            unbiased, min(self.candidates, len(self.stencil.inputs))
-        )
-        return self.stencil.inputs[near], distance
+    def _near(self, unbiased: FloatArray) -> IntArray:
+        """The nearest tokens to whitened estimates: (replaced, candidates)."""
+        count = min(self.candidates, len(self.stencil.inputs))
+        return self.stencil.inputs[self.search.nearest(unbiased, count)[0]]
 
 
 # --- Simulation -------------------------------------------------------------------------------
 
 
-class StencilSimulation(Attack):
+class StencilSimulation(SentenceAttack):
     """Decodes by asking which outputs the stencil would give if a token were this or that.
 
     For every token and candidate the mixtures of the window are made, with what is believed of
@@ -464,9 +410,9 @@ class StencilSimulation(Attack):
     """
 
     name = "stencil-simulation"
-    posterior = True
     least_weight = 0.03  # outputs that a token enters with less say next to nothing about it
 
+    @checked(candidates=at_least(2), rivals=at_least(2), sharpness=POSITIVE, rounds=COUNT)
     def __init__(
         self,
         start: LanguageDeconvolution,
@@ -476,29 +422,17 @@ class StencilSimulation(Attack):
         sharpness: float = 50.0,
         rounds: int = 3,
     ) -> None:
-        check_count(candidates, least=2, what="candidates")  # one of them may be ruled out
-        check_count(rivals, least=2, what="rivals")
-        check_count(rounds, what="rounds")
-        if not (np.isfinite(sharpness) and sharpness > 0):
-            raise InvalidInput(f"sharpness: got {sharpness!r}, expected a finite number > 0")
         self.start, self.stencil, self.table = start, start.stencil, start.stencil.table
         self.candidates, self.rivals = candidates, rivals
         self.sharpness, self.rounds = sharpness, rounds
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_top(top)
-        positions = check_targets(observed, targets)
-        return self.decode(observed).guesses(positions, top)
-
     def decode(self, observed: Observed) -> Candidates:
-        """Every token's candidates with their posterior probabilities."""
         words, possible = self.propose(observed)
         found = self.start.decode(observed)
         for _ in range(self.rounds):
             log_likelihood = self.likelihoods(observed, words, self._means(found, observed))
-            found = self._chosen(words, np.where(possible, log_likelihood, -np.inf), observed)
+            log_likelihood = np.where(possible, log_likelihood, -np.inf)
+            found = chosen(words, log_likelihood, observed, self.start.model, self.start.kept)
         return found
 
     def propose(self, observed: Observed) -> tuple[IntArray, BoolArray]:
@@ -520,10 +454,7 @@ class StencilSimulation(Attack):
     def likelihoods(self, observed: Observed, words: IntArray, believed: FloatArray) -> FloatArray:
         """Log-likelihood of every candidate, given the mean vectors of the others.
 
-        Parameters
-        ----------
-        words : (replaced, candidates)
-        believed : (replaced, dimension)
+        `words` are (replaced, candidates), what is `believed` is (replaced, dimension).
         """
         rows = observed.targets
         weights = self.stencil.weights(observed.corpus, observed.sanitized)[rows][:, rows].tocoo()
@@ -575,11 +506,6 @@ class StencilSimulation(Attack):
         near[absent, -1] = types[absent]  # where many share its vector
         result: IntArray = near[inverse]
         return result
-
-    def _chosen(
-        self, words: IntArray, log_likelihood: FloatArray, observed: Observed
-    ) -> Candidates:
-        return chosen(words, log_likelihood, observed, self.start.model, self.start.kept)
 
     def _means(self, found: Candidates, observed: Observed) -> FloatArray:
         """Mean vectors of the tokens under a posterior: (replaced, dimension)."""

@@ -18,7 +18,7 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from textpriv.channel import IntArray
-from textpriv.checks import check_count
+from textpriv.checks import at_least, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import CONFIDENCE, Estimate, Influence, share
 
@@ -31,10 +31,7 @@ _CHUNK = 1 << 22  # weights of resampled documents that are held at once
 def macro_f1(truth: ArrayLike, guess: ArrayLike, classes: int) -> float:
     """Mean over the classes of F1 = 2 TP / (2 TP + FP + FN), 0 for a class that never occurs.
 
-    Parameters
-    ----------
-    truth, guess : (documents,) 0 .. classes - 1, at least one
-    classes : >= 2
+    `truth` and `guess` are (documents,) 0 .. classes - 1, at least one; classes >= 2.
     """
     actual, guessed = label_pair(truth, guess, classes)
     right = np.bincount(actual[actual == guessed], minlength=classes)
@@ -42,6 +39,7 @@ def macro_f1(truth: ArrayLike, guess: ArrayLike, classes: int) -> float:
     return float(_mean_f1(right, both))
 
 
+@checked(resamples=at_least(100))
 def f1_estimate(
     truth: ArrayLike,
     guess: ArrayLike,
@@ -50,7 +48,6 @@ def f1_estimate(
     *,
     document: ArrayLike | None = None,
     resamples: int = 2000,
-    confidence: float = CONFIDENCE,
     sample: str | None = None,
 ) -> Estimate:
     """Macro F1 with an interval by resampling documents.
@@ -70,31 +67,24 @@ def f1_estimate(
     document : (guesses,) integers, which document each guess is about, when several runs of a
         mechanism stand one after the other; None: each about another
     resamples : >= 100
-    confidence : 0 < confidence < 1
     sample : name of what the documents were drawn from; keeps the `Influence` of each, under its
         number in `document`, by the jackknife: what leaving it out takes from the F1
 
     Returns
     -------
     Estimate within 0..1, of all guesses; `n` counts guesses
-
-    Raises
-    ------
-    InvalidInput : anything else
     """
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence: got {confidence!r}, expected a number between 0 and 1")
     actual, guessed = label_pair(truth, guess, classes)
     unit, right, both = _counts(actual, guessed, document, classes)
     value = float(_mean_f1(right.sum(0), both.sum(0)))
     influence = _jackknife(sample or "", unit, right, both)
     drawn = _resampled(right, both, rng, resamples)
     if np.ptp(drawn) < 1e-9 or min(value, 1 - value) < 1e-9:  # no more than rounding
-        exact = share(round(value * len(right)), len(right), confidence=confidence)
+        exact = share(round(value * len(right)), len(right))
         low, high = min(value, exact.low), max(value, exact.high)
     else:
         error = max(float(drawn.std()), influence.error)
-        low, high = _interval(value, error, len(unit) - 1, confidence)
+        low, high = _interval(value, error, len(unit) - 1)
     return Estimate(value, low, high, len(actual), influence if sample else None)
 
 
@@ -106,13 +96,8 @@ def strongest(found: Mapping[Name, Estimate]) -> tuple[Name, Estimate]:
     of k widened to the level 1 - 0.05 / k, it reaches from the highest low end to the highest high
     end, and holds the greatest true F1 with 95%.
 
-    Parameters
-    ----------
-    found : of every attacker that was run, at least one, with 95% intervals
-
-    Returns
-    -------
-    who it is (of equal ones the first), and the estimate; its influence and n are that attacker's
+    Returns who it is (of equal ones the first), and the estimate; its influence and n are that
+    attacker's.
     """
     if not found:
         raise InvalidInput("found: got no attacker, expected at least one that was run")
@@ -174,7 +159,6 @@ def _resampled(
     right: FloatArray, both: FloatArray, rng: np.random.Generator, resamples: int
 ) -> FloatArray:
     """Macro F1 of documents drawn with replacement: (resamples,)."""
-    check_count(resamples, 100, what="resamples")
     documents = len(right)
     result = np.empty(resamples)
     step = max(1, _CHUNK // documents)
@@ -186,19 +170,17 @@ def _resampled(
     return result
 
 
-def _interval(value: float, error: float, freedom: int, confidence: float) -> tuple[float, float]:
+def _interval(value: float, error: float, freedom: int) -> tuple[float, float]:
     """Student's t interval of a share, 0 < value < 1, on the scale of log-odds."""
-    reach = float(student_t.ppf((1 + confidence) / 2, freedom)) * error / (value * (1 - value))
+    reach = float(student_t.ppf((1 + CONFIDENCE) / 2, freedom)) * error / (value * (1 - value))
     low, high = expit(logit(value) + np.array([-reach, reach]))
     return float(low), float(high)
 
 
 def label_pair(truth: ArrayLike, guess: ArrayLike, classes: int) -> tuple[IntArray, IntArray]:
     check_count(classes, 2, what="classes")
-    actual, guessed = (
-        checked_classes(truth, classes, "truth"),
-        checked_classes(guess, classes, "guess"),
-    )
+    actual = checked_classes(truth, classes, "truth")
+    guessed = checked_classes(guess, classes, "guess")
     if len(actual) != len(guessed) or not len(actual):
         raise InvalidInput(
             f"guess: got {len(guessed)} for {len(actual)} true classes, expected one for each, and "

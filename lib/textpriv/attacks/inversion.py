@@ -1,6 +1,6 @@
 """Inversion BERT: an encoder learns from shadow pairs what stood in place of a sanitized word.
 
-    attack = InversionBert(mechanism, shadow, encoder=encoder)
+    attack = InversionBert(mechanism, shadow, encoder=encoder, training=Training(steps=1000))
     attack.curve                                       # held-out accuracy along the training
     attack.guess(observed, targets)                    # words by score
 
@@ -35,7 +35,7 @@ from textpriv.attacks.base import (
 )
 from textpriv.attacks.contextual import repeat
 from textpriv.channel import Channel
-from textpriv.checks import check_count, check_kind
+from textpriv.checks import COUNT, StrOptions, check_kind, checked
 from textpriv.data.tokens import Corpus, check_corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
@@ -53,6 +53,7 @@ from textpriv.models import (
 )
 from textpriv.seeds import stream
 
+HELD_OUT = 0.1  # share of the shadow documents that measure the accuracy and do not train
 POOLED = 8  # batches whose sentences are sorted by length
 MEASURED = 200  # held-out sentences at most, so that measuring costs less than training
 Classes = Literal["possible", "vocabulary"]
@@ -70,18 +71,13 @@ class InversionBert(Attack):
         replaces, as in Kugler et al.; nothing is known of the mechanism but its outputs.
         "possible": for each token the inputs that can give it, P(y|x) > 0, which are the classes
         of the classifier per token that Tong et al. train (`InversionPerToken`)
-    limit : with "possible", at most so many classes per token, those with the largest P(y|x)
-    likelihood : adds log P(y|x) to the scores, so that the network has to learn a prior in
-        context only (`name` is then "neural-bayes"). This is beyond the published attack,
-        which uses no probabilities; needs "possible".
-    training : `batch` counts sentences; None: 10 epochs of the copies
+    training : `batch` counts sentences
     copies : sanitized copies of the shadow data; fewer are made where the training uses fewer
-    held_out : share of the shadow documents that measure the accuracy and do not train
-    reuse : the sanitizer draws once for a word repeated in a document
     seed : of sanitizing and of the order
 
     Attributes
     ----------
+    limit : with "possible", at most so many classes per token, those with the largest P(y|x)
     curve : held-out share of first guesses that are right, along the training
 
     Notes
@@ -98,45 +94,31 @@ class InversionBert(Attack):
 
     name = "inversion-bert"
     posterior = True
+    limit = 256
 
+    @checked(classes=StrOptions({"possible", "vocabulary"}), copies=COUNT)
     def __init__(
         self,
         mechanism: Mechanism,
         shadow: Corpus,
         *,
         encoder: Encoder,
+        training: Training,
         classes: Classes = "possible",
-        limit: int = 256,
-        likelihood: bool = False,
-        training: Training | None = None,
         copies: int = 10,
-        held_out: float = 0.1,
-        reuse: bool = False,
         seed: int = 0,
     ) -> None:
-        check_count(limit, what="limit")
-        check_count(copies, what="copies")
         check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
         check_corpus(shadow, mechanism.size, mechanism.vocabulary, what="shadow")
-        is_held = held_out_documents(len(shadow), held_out, seed)
-        if classes not in ("possible", "vocabulary"):
-            raise InvalidInput(f"classes: got {classes!r}, expected 'possible' or 'vocabulary'")
+        is_held = held_out_documents(len(shadow), HELD_OUT, seed)
         if not isinstance(mechanism, Channel) and classes == "possible":
             raise InvalidInput(
                 f"mechanism: got {type(mechanism).__name__}, which has no channel; expected one "
                 "that has, or classes='vocabulary'"
             )
-        if likelihood and classes != "possible":
-            raise InvalidInput("likelihood: got classes='vocabulary', expected 'possible'")
-        if likelihood:
-            self.name = "neural-bayes"
         self.channel = mechanism if isinstance(mechanism, Channel) else None
         self.words, self.vocabulary = mechanism.embedding.words, mechanism.vocabulary
-        self.classes, self.limit, self.likelihood = classes, int(limit), likelihood
-        if training is None:
-            training = Training(
-                steps=-(-10 * copies * len(shadow) // 32), learning_rate=5e-5, dropout=0.1, marks=10
-            )
+        self.classes = classes
         self.encoder = encoder.clone(dropout=training.dropout)
         self._inputs = np.flatnonzero(is_input(mechanism))
         self._vectors = word_vectors(encoder, self.words)
@@ -147,16 +129,11 @@ class InversionBert(Attack):
 
         copies = min(copies, max(1, -(-training.steps * training.batch // len(shadow))))
         clear = repeat(shadow, copies)
-        observed = observe(mechanism, clear, stream(seed, "shadow copies"), reuse=reuse)
+        observed = observe(mechanism, clear, stream(seed, "shadow copies"))
         self.curve = self._train(clear.ids, observed, is_held, training, seed)
 
     def _train(
-        self,
-        truth: IntArray,
-        observed: Observed,
-        is_held: BoolArray,
-        training: Training,
-        seed: int,
+        self, truth: IntArray, observed: Observed, is_held: BoolArray, training: Training, seed: int
     ) -> LearningCurve:
         reader = _Reader(self, observed, observed.targets)
         is_tested = is_held[observed.corpus.document[reader.targets] % len(is_held)]
@@ -190,9 +167,8 @@ class InversionBert(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
+        check_top(top)
         positions = check_targets(observed, targets, self.vocabulary)
-        if top < 1:
-            raise InvalidInput(f"top: got {top}, expected at least 1")
         ascending, back = np.unique(positions, return_inverse=True)
         reader = _Reader(self, observed, ascending)
         words = np.full((len(ascending), top), NONE, dtype=np.int64)
@@ -221,10 +197,8 @@ class InversionPerToken(TokenAttack):
 
     Parameters
     ----------
-    mechanism : what the attacker runs on the shadow data
-    shadow : sentences in clear, of the kind of the private ones, disjoint from them
+    mechanism, shadow : see `InversionBert`
     copies : sanitized copies of the shadow data
-    reuse : the sanitizer draws once for a word repeated in a document
     seed : of sanitizing
 
     Notes
@@ -243,18 +217,12 @@ class InversionPerToken(TokenAttack):
     name = "inversion-bert-token"
     posterior = True
 
+    @checked(copies=COUNT)
     def __init__(
-        self,
-        mechanism: Mechanism,
-        shadow: Corpus,
-        *,
-        copies: int = 100,
-        reuse: bool = False,
-        seed: int = 0,
+        self, mechanism: Mechanism, shadow: Corpus, *, copies: int = 100, seed: int = 0
     ) -> None:
-        check_count(copies, what="copies")
         clear = repeat(shadow, copies)
-        observed = observe(mechanism, clear, stream(seed, "shadow copies"), reuse=reuse)
+        observed = observe(mechanism, clear, stream(seed, "shadow copies"))
         shown = observed.targets[clear.ids[observed.targets] >= 0]
         size = len(mechanism.embedding)
         pairs = observed.corpus.ids[shown] * size + clear.ids[shown]
@@ -275,12 +243,7 @@ class InversionPerToken(TokenAttack):
 
 
 class _Reader:
-    """Sanitized sentences as rows, and the scores of the classes at their targets.
-
-    Parameters
-    ----------
-    targets : positions, ascending
-    """
+    """Sanitized sentences as rows, and the scores of the classes at their targets, ascending."""
 
     def __init__(self, attack: InversionBert, observed: Observed, targets: IntArray) -> None:
         self.attack, self.targets = attack, targets
@@ -299,8 +262,7 @@ class _Reader:
         uniform = np.zeros(len(attack.words))
         uniform[attack._inputs] = 1.0
         limit = min(attack.limit, len(attack._inputs))
-        self.classes, log_prob, _ = attack.channel.likeliest_inputs(outputs, uniform, limit)
-        self.added = np.where(self.classes == NONE, -np.inf, log_prob if attack.likelihood else 0.0)
+        self.classes, _, _ = attack.channel.likeliest_inputs(outputs, uniform, limit)
 
     def classes_of(self, rows: IntArray) -> IntArray:
         """Words that the targets number `rows` may be, NONE beyond their number."""
@@ -325,8 +287,9 @@ class _Reader:
         used = max(1, int((classes != NONE).sum(1).max()))  # the first ones; NONE stands behind
         named = torch.from_numpy(np.maximum(classes[:, :used], 0)).to(encoder.device)
         scores = torch.einsum("nw,ncw->nc", asked.float(), attack._vectors[named])
-        added = torch.from_numpy(self.added[self.kind[rows]][:, :used]).to(scores)
-        return rows, scores + attack._bias(named)[..., 0] + added
+        scores = scores + attack._bias(named)[..., 0]
+        absent = torch.from_numpy(classes[:, :used] == NONE).to(encoder.device)
+        return rows, scores.masked_fill(absent, -torch.inf)
 
 
 def batch_of_similar_length(

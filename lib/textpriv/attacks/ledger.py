@@ -1,7 +1,7 @@
 """Leak ledger: what single features of the surface tell an attacker about the author.
 
     kinds = features(public_vocabulary)                   # {"length": ..., "case": ..., ...}
-    guesses = ledger(kinds, train, train_author, validation, validation_author, [test], classes=10)
+    guesses = ledger(kinds, known, [test], classes=10)     # known: see `attacks.author.Known`
     macro_f1(test_author, guesses["punctuation"][0], 10)
 
 A sanitizer changes words and is judged by words. Yet authors also differ in how long they write, in
@@ -19,12 +19,12 @@ import string
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, HashingVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from textpriv.attacks.author import checked_texts
+from textpriv.attacks.author import Known, labels_of_texts
 from textpriv.attacks.f1 import macro_f1
 from textpriv.data.splits import sentences_of, words
 from textpriv.errors import InvalidInput
@@ -164,10 +164,7 @@ def _case(text: str) -> list[float]:
 
 def ledger(
     kinds: Mapping[str, Feature],
-    train: Sequence[str],
-    train_labels: ArrayLike,
-    validation: Sequence[str],
-    validation_labels: ArrayLike,
+    known: Known[Sequence[str]],
     tests: Sequence[Sequence[str]],
     *,
     classes: int,
@@ -181,31 +178,25 @@ def ledger(
     Parameters
     ----------
     kinds : see `features`; none is called EVERYTHING
-    train, validation : texts, at least one of each
-    train_labels, validation_labels : 0 .. classes - 1; at least two different ones train
-    tests : test sets, each a sequence of texts
-    classes : >= 2
+    known, tests, classes : see `attacks.author.text_attack`
 
     Returns
     -------
     guesses (documents,) int64 for every test set, by kind; EVERYTHING comes last
-
-    Raises
-    ------
-    InvalidInput : anything else
 
     Notes
     -----
     On the clothes reviews in clear, gradient boosting on histograms and random trees reach less on
     average over the kinds, and take ten times as long.
     """
-    truth, held = checked_texts(train, train_labels, validation, validation_labels, tests, classes)
+    truth, held = labels_of_texts(known, tests, classes)
     if not kinds or EVERYTHING in kinds:
         raise InvalidInput(
             f"kinds: got {list(kinds)}, expected at least one, none of them called {EVERYTHING!r}"
         )
-    sets = [train, validation, *tests]
-    seen = {name: [feature(texts) for texts in sets] for name, feature in kinds.items()}
+    seen = {
+        name: [feature(texts) for _, texts in known.sets(tests)] for name, feature in kinds.items()
+    }
     seen[EVERYTHING] = [np.hstack(each) for each in zip(*seen.values(), strict=True)]
     return {name: _guesses(values, truth, held, classes) for name, values in seen.items()}
 

@@ -28,6 +28,7 @@ from textpriv.attacks.base import (
     is_input,
 )
 from textpriv.channel import Channel
+from textpriv.checks import StrOptions, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Pieces, by_length, pieces_of
 
@@ -53,7 +54,6 @@ class MaskInference(Attack):
         inference-support"). "likelihood": adds log P(y|x) to the scores, so that they are a
         posterior whose prior is the masked LM's ("mask-bayes"). The last two are not published;
         they ask what the published attack lacks.
-    window : words on either side that the masked LM sees; None: the whole sentence
 
     Attributes
     ----------
@@ -72,6 +72,7 @@ class MaskInference(Attack):
 
     name = "mask-inference"
 
+    @checked(knows=StrOptions(set(NAMES)))
     def __init__(
         self,
         channel: Channel,
@@ -79,7 +80,6 @@ class MaskInference(Attack):
         encoder: Encoder,
         *,
         knows: Knowledge = "inputs",
-        window: int | None = None,
     ) -> None:
         check_channel(channel)
         if len(words) != channel.size:
@@ -90,10 +90,7 @@ class MaskInference(Attack):
                 "result of textpriv.models.masked_language_model"
             )
         self.channel, self.words, self.encoder = channel, tuple(words), encoder
-        self.vocabulary = channel.vocabulary
-        if knows not in NAMES:
-            raise InvalidInput(f"knows: got {knows!r}, expected one of {tuple(NAMES)}")
-        self.knows, self.window, self.name = knows, window, NAMES[knows]
+        self.vocabulary, self.knows, self.name = channel.vocabulary, knows, NAMES[knows]
         piece = single_pieces(encoder, self.words)
         self.can_guess: BoolArray = is_input(channel) & (piece != NONE)
         if not self.can_guess.any():
@@ -137,7 +134,7 @@ class MaskInference(Attack):
         self, pieces: Pieces, positions: IntArray
     ) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
         room = np.full(len(positions), self.encoder.longest - 3)
-        return pieces.around(positions, window=self.window, room=room)
+        return pieces.around(positions, window=None, room=room)
 
 
 def single_pieces(encoder: Encoder, words: Sequence[str]) -> IntArray:

@@ -23,18 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
+from scipy.special import softmax
 
-from textpriv.attacks.base import (
-    Attack,
-    FloatArray,
-    Guesses,
-    IntArray,
-    Observed,
-    check_targets,
-)
+from textpriv.attacks.base import Attack, FloatArray, Guesses, IntArray, Observed, check_targets
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
+from textpriv.checks import COUNT, NOT_NEGATIVE, SHARE, at_least, checked
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models.generators import ROOT, Generator, Prefixes
@@ -53,7 +49,7 @@ class NeuralChannel(Attack):
     generator : the neural model
     shadow : documents in clear. The first ones without unknown words are written before each
         sentence, so that the model knows what kind of text to expect.
-    examples : how many of them, >= 0; 0 needs no shadow data
+    examples : how many of them, >= 0
     weight : >= 0, exponent of the neural model. To be chosen by rehearsal: sanitize shadow
         documents that `lattice` has not read, and compare.
     beam : >= 1, prefixes that are kept; time grows with it, roughly in proportion
@@ -72,12 +68,13 @@ class NeuralChannel(Attack):
     name = "noisy-channel-lm"
     posterior = True
 
+    @checked(examples=at_least(0), weight=NOT_NEGATIVE, beam=COUNT, trust=SHARE)
     def __init__(
         self,
         lattice: NoisyChannel,
         words: Sequence[str],
         generator: Generator,
-        shadow: Corpus | None = None,
+        shadow: Corpus,
         *,
         examples: int = 6,
         weight: float = 0.75,
@@ -93,13 +90,6 @@ class NeuralChannel(Attack):
                 f"lattice: got decoding {lattice.decoding!r}, expected 'posterior', which leaves "
                 "something to choose from"
             )
-        if beam < 1 or not (np.isfinite(weight) and weight >= 0):
-            raise InvalidInput(
-                f"got beam {beam!r} and weight {weight!r}, expected a beam >= 1 and a finite "
-                "weight >= 0"
-            )
-        if not 0 <= trust <= 1:
-            raise InvalidInput(f"trust: got {trust!r}, expected a number from 0 to 1")
         self.lattice, self.words, self.generator = lattice, tuple(words), generator
         self.vocabulary = lattice.vocabulary
         self.beam, self.weight, self.trust = beam, weight, trust
@@ -125,7 +115,7 @@ class NeuralChannel(Attack):
             choices = self._choices(observed, found, document)
             if any(choice.place is not None for choice in choices):
                 sentences = self.search(prefixes, choices)
-                shares = _softmax(sentences.scores)
+                shares = softmax(sentences.scores)
                 for choice, taken in zip(choices, sentences.taken.T, strict=True):
                     if choice.place is not None:
                         votes = np.bincount(taken, shares, len(choice.options))
@@ -189,18 +179,11 @@ class NeuralChannel(Attack):
         choices[-1].follow(self.generator.encode(["\n"])[0])
         return choices if choices[0].options[0] else choices[1:]
 
-    def _examples(self, shadow: Corpus | None, count: int) -> list[str]:
-        """The first documents that can be written, each on a line."""
-        if count < 0 or (count and shadow is None):
-            raise InvalidInput(
-                f"examples: got {count}{'' if shadow else ' without shadow data'}, expected a "
-                "number >= 0, and a corpus to take them from"
-            )
+    def _examples(self, shadow: Corpus, count: int) -> list[str]:
+        """The first documents that can be written."""
         found: list[str] = []
-        for document in range(len(shadow) if shadow and count else 0):
-            assert shadow is not None
-            first, last = shadow.offsets[document : document + 2].tolist()
-            if first < last and (shadow[document] != UNKNOWN).all() and len(found) < count:
+        for first, last in pairwise(shadow.offsets.tolist()):
+            if len(found) < count and first < last and (shadow.ids[first:last] != UNKNOWN).all():
                 texts = [_text(self.words, shadow, token) for token in range(first, last)]
                 found.append(written(texts))
         return found
@@ -208,18 +191,11 @@ class NeuralChannel(Attack):
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A sanitized token, or none, and the words in clear up to the next.
+    """A sanitized token, or none, and the words in clear up to the next."""
 
-    Parameters
-    ----------
-    place : the token's candidates in `Candidates`; None: no token, one option
-    options : pieces that can stand here
-    log_q : (options,) what is known of each without the neural model
-    """
-
-    place: slice | None
-    options: list[list[int]]
-    log_q: FloatArray
+    place: slice | None  # the token's candidates in `Candidates`; None: no token, one option
+    options: list[list[int]]  # pieces that can stand here
+    log_q: FloatArray  # (options,) what is known of each without the neural model
 
     def follow(self, pieces: list[int]) -> None:
         """Write pieces behind every option."""
@@ -229,16 +205,10 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """What a search has found.
+    """What a search has found."""
 
-    Parameters
-    ----------
-    taken : (sentences, choices) number of the option
-    scores : (sentences,) logarithm of the weight, up to a constant
-    """
-
-    taken: IntArray
-    scores: FloatArray
+    taken: IntArray  # (sentences, choices) number of the option
+    scores: FloatArray  # (sentences,) logarithm of the weight, up to a constant
 
 
 class _Chains:
@@ -270,12 +240,6 @@ def _text(words: Sequence[str], corpus: Corpus, token: int) -> str:
     if number == UNKNOWN:
         raise InvalidInput(f"corpus: token {token} is an unknown word; unknown words have no text")
     return corpus.kept[token] if number == KEPT else words[number]
-
-
-def _softmax(values: FloatArray) -> FloatArray:
-    weights = np.exp(values - values.max())
-    result: FloatArray = weights / weights.sum()
-    return result
 
 
 def _documents_of(observed: Observed, positions: IntArray) -> tuple[Observed, IntArray]:

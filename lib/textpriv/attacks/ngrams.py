@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,9 @@ FloatArray = NDArray[np.float64]
 class Lexicon:
     """Ids of a language model: the vocabulary's words, tokens that stay in clear, and the rest.
 
-    Words keep their ids; a kept token (punctuation, a number, a name that the vocabulary lacks)
-    that occurs at least `minimum` times gets an id above them; all else is one unknown word.
-
-    Parameters
-    ----------
-    size : words of the vocabulary
-    corpora : where kept tokens are counted
-    minimum : >= 1
+    Words keep their ids, 0 .. size - 1; a kept token (punctuation, a number, a name that the
+    vocabulary lacks) that occurs at least `minimum` times in the corpora gets an id above them; all
+    else is one unknown word.
     """
 
     def __init__(self, size: int, corpora: Sequence[Corpus] = (), *, minimum: int = 3) -> None:
@@ -96,8 +91,7 @@ class _Table:
         return result
 
 
-@dataclass(frozen=True, eq=False)
-class _Order:
+class _Order(NamedTuple):
     """The part of one order: seen(h, w) of the n-grams, backoff(h) of their histories."""
 
     seen: _Table
@@ -119,10 +113,6 @@ class NGrams:
         ----------
         corpora : text over the lexicon's vocabulary; every document is one sequence
         order : 1 to 3
-
-        Raises
-        ------
-        InvalidInput : no token at all, or an order outside 1..3
         """
         if order not in (1, 2, 3):
             raise InvalidInput(f"order: got {order!r}, expected 1, 2 or 3")

@@ -12,9 +12,10 @@ the likeliest sentence. Words in clear (stopwords, punctuation) take part as the
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,14 +34,31 @@ from textpriv.attacks.base import (
 from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
+from textpriv.checks import COUNT, SHARE, StrOptions, checked
 from textpriv.data.tokens import Corpus, check_corpora, ranges
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import check_probability
 
 _EDGES = 1 << 22  # pairs (order 3: triples) of neighbouring candidates held at once
 
 
-class NoisyChannel(Attack):
+class SentenceAttack(Attack):
+    """An attack that decodes whole documents: a subclass gives `decode`."""
+
+    posterior = True
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        check_top(top)
+        positions = check_targets(observed, targets, self.vocabulary)
+        return self.decode(observed).guesses(positions, top)
+
+    @abstractmethod
+    def decode(self, observed: Observed) -> Candidates:
+        """Every token's candidates with their posterior probabilities."""
+
+
+class NoisyChannel(SentenceAttack):
     """Decodes with an n-gram prior.
 
     Parameters
@@ -65,8 +83,10 @@ class NoisyChannel(Attack):
     """
 
     name = "noisy-channel"
-    posterior = True
 
+    @checked(
+        candidates=COUNT, kept=COUNT, weight=SHARE, decoding=StrOptions({"posterior", "viterbi"})
+    )
     def __init__(
         self,
         channel: Channel,
@@ -80,11 +100,6 @@ class NoisyChannel(Attack):
         model: NGrams | None = None,
     ) -> None:
         check_channel(channel)
-        check_probability(weight, what="weight")
-        if decoding not in ("posterior", "viterbi"):
-            raise InvalidInput(f"decoding: got {decoding!r}, expected 'posterior' or 'viterbi'")
-        if candidates < 1 or kept < 1:
-            raise InvalidInput(f"got {candidates} candidates, {kept} kept, expected both >= 1")
         check_corpora(text, channel.size, channel.vocabulary)
         if model is None:
             model = NGrams.train(Lexicon(channel.size, text), text, order=order)
@@ -96,62 +111,33 @@ class NoisyChannel(Attack):
         self.vocabulary = channel.vocabulary
         self.candidates, self.kept, self.weight = candidates, kept, weight
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_top(top)
-        positions = check_targets(observed, targets, self.vocabulary)
-        return self.decode(observed).guesses(positions, top)
-
     def decode(self, observed: Observed, found: Candidates | None = None) -> Candidates:
         """Every token's candidates with their posterior probabilities.
 
         `found` are those of `context_free`, where several attacks share them.
         """
         found = self.context_free(observed) if found is None else found
-        return decode(
-            found,
-            observed.corpus,
-            self.model,
-            kept=self.kept,
-            weight=self.weight,
-            decoding=self.decoding,
-        )
+        how: Any = {"kept": self.kept, "weight": self.weight, "decoding": self.decoding}
+        return decode(found, observed.corpus, self.model, **how)
 
     def context_free(self, observed: Observed) -> Candidates:
         """What each token may have been by itself: the word if in clear, else likely inputs."""
         prior = self.model.unigram[: self.channel.size] * is_input(self.channel)
-        ids = observed.corpus.ids
-        types, inverse = np.unique(ids[observed.sanitized], return_inverse=True)
+        outputs = observed.corpus.ids[observed.sanitized]
+        types, inverse = np.unique(outputs, return_inverse=True)
         words, joint, evidence = self.channel.likeliest_inputs(types, prior, self.candidates)
         present = words != NONE
         if not present[:, 0].all():
             first = int(types[np.argmin(present[:, 0])])
             raise InvalidInput(f"observed: no input of the channel gives the output {first}")
-        held = np.exp(joint - evidence[:, None]).sum(1)
+        held = np.minimum(np.exp(joint - evidence[:, None]).sum(1), 1.0)
         joint = np.exp(joint - joint[:, :1])
         posterior = joint / joint.sum(1, keepdims=True)
         with np.errstate(invalid="ignore"):
             likelihood = np.where(present, joint / prior[words], 0.0)
-        counts = np.ones(len(ids), dtype=np.int64)
-        counts[observed.sanitized] = present.sum(1)[inverse]
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        result = Candidates(
-            offsets,
-            words=np.empty(offsets[-1], dtype=np.int64),
-            likelihood=np.ones(offsets[-1]),
-            posterior=np.ones(offsets[-1]),
-            held=np.ones(len(ids)),
-        )
-        result.held[observed.sanitized] = np.minimum(held, 1.0)[inverse]
-        clear = offsets[:-1][~observed.sanitized]
-        result.words[clear] = self.model.lexicon.ids(observed.corpus)[~observed.sanitized]
-        uncertain = np.repeat(observed.sanitized, counts)
-        chosen = present[inverse]
-        result.words[uncertain] = words[inverse][chosen]
-        result.likelihood[uncertain] = likelihood[inverse][chosen]
-        result.posterior[uncertain] = posterior[inverse][chosen]
-        return result
+        clear = self.model.lexicon.ids(observed.corpus)
+        weights = likelihood[inverse], posterior[inverse], held[inverse]
+        return Candidates.of(observed, clear, words[inverse], *weights)
 
 
 def decode(
@@ -163,13 +149,7 @@ def decode(
     weight: float,
     decoding: Literal["posterior", "viterbi"] = "posterior",
 ) -> Candidates:
-    """Candidates with the posterior that a language model brings about.
-
-    Parameters
-    ----------
-    found : for every token of the corpus, whose documents alone are looked at
-    kept, weight, decoding : see `NoisyChannel`
-    """
+    """Candidates with the posterior that a language model brings about; see `NoisyChannel`."""
     for order in range(min(2, model.order), model.order + 1):
         found = found.keep(kept) if order == 3 else found
         last = order == model.order
@@ -191,7 +171,6 @@ def tuned_weight(
     targets: IntArray | None = None,
     *,
     weights: Sequence[float] = (0.25, 0.5, 0.75, 1.0),
-    candidates: int = 50,
 ) -> float:
     """The weight of the language model that does best on sanitized shadow data.
 
@@ -210,12 +189,11 @@ def tuned_weight(
         raise InvalidInput("targets: got none, expected sanitized tokens to rehearse with")
     truth = shadow.ids[positions]
 
-    plain = NoisyChannel(channel, model=model, candidates=candidates)
-    found = plain.context_free(rehearsal)
+    found = NoisyChannel(channel, model=model).context_free(rehearsal)
 
     def log_score(weight: float) -> float:
-        attack = NoisyChannel(channel, model=model, candidates=candidates, weight=weight)
-        guesses = attack.decode(rehearsal, found).guesses(positions, candidates)
+        attack = NoisyChannel(channel, model=model, weight=weight)
+        guesses = attack.decode(rehearsal, found).guesses(positions, attack.candidates)
         probability = np.where(guesses.words == truth[:, None], guesses.scores, 0.0).sum(1)
         return float(np.log(np.maximum(probability, 1e-6)).mean())
 
@@ -226,21 +204,46 @@ def tuned_weight(
 class Candidates:
     """Words that each token of a corpus may have been.
 
-    Parameters
-    ----------
-    offsets : (tokens + 1,) the candidates of token i are at offsets[i] .. offsets[i + 1] - 1
-    words : ids of the lexicon
-    likelihood : P(y|x), up to a factor per token
-    posterior : probabilities, which sum to 1 for each token
-    held : (tokens,) probability that the truth is among the candidates, judged by the token
-        alone, under the model of single words
+    The candidates of token i are at offsets[i] .. offsets[i + 1] - 1. `held` is the probability
+    that the truth is among them, judged by the token alone, under the model of single words.
     """
 
-    offsets: IntArray
-    words: IntArray
-    likelihood: FloatArray
-    posterior: FloatArray
-    held: FloatArray
+    offsets: IntArray  # (tokens + 1,)
+    words: IntArray  # ids of the lexicon
+    likelihood: FloatArray  # P(y|x), up to a factor per token
+    posterior: FloatArray  # probabilities, which sum to 1 for each token
+    held: FloatArray  # (tokens,)
+
+    @classmethod
+    def of(
+        cls,
+        observed: Observed,
+        clear: IntArray,
+        words: IntArray,
+        likelihood: FloatArray,
+        posterior: FloatArray,
+        held: FloatArray | float = 1.0,
+    ) -> Candidates:
+        """Candidates of the sanitized tokens; all others stand for themselves.
+
+        Parameters
+        ----------
+        clear : (tokens,) ids of the lexicon
+        words, likelihood, posterior : (targets, candidates); NONE where a target has no more
+        held : (targets,)
+        """
+        present = words != NONE
+        counts = np.ones(len(clear), dtype=np.int64)
+        counts[observed.targets] = present.sum(1)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        every, one = np.repeat(clear, counts), np.ones(offsets[-1])
+        result = cls(offsets, every, one, one.copy(), np.ones(len(clear)))
+        uncertain = np.repeat(observed.sanitized, counts)
+        result.words[uncertain] = words[present]
+        result.likelihood[uncertain] = likelihood[present]
+        result.posterior[uncertain] = posterior[present]
+        result.held[observed.sanitized] = held
+        return result
 
     @property
     def counts(self) -> IntArray:
@@ -311,17 +314,9 @@ def _unigram_lattice(
     place = np.repeat(np.arange(len(position)), counts)
     candidate = ranges(candidates.offsets[position], counts)
     one, none = np.ones(len(candidate)), np.empty(0, dtype=np.int64)
-    return Lattice(
-        step=step[place],
-        document=document[place],
-        likelihood=candidates.likelihood[candidate],
-        backoff=one,
-        base=model.unigram[candidates.words[candidate]],
-        last=one,
-        source=none,
-        target=none,
-        edge=np.empty(0),
-    ), candidate
+    likelihood, base = candidates.likelihood[candidate], model.unigram[candidates.words[candidate]]
+    nodes = step[place], document[place], likelihood, one, base, one
+    return Lattice(*nodes, source=none, target=none, edge=np.empty(0)), candidate
 
 
 def _bigram_lattice(

@@ -18,10 +18,8 @@ a larger `mass` fewer are, and public text in `prompt` tells the model what is o
 
 The released search runs every prefix afresh at each step, prunes from step 6 on, and gives a
 text up when more prefixes are needed than it allows. Here every token of the tree of prefixes
-that are kept is run once, every step prunes, and a text that needs too many prefixes is searched
-with those that are allowed; `Found.capped` and `Found.kept` say so. Few prefixes stay of most
-texts, so that a step of one text costs little more than reading the weights: some texts are
-searched side by side.
+is run once, every step prunes, and a text that needs too many prefixes is searched with those
+that are allowed; `Found.capped` and `Found.kept` say so.
 
 References
 ----------
@@ -33,24 +31,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 import torch
 from scipy.special import softmax
 
-from textpriv.attacks.base import (
-    NONE,
-    Attack,
-    BoolArray,
-    FloatArray,
-    Guesses,
-    IntArray,
-    Observed,
-    check_targets,
-    check_top,
-)
+from textpriv.attacks.base import BoolArray, FloatArray, IntArray
 from textpriv.channel import check_ids
-from textpriv.checks import check_count
+from textpriv.checks import COUNT, Interval, check_count, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.maps import LossyMap
@@ -60,7 +49,7 @@ from textpriv.models.generators import ROOT, Generator, Prefixes
 # --- The search ---------------------------------------------------------------------------------
 
 
-class OracleBeam(Attack):
+class OracleBeam:
     """Searches the texts that are sent to what is seen for those that a language model likes.
 
     Parameters
@@ -74,20 +63,16 @@ class OracleBeam(Attack):
     batch : >= 1, texts that are searched side by side; it changes only time,
         memory and rounding
 
-    Raises
-    ------
-    InvalidInput : a setting out of its range, or a map over another vocabulary
-
     Notes
     -----
     Which member of a group represents it does not matter to this attack. That a text ends is
     not part of its probability. Probabilities are those of the whole vocabulary, and only in
-    pruning and in posteriors are they related to the prefixes that are left.
+    pruning are they related to the prefixes that are left.
     """
 
     name = "oracle-beam"
-    posterior = True
 
+    @checked(mass=Interval(Real, 0, 1, closed="right"), most=COUNT, batch=COUNT)
     def __init__(
         self,
         generator: Generator,
@@ -104,10 +89,6 @@ class OracleBeam(Attack):
                 f"mapper: got a map over {mapper.size} ids, expected {size} (the tokens of "
                 f"{generator.name})"
             )
-        if not 0 < mass <= 1:
-            raise InvalidInput(f"mass: got {mass!r}, expected a number above 0 and at most 1")
-        check_count(most, what="most")
-        check_count(batch, what="batch")
         self.generator, self.mapper = generator, mapper
         self.mass, self.most, self.batch = mass, most, batch
         self.prompt = [generator.opening, *check_ids(prompt, size, what="prompt").tolist()]
@@ -119,54 +100,22 @@ class OracleBeam(Attack):
         ----------
         output : (length,) what the map has put out; with the prompt and the opening token at
             most the model's `longest`
-
-        Raises
-        ------
-        InvalidInput : an id outside the vocabulary or to which nothing is sent, or a text that
-            is too long
         """
         seen = check_ids(output, self.mapper.size, what="output")
         return self.search_corpus(Corpus(seen, np.array([0, len(seen)])))[0]
 
     def search_corpus(self, output: Corpus) -> list[Found]:
         """The likeliest originals of every text; see `search`."""
-        every = Observed(output, np.ones(len(output.ids), dtype=bool))
-        return self._search([self._choices(every, text) for text in range(len(output))])
-
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        """The preimages of every target, by the share of the found texts that hold them.
-
-        A text counts with its probability. A preimage that no text holds has score 0. Only
-        documents with targets are searched; tokens that were not sanitized stand for themselves.
-        """
-        check_top(top)
-        positions = check_targets(observed, targets)
-        document = observed.corpus.document[positions]
-        words = np.full((len(positions), top), NONE)
-        scores = np.full((len(positions), top), -np.inf)
-        documents = np.unique(document).tolist()
-        texts = [self._choices(observed, each) for each in documents]
-        for each, choices, found in zip(documents, texts, self._search(texts), strict=True):
-            for row in np.flatnonzero(document == each).tolist():
-                place = int(positions[row] - observed.corpus.offsets[each])
-                votes = found.votes(place, choices[place])
-                best = np.argsort(-votes, kind="stable")[:top]
-                words[row, : len(best)] = choices[place][best]
-                scores[row, : len(best)] = votes[best]
-        return Guesses(words, scores)
-
-    def _search(self, texts: Sequence[Sequence[IntArray]]) -> list[Found]:
-        """For each text, given as the choices at its places, what is left of all that they make."""
-        lengths = np.array([len(choices) for choices in texts], dtype=np.int64)
+        check_ids(output.ids, self.mapper.size, what="output")
+        texts = (output[number].tolist() for number in range(len(output)))
+        beams = [_Beam([*map(self._preimages, text)]) for text in texts]
+        lengths = np.diff(output.offsets)
         longest = len(self.prompt) + lengths.max(initial=0)
         if longest > self.generator.longest:
             raise InvalidInput(
                 f"output: got {lengths.max()} tokens after {len(self.prompt)}, expected at most "
                 f"{self.generator.longest} together"
             )
-        beams = [_Beam(choices) for choices in texts]
         for of in by_length(lengths, self.batch):
             together = [beams[number] for number in of.tolist()]
             for step in range(int(lengths[of].max())):
@@ -217,36 +166,15 @@ class OracleBeam(Attack):
             )
         return found
 
-    def _choices(self, observed: Observed, document: int) -> list[IntArray]:
-        """What each token of a document may have been."""
-        place = slice(*observed.corpus.offsets[document : document + 2].tolist())
-        ids = check_ids(observed.corpus.ids[place], self.mapper.size, what="output")
-        return [
-            self._preimages(token) if is_sanitized else np.array([token])
-            for token, is_sanitized in zip(
-                ids.tolist(), observed.sanitized[place].tolist(), strict=True
-            )
-        ]
-
 
 class _Beam:
-    """The prefixes that are left of one text.
-
-    Parameters
-    ----------
-    choices : for each place, the tokens that it may have been
-
-    Attributes
-    ----------
-    sequences, reached : (prefixes, length), (prefixes,) the prefixes and ln of their probability,
-        the likeliest first
-    nodes : (prefixes,) the node of each in the tree or, before its last token was run, of what
-        stands before that
-    """
+    """The prefixes that are left of one text; `choices` are what each place may have been."""
 
     def __init__(self, choices: Sequence[IntArray]) -> None:
         self.choices = choices
+        # (prefixes, length) and ln of their probability (prefixes,), the likeliest first.
         self.sequences, self.reached = np.zeros((1, 0), dtype=np.int64), np.zeros(1)
+        # Of each in the tree or, before its last token was run, of what stands before that.
         self.nodes = np.array([ROOT])
         self._capped, self._kept, self._scored = 0, 1.0, 0
 
@@ -279,32 +207,13 @@ class _Beam:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The texts that are left of a search, all different.
+    """The texts that are left of a search, all different."""
 
-    Parameters
-    ----------
-    sequences : (count, length) ids, the likeliest first; count >= 1
-    log_probability : (count,) ln P_LM(sequence), after the prompt, over the whole vocabulary
-    capped : steps that needed more prefixes than were allowed
-    kept : the smallest share of the probability that a step has kept, 0 to 1
-    scored : prefixes whose probability was computed, in all steps together
-    """
-
-    sequences: IntArray
-    log_probability: FloatArray
-    capped: int
-    kept: float
-    scored: int
-
-    @cached_property
-    def weights(self) -> FloatArray:
-        """The probability of each sequence, given that it is one of these: (count,)."""
-        weights: FloatArray = softmax(self.log_probability)
-        return weights
-
-    def votes(self, place: int, options: IntArray) -> FloatArray:
-        """The probability that each of some ids stands at a place: (options,)."""
-        return self.weights @ (self.sequences[:, place, None] == options)
+    sequences: IntArray  # (count, length) ids, the likeliest first; count >= 1
+    log_probability: FloatArray  # (count,) ln P_LM(sequence) after the prompt, whole vocabulary
+    capped: int  # steps that needed more prefixes than were allowed
+    kept: float  # the smallest share of the probability that a step has kept, 0 to 1
+    scored: int  # prefixes whose probability was computed, in all steps together
 
     def rank(self, truth: IntArray) -> int:
         """The place of a text, from 1; 0 where it is not among the sequences."""
@@ -317,13 +226,7 @@ class Found:
 
 
 def prune(log_probability: FloatArray, *, mass: float, most: int) -> tuple[IntArray, float, bool]:
-    """The fewest candidates that hold a share of the probability, if there may be so many.
-
-    Parameters
-    ----------
-    log_probability : (candidates,), at least one, up to a constant
-    mass : 0 < mass <= 1; 1 keeps all
-    most : >= 1, candidates that are kept at most
+    """The fewest candidates that hold a share of the probability, at most `most` of them.
 
     Returns
     -------
@@ -346,14 +249,7 @@ def prune(log_probability: FloatArray, *, mass: float, most: int) -> tuple[IntAr
 def reciprocal_rank(found: Sequence[Found], truth: Corpus) -> FloatArray:
     """1 / rank of each true text, 0 where it was pruned: (texts,). Their mean is the MRR.
 
-    Parameters
-    ----------
-    found : what the search has left of each text
-    truth : the texts in clear
-
-    Raises
-    ------
-    InvalidInput : texts of another number or length, here and in the functions below
+    `found` is what the search has left of each text, `truth` the texts in clear.
     """
     ranks = _ranks(found, truth)
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
@@ -375,12 +271,9 @@ def edit_distances(found: Sequence[Found], truth: Corpus) -> IntArray:
 def token_success(
     found: Sequence[Found], truth: Corpus, mapper: LossyMap
 ) -> tuple[BoolArray, IntArray]:
-    """Whether the best guesses have each token right that had more than one preimage.
+    """Whether the best guesses have each token right that had more than one preimage: (tokens,).
 
-    Returns
-    -------
-    right : (tokens,) of those tokens only, in the order of the texts
-    document : (tokens,) number of its text, the cluster of an interval
+    Beside it the number of each token's text, the cluster of an interval.
     """
     guessed = np.concatenate([np.zeros(0, np.int64), *(best for best, _ in _best(found, truth))])
     check_ids(truth.ids, mapper.size, what="truth")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sklearn.model_selection import train_test_split
 
+from textpriv.attacks.author import Known
 from textpriv.attacks.f1 import f1_estimate
 from textpriv.data import embeddings
 from textpriv.data.corpora import Documents
@@ -278,10 +279,10 @@ class Fold:
     validation: IntArray
     test: IntArray
 
-    def learn(self, seen: Seen, labels: IntArray) -> tuple[Any, IntArray, Any, IntArray]:
-        """Training and validation documents with their labels, as `attacks.author` takes them."""
+    def learn(self, seen: Seen, labels: IntArray) -> Known[Any]:
+        """Training and validation documents with their labels."""
         train, validation = rows_of(seen, self.train), rows_of(seen, self.validation)
-        return train, labels[self.train], validation, labels[self.validation]
+        return Known(train, labels[self.train], validation, labels[self.validation])
 
     def ask(self, seen: Seen) -> Any:
         """The documents that are asked about."""

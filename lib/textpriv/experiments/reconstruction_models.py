@@ -15,7 +15,7 @@ import pandas as pd
 
 from textpriv import stats
 from textpriv.attacks.base import NONE, FloatArray, Guesses, Observed
-from textpriv.attacks.contextual import ContextualBayes, Detector, weigh
+from textpriv.attacks.contextual import ContextualBayes, Detector, Reader, weigh
 from textpriv.attacks.inversion import Classes
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
@@ -147,13 +147,8 @@ def detector_options(
             marks=max(1, sizes.detector_marks // 2) if further else sizes.detector_marks,
             from_start=not further,
         )
-    return {
-        "encoder": encoder,
-        "training": training,
-        "window": sizes.window or None,
-        "pooling": sizes.pooling,
-        "seed": seed or 0,
-    }
+    reader = Reader(encoder, window=sizes.window or None, pooling=sizes.pooling)
+    return {"reader": reader, "training": training, "seed": seed or 0}
 
 
 def inversion_options(encoder: Encoder, sizes: Sizes, reader: str) -> dict[str, Any]:

@@ -102,14 +102,7 @@ def tags(words: Words) -> IntArray:
     suffix ("ly", "ing", ...) an ADVERB, VERB or ADJECTIVE, and a NOUN otherwise. That is right for
     76% of the lexicon's own lower-case nouns, verbs, adjectives and adverbs.
 
-    Parameters
-    ----------
-    words : none empty, as a tokenizer parts them (with punctuation apart)
-
-    Raises
-    ------
-    InvalidInput : no list of words; a local replacement of the lexicon that is none
-    AssetCorrupt, AssetUnavailable, StorageError : see `textpriv.assets.fetch`
+    `words` are none of them empty, as a tokenizer parts them (with punctuation apart).
     """
     lexicon = _lexicon()
     return np.array(_each(words, lambda word: _tag(word, lexicon)), dtype=np.int64)
@@ -130,13 +123,8 @@ def whole_words(original: Words, replaced: Words, *, offsets: IntArray) -> BoolA
 
     A piece is a whole word if neither itself nor the next one of its text continues a word
     ("##"). Where pieces are replaced one by one, all others are parts of words that nobody wrote,
-    so only these positions of both sequences should go to `kept`.
-
-    Parameters
-    ----------
-    original, replaced : (pieces,) each; special tokens count as whole
-    offsets : (texts + 1,) where the texts begin and end, as in `Corpus.offsets`: what begins the
-        next text continues nothing
+    so only these positions of both sequences should go to `kept`. Special tokens count as whole;
+    `offsets` (texts + 1,) say where the texts begin and end, as in `Corpus.offsets`.
     """
     _check_aligned(original, replaced)
     inner = np.array(_each(original, _is_inner), dtype=np.bool_)
@@ -268,12 +256,8 @@ def readability(generator: Generator, texts: Sequence[str]) -> Readability:
     """Measure how well texts read to a causal language model.
 
     The end of a text is not part of its likelihood. Original and sanitized text must be written
-    the same way (case, spaces around punctuation), or the difference is one of style.
-
-    Parameters
-    ----------
-    generator : see `textpriv.models.generators.load_generator`
-    texts : at least one with a word in it, none too long for the model; an empty one adds nothing
+    the same way (case, spaces around punctuation), or the difference is one of style. At least one
+    of the texts has a word in it, none is too long for the model; an empty one adds nothing.
     """
     texts = check_texts(texts)
     if not any(text.strip() for text in texts):
@@ -300,10 +284,6 @@ def length_bits(lengths: ArrayLike) -> float:
     bits about which text it is, c_l being the number of texts of length l: the mutual information
     of text and length, since the text determines its length. Exact for these n texts; as an
     estimate for the source that they come from it is too small (Miller 1955).
-
-    Parameters
-    ----------
-    lengths : (texts,) integers >= 0, at least one
     """
     counts = _counts(lengths)
     total = counts.sum()

@@ -78,13 +78,7 @@ def regressor(name: str, seed: int | None = 0) -> Any:
 
 
 def folds(documents: ArrayLike, count: int, rng: np.random.Generator) -> IntArray:
-    """Fold of each row, 0 .. count - 1, the same for all rows of a document: (rows,).
-
-    Parameters
-    ----------
-    documents : (rows,) integer label of each row's document
-    count : 2 to the number of documents
-    """
+    """Fold of each row, 0 .. count - 1, the same for all rows of a document: (rows,)."""
     group = _checked_documents(documents)
     check_count(count, 2, len(np.unique(group)), what="count")
     state = int(rng.integers(2**32))
@@ -232,13 +226,7 @@ def misjudged(
 ) -> dict[str, Estimate]:
     """Shares of rows that are promised more ("optimistic") or less ("pessimistic") than is true.
 
-    Parameters
-    ----------
-    threshold : difference that does not count
-
-    References
-    ----------
-    The code released after Carpentier et al. 2024, with threshold 0.1.
+    By more than a threshold, which is 0.1 in the code released after Carpentier et al. 2024.
     """
     excess = np.asarray(predicted, dtype=np.float64) - np.asarray(truth, dtype=np.float64)
     return {
@@ -282,15 +270,7 @@ class Predictor:
         count: int = 5,
         seed: int | None = 0,
     ) -> Self:
-        """Fit one regressor to all documents but a fold's, for each of `count` folds.
-
-        Parameters
-        ----------
-        rows : see the module
-        features : columns, at least one, finite
-        regressor : one of REGRESSORS
-        count : 2 to the number of documents
-        """
+        """Fit one of REGRESSORS to all documents but a fold's, for each of `count` folds."""
         values, truth = _columns(rows, features), _columns(rows, [TARGET])[:, 0]
         epsilon = _columns(rows, ["epsilon"])[:, 0]
         document = _checked_documents(rows["document"])
@@ -313,11 +293,6 @@ class Predictor:
         Only errors at the same epsilon count, so that the coverage holds at each epsilon and not
         only on average over them. A row at another epsilon takes the nearest one by ratio, and
         has no guarantee.
-
-        Parameters
-        ----------
-        rows : of documents that did not train
-        level : that is asked for
 
         Notes
         -----
@@ -372,11 +347,7 @@ def worst_coverage(level: float, documents: int, count: int) -> float:
 
 
 def _upper_end(values: FloatArray, document: IntArray, level: float) -> FloatArray:
-    """Smallest v of each column with `level` of the weight at or below it, see `Predictor`.
-
-    Each of the N rows of one of K documents has the weight 1 / ((K + 1) N), the new document the
-    rest, at infinity.
-    """
+    """Smallest v of each column with `level` of the weight at or below it, see `Predictor`."""
     _, label, count = np.unique(document, return_inverse=True, return_counts=True)
     weight = np.append(1 / ((len(count) + 1) * count[label]), 1 / (len(count) + 1))
     ends = np.vstack([values, np.full(values.shape[1], np.inf)])

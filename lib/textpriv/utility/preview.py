@@ -190,10 +190,7 @@ def recovered(
     mechanism is its own channel; with the others the attacker takes each token at its word, which
     on MADLIB with the table of MiniLM is within 0.04 of the estimated channel.
 
-    Parameters
-    ----------
-    ids : (tokens,) at least one; no guess for an UNKNOWN one is right
-    prior : (size,) weights >= 0 of the words
+    The prior is (size,) weights >= 0 of the words; no guess for an UNKNOWN token is right.
     """
     if not len(ids):
         raise InvalidInput("ids: got no token, expected at least one")

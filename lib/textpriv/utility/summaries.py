@@ -123,13 +123,7 @@ class Extractive:
         return Corpus(ids=corpus.ids, offsets=np.array(cuts, dtype=np.int64)), counts
 
     def choose(self, vectors: FloatArray, lengths: IntArray) -> IntArray:
-        """Passages of the summary, ascending; none where there are none.
-
-        Parameters
-        ----------
-        vectors : (passages, width) of length 1
-        lengths : (passages,) in pieces
-        """
+        """Passages of the summary, ascending: of unit vectors (passages, width), in pieces."""
         if not len(vectors):
             return np.empty(0, dtype=np.int64)
         mean = vectors.mean(0)
@@ -182,11 +176,7 @@ class Writer:
         before = f"{self.instruction}\n\n" if self.instruction else ""
         prompts = [self.generator.ask(before + text) for text in texts]
         result = [""] * len(texts)
-        options: dict[str, Any] = {
-            "tokens": self.tokens,
-            "batch": self.batch,
-            "progress": self.progress,
-        }
+        options: Any = {"tokens": self.tokens, "batch": self.batch, "progress": self.progress}
         for numbers, outputs in generate(self.generator, prompts, likeliest, **options):
             for number, text in zip(numbers.tolist(), self.generator.say(outputs), strict=True):
                 result[number] = text
@@ -196,9 +186,7 @@ class Writer:
 # --- What a summary is worth --------------------------------------------------------------------
 
 
-def similarity(
-    encoder: Encoder, texts: Sequence[str], others: Sequence[str], *, batch: int = 64
-) -> FloatArray:
+def similarity(encoder: Encoder, texts: Sequence[str], others: Sequence[str]) -> FloatArray:
     """Cosine of the vectors of two texts: (texts,), from -1 to 1.
 
     A vector is the mean of the encoder's states over the whole text, as far as the encoder
@@ -219,4 +207,4 @@ def similarity(
     if not len(texts):
         return np.empty(0)
     speaks = [bool(a.strip() and b.strip()) for a, b in zip(texts, others, strict=True)]
-    return np.where(speaks, cosine(encoder, texts, others, batch=batch), 0.0)
+    return np.where(speaks, cosine(encoder, texts, others), 0.0)
