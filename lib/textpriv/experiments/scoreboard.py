@@ -373,41 +373,13 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
     return table[columns].reset_index(drop=True)
 
 
-def authors(board: Board) -> pd.DataFrame:
-    """Best sentiment F1 of notebook 04 where the strongest attacker's author F1 is the same."""
-    columns = ["mechanism", "risk", "value", "low", "high"]
-    return board.rows("f1_at_risk", "mechanism", "risk")[columns]
-
-
-def summaries(board: Board) -> pd.DataFrame:
-    """Notebook 06: similarity that summaries lose, against tokens that stay.
-
-    Columns: model ("small" or "large"), epsilon, kept, value, low, high.
-    """
-    losses = board.rows("loss", "what", "epsilon")
-    changed = losses[losses["what"] == "changed"].set_index("epsilon")["value"]
-    losses = losses.assign(
-        kept=1 - losses["epsilon"].map(changed),  # NaN where no piece was counted
-        model=losses["what"].map({"slm": "small", "llm": "large"}),
-    )
-    columns = ["model", "epsilon", "kept", "value", "low", "high"]
-    return losses.dropna(subset=["kept", "model"])[columns].sort_values(
-        ["model", "epsilon"], ascending=[False, True], ignore_index=True
-    )
-
-
 def missing_measures(
-    board: Board, points: pd.DataFrame, tasks: pd.DataFrame, others: Mapping[str, pd.DataFrame]
+    points: pd.DataFrame, tasks: pd.DataFrame, panels: Mapping[str, pd.DataFrame]
 ) -> list[str]:
     """What the comparison at equal risk lacks under this profile, in sentences."""
-    found = [
-        f"Notebook {name[:2]} has left no results ({why})." for name, why in board.missing.items()
-    ]
-    if unread := sorted(set(points["mechanism"]) - set(tasks["mechanism"])):
-        found.append(f"No common risk lies between the epsilons of {', '.join(unread)}.")
-    if points.empty:
-        found.append("There are no word-level mechanisms with attacks and a task on the same text.")
-    return found + [f"There is nothing on {what}." for what, each in others.items() if each.empty]
+    unread = sorted(set(points["mechanism"]) - set(tasks["mechanism"]))
+    found = [f"No common risk lies between the epsilons of {', '.join(unread)}."] if unread else []
+    return found + [f"There is nothing for {what}." for what, each in panels.items() if each.empty]
 
 
 # --- Did we break it? ---------------------------------------------------------------------------
