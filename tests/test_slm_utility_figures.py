@@ -106,19 +106,6 @@ def test_losses_draw_every_curve() -> None:
         np.testing.assert_allclose(lines[figures.LOOKS[what].label].get_ydata(), part["value"])
 
 
-def test_regressions_tell_folds_apart() -> None:
-    found = table(features=figures.FEATURES, by=("document", "row"), measure=("r2", "rmse"))
-    figure = figures.regressions(found, TITLE)
-    drawn(figure)
-    for ax, measure in zip(figure.axes, ("r2", "rmse"), strict=True):
-        part = found[found["measure"] == measure][::-1]  # the first set at the top
-        order = np.arange(len(part)).reshape(-1, 2)[:, ::-1].ravel()
-        check_bars(ax, part.iloc[order])
-        assert faces(ax) == (part.iloc[order]["by"] == "document").tolist()
-    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert names[::-1] == [label for label, _ in figures.FEATURES.values()]
-
-
 def test_a_crowded_grid_names_some_epsilons() -> None:
     figure = figures.knee(table(what=WHAT, epsilon=(1.0, *np.arange(5.0, 101.0, 5.0))), TITLE)
     drawn(figure)
