@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
@@ -68,8 +69,26 @@ def board(*found: Measurement, notebook: str = "05_reconstruction_attacks") -> B
     return Board("default", {notebook: results_of(notebook, found)}, {})
 
 
+ATTACKED = ("defense", "corpus", "epsilon", "attack")
+COLUMNS = {
+    "pr1": ("label", "corpus", "attack"),
+    "accuracy": ("label", "corpus", "scenario"),
+    "sentiment": ("data", "mechanism", "kept"),
+    "risk": ("mechanism", "epsilon", "attack"),
+    **dict.fromkeys(("asr", "paired"), ATTACKED),
+}
+
+
 def rate(name: str, value: float, error: float = 0.0) -> Measurement:
-    return measure(name, value, value - Z * error, value + Z * error, n=100)
+    """With the columns that its notebook records; a dot between digits is a decimal point."""
+    quantity, *cells = re.split(r"(?<!\d)\.|\.(?!\d)", name)
+    columns: dict[str, str | int | float] = dict(
+        zip(COLUMNS.get(quantity, ()), cells, strict=False)
+    )
+    for column in {"epsilon", "kept"} & {*columns}:
+        columns[column] = float(str(columns[column]).lstrip("epskt"))
+    found = measure(name, value, value - Z * error, value + Z * error, n=100)
+    return found.model_copy(update={"columns": columns})
 
 
 def points(*rows: tuple[float, float, float, float]) -> pd.DataFrame:
@@ -274,41 +293,18 @@ def test_smoke_and_missing_notebooks_are_not_compared(examples: None) -> None:
 
 
 def test_rows_are_selected_by_the_columns_that_they_were_recorded_with() -> None:
-    """By name alone where a file is older than its columns."""
     run = Run("05_reconstruction_attacks", "smoke", 7, {})
     table = pd.DataFrame({"defense": "custext", "corpus": ["imdb", "ag-news"], "epsilon": 2.5,
-                          "attack": "noisy-channel", "value": [0.5, 0.25]})  # fmt: skip
+                          "attack": "noisy_channel", "value": [0.5, 0.25]})  # fmt: skip
     run.record_rows(table, "asr.{defense}.{corpus}.eps{epsilon:g}.{attack!n}")
     names = [f"asr.custext.{corpus}.eps2.5.noisy_channel" for corpus in table["corpus"]]
-    new = board(*(run.measurement(name) for name in names))
-    old = board(*(measure(name, value) for name, value in zip(names, (0.5, 0.25), strict=True)))
-    assert old.measured[names[0]].columns == {} and new.measured[names[0]].columns["epsilon"] == 2.5
-    for each in (old, new):
-        found = each.rows("asr", "attack", "epsilon", defense="custext", corpus="imdb")
-        assert found[["attack", "epsilon", "value"]].to_numpy().tolist() == [
-            ["noisy-channel", 2.5, 0.5]
-        ]
-        assert len(each.rows("asr", "epsilon", "attack")) == 2
-        assert each.rows("asr", "absent").empty and each.rows("risk", "epsilon").empty
-        assert each.rows("asr", epsilon=2.5)["value"].tolist() == [0.5, 0.25]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("f1.dp-prompt.t0.75.author.adaptive.embedding",
-         {"mechanism": "dp-prompt", "setting": "t0.75", "target": "author",
-          "attacker": "adaptive", "access": "embedding"}),
-        ("pr1.2-random.imdb.naive",
-         {"top": 1.0, "label": "2-random", "corpus": "imdb", "attack": "naive"}),
-        ("pr1.stencil-w9-s0.8.imdb.naive",
-         {"top": 1.0, "label": "stencil-w9-s0.8", "corpus": "imdb", "attack": "naive"}),
-        ("accuracy.custext.imdb.eps2.contextual_bayes.step100", {}),
-        ("f1_at_risk.0.15.tem", {"risk": 0.15, "mechanism": "tem"}),
-    ],
-)  # fmt: skip
-def test_columns_of_older_results(name: str, expected: dict[str, Any]) -> None:
-    assert boards.columns_of(measure(name, 0.5)) == expected
+    made = board(*(run.measurement(name) for name in names))
+    found = made.rows("asr", "attack", "epsilon", defense="custext", corpus="imdb")
+    assert found[["attack", "epsilon", "value"]].to_numpy().tolist() == [
+        ["noisy-channel", 2.5, 0.5]
+    ]
+    assert made.rows("asr", "absent").empty and made.rows("risk", "epsilon").empty
+    assert made.rows("asr", epsilon=2.5)["value"].tolist() == [0.5, 0.25]
 
 
 def test_gather_takes_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -547,7 +543,7 @@ def test_the_strongest_attack_on_manipulated_tokens() -> None:
         rate("pr1.stencil-w9-s0.2.rotten-tomatoes.deconvolution_lm", 0.6),
         rate("pr1.punctuated-stencil-w9-s1.0.imdb.naive", 0.1),
         rate("pr1.noise-100.imdb.naive", 0.8),
-        rate("pr1.2-random.imdb.context_free", 0.7),
+        rate("pr1.high-freq.imdb.context_free", 0.7),
         rate("accuracy.stencil-w9-s0.2.rotten-tomatoes.all", 0.66),
         rate("accuracy.punctuated-stencil-w9-s1.0.imdb.all", 0.65),
         rate("accuracy.noise-100.imdb.all", 0.64),
