@@ -50,7 +50,7 @@ from tools import audits as command
 
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEPT, PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
-from textpriv.errors import InvalidInput, RunError
+from textpriv.errors import InvalidInput
 from textpriv.experiments import audits as long
 from textpriv.mechanisms import TEM, CusText, CusTextPlus, Madlib, SanText, SanTextPlus
 from textpriv.mechanisms.maps import LossyMap
@@ -597,10 +597,6 @@ def few_mutants(digest: str) -> list[dict[str, Any]]:
     return [{"flaw": "a", "caught": True}, {"flaw": "b", "caught": True}]
 
 
-def one_missed(digest: str) -> list[dict[str, Any]]:
-    return [{"flaw": "a", "caught": True}, {"flaw": "b", "caught": False}]
-
-
 @pytest.fixture
 def small_tables(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> Iterator[Path]:
     """Made-up tables in place of GloVe, and a folder in place of the repository's."""
@@ -651,11 +647,7 @@ def test_the_long_audits_write_both_files_and_go_on_from_what_is_kept(
     drawn = draw_words(mechanism, ids, draws=2000, seed=7, label="madlib 2")
     direct = audit_words(mechanism, drawn, setting=found[-6].setting)
     assert found[-6] == direct and "dimension 2" in direct.setting
-    assert (record["seed"], record["draws"]) == (7, 2000)
     assert (record["mutants_caught"], record["mutants_tried"]) == (2, 2)
-    assert [row["mechanism"] for row in record["tight"]] == ["santext", "tem"]
-    assert {row["epsilon"] for row in record["certified"]} >= {13.0, 17.0}
-    assert set(record) >= {"commit", "dirty", "seconds", "task_seconds", "versions"}
     stated = {each["mechanism"]: each for each in command.load("statements.json")["statements"]}
     losses = {row["mechanism"]: row["loss"] for row in record["tight"]}
     assert stated["santext"]["tight"] == pytest.approx(100 * losses["santext"])
@@ -694,7 +686,8 @@ def test_a_part_alone_writes_nothing(
 ) -> None:
     assert command.main(["exact", "mutants", *FEW]) == 0
     assert "no claim" in capsys.readouterr().out and not small_tables.exists()
-    monkeypatch.setattr(command, "mutants", one_missed)
+    missed = [{"flaw": "a", "caught": True}, {"flaw": "b", "caught": False}]
+    monkeypatch.setattr(command, "mutants", lambda digest: missed)
     assert command.main(["mutants", *FEW]) == 1
     assert "mutants caught: 1 of 2" in capsys.readouterr().out
 
@@ -747,19 +740,6 @@ def test_a_certain_loss_above_its_claim_is_a_broken_audit(
     monkeypatch.setattr(long, "certified", certified)
     assert command.main(["certified", *FEW]) == 1
     assert "broken" in capsys.readouterr().out and not small_tables.exists()
-
-
-def test_tasks_and_mechanisms_that_are_none() -> None:
-    with pytest.raises(InvalidInput, match="part: got 'all', expected one of"):
-        long.tasks(["all"], draws=1, seed=7)
-    with pytest.raises(InvalidInput, match="name: got 'none', expected a word-level mechanism"):
-        long.over_table("none", 1.0)
-
-
-def test_no_files_no_audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(command, "folder", lambda: tmp_path)
-    with pytest.raises(RunError, match="no results/audits/audits.json: run make audit"):
-        command.load("audits.json")
 
 
 # --- Every known flaw --------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
-from pydantic import BaseModel
 
 from textpriv import errors, models, paths, report, seeds
 from textpriv.report import claims, provenance, results
@@ -25,9 +24,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "name", ["", "kept", "A.b", "a..b", "a.b ", ".a.b", "a.b.", "a/b.c", "2.a"]
-)
+@pytest.mark.parametrize("name", ["", "kept", "A.b", "a..b", "a.b ", ".a.b", "a/b.c", "2.a"])
 def test_bad_names(name: str) -> None:
     with pytest.raises(errors.InvalidInput, match="measurement"):
         measure(name, 1)
@@ -102,15 +99,9 @@ def test_finish_writes_what_the_design_lists(root: Path) -> None:
     table = run.finish()
     path = root / "runs" / "smoke" / "results" / "98_try.json"
     found = json.loads(path.read_text())
-    assert set(found) == {
-        "notebook", "profile", "seed", "overrides", "commit", "dirty", "device", "dtype",
-        "processor", "threads", "seconds", "peak_mb", "versions", "assets", "figures",
-        "measurements",
-    }  # fmt: skip
     assert found["measurements"][0] == {
         "name": "a.b", "value": 0.5, "low": 0.4, "high": 0.6, "n": 100, "unit": "share",
     }  # fmt: skip
-    assert [m["name"] for m in found["measurements"]] == ["a.b", "run.seconds", "run.peak_mb"]
     assert list(table["name"]) == ["a.b", "run.seconds", "run.peak_mb"]
     assert (found["seed"], found["overrides"]) == (3, {"cell_minutes": 4})
     assert found["peak_mb"] > 20
@@ -185,49 +176,19 @@ def test_record_refuses_a_second_value_but_not_a_cell_run_twice() -> None:
 
 def test_rows_are_named_by_their_columns() -> None:
     run = report.begin("01_mechanisms", "smoke", 7)
-    rows = [
-        {
-            "attack": "Bayes, the-public one",
-            "epsilon": 2.0,
-            "value": 0.5,
-            "low": 0.4,
-            "high": 0.6,
-            "n": 10,
-        },
-        {
-            "attack": "none",
-            "epsilon": 0.5,
-            "value": 0.1,
-            "low": np.nan,
-            "high": np.nan,
-            "n": np.nan,
-        },
-    ]
-    run.record_rows(pd.DataFrame(rows), "asr.{attack!n}.eps{epsilon:g}")
+    columns = ["attack", "epsilon", "value", "low", "high", "n"]
+    rows = [("Bayes, the-public one", 2.0, 0.5, 0.4, 0.6, 10), ("none", 0.5, 0.1, *[np.nan] * 3)]
+    run.record_rows(pd.DataFrame(rows, columns=columns), "asr.{attack!n}.eps{epsilon:g}")
     names = "asr.bayes.the_public_one.eps2", "asr.none.eps0.5"
     first, second = (run.measurement(name) for name in names)
     assert (first.value, first.low, first.high, first.n, first.unit) == (0.5, 0.4, 0.6, 10, "share")
     assert (second.value, second.low, second.n) == (0.1, None, None)
 
 
-def test_streams_depend_on_notebook_seed_and_key() -> None:
-    draws = {
-        (notebook, seed, key): report.begin(notebook, "smoke", seed).stream(key).random()
-        for notebook in ("98_try", "97_other")
-        for seed in (1, 2)
-        for key in ("a", "b")
-    }
-    assert len(set(draws.values())) == 8
-    assert draws["98_try", 1, "a"] == seeds.stream(1, "98_try", "a").random()
-
-
-def test_sizes_take_overrides() -> None:
-    class Sizes(BaseModel):
-        draws: int = 3
-
-    assert report.begin("98_try", "smoke", overrides={"draws": 7}).sizes(Sizes).draws == 7
-    with pytest.raises(errors.ProfileError, match="drows"):
-        report.begin("98_try", "smoke", overrides={"drows": 7}).sizes(Sizes)
+def test_streams_are_the_notebooks_own() -> None:
+    first = report.begin("98_try", "smoke", 1).stream("a").random()
+    assert first == seeds.stream(1, "98_try", "a").random()
+    assert first != report.begin("97_other", "smoke", 1).stream("a").random()
 
 
 def test_begin_checks_its_arguments() -> None:

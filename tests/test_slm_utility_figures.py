@@ -50,11 +50,6 @@ def bars(ax: Axes) -> np.ndarray:
     return np.array(found)
 
 
-def faces(ax: Axes) -> list[bool]:
-    """Whether each of these is filled."""
-    return [line.get_markerfacecolor() != "white" for line, *_ in ax.containers]
-
-
 def check_bars(ax: Axes, expected: pd.DataFrame) -> None:
     np.testing.assert_allclose(bars(ax), expected[["value", "low", "high"]])
 
@@ -81,7 +76,6 @@ def test_originals_draw_every_document() -> None:
         values = np.sort(plain.loc[plain["model"] == model, "similarity"])
         np.testing.assert_allclose(line.get_xdata()[1:], values)  # it rises from minus infinity
     check_bars(right, worth)
-    assert faces(right) == [True, False] * 3
 
 
 def test_distributions_draw_boxes() -> None:
@@ -104,23 +98,3 @@ def test_losses_draw_every_curve() -> None:
     lines = {line.get_label(): line for line in figure.axes[0].lines}
     for what, part in found.groupby("what"):
         np.testing.assert_allclose(lines[figures.LOOKS[what].label].get_ydata(), part["value"])
-
-
-def test_regressions_tell_folds_apart() -> None:
-    found = table(features=figures.FEATURES, by=("document", "row"), measure=("r2", "rmse"))
-    figure = figures.regressions(found, TITLE)
-    drawn(figure)
-    for ax, measure in zip(figure.axes, ("r2", "rmse"), strict=True):
-        part = found[found["measure"] == measure][::-1]  # the first set at the top
-        order = np.arange(len(part)).reshape(-1, 2)[:, ::-1].ravel()
-        check_bars(ax, part.iloc[order])
-        assert faces(ax) == (part.iloc[order]["by"] == "document").tolist()
-    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert names[::-1] == [label for label, _ in figures.FEATURES.values()]
-
-
-def test_a_crowded_grid_names_some_epsilons() -> None:
-    figure = figures.knee(table(what=WHAT, epsilon=(1.0, *np.arange(5.0, 101.0, 5.0))), TITLE)
-    drawn(figure)
-    names = [text.get_text() for text in figure.axes[0].get_xticklabels()]
-    assert 4 < len(names) < 14 and names[0] == "1"

@@ -11,7 +11,6 @@ from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -19,7 +18,7 @@ from matplotlib.figure import Figure
 
 from textpriv.experiments.dp_prompt import CLEAN, CLIPPED, EMBEDDING, LARGE, PROMPTED, TEXT, WHOLE
 from textpriv.experiments.dp_prompt_risk import ADAPTIVE, STATIC
-from textpriv.report.figures import BLACK, GREY, PAGE, band, label, style
+from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
 
 ACCESS = {EMBEDDING: "sees embeddings", TEXT: "sees texts"}
 TARGETS = {"author": "macro F1 for the author", "sentiment": "macro F1 for the sentiment"}
@@ -39,19 +38,6 @@ def _name(mechanism: str) -> str:
     return label(mechanism.removesuffix(LARGE)) + large
 
 
-def _errors(part: pd.DataFrame) -> np.ndarray:
-    """Lengths of the error bars, down and up: (2, rows)."""
-    lengths = np.array([part["value"] - part["low"], part["high"] - part["value"]])
-    return np.clip(lengths, 0, None)  # but for rounding
-
-
-def _legend(fig: Figure, axes: Sequence[Axes]) -> None:
-    """One legend of all panels, below them."""
-    named = [ax.get_legend_handles_labels() for ax in axes]
-    handles = {name: handle for pair in named for handle, name in zip(*pair, strict=True)}
-    fig.legend(list(handles.values()), list(handles), ncols=3, loc="outside lower center")
-
-
 def plane(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
     """Sentiment against author under all four attackers; upper left is useful and private."""
     fig, axes = plt.subplots(2, 2, figsize=(PAGE, 7.6), sharex=True, sharey=True)
@@ -59,7 +45,7 @@ def plane(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figur
     names = table.loc[~hidden, "mechanism"].unique()
     for ax, (access, attacker) in zip(axes.flat, product(ACCESS, (STATIC, ADAPTIVE)), strict=True):
         _panel(ax, table[table["access"] == access], random, names, attacker)
-    _legend(fig, axes.flat[:1])
+    legend_below(fig, ncols=3)
     fig.suptitle(title, fontsize=9)
     return fig
 
@@ -71,7 +57,7 @@ def dimensions(table: pd.DataFrame, random: Mapping[str, float], title: str) -> 
     names = [*(name.removesuffix(LARGE) for name in large), *large, WHOLE]
     for ax, access in zip(axes, ACCESS, strict=True):
         _panel(ax, table[table["access"] == access], random, names, ADAPTIVE)
-    _legend(fig, axes[:1])
+    legend_below(fig, ncols=3)
     fig.suptitle(title, fontsize=9)
     return fig
 
@@ -84,7 +70,7 @@ def _panel(
         part = table[(table["mechanism"] == name) & (table["attacker"] == attacker)]
         if len(part):
             x, y = (part[part["target"] == each].sort_values("level") for each in TARGETS)
-            bars: dict[str, Any] = {"xerr": _errors(x), "yerr": _errors(y), "elinewidth": 0.5}
+            bars: dict[str, Any] = {"xerr": reach(x), "yerr": reach(y), "elinewidth": 0.5}
             ax.errorbar(x["value"], y["value"], lw=1.2, **bars, **_look(name))
     # Of clean text the static attacker is the adaptive one.
     clean = table[table["mechanism"] == CLEAN].groupby("target")["value"].max()
@@ -124,7 +110,7 @@ def clipping(
     bound.set_ylim(bottom=0)
     panels[0].set_title(f"adaptive, {ACCESS[EMBEDDING]}", fontsize=9)
     panels[1].set_title(f"n = {table['n'].max()}", fontsize=9)
-    _legend(fig, panels[:1])
+    legend_below(fig, ncols=3)
     fig.suptitle(title, fontsize=9)
     return fig
 
@@ -140,7 +126,7 @@ def equal_risk(table: pd.DataFrame, random: Mapping[str, float], title: str) -> 
             row = table[(table["risk"] == risk) & (table["mechanism"] == name)]
             if len(row):
                 look = {**_look(name), "linestyle": "", "elinewidth": 1}
-                ax.errorbar(row["value"], [height], xerr=_errors(row), **look)
+                ax.errorbar(row["value"], [height], xerr=reach(row), **look)
             else:
                 at = ax.get_yaxis_transform()
                 ax.text(0.03, height, "no such risk", va="center", size=6.8, transform=at)
@@ -199,12 +185,12 @@ def similarity(table: pd.DataFrame, title: str) -> Figure:
         for ax, (unit, part) in zip(row, panels.items(), strict=True):
             for name, line in part.rename(columns=ends).groupby("mechanism", sort=False):
                 line = line.sort_values("level")
-                look = {"yerr": _errors(line), "elinewidth": 0.5, "lw": 1.2, **_look(str(name))}
+                look = {"yerr": reach(line), "elinewidth": 0.5, "lw": 1.2, **_look(str(name))}
                 ax.errorbar(line["level"], line["value"], **look)
             other = table.loc[is_other, measure].iloc[0]
             ax.axhline(other, color=BLACK, lw=1, ls="--", label="other document")
             ax.set(xlabel=unit, ylabel=text, xscale="log" if unit == "epsilon" else "linear")
             ax.label_outer()
-    _legend(fig, axes.flat)
+    legend_below(fig, ncols=3)
     fig.suptitle(f"{title} (n = {table['n'].max()})", fontsize=9)
     return fig

@@ -1,12 +1,8 @@
-"""The pictures of notebook 06; each takes tables of the notebook and returns a figure.
-
-Filled markers stand for means and for folds that keep documents apart, hollow ones for what nine
-in ten exceed and for the paper's folds between rows.
-"""
+"""The pictures of notebook 06; each takes tables of the notebook and returns a figure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,9 +11,8 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
-from textpriv.experiments.slm_utility import EPS_ONLY, LOST
+from textpriv.experiments.slm_utility import LOST
 from textpriv.report.figures import (
     BLACK,
     BLUE,
@@ -26,9 +21,11 @@ from textpriv.report.figures import (
     ORANGE,
     PAGE,
     RED,
-    SKY,
     Style,
     band,
+    legend_below,
+    percent,
+    reach,
 )
 from textpriv.utility.prediction import TARGET
 
@@ -39,17 +36,6 @@ LOOKS: Mapping[str, Style] = {
     "people": Style("people", BLACK, "^", ":"),
     "text": Style("text itself", GREEN, "D", "-."),
     "changed": Style("tokens changed", GREY, "v", ":"),
-}
-# What a prediction looks at, and its colour; A, B and C are the paper's names.
-FEATURES: Mapping[str, tuple[str, str]] = {
-    "all": ("epsilon, small model (A, B, C)", ORANGE),
-    "no_b": ("the same without B", ORANGE),
-    "no_c": ("the same without C", ORANGE),
-    "no_bc": ("epsilon alone, regressed (A)", GREY),
-    "free": ("epsilon, free features", GREEN),
-    "everything": ("epsilon, small model, free", BLUE),
-    "no_epsilon": ("the same without epsilon", SKY),
-    EPS_ONLY: ("mean at each epsilon", BLACK),
 }
 HOLLOW: Mapping[str, Any] = {"markerfacecolor": "white"}
 
@@ -67,11 +53,11 @@ def knee(table: pd.DataFrame, title: str) -> Figure:
     )
     band(left, *_ends(predicted), color=RED, label="predicted")
     look: dict[str, Any] = {"fmt": "o", "color": BLUE, "ms": 5}
-    left.errorbar(*_ends(measured)[:2], yerr=_reach(measured), label="measured", **look)
+    left.errorbar(*_ends(measured)[:2], yerr=reach(measured), label="measured", **look)
     left.set(ylabel="share of tokens changed", ylim=(-0.03, 1.03))
     left.legend()
     left.set_title(f"n = {_n(measured)} documents, {_n(predicted):,} tokens", fontsize=9)
-    right.errorbar(*_ends(off)[:2], yerr=_reach(off), **look)
+    right.errorbar(*_ends(off)[:2], yerr=reach(off), **look)
     right.axhline(0, color=RED)
     right.set(ylabel="difference of shares")
     right.set_title("measured less predicted, same tokens", fontsize=9)
@@ -98,15 +84,17 @@ def originals(table: pd.DataFrame, worth: pd.DataFrame, title: str) -> Figure:
         for what, face in (("original", {}), ("original.p10", HOLLOW)):
             row = worth[(worth["model"] == model) & (worth["what"] == what)]
             dot = {"fmt": look.marker, "color": look.color, "ms": 6, **face}
-            right.errorbar(row["value"], [place], xerr=_reach(row), **dot)
+            right.errorbar(row["value"], [place], xerr=reach(row), **dot)
     left.axhline(0.1, color=GREY, lw=0.8)
     left.set(xlabel="similarity to the original", ylabel="share of documents below")
-    left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    percent(left.yaxis)
     right.set(xlabel="similarity to the original", ylim=(-0.5, len(models) - 0.5))
     right.set_yticks(range(len(models)), [LOOKS[model].label for model in models])
     right.set_title(f"n = {_n(worth)} documents", fontsize=9)
     fig.suptitle(title)
-    _legend(fig, left, ["mean", "exceeded by nine in ten (grey line)"])
+    right.plot([], [], "o", color=GREY, label="mean")
+    right.plot([], [], "o", color=GREY, label="exceeded by nine in ten (grey line)", **HOLLOW)
+    legend_below(fig, ncols=3, fontsize=7.5)
     return fig
 
 
@@ -121,7 +109,7 @@ def losses(table: pd.DataFrame, title: str) -> Figure:
     ax.set(ylabel="share of tokens, loss of similarity")
     ax.set_title(f"n = {_n(table)} documents, 95% intervals", fontsize=9)
     fig.suptitle(title)
-    _legend(fig, ax, [])
+    legend_below(fig, ncols=3, fontsize=7.5)
     return fig
 
 
@@ -145,28 +133,6 @@ def distributions(rows: pd.DataFrame) -> Figure:
     return fig
 
 
-def regressions(table: pd.DataFrame, title: str) -> Figure:
-    """R2 and RMSE of every set of features in both kinds of folds (Table 1)."""
-    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 3.8), sharey=True)
-    names = list(dict.fromkeys(table["features"]))[::-1]
-    measures = {"r2": "R2", "rmse": "root mean squared error"}
-    for ax, (measure, text) in zip(axes, measures.items(), strict=True):
-        found = table[table["measure"] == measure].set_index(["features", "by"])
-        for height, name in enumerate(names):
-            for by, up, face in (("document", 0.16, {}), ("row", -0.16, HOLLOW)):
-                row = found.loc[[(name, by)]]
-                dot = {"fmt": "o", "color": FEATURES[name][1], "ms": 5, **face}
-                ax.errorbar(row["value"], [height + up], xerr=_reach(row), **dot)
-        alone = found.loc[(EPS_ONLY, "document"), "value"]
-        ax.axvline(alone, color=GREY, lw=0.8, zorder=0)
-        ax.set(xlabel=text)
-    axes[0].set_yticks(range(len(names)), [FEATURES[each][0] for each in names])
-    axes[0].set_title(f"n = {_n(table):,} rows", fontsize=9)
-    fig.suptitle(title)
-    _legend(fig, axes[0], ["folds by document", "folds by row, as in the paper"])
-    return fig
-
-
 def _epsilons(ax: Axes, epsilons: pd.Series) -> None:
     """A logarithmic axis that names its epsilons as far as there is room."""
     values = np.unique(epsilons)
@@ -184,20 +150,6 @@ def _ends(found: pd.DataFrame) -> list[pd.Series]:
     return [found[each] for each in ("epsilon", "value", "low", "high")]
 
 
-def _reach(found: pd.DataFrame) -> np.ndarray:
-    """How far intervals go below and above their values: (2, points)."""
-    below, above = found["value"] - found["low"], found["high"] - found["value"]
-    return np.clip(np.vstack([below, above]), 0, None)
-
-
 def _n(found: pd.DataFrame) -> int:
     """Observations that every point rests on; tables of this notebook have one number."""
     return int(found["n"].max())
-
-
-def _legend(fig: Figure, ax: Axes, filled_and_hollow: Sequence[str]) -> None:
-    """One legend below all panels: what `ax` names, and what filled and hollow markers mean."""
-    handles, _ = ax.get_legend_handles_labels()
-    for label, face in zip(filled_and_hollow, ({}, HOLLOW), strict=False):
-        handles += ax.plot([], [], "o", color=GREY, label=label, **face)
-    fig.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=7.5)

@@ -7,11 +7,9 @@ board.told("epsilon.dp-prompt-clipped.t0.75.tight")      # one of them, for a se
 
 from __future__ import annotations
 
-import re
-import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import pandas as pd
 
@@ -29,20 +27,6 @@ NOTEBOOKS = (
     "06_slm_utility",
 )
 FIXED = ["name", "quantity", "value", "low", "high", "n"]
-# By what the notebooks name what is read here, for results that are older than `columns`.
-TEMPLATES = (
-    "sentiment.{data}.{mechanism}.kept{kept:g}",
-    "accuracy.{label}.{corpus}.{scenario}",
-    "oracle.{kind}.{corpus}.{measure}",
-    "pr{top:g}.{label}.{corpus}.{attack}",
-    "f1.{mechanism}.{setting}.{target}.{attacker}.{access}",
-    "f1_at_risk.{risk:g}.{mechanism}",
-    "asr.{defense}.{corpus}.eps{epsilon:g}.{attack}",
-    "paired.{defense}.{corpus}.eps{epsilon:g}.{attack}",
-    "risk.{mechanism}.eps{epsilon:g}.{attack}",
-    "loss.{what}.eps{epsilon:g}",
-)
-_NUMBER, _TEXT = r"\d+(?:\.\d+)?", r"(?:[^.]|(?<=\d)\.(?=\d))+"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +58,7 @@ class Board:
         """A row per measurement: FIXED, and the columns that it was recorded with."""
         rows = [
             {
-                **columns_of(each),
+                **each.columns,
                 "name": each.name,
                 "quantity": each.name.partition(".")[0],
                 "value": each.value,
@@ -134,26 +118,3 @@ def gather(profile: str, notebooks: Sequence[str] = NOTEBOOKS) -> Board:
         except RunError as error:
             missing[notebook] = str(error)
     return Board(profile, found, missing)
-
-
-def columns_of(measurement: Measurement) -> dict[str, str | int | float]:
-    """The columns of a measurement; from its name and TEMPLATES where its file has none yet."""
-    if measurement.columns:
-        return dict(measurement.columns)
-    for template in TEMPLATES:
-        pattern, numbers = _pattern(template)
-        if match := pattern.fullmatch(measurement.name):
-            found = match.groupdict()
-            return {each: float(text) if each in numbers else text for each, text in found.items()}
-    return {}
-
-
-@cache
-def _pattern(template: str) -> tuple[re.Pattern[str], set[str]]:
-    """What the names of a template look like, and which of its columns are numbers."""
-    parts = [*string.Formatter().parse(template)]
-    pieces = [
-        re.escape(literal) + (f"(?P<{field}>{_NUMBER if spec else _TEXT})" if field else "")
-        for literal, field, spec, _ in parts
-    ]
-    return re.compile("".join(pieces)), {str(field) for _, field, spec, _ in parts if spec}
