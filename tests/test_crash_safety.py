@@ -38,7 +38,7 @@ from textpriv.assets import store
 from textpriv.errors import RunError, StorageError
 from textpriv.files import disk_refusal, write_atomic
 
-# Seconds each; test_runner.py kills a runner, too.
+# Seconds each.
 NOTEBOOK_KILLS = 50 if int(os.environ.get("AUDIT_EXAMPLES", "0")) >= 50 else 1
 
 
@@ -180,7 +180,7 @@ def test_two_may_write_one_file(tmp_path: Path) -> None:
 # --- Notebooks ------------------------------------------------------------------------------------
 
 NOBODY = "-1 nobody nowhere"
-PROCESSES = KERNEL, RUNNER = "ipykernel_launcher", "tools.runner"
+PROCESSES = RUNNER, KERNEL = "tools.runner", "ipykernel_launcher"
 SITE = """
 import os, sys
 at, process, below = os.environ["KILL"].split(" ", 2)
@@ -228,26 +228,21 @@ class KilledNotebook(Project):
         self.made = root / "runs" / "smoke"
         self.whole: dict[int, Any] = {}
 
+    def other(self, value: int) -> int:
+        return sum(self.VALUES) - value
+
     def choose(self, value: int) -> None:
         """A notebook that writes as `report` does, without what takes seconds to import."""
         self.notebook("01_tiny", [CELL % value, "print('done')"], {"figures": ["fig01_line"]})
 
     def undisturbed(self) -> dict[str, int]:
-        """Both values in turn: what each process changes below the run's folder."""
-        logs = {process: Path(f"{self.made}.{process}") for process in PROCESSES}
+        """The first value: what each process changes below the run's folder."""
         self.environment["KILL"] = f"0 any {self.made}"
-        for value in self.VALUES:
-            for log in logs.values():
-                log.unlink(missing_ok=True)
-            self.choose(value)
-            status, output = self.run()
-            assert status == 0, output
-            self.whole[value] = self.content()
-        self.environment["KILL"] = NOBODY
-        first, second = self.whole.values()
-        assert len(first) == 7 and first.keys() == second.keys()
-        assert all(first[name] != second[name] for name in first)
-        return {process: len(log.read_bytes()) for process, log in logs.items()}
+        self.choose(self.VALUES[0])
+        status, output = self.run()
+        assert status == 0, output
+        self.whole[self.VALUES[0]] = self.content()
+        return {each: len(Path(f"{self.made}.{each}").read_bytes()) for each in PROCESSES}
 
     def content(self) -> dict[str, Any]:
         """What every output says, without what a run costs; a torn file cannot be read."""
@@ -257,16 +252,13 @@ class KilledNotebook(Project):
             if path.is_file() and not path.name.startswith(".")
         }
 
-    def assert_old_or_new(self, new: int, without: str = "") -> None:
-        old = sum(self.VALUES) - new
-        for name, found in self.content().items():
-            assert found in (self.whole[old][name], self.whole[new][name]) or name == without, name
-
     def assert_resumes(self, new: int) -> None:
         self.environment["KILL"] = NOBODY
         status, output = self.run()
         assert (status, rows(output)["01_tiny"][0]) == (0, "ran"), output
-        assert self.content() == self.whole[new]
+        whole, other = self.whole.setdefault(new, self.content()), self.whole[self.other(new)]
+        assert self.content() == whole and len(whole) == 7 and whole.keys() == other.keys()
+        assert all(whole[name] != other[name] for name in whole)
         kept = json.loads((self.made / "state" / "01_tiny.json").read_text())["outputs"]
         assert all(assets.sha256(self.root / name) == digest for name, digest in kept.items())
 
@@ -287,19 +279,21 @@ def test_a_notebook_killed_anywhere(tmp_path: Path) -> None:
     """Steps of both processes in turn, spread over all that each of them takes."""
     project, rng = KilledNotebook(tmp_path / "project"), random.Random(12)
     steps = project.undisturbed()
-    assert all(steps[p] >= least for p, least in zip(PROCESSES, (20, 8), strict=True)), steps
-    new = project.VALUES[-1]
+    assert steps[RUNNER] >= 8 and steps[KERNEL] >= 20, steps
+    new = project.VALUES[0]
     for number in range(NOTEBOOK_KILLS):
-        process, new = PROCESSES[number % 2], sum(project.VALUES) - new
+        process, new = PROCESSES[number % 2], project.other(new)
         share = (number // 2 + rng.random()) / -(-NOTEBOOK_KILLS // 2)
         project.choose(new)
         at = 1 + int(share * steps[process])
         project.environment["KILL"] = f"{at} {process} {project.made}"
         status, output = project.run()
         assert status == (-9 if process == RUNNER else 1), output
-        # The copy that shows how far it came is whole as well.
-        project.assert_old_or_new(new, without="01_tiny.ipynb" if process == KERNEL else "")
+        left = project.content()
         project.assert_resumes(new)
+        for name, found in left.items():
+            if name != "01_tiny.ipynb" or process == RUNNER:  # else it shows how far it came
+                assert found in [whole[name] for whole in project.whole.values()], name
     left = [p for p in project.made.rglob(".*") if not p.name.endswith(".lock")]
     assert len(left) <= NOTEBOOK_KILLS and all(p.suffix == ".partial" for p in left)
 
