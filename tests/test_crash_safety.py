@@ -19,12 +19,11 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from killing import Forks
 from nbclient.exceptions import DeadKernelError
@@ -93,11 +92,11 @@ class Killed:
         assert self.run()["steps"] == 0  # and what is whole is used as it is
 
 
-@pytest.mark.parametrize("kind", ["wheel", "derived", "repaired"])
+@pytest.mark.parametrize("kind", ["wheel", "repaired"])
 def test_killed_at_every_step(kind: str, forks: Forks, tmp_path: Path) -> None:
-    if kind in ("derived", "repaired"):
+    if kind == "repaired":
         killed = Killed(forks, tmp_path, "derive")
-        killed.damaged = kind == "repaired"
+        killed.damaged = True
     else:
         registry, source = tmp_path / "assets.toml", tmp_path / "source"
         register(registry, source, {**real_members(), **fake_members()}, kind)
@@ -168,13 +167,6 @@ def test_a_file_is_old_or_new(forks: Forks, tmp_path: Path) -> None:
     os.utime(path.parent / ".file.json.swp", (0, 0))
     write_atomic(path, b"newer")
     assert files_below(path.parent) == {"file.json": b"newer", ".file.json.swp": b""}
-
-
-def test_two_may_write_one_file(tmp_path: Path) -> None:
-    """What another process was writing may be gone before it is looked at."""
-    (tmp_path / ".file.other.partial").symlink_to(tmp_path / "gone")
-    write_atomic(tmp_path / "file", b"mine")
-    assert (tmp_path / "file").read_bytes() == b"mine"
 
 
 # --- Notebooks ------------------------------------------------------------------------------------
@@ -379,10 +371,6 @@ WRITERS = """
         import safetensors.numpy
         safetensors.numpy.save_file({"a": numbers}, folder / "a.safetensors")
 
-    def by_pandas(folder):
-        import pandas as pd
-        pd.DataFrame({"a": numbers}).to_parquet(folder / "a.parquet")
-
     def by_annoy(folder):
         from textpriv.neighbors import AnnoySearch
         index = AnnoySearch(numbers.reshape(-1, 10).astype("float32"), trees=1, seed=1)
@@ -391,7 +379,7 @@ WRITERS = """
     def by_hand(folder):
         (folder / "a.txt").write_bytes(numbers.tobytes())
 
-    for write in (by_numpy, by_safetensors, by_pandas, by_annoy, by_hand):
+    for write in (by_numpy, by_safetensors, by_annoy, by_hand):
         try:
             assets.derived(write.__name__, key="1", build=write)
         except StorageError as error:
@@ -407,10 +395,8 @@ WRITERS = """
 def test_a_disk_that_refuses_is_named_whoever_writes(tmp_path: Path) -> None:
     place = tmp_path / "disk"
     *derived, file, left = on_small_disk(place, WRITERS).splitlines()
-    assert left == "left: []" and len(derived) == 5
-    for line, name in zip(
-        derived, ("numpy", "safetensors", "pandas", "annoy", "hand"), strict=True
-    ):
+    assert left == "left: []" and len(derived) == 4
+    for line, name in zip(derived, ("numpy", "safetensors", "annoy", "hand"), strict=True):
         assert line.startswith(f"by_{name}: expected to write {place}/derived/by_{name}-")
         assert "No space left on device" in line or "300000 requested and" in line
         assert "bytes free; nothing was kept. Free space" in line and "TEXTPRIV_CACHE" in line
@@ -418,52 +404,17 @@ def test_a_disk_that_refuses_is_named_whoever_writes(tmp_path: Path) -> None:
     assert "(2,400,000 bytes): No space left on device" in file
 
 
-def test_a_full_disk_while_an_asset_is_fetched(tmp_path: Path) -> None:
-    members = {"big.npy": np.random.default_rng(2).bytes(2 * SMALL)}
-    register(tmp_path / "assets.toml", tmp_path / "source", members, "github")
-    program = f"""
-        import shutil, sys
-        from pathlib import Path
-        import killing
-        from textpriv.errors import StorageError
-        order = {{"source": {str(tmp_path / "source")!r},
-                 "registry": {str(tmp_path / "assets.toml")!r}}}
-        usage = shutil.disk_usage
-        plenty = lambda folder: usage("/" if folder.suffix == ".partial" else folder)
-        for shutil.disk_usage in (usage, plenty):  # said before the download, and met during it
-            try:
-                killing.fetch(order)
-            except StorageError as error:
-                print(error)
-        left = Path(sys.argv[1]).rglob("*")
-        print("left:", [str(p) for p in left if p.is_file() and p.suffix != ".lock"])
-    """
-    place = tmp_path / "disk"
-    before, during, left = on_small_disk(place, program).splitlines()
-    assert left == "left: []"
-    assert before.startswith(f"tiny: expected 6,291,456 free bytes at {place}, got 1,048,576; free")
-    assert during.startswith(f"tiny: expected to write {place}/assets/tiny/")
-    assert "No space left on device, with 1,0" in during and "TEXTPRIV_CACHE" in during
-
-
-def refusing(code: int) -> Callable[..., Any]:
-    def refuse(*_: object, **__: object) -> Any:
-        raise OSError(code, os.strerror(code))
-
-    return refuse
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
-def test_an_asset_that_cannot_be_read(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_an_asset_that_cannot_be_read(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny.serve(real_members(), "wheel")
     folder = assets.fetch("tiny")
-    says = f"tiny: expected to read {folder}.*{os.strerror(code)}"
+
+    def refuse(*_: object) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
     for owner, name in ((store, "sha256"), (Path, "is_dir")):
         with monkeypatch.context() as patch:
-            patch.setattr(owner, name, refusing(code))
-            with pytest.raises(StorageError, match=says):
+            patch.setattr(owner, name, refuse)
+            with pytest.raises(StorageError, match=f"tiny: expected to read {folder}.*"):
                 assets.fetch("tiny")
     assert assets.fetch("tiny") == folder
 

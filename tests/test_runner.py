@@ -456,9 +456,7 @@ def test_parameters_are_the_known_ones(
     notebooks.check_parameters(notebooks.find()[0])
 
 
-def test_what_cannot_start_says_so(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_start_says_so(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     project.notebook("01_tiny", ["x = (1"])
     for arguments, message in (
         (["--profile", "smok"], "did you mean 'smoke'"),
