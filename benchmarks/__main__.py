@@ -7,7 +7,6 @@ of the ratios. Absolute speeds are this machine's and only the ratios should be 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from benchmarks import peers
 from benchmarks.compare import Row, compare
 from benchmarks.generation import generation_rows
-from benchmarks.preview import preview_rows
 from textpriv.attacks.base import Observed, observe
 from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
@@ -328,24 +326,6 @@ def oracle_row() -> Row:
     )
 
 
-def memory_of_400_000_words() -> float:
-    """Peak memory in GiB of a process that searches and sanitizes with 400,000 words."""
-    code = (
-        "import numpy as np; from textpriv import embeddings;"
-        "from textpriv.report import provenance;"
-        "from textpriv.mechanisms import Madlib, SanText; from textpriv.neighbors import *;"
-        "e = embeddings.load('glove-6b-50d'); r = np.random.default_rng(0);"
-        "m = Madlib(e, epsilon=5); i = r.integers(0, len(e), 5000); m.sanitize_ids(i, r);"
-        "u = random_directions(2000, 50, r).reshape(500, 4, 50);"
-        "AllRadii(m.search).first_crossing(i[:500], u);"
-        "SanText(e, epsilon=5).sanitize_ids(i[:100], r);"
-        "AllRadii(m.search).envelope(i[:100], u[:100], max_radius=30.0);"
-        "print(provenance.peak_mb())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout) * 1e6 / 2**30
-
-
 def main() -> None:
     """Print the table; the exit status tells whether every target was met."""
     rows = {
@@ -353,20 +333,15 @@ def main() -> None:
         "sanitizing": sanitizing_rows,
         "attacks": attack_rows,
         "generation": generation_rows,
-        "preview": preview_rows,
     }
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="*", help=", ".join([*rows, "memory"]))
-    parts = parser.parse_args().part or [*rows, "memory"]
+    parser.add_argument("part", nargs="*", help=", ".join(rows))
+    parts = parser.parse_args().part or [*rows]
     print(f"{'comparison':<58} {'ours':>13} {'theirs':>13} {'':<13}{'ratio':>10}")
     missed = 0
     for row in (row for name, made in rows.items() if name in parts for row in made()):
         print(row, flush=True)
         missed += row.ratio < row.target
-    if "memory" in parts:
-        peak = memory_of_400_000_words()
-        missed += peak > 2
-        print(f"peak memory with 400,000 words: {peak:.2f} GiB (at most 2 GiB)")
     sys.exit(1 if missed else 0)
 
 

@@ -18,7 +18,6 @@ from tools import notebooks
 from tools.site import build
 
 from textpriv import paths
-from textpriv.errors import RunError
 from textpriv.report import claims
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" & 'single' <b>bold | $x$ `y` [z](w)"
@@ -234,9 +233,3 @@ def test_a_failure_keeps_the_old_site(
     said = capfd.readouterr().err
     assert all(t in said for t in ("absent.md", '"raw" directive disabled', "error: expected"))
     assert (project / "site" / "old.html").exists() and not list(project.glob(".site*"))
-
-
-def test_it_says_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "find_spec", lambda name: None)
-    with pytest.raises(RunError, match=r"requirements-site\.lock"):
-        build.build()
