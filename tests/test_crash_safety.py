@@ -3,8 +3,6 @@
 Every operation on files counts as a step, and so does every piece of a file (`killing`). After each
 kill what is there must be old or complete, and the same call again must give what an undisturbed
 one gives, byte for byte, with nothing left beside it. `make audit` kills a notebook 50 times.
-
-A disk that is full or read-only, on a small file system of its own: a clear error, nothing torn.
 """
 
 from __future__ import annotations
@@ -14,9 +12,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -37,8 +32,8 @@ from textpriv.assets import store
 from textpriv.errors import RunError, StorageError
 from textpriv.files import disk_refusal, write_atomic
 
-# Seconds each.
-NOTEBOOK_KILLS = 50 if int(os.environ.get("AUDIT_EXAMPLES", "0")) >= 50 else 1
+NOTEBOOK_KILLS = 50  # seconds each
+in_audits = pytest.mark.skipif("AUDIT_EXAMPLES" not in os.environ, reason="make audit runs it")
 
 
 # --- Assets and cached computations ---------------------------------------------------------------
@@ -267,6 +262,7 @@ def _meaning(path: Path) -> Any:
             for cell in read["cells"]]  # fmt: skip
 
 
+@in_audits
 def test_a_notebook_killed_anywhere(tmp_path: Path) -> None:
     """Steps of both processes in turn, spread over all that each of them takes."""
     project, rng = KilledNotebook(tmp_path / "project"), random.Random(12)
@@ -327,81 +323,7 @@ def test_an_executed_copy_is_kept_until_the_next_is_whole(
     assert files_below(tmp_path) == {"01_tiny.ipynb": kept}
 
 
-# --- Full and read-only disks ---------------------------------------------------------------------
-
-SMALL = 1 << 20  # bytes of the file system
-
-
-def on_small_disk(place: Path, program: str) -> str:
-    """What a program prints that runs where `place` is a file system of 1 MiB of its own."""
-    place.mkdir(exist_ok=True)
-    code = textwrap.dedent(program)
-    (place.parent / "program.py").write_text(code)
-    mount = f'mount -t tmpfs -o size={SMALL} tmpfs "$0"'
-    script = f'{mount} && echo mounted && exec "$1" "$2" "$0"'
-    shell = ["unshare", "-rm", "sh", "-c", script]
-    command = [*shell, str(place), sys.executable, str(place.parent / "program.py")]
-    library = os.pathsep.join([str(Path(files.__file__).parents[1]), str(Path(__file__).parent)])
-    environment = {**os.environ, "PYTHONPATH": library, "TEXTPRIV_CACHE": str(place)}
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    except FileNotFoundError:
-        pytest.skip("no unshare here")
-    if not done.stdout.startswith("mounted\n"):
-        pytest.skip(f"no file system of one's own here: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.removeprefix("mounted\n")
-
-
-WRITERS = """
-    import sys
-    import numpy as np
-    from pathlib import Path
-    from textpriv import assets
-    from textpriv.errors import StorageError
-    from textpriv.files import write_atomic
-
-    place = Path(sys.argv[1])
-    numbers = np.random.default_rng(1).random(300_000)
-
-    def by_numpy(folder):
-        np.save(folder / "a.npy", numbers, allow_pickle=False)
-
-    def by_safetensors(folder):
-        import safetensors.numpy
-        safetensors.numpy.save_file({"a": numbers}, folder / "a.safetensors")
-
-    def by_annoy(folder):
-        from textpriv.neighbors import AnnoySearch
-        index = AnnoySearch(numbers.reshape(-1, 10).astype("float32"), trees=1, seed=1)
-        index.save(folder / "a.ann")
-
-    def by_hand(folder):
-        (folder / "a.txt").write_bytes(numbers.tobytes())
-
-    for write in (by_numpy, by_safetensors, by_annoy, by_hand):
-        try:
-            assets.derived(write.__name__, key="1", build=write)
-        except StorageError as error:
-            print(error)
-    try:
-        write_atomic(place / "results" / "01.json", numbers.tobytes())
-    except StorageError as error:
-        print(error)
-    print("left:", [str(p) for p in place.rglob("*") if p.is_file() and p.suffix != ".lock"])
-"""
-
-
-def test_a_disk_that_refuses_is_named_whoever_writes(tmp_path: Path) -> None:
-    place = tmp_path / "disk"
-    *derived, file, left = on_small_disk(place, WRITERS).splitlines()
-    assert left == "left: []" and len(derived) == 4
-    for line, name in zip(derived, ("numpy", "safetensors", "annoy", "hand"), strict=True):
-        assert line.startswith(f"by_{name}: expected to write {place}/derived/by_{name}-")
-        assert "No space left on device" in line or "300000 requested and" in line
-        assert "bytes free; nothing was kept. Free space" in line and "TEXTPRIV_CACHE" in line
-    assert str(place) in file and "make its folder writable" in file
-    assert "(2,400,000 bytes): No space left on device" in file
+# --- Disks that refuse ----------------------------------------------------------------------------
 
 
 def test_an_asset_that_cannot_be_read(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

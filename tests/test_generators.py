@@ -401,16 +401,11 @@ def test_draws_follow_the_softmax() -> None:
     weights = [0.0, 1.5, -3.0, -torch.inf, 0.5, 2.5, -9.0]
     law, n = softmax(weights), 20_000
     assert fits(counts(weights, n), law)
+    scores = torch.tensor([[2 * each for each in weights]] * n)
+    sampled = Sampled(2.0, seed=1)(scores.float(), np.arange(n))
+    assert fits(np.bincount(sampled, minlength=len(weights)), law)
     wrong = softmax([each / 1.2 for each in weights])
     assert power_of_fit(wrong[law > 0], law[law > 0], n) > 0.999
-
-
-def test_a_temperature_divides_the_scores() -> None:
-    scores, n = [0.0, 1.5, -3.0, 2.5], 5_000
-    found = Sampled(2.0, seed=1)(torch.tensor([scores] * n), np.arange(n))
-    law = softmax([each / 2 for each in scores])
-    assert fits(np.bincount(found, minlength=4), law)
-    assert power_of_fit(softmax(scores), law, n) > 0.999
 
 
 def test_rare_tokens_follow_the_softmax_too() -> None:

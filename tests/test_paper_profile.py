@@ -74,12 +74,6 @@ def used(notebook: Notebook, profile: str) -> set[str]:
 
 @pytest.mark.parametrize("profile", profiles.names())
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
-def test_settings_validate(notebook: Notebook, profile: str) -> None:
-    assert profiles.load(profile, notebook.name, sizes_of(notebook))
-
-
-@pytest.mark.parametrize("profile", profiles.names())
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
 def test_every_name_exists_and_all_that_is_used_is_fetched(
     notebook: Notebook, profile: str
 ) -> None:

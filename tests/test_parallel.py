@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -144,18 +142,6 @@ def test_loops_inside_a_shard_stay_there(monkeypatch: pytest.MonkeyPatch) -> Non
     with local_cluster(processes=False, protocol="tcp://") as threads:
         monkeypatch.setenv(parallel.SCHEDULER, threads.scheduler_address)
         assert parallel.map(sharded.inside, [(0,)]) == [(1, [os.getpid()] * 3)]
-
-
-def test_one_loop_after_another(on_dask: LocalCluster) -> None:
-    """In a process that has imported nothing of Dask before, as a notebook's."""
-    code = (
-        "import sharded; from textpriv import parallel; "
-        "print([parallel.map(sharded.returns, [(i,), (i,)]) for i in range(3)])"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.stdout == "[[(0,), (0,)], [(1,), (1,)], [(2,), (2,)]]\n", done.stderr
 
 
 # What goes wrong

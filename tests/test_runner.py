@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -217,7 +216,7 @@ def running(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def test_interrupted_it_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a time limit. What a kill leaves is in test_crash_safety.py."""
+    """By a time limit; killed, in test_crash_safety.py."""
     project = Project(tmp_path / "project")
     monkeypatch.setattr(paths, "RUNS", project.root / "runs")
     slow = "import time\nwhile pathlib.Path('slow').exists():\n    time.sleep(0.1)"
@@ -532,27 +531,6 @@ def test_products_are_judged(project: Project) -> None:
     write_results(figures=["fig01_line", "fig01_more"])
     undeclared = "it makes figures that it does not declare: ['fig01_more']"
     assert runner._problem(plan, notebook, 0.0) == undeclared
-
-
-@pytest.mark.parametrize(("owner", "name"), [(Path, "mkdir"), (runner.FileLock, "acquire")])
-def test_a_disk_that_refuses_is_named(
-    project: Project,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    owner: type,
-    name: str,
-) -> None:
-    project.notebook("01_tiny", ["x = 1"])
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr(owner, name, refuse)
-    assert runner.main(["--profile", "smoke"]) == 2
-    assert capsys.readouterr().err == (
-        f"error: cannot write {project.root}/runs/smoke: Read-only file system; "
-        "free some space or make its folder writable\n"
-    )
 
 
 # The environment of a notebook

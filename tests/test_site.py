@@ -220,16 +220,3 @@ def test_a_run_that_does_not_count(project: Path, why: str) -> None:
     assert not any(cell.get("outputs") for cell in made.cells)
     assert "/figures/fig01_line.png" in made.cells[4].source
     assert "--profile smoke --only 02" in build.notebook(source, "smoke").cells[1].source
-
-
-def test_a_failure_keeps_the_old_site(
-    project: Path, pages: dict[str, Page], capfd: pytest.CaptureFixture[str]
-) -> None:
-    (project / "site").mkdir()
-    (project / "site" / "old.html").write_text("old")
-    raw = "```{raw} html\n<iframe></iframe>\n```"
-    (project / "README.md").write_text(f"# A title\n\n[nowhere](absent.md)\n\n{raw}\n")
-    assert build.main([]) == 2
-    said = capfd.readouterr().err
-    assert all(t in said for t in ("absent.md", '"raw" directive disabled', "error: expected"))
-    assert (project / "site" / "old.html").exists() and not list(project.glob(".site*"))

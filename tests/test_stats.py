@@ -13,7 +13,6 @@ from scipy import stats as scipy_stats
 from textpriv.errors import InvalidInput
 from textpriv.stats import (
     Estimate,
-    Influence,
     clustered_mean,
     clustered_share,
     combined,
@@ -465,12 +464,3 @@ def test_samples_do_not_mix() -> None:
         combined((1, -1), (one, share(1, 2)))
     with pytest.raises(InvalidInput, match="2 weights, 1 estimates"):
         combined((1, -1), (one,))
-
-
-def test_an_estimate_comes_back_from_a_row() -> None:
-    given = clustered_mean([0.0, 1.0], [0, 1], sample="a")
-    row = {"attack": "any", **given.columns()}
-    assert Estimate.of(row) == given and Estimate.of(row).influence is given.influence
-    plain = share(1, 3)
-    assert "influence" not in plain.columns() and Estimate.of(plain.columns()) == plain
-    assert isinstance(given.influence, Influence)
