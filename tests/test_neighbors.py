@@ -580,7 +580,6 @@ def test_malformed_tables_and_questions(name: str) -> None:
         (FaissSearch, ("lsh",), {}, "method: got 'lsh', expected 'flat', 'ivf' or 'hnsw'"),
         (FaissSearch, ("ivf",), {"lists": 401}, "lists: got 401.* from 1 to 400"),
         (FaissSearch, ("ivf",), {"probes": 0}, "probes: got 0"),
-        (FaissSearch, ("hnsw",), {"links": 1}, "links: got 1"),
         (FaissSearch, ("hnsw",), {"effort": 0}, "effort: got 0"),
     ],
 )

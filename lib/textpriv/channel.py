@@ -151,15 +151,7 @@ class Channel(ABC):
         """Look whether rows are probabilities, and columns hold what the rows hold.
 
         Attacks take a channel at its word: rows that sum to 1.1, or P(x|y) in place of P(y|x),
-        give wrong guesses and no error. Own channels should pass this once.
-
-        Parameters
-        ----------
-        inputs : whose rows to look at; None: all, which makes the whole table, in parts
-
-        Raises
-        ------
-        InvalidInput : a row or a column that is wrong
+        give wrong guesses and no error. Own channels should pass this once, for some inputs or all.
         """
         every = (
             np.arange(self.size) if inputs is None else check_ids(inputs, self.size, what="inputs")

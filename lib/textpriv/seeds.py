@@ -24,10 +24,6 @@ def stream(seed: int | None, *keys: Key) -> np.random.Generator:
     keys : what the stream is for; order and type matter (1, 1.0 and "1" differ). A numpy
         number counts as the Python number that it equals.
 
-    Returns
-    -------
-    numpy.random.Generator
-
     Raises
     ------
     InvalidInput : a seed or a key of another kind

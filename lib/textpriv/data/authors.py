@@ -37,12 +37,7 @@ def by_rating(ratings: ArrayLike, *, positive: float = 10, negative: float = 8) 
 
     Parameters
     ----------
-    ratings : (documents,) numbers or NaN
     positive, negative : negative < positive
-
-    Returns
-    -------
-    (documents,) int64
     """
     if not negative < positive:
         raise InvalidInput(f"negative: got {negative}, expected a number below {positive}")
@@ -111,15 +106,7 @@ def by_authors(
 
 
 def as_many_of_each(documents: Documents, count: int, rng: np.random.Generator) -> Documents:
-    """At most `count` random documents of every author, in the old order.
-
-    So authors are equally frequent; both sentiments come as they come.
-
-    Parameters
-    ----------
-    documents : with a column "author"
-    count : >= 1
-    """
+    """At most `count` (>= 1) random documents of every "author", in the old order."""
     check_count(count, what="count")
     order = rng.permutation(len(documents))
     author = pd.Series(documents.columns["author"][order])
@@ -158,10 +145,6 @@ def quoting(documents: Documents, part: IntArray, n: int = 8) -> NDArray[np.bool
     documents : with a column "author"
     part : (documents,) see `parts`
     n : >= 1, words of a run; see `splits.shares_ngram`
-
-    Returns
-    -------
-    (documents,) bool
     """
     author, result = documents.columns["author"], np.zeros(len(documents), dtype=bool)
     for who in np.unique(author):

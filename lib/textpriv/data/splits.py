@@ -111,14 +111,8 @@ def private_and_shadow(
 
     Parameters
     ----------
-    documents : to choose from
     private, shadow : numbers of documents, >= 1
-    rng : source of randomness
     groups : (documents,) int or None; documents of one group never end on both sides
-
-    Returns
-    -------
-    private, shadow
 
     Raises
     ------
@@ -196,7 +190,6 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
 
     Parameters
     ----------
-    documents : of any length
     fewest, most : numbers of `words` that a sentence must have to be kept; most None is no limit
 
     Returns
@@ -227,10 +220,7 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
 
 
 def sentences_of(text: str) -> Iterator[str]:
-    """The sentences of a text, in order; none where there is nothing but white space.
-
-    See `sentences` for where one ends.
-    """
+    """The sentences of a text, in order; none where there is nothing but white space."""
     begin = 0
     for end in _END.finditer(text):
         if not _NO_END.search(text, begin, end.start()):
@@ -271,17 +261,10 @@ def _room(corpus: Corpus) -> IntArray:
 def _one_longer(
     places: IntArray, numbers: IntArray, room: IntArray, length: int
 ) -> tuple[IntArray, IntArray]:
-    """Runs of `length` words from those one word shorter.
+    """Runs of `length` words from those one word shorter: where they begin, and their numbers.
 
-    Parameters
-    ----------
-    places : where runs begin, increasing; neighbours that are absent yield no longer run
-    numbers : of these runs: equal exactly where the runs are equal
-    room : see `_room`; a run never leaves its document
-
-    Returns
-    -------
-    places, numbers of the longer runs
+    `places` increase; neighbours that are absent yield no longer run. `numbers` are equal exactly
+    where runs are equal.
     """
     pairs = np.flatnonzero((np.diff(places) == 1) & (room[places[:-1]] >= length))
     # Numbers count distinct runs, so that the key of a pair stays below (2^31)^2.
