@@ -26,10 +26,8 @@ from textpriv.data import corpora, embeddings
 from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.mechanisms import (
     TEM,
-    CusText,
     CusTextPlus,
     Madlib,
-    Mahalanobis,
     SanText,
 )
 from textpriv.mechanisms.maps import LossyMap
@@ -131,20 +129,6 @@ def sanitizing_rows() -> Iterator[Row]:
     loop = (lambda: peers.tem_loop(few[:40], vectors, 3, 0.001, rng), 40)
     whole = (lambda: tem.sanitize_ids(ids[:200_000], rng), 200_000)
     yield compare("TEM, 33,860 words, against a loop", "tokens/s", whole, loop, 50, repeats=3)
-
-    custext = CusText(small, epsilon=4)
-    weights = np.exp(custext.log_probabilities)
-    candidates = {i: row.tolist() for i, row in enumerate(custext.candidates)}
-    chances = {i: (row / row.sum()).tolist() for i, row in enumerate(weights)}
-    loop = (lambda: peers.custext_loop(few, candidates, chances), len(few))
-    whole = (lambda: custext.sanitize_ids(ids, rng), len(ids))
-    yield compare("CusText, against a loop", "tokens/s", whole, loop, 20, repeats=3)
-
-    mahalanobis = Mahalanobis(full, epsilon=20)
-    shape = mahalanobis.root @ mahalanobis.root
-    loop = (lambda: peers.mahalanobis_loop(10, shape, 20, rng), 10)
-    whole = (lambda: mahalanobis.noise(20_000, rng), 20_000)
-    yield compare("Mahalanobis noise, against a root per token", "vectors/s", whole, loop, 20)
 
     yield from stencil_rows()
 
