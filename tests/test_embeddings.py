@@ -189,17 +189,6 @@ def test_malformed_text(tmp_path: Path, text: bytes, says: str | None) -> None:
 # --- Registered embeddings ------------------------------------------------------------------
 
 
-@pytest.fixture
-def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose files stand in for the members of every asset."""
-    folder = tmp_path / "members"
-    folder.mkdir()
-    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(assets, "local", lambda _: None)
-    monkeypatch.setattr(assets, "file", lambda _, name: folder / name)
-    return folder
-
-
 def test_load_glove_840b_parses_once(
     members: Path, small: Embedding, monkeypatch: pytest.MonkeyPatch
 ) -> None:

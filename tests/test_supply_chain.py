@@ -312,7 +312,7 @@ METHODS = {"read_pickle", "to_pickle", "extractall", "load_dataset", "snapshot_d
 FALSE_ONLY = {"allow_pickle", "trust_remote_code", "shell"}
 NAMES_OF_MODELS = {"model", "model_name_or_path", "pretrained_model_name_or_path"}
 HUB_CALLS = {"from_pretrained", "hf_hub_download", "SentenceTransformer", "pipeline"}
-EXCUSED = {"tests/test_paper_profile.py", "tests/cells.py"}  # run this repository's own cells
+EXCUSED = {"tests/cells.py"}  # runs this repository's own cells
 
 
 def dangers(source: str, *, library: bool = False) -> list[str]:
