@@ -87,15 +87,9 @@ class Channel(ABC):
         return np.cumsum(rows if self.outputs is None else rows[:, self.outputs], axis=1)
 
     def posterior(self, outputs: IntArray, prior: FloatArray) -> FloatArray:
-        """P(x | y) for every input: (len(outputs), size).
+        """P(x | y) for every input, (len(outputs), size), from weights >= 0 of the inputs, (size,).
 
-        Parameters
-        ----------
-        prior : (size,) weights >= 0 of the inputs, of any sum
-
-        Raises
-        ------
-        InvalidInput : an invalid prior, or an output that no input of the prior can give
+        InvalidInput for an invalid prior, or an output that no input of the prior can give.
         """
         joint = self.log_columns(outputs) + self._log_prior(prior)
         total = logsumexp(joint, axis=1, keepdims=True)

@@ -54,11 +54,7 @@ def person_names(texts: Iterable[str]) -> frozenset[str]:
 
     Parameters
     ----------
-    texts : cased, such as the IMDb reviews; thousands, or few names are seen
-
-    Raises
-    ------
-    InvalidInput : texts without capitals inside sentences
+    texts : cased (InvalidInput where not), such as the IMDb reviews; thousands, or few are seen
     """
     found = usage(texts, listed_names())
     if not any(seen.capital for seen in found.values()):
@@ -73,15 +69,10 @@ def person_names(texts: Iterable[str]) -> frozenset[str]:
 
 
 def usage(texts: Iterable[str], words: Collection[str]) -> dict[str, Usage]:
-    """How the texts write each of the words; words that they do not use are left out.
+    """How cased texts write each word (in lower case); words that they do not use are left out.
 
     Counted is what follows another word with at most a comma between, since sentences and
     quotations begin with a capital anyway. Words in capitals throughout say nothing.
-
-    Parameters
-    ----------
-    texts : cased
-    words : in lower case
     """
     if isinstance(texts, str):
         raise InvalidInput("texts: got one string, expected several; use [text]")

@@ -107,13 +107,7 @@ class Documents:
         return MappingProxyType(columns)
 
     def subset(self, indices: npt.ArrayLike) -> Documents:
-        """Documents at `indices` (integers in 0 .. len - 1), in that order; repeats are allowed.
-
-        Raises
-        ------
-        InvalidInput
-            If an index is out of range or not an integer, or there is none.
-        """
+        """Documents at `indices` (integers in 0 .. len - 1), in that order; repeats are allowed."""
         rows = np.asarray(indices)
         if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
             raise InvalidInput(
@@ -184,16 +178,12 @@ def load(name: str) -> Documents:
         Of "imdb" each run of `<br />` becomes one space; rows without a text are left out, of
         "multi-news" an archive's notice in the place of the first article. What is a pair of texts
         has the second one in its column `second`. The layout of "chatgpt-paraphrases-imdb" and
-        "chatgpt-paraphrases-yelp" is not known.
-        Unless it is one table with a column `paraphrase`, the error says what is there; name the
-        column of the texts, and further ones, in assets.local.toml.
+        "chatgpt-paraphrases-yelp" is not known: unless it is one table with a column `paraphrase`,
+        the error says what is there; name the column of the texts in assets.local.toml.
 
     Raises
     ------
-    UnknownAsset, AssetCorrupt, AssetUnavailable, StorageError
-        See `textpriv.assets.fetch`.
-    InvalidInput
-        If a file of your own cannot be read; see `read_table`.
+    InvalidInput, and those of `textpriv.assets.fetch`
     """
     corpus = entry(name)
     if not corpus.asset:
