@@ -129,7 +129,7 @@ def test_a_hostile_text_neither_crashes_nor_hangs(name: str) -> None:
     text, tokenizer = HOSTILE[name](), Tokenizer(WORDS)
     started = time.process_time()
     encoded = tokenizer.encode([text, "the rock"])
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 5
     assert encoded[1].tolist() == [0, 1]
     clean = encoded.with_ids(np.maximum(encoded.ids, 0))
     assert set(tokenizer.decode(clean)[0].split()) <= {"the", "not"}
