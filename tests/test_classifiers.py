@@ -382,6 +382,15 @@ def test_one_seed_one_classifier(encoder: Encoder) -> None:
     assert torch.equal(heads[0], heads[1]) and not torch.equal(heads[1], heads[2])
 
 
+def test_the_global_generator_is_left_alone(encoder: Encoder) -> None:
+    text, labels = telling(40, [CAT, DOG], seed=5)
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    tuned(encoder, text, labels, 1)
+    assert torch.equal(torch.rand(3), expected)
+
+
 def test_batches_are_random_and_of_similar_length() -> None:
     """Every document once per round, in other batches each time, with little padding."""
     rng = np.random.default_rng(0)
