@@ -7,7 +7,6 @@ of the ratios. Absolute speeds are this machine's and only the ratios should be 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from benchmarks import peers
 from benchmarks.compare import Row, compare
 from benchmarks.generation import generation_rows
-from benchmarks.preview import preview_rows
 from textpriv.attacks.base import Observed, observe
 from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
@@ -28,10 +26,8 @@ from textpriv.data import corpora, embeddings
 from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.mechanisms import (
     TEM,
-    CusText,
     CusTextPlus,
     Madlib,
-    Mahalanobis,
     SanText,
 )
 from textpriv.mechanisms.maps import LossyMap
@@ -133,20 +129,6 @@ def sanitizing_rows() -> Iterator[Row]:
     loop = (lambda: peers.tem_loop(few[:40], vectors, 3, 0.001, rng), 40)
     whole = (lambda: tem.sanitize_ids(ids[:200_000], rng), 200_000)
     yield compare("TEM, 33,860 words, against a loop", "tokens/s", whole, loop, 50, repeats=3)
-
-    custext = CusText(small, epsilon=4)
-    weights = np.exp(custext.log_probabilities)
-    candidates = {i: row.tolist() for i, row in enumerate(custext.candidates)}
-    chances = {i: (row / row.sum()).tolist() for i, row in enumerate(weights)}
-    loop = (lambda: peers.custext_loop(few, candidates, chances), len(few))
-    whole = (lambda: custext.sanitize_ids(ids, rng), len(ids))
-    yield compare("CusText, against a loop", "tokens/s", whole, loop, 20, repeats=3)
-
-    mahalanobis = Mahalanobis(full, epsilon=20)
-    shape = mahalanobis.root @ mahalanobis.root
-    loop = (lambda: peers.mahalanobis_loop(10, shape, 20, rng), 10)
-    whole = (lambda: mahalanobis.noise(20_000, rng), 20_000)
-    yield compare("Mahalanobis noise, against a root per token", "vectors/s", whole, loop, 20)
 
     yield from stencil_rows()
 
@@ -328,24 +310,6 @@ def oracle_row() -> Row:
     )
 
 
-def memory_of_400_000_words() -> float:
-    """Peak memory in GiB of a process that searches and sanitizes with 400,000 words."""
-    code = (
-        "import numpy as np; from textpriv import embeddings;"
-        "from textpriv.report import provenance;"
-        "from textpriv.mechanisms import Madlib, SanText; from textpriv.neighbors import *;"
-        "e = embeddings.load('glove-6b-50d'); r = np.random.default_rng(0);"
-        "m = Madlib(e, epsilon=5); i = r.integers(0, len(e), 5000); m.sanitize_ids(i, r);"
-        "u = random_directions(2000, 50, r).reshape(500, 4, 50);"
-        "AllRadii(m.search).first_crossing(i[:500], u);"
-        "SanText(e, epsilon=5).sanitize_ids(i[:100], r);"
-        "AllRadii(m.search).envelope(i[:100], u[:100], max_radius=30.0);"
-        "print(provenance.peak_mb())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout) * 1e6 / 2**30
-
-
 def main() -> None:
     """Print the table; the exit status tells whether every target was met."""
     rows = {
@@ -353,20 +317,15 @@ def main() -> None:
         "sanitizing": sanitizing_rows,
         "attacks": attack_rows,
         "generation": generation_rows,
-        "preview": preview_rows,
     }
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="*", help=", ".join([*rows, "memory"]))
-    parts = parser.parse_args().part or [*rows, "memory"]
+    parser.add_argument("part", nargs="*", help=", ".join(rows))
+    parts = parser.parse_args().part or [*rows]
     print(f"{'comparison':<58} {'ours':>13} {'theirs':>13} {'':<13}{'ratio':>10}")
     missed = 0
     for row in (row for name, made in rows.items() if name in parts for row in made()):
         print(row, flush=True)
         missed += row.ratio < row.target
-    if "memory" in parts:
-        peak = memory_of_400_000_words()
-        missed += peak > 2
-        print(f"peak memory with 400,000 words: {peak:.2f} GiB (at most 2 GiB)")
     sys.exit(1 if missed else 0)
 
 

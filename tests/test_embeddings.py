@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from textpriv import assets
 from textpriv.data import embeddings
 from textpriv.data.embeddings import Embedding, from_arrays, from_word2vec_text
-from textpriv.errors import InvalidInput, UnknownAsset
+from textpriv.errors import InvalidInput
 
 WORDS = ("the", "at\xa0name@domain.com", "…", "a b", "hockey")
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
@@ -37,13 +37,6 @@ def write_text(path: Path, *, header: bool = True, end: str = "\n") -> Path:
 # --- The class ----------------------------------------------------------------------------
 
 
-def test_basics(small: Embedding) -> None:
-    assert (len(small), small.dimension, small.words) == (5, 3, WORDS)
-    assert repr(small) == "Embedding('small', 5 words x 3)"
-    assert small.index == {word: row for row, word in enumerate(WORDS)}
-    assert small.vectors.dtype == np.float32 and small.vectors.flags.c_contiguous
-
-
 def test_nothing_can_be_changed(small: Embedding) -> None:
     with pytest.raises(ValueError, match="read-only"):
         small.vectors[0, 0] = 1
@@ -57,10 +50,9 @@ def test_nothing_can_be_changed(small: Embedding) -> None:
         lambda v: v.astype(np.float64),
         np.asfortranarray,
         lambda v: v.astype(">f4"),
-        lambda v: np.repeat(v, 2, axis=0)[::2],
         lambda v: v.tolist(),
     ],
-    ids=["float64", "fortran", "big endian", "strided", "list"],
+    ids=["float64", "fortran", "big endian", "list"],
 )
 def test_any_real_array_becomes_float32_rows(
     small: Embedding, convert: Callable[[np.ndarray[Any, Any]], Any]
@@ -96,8 +88,6 @@ def test_subset(small: Embedding) -> None:
         ([0, -1], "0 .. 4, got -1; drop unknown words"),
         ([0, 5], "0 .. 4, got 5"),
         ([0.0, 1.0], "expected a list of integer ids, got float64"),
-        ([True, False, True, False, True], "expected a list of integer ids, got bool"),
-        ([[0, 1]], "expected a list of integer ids"),
         ([1, 1], "expected unique words"),
         ([1], "expected at least 2 words, got 1"),
     ],
@@ -111,17 +101,13 @@ def test_subset_of_wrong_ids(small: Embedding, ids: Any, says: str) -> None:
     ("words", "vectors", "says"),
     [
         (["a"], [[1.0]], "bad: expected at least 2 words, got 1"),
-        ([], np.empty((0, 2)), "expected at least 2 words, got 0"),
         (["a", "b", "a"], [[1], [2], [3]], r"expected unique words, got 1 repeated ones \('a'\)"),
         (["a", ""], [[1], [2]], "expected a non-empty word in row 1, got ''"),
-        (["a", 3], [[1], [2]], "expected a non-empty word in row 1, got 3"),
         (["a", "b"], [[1], [2], [3]], r"expected one vector for each of the 2 words.*\(3, 1\)"),
         (["a", "b"], [1, 2], r"got shape \(2,\)"),
-        (["a", "b"], np.empty((2, 0)), r"got shape \(2, 0\)"),
         (["a", "b"], [[1, 2], [3, np.nan]], "got 1 rows with NaN or infinity.* row 1"),
         (["a", "b"], [[np.inf, 2], [3, 4]], "got 1 rows with NaN or infinity.* row 0"),
         (["a", "b"], [[1e300], [1]], "in the range of float32, got 1 rows"),
-        (["a", "b"], [["x"], ["y"]], "expected real vectors"),
         (["a", "b"], [[1j], [1]], "expected real vectors, got an array of complex128"),
     ],
 )
@@ -203,17 +189,6 @@ def test_malformed_text(tmp_path: Path, text: bytes, says: str | None) -> None:
 # --- Registered embeddings ------------------------------------------------------------------
 
 
-@pytest.fixture
-def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose files stand in for the members of every asset."""
-    folder = tmp_path / "members"
-    folder.mkdir()
-    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(assets, "local", lambda _: None)
-    monkeypatch.setattr(assets, "file", lambda _, name: folder / name)
-    return folder
-
-
 def test_load_glove_840b_parses_once(
     members: Path, small: Embedding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,25 +202,13 @@ def test_load_glove_840b_parses_once(
     assert embeddings.load("glove-840b-300d-34k").words == ("other", "words")
 
 
-def test_damage_to_the_parsed_form_is_repaired(members: Path, small: Embedding) -> None:
-    write_text(members / "glove.840B.300d_filtered.txt")
-    embeddings.load("glove-840b-300d-34k")
-    [parsed] = (members.parent / "cache" / "derived").rglob("vectors.npy")
-    np.save(parsed, VECTORS + 1)
-    assert embeddings.load("glove-840b-300d-34k").digest == small.digest
-
-
 def test_load_glove_6b(members: Path) -> None:
     np.save(members / "glove_6B_50d_emb.npy", np.asfortranarray(VECTORS))
     pd.DataFrame({"index": WORDS}).to_parquet(members / "glove_6B_index.parquet")
     loaded = embeddings.load("glove-6b-50d")
     assert loaded.words == WORDS and loaded.vectors.flags.c_contiguous
     np.testing.assert_array_equal(loaded.vectors, VECTORS)
-
-
-def test_pickled_arrays_are_refused(members: Path) -> None:
     np.save(members / "glove_6B_50d_emb.npy", np.array([print], dtype=object))
-    pd.DataFrame({"index": WORDS}).to_parquet(members / "glove_6B_index.parquet")
     with pytest.raises(ValueError, match="allow_pickle=False"):
         embeddings.load("glove-6b-50d")
 
@@ -269,11 +232,6 @@ def test_a_text_file_of_the_user_replaces_any_embedding(
     monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
     loaded = embeddings.load(name)
     assert loaded.name == name and loaded.digest == small.digest
-
-
-def test_unknown_name() -> None:
-    with pytest.raises(UnknownAsset, match="no embedding is called 'glove-6b': did you mean"):
-        embeddings.load("glove-6b")
 
 
 def test_every_loader_names_a_registered_member() -> None:

@@ -26,15 +26,10 @@ EXTRAS = PROJECT["optional-dependencies"]
 LOCK = (REPOSITORY / "requirements.lock").read_text()
 SITE_LOCK = (REPOSITORY / "requirements-site.lock").read_text()
 
+PROVIDED = metadata.packages_distributions()
+
 CONDA_NAMES = {"annoy": "python-annoy", "torch": "pytorch", "pyyaml": "pyyaml"}
 """Where conda-forge calls a package otherwise."""
-
-# A conda match spec without channels, builds or brackets: a name, then versions that need no
-# quoting anywhere. Stricter than conda, so that every solver reads the same.
-_VERSION = r"\d+(\.\d+)*"
-_SPEC = re.compile(
-    rf"[a-z0-9_][a-z0-9_.-]*(=={_VERSION}|={_VERSION}|(>=|<=|>|<){_VERSION}(,(>=|<=|>|<){_VERSION})*)?"
-)
 
 
 def bounds(requirements: list[str]) -> dict[str, str]:
@@ -51,11 +46,6 @@ def split_spec(spec: str) -> tuple[str, str]:
     name = re.match(r"[^=<>]+", spec)
     assert name
     return name.group(), spec[name.end() :]
-
-
-def test_conda_lines_are_strict_specs() -> None:
-    loose = [s for s in conda() if not isinstance(s, str) or not _SPEC.fullmatch(s)]
-    assert loose == []
 
 
 def test_conda_repeats_pyproject() -> None:
@@ -81,16 +71,6 @@ def pins(lock: str = LOCK) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("lock", [LOCK, SITE_LOCK])
-def test_lock_lines(lock: str) -> None:
-    lines = lock.splitlines()
-    assert [
-        line for line in lines if not re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line)
-    ] == []
-    assert lines == sorted(lines, key=str.lower)
-    assert len(pins(lock)) == len(lines)
-
-
 def test_lock_satisfies_pyproject() -> None:
     wanted = [*PROJECT["dependencies"], *EXTRAS["cpu"], *EXTRAS["dev"], "setuptools>=77"]
     site = {**pins(SITE_LOCK), **pins()}
@@ -103,11 +83,10 @@ def test_lock_satisfies_pyproject() -> None:
     assert pins()["torch"] == "2.13.0"
 
 
-@pytest.mark.parametrize("lock", [LOCK, LOCK + SITE_LOCK])
-def test_lock_is_closed(lock: str) -> None:
+def test_lock_is_closed() -> None:
     """Whatever a locked package needs here is locked too (checked on what is installed)."""
-    missing = set()
-    for name in pins(lock):
+    missing, every = set(), {**pins(SITE_LOCK), **pins()}
+    for name in every:
         try:
             needed = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
@@ -115,7 +94,7 @@ def test_lock_is_closed(lock: str) -> None:
         for requirement in map(Requirement, needed):
             marker = requirement.marker
             if (marker is None or marker.evaluate({"extra": ""})) and (
-                canonicalize_name(requirement.name) not in pins(lock)
+                canonicalize_name(requirement.name) not in (pins() if name in pins() else every)
             ):
                 missing.add(f"{name} needs {requirement.name}")
     # Python 3.12 brings aiohttp through papermill, and torch's CUDA build its libraries
@@ -128,7 +107,6 @@ def test_everything_imported_is_declared() -> None:
     folders = [REPOSITORY / name for name in ("lib", "tests", "tools")]
     sources = [path for folder in folders for path in folder.rglob("*.py")]
     modules = {name for path in sources for name in imported(path)}
-    distributions = metadata.packages_distributions()
     declared = set(bounds(PROJECT["dependencies"]))
     for extra in EXTRAS.values():
         declared |= set(bounds(extra))
@@ -136,8 +114,8 @@ def test_everything_imported_is_declared() -> None:
     # torch's CUDA build, ...
     through = {"jupyter-client", "ipython", "pillow", "packaging", "tokenizers", "triton"}
     for module in sorted(modules - sys.stdlib_module_names - {"textpriv"} - own_modules()):
-        names = {canonicalize_name(name) for name in distributions.get(module, [module])}
-        assert names & (declared | through), f"{module} is imported, not declared"
+        known = distributions_of(module) & (declared | through)
+        assert known, f"{module} is imported, not declared"
 
 
 THROUGH_OTHERS = {
@@ -154,14 +132,18 @@ def test_everything_declared_is_imported_where_it_works() -> None:
     modules = {name for path in sources for name in imported(path)}
     for path in (REPOSITORY / "notebooks").glob("*.ipynb"):
         modules |= set(re.findall(r'"\s*(?:import|from) (\w+)', path.read_text(encoding="utf-8")))
-    distributions = metadata.packages_distributions()
-    used = {canonicalize_name(n) for module in modules for n in distributions.get(module, [])}
-    declared = set(bounds(PROJECT["dependencies"]))
-    assert declared - used == set(THROUGH_OTHERS)
+    used = set().union(*map(distributions_of, modules))
+    assert set(bounds(PROJECT["dependencies"])) - used == set(THROUGH_OTHERS)
 
 
 def own_modules() -> set[str]:
     return {path.stem for path in (REPOSITORY / "tests").glob("*.py")} | {"benchmarks", "tools"}
+
+
+@functools.cache
+def distributions_of(module: str) -> set[str]:
+    """Canonical names of the packages that provide a module; the module's own where none does."""
+    return {canonicalize_name(name) for name in PROVIDED.get(module, [module])}
 
 
 @functools.cache
@@ -226,9 +208,7 @@ def test_setup_keeps_a_current_environment(folder: Path) -> None:
     assert not (folder / "pip.log").exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["requirements.lock", "pyproject.toml", "setup.sh", ".venv/textpriv.stamp"]
-)
+@pytest.mark.parametrize("name", ["requirements.lock", ".venv/textpriv.stamp"])
 def test_setup_renews_an_outdated_environment(folder: Path, name: str) -> None:
     fake_venv(folder)
     with open(folder / name, "a") as file:
@@ -243,14 +223,6 @@ def test_setup_renews_an_outdated_environment(folder: Path, name: str) -> None:
         "-m pip install -q --no-deps --no-build-isolation -e .",
     ]
     assert (folder / ".venv" / "textpriv.stamp").read_text() == stamp(folder)
-
-
-def test_setup_replaces_an_environment_whose_python_is_gone(folder: Path) -> None:
-    fake_venv(folder)
-    (folder / ".venv" / "bin" / "python").unlink()
-    done = set_up(folder, PYTHON="false")
-    assert done.returncode == 2  # it looked for a Python to make another, and this one cannot
-    assert "Python 3.11 or newer is needed" in done.stderr
 
 
 def test_setup_says_what_the_users_own_environment_lacks(folder: Path) -> None:

@@ -72,15 +72,10 @@ def test_likelihood_is_the_sum_over_tokens(generator: Generator, after: str) -> 
     got = generator.log_likelihood(TEXTS, after=after)
     assert got.dtype == np.float64 and got.shape == (len(TEXTS),)
     assert np.abs(got - expected).max() < 1e-4
+    assert np.abs(generator.log_likelihood(TEXTS, after=after, batch=2) - got).max() < 1e-4
     assert got[1] == 0 and got[0] == pytest.approx(got[5], abs=1e-5)
     # The model is no uniform one: tokens that are shifted by a place have another likelihood.
     assert np.std(np.array(expected)[[0, 2, 3, 4]] / [len(TEXTS[i]) for i in (0, 2, 3, 4)]) > 0.1
-
-
-@pytest.mark.parametrize("batch", [1, 2, 6])
-def test_what_fills_a_batch_does_not_matter(generator: Generator, batch: int) -> None:
-    alone = np.array([generator.log_likelihood([text])[0] for text in TEXTS])
-    assert np.abs(generator.log_likelihood(TEXTS, batch=batch) - alone).max() < 1e-4
 
 
 def test_probabilities_of_the_next_token_sum_to_one(generator: Generator, monkeypatch: Any) -> None:
@@ -336,7 +331,6 @@ def test_what_cannot_be_generated(generator: Generator) -> None:
 
     for options, message in (
         ({"tokens": 0}, "tokens: got 0"),
-        ({"tokens": 2.0}, "tokens: got 2.0"),
         ({"tokens": 64}, "fewer than the 64"),
         ({"tokens": 2, "batch": 0}, "batch: got 0"),
     ):
@@ -357,14 +351,6 @@ def test_an_encoder_has_a_context_of_its_own(tmp_path: Path, exact: None) -> Non
     for ask in (lambda: generator.log_likelihood(["a"]), lambda: Prefixes(generator, [0])):
         with pytest.raises(InvalidInput, match="t5: got an encoder-decoder model"):
             ask()
-
-
-def test_lengths_that_no_configuration_names(tmp_path: Path, exact: None) -> None:
-    generator = tiny_family(tmp_path / "t5", "t5")
-    del generator.model.config.n_positions
-    assert generator.longest == 512
-    generator.tokenizer.model_max_length = 70
-    assert generator.longest == 70
 
 
 # --- Prompts ------------------------------------------------------------------------------------
@@ -415,21 +401,16 @@ def test_draws_follow_the_softmax() -> None:
     weights = [0.0, 1.5, -3.0, -torch.inf, 0.5, 2.5, -9.0]
     law, n = softmax(weights), 20_000
     assert fits(counts(weights, n), law)
+    scores = torch.tensor([[2 * each for each in weights]] * n)
+    sampled = Sampled(2.0, seed=1)(scores.float(), np.arange(n))
+    assert fits(np.bincount(sampled, minlength=len(weights)), law)
     wrong = softmax([each / 1.2 for each in weights])
     assert power_of_fit(wrong[law > 0], law[law > 0], n) > 0.999
 
 
-def test_a_temperature_divides_the_scores() -> None:
-    scores, n = [0.0, 1.5, -3.0, 2.5], 5_000
-    found = Sampled(2.0, seed=1)(torch.tensor([scores] * n), np.arange(n))
-    law = softmax([each / 2 for each in scores])
-    assert fits(np.bincount(found, minlength=4), law)
-    assert power_of_fit(softmax(scores), law, n) > 0.999
-
-
 def test_rare_tokens_follow_the_softmax_too() -> None:
     """Half of the mass is tens of thousands of tokens, each below 2^-20 of the one that leads."""
-    many = 2_000_000  # each below 2^-20
+    many = 1_200_000  # each below 2^-20
     weights = torch.full((1, many + 1), -float(np.log(many)), dtype=torch.float64)
     weights[0, 0] = 0.0
     weights[0, 1 : 1 + many // 2] -= np.log(3)
@@ -528,16 +509,13 @@ def test_forgotten_nodes_are_gone(generator: Generator) -> None:
     assert torch.allclose(again, first, atol=1e-5)
 
 
-@pytest.mark.parametrize("parents", [[1], [-1], [0, 2], [0, 0]])
-def test_wrong_parents(generator: Generator, parents: list[int]) -> None:
-    tree = Prefixes(generator, [generator.opening])
-    with pytest.raises(InvalidInput, match="parents: got"):
-        tree.grow(np.array(parents), np.zeros(max(1, len(parents) - (parents == [0, 0])), np.int64))
-
-
 def test_a_tree_has_a_prompt_and_an_end(generator: Generator) -> None:
     with pytest.raises(InvalidInput, match="prompt: got no token"):
         Prefixes(generator, [])
+    tree = Prefixes(generator, [generator.opening])
+    for parents, tokens in (([1], 1), ([-1], 1), ([0, 2], 2), ([0, 0], 1)):
+        with pytest.raises(InvalidInput, match="parents: got"):
+            tree.grow(np.array(parents), np.zeros(tokens, np.int64))
     tree = Prefixes(generator, [generator.opening] * 60)
     tree.grow(np.arange(4), np.ones(4, np.int64))
     with pytest.raises(InvalidInput, match="a text of 65 with the prompt, expected at most 64"):
@@ -546,13 +524,6 @@ def test_a_tree_has_a_prompt_and_an_end(generator: Generator) -> None:
 
 
 # --- Loading ------------------------------------------------------------------------------------
-
-
-def test_names(monkeypatch: Any) -> None:
-    with pytest.raises(InvalidInput, match="name: got 'gpt5'"):
-        load_generator("gpt5")
-    for name, member in generators.generator._MEMBERS.items():
-        assert assets.registry()[name].member(member).sha256
 
 
 def test_it_is_unpacked_once_and_again_when_damaged(

@@ -126,6 +126,7 @@ def test_crossings_are_the_same_by_either_first_pass(
     directions = units(len(words), DIRECTIONS + 3, dimension)
     plain = AllRadii(ExactSearch(table, precision="fp32")).first_crossing(words, directions)
     radii = with_kernel(table, device, group)
+    assert fused.fused_rates(AllRadii(ExactSearch(table, device="cpu")).table) is None
     assert radii._is_fused(DIRECTIONS) and not radii._is_fused(DIRECTIONS - 1)
     found = radii.first_crossing(words, directions)
     np.testing.assert_allclose(found[0], plain[0], rtol=1e-12)
@@ -151,7 +152,7 @@ def test_few_groups_are_looked_at_again() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("length", [1e-37, 1e-33, 1e-20, 1e9])
+@pytest.mark.parametrize("length", [1e-37, 1e-20, 1e9])
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6])
 def test_directions_may_have_any_length(length: float, scale: float, device: str) -> None:
     """Rates below the normal float32 numbers count too: they are above 0."""
@@ -165,22 +166,6 @@ def test_directions_may_have_any_length(length: float, scale: float, device: str
         np.testing.assert_allclose(found[i], 1 / best.values, rtol=1e-9)
         wins = best.values > 0
         np.testing.assert_array_equal(takers[i][wins], best.indices[wins])
-
-
-def test_tiles_are_loaded_ahead_as_far_as_the_memory_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Properties:
-        shared_memory_per_block_optin = 0
-
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
-    for shared, stages in ((232_448, 4), (166_912, 3), (101_376, 2), (49_152, 1), (1024, 1)):
-        Properties.shared_memory_per_block_optin = shared
-        assert fused._stages("cuda") == stages
-    assert fused._stages("cpu") == fused.STAGES
-
-
-def test_only_a_gpu_gets_the_kernel() -> None:
-    table = ExactSearch(awkward(300, 4), device="cpu").table
-    assert fused.fused_rates(table) is None
 
 
 # --- Kept words ---------------------------------------------------------------------------------
@@ -230,7 +215,6 @@ def test_kept_agrees_with_directions_drawn_elsewhere() -> None:
     ("words", "epsilons", "directions", "message"),
     [
         ([400], [1.0], 2, "words: got ids 400..400"),
-        ([0.5], [1.0], 2, "words: got float64"),
         ([0], [0.0], 2, "epsilons: got"),
         ([0], [np.inf], 2, "epsilons: got"),
         ([0], [1.0], 0, "directions: got 0"),
@@ -336,9 +320,7 @@ def test_likelihoods_are_near_those_of_the_processor(tmp_path: Path) -> None:
 
 
 def test_the_benchmark_runs_anywhere(tmp_path: Path) -> None:
-    sizes = dataclasses.replace(
-        gpu.SMALL, large=(300, 20), narrow=(300, 5), documents=20, queries=8
-    )
+    sizes = dataclasses.replace(gpu.SMALL, large=(300, 20), narrow=(300, 5), queries=8)
     run = gpu.Run(tmp_path / "gpu.json", "cpu", sizes, all_words=True)
     gpu.limits(run)
     gpu.search_part(run)
@@ -349,13 +331,7 @@ def test_the_benchmark_runs_anywhere(tmp_path: Path) -> None:
     assert {each.what.split(",")[0] for each in run.timed} == {"exact nearest neighbour", "N_w"}
     assert all(0 < each.fraction < 1 for each in run.timed)
     assert "ok" in run.table() and "WRONG" not in run.table()
+    run.check("a planted error", float("nan"), 1.0)
+    assert not run.checks[-1].is_right and "WRONG" in run.table()
     kept = run.measured["N_w, mean over 300 words, synthetic, 300 x 20"]
     assert kept[5.0] < kept[55.0] <= 1
-
-
-def test_a_wrong_result_is_shown(tmp_path: Path) -> None:
-    run = gpu.Run(tmp_path / "gpu.json", "cpu", gpu.SMALL)
-    run.check("words that differ", float("nan"), 1.0)
-    run.check("error", 2e-3, 1e-3)
-    assert [check.is_right for check in run.checks] == [False, False]
-    assert run.table().count("WRONG") == 2

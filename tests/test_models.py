@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 import torch
 import transformers
 from tiny_models import (
-    BEYOND,
     CAT,
     FAMILIES,
     FISH,
@@ -22,7 +20,6 @@ from tiny_models import (
     SNOWBALL,
     THE,
     WORDS,
-    XYZ,
     piece,
     tiny_encoder,
     tiny_family,
@@ -30,7 +27,7 @@ from tiny_models import (
 )
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from textpriv import assets, models
+from textpriv import models
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.models import (
@@ -44,7 +41,6 @@ from textpriv.models import (
     filling,
     fine_tune,
     from_folder,
-    load_encoder,
     masked_language_model,
 )
 
@@ -99,17 +95,6 @@ def two_rows(encoder: Encoder) -> Rows:
     )
 
 
-def test_every_family(any_encoder: Encoder) -> None:
-    encoder, kind = any_encoder, any_encoder.model.config.model_type
-    pieces = len(encoder.tokenizer) + (BEYOND if kind == "t5" else 0)
-    assert (encoder.width, len(encoder.table)) == (16, pieces)
-    assert encoder.longest == (512 if kind == "t5" else 40)
-    assert not encoder.can_fill and not encoder.model.training
-    with torch.inference_mode():
-        states = encoder.states(two_rows(encoder))
-    assert states.shape[2] == 16 and torch.isfinite(states).all()
-
-
 def test_what_stands_between_texts_is_what_the_tokenizer_writes(any_encoder: Encoder) -> None:
     tokenizer = any_encoder.tokenizer
     one, other = (
@@ -147,12 +132,6 @@ def test_positions_of_a_roberta_start_behind_the_padding(roberta: Encoder) -> No
     assert lengths[0] < lengths[1]
     padding = [1] * int(lengths[1] - lengths[0])
     assert seen == [[[*range(2, 2 + lengths[0]), *padding], [*range(2, 2 + lengths[1])]]]
-
-
-def test_a_cased_bert_tells_case_apart(folder: Path) -> None:
-    for family, is_cased in (("bert", False), ("bert-cased", True)):
-        tokenizer = tiny_family(folder / f"case-{family}", family).tokenizer
-        assert (tokenizer("Cat")["input_ids"] != tokenizer("cat")["input_ids"]) == is_cased
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
@@ -248,14 +227,6 @@ def test_other_models_are_refused(folder: Path) -> None:
         from_folder("other", where, digest="")
 
 
-def test_names() -> None:
-    with pytest.raises(InvalidInput, match="name: got 'bert'"):
-        load_encoder("bert")
-    for name in models.NAMES:
-        members = {member.name for member in assets.registry()[name].members}
-        assert {"model.safetensors", "config.json", "tokenizer.json"} <= members
-
-
 # --- Fine-tuning --------------------------------------------------------------------------------
 
 
@@ -279,12 +250,9 @@ def test_marks(marks: int, expected: set[int]) -> None:
     ("made", "name", "value"),
     [
         (Training, "steps", 0),
-        (Training, "steps", 2.5),
-        (Training, "steps", True),
         (Training, "batch", 0),
         (Training, "marks", 0),
         (Training, "learning_rate", 0.0),
-        (Training, "learning_rate", float("nan")),
         (Training, "weight_decay", -1.0),
         (Training, "dropout", 1.0),
         (Training, "schedule", "cosine"),
@@ -349,7 +317,7 @@ def texts(count: int, seed: int = 0) -> list[str]:
     return [" ".join(SENTENCES[which] for which in rng.integers(2, size=8)) for _ in range(count)]
 
 
-def small(steps: int = 200, **options: Any) -> MaskedSizes:
+def small(steps: int = 150, **options: Any) -> MaskedSizes:
     training = Training(steps=steps, batch=16, learning_rate=5e-3, marks=2)
     return MaskedSizes(
         **{"training": training, "length": 24, "held_out": 40, "frequent": 1.0} | options
@@ -360,7 +328,7 @@ def test_a_masked_lm_learns_and_says_how_well(encoder: Encoder, cache: Path) -> 
     before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
     filler = masked_language_model(encoder, texts(200), small())
     assert filler.can_fill and filler.name == "tiny-masked-lm" and filler.digest != encoder.digest
-    assert filler.curve is not None and filler.curve.steps == (100, 200)
+    assert filler.curve is not None and filler.curve.steps == (75, 150)
     assert filler.accuracy == filler.curve.accuracy[-1] and filler.accuracy > 0.75
     assert all(torch.equal(value, before[key]) for key, value in encoder.model.state_dict().items())
     held, _ = filling._blocks(encoder, texts(60, seed=9), 24, 40, 1)
@@ -412,6 +380,8 @@ def test_held_out_text_is_not_trained_on(encoder: Encoder) -> None:
     held, rows = filling._blocks(encoder, documents, 24, 16, 100)
     assert piece("dog") in held and piece("cat") not in held
     assert piece("cat") in rows and piece("dog") not in rows
+    with pytest.raises(InvalidInput, match="texts: got 1"):
+        filling._blocks(encoder, ["the cat sat on"], 24, 40, 1)
     for block in (held, rows):
         assert block.shape[1] == 24 and len(block)
         assert (block[:, 0] == piece("[CLS]")).all() and (block[:, -1] == piece("[SEP]")).all()
@@ -441,15 +411,6 @@ def test_whole_words_of_pieces_of_bytes(roberta: Encoder) -> None:
     )
     assert [names[i] for i in np.flatnonzero(mask[0])] == ["Ġcat", "Ġdog", "Ġsat"]
     assert mask[0, 1] and not mask[0, 2]
-
-
-def test_too_little_text(encoder: Encoder, cache: Path) -> None:
-    with pytest.raises(InvalidInput, match="texts: got 1"):
-        masked_language_model(encoder, ["the cat sat on"], small(1))
-    with pytest.raises(InvalidInput, match="expected a list of strings"):
-        masked_language_model(encoder, "the cat", small(1))
-    with pytest.raises(InvalidInput, match="length: got 64, expected at most 40"):
-        masked_language_model(encoder, texts(9), MaskedSizes(training=Training(steps=1)))
 
 
 # --- Rows of WordPieces -------------------------------------------------------------------------
@@ -521,6 +482,9 @@ def test_passages(encoder: Encoder) -> None:
     assert pieces.passages(4).tolist() == [0, 1, 2, 3, 4, 5, 6]
     with pytest.raises(InvalidInput, match="longest: got 3"):
         pieces.passages(3)
+    for ids in ([UNKNOWN], [len(WORDS)], [CAT, UNKNOWN]):
+        with pytest.raises(InvalidInput, match="corpus: got ids"):
+            Pieces(encoder.tokenizer, WORDS, Corpus(np.array(ids), np.array([0, len(ids)])))
 
 
 def test_passages_never_cross_documents_and_fit(encoder: Encoder) -> None:
@@ -539,19 +503,6 @@ def test_passages_never_cross_documents_and_fit(encoder: Encoder) -> None:
         assert pieces.stretch(bounds[:-1], bounds[1:])[1].max() <= longest - 2
     empty = Corpus(ids=np.zeros(0, dtype=np.int64), offsets=np.zeros(3, dtype=np.int64))
     assert Pieces(encoder.tokenizer, WORDS, empty).passages(9).tolist() == [0]
-
-
-@pytest.mark.parametrize("ids", [[UNKNOWN], [len(WORDS)], [CAT, UNKNOWN]])
-def test_ids_without_text(encoder: Encoder, ids: Sequence[int]) -> None:
-    corpus = Corpus(ids=np.array(ids), offsets=np.array([0, len(ids)]))
-    with pytest.raises(InvalidInput, match="corpus: got ids"):
-        Pieces(encoder.tokenizer, WORDS, corpus)
-
-
-def test_unknown_words_of_the_tokenizer_have_a_piece(encoder: Encoder) -> None:
-    pieces = Pieces(encoder.tokenizer, (*WORDS, "\u200b"), CORPUS)  # which it drops entirely
-    ids = pieces.rows([pieces.words(np.array([XYZ, len(WORDS)]))]).ids
-    assert ids.tolist() == [[piece("[UNK]")]] * 2
 
 
 def test_ranges_and_batches() -> None:

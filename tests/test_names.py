@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
+from textpriv.data import names
 from textpriv.data.names import Usage, listed_names, person_names, usage
 from textpriv.errors import InvalidInput
 
@@ -25,13 +24,6 @@ def test_lists_are_lower_case_single_words() -> None:
     assert len(names) > 10_000
 
 
-def test_lists_leave_the_global_generator_alone() -> None:
-    listed_names.cache_clear()
-    before = random.getstate()
-    listed_names()
-    assert random.getstate() == before
-
-
 def test_usage_counts_inside_sentences() -> None:
     found = usage(TEXTS, {"kevin", "will", "grace", "paris", "o'brien", "absent", "nobody"})
     # "Kevin knows" begins a sentence, KEVIN is shouted; "'s" is no part of a name.
@@ -47,37 +39,23 @@ def test_only_capitals_count_as_placed() -> None:
     assert usage(["to will, to Will, so Will"], {"will"})["will"] == Usage(3, 2 / 3, 1 / 2)
 
 
-def test_new_york_is_a_place() -> None:
-    assert usage(["I love New York and Susannah York"], {"york"})["york"].placed == 0.5
-
-
-def test_names_by_the_rule() -> None:
-    rule = {"capital": 0.7, "placed": 0.5, "fewest": 2}
-    names = person_names(TEXTS, **rule)
-    assert names == {"kevin", "o'brien"}
-    assert person_names(TEXTS, **{**rule, "fewest": 3}) == {"kevin"}
-    assert person_names(TEXTS, **{**rule, "placed": 0.75}) == {"kevin", "o'brien", "paris"}
-    assert person_names(TEXTS, **{**rule, "capital": 0.8}) == {"kevin", "o'brien"}
-    assert person_names(TEXTS, **{**rule, "capital": 0.9}) == {"o'brien"}
-    assert person_names(TEXTS, **{**rule, "capital": 0.6}) == {"kevin", "o'brien", "grace"}
+def test_names_by_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    for fewest, capital, placed, found in (
+        (2, 0.7, 0.5, {"kevin", "o'brien"}),
+        (3, 0.7, 0.5, {"kevin"}),
+        (2, 0.7, 0.75, {"kevin", "o'brien", "paris"}),
+        (2, 0.8, 0.5, {"kevin", "o'brien"}),
+        (2, 0.9, 0.5, {"o'brien"}),
+        (2, 0.6, 0.5, {"kevin", "o'brien", "grace"}),
+    ):
+        for name, value in (("FEWEST", fewest), ("CAPITAL", capital), ("PLACED", placed)):
+            monkeypatch.setattr(names, name, value)
+        assert person_names(TEXTS) == found
 
 
 def test_the_default_rule_on_repeated_use() -> None:
     texts = ["the actor Humphrey Bogart may win", "we saw Paris", "go to Paris", "in Paris"] * 3
     assert person_names(texts) == {"humphrey"}  # Bogart is in none of the lists
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"capital": 1.1}, "capital: got 1.1"),
-        ({"placed": -0.1}, "placed: got -0.1"),
-        ({"fewest": 0}, "fewest: got 0"),
-    ],
-)
-def test_wrong_parameters(wrong: dict, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        person_names(TEXTS, **wrong)
 
 
 def test_text_without_capitals_says_nothing() -> None:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import ast
 import importlib
-from code import InteractiveInterpreter
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import tiny_generators
 import tiny_models
-from pydantic import BaseModel
 from test_corpora import IMDB_AUTHORS, MOVIES, NEWS, write_archive, write_split
 from tools.notebooks import Notebook, find, named, needed
 
@@ -30,72 +27,21 @@ NOTEBOOKS = [each for each in find() if profiles.table("default", each.name)]
 OWN_WORDS = {"extractive", "sst2-by-sentence"}  # of a notebook; made of what others name
 
 
-def experiments_of(notebook: Notebook) -> dict[str, ModuleType]:
-    """What the notebook imports from `textpriv.experiments`, by its names there."""
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
+def test_every_setting_validates_and_every_name_exists(notebook: Notebook) -> None:
     imported = [
-        (alias.asname or alias.name, importlib.import_module(f"{node.module}.{alias.name}"))
+        importlib.import_module(f"{node.module}.{alias.name}")
         for source in notebook.code
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ImportFrom) and node.module == "textpriv.experiments"
         for alias in node.names
     ]
-    assert imported, f"{notebook.name} imports no experiment"
-    return dict(imported)
-
-
-def sizes_of(notebook: Notebook) -> type[BaseModel]:
-    return next(each.Sizes for each in experiments_of(notebook).values() if hasattr(each, "Sizes"))
-
-
-def used(notebook: Notebook, profile: str) -> set[str]:
-    """Assets that `run.uses` is given: the cell is run up to that line, with a `run` of our own."""
-    asked: set[str] = set()
-    sizes = profiles.load(profile, notebook.name, sizes_of(notebook))
-    run = SimpleNamespace(
-        uses=lambda *ids: asked.update(ids),
-        sizes=lambda _: sizes,
-        settings=SimpleNamespace(device="cpu"),
-        stream=None,
-    )
-    report = SimpleNamespace(begin=lambda *_: run)
-    parameters = {"profile": profile, "seed": 7, "overrides": {}}
-    space = {**experiments_of(notebook), "report": report, **parameters}
-    source = next((each for each in notebook.code if "run.uses(" in each), "")
-    body: list[ast.stmt] = []
-    for statement in ast.parse(source).body:
-        body.append(statement)
-        if "run.uses(" in ast.unparse(statement):
-            break
-    shell = InteractiveInterpreter(space)
-    shell.showtraceback = lambda: pytest.fail("the cell cannot be run up to run.uses")  # type: ignore[method-assign]
-    shell.runcode(compile(ast.Module(body, []), notebook.name, "exec"))
-    return asked
-
-
-@pytest.mark.parametrize("profile", profiles.names())
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
-def test_settings_validate(notebook: Notebook, profile: str) -> None:
-    assert profiles.load(profile, notebook.name, sizes_of(notebook))
-
-
-@pytest.mark.parametrize("profile", profiles.names())
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
-def test_every_name_exists_and_all_that_is_used_is_fetched(
-    notebook: Notebook, profile: str
-) -> None:
-    table = profiles.table(profile, notebook.name)
-    for name in named(table):
-        assert name in {*assets.registry(), *corpora.names(), *OWN_WORDS}
-    fetched = set(needed(notebook, profile))
-    assert fetched <= set(assets.registry())
-    asked = used(notebook, profile)
-    assert asked <= fetched and bool(asked) == bool(fetched)
-
-
-def test_a_profile_that_names_what_nobody_fetches_is_noticed() -> None:
-    lossy = next(each for each in NOTEBOOKS if each.name.startswith("03"))
-    assert {"roberta-base", "t5-small", "qnli"} <= used(lossy, "paper")
-    assert not used(lossy, "paper") <= set(lossy.declares.assets)
+    sizes = next(each.Sizes for each in imported if hasattr(each, "Sizes"))
+    for profile in profiles.names():
+        assert profiles.load(profile, notebook.name, sizes)
+        known = {*assets.registry(), *corpora.names(), *OWN_WORDS}
+        assert set(named(profiles.table(profile, notebook.name))) <= known
+        assert set(needed(notebook, profile)) <= set(assets.registry())
 
 
 # --- Families -------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import helpers
 import numpy as np
 import pytest
 import sharded
@@ -24,7 +21,6 @@ from tools import runner
 from textpriv import parallel, study
 from textpriv.errors import InvalidInput, RunError
 from textpriv.experiments import ann_vs_exact
-from textpriv.neighbors import AllRadii, ExactSearch, random_directions
 from textpriv.report import cluster
 from textpriv.seeds import stream
 
@@ -79,28 +75,22 @@ def by_hand(count: int) -> list[tuple[int, bytes]]:
 # The same bits
 
 
-@pytest.mark.parametrize("count", [0, 1, 8])
-def test_in_this_process_it_is_a_loop(count: int) -> None:
-    own = table()
-    assert bits(parallel.map(sharded.drawn, [(i, SEED, own) for i in range(count)])) == by_hand(
-        count
-    )
-    assert set(parallel.map(sharded.process, [(i,) for i in range(count)])) <= {os.getpid()}
-
-
-def test_processes_of_this_machine() -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_on_this_machine(processes: int) -> None:
     own = table()
     shards = [(i, SEED, own) for i in range(8)]
-    assert bits(parallel.map(sharded.drawn, shards, processes=2)) == by_hand(8)
-    assert os.getpid() not in parallel.map(sharded.process, [(0,), (1,)], processes=2)
+    assert parallel.map(sharded.drawn, [], processes=processes) == []
+    assert bits(parallel.map(sharded.drawn, shards, processes=processes)) == by_hand(8)
+    used = parallel.map(sharded.process, [(0,), (1,)], processes=processes)
+    assert (os.getpid() in used) == (processes == 1)
 
 
-@pytest.mark.parametrize("count", [0, 8])
-def test_on_a_cluster(on_dask: LocalCluster, count: int) -> None:
+def test_on_a_cluster(on_dask: LocalCluster) -> None:
     own = table()
-    found = parallel.map(sharded.drawn, [(i, SEED, own) for i in range(count)], processes=2)
-    assert bits(found) == by_hand(count)
-    assert os.getpid() not in parallel.map(sharded.process, [(i,) for i in range(count)])
+    assert parallel.map(sharded.drawn, []) == []
+    found = parallel.map(sharded.drawn, [(i, SEED, own) for i in range(8)], processes=2)
+    assert bits(found) == by_hand(8)
+    assert os.getpid() not in parallel.map(sharded.process, [(i,) for i in range(8)])
 
 
 def test_a_killed_worker_costs_nothing_but_time(on_dask: LocalCluster, tmp_path: Path) -> None:
@@ -154,18 +144,6 @@ def test_loops_inside_a_shard_stay_there(monkeypatch: pytest.MonkeyPatch) -> Non
         assert parallel.map(sharded.inside, [(0,)]) == [(1, [os.getpid()] * 3)]
 
 
-def test_one_loop_after_another(on_dask: LocalCluster) -> None:
-    """In a process that has imported nothing of Dask before, as a notebook's."""
-    code = (
-        "import sharded; from textpriv import parallel; "
-        "print([parallel.map(sharded.returns, [(i,), (i,)]) for i in range(3)])"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.stdout == "[[(0,), (0,)], [(1,), (1,)], [(2,), (2,)]]\n", done.stderr
-
-
 # What goes wrong
 
 
@@ -200,12 +178,9 @@ def test_what_cannot_be_sent_is_refused() -> None:
             parallel.map(sharded.process, [(1,)], processes=processes)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="shards: got 1, expected tuples of arguments"):
         parallel.map(sharded.process, [1])  # type: ignore[list-item]
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:8786", "tcp://", "tcp://host", "8786", "x y:1"])
-def test_addresses(address: str) -> None:
-    with pytest.raises(RunError, match=r"expected an address like tcp://10.0.0.1:8786"):
-        parallel.connected(address)
+    for address in ("127.0.0.1:8786", "tcp://", "tcp://host", "x y:1"):
+        with pytest.raises(RunError, match=r"expected an address like tcp://10.0.0.1:8786"):
+            parallel.connected(address)
 
 
 def test_a_cluster_that_goes_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -242,24 +217,19 @@ def test_other_versions(dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> 
     assert re.fullmatch(expected, str(caught.value))
 
 
-def test_workers_that_run_several_shards_at_once() -> None:
-    with (
-        local_cluster(processes=False, protocol="tcp://", threads_per_worker=2) as crowded,
-        pytest.raises(RunError, match=r"several shards at once.*--nthreads 1"),
-    ):
-        cluster.check(crowded.scheduler_address)
-
-
-def test_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "WORKER_SECONDS", 0.2)
-    with (
-        local_cluster(n_workers=0) as empty,
-        pytest.raises(RunError, match="has no worker; start some"),
-    ):
-        cluster.check(empty.scheduler_address)
-
-
 # The runner
+
+
+def test_a_cluster_is_asked_whether_it_can_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "WORKER_SECONDS", 0.2)
+    for workers, says in ((0, "has no worker; start some"), (1, "at once.*--nthreads 1")):
+        with (
+            local_cluster(
+                n_workers=workers, processes=False, protocol="tcp://", threads_per_worker=2
+            ) as made,
+            pytest.raises(RunError, match=says),
+        ):
+            cluster.check(made.scheduler_address)
 
 
 def test_the_scheduler_is_asked_before_anything_starts(
@@ -300,24 +270,12 @@ def test_the_loop_over_a_grid(on_dask: LocalCluster) -> None:
     assert len(set(there)) == len(over)
 
 
-def test_crossings_by_blocks_of_words(
-    on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    radii = AllRadii(ExactSearch(helpers.normal_embedding(300, 6).vectors))
-
-    def crossings(words: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        units = random_directions(2 * len(words), 6, rng).reshape(len(words), 2, 6)
-        return radii.first_crossing(words, units)[0]
-
-    def found(at_once: int) -> bytes:
+def test_blocks_of_words_draw_what_all_together_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(at_once: int) -> bytes:
         monkeypatch.setattr(ann_vs_exact, "WORDS_AT_ONCE", at_once)
         rng = stream(SEED, "words")
-        blocks = ann_vs_exact.blocks(np.arange(300), 2 * 6, rng)
-        crossing = np.concatenate(study.measure(crossings, over=blocks, processes=1))
-        assert crossing.shape == (300, 2)
-        return crossing.tobytes() + rng.bytes(8)  # and the stream goes on alike
+        blocks = ann_vs_exact.blocks(np.arange(300), 12, rng)
+        normals = [block["rng"].standard_normal(12 * len(block["words"])) for block in blocks]
+        return np.concatenate(normals).tobytes() + rng.bytes(8)  # and the stream goes on alike
 
-    with here():
-        whole = found(1024)
-        assert found(100) == whole
-    assert found(64) == whole
+    assert drawn(100) == drawn(1024)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tokenizers
 import transformers
-from tiny_generators import OPENING, tiny_tokenizer
+from tiny_generators import tiny_tokenizer
 from tiny_models import PIECES, SPECIAL, piece, tiny_family
 
 from textpriv.data.tokens import Corpus
@@ -71,7 +70,7 @@ def test_no_special_token_is_added_and_none_is_spelled(tokenizer: Any) -> None:
     assert pieces.decode(tokenizer, framed) == ["cat"]
 
 
-@pytest.mark.parametrize("longest", [1, 2, 3, 7, 100, np.int64(2)])
+@pytest.mark.parametrize("longest", [1, 7, np.int64(2)])
 def test_the_first_pieces_are_kept(tokenizer: Any, longest: int) -> None:
     texts = ["the cat sat on the mat!", "dog", "", "snowball snowball"]
     every = pieces.encode(tokenizer, texts)
@@ -104,16 +103,6 @@ def test_special_ids_are_special_and_unused_pieces() -> None:
     assert [names[i] for i in found] == [*SPECIAL[:2], *UNUSED, *SPECIAL[2:], "[unused3]"]
     assert found.tolist() == sorted(found.tolist())
     assert pieces.special_ids(wordpiece(PIECES)).tolist() == [0, 1, 2, 3, 4]
-
-
-def test_special_ids_of_another_tokenizer() -> None:
-    names = [OPENING, "a", "<|reserved_special_token_0|>", "b", "<unk>", "<pad>", "<|other|>"]
-    vocab = {name: row for row, name in enumerate(names)} | {"z": 9}  # ids 7 and 8 have no piece
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab=vocab, unk_token="<unk>"))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, bos_token=OPENING)
-    assert pieces.vocabulary(tokenizer) == (*names, "", "", "z")
-    assert pieces.special_ids(tokenizer).tolist() == [0, 2, 4, 5, 7, 8]
-    assert pieces.special_ids(tiny_tokenizer()).tolist() == [0]
 
 
 def test_special_ids_of_every_family(tmp_path: Path) -> None:
@@ -170,12 +159,8 @@ def test_a_map_of_pieces_leaves_special_ones_alone(tokenizer: Any) -> None:
     ("texts", "longest", "says"),
     [
         ("the cat", None, "texts: got one string, expected a list of strings"),
-        ("", None, "texts: got one string"),
         (["cat"], 0, "longest: got 0, expected None or an int"),
-        (["cat"], -1, "longest: got -1"),
         (["cat"], 2.0, "longest: got 2.0"),
-        (["cat"], True, "longest: got True"),
-        ([], 0, "longest: got 0"),
     ],
 )
 def test_bad_input(tokenizer: Any, texts: Any, longest: Any, says: str) -> None:

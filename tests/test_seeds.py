@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -46,15 +45,11 @@ def first(seed: int | None, *keys: Any) -> int:
     return int(stream(seed, *keys).integers(2**63))
 
 
-def test_a_stream_repeats_itself() -> None:
-    for keys in KEYS:
-        np.testing.assert_array_equal(stream(7, *keys).random(5), stream(7, *keys).random(5))
-
-
 def test_keys_of_another_value_order_or_type_name_another_stream() -> None:
     assert len({first(7, *keys) for keys in KEYS}) == len(KEYS)
     assert first(8, "a") != first(7, "a")
     assert first(7) != int(np.random.default_rng(7).integers(2**63))
+    assert first(None, "a") != first(None, "a")
 
 
 def test_streams_do_not_depend_on_what_was_asked_before() -> None:
@@ -62,11 +57,6 @@ def test_streams_do_not_depend_on_what_was_asked_before() -> None:
     for order in itertools.permutations(alone):
         opened = {keys: stream(7, *keys) for keys in order}
         assert {keys: opened[keys].random(3).tolist() for keys in reversed(order)} == alone
-
-
-def test_ten_thousand_keys_give_ten_thousand_streams() -> None:
-    draws = {first(7, name, i) for name in ("a", "b") for i in range(5000)}
-    assert len(draws) == 10_000  # by chance two are equal once in 10^11 seeds
 
 
 def linked(draws: Any) -> bool:
@@ -91,24 +81,19 @@ def test_numpy_numbers_name_the_stream_of_the_number_they_equal() -> None:
     assert first(7, np.str_("a")) == first(7, "a")
 
 
-def test_no_seed_is_a_fresh_stream() -> None:
-    assert first(None, "a") != first(None, "a")
-
-
 def test_the_streams_stay_the_same_from_version_to_version() -> None:
     assert first(7, "table2", "hockey", 19.0) == 3513109770529100546
 
 
-@pytest.mark.parametrize("seed", [-1, 1.0, "7", True, np.nan, [7]])
-def test_a_seed_is_a_non_negative_integer(seed: Any) -> None:
-    with pytest.raises(InvalidInput, match=re.escape(f"seed: got {seed!r}, expected an integer")):
-        stream(seed, "a")
-
-
-@pytest.mark.parametrize("key", [None, (1,), [1], object(), b"a", {}, np.zeros(2)])
-def test_a_key_is_a_string_or_a_number(key: Any) -> None:
-    with pytest.raises(InvalidInput, match="key: got .*expected a string or a number"):
-        stream(7, "a", key)
+def test_seeds_are_counts_and_keys_are_strings_or_numbers() -> None:
+    seeds: list[Any] = [-1, 1.0, "7", True, np.nan]
+    for seed in seeds:
+        with pytest.raises(InvalidInput, match=f"seed: got {seed!r}, expected an integer"):
+            stream(seed, "a")
+    keys: list[Any] = [None, (1,), b"a", np.zeros(2)]
+    for key in keys:
+        with pytest.raises(InvalidInput, match="key: got .*expected a string or a number"):
+            stream(7, "a", key)
 
 
 # --- A seeded mechanism says so -----------------------------------------------------------------

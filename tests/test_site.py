@@ -18,11 +18,9 @@ from tools import notebooks
 from tools.site import build
 
 from textpriv import paths
-from textpriv.errors import RunError
-from textpriv.report import claims
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" & 'single' <b>bold | $x$ `y` [z](w)"
-NAMES = ("02_ann_vs_exact", "07_scoreboard")  # the first has claims, the second has not run
+NAMES = ("02_ann_vs_exact", "07_scoreboard")  # the second has not run
 README = """# A title
 
 ![A small figure](figures/fig01_line.png) See [02](notebooks/02_ann_vs_exact.ipynb).
@@ -193,15 +191,6 @@ def test_a_notebook_shows_every_kind_of_output(pages: dict[str, Page]) -> None:
     assert len(page.all("table")) == 2
 
 
-def test_every_claim_has_a_row(pages: dict[str, Page]) -> None:
-    page = pages["claims.html"]
-    expected = [claim for claim in claims.load() if claim.notebook in NAMES]
-    totals = 1 + 2 * len(claims.PAPERS)  # and the heads of the tables of claims
-    assert expected and len(page.all("tr")) == totals + len(expected)
-    for claim in expected:
-        assert claim.setting in page.text and claim.stated in page.text
-
-
 @pytest.mark.parametrize("why", ["missing", "changed", "failed", "unfinished"])
 def test_a_run_that_does_not_count(project: Path, why: str) -> None:
     path, node = project / "runs" / "default" / f"{NAMES[0]}.ipynb", ran()
@@ -221,22 +210,3 @@ def test_a_run_that_does_not_count(project: Path, why: str) -> None:
     assert not any(cell.get("outputs") for cell in made.cells)
     assert "/figures/fig01_line.png" in made.cells[4].source
     assert "--profile smoke --only 02" in build.notebook(source, "smoke").cells[1].source
-
-
-def test_a_failure_keeps_the_old_site(
-    project: Path, pages: dict[str, Page], capfd: pytest.CaptureFixture[str]
-) -> None:
-    (project / "site").mkdir()
-    (project / "site" / "old.html").write_text("old")
-    raw = "```{raw} html\n<iframe></iframe>\n```"
-    (project / "README.md").write_text(f"# A title\n\n[nowhere](absent.md)\n\n{raw}\n")
-    assert build.main([]) == 2
-    said = capfd.readouterr().err
-    assert all(t in said for t in ("absent.md", '"raw" directive disabled', "error: expected"))
-    assert (project / "site" / "old.html").exists() and not list(project.glob(".site*"))
-
-
-def test_it_says_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "find_spec", lambda name: None)
-    with pytest.raises(RunError, match=r"requirements-site\.lock"):
-        build.build()

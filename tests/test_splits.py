@@ -97,25 +97,18 @@ def test_runs_end_with_their_document() -> None:
     assert not shares_ngram([first, second + " five"], [SENTENCE], shortest=5).any()
 
 
-def test_unknown_and_rare_words_count_as_themselves() -> None:
-    text = "zyx wvu tsr qpo nml kji hgf edc"
-    assert shares_ngram([text], [text]).all()
-    assert not shares_ngram([text], [text.replace("tsr", "rst")]).any()
-
-
 def test_overlap_of_nothing() -> None:
     assert shares_ngram([], [SENTENCE]).shape == (0,)
     assert not shares_ngram([SENTENCE], []).any()
     assert not shares_ngram(["", "..."], [""]).any()
 
 
-@pytest.mark.parametrize("wrong", [{"n": 0}, {"shortest": 0}])
-def test_overlap_refuses_empty_runs(wrong: dict[str, int]) -> None:
-    with pytest.raises(InvalidInput, match="got 0, expected an integer >= 1"):
-        shares_ngram([SENTENCE], [SENTENCE], **wrong)
-
-
-def test_overlap_refuses_one_string() -> None:
+def test_what_overlap_refuses() -> None:
+    for wrong in ({"n": 0}, {"shortest": 0}):
+        with pytest.raises(InvalidInput, match="got 0, expected an integer >= 1"):
+            shares_ngram([SENTENCE], [SENTENCE], **wrong)
+    with pytest.raises(InvalidInput, match="shared: got 1, expected an integer >= 2"):
+        parent_sentences([SENTENCE], shared=1)
     with pytest.raises(InvalidInput, match=r"use \[text\]"):
         shares_ngram(SENTENCE, [SENTENCE])
 
@@ -183,11 +176,6 @@ def test_equal_and_contained_phrases_have_company(texts: list[str]) -> None:
         assert groups[row] == groups[(longer or same)[0]]
 
 
-def test_too_short_common_runs_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="shared: got 1, expected an integer >= 2"):
-        parent_sentences([SENTENCE], shared=1)
-
-
 # --- Private and shadow -------------------------------------------------------------------
 
 
@@ -212,12 +200,12 @@ def test_the_choice_is_uniform_and_follows_the_stream() -> None:
     )
     assert rows(*first) == rows(*again)
     rng = np.random.default_rng(2)
-    picked = np.zeros((2, 10))
-    for _ in range(2000):
-        for side, chosen in enumerate(private_and_shadow(documents(10), 3, 2, rng)):
-            picked[side, rows(chosen)] += 1
-    # Each row is private 600 times (sd 20.5) and shadow 400 times (sd 17.9); six sd.
-    assert abs(picked - [[600], [400]]).max() < 123
+    picked, ten = np.zeros((2, 10)), documents(10)
+    for _ in range(500):
+        for side, chosen in enumerate(private_and_shadow(ten, 3, 2, rng)):
+            picked[side, [int(text) for text in chosen.texts]] += 1
+    # Each row is private 150 times (sd 10.2) and shadow 100 times (sd 8.9); six sd.
+    assert abs(picked - [[150], [100]]).max() < 61
 
 
 @given(
@@ -263,7 +251,6 @@ def test_phrases_of_one_sentence_never_end_on_both_sides() -> None:
     [
         ((8, 3), None, "at least 11 documents"),
         ((0, 3), None, "private: got 0"),
-        ((3, 0), None, "shadow: got 0"),
         ((5, 2), [1] * 9 + [2], "largest has 9"),
         ((5, 2), [1] * 9, "10 integers"),
         ((5, 2), [0.5] * 10, "10 integers"),

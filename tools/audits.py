@@ -83,13 +83,8 @@ def _mutants_digest() -> str:
 def mutants(digest: str) -> list[dict[str, Any]]:
     """Wrong mechanisms under the small audits: flaw, audit, worst ratio, whether it was caught.
 
-    Parameters
-    ----------
-    digest : of the files that hold them, which the result depends on
-
-    Raises
-    ------
-    RunError : the file has changed meanwhile, or fails
+    `digest` is of the files that hold them, which the result depends on; RunError where one has
+    changed meanwhile, or fails.
     """
     if digest != _mutants_digest():
         raise RunError(f"{MUTANTS} has changed since the audits began: start them again")

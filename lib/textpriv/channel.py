@@ -87,15 +87,9 @@ class Channel(ABC):
         return np.cumsum(rows if self.outputs is None else rows[:, self.outputs], axis=1)
 
     def posterior(self, outputs: IntArray, prior: FloatArray) -> FloatArray:
-        """P(x | y) for every input: (len(outputs), size).
+        """P(x | y) for every input, (len(outputs), size), from weights >= 0 of the inputs, (size,).
 
-        Parameters
-        ----------
-        prior : (size,) weights >= 0 of the inputs, of any sum
-
-        Raises
-        ------
-        InvalidInput : an invalid prior, or an output that no input of the prior can give
+        InvalidInput for an invalid prior, or an output that no input of the prior can give.
         """
         joint = self.log_columns(outputs) + self._log_prior(prior)
         total = logsumexp(joint, axis=1, keepdims=True)
@@ -151,15 +145,7 @@ class Channel(ABC):
         """Look whether rows are probabilities, and columns hold what the rows hold.
 
         Attacks take a channel at its word: rows that sum to 1.1, or P(x|y) in place of P(y|x),
-        give wrong guesses and no error. Own channels should pass this once.
-
-        Parameters
-        ----------
-        inputs : whose rows to look at; None: all, which makes the whole table, in parts
-
-        Raises
-        ------
-        InvalidInput : a row or a column that is wrong
+        give wrong guesses and no error. Own channels should pass this once, for some inputs or all.
         """
         every = (
             np.arange(self.size) if inputs is None else check_ids(inputs, self.size, what="inputs")

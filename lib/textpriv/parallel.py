@@ -2,16 +2,14 @@
 
     rates = parallel.map(attacked_at, [(material, epsilon, 7) for epsilon in (1.0, 2.0, 4.0)])
 
-A shard is one call of a function, given by its arguments; results come back in the order of the
-shards. joblib, or Dask, does the scheduling. Two habits make the
-result the same whatever runs where: a shard draws from `seeds.stream(seed, ...)` keyed by what
-the shard is (its epsilon, its first word), never from a stream that shards share; and it changes
-nothing but what it returns.
+A shard is one call of a function, given by its arguments. Two habits make the result the same
+whatever runs where: a shard draws from `seeds.stream(seed, ...)` keyed by what the shard is (its
+epsilon, its first word), never from a stream that shards share; and it changes nothing but what it
+returns.
 
 Where the environment variable TEXTPRIV_SCHEDULER holds the address of a Dask scheduler, every
-`map` goes there (`run_all.sh --backend dask --scheduler ADDRESS` sets it). An argument that several
-shards have in common (the same object, such as a table of vectors) is sent once. When a worker
-dies, Dask runs its shards again on another one. docs/CLUSTER.md has a script for SLURM.
+`map` goes there (`run_all.sh --backend dask --scheduler ADDRESS` sets it). When a worker dies, Dask
+runs its shards again on another one. docs/CLUSTER.md has a script for SLURM.
 """
 
 from __future__ import annotations

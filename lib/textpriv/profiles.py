@@ -54,19 +54,12 @@ def load(
     model: type[Model],
     overrides: Mapping[str, Any] | None = None,
 ) -> Model:
-    """Sizes of one notebook under one profile.
+    """Sizes of one notebook under one profile, as a pydantic model that knows its fields.
 
     Parameters
     ----------
-    profile : one of `names()`
-    notebook : "02_ann_vs_exact"; names the table
-    model : pydantic model with the fields that the notebook's experiments know
     overrides : single values that replace the profile's; a key is a field of `model`
         or of `Settings`
-
-    Returns
-    -------
-    an instance of `model`
 
     Raises
     ------

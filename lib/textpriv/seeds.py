@@ -16,21 +16,13 @@ Key = str | int | float
 
 
 def stream(seed: int | None, *keys: Key) -> np.random.Generator:
-    """Generator of the stream that `seed` and `keys` name.
+    """Generator of the stream that `seed` and `keys` name; InvalidInput for those of another kind.
 
     Parameters
     ----------
     seed : non-negative int, or None for operating-system entropy (then `keys` are moot)
     keys : what the stream is for; order and type matter (1, 1.0 and "1" differ). A numpy
         number counts as the Python number that it equals.
-
-    Returns
-    -------
-    numpy.random.Generator
-
-    Raises
-    ------
-    InvalidInput : a seed or a key of another kind
     """
     if seed is None:
         return np.random.default_rng()

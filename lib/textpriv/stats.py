@@ -184,8 +184,7 @@ def clustered_mean(
 
     Parameters
     ----------
-    values : (n,) finite observations, n >= 1
-    cluster : (n,) integer label of each observation's cluster
+    values, cluster : (n,) finite observations, n >= 1, and the integer label of each one's cluster
     bounds : range of the quantity
     sample : name of what the clusters were drawn from; keeps the `Influence` of each
     """
@@ -323,17 +322,14 @@ def stratified_mean(
 ) -> Estimate:
     """Mean of a population from a sample drawn independently within strata.
 
+    The variance is that of sampling with replacement, which is at least the true one.
+    Observations of one word along several directions must be averaged first.
+
     Parameters
     ----------
     values : (n,) finite observations
     stratum : (n,) stratum number of each, 0 .. len(weights) - 1, none empty
     weights : share of the population in each stratum, > 0 (any sum)
-    bounds : range of the quantity
-
-    Notes
-    -----
-    The variance is that of sampling with replacement, which is at least the true one.
-    Observations of one word along several directions must be averaged first.
     """
     observed = np.asarray(values, dtype=np.float64)
     group = np.asarray(stratum)

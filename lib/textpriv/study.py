@@ -58,10 +58,6 @@ def measure(
     label : of the progress bar; None shows none
     processes : as in `parallel.map`; 1 works in this process and copies nothing
 
-    Returns
-    -------
-    list of results, in the order of the points
-
     Raises
     ------
     InvalidInput : no point

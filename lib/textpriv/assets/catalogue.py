@@ -114,7 +114,6 @@ class GithubSource(_Repository):
 
 
 Source = WheelSource | HubSource | GithubSource
-Kind = Literal["wheel", "hub", "github"]
 
 
 class Asset(_Record):

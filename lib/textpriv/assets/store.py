@@ -32,13 +32,9 @@ def derived(name: str, *, key: str, build: Callable[[Path], None]) -> Path:
     """Folder with the files that `build(folder)` wrote: computed once, reused when unchanged.
 
     For what is costly to make from an asset (parsed tables, converted models). A build that fails
-    or is killed leaves nothing behind; a damaged result is built again.
-
-    Parameters
-    ----------
-    name : readable part of the folder's name
-    key : everything that the result depends on (digests of assets, parameters, format version)
-    build : writes at least one file into the empty folder that it is given
+    or is killed leaves nothing behind; a damaged result is built again. `name` is the readable part
+    of the folder's name, `key` everything that the result depends on (digests of assets,
+    parameters, format version).
     """
 
     def build_and_sign(folder: Path) -> None:

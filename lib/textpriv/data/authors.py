@@ -37,12 +37,7 @@ def by_rating(ratings: ArrayLike, *, positive: float = 10, negative: float = 8) 
 
     Parameters
     ----------
-    ratings : (documents,) numbers or NaN
     positive, negative : negative < positive
-
-    Returns
-    -------
-    (documents,) int64
     """
     if not negative < positive:
         raise InvalidInput(f"negative: got {negative}, expected a number below {positive}")
@@ -65,21 +60,16 @@ def by_authors(
 
     Parameters
     ----------
-    documents : with a column that names authors
     sentiment : (documents,) 0, 1 or NEITHER; see `by_rating`
-    author : the column, of numbers or str
+    author : the column that names authors
     authors : >= 2, how many; among equals the first in the order of names
     fewest_words : >= 1, `splits.words` that a document must have
 
     Returns
     -------
     Documents in their old order, with the columns "author", numbered from 0 by the size of the
-    rarer sentiment, and "sentiment" beside the old ones
-
-    Raises
-    ------
-    InvalidInput : no such column, another number of sentiments or other values, one sentiment
-        only, or fewer authors than asked for with at least 3 documents of either sentiment
+    rarer sentiment, and "sentiment"; InvalidInput where fewer authors than asked for have at least
+    3 documents of either sentiment
     """
     check_count(authors, 2, what="authors")
     check_count(fewest_words, what="fewest_words")
@@ -111,15 +101,7 @@ def by_authors(
 
 
 def as_many_of_each(documents: Documents, count: int, rng: np.random.Generator) -> Documents:
-    """At most `count` random documents of every author, in the old order.
-
-    So authors are equally frequent; both sentiments come as they come.
-
-    Parameters
-    ----------
-    documents : with a column "author"
-    count : >= 1
-    """
+    """At most `count` (>= 1) random documents of every "author", in the old order."""
     check_count(count, what="count")
     order = rng.permutation(len(documents))
     author = pd.Series(documents.columns["author"][order])
@@ -127,17 +109,9 @@ def as_many_of_each(documents: Documents, count: int, rng: np.random.Generator) 
 
 
 def parts(documents: Documents, count: int, rng: np.random.Generator) -> IntArray:
-    """Random parts of equal size in which authors and sentiments are mixed alike.
+    """Random parts (>= 2) of equal size in which authors and sentiments are mixed alike.
 
-    Parameters
-    ----------
-    documents : with columns "author" and "sentiment"
-    count : >= 2 parts
-
-    Returns
-    -------
-    (documents,) 0 .. count - 1; sizes differ by at most one, and so do the numbers of documents
-    of an author and sentiment in the parts
+    Sizes differ by at most one, and so do the numbers of documents of an "author" and "sentiment".
     """
     check_count(count, 2, what="count")
     author = np.asarray(documents.columns["author"])
@@ -149,19 +123,10 @@ def parts(documents: Documents, count: int, rng: np.random.Generator) -> IntArra
 
 
 def quoting(documents: Documents, part: IntArray, n: int = 8) -> NDArray[np.bool_]:
-    """Whether each document shares a run of words with one of the same author in another part.
+    """Whether each document shares a run of n words with one of the same author in another part.
 
     Stock phrases of an author are style, but copied passages make an attack look better than it is.
-
-    Parameters
-    ----------
-    documents : with a column "author"
-    part : (documents,) see `parts`
-    n : >= 1, words of a run; see `splits.shares_ngram`
-
-    Returns
-    -------
-    (documents,) bool
+    See `parts` and `splits.shares_ngram`.
     """
     author, result = documents.columns["author"], np.zeros(len(documents), dtype=bool)
     for who in np.unique(author):

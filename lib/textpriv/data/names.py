@@ -21,9 +21,11 @@ from typing import NamedTuple
 
 from faker.providers import person
 
-from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 
+# A listed name is one that the texts use at least so often, with a capital in at least this share
+# of its uses, at most this share of which follow one of BEFORE_PLACES.
+FEWEST, CAPITAL, PLACED = 3, 0.9, 0.3
 BEFORE_PLACES = frozenset({"a", "an", "the", "in", "from", "to", "new"})
 
 # A word and the next one inside the same sentence: only a comma or semicolon stands between.
@@ -44,35 +46,16 @@ class Usage(NamedTuple):
     placed: float
 
 
-def person_names(
-    texts: Iterable[str],
-    *,
-    capital: float = 0.9,
-    placed: float = 0.3,
-    fewest: int = 3,
-) -> frozenset[str]:
+def person_names(texts: Iterable[str]) -> frozenset[str]:
     """Listed names that the texts use as names, in lower case.
 
-    A listed name is kept when it occurs at least `fewest` times inside sentences, is
-    capitalised in a share of at least `capital` of these, and follows an article or a
-    preposition of place in a share of at most `placed` of the latter. What this gets wrong:
-    names that are frequent words as well (Bill, Frank, Rose) or part of a title (the Blair
-    Witch) are dropped; names of months, saints and characters stay.
+    What the rule gets wrong: names that are frequent words as well (Bill, Frank, Rose) or part of a
+    title (the Blair Witch) are dropped; names of months, saints and characters stay.
 
     Parameters
     ----------
-    texts : cased, such as the IMDb reviews; thousands, or few names are seen
-    capital, placed : shares in 0..1
-    fewest : >= 1
-
-    Raises
-    ------
-    InvalidInput : a parameter outside its range, or texts without capitals inside sentences
+    texts : cased (InvalidInput where not), such as the IMDb reviews; thousands, or few are seen
     """
-    for name, share in (("capital", capital), ("placed", placed)):
-        if not 0 <= share <= 1:
-            raise InvalidInput(f"{name}: got {share}, expected a share in 0..1")
-    check_count(fewest, what="fewest")
     found = usage(texts, listed_names())
     if not any(seen.capital for seen in found.values()):
         raise InvalidInput(
@@ -81,20 +64,15 @@ def person_names(
     return frozenset(
         name
         for name, seen in found.items()
-        if seen.times >= fewest and seen.capital >= capital and seen.placed <= placed
+        if seen.times >= FEWEST and seen.capital >= CAPITAL and seen.placed <= PLACED
     )
 
 
 def usage(texts: Iterable[str], words: Collection[str]) -> dict[str, Usage]:
-    """How the texts write each of the words; words that they do not use are left out.
+    """How cased texts write each word (in lower case); words that they do not use are left out.
 
     Counted is what follows another word with at most a comma between, since sentences and
     quotations begin with a capital anyway. Words in capitals throughout say nothing.
-
-    Parameters
-    ----------
-    texts : cased
-    words : in lower case
     """
     if isinstance(texts, str):
         raise InvalidInput("texts: got one string, expected several; use [text]")

@@ -65,13 +65,8 @@ def shares_ngram(
 
     Parameters
     ----------
-    texts, others : strings; compared by `words`
-    n : >= 1; Brown et al. (2020) call 8 to 13 words an overlap with test data
+    n : >= 1, in `words`; Brown et al. (2020) call 8 to 13 an overlap with test data
     shortest : >= 1; from n on, texts of fewer than n words are never shared
-
-    Returns
-    -------
-    (texts,) bool
     """
     check_count(n, what="n")
     check_count(shortest, what="shortest")
@@ -111,18 +106,8 @@ def private_and_shadow(
 
     Parameters
     ----------
-    documents : to choose from
-    private, shadow : numbers of documents, >= 1
-    rng : source of randomness
+    private, shadow : numbers of documents, >= 1; InvalidInput where there are too few
     groups : (documents,) int or None; documents of one group never end on both sides
-
-    Returns
-    -------
-    private, shadow
-
-    Raises
-    ------
-    InvalidInput : too few documents, or groups too large to be divided so
     """
     check_count(private, what="private")
     check_count(shadow, what="shadow")
@@ -151,16 +136,11 @@ def parent_sentences(texts: Iterable[str], shared: int = 5) -> IntArray:
     apply this to all lengths would put everything into one group by way of phrases like "the
     film". A phrase of fewer than `shared` words joins the group of the first longer phrase
     that contains it, else that of the first phrase equal to it; it may occur in other groups
-    as well.
+    as well. Groups are numbered from 0 in the order of appearance.
 
     Parameters
     ----------
-    texts : the phrases; compared by `words`
     shared : >= 2; with the default no short text is shared in the sense of `shares_ngram` either
-
-    Returns
-    -------
-    (texts,) int64, numbered from 0 in the order of appearance
     """
     check_count(shared, 2, what="shared")
     corpus, count = _numbered(texts, ())
@@ -187,7 +167,7 @@ def parent_sentences(texts: Iterable[str], shared: int = 5) -> IntArray:
 
 
 def sentences(documents: Documents, fewest: int = 1, most: int | None = None) -> Documents:
-    """The sentences of every document, as documents of their own.
+    """The sentences of every document with its columns and a column "document", its row.
 
     A sentence ends at ".", "!", "?" or "…" (and closing quotes) before white space and a capital or
     a digit, but not after a title, an initial or a common abbreviation ("Mr.", "J.", "vs."),
@@ -196,16 +176,8 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
 
     Parameters
     ----------
-    documents : of any length
-    fewest, most : numbers of `words` that a sentence must have to be kept; most None is no limit
-
-    Returns
-    -------
-    Documents with the columns of their document and a column "document", its row there
-
-    Raises
-    ------
-    InvalidInput : no sentence has such a length
+    fewest, most : numbers of `words` that a sentence must have to be kept (InvalidInput where none
+        has); most None is no limit
     """
     check_count(fewest, what="fewest")
     limit = np.inf if most is None else most
@@ -227,10 +199,7 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
 
 
 def sentences_of(text: str) -> Iterator[str]:
-    """The sentences of a text, in order; none where there is nothing but white space.
-
-    See `sentences` for where one ends.
-    """
+    """The sentences of a text, in order; none where there is nothing but white space."""
     begin = 0
     for end in _END.finditer(text):
         if not _NO_END.search(text, begin, end.start()):
@@ -271,17 +240,10 @@ def _room(corpus: Corpus) -> IntArray:
 def _one_longer(
     places: IntArray, numbers: IntArray, room: IntArray, length: int
 ) -> tuple[IntArray, IntArray]:
-    """Runs of `length` words from those one word shorter.
+    """Runs of `length` words from those one word shorter: where they begin, and their numbers.
 
-    Parameters
-    ----------
-    places : where runs begin, increasing; neighbours that are absent yield no longer run
-    numbers : of these runs: equal exactly where the runs are equal
-    room : see `_room`; a run never leaves its document
-
-    Returns
-    -------
-    places, numbers of the longer runs
+    `places` increase; neighbours that are absent yield no longer run. `numbers` are equal exactly
+    where runs are equal.
     """
     pairs = np.flatnonzero((np.diff(places) == 1) & (room[places[:-1]] >= length))
     # Numbers count distinct runs, so that the key of a pair stays below (2^31)^2.

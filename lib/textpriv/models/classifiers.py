@@ -166,14 +166,9 @@ def probe(
 ) -> BoolArray:
     """Whether a logistic regression, fitted to training rows, is right about each test row: bool.
 
-    Features are standardised by the training rows; the penalty is fixed (C = 0.01).
-
-    Parameters
-    ----------
-    features : (documents, width) finite. For scenario Test, plain text in the training rows and
-        manipulated text in the test rows.
-    labels : (documents,) integers, of at least two classes in the training rows
-    train, test : row numbers, at least one, none in both
+    Features, (documents, width), are standardised by the training rows; the penalty is fixed (C =
+    0.01). For scenario Test they are of plain text in the training rows and of manipulated text in
+    the test rows. Labels are integers, of at least two classes in the training rows.
     """
     values = np.asarray(features, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all():

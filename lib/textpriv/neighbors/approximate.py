@@ -20,6 +20,8 @@ from textpriv.errors import InvalidInput
 from textpriv.neighbors.exact import check_queries
 from textpriv.neighbors.table import FloatArray, IntArray, check_vectors
 
+LINKS = 32  # of a node in a graph
+
 
 def _distances(
     vectors: NDArray[np.floating], queries: NDArray[np.floating], ids: IntArray
@@ -73,13 +75,7 @@ class AnnoySearch:
 
     @classmethod
     def load(cls, vectors: NDArray[np.floating], file: Path, search_k: int = -1) -> Self:
-        """The index that `save` wrote to `file`; trees and seed are those it was built with.
-
-        Parameters
-        ----------
-        vectors : those over which it was built
-        search_k : see `AnnoySearch`
-        """
+        """The index over these vectors that `save` wrote to `file`, with its trees and its seed."""
         loaded = cls.__new__(cls)
         loaded._begin(vectors, search_k)
         loaded.index.load(str(file))
@@ -132,7 +128,7 @@ class FaissSearch:
     vectors : (rows, dimension) float array, finite
     method : "flat", "ivf" or "hnsw"
     lists, probes : inverted lists in all (default 4 sqrt(rows)), and visited per query
-    links, effort : links per node of the graph, and candidates kept while searching
+    effort : candidates that are kept while the graph is searched
     """
 
     def __init__(
@@ -142,7 +138,6 @@ class FaissSearch:
         *,
         lists: int | None = None,
         probes: int = 1,
-        links: int = 32,
         effort: int = 64,
     ) -> None:
         table = np.ascontiguousarray(check_vectors(vectors, what="vectors", least=1), np.float32)
@@ -163,9 +158,8 @@ class FaissSearch:
             self.index.train(table)
             self.index.nprobe = probes
         elif method == "hnsw":
-            check_count(links, 2, what="links")
             check_count(effort, 1, what="effort")
-            self.index = faiss.IndexHNSWFlat(self.dimension, links)
+            self.index = faiss.IndexHNSWFlat(self.dimension, LINKS)
             self.index.hnsw.efSearch = effort
         else:
             raise InvalidInput(f"method: got {method!r}, expected 'flat', 'ivf' or 'hnsw'")

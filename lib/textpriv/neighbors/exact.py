@@ -91,15 +91,8 @@ class ExactSearch:
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k nearest rows to each query, nearest first.
 
-        Parameters
-        ----------
-        queries : (count, dimension) float array, finite
-        k : 1 to the number of rows
-
-        Returns
-        -------
-        ids : (count, k) row numbers
-        distances : (count, k) Euclidean distances
+        Of (count, dimension) finite queries: ids and Euclidean distances, (count, k) each; k is
+        1 to the number of rows.
         """
         array = check_queries(queries, self.dimension)
         check_count(k, 1, self.size, what="k")

@@ -160,14 +160,8 @@ class AllRadii:
 
         Parameters
         ----------
-        words : (count,) row numbers
-        epsilons : (epsilons,) > 0
+        words, epsilons : (count,) row numbers, and (epsilons,) > 0; the answer is (epsilons, count)
         directions : > 0, per word
-        rng : seeds the directions
-
-        Returns
-        -------
-        (epsilons, count) float64
         """
         ids = check_ids(words, self.size, what="words")
         device, n = self.table.device, self.dimension

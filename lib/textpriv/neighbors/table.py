@@ -179,17 +179,10 @@ class GroupedTable:
     def rounded_queries(
         self, queries: torch.Tensor, extra: dict[int, torch.Tensor | float]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries to multiply with the rounded copy, with what rounding them loses.
+        """Queries, (count, dimension) float64, as the rounded copy takes them, and what is lost.
 
-        Parameters
-        ----------
-        queries : (count, dimension) float64
-        extra : values of the four columns after the vector (0 to 3); absent ones are 0
-
-        Returns
-        -------
-        rounded : (dimension + 4, count)
-        norm, lost : (count,) float64 norms of the rounded queries and of what was lost
+        `extra` has values of the four columns after the vector (0 to 3); absent ones are 0. Returns
+        the rounded queries, (dimension + 4, count), and the norms of these and of what was lost.
         """
         low = queries.to(self.dtype)
         columns = torch.zeros(len(queries), 4, dtype=self.dtype, device=self.device)

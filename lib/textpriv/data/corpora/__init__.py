@@ -107,13 +107,7 @@ class Documents:
         return MappingProxyType(columns)
 
     def subset(self, indices: npt.ArrayLike) -> Documents:
-        """Documents at `indices` (integers in 0 .. len - 1), in that order; repeats are allowed.
-
-        Raises
-        ------
-        InvalidInput
-            If an index is out of range or not an integer, or there is none.
-        """
+        """Documents at `indices` (integers in 0 .. len - 1), in that order; repeats are allowed."""
         rows = np.asarray(indices)
         if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
             raise InvalidInput(
@@ -181,36 +175,15 @@ def load(name: str) -> Documents:
     Parameters
     ----------
     name : one of `names()`, or the path of a file of your own (see `registry.own`)
-        "rotten-tomatoes": 8,530 sentences, column label (0 negative, 1 positive).
-        "imdb": 25,000 reviews, label; each run of `<br />` becomes one space.
-        "rented-clothes": 192,542 reviews, user_id, item_id, rating (2 .. 10 or NaN), occasion,
-        category, date, summary; 2 rows without text are left out.
-        "xsum": 999 articles, id, summary; one empty article is left out.
-        "multilexsum": 868 documents, summary.
-        "sst2" and "sst2-validation": 67,349 phrases and 872 sentences, label. "sst2-by-sentence":
-        the same phrases, to be divided by their sentences.
-        From the hub, for comparison with the papers; the counts are those of their data cards:
-        "qnli" and "qnli-validation": 104,743 and 5,463 questions, second (a sentence), label
-        (0: the sentence answers the question, 1: it does not).
-        "paws", "paws-validation", "paws-test": 49,401, 8,000 and 8,000 sentences, second (another
-        of nearly the same words), label (1: a paraphrase).
-        "ag-news" and "ag-news-test": 120,000 and 7,600 news, label (0 world, 1 sports,
-        2 business, 3 science and technology).
-        "yelp-polarity" and "yelp-polarity-test": 560,000 and 38,000 reviews, label.
-        "multi-news", "multi-news-validation", "multi-news-test": 44,972, 5,622 and 5,622 sets of
-        news articles joined by `|||||`, summary; sets without text are left out, and an archive's
-        notice in the place of the first article. "multi-news-all": the three together.
-        "imdb-authors" and "yelp-authors": 15,000 and 17,336 reviews, author (0 .. 9), label.
-        "chatgpt-paraphrases-imdb" and "chatgpt-paraphrases-yelp": their layout is not known.
-        Unless it is one table with a column `paraphrase`, the error says what is there; name the
-        column of the texts, and further ones, in assets.local.toml.
+        Of "imdb" each run of `<br />` becomes one space; rows without a text are left out, of
+        "multi-news" an archive's notice in the place of the first article. What is a pair of texts
+        has the second one in its column `second`. The layout of "chatgpt-paraphrases-imdb" and
+        "chatgpt-paraphrases-yelp" is not known: unless it is one table with a column `paraphrase`,
+        the error says what is there; name the column of the texts in assets.local.toml.
 
     Raises
     ------
-    UnknownAsset, AssetCorrupt, AssetUnavailable, StorageError
-        See `textpriv.assets.fetch`.
-    InvalidInput
-        If a file of your own cannot be read; see `read_table`.
+    InvalidInput, and those of `textpriv.assets.fetch`
     """
     corpus = entry(name)
     if not corpus.asset:
