@@ -19,6 +19,7 @@ import torch
 from helpers import FloatArray, embedding, normal_embedding
 from scipy.special import logsumexp
 
+from textpriv.channel import SparseChannel
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import Corpus
 from textpriv.experiments.audits import small_generator
@@ -37,6 +38,7 @@ from textpriv.mechanisms import (
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import DPPrompt, Limits
+from textpriv.mechanisms.registry import examples
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.mechanisms.vickrey import Vickrey
@@ -329,12 +331,27 @@ class DepthWithoutHalf(DeepCandidate):
         return normalised((self.epsilon * depth)[None].astype(np.float64))[0]
 
 
+# --- Wrong versions of whatever is registered with its law ----------------------------------------
+
+
+def drawing_at(mechanism: Any, factor: float) -> Any:
+    """The right probabilities, and draws at so many times epsilon."""
+    wrong = copy.copy(mechanism)
+    wrong.sample = mechanism.with_epsilon(factor * mechanism.epsilon).sample
+    return wrong
+
+
+def acting_at(mechanism: Any, factor: float) -> Any:
+    """Probabilities and draws at so many times the epsilon that is claimed."""
+    wrong = drawing_at(mechanism, factor)
+    scaled = mechanism.with_epsilon(factor * mechanism.epsilon)
+    wrong.log_rows, wrong.log_columns = scaled.log_rows, scaled.log_columns
+    if isinstance(mechanism, SparseChannel):
+        wrong.log_matrix = scaled.log_matrix
+    return wrong
+
+
 # --- Wrong samplers: the probabilities are right, and something else is drawn ---------------------
-
-
-class SanTextAtTwentyEpsilon(SanText):
-    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
-        return SanText(self.embedding, epsilon=20 * self.epsilon).sample(inputs, rng)
 
 
 class SanTextPlusSparesOneInTwenty(SanTextPlus):
@@ -621,8 +638,6 @@ CASES = [
     Case("DP-Prompt with top-k", next_token, lambda: (top_two, None), lambda: (clipped, None)),
     Case("DP-Prompt's scalar form with the widest range", next_token,
          lambda: (clipped, scalar_form(LIMITS)), lambda: (clipped, None)),
-    Case("SanText sampled at 20 eps", exactly, lambda: SanTextAtTwentyEpsilon(CLOUD, epsilon=2.0),
-         lambda: SanText(CLOUD, epsilon=2.0), drawn=True),
     Case("SanText+ sampler that spares one sensitive word in twenty", exactly,
          lambda: SanTextPlusSparesOneInTwenty(CLOUD, epsilon=2.0, sensitive=np.arange(20, 60)),
          lambda: SanTextPlus(CLOUD, epsilon=2.0, sensitive=np.arange(20, 60)), drawn=True),
@@ -665,6 +680,28 @@ CASES = [
          lambda: StencilReturnsTheToken(TOKENS, window=3), lambda: Stencil(TOKENS, window=3),
          drawn=True),
 ]  # fmt: skip
+
+
+LAWS = {name: made for name, made in examples(60).items() if isinstance(made, FiniteMechanism)}
+for _name, _made in LAWS.items():
+    CASES.append(
+        Case(
+            f"{_name} sampled at 4 eps",
+            exactly,
+            lambda made=_made: drawing_at(made, 4.0),
+            lambda made=_made: made,
+            drawn=True,
+        )
+    )
+    if _made.claim.loss:
+        CASES.append(
+            Case(
+                f"{_name} at 4 times the epsilon that it claims",
+                exactly,
+                lambda made=_made: acting_at(made, 4.0),
+                lambda made=_made: made,
+            )
+        )
 
 
 def noise(kind: str, dimension: int) -> Callable[[], Mechanism]:

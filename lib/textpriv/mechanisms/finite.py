@@ -24,7 +24,7 @@ from textpriv.checks import StrOptions, check_count, checked
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
-    METRIC,
+    METRIC_CLAIM,
     UNKNOWN_METRIC,
     Claim,
     IntArray,
@@ -161,13 +161,10 @@ class SanText(_DistanceMechanism):
     """
 
     name = "santext"
-    claim = Claim(
-        definition=METRIC,
-        protects="one word against another, the less the greater the Euclidean distance d",
-        unit="1 / Euclidean distance of the embedding",
-        in_clear="the number of tokens",
-        unknown=UNKNOWN_METRIC,
+    claim = replace(
+        METRIC_CLAIM,
         composition="sum of eps * d; bounded-range composition is tighter",
+        bounded_range=True,
     )
 
     def _energy(self, distance: torch.Tensor) -> torch.Tensor:
@@ -205,6 +202,7 @@ class SanTextPlus(SanText):
         ),
         unknown="treated as sensitive: " + UNKNOWN_METRIC + "; from other words as such",
         composition="sum of eps * d over the sensitive words of texts that agree elsewhere",
+        bounded_range=True,
     )
 
     def __init__(
@@ -368,6 +366,7 @@ class CusText(SparseChannel, FiniteMechanism):
             ),
             unknown="cannot be told apart from each other; from a known word without bound",
             composition="eps per word within groups" if conservative else "none",
+            bounded_range=conservative,
         )
 
     def _points(self) -> NDArray[np.floating]:
