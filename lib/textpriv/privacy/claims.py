@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import described
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import CusText, Madlib, Mahalanobis, Mechanism, SanTextPlus
+from textpriv.mechanisms import CusText, Mahalanobis, Mechanism, SanTextPlus
 from textpriv.mechanisms.base import check_epsilon
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import Limits
@@ -150,7 +150,7 @@ def _(mechanism: Mahalanobis) -> ClaimedLoss:
     return _Scaled(np.linalg.solve(metric_root(mechanism), x.T).T, mechanism.epsilon)
 
 
-def metric_root(mechanism: Madlib) -> FloatArray:
+def metric_root(mechanism: Mechanism) -> FloatArray:
     """L of the metric |L^-1 (x - x')| in which the claim measures: (dimension, dimension)."""
     if not isinstance(mechanism, Mahalanobis):
         return np.eye(mechanism.embedding.dimension)
