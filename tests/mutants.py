@@ -170,7 +170,7 @@ class CusTextApproximateGroups(CusText):
     def __init__(self, table: Embedding, **options: Any) -> None:
         super().__init__(table, **options)
         self.candidates = CusText(table, **{**options, "mapping": "aggressive"}).candidates
-        self.scores = self._scores(self._points())
+        self.scores = self._scores()
 
 
 class SensitiveSetOffByOne(SanTextPlus):
