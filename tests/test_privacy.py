@@ -24,7 +24,7 @@ import torch
 from helpers import FloatArray, embedding, normal_embedding
 from hypothesis import given
 from hypothesis import strategies as st
-from mutants import BOX, CANDIDATES, LIMITS, recode
+from mutants import BOX, CANDIDATES, recode
 from scipy.special import logsumexp
 from tiny_generators import tiny_generator
 from tools.documents import WITH_BLOCKS
@@ -1015,8 +1015,3 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     for each in stated.values():
         if each.mechanism in ("mahalanobis", "dp-prompt", "deep-candidate", "truncated-laplace"):
             assert "guessing reaches 10" in str(each.attacked)
-
-
-def test_limits_of_the_mutants_are_those_of_the_literature() -> None:
-    """The case of the closed form that is not a bound: 6.00 against 3.98."""
-    assert tight_loss(LIMITS, 1.0) == pytest.approx(6.00, abs=0.005)
