@@ -411,22 +411,7 @@ class DPPrompt:
         ------
         InvalidInput : a document that does not fit the context
         """
-        if seed is not None:
-            warn_of("seed")
-        prompts = self.prompts(texts)
-        # Named by all settings, so that no two of them share what they draw.
-        law = Sampled(seed=seed, keys=("dp-prompt", self._settings))
-
-        def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
-            return draw(self.log_weights(scores), law.streams(numbers))
-
-        result = [""] * len(prompts)
-        for numbers, outputs in generate(
-            self.generator, prompts, choose, tokens=self.tokens, batch=batch, progress=progress
-        ):
-            for row, text in zip(numbers.tolist(), self.generator.say(outputs), strict=True):
-                result[row] = text
-        return result
+        return sanitize_at([self], texts, seed, batch=batch, progress=progress)[0]
 
     @property
     def _settings(self) -> str:
