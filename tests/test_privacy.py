@@ -24,7 +24,7 @@ import torch
 from helpers import FloatArray, embedding, normal_embedding
 from hypothesis import given
 from hypothesis import strategies as st
-from mutants import BOX, CANDIDATES, recode
+from mutants import BOX, CANDIDATES, acting_at, drawing_at, recode
 from scipy.special import logsumexp
 from tiny_generators import tiny_generator
 from tools.documents import WITH_BLOCKS
@@ -49,6 +49,7 @@ from textpriv.mechanisms import (
     Claim,
     CusText,
     CusTextPlus,
+    FiniteMechanism,
     Madlib,
     Mahalanobis,
     Mechanism,
@@ -66,6 +67,7 @@ from textpriv.privacy import (
     Attacked,
     account,
     account_texts,
+    audit_exactly,
     certified,
     certified_losses,
     claimed_loss,
@@ -79,6 +81,7 @@ from textpriv.privacy import (
     token_counts,
     token_range,
 )
+from textpriv.privacy import tight_loss as tight_loss_of
 from textpriv.privacy.certified import _least_mean, _mean_bounds
 from textpriv.privacy.texts import SPARED
 from textpriv.report.board import gather
@@ -220,6 +223,37 @@ def test_a_mechanism_whose_claim_nobody_wrote_down() -> None:
         InvalidInput, match="got an object of type New, expected one whose claim is"
     ):
         claimed_loss(New(SMALL, epsilon=1.0))
+
+
+class RandomizedResponse(FiniteMechanism):
+    """The word itself e^eps times likelier than any other: a module as CONTRIBUTING asks for."""
+
+    name, claim = "randomized-response", replace(SanText.claim, loss="constant")
+
+    def log_rows(self, inputs: Any) -> FloatArray:
+        rows = np.zeros((len(inputs), self.size))
+        rows[np.arange(len(inputs)), inputs] = self.epsilon
+        return rows - np.logaddexp(self.epsilon, np.log(self.size - 1))
+
+    log_columns = log_rows  # P(y|x) = P(x|y)
+
+
+def test_a_constant_claim_needs_no_function_of_its_own() -> None:
+    mechanism = RandomizedResponse(SMALL, epsilon=2.0)
+    mechanism.check()
+    claim = claimed_loss(mechanism)
+    assert claim.largest() == 2.0 and len(claim.protected) == 40 and claim.pairs() is None
+    assert claim.between(np.array([1, 3]), np.array([1, 4])).tolist() == [0, 2]
+    found = audit_exactly(mechanism)
+    assert (found.verdict, found.pairs) == ("holds", 780)
+    assert found.worst_ratio == pytest.approx(1) == tight_loss_of(mechanism).share
+    assert audit_exactly(acting_at(mechanism, 1.1)).violations == 780  # type: ignore[arg-type]
+    assert audit_exactly(drawing_at(mechanism, 2.0)).verdict == "broken"
+    assert document_statement(mechanism, words=7).nominal == 14
+    mechanism.inputs = np.arange(5, 40)  # the others pass in clear
+    claim = claimed_loss(mechanism)
+    assert claim.protected.tolist() == list(range(5, 40))
+    assert claim.between(np.array([4, 5]), np.array([5, 6])).tolist() == [np.inf, 2]
 
 
 @pytest.mark.parametrize("wrong", [([40], [0]), ([-1], [0]), ([0, 1], [0]), ([0.5], [1])])
