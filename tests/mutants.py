@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import torch
 from helpers import FloatArray, embedding, normal_embedding
 from scipy.special import logsumexp
 
+from textpriv.channel import SparseChannel
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import Corpus
 from textpriv.experiments.audits import small_generator
@@ -37,6 +38,7 @@ from textpriv.mechanisms import (
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import DPPrompt, Limits
+from textpriv.mechanisms.registry import examples
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.mechanisms.vickrey import Vickrey
@@ -165,10 +167,10 @@ class CusTextWithoutHalf(CusText):
 class CusTextApproximateGroups(CusText):
     """Groups from an index that words cannot be taken out of, so that they overlap."""
 
-    def __init__(self, table: Embedding, *, epsilon: float) -> None:
-        super().__init__(table, epsilon=epsilon, set_size=6, mapping="conservative")
-        self.candidates = CusText(table, epsilon=epsilon, set_size=6).candidates
-        self.scores = self._scores(self._points())
+    def __init__(self, table: Embedding, **options: Any) -> None:
+        super().__init__(table, **options)
+        self.candidates = CusText(table, **{**options, "mapping": "aggressive"}).candidates
+        self.scores = self._scores()
 
 
 class SensitiveSetOffByOne(SanTextPlus):
@@ -329,12 +331,27 @@ class DepthWithoutHalf(DeepCandidate):
         return normalised((self.epsilon * depth)[None].astype(np.float64))[0]
 
 
+# --- Wrong versions of whatever is registered with its law ----------------------------------------
+
+
+def drawing_at(mechanism: Any, factor: float) -> Any:
+    """The right probabilities, and draws at so many times epsilon."""
+    wrong = copy.copy(mechanism)
+    wrong.sample = mechanism.with_epsilon(factor * mechanism.epsilon).sample
+    return wrong
+
+
+def acting_at(mechanism: Any, factor: float) -> Any:
+    """Probabilities and draws at so many times the epsilon that is claimed."""
+    wrong = drawing_at(mechanism, factor)
+    scaled = mechanism.with_epsilon(factor * mechanism.epsilon)
+    wrong.log_rows, wrong.log_columns = scaled.log_rows, scaled.log_columns
+    if isinstance(mechanism, SparseChannel):
+        wrong.log_matrix = scaled.log_matrix
+    return wrong
+
+
 # --- Wrong samplers: the probabilities are right, and something else is drawn ---------------------
-
-
-class SanTextAtTwentyEpsilon(SanText):
-    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
-        return SanText(self.embedding, epsilon=20 * self.epsilon).sample(inputs, rng)
 
 
 class SanTextPlusSparesOneInTwenty(SanTextPlus):
@@ -352,12 +369,6 @@ class TemDrawsTheInputForBottom(TEM):
 class CusTextReturnsItsInput(CusText):
     def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
         return np.asarray(inputs).copy()
-
-
-class CusTextAtMoreEpsilon(CusText):
-    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
-        other = CusText(self.embedding, epsilon=1.25 * self.epsilon, set_size=self.set_size)
-        return other.sample(inputs, rng)
 
 
 class CusTextPlusReplacesStopwords(CusTextPlus):
@@ -462,7 +473,7 @@ CANDIDATES = SentenceVectors(
 CORNERS = np.array([[0.0, 0], [1, 1], [0, 1], [1, 0], [9, -9]])
 BOX = Box(np.zeros(2), np.ones(2))
 DRAWS = 60_000  # per word and half
-SHARES = {"four fifths": 0.8, "half": 0.5, "a third": 1 / 3}  # of the noise
+SHARES = {"four fifths": 0.8, "a third": 1 / 3}  # of the noise
 WIDE = {n: normal_embedding(400, n, seed=n) for n in (50, 300)}
 KEEPS_HALF = {50: 3.2, 300: 3.0}  # epsilons at which about half of these words are kept
 KEEPS_MORE = 10.0  # at which rank repair and Vickrey, which are further from the word, show it
@@ -545,13 +556,6 @@ def scalar_form(limits: Limits) -> float:
     return float(np.log(a * (1 + (size - 1) * a) / (a + size - 1)))
 
 
-def madlib(kind: type[Madlib], table: Embedding = PLANE) -> Callable[[], Mechanism]:
-    return lambda: kind(table, epsilon=1.0, search=PlainSearch(table.vectors))
-
-
-MADLIB = madlib(Madlib)  # one object, so that it is audited once
-
-
 def prompt(kind: type[DPPrompt]) -> DPPrompt:
     """Limits that bind: the scores of the small network lie farther apart."""
     limits = Limits(np.array([-1.0, -0.5, 0.0, 0.0]), np.array([0.5, 1.0, 0.5, 1.5]))
@@ -576,95 +580,111 @@ class Case:
     drawn: bool = False
 
 
+@cache
+def maker(kind: Any, *parts: Any, **options: Any) -> Callable[[], Any]:
+    """Makes one: the same object for the same arguments, so that it is audited once."""
+    return partial(kind, *parts, **options)
+
+
+def flawed(
+    flaw: str,
+    audit: Callable[[Any], Audit],
+    wrong: Any,
+    right: Any,
+    *parts: Any,
+    drawn: bool = False,
+    **options: Any,
+) -> Case:
+    """A case whose two versions are made alike."""
+    return Case(
+        flaw, audit, partial(wrong, *parts, **options), maker(right, *parts, **options), drawn
+    )
+
+
+FLAT, LONG = (PlainSearch(table.vectors) for table in (PLANE, STRETCHED))
+MADLIB = maker(Madlib, PLANE, epsilon=1.0, search=FLAT)
+on_plane = partial(flawed, epsilon=1.0, search=FLAT)
+on_stretched = partial(flawed, epsilon=1.0, search=LONG)
+RIGHT = MADLIB()
+SETS = {"epsilon": 4.0, "set_size": 6}
+GROUPS = {**SETS, "mapping": "conservative"}
+RARE = {"epsilon": 2.0, "sensitive": range(20, 60)}
+TRUNCATED = {"epsilon": 8.0, "beta": 0.1}
+
 CASES = [
-    Case("TEM with ln(|V|/|L|) for bottom", exactly,
-         lambda: TemBottomOfRatio(CLOUD, epsilon=8.0, beta=0.1),
-         lambda: TEM(CLOUD, epsilon=8.0, beta=0.1)),
-    Case("TEM whose bottom returns the input", exactly,
-         lambda: TemBottomReturnsInput(CLOUD, epsilon=8.0, beta=0.1),
-         lambda: TEM(CLOUD, epsilon=8.0, beta=0.1)),
-    Case("approximate search inside TEM", exactly,
-         lambda: TemApproximate(CLOUD, epsilon=4.0), lambda: TEM(CLOUD, epsilon=4.0)),
-    Case("approximate search inside SanText", exactly,
-         lambda: SanTextApproximate(CLOUD, epsilon=4.0), lambda: SanText(CLOUD, epsilon=4.0)),
-    Case("approximate search inside CusText's groups", exactly,
-         lambda: CusTextApproximateGroups(CLOUD, epsilon=4.0),
-         lambda: CusText(CLOUD, epsilon=4.0, set_size=6, mapping="conservative")),
-    Case("SanText with eps for eps / 2", exactly,
-         lambda: SanTextWithoutHalf(LINE, epsilon=6.0), lambda: SanText(LINE, epsilon=6.0)),
-    Case("CusText with eps for eps / 2", exactly,
-         lambda: CusTextWithoutHalf(CLOUD, epsilon=4.0, set_size=6, mapping="conservative"),
-         lambda: CusText(CLOUD, epsilon=4.0, set_size=6, mapping="conservative")),
-    Case("SanText+ with a sensitive set off by one", exactly,
-         lambda: SensitiveSetOffByOne(CLOUD, epsilon=2.0, sensitive=np.arange(20, 60)),
-         lambda: SanTextPlus(CLOUD, epsilon=2.0, sensitive=np.arange(20, 60))),
-    Case("noise of Gamma(n - 1)", sampled, madlib(ShapeTooSmall), MADLIB),
-    Case("noise a quarter too small", sampled, madlib(ScaleTooSmall), MADLIB),
-    Case("Gaussian noise", sampled, madlib(GaussianNoise), MADLIB),
-    Case("Laplace noise per coordinate", sampled, madlib(LaplacePerCoordinate), MADLIB),
-    Case("Mahalanobis renormalised", sampled,
-         madlib(Renormalised, STRETCHED), madlib(Mahalanobis, STRETCHED)),
-    Case("noise that never returns the input", sampled, madlib(NeverTheInput), MADLIB),
-    Case("Vickrey that drops the input", sampled, madlib(VickreyWithoutTheInput), MADLIB),
-    Case("ranks around the word itself", ranked,
-         lambda: RanksAroundTheWord(MADLIB(), c=0.05),  # type: ignore[arg-type]
-         lambda: RankRepair(MADLIB(), c=0.05)),  # type: ignore[arg-type]
-    Case("Laplace scale without the width", noisy,
-         lambda: LaplaceWithoutWidth(BOX, epsilon=2.0), lambda: TruncatedLaplace(BOX, epsilon=2.0)),
-    Case("the mean clipped and not the sentences", noisy,
-         lambda: LaplaceClipsTheMean(BOX, epsilon=2.0), lambda: TruncatedLaplace(BOX, epsilon=2.0)),
-    Case("DeepCandidate with eps for eps / 2", candidates,
-         lambda: DepthWithoutHalf(CANDIDATES, recode, epsilon=2.0),
-         lambda: DeepCandidate(CANDIDATES, recode, epsilon=2.0)),
+    flawed("TEM with ln(|V|/|L|) for bottom", exactly, TemBottomOfRatio, TEM, CLOUD, **TRUNCATED),
+    flawed("TEM whose bottom returns the input", exactly, TemBottomReturnsInput, TEM, CLOUD,
+           **TRUNCATED),
+    flawed("approximate search inside TEM", exactly, TemApproximate, TEM, CLOUD, epsilon=4.0),
+    flawed("approximate search inside SanText", exactly, SanTextApproximate, SanText, CLOUD,
+           epsilon=4.0),
+    flawed("approximate search inside CusText's groups", exactly, CusTextApproximateGroups, CusText,
+           CLOUD, **GROUPS),
+    flawed("SanText with eps for eps / 2", exactly, SanTextWithoutHalf, SanText, LINE, epsilon=6.0),
+    flawed("CusText with eps for eps / 2", exactly, CusTextWithoutHalf, CusText, CLOUD, **GROUPS),
+    flawed("SanText+ with a sensitive set off by one", exactly, SensitiveSetOffByOne, SanTextPlus,
+           CLOUD, **RARE),
+    on_plane("noise of Gamma(n - 1)", sampled, ShapeTooSmall, Madlib, PLANE),
+    on_plane("noise a quarter too small", sampled, ScaleTooSmall, Madlib, PLANE),
+    on_plane("Gaussian noise", sampled, GaussianNoise, Madlib, PLANE),
+    on_plane("Laplace noise per coordinate", sampled, LaplacePerCoordinate, Madlib, PLANE),
+    on_stretched("Mahalanobis renormalised", sampled, Renormalised, Mahalanobis, STRETCHED),
+    on_plane("noise that never returns the input", sampled, NeverTheInput, Madlib, PLANE),
+    on_plane("Vickrey that drops the input", sampled, VickreyWithoutTheInput, Madlib, PLANE),
+    flawed("ranks around the word itself", ranked, RanksAroundTheWord, RankRepair, RIGHT, c=0.05),
+    flawed("Laplace scale without the width", noisy, LaplaceWithoutWidth, TruncatedLaplace, BOX,
+           epsilon=2.0),
+    flawed("the mean clipped and not the sentences", noisy, LaplaceClipsTheMean, TruncatedLaplace,
+           BOX, epsilon=2.0),
+    flawed("DeepCandidate with eps for eps / 2", candidates, DepthWithoutHalf, DeepCandidate,
+           CANDIDATES, recode, epsilon=2.0),
     Case("DP-Prompt without clipping", next_token,
          lambda: (not_clipped, None), lambda: (clipped, None)),
     Case("DP-Prompt with top-k", next_token, lambda: (top_two, None), lambda: (clipped, None)),
     Case("DP-Prompt's scalar form with the widest range", next_token,
          lambda: (clipped, scalar_form(LIMITS)), lambda: (clipped, None)),
-    Case("SanText sampled at 20 eps", exactly, lambda: SanTextAtTwentyEpsilon(CLOUD, epsilon=2.0),
-         lambda: SanText(CLOUD, epsilon=2.0), drawn=True),
-    Case("SanText+ sampler that spares one sensitive word in twenty", exactly,
-         lambda: SanTextPlusSparesOneInTwenty(CLOUD, epsilon=2.0, sensitive=np.arange(20, 60)),
-         lambda: SanTextPlus(CLOUD, epsilon=2.0, sensitive=np.arange(20, 60)), drawn=True),
-    Case("TEM sampler whose bottom returns the input", exactly,
-         lambda: TemDrawsTheInputForBottom(CLOUD, epsilon=8.0, beta=0.1),
-         lambda: TEM(CLOUD, epsilon=8.0, beta=0.1), drawn=True),
-    Case("conservative CusText that returns its input", exactly,
-         lambda: CusTextReturnsItsInput(CLOUD, epsilon=4.0, set_size=6, mapping="conservative"),
-         lambda: CusText(CLOUD, epsilon=4.0, set_size=6, mapping="conservative"), drawn=True),
+    flawed("SanText+ sampler that spares one sensitive word in twenty", exactly,
+           SanTextPlusSparesOneInTwenty, SanTextPlus, CLOUD, **RARE, drawn=True),
+    flawed("TEM sampler whose bottom returns the input", exactly, TemDrawsTheInputForBottom, TEM,
+           CLOUD, **TRUNCATED, drawn=True),
+    flawed("conservative CusText that returns its input", exactly, CusTextReturnsItsInput, CusText,
+           CLOUD, **GROUPS, drawn=True),
     Case("aggressive CusText sampled at 1.25 eps", exactly,
-         lambda: CusTextAtMoreEpsilon(CLOUD, epsilon=4.0, set_size=6),
-         lambda: CusText(CLOUD, epsilon=4.0, set_size=6), drawn=True),
-    Case("CusText+ sampler that replaces stopwords", exactly,
-         lambda: CusTextPlusReplacesStopwords(CLOUD, epsilon=4.0, set_size=6, stopwords=["w7"]),
-         lambda: CusTextPlus(CLOUD, epsilon=4.0, set_size=6, stopwords=["w7"]), drawn=True),
-    Case("MADLIB with 0.8 of the noise", inside, madlib(MadlibLessNoise), MADLIB, drawn=True),
-    Case("MADLIB whose look-up prefers the input", inside,
-         madlib(MadlibPrefersTheInput), MADLIB, drawn=True),
-    Case("Mahalanobis with 0.8 of the noise", inside, madlib(MahalanobisLessNoise, STRETCHED),
-         madlib(Mahalanobis, STRETCHED), drawn=True),
-    Case("rank repair with ranks of 2 eps", inside,
-         lambda: RanksAtMoreEpsilon(MADLIB(), c=0.05),  # type: ignore[arg-type]
-         lambda: RankRepair(MADLIB(), c=0.05), drawn=True),  # type: ignore[arg-type]
-    Case("Vickrey with half of t", inside,
-         lambda: VickreyOfAnotherT(MADLIB(), t=0.75),  # type: ignore[arg-type]
-         lambda: Vickrey(MADLIB(), t=0.75), drawn=True),  # type: ignore[arg-type]
-    Case("DeepCandidate that takes the deepest", candidates,
-         lambda: DeepestCandidate(CANDIDATES, recode, epsilon=2.0),
-         lambda: DeepCandidate(CANDIDATES, recode, epsilon=2.0), drawn=True),
-    Case("Laplace noise of 1.25 eps", noisy, lambda: LaplaceAtMoreEpsilon(BOX, epsilon=2.0),
-         lambda: TruncatedLaplace(BOX, epsilon=2.0)),
+         lambda: drawing_at(CusText(CLOUD, epsilon=4.0, set_size=6), 1.25),
+         maker(CusText, CLOUD, **SETS), drawn=True),
+    flawed("CusText+ sampler that replaces stopwords", exactly, CusTextPlusReplacesStopwords,
+           CusTextPlus, CLOUD, **SETS, stopwords=("w7",), drawn=True),
+    on_plane("MADLIB with 0.8 of the noise", inside, MadlibLessNoise, Madlib, PLANE, drawn=True),
+    on_plane("MADLIB whose look-up prefers the input", inside, MadlibPrefersTheInput, Madlib, PLANE,
+             drawn=True),
+    on_stretched("Mahalanobis with 0.8 of the noise", inside, MahalanobisLessNoise, Mahalanobis,
+                 STRETCHED, drawn=True),
+    flawed("rank repair with ranks of 2 eps", inside, RanksAtMoreEpsilon, RankRepair, RIGHT, c=0.05,
+           drawn=True),
+    flawed("Vickrey with half of t", inside, VickreyOfAnotherT, Vickrey, RIGHT, t=0.75, drawn=True),
+    flawed("DeepCandidate that takes the deepest", candidates, DeepestCandidate, DeepCandidate,
+           CANDIDATES, recode, epsilon=2.0, drawn=True),
+    flawed("Laplace noise of 1.25 eps", noisy, LaplaceAtMoreEpsilon, TruncatedLaplace, BOX,
+           epsilon=2.0),
     Case("DP-Prompt that generates at a lower temperature", paraphrased,
-         lambda: prompt(PromptColder), lambda: prompt(DPPrompt), drawn=True),
+         maker(prompt, PromptColder), maker(prompt, DPPrompt), drawn=True),
     Case("DP-Prompt that clips its law and not what it draws", paraphrased,
-         lambda: prompt(PromptForgetsToClip), lambda: prompt(DPPrompt), drawn=True),
+         maker(prompt, PromptForgetsToClip), maker(prompt, DPPrompt), drawn=True),
     Case("lossy map that leaves a word in clear", audit_map,
          lambda: MapLeavesOneWord.random(60, 2, np.random.default_rng(14)),
          lambda: LossyMap.random(60, 2, np.random.default_rng(14)), drawn=True),
-    Case("stencil that may return the token itself", stencilled,
-         lambda: StencilReturnsTheToken(TOKENS, window=3), lambda: Stencil(TOKENS, window=3),
-         drawn=True),
+    flawed("stencil that may return the token itself", stencilled, StencilReturnsTheToken, Stencil,
+           TOKENS, window=3, drawn=True),
 ]  # fmt: skip
+
+LAWS = {name: made for name, made in examples(60).items() if isinstance(made, FiniteMechanism)}
+for _name, _made in LAWS.items():
+    _itself = partial(copy.copy, _made)
+    _flaw, _wrong = f"{_name} sampled at 4 eps", partial(drawing_at, _made, 4.0)
+    CASES.append(Case(_flaw, exactly, _wrong, _itself, drawn=True))
+    if _made.claim.loss:
+        _flaw, _wrong = f"{_name} acting at 4 eps", partial(acting_at, _made, 4.0)
+        CASES.append(Case(_flaw, exactly, _wrong, _itself))
 
 
 def noise(kind: str, dimension: int) -> Callable[[], Mechanism]:
@@ -697,8 +717,8 @@ for _kind, _dimension in [("MADLIB", 50), *((kind, 300) for kind in KINDS)]:
     ]  # fmt: skip
 CASES += [
     Case(f"truncated Laplace with {named} of its noise", noisy,
-         lambda share=share: LaplaceLacking(BOX, epsilon=2.0, share=share),
-         lambda: TruncatedLaplace(BOX, epsilon=2.0))
+         partial(LaplaceLacking, BOX, epsilon=2.0, share=share),
+         maker(TruncatedLaplace, BOX, epsilon=2.0))
     for named, share in SHARES.items()
 ]  # fmt: skip
 

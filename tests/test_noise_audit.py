@@ -93,14 +93,15 @@ def test_an_interval_misses_no_more_often_than_it_says() -> None:
         counts = counted(madlib, WORDS, 60, seed)
         found = released_noise(madlib, WORDS, counts, confidence=0.9, seed=seed)
         missed += not found.low <= 1 <= found.high
-        sure = released_noise(madlib, WORDS, counts, seed=seed)
-        broken += not sure.low <= 1 <= sure.high
-        assert sure.low < found.low < found.high < sure.high
+        if seed % 4 == 0:
+            sure = released_noise(madlib, WORDS, counts, seed=seed)
+            broken += not sure.low <= 1 <= sure.high
+            assert sure.low < found.low < found.high < sure.high
     assert missed <= stats.binom.isf(0.001, 200, 0.1) and broken <= 2
 
 
 def test_less_noise_is_caught_from_the_share_that_is_stated() -> None:
-    """Of 40 mechanisms with `caught_from` of their noise 0.99 are caught, 35 at the least (fails
+    """Of 24 mechanisms with `caught_from` of their noise 0.99 are caught, 20 at the least (fails
     once in 10^5); half as far from 1 few are."""
     madlib = MADLIB().with_epsilon(3.0)
     stated = released_noise(madlib, WORDS, counted(madlib, WORDS, 300, 1)).caught_from
@@ -110,10 +111,10 @@ def test_less_noise_is_caught_from_the_share_that_is_stated() -> None:
         wrong = lacking(madlib, share)
         return sum(
             released_noise(wrong, WORDS, counted(wrong, WORDS, 300, seed), seed=seed).high < 1
-            for seed in range(40)
+            for seed in range(24)
         )
 
-    assert caught(stated) >= 35 and caught((1 + stated) / 2) <= 20
+    assert caught(stated) >= 20 and caught((1 + stated) / 2) <= 12
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8, 1.25, 2.0])

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from tiny_generators import FAMILIES, tiny_family
 
 from textpriv import models
-from textpriv.errors import InvalidInput, StorageError
+from textpriv.errors import InvalidInput
 from textpriv.mechanisms.prompt import (
     PAPER,
     DPPrompt,
@@ -50,7 +50,6 @@ class Toy(torch.nn.Module):
         self.config = transformers.LlamaConfig(vocab_size=ROWS, max_position_embeddings=40)
         self.embedding = torch.nn.Embedding.from_pretrained(torch.eye(ROWS))
         self.table = torch.as_tensor(np.asarray(table), dtype=torch.float32)
-        self.calls, self.fails_at = 0, -1
 
     def get_input_embeddings(self) -> torch.nn.Module:
         return self.embedding
@@ -60,9 +59,6 @@ class Toy(torch.nn.Module):
     def forward(
         self, inputs_embeds: Any, attention_mask: Any, past_key_values: Any, **_: Any
     ) -> Any:
-        self.calls += 1
-        if self.calls == self.fails_at:
-            raise KeyboardInterrupt
         new = inputs_embeds[:, None]
         every, _ = past_key_values.update(new, new, 0)
         seen = (every[:, 0] * attention_mask[:, :, None]).sum(1)
@@ -428,69 +424,6 @@ def test_wrong_arguments() -> None:
     for loss in (paper_loss, tight_loss):
         with pytest.raises(InvalidInput, match="temperature: got 0"):
             loss(SAME, 0)
-
-
-# --- Interruption -------------------------------------------------------------------------------
-
-
-def model_of(generator: Generator) -> Toy:
-    model: Any = generator.model
-    return model
-
-
-def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
-    generator = random_toy(3, strength=1.0)
-    made, texts = mechanism(generator, SAME), list(DOCUMENTS) * 4
-    expected = made.sanitize(texts, seed=1, batch=5)
-    whole = model_of(generator).calls
-    keep = tmp_path / "kept"
-    model_of(generator).calls, model_of(generator).fails_at = 0, 8  # in the third batch
-    with pytest.raises(KeyboardInterrupt):
-        made.sanitize(texts, seed=1, batch=5, keep=keep)
-    done = sorted(keep.iterdir())
-    assert len(done) == 2
-    model_of(generator).calls, model_of(generator).fails_at = 0, -1
-    assert made.sanitize(texts, seed=1, batch=5, keep=keep) == expected
-    assert model_of(generator).calls <= whole - 2  # two batches were not run again
-    assert len(sorted(keep.iterdir())) == 5
-    model_of(generator).calls = 0
-    assert made.sanitize(texts, seed=1, batch=5, keep=keep) == expected
-    assert model_of(generator).calls == 0
-    # A file that is damaged is made again.
-    for damage in (b"", b"{}", b'{"documents":[1],"outputs":[[1]]}', b"[1]"):
-        done[0].write_bytes(damage)
-        assert made.sanitize(texts, seed=1, batch=5, keep=keep) == expected
-    assert model_of(generator).calls > 0
-
-
-def test_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
-    """Whatever the outputs depend on has files of its own."""
-    generator, texts = random_toy(3, strength=1.0), ["a", "b"]
-    base: dict[str, Any] = {"limits": SAME}
-    for number, (options, documents, seed, batch) in enumerate(
-        (
-            ({}, texts, 1, 2),
-            ({"temperature": 2.0}, texts, 1, 2),
-            ({"tokens": 2}, texts, 1, 2),
-            ({"template": "b {text}"}, texts, 1, 2),
-            ({"longest": 5}, texts, 1, 2),
-            ({"limits": toy_limits(1)}, texts, 1, 2),
-            ({"limits": None}, texts, 1, 2),
-            ({"top_k": 2, "ablation": True}, texts, 1, 2),
-            ({}, ["b", "a"], 1, 2),
-            ({}, texts, 2, 2),
-            ({}, texts, None, 2),
-        )
-    ):
-        options = base | options
-        made = mechanism(generator, options.pop("limits"), **options)
-        made.sanitize(documents, seed, batch=batch, keep=tmp_path)
-        assert len(list(tmp_path.iterdir())) == number + 1
-    mechanism(random_toy(4), SAME).sanitize(texts, 1, batch=1, keep=tmp_path)
-    assert len(list(tmp_path.iterdir())) == number + 3
-    (tmp_path / "a file").write_text("")
-    with pytest.raises(StorageError):
-        mechanism(generator, SAME).sanitize(texts, 9, keep=tmp_path / "a file")
 
 
 # --- The guard ----------------------------------------------------------------------------------

@@ -86,17 +86,11 @@ def _replicated(notebook: str) -> str:
 
 def mechanisms() -> str:
     """A row per mechanism, from the claims that the mechanisms themselves state."""
-    from textpriv.data.embeddings import from_arrays
     from textpriv.mechanisms.prompt import DPPrompt
-    from textpriv.mechanisms.registry import WORD_LEVEL
+    from textpriv.mechanisms.registry import examples
     from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
-    from textpriv.neighbors import ExactSearch
 
-    # Claims do not depend on the vocabulary, so a small made-up one will do.
-    vectors = np.random.default_rng(0).standard_normal((40, 3))
-    words = from_arrays("any", [f"word{number}" for number in range(40)], vectors)
-    search = ExactSearch(words.vectors)
-    stated = {name: entry.make(words, search).claim for name, entry in WORD_LEVEL.items()}
+    stated = {name: made.claim for name, made in examples().items()}
     stated |= {each.name: each.claim for each in (TruncatedLaplace, DeepCandidate, DPPrompt)}
     header = "mechanism, guarantee, what is protected, unit of eps, stays in clear, unknown words, "
     rows = [

@@ -23,6 +23,7 @@ from textpriv.experiments.audits import over_table
 from textpriv.experiments.scoreboard import DEFENSES
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import Guarantee
+from textpriv.mechanisms.registry import examples
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models.vectors import SentenceVectors
@@ -153,7 +154,7 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
     rows = list(losses)
     half = board.measured["matched.rank-repair.kept0.5"].value  # keeps half of the content words
     of_words, tried = partial(_of_words, rows), partial(risk, board)
-    return [
+    stated = [
         of_words("madlib", 13.0, tried("madlib", 13.0)),
         of_words("mahalanobis", 17.0, author(board, "mahalanobis-300d", "eps17")),
         of_words("rank-repair", float(round(half))),
@@ -170,8 +171,12 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
                  "in clear and is otherwise the same."),
         of_words("custext+", 4.0, tried("custext+", 4.0), asr(board, "custext+", 4.0)),
         of_words("tem", 2.4, tried("tem", 2.4)),
-        *_others(board),
     ]  # fmt: skip
+    listed = {each.mechanism for each in stated}
+    stated += [
+        of_words(name, made.epsilon) for name, made in examples().items() if name not in listed
+    ]
+    return [*stated, *_others(board)]
 
 
 def _of_words(

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -121,6 +121,12 @@ class Claim:
         (see `TokenPolicy.in_clear` for what another policy adds)
     unknown : what holds for words that the vocabulary lacks, under the same policy
     composition : what several uses cost
+    loss : the largest |ln P(y|w) - ln P(y|w')| of two words that are replaced, over all outputs y:
+        "distance": epsilon times the Euclidean distance of their vectors; "constant": epsilon.
+        None: something else, which `privacy.claims` works out
+    bounded_range : whether it bounds max - min over y of ln P(y|w) - ln P(y|w') too, so that
+        composition is tighter. True of exponential mechanisms whose scores differ between two
+        words by at most half of the loss, and not of noise
     """
 
     definition: str
@@ -129,16 +135,24 @@ class Claim:
     in_clear: str
     unknown: str
     composition: str
+    loss: Literal["distance", "constant"] | None = None
+    bounded_range: bool = False
 
 
-METRIC = (
-    "metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all words "
-    "w, w', y of the vocabulary"
-)
 # An unknown word is a uniform mixture of known ones, and has no distance of its own.
 UNKNOWN_METRIC = (
     "cannot be told apart from each other; from a known word by a factor of at most exp(eps * D), "
     "D the largest distance of that word to any other"
+)
+METRIC_CLAIM = Claim(
+    definition="metric differential privacy: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y) for all "
+    "words w, w', y of the vocabulary",
+    protects="one word against another, the less the greater the Euclidean distance d",
+    unit="1 / Euclidean distance of the embedding",
+    in_clear="the number of tokens",
+    unknown=UNKNOWN_METRIC,
+    composition="sum of eps * d over the words of a text and over repeated queries",
+    loss="distance",
 )
 
 

@@ -24,7 +24,7 @@ from textpriv.checks import StrOptions, check_count, checked
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
-    METRIC,
+    METRIC_CLAIM,
     UNKNOWN_METRIC,
     Claim,
     IntArray,
@@ -161,13 +161,10 @@ class SanText(_DistanceMechanism):
     """
 
     name = "santext"
-    claim = Claim(
-        definition=METRIC,
-        protects="one word against another, the less the greater the Euclidean distance d",
-        unit="1 / Euclidean distance of the embedding",
-        in_clear="the number of tokens",
-        unknown=UNKNOWN_METRIC,
+    claim = replace(
+        METRIC_CLAIM,
         composition="sum of eps * d; bounded-range composition is tighter",
+        bounded_range=True,
     )
 
     def _energy(self, distance: torch.Tensor) -> torch.Tensor:
@@ -205,6 +202,7 @@ class SanTextPlus(SanText):
         ),
         unknown="treated as sensitive: " + UNKNOWN_METRIC + "; from other words as such",
         composition="sum of eps * d over the sensitive words of texts that agree elsewhere",
+        bounded_range=True,
     )
 
     def __init__(
@@ -300,19 +298,16 @@ class TEM(_DistanceMechanism):
 class CusText(SparseChannel, FiniteMechanism):
     """Customised output sets: every word is replaced by one of K words.
 
-    The score of y for x is u = -(d - min) / (max - min) over the set of x, and
-    P(y|x) is proportional to exp(eps u / 2). With "cosine" the distance is 1 - cosine, which
-    gives the same law as u = (s - min) / (max - min) on similarities s.
+    The score of y for x is u = -(d - min) / (max - min) over the set of x, d the Euclidean
+    distance, and P(y|x) is proportional to exp(eps u / 2).
 
     Parameters
     ----------
     set_size : K >= 2, at most the vocabulary
     mapping : "aggressive": the K nearest words of each word, which overlap. Supports differ,
         so no finite epsilon holds between words; it is what Tong et al. attack.
-        "conservative": disjoint groups of K, made greedily in the order of the ids' frequency;
+        "conservative": disjoint groups of K, made greedily in the order of the vocabulary;
         epsilon-DP between the members of a group, which late groups fill with far words.
-    similarity : "euclidean" or "cosine"
-    frequency : counts that order the greedy grouping; None takes the order of the vocabulary
     embedding : see `Mechanism`
     epsilon : without a unit, since scores are scaled to [0, 1]
 
@@ -321,10 +316,7 @@ class CusText(SparseChannel, FiniteMechanism):
     Chen et al. 2023, section 3.
     """
 
-    @checked(
-        mapping=StrOptions({"aggressive", "conservative"}),
-        similarity=StrOptions({"euclidean", "cosine"}),
-    )
+    @checked(mapping=StrOptions({"aggressive", "conservative"}))
     def __init__(
         self,
         embedding: Embedding,
@@ -332,20 +324,14 @@ class CusText(SparseChannel, FiniteMechanism):
         epsilon: float,
         set_size: int = 20,
         mapping: Literal["aggressive", "conservative"] = "aggressive",
-        similarity: Literal["euclidean", "cosine"] = "euclidean",
-        frequency: NDArray[np.integer] | None = None,
     ) -> None:
         super().__init__(embedding, epsilon=epsilon)
         check_count(set_size, 2, self.size, what="set_size")
-        self.set_size, self.mapping, self.similarity = int(set_size), mapping, similarity
-        points = self._points()
-        self.candidates = (
-            nearest_sets(points, self.set_size)
-            if mapping == "aggressive"
-            else greedy_groups(points, self.set_size, frequency)
-        )
+        self.set_size, self.mapping = int(set_size), mapping
+        sets = nearest_sets if mapping == "aggressive" else greedy_groups
+        self.candidates = sets(embedding.vectors, self.set_size)
         self.name = f"custext-{mapping}"
-        self.scores = self._scores(points)
+        self.scores = self._scores()
 
     @property
     def claim(self) -> Claim:  # type: ignore[override]
@@ -368,27 +354,18 @@ class CusText(SparseChannel, FiniteMechanism):
             ),
             unknown="cannot be told apart from each other; from a known word without bound",
             composition="eps per word within groups" if conservative else "none",
+            bounded_range=conservative,
         )
 
-    def _points(self) -> NDArray[np.floating]:
-        vectors = self.embedding.vectors
-        if self.similarity == "euclidean":
-            return vectors
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)
-        # On the sphere the order by distance is the order by cosine.
-        return vectors / np.where(length > 0, length, 1.0)
-
-    def _scores(self, points: NDArray[np.floating]) -> FloatArray:
+    def _scores(self) -> FloatArray:
         """u(x, y) in [-1, 0] for every candidate; -inf where there is none."""
-        present = self.candidates >= 0
+        points, present = self.embedding.vectors, self.candidates >= 0
         distance = np.empty(self.candidates.shape)
         for start in range(0, self.size, 2048):
             block = slice(start, start + 2048)
             exact = points[block].astype(np.float64)
             offset = points[self.candidates[block]] - exact[:, None]
             distance[block] = np.linalg.norm(offset, axis=2)
-        if self.similarity == "cosine":
-            distance = distance**2 / 2  # 1 - cosine
         low = np.where(present, distance, np.inf).min(1, keepdims=True)
         high = np.where(present, distance, -np.inf).max(1, keepdims=True)
         span = np.where(high > low, high - low, 1.0)
@@ -493,10 +470,8 @@ def nearest_sets(points: NDArray[np.floating], set_size: int) -> IntArray:
     return np.take_along_axis(found, order, axis=1)
 
 
-def greedy_groups(
-    points: NDArray[np.floating], set_size: int, frequency: NDArray[np.integer] | None = None
-) -> IntArray:
-    """Disjoint groups: the most frequent free word and its nearest free words, and so on.
+def greedy_groups(points: NDArray[np.floating], set_size: int) -> IntArray:
+    """Disjoint groups: the first free word and its nearest free words, and so on.
 
     Returns
     -------
@@ -505,22 +480,13 @@ def greedy_groups(
     could only be replaced by itself.
     """
     size = len(points)
-    if frequency is not None and np.shape(frequency) != (size,):
-        raise InvalidInput(f"frequency: got {np.shape(frequency)}, expected ({size},)")
-    if frequency is not None and not np.isfinite(frequency).all():
-        raise InvalidInput("frequency: got NaN or infinity, expected counts")
-    order = (
-        np.arange(size)
-        if frequency is None
-        else np.argsort(-np.asarray(frequency, dtype=np.int64), kind="stable")
-    )
     exact = torch.from_numpy(np.asarray(points, dtype=np.float64))
     squared = (exact**2).sum(1)
     free_ids, table, half = torch.arange(size), exact, squared / 2
     is_free = torch.ones(size, dtype=torch.bool)
     width = set_size + (size % set_size == 1)
     groups = np.full((size, width), -1, dtype=np.int64)
-    for word in order.tolist():
+    for word in range(size):
         if not is_free[word]:
             continue
         nearness = table @ exact[word] - half

@@ -18,8 +18,7 @@ from textpriv.checks import check_kind
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
-    METRIC,
-    UNKNOWN_METRIC,
+    METRIC_CLAIM,
     Claim,
     IntArray,
     Mechanism,
@@ -50,14 +49,7 @@ class Madlib(Mechanism):
     """
 
     name = "madlib"
-    claim = Claim(
-        definition=METRIC,
-        protects="one word against another, the less the greater the Euclidean distance d",
-        unit="1 / Euclidean distance of the embedding",
-        in_clear="the number of tokens",
-        unknown=UNKNOWN_METRIC,
-        composition="sum of eps * d over the words of a text and over repeated queries",
-    )
+    claim = METRIC_CLAIM
 
     def __init__(
         self, embedding: Embedding, *, epsilon: float, search: Search | None = None
@@ -123,7 +115,8 @@ class Mahalanobis(Madlib):
 
     name = "mahalanobis"
     claim = replace(
-        Madlib.claim,
+        METRIC_CLAIM,
+        loss=None,
         protects="one word against another, with d = sqrt(delta' A^-1 delta)",
         unit="1 / Mahalanobis distance of the embedding",
     )

@@ -30,11 +30,9 @@ bounded whatever stands before it.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -42,10 +40,9 @@ import torch
 from textpriv.channel import FloatArray, IntArray
 from textpriv.checks import COUNT, check_count, check_texts, checked
 from textpriv.errors import InvalidInput
-from textpriv.files import canonical_json, write_atomic
+from textpriv.files import canonical_json
 from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
 from textpriv.mechanisms.generation_settings import SUPPORT, Settings, as_dict, refuse_unsafe
-from textpriv.models import by_length
 from textpriv.models.generators import Generator, Sampled, draw, generate
 
 PAPER = "Review: {text}\nParaphrase of the review:"
@@ -53,7 +50,6 @@ _DEFINITION = (
     "local differential privacy: P(M(x)=y) <= exp(eps) * P(M(x')=y) for any two documents x, x' "
     "and every output y, with eps the sum over at most n tokens"
 )
-_FORMAT = "DP-Prompt, 1"  # part of the key of what is kept; raise it when the draws change
 
 
 # --- Limits of the logits -----------------------------------------------------------------------
@@ -327,8 +323,6 @@ class DPPrompt:
         settings: Settings,
         *,
         limits: Limits | None = None,
-        template: str = PAPER,
-        longest: int | None = None,
         ablation: bool = False,
     ) -> Self:
         """DP-Prompt with the temperature and the cap of settings for transformers' `generate`.
@@ -345,8 +339,6 @@ class DPPrompt:
             temperature=1.0 if temperature is None else temperature,
             tokens=given["max_new_tokens"],
             limits=limits,
-            template=template,
-            longest=longest,
             top_k=given["top_k"] or None,
             ablation=ablation,
         )
@@ -404,7 +396,6 @@ class DPPrompt:
         *,
         batch: int = 32,
         progress: bool = False,
-        keep: Path | None = None,
     ) -> list[str]:
         """One paraphrase per document.
 
@@ -415,48 +406,12 @@ class DPPrompt:
             None: the operating system's entropy
         batch : documents that are run together
         progress : show a bar
-        keep : folder in which finished batches are kept, from which the same call goes on; as
-            private as the documents, and without a seed for one release. None: nothing is kept
 
         Raises
         ------
         InvalidInput : a document that does not fit the context
-        StorageError : `keep` cannot be written
         """
-        if seed is not None:
-            warn_of("seed")
-        prompts = self.prompts(texts)
-        # Named by all settings, so that no two of them share what they draw.
-        law = Sampled(seed=seed, keys=("dp-prompt", self._settings))
-
-        def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
-            return draw(self.log_weights(scores), law.streams(numbers))
-
-        check_count(batch, what="batch")
-        lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
-        batches = list(by_length(lengths, batch))  # those of `generate`
-        key = _digest([_FORMAT, self._settings, seed, batch, list(texts)])[:24]
-        files = [keep and keep / f"{key}-{number:05d}.json" for number in range(len(batches))]
-        read = {number: _read(files[number], of) for number, of in enumerate(batches)}
-        done = {number: found for number, found in read.items() if found is not None}
-        made = generate(
-            self.generator,
-            prompts,
-            choose,
-            tokens=self.tokens,
-            batch=batch,
-            skip=set(done),
-            progress=progress,
-        )
-        left = [number for number in range(len(batches)) if number not in done]
-        for number, (of, outputs) in zip(left, made, strict=True):
-            done[number] = outputs
-            _write(files[number], of, outputs)
-        result = [""] * len(prompts)
-        for number, of in enumerate(batches):
-            for row, text in zip(of.tolist(), self.generator.say(done[number]), strict=True):
-                result[row] = text
-        return result
+        return sanitize_at([self], texts, seed, batch=batch, progress=progress)[0]
 
     @property
     def _settings(self) -> str:
@@ -525,27 +480,3 @@ def sanitize_at(
         for number, output in zip(numbers.tolist(), found, strict=True):
             outputs[number] = output
     return [first.generator.say(outputs[which::count]) for which in range(count)]
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
-
-
-def _write(path: Path | None, documents: IntArray, outputs: list[list[int]]) -> None:
-    """Keep the outputs of a finished batch; without a path nothing is kept."""
-    if path is not None:
-        value = {"documents": documents.tolist(), "outputs": outputs}
-        write_atomic(path, (canonical_json(value) + "\n").encode())
-
-
-def _read(path: Path | None, documents: IntArray) -> list[list[int]] | None:
-    """Outputs of a finished batch; None where there are none, or the file is damaged."""
-    if path is None:
-        return None
-    try:
-        value = json.loads(path.read_bytes())
-        right = value["documents"] == documents.tolist()
-        outputs = [[int(token) for token in output] for output in value["outputs"]]
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return None
-    return outputs if right and len(outputs) == len(documents) else None

@@ -2,8 +2,9 @@
 
     WORD_LEVEL["vickrey"].make(embedding, ExactSearch(embedding.vectors))
 
-Notebook 01, the guarantees in docs/PRIVACY.md, the styles of figures and the tests of claims read
-this table: a mechanism that is entered here appears in all of them.
+Notebook 01, the guarantees in docs/PRIVACY.md, the styles of figures, the audits, the mutants, the
+statements and the tests of claims read this table: a mechanism that is entered here appears in all
+of them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from textpriv.data.embeddings import Embedding
+from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.mechanisms.base import Mechanism
 from textpriv.mechanisms.finite import (
     TEM,
@@ -27,7 +28,7 @@ from textpriv.mechanisms.finite import (
 )
 from textpriv.mechanisms.noise import Madlib, Mahalanobis, RankRepair
 from textpriv.mechanisms.vickrey import Vickrey
-from textpriv.neighbors import Search
+from textpriv.neighbors import ExactSearch, Search
 
 
 class Entry(NamedTuple):
@@ -93,3 +94,11 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
     }
 )  # fmt: skip
 """By name, in the order of tables; add at the end, so that random draws of the others stay."""
+
+
+def examples(words: int = 40) -> dict[str, Mechanism]:
+    """Every mechanism over made-up words: for what does not depend on the vocabulary."""
+    vectors = np.random.default_rng(0).standard_normal((words, 3))
+    table = from_arrays("made up", [f"word{number}" for number in range(words)], vectors)
+    search = ExactSearch(table.vectors)
+    return {name: entry.make(table, search) for name, entry in WORD_LEVEL.items()}

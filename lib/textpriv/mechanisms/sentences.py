@@ -422,6 +422,7 @@ class DeepCandidate(SentenceMechanism):
         composition="sum of eps over the sentences that differ and over repeated queries; as an "
         "exponential mechanism it has eps-bounded range, so that n queries, chosen in the "
         "light of earlier answers or not, also satisfy (n eps^2 / 8)-zCDP",
+        bounded_range=True,
     )
 
     @checked(directions=COUNT)

@@ -22,7 +22,7 @@ from textpriv.privacy.accounting import (
     renyi_divergence,
 )
 from textpriv.privacy.certified import certified_losses
-from textpriv.privacy.claims import claimed_loss, diameter, has_bounded_range, token_range
+from textpriv.privacy.claims import claimed_loss, diameter, token_range
 from textpriv.privacy.exact import (
     audit_candidates,
     audit_exactly,
@@ -76,7 +76,6 @@ __all__ = [
     "diameter",
     "document_statement",
     "draw_words",
-    "has_bounded_range",
     "optimal_delta",
     "optimal_epsilon",
     "read_audits",

@@ -77,7 +77,7 @@ def account(
     ----------
     losses : (tokens,) bound on each token's loss, >= 0, in nats; inf where there is none
     ranges : (tokens,) bounds on the lengths of the intervals that hold the losses, for
-        mechanisms that have them (`claims.has_bounded_range`); None: the losses just add up
+        mechanisms that have them (`Claim.bounded_range`); None: the losses just add up
     adaptive : whether a token's law depends on earlier outputs, as a language model's does
     delta : in (0, 1)
     queries : >= 1, how often the same text is sanitized, each time afresh

@@ -39,6 +39,7 @@ from textpriv.neighbors import (
 )
 from textpriv.privacy.claims import claimed_loss
 
+CONFIDENCE = 0.999  # of all bounds of one epsilon together
 _PIECES = 64  # of equal mass along a direction
 _PILOT = 8  # one direction in so many only says where to cut
 
@@ -51,7 +52,7 @@ class Certified:
     ----------
     epsilon : as set
     claimed : epsilon * d, in nats
-    low, high : the loss lies between them, with the confidence asked for; -inf and inf are
+    low, high : the loss lies between them, with CONFIDENCE; -inf and inf are
         possible. Neither takes the claim for granted: low > claimed breaks it.
     kept : estimate of P(w|w)
     """
@@ -62,11 +63,6 @@ class Certified:
     high: float
     kept: float
 
-    @property
-    def broken(self) -> bool:
-        """Whether the loss is certainly above the claim."""
-        return self.low > self.claimed
-
 
 def certified_losses(
     mechanism: Madlib,
@@ -76,9 +72,8 @@ def certified_losses(
     rng: np.random.Generator,
     *,
     directions: int = 2000,
-    confidence: float = 0.999,
 ) -> list[Certified]:
-    """Bounds at several epsilons, which share the directions.
+    """Bounds at several epsilons, which share the directions; those of each hold with CONFIDENCE.
 
     Parameters
     ----------
@@ -86,7 +81,6 @@ def certified_losses(
     word, other : two words of the vocabulary with different vectors
     epsilons : finite numbers > 0
     directions : >= 16, around each of the two words
-    confidence : of all bounds of one epsilon together
 
     Raises
     ------
@@ -111,7 +105,7 @@ def certified_losses(
     if isinstance(mechanism, Mahalanobis):
         offset = np.linalg.solve(mechanism.root, offset)
     along = units[0] @ offset
-    level = (1 - confidence) / 4
+    level = (1 - CONFIDENCE) / 4
     found = []
     for epsilon in wanted:
         kept = radius_cdf(crossing, n, epsilon)

@@ -3,11 +3,11 @@
     claimed = claimed_loss(mechanism)
     claimed.between(words, others)      bounds of aligned pairs, in nats; inf where none is claimed
     claimed.largest()                   the worst pair of the vocabulary
-    has_bounded_range(mechanism)        whether they are ranges too, see `accounting`
 
-`mechanism.claim` says it in words. The audits hold what a mechanism does against these numbers,
-so they are worked out here from the public vectors alone, by differences of rows, and share
-nothing with the code that draws.
+`mechanism.claim` says it in words, and by its `loss` which of the ordinary claims it is; any other
+has a function here. The audits hold what a mechanism does against these numbers, so they are
+worked out from the public vectors alone, by differences of rows, and share nothing with the code
+that draws.
 """
 
 from __future__ import annotations
@@ -16,24 +16,16 @@ from abc import ABC, abstractmethod
 from functools import singledispatch
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import described
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import (
-    TEM,
-    CusText,
-    Madlib,
-    Mahalanobis,
-    Mechanism,
-    SanText,
-    SanTextPlus,
-)
+from textpriv.mechanisms import CusText, Mahalanobis, Mechanism, SanTextPlus
 from textpriv.mechanisms.base import check_epsilon
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import Limits
-from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.neighbors import Distances
 
 _ROWS = 256  # of distances to all words held at once
@@ -104,50 +96,51 @@ class _Scaled(ClaimedLoss):
 
 
 class _Groups(ClaimedLoss):
-    """One bound between words of which one is in the other's set; alone in it, a word has none."""
+    """One bound between the words of a group; alone in its group, a word has none."""
 
-    def __init__(self, sets: IntArray, epsilon: float) -> None:
-        self.sets, self.epsilon, self.size = sets, epsilon, len(sets)
-        self.is_protected = (sets >= 0).sum(1) > 1
-        self.protected = np.flatnonzero(self.is_protected)
+    def __init__(self, group: IntArray, epsilon: float) -> None:
+        _, self.group, members = np.unique(group, return_inverse=True, return_counts=True)
+        self.epsilon, self.size = epsilon, len(group)
+        self.protected = np.flatnonzero(members[self.group] > 1)
+        self.several = int((members > 1).sum()) != 1
 
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
         x, z = _check_pairs(words, others, self.size)
-        together = (self.sets[x] == z[:, None]).any(1) | (self.sets[z] == x[:, None]).any(1)
-        together &= self.is_protected[x] & self.is_protected[z]
+        together = self.group[x] == self.group[z]
         return np.where(x == z, 0.0, np.where(together, self.epsilon, np.inf))
 
     def largest(self) -> float:
-        return self.epsilon
+        return self.epsilon if len(self.protected) else np.inf
 
-    def pairs(self) -> tuple[IntArray, IntArray]:
-        sets = self.sets
-        pairs = np.stack([np.repeat(np.arange(len(sets)), sets.shape[1]), sets.ravel()])
-        pairs = np.unique(np.sort(pairs[:, pairs[1] >= 0], axis=0), axis=1)
-        first, second = pairs[:, pairs[0] != pairs[1]]
-        claimed = np.isfinite(self.between(first, second))
-        return first[claimed], second[claimed]
+    def pairs(self) -> tuple[IntArray, IntArray] | None:
+        if not self.several:
+            return None
+        one = (np.ones(self.size, dtype=bool), (np.arange(self.size), self.group))
+        member = scipy.sparse.csr_array(one)
+        first, second = scipy.sparse.triu(member @ member.T, 1).nonzero()
+        order = np.lexsort((second, first))
+        return first[order].astype(np.int64), second[order].astype(np.int64)
 
 
 @singledispatch
 def claimed_loss(mechanism: Mechanism) -> ClaimedLoss:
-    """The claim of a mechanism as numbers.
+    """The claim of a mechanism as numbers: what `claim.loss` says, or a function of this module.
 
     Raises
     ------
-    InvalidInput : a mechanism whose claim nobody has written down here; register it
+    InvalidInput : a mechanism whose claim says no `loss`, and which is not registered here
     """
+    loss = mechanism.claim.loss if isinstance(mechanism, Mechanism) else None
+    if loss == "distance":
+        return _Scaled(mechanism.embedding.vectors, mechanism.epsilon, mechanism.inputs)
+    if loss == "constant":
+        group = np.arange(mechanism.size)  # a word that passes in clear is alone
+        group[slice(None) if mechanism.inputs is None else mechanism.inputs] = mechanism.size
+        return _Groups(group, mechanism.epsilon)
     raise InvalidInput(
         f"mechanism: got {described(mechanism)}, expected one whose claim is known, made with its "
-        "epsilon; add one of your own with claimed_loss.register"
+        "epsilon; say the `loss` of its claim, or add your own with claimed_loss.register"
     )
-
-
-@claimed_loss.register(Madlib)
-@claimed_loss.register(SanText)
-@claimed_loss.register(TEM)
-def _(mechanism: Madlib | SanText | TEM) -> ClaimedLoss:
-    return _Scaled(mechanism.embedding.vectors, mechanism.epsilon)
 
 
 @claimed_loss.register
@@ -157,7 +150,7 @@ def _(mechanism: Mahalanobis) -> ClaimedLoss:
     return _Scaled(np.linalg.solve(metric_root(mechanism), x.T).T, mechanism.epsilon)
 
 
-def metric_root(mechanism: Madlib) -> FloatArray:
+def metric_root(mechanism: Mechanism) -> FloatArray:
     """L of the metric |L^-1 (x - x')| in which the claim measures: (dimension, dimension)."""
     if not isinstance(mechanism, Mahalanobis):
         return np.eye(mechanism.embedding.dimension)
@@ -181,20 +174,11 @@ def _(mechanism: SanTextPlus) -> ClaimedLoss:
 
 @claimed_loss.register
 def _(mechanism: CusText) -> ClaimedLoss:
-    if mechanism.mapping == "conservative":
-        return _Groups(mechanism.candidates, mechanism.epsilon)
-    return _Groups(np.arange(mechanism.size)[:, None], np.inf)  # every word alone: no bound
-
-
-def has_bounded_range(mechanism: object) -> bool:
-    """Whether claimed losses are bounded ranges as well: of exponential mechanisms, not of noise.
-
-    P(y|w) is proportional to e^{s_w(y)} with scores that differ between two words by at most half
-    the claimed loss in either direction; the normalisers shift all outputs alike.
-    """
-    if isinstance(mechanism, CusText):
-        return mechanism.mapping == "conservative"
-    return isinstance(mechanism, SanText | TEM | DeepCandidate)
+    words = np.arange(mechanism.size)
+    present = mechanism.candidates >= 0
+    alone = (present.sum(1) == 1) | (mechanism.mapping == "aggressive")
+    lowest = np.where(present, mechanism.candidates, mechanism.size).min(1)
+    return _Groups(np.where(alone, mechanism.size + words, lowest), mechanism.epsilon)
 
 
 def token_range(limits: Limits, temperature: float) -> float:

@@ -115,7 +115,6 @@ def _found(apart: FloatArray) -> FloatArray:
 def audit_exactly(
     mechanism: FiniteMechanism,
     *,
-    setting: str | None = None,
     rng: np.random.Generator | None = None,
     random_pairs: int = 10_000,
 ) -> Audit:
@@ -126,7 +125,6 @@ def audit_exactly(
 
     Parameters
     ----------
-    setting : how tables call it; by default epsilon and the size of the vocabulary
     rng : draws the random pairs, and then outputs; needed beyond EVERY_PAIR words, else None is
         a generator of seed 0
     random_pairs : >= 0
@@ -150,7 +148,7 @@ def audit_exactly(
         pairs = np.append(near, drawn[0]), np.append(nearest, drawn[1])
         method = f"exact, every nearest pair and {random_pairs:,} random ones"
         found = losses(mechanism, *pairs)
-    audit = judge(mechanism, *pairs, found, method, setting)
+    audit = judge(mechanism, *pairs, found, method)
     return with_fit(audit, released_words(mechanism, drawing))
 
 
@@ -177,7 +175,6 @@ def judge(
     others: IntArray,
     found: FloatArray,
     method: str,
-    setting: str | None = None,
 ) -> Audit:
     """The losses of some pairs against what is claimed for them."""
     claimed = claimed_loss(mechanism).between(words, others)
@@ -188,7 +185,6 @@ def judge(
         mechanism,
         method,
         len(words),
-        setting,
         worst_ratio=np.nan if worst is None else float(ratio[worst]),
         worst_pair=("", "") if worst is None else _named(mechanism, words[worst], others[worst]),
         violations=int(_exceeds(found, claimed).sum()),

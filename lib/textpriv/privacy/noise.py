@@ -28,9 +28,9 @@ from scipy.stats import binom
 
 from textpriv.channel import FloatArray, IntArray
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import Madlib, Mahalanobis, Mechanism, RankRepair
+from textpriv.mechanisms import Madlib, Mechanism, RankRepair
 from textpriv.mechanisms.vickrey import Vickrey
-from textpriv.privacy.claims import claimed_loss
+from textpriv.privacy.claims import claimed_loss, metric_root
 from textpriv.seeds import stream
 
 SHARES = np.array(
@@ -199,7 +199,7 @@ def _simulated(
     of the noise with the table serves every share s.
     """
     vectors = mechanism.embedding.vectors.astype(np.float64)
-    root = np.asarray(np.linalg.cholesky(_shape(mechanism, vectors)), dtype=np.float64)
+    root = metric_root(_source(mechanism))
     counts = np.zeros((len(shares), mechanism.size), dtype=np.int64)
     for word, rank in zip(words, ranks, strict=True):
         offset = torch.from_numpy(vectors - vectors[word])
@@ -213,17 +213,6 @@ def _simulated(
                 outputs = _chosen(mechanism, nearness, length, choice)
                 count += np.bincount(rank[outputs], minlength=mechanism.size)
     return counts
-
-
-def _shape(mechanism: Mechanism, vectors: FloatArray) -> FloatArray:
-    """A of the noise R A^(1/2) u: the identity but for `Mahalanobis`."""
-    noise, n = _source(mechanism), vectors.shape[1]
-    if not isinstance(noise, Mahalanobis):
-        return np.eye(n)
-    centered = vectors - vectors.mean(0)
-    covariance = centered.T @ centered
-    covariance *= n / np.trace(covariance)
-    return noise.strength * covariance + (1 - noise.strength) * np.eye(n)
 
 
 def _noise(count: int, root: FloatArray, epsilon: float, rng: np.random.Generator) -> FloatArray:

@@ -52,20 +52,16 @@ _NEAR = 1e-5  # relative: distances closer than this may be either way round in 
 
 @simulation()
 def released_words(
-    mechanism: FiniteMechanism,
-    rng: np.random.Generator,
-    *,
-    words: int = WORDS,
-    draws: int = DRAWS,
+    mechanism: FiniteMechanism, rng: np.random.Generator, *, draws: int = DRAWS
 ) -> Fit:
     """`sanitize` of texts of one word, repeated `draws` times, against `log_rows`.
 
-    Of random `words` that the mechanism replaces, and a tenth of this that it leaves.
+    Of WORDS random words that the mechanism replaces, and a tenth as many that it leaves.
     """
-    ids = readable(mechanism.embedding.words, mechanism.inputs, words, rng)
+    ids = readable(mechanism.embedding.words, mechanism.inputs, WORDS, rng)
     if mechanism.inputs is not None:
         spared = np.setdiff1d(np.arange(mechanism.size), mechanism.inputs)
-        ids = np.append(ids, readable(mechanism.embedding.words, spared, max(1, words // 10), rng))
+        ids = np.append(ids, readable(mechanism.embedding.words, spared, WORDS // 10, rng))
     drawn = sanitized(mechanism, ids, draws, rng)
     return fit_draws(lambda factor: np.exp(_scaled(mechanism, factor).log_rows(ids)), drawn, rng)
 
@@ -159,15 +155,13 @@ def released_laplace(
     mechanism: TruncatedLaplace,
     documents: Sequence[NDArray[np.float32]],
     rng: np.random.Generator,
-    *,
-    draws: int = DRAWS,
 ) -> Fit:
     """`sanitize` of copies of some documents against the Laplace law around clipped means."""
     box, each = mechanism.box, []
     for document in documents:
         mean = np.clip(document.astype(np.float64), box.low, box.high).mean(0)
         scale = box.range * mechanism.width / (len(document) * mechanism.epsilon)
-        y = mechanism.sanitize(copies(document, draws), rng)
+        y = mechanism.sanitize(copies(document, DRAWS), rng)
         each.append(np.asarray(laplace.cdf((y - mean) / scale)))
 
     def errors(factor: float) -> list[float]:
@@ -183,9 +177,7 @@ def copies(document: NDArray[np.float32], count: int) -> SentenceVectors:
 
 
 @simulation()
-def released_prompt(
-    mechanism: DPPrompt, texts: Sequence[str], seed: int, *, draws: int = DRAWS
-) -> Fit:
+def released_prompt(mechanism: DPPrompt, texts: Sequence[str], seed: int) -> Fit:
     """`sanitize` of copies of some texts against softmax(clip(scores) / T), token by token.
 
     The scores are those that the model gives in the loop that generates; they are clipped, heated
@@ -237,10 +229,10 @@ def released_prompt(
     index = {text: place for place, text in enumerate(spoken)}
     if len(index) < len(outputs):
         raise InvalidInput("mechanism: got outputs that read alike, expected each to differ")
-    copies = [text for text in texts for _ in range(draws)]
+    copies = [text for text in texts for _ in range(DRAWS)]
     drawn = [index.get(text, -1) for text in mechanism.sanitize(copies, seed, batch=1024)]
     rng = np.random.default_rng(seed)
-    return fit_draws(law, np.array(drawn, dtype=np.int64).reshape(len(texts), draws), rng)
+    return fit_draws(law, np.array(drawn, dtype=np.int64).reshape(len(texts), DRAWS), rng)
 
 
 # --- Noise from inside ---------------------------------------------------------------------------
@@ -250,19 +242,13 @@ def released_prompt(
 # is made of the noisy vector. A flaw that leaves no trace in words, as there are many in 300
 # dimensions, shows all the same.
 
+_NOISY_WORDS, _NOISY_DRAWS = 20, 200  # inputs, and draws of each
 _AXES = 4  # along which the direction is looked at
 _BYTES = 64 << 20
 
 
 @simulation()
-def audit_noise(
-    mechanism: Madlib | AfterNoise,
-    rng: np.random.Generator,
-    *,
-    words: int = 20,
-    draws: int = 200,
-    setting: str | None = None,
-) -> Audit:
+def audit_noise(mechanism: Madlib | AfterNoise, rng: np.random.Generator) -> Audit:
     """Noise by its density, for all pairs of words, and the noise of `sanitize` against it.
 
     Tested are the radius (Gamma), the direction, and the output given the noisy vector: the
@@ -272,17 +258,15 @@ def audit_noise(
     Parameters
     ----------
     mechanism : with exact search
-    words, draws : random words, and draws of each
-    setting : how tables call it
     """
     noise = mechanism.madlib if isinstance(mechanism, AfterNoise) else mechanism
-    ids = readable(mechanism.embedding.words, None, words, rng)
-    outputs, vectors = _watched(mechanism, noise, ids, draws, rng)
+    ids = readable(mechanism.embedding.words, None, _NOISY_WORDS, rng)
+    outputs, vectors = _watched(mechanism, noise, ids, _NOISY_DRAWS, rng)
     table = mechanism.embedding.vectors.astype(np.float64)
     if len(vectors) != len(outputs) or (outputs < 0).any():
         places = [np.full(len(outputs), np.nan)]  # some output came without noise
     else:
-        offsets = vectors - table[ids.repeat(draws)]
+        offsets = vectors - table[ids.repeat(_NOISY_DRAWS)]
         added = np.asarray(np.linalg.solve(metric_root(noise), offsets.T).T, dtype=np.float64)
         given = _given_noise(mechanism, vectors, outputs, rng)
         places = [*_isotropic(added, mechanism.epsilon, rng), given]
@@ -295,7 +279,7 @@ def audit_noise(
         mechanism,
         "density of the noise, every pair; from inside",
         mechanism.size * (mechanism.size - 1) // 2,
-        setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words, dimension {n}",
+        f"eps {mechanism.epsilon:g}, {mechanism.size:,} words, dimension {n}",
         worst_ratio=1.0,
     )
     return with_fit(audit, fit_of(places, errors))

@@ -221,7 +221,6 @@ def audit_words(
     drawn: Drawn,
     *,
     setting: str | None = None,
-    confidence: float = CONFIDENCE,
 ) -> Audit:
     """Compare the draws of some words with the mechanism's claim.
 
@@ -232,14 +231,13 @@ def audit_words(
     ----------
     drawn : from this mechanism
     setting : how tables call it; by default epsilon and the size of the vocabulary
-    confidence : of all bounds of losses together, and once more of those of the noise
     """
     claim = claimed_loss(mechanism)
     i, j = np.triu_indices(len(drawn.words), 1)
     losses = claim.between(drawn.words[i], drawn.words[j])
     chosen = (losses >= LEAST) & (losses <= MOST)
     i, j, losses = i[chosen], j[chosen], losses[chosen]
-    level = bound_level(len(i), confidence)
+    level = bound_level(len(i))
 
     def halves(a: int, b: int) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
         return (drawn.first[a], drawn.first[b]), (drawn.second[a], drawn.second[b])
@@ -249,7 +247,7 @@ def audit_words(
         for a, b, loss in zip(i.tolist(), j.tolist(), losses.tolist(), strict=True)
     ]
     words = np.array(mechanism.embedding.words, dtype=object)[drawn.words]
-    noise = _noise_of(mechanism, drawn, confidence) if is_simulated(mechanism) else None
+    noise = _noise_of(mechanism, drawn) if is_simulated(mechanism) else None
     pairs = pd.DataFrame({"word": words[i], "other": words[j], "claim": losses})
     return _judged(mechanism, setting, pairs, found, drawn.draws, noise)
 
@@ -259,7 +257,6 @@ def audit_noise_length(
     drawn: Drawn,
     *,
     setting: str | None = None,
-    confidence: float = CONFIDENCE,
 ) -> Audit:
     """Compare the draws of some words with the noise that is claimed, and with that alone.
 
@@ -270,13 +267,13 @@ def audit_noise_length(
     ----------
     mechanism : noise with an exact search, see `privacy.noise.released_noise`
     drawn : from this mechanism, at an epsilon where words are kept now and then
-    setting, confidence : see `audit_words`
+    setting : see `audit_words`
 
     Returns
     -------
     Audit whose `pairs` counts words
     """
-    found = _noise_of(mechanism, drawn, confidence)
+    found = _noise_of(mechanism, drawn)
     return audited(
         mechanism,
         "sampled, length of the noise",
@@ -291,10 +288,10 @@ def audit_noise_length(
     )
 
 
-def _noise_of(mechanism: Mechanism, drawn: Drawn, confidence: float) -> ReleasedNoise:
+def _noise_of(mechanism: Mechanism, drawn: Drawn) -> ReleasedNoise:
     """Both halves: the simulation has chosen the event."""
     counts = drawn.first + drawn.second
-    return released_noise(mechanism, drawn.words, counts, confidence=confidence)
+    return released_noise(mechanism, drawn.words, counts, confidence=CONFIDENCE)
 
 
 def _judged(
@@ -371,8 +368,6 @@ def audit_laplace(
     draws: int,
     seed: int,
     kept: NDArray[np.floating] | None = None,
-    setting: str | None = None,
-    confidence: float = CONFIDENCE,
 ) -> Audit:
     """Compare noisy means of documents that differ in one sentence with the claim.
 
@@ -388,7 +383,6 @@ def audit_laplace(
     draws : >= 1, per document and half
     seed : of the draws
     kept : (k - 1, width) the sentences that all documents have in common; None: no other
-    setting, confidence : see `audit_words`
 
     Notes
     -----
@@ -401,7 +395,7 @@ def audit_laplace(
     documents = [np.vstack([row, common]).astype(np.float32) for row in np.asarray(sentences)]
     i, j = np.triu_indices(len(documents), 1)
     counts, inside = _laplace_cells(mechanism, documents, (i, j), draws, seed)
-    level = bound_level(len(i), confidence)
+    level = bound_level(len(i))
 
     def examined(pair: int, a: int) -> Finding:
         chosen, judged = ((half[a, pair], half[1 - a, pair]) for half in counts)
@@ -411,11 +405,11 @@ def audit_laplace(
     sizes = f"{len(common) + 1} sentences, width {mechanism.width}"
     return _judged(
         mechanism,
-        setting or f"eps {mechanism.epsilon:g}, {sizes}, no last digits",
+        f"eps {mechanism.epsilon:g}, {sizes}, no last digits",
         pd.DataFrame({"word": names[i], "other": names[j], "claim": mechanism.epsilon}),
         [(examined(pair, 0), examined(pair, 1)) for pair in range(len(i))],
         draws,
-        laplace_noise(inside, 2 * draws * len(documents), mechanism.width, confidence=confidence),
+        laplace_noise(inside, 2 * draws * len(documents), mechanism.width, confidence=CONFIDENCE),
     )
 
 

@@ -28,7 +28,7 @@ from textpriv.mechanisms.prompt import DPPrompt, Guarantee
 from textpriv.mechanisms.sentences import SentenceMechanism
 from textpriv.mechanisms.stencil import Stencil
 from textpriv.privacy.accounting import Account, account
-from textpriv.privacy.claims import claimed_loss, has_bounded_range, token_range
+from textpriv.privacy.claims import claimed_loss, token_range
 from textpriv.privacy.texts import TokenCounts, account_texts, token_counts
 from textpriv.stats import Estimate
 
@@ -258,7 +258,7 @@ def _(mechanism: Mechanism, about: _About) -> Statement:
         policy = PRIVATE if about.policy is None else about.policy
         check_policy(policy)
         each = np.full(about.words, largest)
-        spent = account(each, ranges=each if has_bounded_range(mechanism) else None)
+        spent = account(each, ranges=each if mechanism.claim.bounded_range else None)
         return replace(
             _statement(mechanism, about, setting, spent),
             text=f"a text of {about.words} words (token policy {policy.name})",
@@ -292,7 +292,7 @@ def _(mechanism: SentenceMechanism, about: _About) -> Statement:
             mechanism,
             about,
             f"eps {mechanism.epsilon:g} per sentence",
-            account(each, ranges=each if has_bounded_range(mechanism) else None),
+            account(each, ranges=each if mechanism.claim.bounded_range else None),
             shown="the number of sentences",
         ),
         unit="sentences",

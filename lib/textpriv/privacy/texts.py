@@ -19,7 +19,7 @@ from textpriv.data.tokens import KEPT, UNKNOWN, Corpus, check_corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism, SanTextPlus
 from textpriv.privacy.accounting import Account, account
-from textpriv.privacy.claims import ClaimedLoss, claimed_loss, has_bounded_range
+from textpriv.privacy.claims import ClaimedLoss, claimed_loss
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,9 @@ def account_texts(
     if other is not None:
         check_corpus(other, mechanism.size, mechanism.vocabulary, what="other")
     losses = _losses(mechanism, corpus, other)
-    bounded = has_bounded_range(mechanism)
 
     def spent(part: FloatArray) -> Account:
-        ranges = part if bounded else None
+        ranges = part if mechanism.claim.bounded_range else None
         return account(part, ranges=ranges, delta=delta, queries=queries)
 
     documents = [

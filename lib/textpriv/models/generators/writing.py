@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ def generate(
     *,
     tokens: int,
     batch: int = 32,
-    skip: Container[int] = (),
     progress: bool = False,
 ) -> Iterator[tuple[IntArray, list[list[int]]]]:
     """Outputs of all prompts, batch after batch, those of the longest prompts first.
@@ -42,7 +41,6 @@ def generate(
     choose : see `Choose`; `likeliest`, `Sampled`, or a mechanism
     tokens : most tokens of an output, the one that ends it included
     batch : prompts that are run together
-    skip : numbers of batches, in the order of this call, that are left out: they were done
     progress : show a bar
 
     Yields
@@ -68,10 +66,9 @@ def generate(
             "for fewer tokens"
         )
     with tqdm(total=len(prompts), unit="text", disable=not progress, mininterval=5) as bar:
-        for number, of in enumerate(by_length(lengths, batch)):
-            if number not in skip:
-                rows = [list(prompts[row]) for row in of.tolist()]
-                yield of, _generate_batch(generator, rows, of, choose, tokens)
+        for of in by_length(lengths, batch):
+            rows = [list(prompts[row]) for row in of.tolist()]
+            yield of, _generate_batch(generator, rows, of, choose, tokens)
             bar.update(len(of))
 
 
