@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from textpriv import profiles, stats
@@ -88,16 +87,7 @@ def test_verdicts_follow_the_numbers(
     sizes = profiles.load(profile, "05_reconstruction_attacks", sources.Sizes)
     found = trained(sizes, rates)
     duels = networks.duels(found, np.random.default_rng(0))
-    table = pd.DataFrame(
-        {
-            "corpus": "rotten-tomatoes",
-            "defense": "custext",
-            "attack": "context-free-bayes",
-            "epsilon": [2.0, 6.0],
-            "value": [0.2, 0.4],
-        }
-    )
-    text = findings.findings(run(apart), table, found, duels, sizes)
+    text = findings.findings(run(apart), found, duels, sizes)
     assert text.startswith("- **The headline.**")
     assert "nan" not in text.lower().replace("finance", "")
     form = next(line for line in text.splitlines() if findings.FORMS[TOKEN] in line)
@@ -109,7 +99,6 @@ def test_verdicts_follow_the_numbers(
     above = len(sizes.santext_epsilons) if apart > 0 else 0
     assert f"is above context-free Bayes at {above} of {len(sizes.santext_epsilons)}" in text
     assert ("at epsilon 6 it recovers" in text) == (profile == "smoke")  # the one epsilon, once
-    assert "does not reach it" in text  # 0.496 lies outside of what was measured
 
 
 def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
@@ -119,25 +108,12 @@ def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
     made.add_inversions(FREE, several, 9.0, WORDS)
     each = [training.hits(made.outcome.truth) for training, _ in several]
     assert made.outcome.seconds[FREE] == 3.0
-    assert np.allclose(made.outcome.hits[FREE], np.mean(each, axis=0))
     assert made.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in each], ddof=1))
     assert made.curves["training"].tolist() == [0, 0, 1, 1, 2, 2]
     table = networks.training_table([made])
     assert table["trainings"].tolist() == [3]
     assert table["accuracy"].iloc[0] == pytest.approx(0.4)
     assert table["between trainings"].iloc[0] == made.spread[FREE]
-
-    (gain,) = experiment.gains([made.outcome], [("contextual-bayes", SENTENCE)]).to_dict("records")
-    hits = made.outcome.hits
-    assert gain["value"] == pytest.approx((hits["contextual-bayes"] - hits[SENTENCE]).mean())
-    assert gain["influence"].sample == "rotten-tomatoes"
-    assert experiment.gains([made.outcome], [("contextual-bayes", "absent")]).empty
-
-
-def test_the_headline_is_at_the_epsilon_nearest_to_the_papers() -> None:
-    for profile, expected in (("smoke", 6), ("default", 4), ("paper", 4)):
-        sizes = profiles.load(profile, "05_reconstruction_attacks", sources.Sizes)
-        assert networks.headline_epsilon(sizes) == expected
 
 
 def test_the_budget_leaves_out_what_the_sizes_say() -> None:
