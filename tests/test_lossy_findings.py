@@ -66,9 +66,7 @@ def test_equal_measurements_decide_nothing() -> None:
     ("values", "title"),
     [
         ({".deconvolution": 0.9}, "finds what looking at the same position misses"),
-        ({".deconvolution": 0.1}, "finds less than looking at the same position"),
         ({"2-random.imdb.mrr": 0.9}, "ranks the true text higher under pairs"),
-        ({"2-random.imdb.mrr": 0.1}, "ranks the true text lower under pairs"),
         ({"high-freq.imdb.all": 0.9}, "keeps the frequent words costs a classifier less"),
         ({"high-freq.imdb.all": 0.1}, "keeps the frequent words costs a classifier more"),
     ],
@@ -79,38 +77,19 @@ def test_titles_follow_the_measurements(values: dict[str, float], title: str) ->
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(0.9, "more"), (0.1, "less")])
-def test_what_sigma_changes_follows_the_measurements(value: float, verdict: str) -> None:
-    changed = {"w9-s1.0.imdb.all": value}
+def test_what_changes_follows_the_measurements(value: float, verdict: str) -> None:
     for error, expected in ((0.01, verdict), (9.0, "undecided")):
-        run: Any = Made(error, **changed)
-        text = findings.sigma_window(run, "imdb", SIZES)
-        first, second = text.split("; from window 5 to 9")
+        run: Any = Made(error, **{"w9-s1.0.imdb.all": value, ".deconvolution_lm": value})
+        first, second = findings.sigma_window(run, "imdb", SIZES).split("; from window 5 to 9")
         assert f"at window 9 the accuracy changes by {value - 0.5:+.3f} (" in first
         assert first.endswith(f"), {expected}") and second.endswith(", undecided.")
-
-
-def test_a_language_model_that_loses_is_said_to() -> None:
-    run: Any = Made(**{".deconvolution_lm": 0.3})
-    table = findings.language_model(run, NAMES, SIZES)
-    for top in (1, 5):
-        assert table[f"language model over ridge, Pr@{top}"].str.endswith("less").all()
+        table = findings.language_model(run, NAMES, SIZES)
+        assert table["language model over ridge, Pr@1"].str.endswith(expected).all()
 
 
 def test_training_on_manipulated_text_is_counted_where_it_helps() -> None:
     text = said(Made(**{"noise-50.imdb.all": 0.9, "low-freq.imdb.all": 0.2}))
     assert "settings: noise-50." in text and "in 1 of" in text
-
-
-def test_extremes_of_the_grid_are_those_of_the_punctuated_form_among_five() -> None:
-    other, kind = "stencil", "punctuated-stencil"
-    rows = [
-        *((kind, 5, "naive_skip", value) for value in (0.01, 0.04)),
-        *((kind, 5, "deconvolution", value) for value in (0.3, 0.6)),
-        (kind, 1, "deconvolution", 0.1),
-        (other, 5, "naive_skip", 0.9),
-    ]
-    text = findings.grid(pd.DataFrame(rows, columns=["kind", "top", "attack", "value"]))
-    assert "at most 4%" in text and "at least 30%" in text
 
 
 def test_grammar_survives_where_its_interval_is_above_chance() -> None:

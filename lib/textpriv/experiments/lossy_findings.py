@@ -170,7 +170,7 @@ def sigma_window(run: Run, corpus: str, sizes: Sizes) -> str:
 
 
 def grid(table: pd.DataFrame) -> str:
-    """A title: the extremes of two attacks on the punctuated stencil, over all sigmas, windows."""
+    """The extremes of two attacks on the punctuated stencil, over all sigmas, windows."""
     five = table[(table["kind"] == "punctuated-stencil") & (table["top"] == 5)]
     found = five.groupby("attack")["value"].agg(["min", "max"])
     most, least = found.loc[SKIP, "max"], found.loc[RIDGE, "min"]

@@ -63,17 +63,16 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
     points in scenario "test": the mean over few draws is less sure than the interval says.
     """
     draws = pd.DataFrame([row for rows in found for row in rows])
-    settings = ["corpus", *Setting("plain").columns()]
+    keys = ["corpus", *Setting("plain").columns(), "scenario"]
     rows = []
-    for setting, part in draws.groupby(settings, sort=False):
-        for scenario, several in part.groupby("scenario", sort=False):
-            correct, unit = (np.concatenate([*several[name]]) for name in ("correct", "unit"))
-            accuracy = stats.clustered_share(correct, unit, sample=setting[0])
-            weights = [1 / len(several)] * len(several)
-            kept = stats.combined(weights, [*several["unchanged"]], bounds=(0.0, 1.0))
-            row = {**dict(zip(settings, setting, strict=True)), "scenario": scenario}
-            row |= accuracy.columns() | {"unchanged": kept.value, "unchanged_low": kept.low}
-            rows.append(row | {"unchanged_high": kept.high, "unchanged_influence": kept.influence})
+    for key, several in draws.groupby(keys, sort=False):
+        correct, unit = (np.concatenate([*several[name]]) for name in ("correct", "unit"))
+        accuracy = stats.clustered_share(correct, unit, sample=key[0])
+        weights = [1 / len(several)] * len(several)
+        kept = stats.combined(weights, [*several["unchanged"]], bounds=(0.0, 1.0))
+        row = dict(zip(keys, key, strict=True)) | accuracy.columns() | {"unchanged": kept.value}
+        row |= {"unchanged_low": kept.low, "unchanged_high": kept.high}
+        rows.append(row | {"unchanged_influence": kept.influence})
     return pd.DataFrame(rows)
 
 
@@ -134,8 +133,9 @@ def oracle_success(
         "capped": sum(each.capped > 0 for each in found),
         "kept": min(each.kept for each in found),
     }
+    about = {"corpus": name, "kind": mapper.name}
     return [
-        {"corpus": name, "kind": mapper.name, "measure": measure, **rate.columns(), **search}
+        {**about, "measure": measure, **rate.columns(), **search}
         for measure, rate in measures.items()
     ]
 
@@ -173,9 +173,9 @@ def language(
     before, after = names[private.ids], names[seen.ids]
     whole = grammar.whole_words(before, after, offsets=private.offsets)
     rate = stats.clustered_share(grammar.kept(before[whole], after[whole]), private.document[whole])
-    shares = [grammar.tag_shares(words[whole]) for words in (before, after)]
-    kept = {"speech": rate.value, "low": rate.low, "high": rate.high, "n": rate.n}
-    return {"bits": text.bits_per_character, **kept, "chance": grammar.chance(*shares)}
+    chance = grammar.chance(*(grammar.tag_shares(words[whole]) for words in (before, after)))
+    kept = rate.columns()
+    return {"bits": text.bits_per_character, "speech": kept.pop("value"), **kept, "chance": chance}
 
 
 def lengths(texts: Iterable[Text]) -> pd.DataFrame:
@@ -183,9 +183,9 @@ def lengths(texts: Iterable[Text]) -> pd.DataFrame:
     rows = []
     for text in texts:
         count = np.diff(text.pieces.offsets)[: len(text.labels)]
-        bits = {"bits": grammar.length_bits(count), "of": float(np.log2(len(count)))}
-        identified = grammar.identified(count)
-        rows.append({"corpus": text.name, "texts": len(count), **bits, "identified": identified})
+        row = {"corpus": text.name, "texts": len(count), "bits": grammar.length_bits(count)}
+        row |= {"of": float(np.log2(len(count))), "identified": grammar.identified(count)}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
