@@ -40,6 +40,7 @@ from textpriv.attacks.bayes import (
 from textpriv.attacks.inversion import InversionPerToken
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.channel import Channel
 from textpriv.data import splits
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
@@ -61,11 +62,7 @@ if TYPE_CHECKING:
     from textpriv.report.run import Run
 
 COMPARED = ("embedding-inversion", "context-free-bayes", "context-free-bound", SHADOW, PUBLIC)
-PAIRS = tuple(
-    (first, second)
-    for first in (PUBLIC, SHADOW)
-    for second in ("context-free-bayes", "context-free-bound")
-)
+PAIRS = tuple(product((PUBLIC, SHADOW), ("context-free-bayes", "context-free-bound")))
 SETTING = ("defense", "corpus", "epsilon", "attack")
 
 
@@ -128,8 +125,8 @@ class Outcome:
         self, attack: Attack, observed: Observed, words: Sequence[str], suffix: str = ""
     ) -> None:
         """Let an attack guess, and keep what it achieved."""
-        guesses = attack.guess(observed)
-        self.add(attack.name + suffix, guesses, words, posterior=attack.posterior)
+        name = attack.name + suffix
+        self.add(name, attack.guess(observed), words, posterior=attack.posterior)
 
     def add_trainings(self, name: str, trainings: Sequence[Guesses], words: Sequence[str]) -> None:
         """Keep what one attack achieved on average over its trainings."""
@@ -384,10 +381,7 @@ def constant_name(times: float) -> str:
 
 
 def shadow_sizes(
-    material: Material,
-    mechanisms: Mapping[float, FiniteMechanism],
-    sizes: Sizes,
-    seed: int | None,
+    material: Material, mechanisms: Mapping[float, FiniteMechanism], sizes: Sizes, seed: int | None
 ) -> pd.DataFrame:
     """Attacks that read shadow data, by its size in percent of the private data (Table 2)."""
     rows = []
@@ -425,17 +419,15 @@ def misaligned(
     attacks stands the inversion that it trains on the same shadow data.
     """
     target, other = materials[ELSEWHERE], next(iter(materials.values()))
-    outcomes = []
     count = sizes.under_attack("santext", target.name)
-    apart = ~splits.shares_ngram(target.texts[:count], other.public_texts)
-    rows = np.flatnonzero(apart)
-    attacked = replace(target, private=target.private.subset(rows), cluster=target.cluster[rows])
-    private = attacked.private
+    apart = np.flatnonzero(~splits.shares_ngram(target.texts[:count], other.public_texts))
+    attacked = replace(target, private=target.private.subset(apart), cluster=target.cluster[apart])
+    outcomes = []
     for epsilon in sizes.focus["custext"]:
         mechanism = mechanisms[epsilon]
-        rng = stream(seed, "05", target.name, mechanism.name, epsilon)
-        observed, found = sanitized(attacked, "custext", mechanism, private, rng)
         words = mechanism.embedding.words
+        rng = stream(seed, "05", target.name, mechanism.name, epsilon)
+        observed, found = sanitized(attacked, "custext", mechanism, attacked.private, rng)
         found.run(EmbeddingInversion(mechanism, mechanism.embedding), observed, words)
         found.run(ContextFreeBound(mechanism, target.private), observed, words)
         for read, suffix in ((target, ""), (other, ", misaligned")):
@@ -449,20 +441,11 @@ def misaligned(
 
 
 def noisy(
-    mechanism: FiniteMechanism,
-    model: NGrams,
-    name: str,
-    weights: Mapping[str, float],
-    sizes: Sizes,
+    channel: Channel, model: NGrams, name: str, weights: Mapping[str, float], sizes: Sizes
 ) -> NoisyChannel:
     """The noisy-channel attack under one of its names, with its tuned weight."""
-    made = NoisyChannel(
-        mechanism,
-        model=model,
-        weight=weights[name],
-        candidates=sizes.candidates,
-        kept=sizes.kept,
-    )
+    lattice: dict[str, Any] = {"candidates": sizes.candidates, "kept": sizes.kept}
+    made = NoisyChannel(channel, model=model, weight=weights[name], **lattice)
     made.name = name
     return made
 
@@ -494,12 +477,9 @@ def largest_of(named: pd.DataFrame) -> pd.DataFrame:
 
 def by_epsilon(rates: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Success rates of each defense: a row per corpus and attack, a column per epsilon."""
-    return {
-        str(defense): part.pivot_table(
-            index=["corpus", "attack"], columns="epsilon", values="value", sort=False
-        )
-        for defense, part in rates.groupby("defense", sort=False)
-    }
+    pivot: dict[str, Any] = {"index": ["corpus", "attack"], "columns": "epsilon", "sort": False}
+    defenses = rates.groupby("defense", sort=False)
+    return {str(name): part.pivot_table("value", **pivot) for name, part in defenses}
 
 
 def record_grid(run: Run, outcomes: Sequence[Outcome], rates: pd.DataFrame) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -224,9 +225,7 @@ def by_candidates(
 # --- Tables of the notebook -----------------------------------------------------------------
 
 # The paper's headline: both of its attacks are above Inversion BERT, in each of its forms.
-HEADLINE = tuple(
-    (first, second) for first in ("contextual-bayes", "context-free-bayes") for second in INVERSIONS
-)
+HEADLINE = tuple(product(("contextual-bayes", "context-free-bayes"), INVERSIONS))
 DUELS = (
     (PUBLIC, "contextual-bayes"),
     (PUBLIC, "contextual-bound"),
@@ -242,7 +241,7 @@ DUELS = (
     ("contextual-bayes", "context-free-bayes"),
     ("contextual-bound", "context-free-bound"),
     (SEEN, "context-free-bound"),
-    *((bound, inversion) for bound in ("context-free-bound", SEEN) for inversion in INVERSIONS),
+    *product(("context-free-bound", SEEN), INVERSIONS),
     (PRETRAINED, PUBLIC),
 )
 # What the notebook set out to show, above both of the paper's attacks; and the headline, which
