@@ -1,4 +1,4 @@
-"""The pictures of notebook 03 on made-up tables: hollow markers are the paper's or plain training."""
+"""The pictures of notebook 03 on made-up tables: the paper's and plain training are hollow."""
 
 from __future__ import annotations
 

@@ -85,14 +85,6 @@ def test_accuracies_pool_draws_and_splits() -> None:
     assert kept.influence is row.unchanged_influence
 
 
-def test_ranks_by_hand() -> None:
-    first = {"label": [*"abc", *"ab"], "corpus": ["imdb"] * 3 + ["sst2"] * 2, "scenario": "all"}
-    probed = pd.DataFrame({**first, "value": [0.5, 0.6, 0.7, 0.5, 0.5]})
-    found = tables.ranks_alike(probed, probed.assign(value=[0.1, 0.3, 0.2, 0.5, 0.7]))
-    assert found[["corpus", "n"]].to_numpy().tolist() == [["imdb", 3], ["sst2", 2]]
-    assert found["spearman"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)  # ties only
-
-
 # --- Attacks --------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from textpriv.experiments import reconstruction as experiment
 from textpriv.experiments import reconstruction_findings as findings
 from textpriv.experiments import reconstruction_models as networks
 from textpriv.experiments import reconstruction_texts as sources
-from textpriv.experiments.reconstruction_models import FREE, SENTENCE, TOKEN
+from textpriv.experiments.reconstruction_models import FREE, TOKEN
 from textpriv.experiments.statements import ATTACKERS
 from textpriv.models import LearningCurve
 from textpriv.report.difference import Difference
@@ -134,6 +134,3 @@ def test_every_attack_that_is_recorded_is_described_for_the_statements() -> None
 def test_the_headline_is_tested_with_what_was_planned() -> None:
     assert set(networks.HEADLINE) <= set(networks.PLANNED) <= set(networks.DUELS)
     assert len(set(networks.DUELS)) == len(networks.DUELS)
-    assert {("contextual-bayes", SENTENCE), ("context-free-bayes", SENTENCE)} <= {
-        *networks.HEADLINE
-    }

@@ -162,8 +162,8 @@ def sigma_window(run: Run, corpus: str, sizes: Sizes) -> str:
     low, high = min(sizes.sigmas), max(sizes.sigmas)
     narrow, wide = min(sizes.windows), max(sizes.windows)
     return (
-        f"The punctuated stencil on {corpus}, trained on manipulated text: from sigma {low:g} to "
-        f"{high:g} at window {window} the accuracy changes by "
+        f"The punctuated stencil on {corpus}, the probe trained on manipulated text: from sigma "
+        f"{low:g} to {high:g} at window {window} the accuracy changes by "
         f"{compared(run, name(window, high), name(window, low))}; from window {narrow} to {wide} "
         f"at sigma {sigma:g} by {compared(run, name(wide, sigma), name(narrow, sigma))}."
     )

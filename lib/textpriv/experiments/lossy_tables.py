@@ -52,15 +52,14 @@ def answers(
 def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
     """Accuracy over all draws and splits: a row per corpus, setting and scenario.
 
-    Columns: corpus, label, kind, window, sigma, eta, scenario, value, low, high, n, influence
-    (accuracy, 95% by cluster), and unchanged (share of pieces that stay as they are; with
-    unchanged_low, _high, _influence).
+    Columns: corpus, label, kind, window, sigma, eta, scenario, the estimate of the accuracy (95% by
+    cluster), and unchanged (share of pieces that stay; with unchanged_low, _high, _influence).
 
     Notes
     -----
-    The interval allows for which documents were asked about, and takes splits and random maps
-    as they were drawn. On Rotten Tomatoes one draw of "2-random" differs from another by some 3
-    points in scenario "test": the mean over few draws is less sure than the interval says.
+    The interval allows for which documents were asked about, and takes splits and random maps as
+    they were drawn. On Rotten Tomatoes one draw of "2-random" differs from another by some 3 points
+    in scenario "test": the mean over few draws is less sure than the interval says.
     """
     draws = pd.DataFrame([row for rows in found for row in rows])
     keys = ["corpus", *Setting("plain").columns(), "scenario"]
@@ -83,19 +82,6 @@ def unchanged(accuracy: pd.DataFrame) -> pd.DataFrame:
     return rows[["corpus", "label"]].join(kept)
 
 
-def ranks_alike(probed: pd.DataFrame, tuned: pd.DataFrame) -> pd.DataFrame:
-    """Whether the probe ranks settings as the fine-tuned encoder does.
-
-    Columns: corpus, scenario, spearman (rank correlation of the accuracies over the settings that
-    both tables have; NaN where one table has a single accuracy), n (settings).
-    """
-    keys = ["corpus", "scenario"]
-    both = probed.merge(tuned, on=[*keys, "label"], suffixes=("", "_tuned"))
-    groups = both.groupby(keys, sort=False)[["value", "value_tuned"]]
-    spearman = groups.corr("spearman").xs("value", level=-1)["value_tuned"]
-    return pd.DataFrame({"spearman": spearman, "n": groups.size()}).reset_index()
-
-
 # --- Attacks --------------------------------------------------------------------------------------
 
 
@@ -105,9 +91,8 @@ def oracle_success(
     """What the oracle's search has found of a text's documents, `truth`: a row per measure.
 
     Columns: corpus, kind, measure (mrr, pr5, edit, token_success, and edit_missed, the edit
-    distance over the texts that were not found, where there are two), value, low, high, n,
-    influence, texts, tokens (mean length), capped (texts that met the cap), kept (the smallest mass
-    that a step kept).
+    distance over two or more texts that were not found), the estimate, texts, tokens (mean length),
+    capped (texts that met the cap), kept (the smallest mass that a step kept).
     """
     right, document = oracle.token_success(found, truth, mapper)
     edits = oracle.edit_distances(found, truth).astype(float)
@@ -145,7 +130,7 @@ def success(
 ) -> list[Row]:
     """Share of tokens that an attack gets back: a row for each number of guesses that count.
 
-    Columns: corpus, label, kind, window, sigma, eta, attack, top, value, low, high, n, influence.
+    Columns: corpus, those of the setting, attack, top, and the estimate.
     """
     found = hits(attack, guesses, observed, text.pieces.ids[observed.targets])
     about = {"corpus": text.name, **setting.columns(), "attack": attack}
@@ -164,9 +149,8 @@ def language(
 ) -> dict[str, float]:
     """What is left of the language of a text: columns of one row.
 
-    `bits` per character under the causal model; `speech`, the share of whole words whose
-    replacement is the same part of speech, with low, high, n; `chance`, what two unrelated words
-    of both texts would give.
+    `bits` per character under the causal model; `speech`, the share of whole words that keep their
+    part of speech, with low, high, n; `chance`, what two unrelated words of both texts would give.
     """
     text = grammar.readability(generator, [each for each in pieces.decode(tokenizer, seen) if each])
     names = np.array(pieces.as_wordpieces(tokenizer), dtype=object)
@@ -192,14 +176,9 @@ def lengths(texts: Iterable[Text]) -> pd.DataFrame:
 def exposed(accuracy: pd.DataFrame, attacked: pd.DataFrame) -> pd.DataFrame:
     """What a text is worth beside what an attacker gets back of it.
 
-    Columns: corpus, label, accuracy, paper (what the paper's attacker gets: the tokens among five
-    guesses; of lossy maps, and of plain text, the share unchanged), strongest (what the best attack
-    here gets among five guesses, of lossy maps at the first one), attack (its name).
-
-    Parameters
-    ----------
-    accuracy : table of `accuracies`, of which "all" counts
-    attacked : success of every attack, in columns corpus, label, kind, attack, top, value
+    Columns: corpus, label, accuracy (scenario "all"), paper (what the paper's attacker gets: the
+    tokens among five guesses; of lossy maps, and of plain text, the share unchanged), strongest
+    (what the best attack here gets among five guesses, of lossy maps at the first), attack (it).
     """
     keys = ["corpus", "label"]
     counts = attacked["top"] == np.where(attacked["kind"].isin(MAPS), 1, 5)

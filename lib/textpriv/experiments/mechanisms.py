@@ -126,16 +126,10 @@ def classifier(seed: int) -> Pipeline:
 def accuracies(outcomes: Iterable[tuple[str, float, NDArray[np.bool_], float]]) -> pd.DataFrame:
     """Mean accuracy of each mechanism at each setting, over the runs of a classifier.
 
-    Parameters
-    ----------
-    outcomes : of each run: mechanism, nominal share of words kept, whether the answer to each
-        document was right, share of words kept in these documents
-
-    Returns
-    -------
-    a row per mechanism and nominal share, in the order of their first runs. Columns: mechanism,
-    kept, kept_here (of the last run), accuracy, low, high, n, runs. The interval counts one
-    run's documents, since runs share documents.
+    A run is its mechanism, nominal share of words kept, whether the answer to each document was
+    right, and the share of words kept in these documents. Columns: mechanism, kept, kept_here (of
+    the last run), accuracy, low, high, n, runs. The interval counts one run's documents, since runs
+    share documents.
     """
     table = pd.DataFrame([*outcomes], columns=["mechanism", "kept", "right", "kept_here"])
     rows = []

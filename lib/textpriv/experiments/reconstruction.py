@@ -205,12 +205,10 @@ def in_focus(outcomes: Iterable[Outcome], epsilons: Mapping[str, Sequence[float]
 
 def _met(
     outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]
-) -> Iterator[tuple[Outcome, str, str]]:
+) -> list[tuple[Outcome, str, str]]:
     """The pairs of which both attacks were run, outcome by outcome."""
-    for found in outcomes:
-        for first, second in pairs:
-            if {first, second} <= set(found.hits):
-                yield found, first, second
+    every = product(outcomes, pairs)
+    return [(found, *pair) for found, pair in every if {*pair} <= {*found.hits}]
 
 
 def gains(outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
@@ -225,7 +223,7 @@ def gains(outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]) -> pd.D
 
 
 def compare(
-    outcomes: Iterable[Outcome],
+    outcomes: Sequence[Outcome],
     pairs: Sequence[tuple[str, str]],
     rng: np.random.Generator,
     *,
@@ -234,33 +232,19 @@ def compare(
 ) -> pd.DataFrame:
     """Paired tests between attacks on the same tokens, corrected for their number (Holm).
 
-    Columns: corpus, defense, epsilon, first, second, difference (first minus second), low,
-    high (95%, by document), n, planned, p (corrected).
-
-    Parameters
-    ----------
-    planned : pairs that the claim about CusText+ is about, named before anything was measured.
-        Their tests are corrected among themselves, all others among themselves.
+    Columns: corpus, defense, epsilon, first, second, difference (first minus second), low, high
+    (95%, by document), n, planned, p. Of pairs in `planned`, named before anything was measured,
+    the tests under CusText+ are corrected among themselves, all others among themselves.
     """
-    rows = []
-    for found, first, second in _met(outcomes, pairs):
-        apart, hits = found.gain(first, second), found.hits
-        rows.append(
-            {
-                **found.setting,
-                "first": first,
-                "second": second,
-                "difference": apart.value,
-                "low": apart.low,
-                "high": apart.high,
-                "n": apart.n,
-                "planned": found.defense == "custext" and (first, second) in planned,
-                "p": stats.paired_test(
-                    hits[first], hits[second], found.document, rng, resamples=resamples
-                ),
-            }
+    table = gains(outcomes, pairs).drop(columns="influence").rename(columns={"value": "difference"})
+    couples = zip(table["defense"], table["first"], table["second"], strict=True)
+    table["planned"] = [each[0] == "custext" and each[1:] in planned for each in couples]
+    table["p"] = [
+        stats.paired_test(
+            found.hits[first], found.hits[second], found.document, rng, resamples=resamples
         )
-    table = pd.DataFrame(rows)
+        for found, first, second in _met(outcomes, pairs)
+    ]
     families = table.groupby("planned")["p"]
     table["p"] = families.transform(lambda p: multipletests(p, method="holm")[1])
     return table
