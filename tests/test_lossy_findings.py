@@ -43,12 +43,8 @@ class Made:
 
 def said(run: Any) -> str:
     """Everything that the notebook says of such a run."""
-    pairs = [
-        findings.utility(run, "imdb", SIZES),
-        findings.oracle(run, NAMES),
-        findings.attackers(run, "imdb", SIZES),
-    ]
-    texts = [text for pair in pairs for text in pair]
+    pairs = [findings.utility(run, "imdb", SIZES), findings.attackers(run, "imdb", SIZES)]
+    texts = [*(text for pair in pairs for text in pair), findings.oracle(run, "imdb")]
     return "\n".join([*texts, findings.sigma_window(run, "imdb", SIZES)])
 
 
