@@ -25,6 +25,7 @@ from textpriv.seeds import stream
 NOUNS = [f"noun{number}" for number in range(40)]
 VERBS = [f"verb{number}" for number in range(40)]
 WORDS = ["the", "a", *NOUNS, *VERBS]
+COUNTS = {"rotten-tomatoes": 120, "imdb": 90, "rented-clothes": 90}
 SEED = 3
 
 
@@ -38,7 +39,7 @@ def text(rng: np.random.Generator, sentences: int) -> str:
 
 def documents(name: str) -> Documents:
     rng = np.random.default_rng(len(name))
-    count = {"rotten-tomatoes": 120, "imdb": 90, "rented-clothes": 90}[name]
+    count = COUNTS[name]
     texts = tuple(text(rng, 1 if name == "rotten-tomatoes" else 6) for _ in range(count))
     return Documents(name, texts, {"label": rng.integers(2, size=count)})
 
@@ -58,10 +59,7 @@ def sizes() -> sources.Sizes:
         "public": None,
         "santext_epsilons": [2.0, 6.0],
         "focus": {"custext": [2, 6], "santext": [2.0]},
-        "attacked": {
-            kind: {"rotten-tomatoes": 50, "imdb": 50, "rented-clothes": 50}
-            for kind in sources.DEFENSES
-        },
+        "attacked": {kind: dict.fromkeys(COUNTS, 50) for kind in ("custext", "santext")},
     }
     return profiles.load("smoke", "05_reconstruction_attacks", sources.Sizes, changes)
 
@@ -192,18 +190,11 @@ def test_success_rates_are_those_of_the_same_tokens(outcomes: list[experiment.Ou
 
 
 def made_up(hits: dict[str, list[bool]], truth: list[int], document: list[int]) -> Any:
-    found = experiment.Outcome(
-        "rotten-tomatoes",
-        "custext",
-        2.0,
-        truth=np.array(truth),
-        guessed_from=np.array(truth),
-        document=np.array(document),
-    )
+    words, clusters = np.array(truth), np.array(document)
+    found = experiment.Outcome("rotten-tomatoes", "custext", 2.0, words, words, clusters)
     for name, right in hits.items():
-        words = np.where(right, truth, 81)[:, None]
-        guesses = Guesses(words, np.full(words.shape, 0.75))
-        found.add(name, guesses, WORDS, posterior=True)
+        guessed = np.where(right, truth, 81)[:, None]
+        found.add(name, Guesses(guessed, np.full(guessed.shape, 0.75)), WORDS, posterior=True)
     return found
 
 
@@ -218,20 +209,6 @@ def test_compare_by_hand() -> None:
     row = findings.tested(table, "a", "b", "custext", 2.0)
     assert row is not None and (row.value, row.verdict) == (0.5, "above")
     assert findings.tested(table, "a", "absent", "custext", 2.0) is None
-
-
-def test_trainings_are_averaged_token_by_token() -> None:
-    truth = [5, 6, 7, 8]
-    found = made_up({"b": [True, False, False, False]}, truth, [0, 0, 1, 1])
-    trainings = [
-        Guesses(np.where(right, truth, 81)[:, None], np.ones((4, 1)))
-        for right in ([True, True, False, False], [True, False, False, True])
-    ]
-    found.add_trainings("a", trainings, WORDS)
-    assert found.hits["a"].tolist() == [1.0, 0.5, 0.0, 0.5]
-    assert found.gain("a", "b").value == 0.25
-    table = experiment.compare([found], [("a", "b")], np.random.default_rng(0))
-    assert table["difference"].tolist() == [0.25]
 
 
 def test_planned_tests_are_corrected_among_themselves() -> None:

@@ -34,7 +34,7 @@ def guesses(share: float, seed: int) -> Guesses:
 def trained(sizes: sources.Sizes, rates: dict[str, float]) -> list[networks.Trained]:
     """A setting at each epsilon of the profile, with these rates (0.3 where none is given)."""
     found = []
-    for defense in sources.DEFENSES:
+    for defense in sizes.model_focus:
         for epsilon in sizes.model_focus[defense]:
             truth = np.ones(TOKENS, dtype=np.int64)
             outcome = experiment.Outcome(
@@ -108,6 +108,7 @@ def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
     made.add_inversions(FREE, several, 9.0, WORDS)
     each = [training.hits(made.outcome.truth) for training, _ in several]
     assert made.outcome.seconds[FREE] == 3.0
+    assert np.allclose(made.outcome.hits[FREE], np.mean(each, axis=0))  # token by token
     assert made.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in each], ddof=1))
     assert made.curves["training"].tolist() == [0, 0, 1, 1, 2, 2]
     table = networks.training_table([made])

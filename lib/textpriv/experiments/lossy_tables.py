@@ -90,9 +90,8 @@ def oracle_success(
 ) -> list[Row]:
     """What the oracle's search has found of a text's documents, `truth`: a row per measure.
 
-    Columns: corpus, kind, measure (mrr, pr5, edit, token_success, and edit_missed, the edit
-    distance over two or more texts that were not found), the estimate, texts, tokens (mean length),
-    capped (texts that met the cap), kept (the smallest mass that a step kept).
+    Columns: corpus, kind, measure (mrr, pr5, edit, token_success), the estimate, texts, tokens
+    (mean length), capped (texts that met the cap), kept (the smallest mass that a step kept).
     """
     right, document = oracle.token_success(found, truth, mapper)
     edits = oracle.edit_distances(found, truth).astype(float)
@@ -105,13 +104,6 @@ def oracle_success(
         "edit": stats.clustered_mean(edits, cluster, bounds=(0.0, most), sample=name),
         "token_success": stats.clustered_share(right, cluster[document], sample=name),
     }
-    missed = edits > 0
-    if missed.sum() > 1:
-        # Other texts are missed under another map: nothing pairs them.
-        apart = f"{name}, missed under {mapper.name}"
-        measures["edit_missed"] = stats.clustered_mean(
-            edits[missed], cluster[missed], bounds=(1.0, most), sample=apart
-        )
     search = {
         "texts": len(found),
         "tokens": len(truth.ids) / len(truth),

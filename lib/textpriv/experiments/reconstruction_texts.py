@@ -26,7 +26,6 @@ from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 from textpriv.mechanisms import FiniteMechanism
 
 ELSEWHERE = "rented-clothes"  # another domain than the films of the other corpora
-DEFENSES = ("custext", "santext")
 PUBLIC = "noisy-channel"  # shadow data and public text of the domain, order 3
 SHADOW = "noisy-channel-shadow"  # shadow data alone, order 2
 
