@@ -322,13 +322,13 @@ def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
 
 
 def test_slow_mechanisms_are_measured_on_a_random_part_of_the_words() -> None:
-    """A uniform sample of 100 x 5 of 300 words has a mean id of 149.5 +- 3.9; six of these."""
+    """A uniform sample of 25 x 5 of 300 words has a mean id of 149.5 +- 7.8; six of these."""
     means = []
-    for seed in range(100):
+    for seed in range(25):
         rng = np.random.default_rng(seed)
         run, sizes = SimpleNamespace(stream=lambda _, rng=rng: rng), SimpleNamespace(words=40)
         given = {"np": np, "run": run, "sizes": sizes, "known": np.repeat(np.arange(300), 2)}
         part = assigned("01_mechanisms", "part", **given)
         assert len(np.unique(part)) == 5
         means.append(part.mean())
-    assert abs(np.mean(means) - 149.5) < 6 * 3.9
+    assert abs(np.mean(means) - 149.5) < 6 * 7.8

@@ -50,16 +50,11 @@ class Sizes(BaseModel):
 def kept_curve(
     mechanism: Mechanism, ids: NDArray[np.int64], rng: np.random.Generator
 ) -> Callable[[float], float]:
-    """Expected share of tokens that stay, 0 to 1, as a function of epsilon > 0.
+    """Expected share of tokens (ids, with repeats) that stay, as a function of epsilon > 0.
 
     Exact for a channel; integrated over the noise's length, along one direction per token,
     for MADLIB and Mahalanobis; one draw per token, always with the same random numbers,
     otherwise. All randomness is drawn here: the function returned is deterministic.
-
-    Parameters
-    ----------
-    mechanism : its own epsilon does not count
-    ids : (tokens,) words of the vocabulary, with repeats
     """
     if isinstance(mechanism, Channel):
         channel = cast(FiniteMechanism, mechanism)

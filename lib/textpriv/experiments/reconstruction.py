@@ -152,14 +152,9 @@ def sanitized(
     """The first private documents sanitized, and an outcome without attacks yet."""
     observed = observe(mechanism, private, rng, reuse=reuse)
     targets = observed.targets
-    return observed, Outcome(
-        material.name,
-        defense,
-        mechanism.epsilon,
-        truth=private.ids[targets],
-        guessed_from=observed.corpus.ids[targets],
-        document=material.cluster[private.document[targets]],
-    )
+    cluster = material.cluster[private.document[targets]]
+    texts = private.ids[targets], observed.corpus.ids[targets], cluster
+    return observed, Outcome(material.name, defense, mechanism.epsilon, *texts)
 
 
 def public_bayes(mechanism: FiniteMechanism, knowledge: Knowledge) -> Bayes:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv import stats
-from textpriv.attacks.base import NONE, FloatArray, Guesses, Observed
+from textpriv.attacks.base import Guesses, Observed
 from textpriv.attacks.contextual import ContextualBayes, Detector, weigh
 from textpriv.attacks.inversion import Classes
 from textpriv.data import corpora, splits
@@ -78,7 +78,6 @@ class Trained:
         coverage_high): truths among the K best candidates
     untrained : held-out accuracy of the first detector before it is fine-tuned
     tested : pairs that its accuracies are shares of
-    alone : success of each detector by itself, ranking the same K candidates
     spread : by inversion network, standard deviation of its success between trainings
     """
 
@@ -87,16 +86,12 @@ class Trained:
     by_k: pd.DataFrame = field(default_factory=pd.DataFrame)
     untrained: float = float("nan")
     tested: int = 0
-    alone: dict[str, float] = field(default_factory=dict)
     spread: dict[str, float] = field(default_factory=dict)
 
-    def add_detector(
-        self, name: str, detector: Detector, ranked: Mapping[int, Guesses], alone: Guesses
-    ) -> None:
+    def add_detector(self, name: str, detector: Detector, ranked: Mapping[int, Guesses]) -> None:
         """Keep a contextual attack: its detector, and its guesses as `by_candidates` gives them."""
         found = self.outcome
         found.add(name, ranked[K], detector.words, posterior=False)
-        self.alone[name] = float(alone.hits(found.truth).mean())
         if not self.tested:
             self.untrained, self.tested = detector.curve.accuracy[0], detector.tested
         rows = []
@@ -120,10 +115,9 @@ class Trained:
         seconds: float,
         words: Sequence[str],
     ) -> None:
-        """Keep an inversion network, whose hits are averaged over its trainings.
+        """Keep an inversion network, whose hits and seconds are averaged over its trainings.
 
-        A training is its guesses for the sentences under attack, and its curve. `seconds` are
-        those of all trainings; what is kept is their mean.
+        A training is its guesses for the sentences under attack, and its curve.
         """
         self.outcome.add_trainings(name, [guesses for guesses, _ in trainings], words)
         self.outcome.seconds[name] = seconds / len(trainings)
@@ -143,9 +137,8 @@ def detector_options(
 ) -> dict[str, Any]:
     """How a detector reads and learns: keyword arguments of `ContextualBayes`.
 
-    Fewer steps than the paper's, from a higher learning rate, unless the sizes say none (then as in
-    the paper). One that goes on from another (`further`) takes fewer, and is measured half as
-    often.
+    Fewer steps than the paper's, from a higher learning rate, unless the sizes say none. One that
+    goes `further` from another takes fewer, and is measured half as often.
     """
     training = None
     if sizes.detector_steps:
@@ -190,9 +183,8 @@ def public_sentences(
 def budget(sizes: Sizes, defense: str, epsilon: float) -> tuple[list[int], set[str]]:
     """What a setting has time for: the numbers of candidates weighed, and the attacks left out.
 
-    More than K candidates are weighed in the last setting of CusText+, a detector reads public
-    text in the very first, and a pretrained language model attacks CusText+ where it is looked at
-    closely.
+    More than K candidates are weighed in the last setting of CusText+; a detector reads public text
+    in the first; a pretrained model attacks CusText+ where it is looked at closely.
     """
     many = (defense, epsilon) == ("custext", sizes.model_focus["custext"][-1])
     counts = [k for k in sizes.contextual_k if many or k <= K]
@@ -206,20 +198,14 @@ def budget(sizes: Sizes, defense: str, epsilon: float) -> tuple[list[int], set[s
 
 def by_candidates(
     attack: ContextualBayes, observed: Observed, counts: Sequence[int]
-) -> tuple[dict[int, Guesses], Guesses]:
-    """The attack's guesses with each number of candidates, from one pass of the detector.
-
-    Beside them the guesses with K candidates by the detector alone, whatever their context-free
-    probability.
-    """
+) -> dict[int, Guesses]:
+    """The attack's guesses with each number of candidates, from one pass of the detector."""
     counts = sorted({*counts, K})
     before, weights = attack.judged(observed, None, counts[-1])
-
-    def weighed(k: int, scores: FloatArray) -> Guesses:
-        return weigh(Guesses(before.words[:, :k], scores[:, :k]), weights[:, :k], top=k)
-
-    flat = np.where(before.words == NONE, -np.inf, 1.0)
-    return {k: weighed(k, before.scores) for k in counts}, weighed(K, flat)
+    return {
+        k: weigh(Guesses(before.words[:, :k], before.scores[:, :k]), weights[:, :k], top=k)
+        for k in counts
+    }
 
 
 # --- Tables of the notebook -----------------------------------------------------------------
@@ -256,7 +242,7 @@ def duels(trained: Sequence[Trained], rng: np.random.Generator) -> pd.DataFrame:
 
 
 def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
-    """Held-out accuracy along every training, and what the detector alone achieves (Fig. 3)."""
+    """Held-out accuracy along every training (Fig. 3), and the attack's success."""
     rows = []
     for each in trained:
         found = each.outcome
@@ -273,7 +259,6 @@ def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
                     "steps": curve.index[-1],
                     "success": found.hits[str(name)].mean(),
                     "between trainings": each.spread.get(str(name), np.nan),
-                    "success of the detector alone": each.alone.get(str(name), np.nan),
                 }
             )
     return pd.DataFrame(rows).set_index(["setting", "attack"])
