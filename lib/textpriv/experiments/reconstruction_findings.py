@@ -43,9 +43,9 @@ def tested(
     """A row of `reconstruction.compare`, with its corrected p-value; None where it was not run."""
     keys = ["defense", "epsilon", "first", "second"]
     found = tests[(tests[keys] == [defense, epsilon, first, second]).all(axis=1)]
-    for row in found.itertuples():
-        return Difference(row.difference, row.low, row.high, row.p)
-    return None
+    if found.empty:
+        return None
+    return Difference(*found.iloc[0][["difference", "low", "high", "p"]])
 
 
 def verdict(found: Difference | None, *, p: bool = True) -> str:
