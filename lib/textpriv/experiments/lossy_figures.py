@@ -44,9 +44,7 @@ def published() -> pd.DataFrame:
 def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
     """Accuracy on maps and noise in both scenarios: a panel per corpus, a row per setting.
 
-    Parameters
-    ----------
-    probed, tuned : of the probes (small markers) and of the fine-tuned encoder (large ones)
+    Of the probes (small markers) and of the fine-tuned encoder (large ones).
     """
     fig, axes = _panels(1, probed["corpus"].nunique(), 4.4, title, sharex=True)
     shown = probed[probed["kind"].isin((*MAPS, "noise"))].drop_duplicates("label")

@@ -35,10 +35,8 @@ def answers(
 ) -> Row:
     """How a classifier did on one draw of a manipulated text; a row for `accuracies`.
 
-    Parameters
-    ----------
-    scenario : "test" where it has learned plain text, "all" where it has learned manipulated text
-    correct : of the first splits, one by one, whether it is right about the test documents
+    It has learned plain text in scenario "test", manipulated text in "all". `correct` says of the
+    first splits, one by one, whether it is right about the test documents.
     """
     tested = [test for (_, test), _ in zip(text.splits, correct, strict=False)]
     return {
