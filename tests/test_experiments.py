@@ -293,28 +293,15 @@ def test_the_range_of_a_matched_epsilon_by_hand() -> None:
     assert np.isnan(mechanisms.epsilon_range(3.0, lambda _: 0.5, 2)).all()
 
 
-def outcome(mechanism: str, kept: float, right: int, here: float) -> tuple[object, ...]:
-    """A run in which the first of ten documents are answered rightly."""
-    return mechanism, kept, np.arange(10) < right, here
-
-
 def test_accuracies_average_runs_and_count_the_documents_of_one() -> None:
-    outcomes = [outcome("original", 1.0, 9, 1.0), outcome("b", 0.5, 8, 0.4)]
-    outcomes += [outcome("a", 0.5, 7, 0.6), outcome("a", 0.5, 4, 0.7)]
-    table = mechanisms.accuracies(outcomes)  # type: ignore[arg-type]
+    runs = (("original", 1.0, 9, 1.0), ("b", 0.5, 8, 0.4), ("a", 0.5, 7, 0.6), ("a", 0.5, 4, 0.7))
+    outcomes = [(name, kept, np.arange(10) < right, here) for name, kept, right, here in runs]
+    table = mechanisms.accuracies(outcomes)
     assert [*table["mechanism"]] == ["original", "b", "a"]  # in the order of the first runs
     last = table.iloc[2]
     assert (last["accuracy"], last["kept_here"], last["n"], last["runs"]) == (0.55, 0.7, 10, 2)
     interval = stats.share(6, 10)  # 5.5 of 10, to the nearest even number
     assert (last["low"], last["high"]) == (interval.low, interval.high)
-
-
-def test_the_classifier_learns_what_words_tell() -> None:
-    rng = np.random.default_rng(1)
-    labels = np.arange(90) % 2
-    texts = [" ".join(WORDS[i] for i in rng.integers(0, 100, 8) + 100 * each) for each in labels]
-    model = mechanisms.classifier(0).fit(texts[:60], labels[:60])
-    assert (model.predict(texts[60:]) == labels[60:]).mean() > 0.9
 
 
 def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
@@ -335,13 +322,13 @@ def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
 
 
 def test_slow_mechanisms_are_measured_on_a_random_part_of_the_words() -> None:
-    """A uniform sample of 100 x 5 of 300 words has a mean id of 149.5 +- 3.9; six of these."""
+    """A uniform sample of 25 x 5 of 300 words has a mean id of 149.5 +- 7.8; six of these."""
     means = []
-    for seed in range(100):
+    for seed in range(25):
         rng = np.random.default_rng(seed)
         run, sizes = SimpleNamespace(stream=lambda _, rng=rng: rng), SimpleNamespace(words=40)
         given = {"np": np, "run": run, "sizes": sizes, "known": np.repeat(np.arange(300), 2)}
         part = assigned("01_mechanisms", "part", **given)
         assert len(np.unique(part)) == 5
         means.append(part.mean())
-    assert abs(np.mean(means) - 149.5) < 6 * 3.9
+    assert abs(np.mean(means) - 149.5) < 6 * 7.8

@@ -1,33 +1,58 @@
-"""The tables of notebook 03, against direct calls and by hand."""
+"""The attacks and tables of notebook 03, against direct calls, parts of the library and by hand.
+
+Texts are made up in sixteen pieces, five of them special.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_lossy_attacks import SEED, WORDS, made_up
 from tiny_generators import tiny_generator
-from tiny_models import PIECES, SPECIAL, tiny_encoder
+from tiny_models import PIECES, SPECIAL, piece, tiny_encoder
 
 from textpriv import models, stats
 from textpriv.attacks import oracle
-from textpriv.attacks.deconvolution import Deconvolution, watch
+from textpriv.attacks.base import NONE, Guesses, Observed
+from textpriv.attacks.bayes import Bayes
+from textpriv.attacks.deconvolution import Deconvolution, TokenInversion, watch
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
+from textpriv.data.embeddings import from_arrays
 from textpriv.data.tokens import Corpus
+from textpriv.experiments import lossy as experiment
 from textpriv.experiments import lossy_tables as tables
-from textpriv.experiments.lossy import Setting, Text
+from textpriv.experiments.lossy import Setting, Text, TokenNoise, Vocabulary
+from textpriv.mechanisms import Madlib
+from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import Encoder, generators, pieces
 from textpriv.models.generators import Generator
+from textpriv.seeds import stream
 from textpriv.utility import grammar
 
-PUNCTUATED = Setting("punctuated-stencil", 5, 0.6)
-SETTING = ["label", "kind", "window", "sigma", "eta"]
+SEED = 3
+WORDS = np.arange(len(SPECIAL), len(PIECES))
 FIXED = np.arange(len(SPECIAL))
+
+
+def made_up(documents: int, seed: int) -> Corpus:
+    """Any pieces but the rarer ones, with a special one now and then."""
+    rng = np.random.default_rng(seed)
+    likely = 1.0 / (1 + np.arange(len(WORDS)))
+    rows = []
+    for count in rng.integers(3, 9, size=documents).tolist():
+        row = rng.choice(WORDS, size=count, p=likely / likely.sum())
+        row[rng.random(count) < 0.1] = piece("[SEP]")
+        rows.append(row.tolist())
+    ids = np.array([number for row in rows for number in row], dtype=np.int64)
+    return Corpus(ids, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
 def text(name: str, corpus: Corpus, cluster: Any = None, splits: Any = ()) -> Text:
@@ -59,70 +84,137 @@ def test_accuracies_pool_draws_and_splits() -> None:
     """Two draws of a random map on two splits, one of them asked about phrases of one sentence."""
     splits = ((np.array([4, 5]), np.array([0, 1, 2])), (np.array([0, 1]), np.array([3, 5])))
     given = text("sst2", made_up(6, 1), cluster=[0, 0, 1, 2, 3, 3], splits=splits)
-    seen = [given.pieces.with_ids(np.where(np.arange(len(given.pieces.ids)) < end, 0,
-                                           given.pieces.ids)) for end in (4, 9)]  # fmt: skip
+    pieces, place = given.pieces, np.arange(len(given.pieces.ids))
+    seen = [pieces.with_ids(np.where(place < end, 0, pieces.ids)) for end in (4, 9)]
     right = [[np.array([1, 0, 1], bool), np.array([1, 1], bool)],
              [np.array([0, 0, 1], bool), np.array([0, 1], bool)]]  # fmt: skip
     random, plain = Setting("2-random"), Setting("plain")
     found = [
-        [tables.answers(given, plain, "test", given.pieces, right[0][:1])],
+        [tables.answers(given, plain, "all", pieces, right[0][:1])],
         *([tables.answers(given, random, "test", seen[draw], right[draw])] for draw in (0, 1)),
-        [tables.answers(given, plain, "all", given.pieces, right[0][:1])],
         [tables.answers(given, random, "all", seen[0], right[1])],
-    ]  # fmt: skip
-    table = tables.accuracies(found)
-    assert list(table.columns) == [
-        *("corpus", *SETTING, "scenario", "value", "low", "high", "n", "influence"),
-        *("unchanged", "unchanged_low", "unchanged_high", "unchanged_influence"),
     ]
-    # Those of a setting stand together, whoever answers first.
-    order = [("plain", "test"), ("plain", "all"), ("2-random", "test"), ("2-random", "all")]
-    assert [*table[["label", "scenario"]].itertuples(index=False, name=None)] == order
+    table = tables.accuracies(found)
     row = only(table, label="2-random", scenario="test")
     expected = stats.clustered_share(
         np.concatenate([*right[0], *right[1]]), np.tile([0, 0, 1, 2, 3], 2), sample="sst2"
     )
     assert (row.value, row.low, row.high, row.n) == (0.6, expected.low, expected.high, 10)
-    shares = [(each.ids == given.pieces.ids).mean() for each in seen]
+    shares = [(each.ids == pieces.ids).mean() for each in seen]
     assert row.unchanged == pytest.approx(np.mean(shares))
     assert row.unchanged_low < row.unchanged < row.unchanged_high
     assert only(table, label="plain", scenario="all").n == 3  # one split was asked about
-
     # What one scenario has over the other is known in pairs.
     other = only(table, label="2-random", scenario="all")
     assert (row.influence - other.influence).sample == "sst2"
-
-    kept = tables.unchanged(table)
-    assert kept["label"].tolist() == ["plain", "2-random"]
-    last = only(kept, label="2-random")
-    assert (last.value, last.low, last.high) == (
-        row.unchanged, row.unchanged_low, row.unchanged_high
-    )  # fmt: skip
-    assert last.influence is row.unchanged_influence
-
-
-def test_ranks_by_hand() -> None:
-    def accuracies(values: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
-        rows = [
-            {"corpus": corpus, "scenario": scenario, "label": label, "value": value}
-            for (corpus, scenario), given in values.items()
-            for label, value in zip("abcd", given, strict=False)
-        ]
-        return pd.DataFrame(rows)
-
-    first = accuracies({("imdb", "test"): [0.5, 0.6, 0.7, 0.9], ("imdb", "all"): [0.5, 0.6, 0.7],
-                        ("sst2", "all"): [0.5, 0.5]})  # fmt: skip
-    second = accuracies({("imdb", "test"): [0.1, 0.3, 0.2], ("imdb", "all"): [0.9, 0.8, 0.7],
-                         ("sst2", "all"): [0.5, 0.7]})  # fmt: skip
-    found = tables.ranks_alike(first, second)
-    assert found["corpus"].tolist() == ["imdb", "imdb", "sst2"]
-    assert found["scenario"].tolist() == ["test", "all", "all"]
-    assert found["n"].tolist() == [3, 3, 2]
-    assert found["spearman"].tolist()[:2] == pytest.approx([0.5, -1.0])
-    assert np.isnan(found["spearman"].iloc[2])  # one table has ties only
+    (kept,) = tables.unchanged(table).itertuples()
+    assert (kept.label, kept.value, kept.low) == ("2-random", row.unchanged, row.unchanged_low)
+    assert kept.influence is row.unchanged_influence
 
 
 # --- Attacks --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def vocabulary(encoder: Encoder, table: TokenTable) -> Vocabulary:
+    public = made_up(120, 9)
+    counts = public.counts(len(PIECES))
+    return Vocabulary(counts, table.fixed, encoder.tokenizer, table, public, 50)
+
+
+@pytest.fixture(scope="module")
+def private() -> Corpus:
+    return made_up(30, 1)
+
+
+def test_the_output_is_right_where_a_word_stands_for_its_group(
+    private: Corpus, vocabulary: Vocabulary
+) -> None:
+    mapper = LossyMap.random(len(PIECES), 2, np.random.default_rng(0), fixed=vocabulary.fixed)
+    seen = Observed(mapper.sanitize_corpus(private), private.ids >= len(SPECIAL))
+    guesses = experiment.OutputItself().guess(seen)
+    truth = private.ids[seen.targets]
+    assert guesses.words.shape == (len(truth), 1)  # so that no five guesses are counted
+    found = experiment.hits("naive", guesses, seen, truth)
+    assert list(found) == [1]
+    assert found[1].tolist() == (mapper.representative[truth] == truth).tolist()
+
+
+def in_rows(corpus: Corpus) -> Corpus:
+    """The words' own numbers, 0 for the first that is not special, -1 for all that are."""
+    return corpus.with_ids(np.maximum(corpus.ids - len(SPECIAL), -1))
+
+
+def by_hand(vocabulary: Vocabulary, eta: float) -> dict[str, Any]:
+    """Bayes and the noisy channel on the words of the noise, from parts of the library."""
+    vectors = vocabulary.table.vectors[WORDS]
+    madlib = Madlib(from_arrays("words", [PIECES[i] for i in WORDS], vectors), epsilon=eta)
+    rng = stream(SEED, "noise")
+    known = NoiseChannel.estimate(madlib, [eta], rng, directions=8, sampled_words=64)[eta]
+    read = in_rows(vocabulary.public)
+    shadow, unread = read.subset(np.arange(50, 63)), read.subset(np.arange(63, 120))
+    model = NGrams.train(Lexicon(len(WORDS), [unread]), [unread], order=3)
+    seen = np.where(shadow.ids >= 0, 0, shadow.ids)
+    seen[shadow.ids >= 0] = madlib.sanitize_ids(shadow.ids[shadow.ids >= 0], rng)
+    tried = Observed(shadow.with_ids(seen), shadow.ids >= 0)
+    weight = tuned_weight(known, model, tried, shadow, weights=(0.25, 0.5, 1.0))
+    return {
+        "context_free": Bayes(known, vocabulary.counts[WORDS] + 0.5, name="same"),
+        "noisy_channel": NoisyChannel(known, model=model, weight=weight),
+    }
+
+
+def test_attacks_on_noise_are_those_on_its_words(private: Corpus, vocabulary: Vocabulary) -> None:
+    eta = 2.0
+    noise = TokenNoise(vocabulary, eta, stream(SEED, "noise"))
+    decoder = experiment.noise_decoder(noise, vocabulary)
+    counts = vocabulary.counts[noise.inputs] + 0.5
+    attacks = {
+        "context_free": Bayes(decoder.channel, counts, name="context_free"),
+        "noisy_channel": decoder,
+    }
+    output = TokenNoise(vocabulary, eta, stream(SEED, "text")).sanitize_corpus(private)
+    seen = Observed(output, private.ids >= len(SPECIAL))
+    assert not seen.sanitized.all()
+    truth = private.ids[seen.targets]
+    for name, expected in by_hand(vocabulary, eta).items():
+        found = experiment.InRows(noise, attacks[name]).guess(seen)
+        guesses = expected.guess(Observed(in_rows(output), seen.sanitized))
+        words = np.where(guesses.words == NONE, NONE, guesses.words + len(SPECIAL))
+        assert (found.words == words).all() and (found.scores == guesses.scores).all()
+        right = experiment.hits(name, found, seen, truth)
+        assert list(right) == [1, 5] and 0 < right[1].mean() < right[5].mean()
+
+
+@pytest.mark.parametrize("punctuated", [False, True])
+def test_other_ways_to_count_are_loops(
+    private: Corpus, vocabulary: Vocabulary, punctuated: bool
+) -> None:
+    stencil = Stencil(vocabulary.table, window=5, sigma=0.6, punctuated=punctuated)
+    seen = watch(stencil, private)
+    truth, document = private.ids[seen.targets], private.document[seen.targets]
+    # A token is found where it is among the five nearest to any output of its document.
+    guesses = TokenInversion(vocabulary.table, skip=False).guess(seen)
+    anywhere = experiment.hits("anywhere", guesses, seen, truth)
+    assert list(anywhere) == [5]
+    assert anywhere[5].tolist() == [
+        word in guesses.words[document == number]
+        for word, number in zip(truth, document, strict=True)
+    ]
+    # By chance it is found as often as the guesses for a place fit the tokens of all places.
+    guesses = TokenInversion(vocabulary.table).guess(seen)
+    elsewhere = experiment.hits("naive_skip_elsewhere", guesses, seen, truth)
+    assert list(elsewhere) == [5]
+    expected = [np.isin(truth, guess).mean() for guess in guesses.words]
+    np.testing.assert_allclose(elsewhere[5], expected)
+
+
+def test_no_guess_is_not_right_elsewhere() -> None:
+    guesses = Guesses(np.array([[7, NONE], [9, 2]]), np.zeros((2, 2)))
+    found = experiment.hits(
+        "naive_skip_elsewhere", guesses, SimpleNamespace(), np.array([2, 7])  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert found[5].tolist() == [0.5, 0.5]
 
 
 def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -> None:
@@ -131,22 +223,18 @@ def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -
     stencil = Stencil(table, window=5, sigma=0.6, punctuated=True)
     seen = watch(stencil, given.pieces)
     guesses = Deconvolution(stencil).guess(seen)
-    rows = tables.success(given, PUNCTUATED, "deconvolution", guesses, seen)
+    setting = Setting("punctuated-stencil", 5, 0.6)
+    rows = tables.success(given, setting, "deconvolution", guesses, seen)
     unit = (given.pieces.document // 2)[seen.targets]
     for row, top in zip(rows, (1, 5), strict=True):
         right = (guesses.words[:, :top] == given.pieces.ids[seen.targets][:, None]).any(1)
         expected = stats.clustered_share(right, unit)
-        about = {"corpus": "sst2", **PUNCTUATED.columns(), "attack": "deconvolution", "top": top}
-        assert {name: row[name] for name in about} == about
-        assert (row["value"], row["low"], row["high"]) == (
-            expected.value, expected.low, expected.high
-        )  # fmt: skip
+        assert (row["label"], row["attack"], row["top"]) == (setting.label, "deconvolution", top)
+        assert stats.Estimate.of(row) == expected
         assert row["n"] == len(unit) and len(row["influence"].unit) == 15
     by_imdb = [{**row, "corpus": "imdb"} for row in rows]
     joined = tables.by_corpus([[by_imdb[0], rows[0]], [by_imdb[1], rows[1]]], ["sst2", "imdb"])
-    assert [*joined[["corpus", "top"]].itertuples(index=False, name=None)] == [
-        ("sst2", 1), ("sst2", 5), ("imdb", 1), ("imdb", 5)
-    ]  # fmt: skip
+    assert [*joined["corpus"]] == ["sst2", "sst2", "imdb", "imdb"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -173,31 +261,21 @@ def test_the_oracle_against_its_parts(generator: Generator, documents: int) -> N
         mapper.sanitize_corpus(truth)
     )
     rows = pd.DataFrame(tables.oracle_success(given, truth, mapper, found)).set_index("measure")
-    assert list(rows.columns) == [
-        *("corpus", "kind", "value", "low", "high", "n", "influence"),
-        *("texts", "tokens", "capped", "kept"),
-    ]
     ranks = np.array([each.rank(truth[row]) for row, each in enumerate(found)])
     best = [each.sequences[0] for each in found]
     edits = np.array([oracle.edit_distance(each, truth[row]) for row, each in enumerate(best)])
     members = [len(mapper.preimages(int(i))) for i in mapper.representative[truth.ids]]
     right = (np.concatenate(best) == truth.ids)[np.array(members) > 1]
-    missed = edits[edits > 0]
     values = {
         "mrr": np.mean([1 / rank if rank else 0 for rank in ranks]),
         "pr5": ((ranks > 0) & (ranks <= 5)).mean(),
         "edit": edits.mean(),
         "token_success": right.mean(),
-        **({"edit_missed": missed.mean()} if len(missed) > 1 else {}),
     }
     assert rows["value"].to_dict() == pytest.approx(values)
-    n = {"mrr": documents, "pr5": documents, "edit": documents, "token_success": len(right),
-         "edit_missed": len(missed)}  # fmt: skip
-    assert rows["n"].to_dict() == {name: n[name] for name in values}
+    assert rows["n"].to_dict()["token_success"] == len(right)
     assert (rows["kind"] == "2-random").all() and (rows["texts"] == documents).all()
     assert (rows["capped"] == sum(each.capped > 0 for each in found)).all()
-    assert (rows["kept"] == min(each.kept for each in found)).all()
-    assert (rows["tokens"] == len(truth.ids) / documents).all()
     if documents > 1:
         assert rows.loc["mrr", "influence"].unit.tolist() == [0, 1, 2]
 

@@ -1,41 +1,38 @@
-"""The experiments of notebook 05 on a made-up language: what is kept apart, and what is counted."""
+"""Notebook 05 on a made-up language: what is kept apart, what is counted and what is said."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import matplotlib
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from textpriv import profiles, report, study
+from textpriv import profiles, stats, study
 from textpriv.attacks.base import Guesses
-from textpriv.attacks.bayes import (
-    ContextFreeBayes,
-    ContextFreeBound,
-    EmbeddingInversion,
-    PriorOnly,
-)
-from textpriv.attacks.inversion import InversionPerToken
+from textpriv.attacks.bayes import ContextFreeBound, PriorOnly
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding, from_arrays
-from textpriv.errors import InvalidInput, UnknownAsset
+from textpriv.errors import InvalidInput
 from textpriv.experiments import reconstruction as experiment
-from textpriv.experiments import reconstruction_figures as figures
+from textpriv.experiments import reconstruction_findings as findings
+from textpriv.experiments import reconstruction_models as networks
 from textpriv.experiments import reconstruction_texts as sources
+from textpriv.experiments.reconstruction_models import FREE, TOKEN
+from textpriv.experiments.statements import ATTACKERS
 from textpriv.mechanisms import CusTextPlus, SanTextPlus, least_frequent
+from textpriv.models import LearningCurve
+from textpriv.report.difference import Difference
+from textpriv.report.results import measure
 from textpriv.seeds import stream
-from textpriv.stats import clustered_mean
-
-matplotlib.use("Agg")
 
 NOUNS = [f"noun{number}" for number in range(40)]
 VERBS = [f"verb{number}" for number in range(40)]
 WORDS = ["the", "a", *NOUNS, *VERBS]
+COUNTS = {"rotten-tomatoes": 120, "imdb": 90, "rented-clothes": 90}
 SEED = 3
 
 
@@ -49,7 +46,7 @@ def text(rng: np.random.Generator, sentences: int) -> str:
 
 def documents(name: str) -> Documents:
     rng = np.random.default_rng(len(name))
-    count = {"rotten-tomatoes": 120, "imdb": 90, "rented-clothes": 90}[name]
+    count = COUNTS[name]
     texts = tuple(text(rng, 1 if name == "rotten-tomatoes" else 6) for _ in range(count))
     return Documents(name, texts, {"label": rng.integers(2, size=count)})
 
@@ -69,10 +66,7 @@ def sizes() -> sources.Sizes:
         "public": None,
         "santext_epsilons": [2.0, 6.0],
         "focus": {"custext": [2, 6], "santext": [2.0]},
-        "attacked": {
-            kind: {"rotten-tomatoes": 50, "imdb": 50, "rented-clothes": 50}
-            for kind in sources.DEFENSES
-        },
+        "attacked": {kind: dict.fromkeys(COUNTS, 50) for kind in ("custext", "santext")},
     }
     return profiles.load("smoke", "05_reconstruction_attacks", sources.Sizes, changes)
 
@@ -92,50 +86,16 @@ def shares_nothing_but_copies(texts: Any, others: Any) -> np.ndarray:
     return np.array([each in known for each in texts])
 
 
-def defenses(embedding: Embedding, sizes: sources.Sizes) -> dict[str, dict[float, Any]]:
+@pytest.fixture(scope="module")
+def mechanisms(embedding: Embedding, sizes: sources.Sizes) -> Any:
     """As notebook 05 builds them."""
     custext = CusTextPlus(embedding, epsilon=1, stopwords=sorted(ENGLISH_STOP_WORDS))
     rarity = np.arange(len(embedding))[::-1]
     santext = SanTextPlus(embedding, epsilon=1, sensitive=least_frequent(rarity, 0.999))
-    swept = santext.sweep(sizes.santext_epsilons)
     return {
         "custext": {epsilon: custext.with_epsilon(epsilon) for epsilon in sizes.custext_epsilons},
-        "santext": dict(zip(sizes.santext_epsilons, swept, strict=True)),
+        "santext": dict(zip([2.0, 6.0], santext.sweep([2.0, 6.0]), strict=True)),
     }
-
-
-def attacker(materials: Any, mechanisms: Any, knowledge: Any, sizes: sources.Sizes) -> Any:
-    """A function like that of notebook 05: some attacks on one corpus, defense and epsilon."""
-
-    def attacked(corpus: str, defense: str, epsilon: float) -> experiment.Outcome:
-        mechanism, material = mechanisms[defense][epsilon], materials[corpus]
-        private = material.first(sizes.attacked[defense][corpus])
-        rng = stream(SEED, "05", corpus, mechanism.name, epsilon)
-        seen, found = experiment.sanitized(material, defense, mechanism, private, rng)
-        rng = stream(SEED, "rehearsal", corpus, defense, epsilon)
-        weights = sources.weights_of(mechanism, knowledge[corpus], rng)
-        found.weights.update(weights)
-        attacks = {
-            "prior-only": PriorOnly(mechanism, material.shadow),
-            "embedding-inversion": EmbeddingInversion(mechanism, mechanism.embedding),
-            "context-free-bayes": ContextFreeBayes(mechanism, material.shadow),
-            "context-free-bound": ContextFreeBound(mechanism, material.private),
-            "inversion-bert-token": InversionPerToken(mechanism, material.shadow, seed=SEED),
-        }
-        for name, model in (("shadow", knowledge[corpus].shadow), ("", knowledge[corpus].public)):
-            name = f"noisy-channel-{name}".strip("-")
-            attacks[name] = experiment.noisy(mechanism, model, name, weights, sizes)
-        for name, attack in attacks.items():
-            words = mechanism.embedding.words
-            found.add(name, attack.guess(seen), words, posterior=attack.posterior)
-        return found
-
-    return attacked
-
-
-@pytest.fixture(scope="module")
-def mechanisms(embedding: Embedding, sizes: sources.Sizes) -> Any:
-    return defenses(embedding, sizes)
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +107,17 @@ def knowledge(materials: Any, embedding: Embedding) -> dict[str, sources.Knowled
 def outcomes(
     materials: Any, mechanisms: Any, knowledge: Any, sizes: sources.Sizes
 ) -> list[experiment.Outcome]:
-    attacked = attacker(materials, mechanisms, knowledge, sizes)
+    def attacked(corpus: str, defense: str, epsilon: float) -> experiment.Outcome:
+        mechanism, material = mechanisms[defense][epsilon], materials[corpus]
+        rng = stream(SEED, corpus, defense, epsilon)
+        seen, found = experiment.sanitized(material, defense, mechanism, material.first(50), rng)
+        words = mechanism.embedding.words
+        found.run(PriorOnly(mechanism, material.shadow), seen, words)
+        found.run(ContextFreeBound(mechanism, material.private), seen, words)
+        for attack in experiment.reading(mechanism, material.shadow, knowledge[corpus], sizes, rng):
+            found.run(attack, seen, words)
+        return found
+
     over = study.grid(corpus=sizes.corpora, defense=mechanisms, epsilon=[2.0, 6.0])
     return study.measure(attacked, over, processes=1)
 
@@ -191,11 +161,6 @@ def test_no_review_is_on_both_sides_of_a_rehearsal(
     assert not set(decoded) & set(learned)
 
 
-def test_unknown_corpus(embedding: Embedding, sizes: sources.Sizes) -> None:
-    with pytest.raises(UnknownAsset, match="no corpus is called 'sst': did you mean sst2"):
-        sources.gather("sst", embedding, sizes, np.random.default_rng(0))
-
-
 def test_a_file_of_ones_own_is_attacked(
     embedding: Embedding, sizes: sources.Sizes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,37 +186,22 @@ def test_context_pays_where_words_come_in_pairs(outcomes: list[experiment.Outcom
     assert found.hits["context-free-bound"].mean() >= found.hits["prior-only"].mean()
 
 
-def test_attacks_answer_for_the_same_tokens(outcomes: list[experiment.Outcome]) -> None:
-    for found in outcomes:
-        assert {len(hits) for hits in found.hits.values()} == {len(found.truth)}
-        for name, right in found.hits.items():
-            assert (found.top5[name] >= right).all()
-            assert (found.substring[name] >= right).all()
-        assert sources.PUBLIC in found.weights
-
-
-def test_success_rates_are_those_of_the_hits(outcomes: list[experiment.Outcome]) -> None:
+def test_success_rates_are_those_of_the_same_tokens(outcomes: list[experiment.Outcome]) -> None:
     rates = experiment.success_rates(outcomes)
     assert len(rates) == sum(len(found.hits) for found in outcomes)
     for row in rates.itertuples():
         found = experiment.one(outcomes, row.corpus, row.defense, row.epsilon)
-        assert row.value == pytest.approx(found.hits[row.attack].mean())
-        assert row.low <= row.value <= row.high
+        right = found.hits[row.attack]
+        assert row.value == pytest.approx(right.mean()) and row.low <= row.value <= row.high
+        assert len(right) == len(found.truth) and (found.substring[row.attack] >= right).all()
 
 
 def made_up(hits: dict[str, list[bool]], truth: list[int], document: list[int]) -> Any:
-    found = experiment.Outcome(
-        "rotten-tomatoes",
-        "custext",
-        2.0,
-        truth=np.array(truth),
-        guessed_from=np.array(truth),
-        document=np.array(document),
-    )
+    words, clusters = np.array(truth), np.array(document)
+    found = experiment.Outcome("rotten-tomatoes", "custext", 2.0, words, words, clusters)
     for name, right in hits.items():
-        words = np.where(right, truth, 81)[:, None]
-        guesses = Guesses(words, np.full(words.shape, 0.75))
-        found.add(name, guesses, WORDS, posterior=True)
+        guessed = np.where(right, truth, 81)[:, None]
+        found.add(name, Guesses(guessed, np.full(guessed.shape, 0.75)), WORDS, posterior=True)
     return found
 
 
@@ -263,32 +213,9 @@ def test_compare_by_hand() -> None:
                                np.random.default_rng(0))  # fmt: skip
     assert table["difference"].tolist() == [0.5, -0.5]
     assert (table["low"] <= table["difference"]).all() and (table["p"] <= 0.001).all()
-    row = experiment.tested(table, "a", "b", "custext", 2.0)
+    row = findings.tested(table, "a", "b", "custext", 2.0)
     assert row is not None and (row.value, row.verdict) == (0.5, "above")
-    assert str(row).startswith("+0.500 (")
-    assert experiment.tested(table, "a", "absent", "custext", 2.0) is None
-
-
-def test_trainings_are_averaged_token_by_token() -> None:
-    truth = [5, 6, 7, 8]
-    found = made_up({"b": [True, False, False, False]}, truth, [0, 0, 1, 1])
-    trainings = [
-        Guesses(np.where(right, truth, 81)[:, None], np.ones((4, 1)))
-        for right in ([True, True, False, False], [True, False, False, True])
-    ]
-    found.add_trainings("a", trainings, WORDS)
-    assert found.hits["a"].tolist() == [1.0, 0.5, 0.0, 0.5]
-    assert found.gain("a", "b").value == 0.25
-    table = experiment.compare([found], [("a", "b")], np.random.default_rng(0))
-    assert table["difference"].tolist() == [0.25]
-
-
-def test_no_table_holds_an_epsilon_that_a_defense_does_not_have(
-    outcomes: list[experiment.Outcome],
-) -> None:
-    tables = experiment.by_epsilon(experiment.success_rates(outcomes))
-    assert set(tables) == {"custext", "santext"}
-    assert all(table.notna().all(axis=None) for table in tables.values())
+    assert findings.tested(table, "a", "absent", "custext", 2.0) is None
 
 
 def test_planned_tests_are_corrected_among_themselves() -> None:
@@ -369,44 +296,119 @@ def test_shadow_sizes_and_misaligned(
     assert f"{sources.PUBLIC}, misaligned" in names and sources.PUBLIC in names
 
 
-def test_records_have_the_names_that_claims_ask_for(outcomes: list[experiment.Outcome]) -> None:
-    run = report.begin("05_reconstruction_attacks", "smoke", 7)
-    experiment.record_grid(run, outcomes, experiment.success_rates(outcomes))
-    for name in ("asr.custext.rotten-tomatoes.eps2.noisy_channel", "weight.santext.imdb.eps6"):
-        assert run.measurement(name if name.startswith("asr") else f"{name}.noisy_channel").value
-    found = experiment.one(outcomes, "imdb", "custext", 6)
-    first, second = found.hits["context-free-bayes"], found.hits["embedding-inversion"]
-    apart = clustered_mean(first.astype(float) - second, found.document, sample="imdb")
-    gain = run.measurement("gain.custext.imdb.eps6.context_free_bayes_over_embedding_inversion")
-    assert gain.value == pytest.approx(apart.value) and gain.unit == "difference"
-    assert gain.low < apart.value < gain.high
+# --- Sentences --------------------------------------------------------------------------------
+
+TOKENS = 400
+ATTACKS = sorted({name for pair in networks.DUELS for name in pair})
 
 
-def test_epsilon_that_meets() -> None:
-    rates = pd.DataFrame(
-        {
-            "corpus": "c",
-            "defense": "custext",
-            "epsilon": [2.0, 4.0],
-            "attack": "a",
-            "value": [0.2, 0.4],
-        }
+def guesses(share: float, seed: int) -> Guesses:
+    """Right at about this share of the tokens, whose truth is word 1."""
+    right = np.random.default_rng(seed).random(TOKENS) < share
+    return Guesses(np.where(right, 1, 2)[:, None], np.ones((TOKENS, 1)))
+
+
+def trained(sizes: sources.Sizes, rates: dict[str, float]) -> list[networks.Trained]:
+    """A setting at each epsilon of the profile, with these rates (0.3 where none is given)."""
+    found = []
+    for defense in sizes.model_focus:
+        for epsilon in sizes.model_focus[defense]:
+            truth = np.ones(TOKENS, dtype=np.int64)
+            outcome = experiment.Outcome(
+                "rotten-tomatoes", defense, epsilon, truth, truth, np.arange(TOKENS) // 4
+            )
+            for number, name in enumerate(ATTACKS):
+                made = guesses(rates.get(name, 0.3), number)
+                outcome.add(name, made, WORDS, posterior=False)
+            found.append(networks.Trained(outcome, untrained=0.5, tested=100))
+    return found
+
+
+def inverted(share: float, seed: int) -> tuple[Guesses, LearningCurve]:
+    return guesses(share, seed), LearningCurve((5, 10), (1.0, 2.0), (0.1, share))
+
+
+def run(apart: float) -> Any:
+    """A run in which every recorded difference is this one."""
+
+    def difference(first: str, second: str) -> Difference:
+        assert first != second
+        p = 0.001 if apart else 1.0
+        return Difference(apart, apart - 0.01, apart + 0.01, p)
+
+    return SimpleNamespace(
+        measurement=lambda name: measure(name, 0.25, n=17_519), difference=difference
     )
-    assert experiment.epsilon_that_meets(rates, "c", "a", 0.25) == pytest.approx(2.5)
-    for never in (0.1, 0.496):  # outside of what was measured no epsilon is known
-        assert np.isnan(experiment.epsilon_that_meets(rates, "c", "a", never))
 
 
-def test_figures_draw_what_the_tables_hold(outcomes: list[experiment.Outcome]) -> None:
-    rates = experiment.success_rates(outcomes)
-    figure = figures.success(rates)
-    assert len(figure.axes) == 4
-    lines = {line.get_label(): line for line in figure.axes[0].lines}
-    assert {"noisy channel, public text", "prior only"} <= set(lines)
-    for line in lines.values():  # the epsilons that were measured, one sample for all of a line
-        assert line.get_xdata().tolist() == [2.0, 6.0]
-    by = experiment.by_frequency(outcomes[:1], experiment.COMPARED, [20, 40])
-    names = experiment.on_words(outcomes, range(10), experiment.COMPARED)
-    figures.frequency(by, experiment.largest_of(names), experiment.COMPARED)
-    stated = experiment.calibration(outcomes, "imdb", {"custext": [2, 6], "santext": [2.0]}, bins=5)
-    assert len(figures.calibration(stated).axes) == 3
+@pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
+@pytest.mark.parametrize(
+    ("rates", "apart", "says"),
+    [
+        ({"contextual-bayes": 0.6, TOKEN: 0.3}, 0.05, "contextual +"),
+        ({"contextual-bayes": 0.2, TOKEN: 0.6}, -0.05, "contextual -"),
+        ({"contextual-bayes": 0.0, TOKEN: 0.0}, 0.0, "contextual (of none)"),
+    ],
+)
+def test_verdicts_follow_the_numbers(
+    profile: str,
+    rates: dict[str, float],
+    apart: float,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def quick(first: Any, second: Any, *_: Any, **__: Any) -> float:
+        return 0.0 if abs(first.mean() - second.mean()) > 0.1 else 1.0
+
+    monkeypatch.setattr(stats, "paired_test", quick)
+    sizes = profiles.load(profile, "05_reconstruction_attacks", sources.Sizes)
+    found = trained(sizes, rates)
+    duels = networks.duels(found, np.random.default_rng(0))
+    text = findings.findings(run(apart), found, duels, sizes)
+    assert text.startswith("- **The headline.**")
+    assert "nan" not in text.lower().replace("finance", "")
+    form = next(line for line in text.splitlines() if findings.FORMS[TOKEN] in line)
+    ours = form.split("; ")[0]
+    assert says in ours
+    expected = {0.05: "above", -0.05: "below", 0.0: "undecided"}[apart]
+    assert f", {expected}" in ours
+    assert f"compared with that bound it is {expected}" in text.lower()
+    above = len(sizes.santext_epsilons) if apart > 0 else 0
+    assert f"is above context-free Bayes at {above} of {len(sizes.santext_epsilons)}" in text
+    assert ("at epsilon 6 it recovers" in text) == (profile == "smoke")  # the one epsilon, once
+
+
+def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
+    sizes = profiles.load("default", "05_reconstruction_attacks", sources.Sizes)
+    made = trained(sizes, {})[0]
+    several = [inverted(share, seed) for share, seed in ((0.2, 1), (0.4, 2), (0.6, 3))]
+    made.add_inversions(FREE, several, 9.0, WORDS)
+    each = [training.hits(made.outcome.truth) for training, _ in several]
+    assert made.outcome.seconds[FREE] == 3.0
+    assert np.allclose(made.outcome.hits[FREE], np.mean(each, axis=0))  # token by token
+    assert made.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in each], ddof=1))
+    assert made.curves["training"].tolist() == [0, 0, 1, 1, 2, 2]
+    table = networks.training_table([made])
+    assert table["trainings"].tolist() == [3]
+    assert table["accuracy"].iloc[0] == pytest.approx(0.4)
+    assert table["between trainings"].iloc[0] == made.spread[FREE]
+
+
+def test_the_budget_leaves_out_what_the_sizes_say() -> None:
+    sizes = profiles.load("default", "05_reconstruction_attacks", sources.Sizes)
+    first, *_, last = sizes.model_focus["custext"]
+    assert networks.EXTENDED not in networks.budget(sizes, "custext", first)[1]
+    assert networks.EXTENDED in networks.budget(sizes, "custext", last)[1]
+    counts, spared = networks.budget(sizes, "santext", sizes.model_focus["santext"][0])
+    assert max(counts) == networks.K and networks.PRETRAINED in spared
+    assert max(networks.budget(sizes, "custext", last)[0]) == max(sizes.contextual_k)
+
+
+def test_every_attack_that_is_recorded_is_described_for_the_statements() -> None:
+    recorded = {*networks.INVERSIONS, networks.SEEN, "contextual-bayes", "contextual-bound"}
+    assert recorded <= set(ATTACKERS)
+
+
+def test_the_headline_is_tested_with_what_was_planned() -> None:
+    assert set(networks.HEADLINE) <= set(networks.PLANNED) <= set(networks.DUELS)
+    assert len(set(networks.DUELS)) == len(networks.DUELS)

@@ -12,7 +12,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -45,9 +44,7 @@ def published() -> pd.DataFrame:
 def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
     """Accuracy on maps and noise in both scenarios: a panel per corpus, a row per setting.
 
-    Parameters
-    ----------
-    probed, tuned : of the probes (small markers) and of the fine-tuned encoder (large ones)
+    Of the probes (small markers) and of the fine-tuned encoder (large ones).
     """
     fig, axes = _panels(1, probed["corpus"].nunique(), 4.4, title, sharex=True)
     shown = probed[probed["kind"].isin((*MAPS, "noise"))].drop_duplicates("label")
@@ -60,9 +57,9 @@ def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
                 shift += 0.1 if row.scenario == "all" else -0.1
                 look = style(row.kind) | (HOLLOW if row.scenario == "test" else {})
                 _dot(ax, row, place[row.label] + shift, ms=size, lw=1, **look)
-            is_plain = (found["kind"] == "plain") & (found["scenario"] == "all")
-            for value in found.loc[is_plain, "value"]:
-                known = {"color": style("plain")["color"], "label": label("plain")}
+            plain = found.query("kind == 'plain' and scenario == 'all'")
+            known = {"color": style("plain")["color"], "label": label("plain")}
+            for value in plain["value"]:
                 ax.axvline(value, lw=1.4 - 0.6 * side, zorder=1, **known)
         ax.axvline(0.5, lw=1, label=label("chance"), **style("chance"))
         counts = f"{_n(part, 'answers')}; {_n(fitted, 'fine-tuned')}"
@@ -103,28 +100,6 @@ def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
         ax.set_xticks(sorted(part["sigma"].unique()))
         ax.set(xlabel=f"sigma in tokens (window {window})")
     legend_below(fig, 2, fontsize=7.5)
-    return fig
-
-
-def heat(table: pd.DataFrame, title: str) -> Figure:
-    """Success among five guesses by sigma and window: a column per stencil, a row per attack.
-
-    The attacks are the paper's and deconvolution with a ridge.
-    """
-    fig, axes = _panels(2, 2, 5.4, title, sharex=True)
-    for row, attack in zip(axes, ("naive_skip", "deconvolution"), strict=True):
-        for ax, kind in zip(row, STENCILS[::-1], strict=True):
-            is_shown = (table["attack"] == attack) & (table["kind"] == kind) & (table["top"] == 5)
-            part = table[is_shown]
-            grid = part.pivot(index="sigma", columns="window", values="value")
-            sns.heatmap(grid, ax=ax, vmin=0, vmax=1, cmap="cividis", annot=True, fmt=".0%",
-                        annot_kws={"fontsize": 8}, cbar=False)  # fmt: skip
-            found = f"{label(kind)}:\n{label(attack)} ({_n(part, 'tokens')})"
-            ax.set_title(found, fontsize=8.5)
-            ax.set(xlabel="window in tokens", ylabel="sigma in tokens")
-            ax.tick_params(axis="y", rotation=0)
-            ax.label_outer()
-    axes[0][0].invert_yaxis()  # of all: sigma grows upwards
     return fig
 
 

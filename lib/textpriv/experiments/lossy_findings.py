@@ -106,22 +106,13 @@ def _maps(run: Run, corpus: str) -> str:
     )
 
 
-def oracle(run: Run, corpora: Sequence[str]) -> tuple[str, str]:
-    """A title, and the mean reciprocal rank of whole texts under every map on every corpus."""
-    pairs, triplets = (f"oracle.{kind}.{corpora[0]}.mrr" for kind in ("2-random", "3-random"))
-    title = run.difference(pairs, triplets).says(
+def oracle(run: Run, corpus: str) -> str:
+    """A title: which map resists who knows the groups."""
+    pairs, triplets = (f"oracle.{kind}.{corpus}.mrr" for kind in ("2-random", "3-random"))
+    return run.difference(pairs, triplets).says(
         above="Who knows the groups ranks the true text higher under pairs than under triplets",
         below="Who knows the groups ranks the true text lower under pairs than under triplets",
         undecided="Whether pairs or triplets resist the oracle better is undecided at this size",
-    )
-    ranks = "; ".join(
-        f"{kind} {' and '.join(told(run, f'oracle.{kind}.{each}.mrr') for each in corpora)}"
-        for kind in ("2-random", "3-random", "high-freq")
-    )
-    return title, (
-        f"The oracle's mean reciprocal rank of whole texts, on {' and '.join(corpora)}: {ranks}. "
-        "The corpora differ in length, in kind and in what the language model may have read, so "
-        "that nothing follows about length."
     )
 
 
@@ -162,15 +153,15 @@ def sigma_window(run: Run, corpus: str, sizes: Sizes) -> str:
     low, high = min(sizes.sigmas), max(sizes.sigmas)
     narrow, wide = min(sizes.windows), max(sizes.windows)
     return (
-        f"The punctuated stencil on {corpus}, trained on manipulated text: from sigma {low:g} to "
-        f"{high:g} at window {window} the accuracy changes by "
+        f"The punctuated stencil on {corpus}, the probe trained on manipulated text: from sigma "
+        f"{low:g} to {high:g} at window {window} the accuracy changes by "
         f"{compared(run, name(window, high), name(window, low))}; from window {narrow} to {wide} "
         f"at sigma {sigma:g} by {compared(run, name(wide, sigma), name(narrow, sigma))}."
     )
 
 
 def grid(table: pd.DataFrame) -> str:
-    """A title: the extremes of two attacks on the punctuated stencil, over all sigmas, windows."""
+    """The extremes of two attacks on the punctuated stencil, over all sigmas, windows."""
     five = table[(table["kind"] == "punctuated-stencil") & (table["top"] == 5)]
     found = five.groupby("attack")["value"].agg(["min", "max"])
     most, least = found.loc[SKIP, "max"], found.loc[RIDGE, "min"]

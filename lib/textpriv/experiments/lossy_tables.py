@@ -35,10 +35,8 @@ def answers(
 ) -> Row:
     """How a classifier did on one draw of a manipulated text; a row for `accuracies`.
 
-    Parameters
-    ----------
-    scenario : "test" where it has learned plain text, "all" where it has learned manipulated text
-    correct : of the first splits, one by one, whether it is right about the test documents
+    It has learned plain text in scenario "test", manipulated text in "all". `correct` says of the
+    first splits, one by one, whether it is right about the test documents.
     """
     tested = [test for (_, test), _ in zip(text.splits, correct, strict=False)]
     return {
@@ -52,28 +50,26 @@ def answers(
 def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
     """Accuracy over all draws and splits: a row per corpus, setting and scenario.
 
-    Columns: corpus, label, kind, window, sigma, eta, scenario, value, low, high, n, influence
-    (accuracy, 95% by cluster), and unchanged (share of pieces that stay as they are; with
-    unchanged_low, _high, _influence).
+    Columns: corpus, label, kind, window, sigma, eta, scenario, the estimate of the accuracy (95% by
+    cluster), and unchanged (share of pieces that stay; with unchanged_low, _high, _influence).
 
     Notes
     -----
-    The interval allows for which documents were asked about, and takes splits and random maps
-    as they were drawn. On Rotten Tomatoes one draw of "2-random" differs from another by some 3
-    points in scenario "test": the mean over few draws is less sure than the interval says.
+    The interval allows for which documents were asked about, and takes splits and random maps as
+    they were drawn. On Rotten Tomatoes one draw of "2-random" differs from another by some 3 points
+    in scenario "test": the mean over few draws is less sure than the interval says.
     """
     draws = pd.DataFrame([row for rows in found for row in rows])
-    settings = ["corpus", *Setting("plain").columns()]
+    keys = ["corpus", *Setting("plain").columns(), "scenario"]
     rows = []
-    for setting, part in draws.groupby(settings, sort=False):
-        for scenario, several in part.groupby("scenario", sort=False):
-            correct, unit = (np.concatenate([*several[name]]) for name in ("correct", "unit"))
-            accuracy = stats.clustered_share(correct, unit, sample=setting[0])
-            weights = [1 / len(several)] * len(several)
-            kept = stats.combined(weights, [*several["unchanged"]], bounds=(0.0, 1.0))
-            row = {**dict(zip(settings, setting, strict=True)), "scenario": scenario}
-            row |= accuracy.columns() | {"unchanged": kept.value, "unchanged_low": kept.low}
-            rows.append(row | {"unchanged_high": kept.high, "unchanged_influence": kept.influence})
+    for key, several in draws.groupby(keys, sort=False):
+        correct, unit = (np.concatenate([*several[name]]) for name in ("correct", "unit"))
+        accuracy = stats.clustered_share(correct, unit, sample=key[0])
+        weights = [1 / len(several)] * len(several)
+        kept = stats.combined(weights, [*several["unchanged"]], bounds=(0.0, 1.0))
+        row = dict(zip(keys, key, strict=True)) | accuracy.columns() | {"unchanged": kept.value}
+        row |= {"unchanged_low": kept.low, "unchanged_high": kept.high}
+        rows.append(row | {"unchanged_influence": kept.influence})
     return pd.DataFrame(rows)
 
 
@@ -84,19 +80,6 @@ def unchanged(accuracy: pd.DataFrame) -> pd.DataFrame:
     return rows[["corpus", "label"]].join(kept)
 
 
-def ranks_alike(probed: pd.DataFrame, tuned: pd.DataFrame) -> pd.DataFrame:
-    """Whether the probe ranks settings as the fine-tuned encoder does.
-
-    Columns: corpus, scenario, spearman (rank correlation of the accuracies over the settings that
-    both tables have; NaN where one table has a single accuracy), n (settings).
-    """
-    keys = ["corpus", "scenario"]
-    both = probed.merge(tuned, on=[*keys, "label"], suffixes=("", "_tuned"))
-    groups = both.groupby(keys, sort=False)[["value", "value_tuned"]]
-    spearman = groups.corr("spearman").xs("value", level=-1)["value_tuned"]
-    return pd.DataFrame({"spearman": spearman, "n": groups.size()}).reset_index()
-
-
 # --- Attacks --------------------------------------------------------------------------------------
 
 
@@ -105,10 +88,8 @@ def oracle_success(
 ) -> list[Row]:
     """What the oracle's search has found of a text's documents, `truth`: a row per measure.
 
-    Columns: corpus, kind, measure (mrr, pr5, edit, token_success, and edit_missed, the edit
-    distance over the texts that were not found, where there are two), value, low, high, n,
-    influence, texts, tokens (mean length), capped (texts that met the cap), kept (the smallest mass
-    that a step kept).
+    Columns: corpus, kind, measure (mrr, pr5, edit, token_success), the estimate, texts, tokens
+    (mean length), capped (texts that met the cap), kept (the smallest mass that a step kept).
     """
     right, document = oracle.token_success(found, truth, mapper)
     edits = oracle.edit_distances(found, truth).astype(float)
@@ -121,21 +102,15 @@ def oracle_success(
         "edit": stats.clustered_mean(edits, cluster, bounds=(0.0, most), sample=name),
         "token_success": stats.clustered_share(right, cluster[document], sample=name),
     }
-    missed = edits > 0
-    if missed.sum() > 1:
-        # Other texts are missed under another map: nothing pairs them.
-        apart = f"{name}, missed under {mapper.name}"
-        measures["edit_missed"] = stats.clustered_mean(
-            edits[missed], cluster[missed], bounds=(1.0, most), sample=apart
-        )
     search = {
         "texts": len(found),
         "tokens": len(truth.ids) / len(truth),
         "capped": sum(each.capped > 0 for each in found),
         "kept": min(each.kept for each in found),
     }
+    about = {"corpus": name, "kind": mapper.name}
     return [
-        {"corpus": name, "kind": mapper.name, "measure": measure, **rate.columns(), **search}
+        {**about, "measure": measure, **rate.columns(), **search}
         for measure, rate in measures.items()
     ]
 
@@ -145,7 +120,7 @@ def success(
 ) -> list[Row]:
     """Share of tokens that an attack gets back: a row for each number of guesses that count.
 
-    Columns: corpus, label, kind, window, sigma, eta, attack, top, value, low, high, n, influence.
+    Columns: corpus, those of the setting, attack, top, and the estimate.
     """
     found = hits(attack, guesses, observed, text.pieces.ids[observed.targets])
     about = {"corpus": text.name, **setting.columns(), "attack": attack}
@@ -164,18 +139,17 @@ def language(
 ) -> dict[str, float]:
     """What is left of the language of a text: columns of one row.
 
-    `bits` per character under the causal model; `speech`, the share of whole words whose
-    replacement is the same part of speech, with low, high, n; `chance`, what two unrelated words
-    of both texts would give.
+    `bits` per character under the causal model; `speech`, the share of whole words that keep their
+    part of speech, with low, high, n; `chance`, what two unrelated words of both texts would give.
     """
     text = grammar.readability(generator, [each for each in pieces.decode(tokenizer, seen) if each])
     names = np.array(pieces.as_wordpieces(tokenizer), dtype=object)
     before, after = names[private.ids], names[seen.ids]
     whole = grammar.whole_words(before, after, offsets=private.offsets)
     rate = stats.clustered_share(grammar.kept(before[whole], after[whole]), private.document[whole])
-    shares = [grammar.tag_shares(words[whole]) for words in (before, after)]
-    kept = {"speech": rate.value, "low": rate.low, "high": rate.high, "n": rate.n}
-    return {"bits": text.bits_per_character, **kept, "chance": grammar.chance(*shares)}
+    chance = grammar.chance(*(grammar.tag_shares(words[whole]) for words in (before, after)))
+    kept = rate.columns()
+    return {"bits": text.bits_per_character, "speech": kept.pop("value"), **kept, "chance": chance}
 
 
 def lengths(texts: Iterable[Text]) -> pd.DataFrame:
@@ -183,23 +157,18 @@ def lengths(texts: Iterable[Text]) -> pd.DataFrame:
     rows = []
     for text in texts:
         count = np.diff(text.pieces.offsets)[: len(text.labels)]
-        bits = {"bits": grammar.length_bits(count), "of": float(np.log2(len(count)))}
-        identified = grammar.identified(count)
-        rows.append({"corpus": text.name, "texts": len(count), **bits, "identified": identified})
+        row = {"corpus": text.name, "texts": len(count), "bits": grammar.length_bits(count)}
+        row |= {"of": float(np.log2(len(count))), "identified": grammar.identified(count)}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def exposed(accuracy: pd.DataFrame, attacked: pd.DataFrame) -> pd.DataFrame:
     """What a text is worth beside what an attacker gets back of it.
 
-    Columns: corpus, label, accuracy, paper (what the paper's attacker gets: the tokens among five
-    guesses; of lossy maps, and of plain text, the share unchanged), strongest (what the best attack
-    here gets among five guesses, of lossy maps at the first one), attack (its name).
-
-    Parameters
-    ----------
-    accuracy : table of `accuracies`, of which "all" counts
-    attacked : success of every attack, in columns corpus, label, kind, attack, top, value
+    Columns: corpus, label, accuracy (scenario "all"), paper (what the paper's attacker gets: the
+    tokens among five guesses; of lossy maps, and of plain text, the share unchanged), strongest
+    (what the best attack here gets among five guesses, of lossy maps at the first), attack (it).
     """
     keys = ["corpus", "label"]
     counts = attacked["top"] == np.where(attacked["kind"].isin(MAPS), 1, 5)

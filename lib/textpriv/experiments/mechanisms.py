@@ -50,16 +50,11 @@ class Sizes(BaseModel):
 def kept_curve(
     mechanism: Mechanism, ids: NDArray[np.int64], rng: np.random.Generator
 ) -> Callable[[float], float]:
-    """Expected share of tokens that stay, 0 to 1, as a function of epsilon > 0.
+    """Expected share of tokens (ids, with repeats) that stay, as a function of epsilon > 0.
 
     Exact for a channel; integrated over the noise's length, along one direction per token,
     for MADLIB and Mahalanobis; one draw per token, always with the same random numbers,
     otherwise. All randomness is drawn here: the function returned is deterministic.
-
-    Parameters
-    ----------
-    mechanism : its own epsilon does not count
-    ids : (tokens,) words of the vocabulary, with repeats
     """
     if isinstance(mechanism, Channel):
         channel = cast(FiniteMechanism, mechanism)
@@ -126,16 +121,10 @@ def classifier(seed: int) -> Pipeline:
 def accuracies(outcomes: Iterable[tuple[str, float, NDArray[np.bool_], float]]) -> pd.DataFrame:
     """Mean accuracy of each mechanism at each setting, over the runs of a classifier.
 
-    Parameters
-    ----------
-    outcomes : of each run: mechanism, nominal share of words kept, whether the answer to each
-        document was right, share of words kept in these documents
-
-    Returns
-    -------
-    a row per mechanism and nominal share, in the order of their first runs. Columns: mechanism,
-    kept, kept_here (of the last run), accuracy, low, high, n, runs. The interval counts one
-    run's documents, since runs share documents.
+    A run is its mechanism, nominal share of words kept, whether the answer to each document was
+    right, and the share of words kept in these documents. Columns: mechanism, kept, kept_here (of
+    the last run), accuracy, low, high, n, runs. The interval counts one run's documents, since runs
+    share documents.
     """
     table = pd.DataFrame([*outcomes], columns=["mechanism", "kept", "right", "kept_here"])
     rows = []

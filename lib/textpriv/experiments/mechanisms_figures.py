@@ -16,10 +16,8 @@ from textpriv.report.figures import PAGE, band, label, legend_below, percent, re
 def kept_and_distinct(outcomes: pd.DataFrame, title: str) -> Figure:
     """N_w against epsilon in units of each mechanism's own middle; S_w against N_w.
 
-    Parameters
-    ----------
-    outcomes : columns mechanism, epsilon (a grid that is even in its logarithm), quantity ("kept",
-        "distinct"), value, low, high, n (words), draws
+    Of columns mechanism, epsilon (a grid that is even in its logarithm), quantity ("kept",
+    "distinct"), value, low, high, n (words), draws.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.9))
     for name, part in outcomes.groupby("mechanism", sort=False):
@@ -40,13 +38,7 @@ def kept_and_distinct(outcomes: pd.DataFrame, title: str) -> Figure:
 
 
 def how_far(far: pd.DataFrame, size: int, title: str) -> Figure:
-    """Cumulative share of replacements by rank.
-
-    Parameters
-    ----------
-    far : columns mechanism and rank (1 = nearest), a row per replacement
-    size : words of the vocabulary
-    """
+    """Cumulative share of replacements by rank (1 = nearest) among `size` words, by mechanism."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.6))
     for name, part in far.groupby("mechanism", sort=False):
         look = _look(str(name), len(part))
@@ -64,9 +56,7 @@ def how_far(far: pd.DataFrame, size: int, title: str) -> Figure:
 def sentiment(accuracy: pd.DataFrame, title: str) -> Figure:
     """Accuracy of a classifier trained on clean text, by share of content words kept.
 
-    Parameters
-    ----------
-    accuracy : columns of `mechanisms.accuracies`, and corpus ("sentences", "reviews")
+    Of `mechanisms.accuracies`, with a column corpus ("sentences", "reviews").
     """
     fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.2), sharey=True)
     sanitized = accuracy[accuracy["mechanism"] != "original"]

@@ -8,10 +8,10 @@ network in `reconstruction_models`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from textpriv.attacks.bayes import (
 from textpriv.attacks.inversion import InversionPerToken
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.channel import Channel
 from textpriv.data import splits
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
@@ -54,7 +55,6 @@ from textpriv.experiments.reconstruction_texts import (
     weights_of,
 )
 from textpriv.mechanisms import FiniteMechanism
-from textpriv.report.difference import Difference
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
 
@@ -62,11 +62,7 @@ if TYPE_CHECKING:
     from textpriv.report.run import Run
 
 COMPARED = ("embedding-inversion", "context-free-bayes", "context-free-bound", SHADOW, PUBLIC)
-PAIRS = tuple(
-    (first, second)
-    for first in (PUBLIC, SHADOW)
-    for second in ("context-free-bayes", "context-free-bound")
-)
+PAIRS = tuple(product((PUBLIC, SHADOW), ("context-free-bayes", "context-free-bound")))
 SETTING = ("defense", "corpus", "epsilon", "attack")
 
 
@@ -80,9 +76,9 @@ class Outcome:
     Parameters
     ----------
     truth, guessed_from, document : (targets,) original word, observed word, cluster
-    hits, top5, substring : by attack, (targets,) whether the best guess, one of the first five,
-        or the best guess as a string that holds the word was right; of an attack that was
-        trained several times, the share of its trainings
+    hits, substring : by attack, (targets,) whether the best guess, or the best guess as a string
+        that holds the word, was right; of an attack that was trained several times, the share of
+        its trainings
     confidence : by attack, the probability it gives its best guess; attacks with a posterior
     seconds : by attack
     weights : of the language model, by attack, as tuned on shadow data
@@ -95,7 +91,6 @@ class Outcome:
     guessed_from: IntArray
     document: IntArray
     hits: dict[str, FloatArray] = field(default_factory=dict)
-    top5: dict[str, FloatArray] = field(default_factory=dict)
     substring: dict[str, FloatArray] = field(default_factory=dict)
     confidence: dict[str, FloatArray] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -135,13 +130,9 @@ class Outcome:
 
     def add_trainings(self, name: str, trainings: Sequence[Guesses], words: Sequence[str]) -> None:
         """Keep what one attack achieved on average over its trainings."""
-
-        def mean(hits: Callable[[Guesses], BoolArray]) -> FloatArray:
-            return np.mean([hits(each) for each in trainings], axis=0)
-
-        self.hits[name] = mean(lambda each: each.hits(self.truth))
-        self.top5[name] = mean(lambda each: each.hits(self.truth, top=min(5, each.words.shape[1])))
-        self.substring[name] = mean(lambda each: each.substring_hits(self.truth, words))
+        parts = [each.substring_hits(self.truth, words) for each in trainings]
+        self.hits[name] = np.mean([each.hits(self.truth) for each in trainings], axis=0)
+        self.substring[name] = np.mean(parts, axis=0)
 
     def gain(self, first: str, second: str) -> Estimate:
         """Success of one attack minus that of another, on the same tokens, by document."""
@@ -161,14 +152,9 @@ def sanitized(
     """The first private documents sanitized, and an outcome without attacks yet."""
     observed = observe(mechanism, private, rng, reuse=reuse)
     targets = observed.targets
-    return observed, Outcome(
-        material.name,
-        defense,
-        mechanism.epsilon,
-        truth=private.ids[targets],
-        guessed_from=observed.corpus.ids[targets],
-        document=material.cluster[private.document[targets]],
-    )
+    cluster = material.cluster[private.document[targets]]
+    texts = private.ids[targets], observed.corpus.ids[targets], cluster
+    return observed, Outcome(material.name, defense, mechanism.epsilon, *texts)
 
 
 def public_bayes(mechanism: FiniteMechanism, knowledge: Knowledge) -> Bayes:
@@ -183,7 +169,7 @@ def public_bayes(mechanism: FiniteMechanism, knowledge: Knowledge) -> Bayes:
 def success_rates(outcomes: Iterable[Outcome]) -> pd.DataFrame:
     """Success rate of every attack, with an interval that allows for tokens of one document.
 
-    Columns: corpus, defense, epsilon, attack, value, low, high, n, influence (by document), top5,
+    Columns: corpus, defense, epsilon, attack, value, low, high, n, influence (by document),
     inflation (points that the substring test adds), seconds.
     """
     return pd.DataFrame(
@@ -191,7 +177,6 @@ def success_rates(outcomes: Iterable[Outcome]) -> pd.DataFrame:
             **found.setting,
             "attack": name,
             **(rate := found.share(name)).columns(),
-            "top5": float(found.top5[name].mean()),
             "inflation": float(found.substring[name].mean() - rate.value),
             "seconds": found.seconds.get(name, np.nan),
         }
@@ -215,12 +200,10 @@ def in_focus(outcomes: Iterable[Outcome], epsilons: Mapping[str, Sequence[float]
 
 def _met(
     outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]
-) -> Iterator[tuple[Outcome, str, str]]:
+) -> list[tuple[Outcome, str, str]]:
     """The pairs of which both attacks were run, outcome by outcome."""
-    for found in outcomes:
-        for first, second in pairs:
-            if {first, second} <= set(found.hits):
-                yield found, first, second
+    every = product(outcomes, pairs)
+    return [(found, *pair) for found, pair in every if {*pair} <= {*found.hits}]
 
 
 def gains(outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
@@ -235,7 +218,7 @@ def gains(outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]) -> pd.D
 
 
 def compare(
-    outcomes: Iterable[Outcome],
+    outcomes: Sequence[Outcome],
     pairs: Sequence[tuple[str, str]],
     rng: np.random.Generator,
     *,
@@ -244,19 +227,13 @@ def compare(
 ) -> pd.DataFrame:
     """Paired tests between attacks on the same tokens, corrected for their number (Holm).
 
-    Columns: corpus, defense, epsilon, first, second, difference (first minus second), low,
-    high (95%, by document), n, planned, p (corrected).
-
-    Parameters
-    ----------
-    planned : pairs that the claim about CusText+ is about, named before anything was measured.
-        Their tests are corrected among themselves, all others among themselves.
+    Columns: corpus, defense, epsilon, first, second, difference (first minus second), low, high
+    (95%, by document), n, planned, p. Of pairs in `planned`, named before anything was measured,
+    the tests under CusText+ are corrected among themselves, all others among themselves.
     """
-    outcomes = list(outcomes)
     table = gains(outcomes, pairs).drop(columns="influence").rename(columns={"value": "difference"})
-    couples = zip(table["first"], table["second"], strict=True)
-    table["planned"] = [pair in planned for pair in couples]
-    table["planned"] &= table["defense"] == "custext"
+    couples = zip(table["defense"], table["first"], table["second"], strict=True)
+    table["planned"] = [each[0] == "custext" and each[1:] in planned for each in couples]
     table["p"] = [
         stats.paired_test(
             found.hits[first], found.hits[second], found.document, rng, resamples=resamples
@@ -268,26 +245,10 @@ def compare(
     return table
 
 
-def shares(
-    outcomes: Iterable[Outcome],
-    attacks: Sequence[str],
-    parts: Callable[[Outcome, str], Iterable[tuple[dict[str, Any], BoolArray]]],
-) -> pd.DataFrame:
-    """Success on parts of the tokens: a row per outcome, attack and part, with its interval.
-
-    Parameters
-    ----------
-    parts : of an outcome's tokens under one attack: columns that name the part, and its tokens;
-        a part without a token is left out
-    """
-    rows = [
-        {**found.setting, "attack": name, **columns, **found.share(name, chosen).columns()}
-        for found in outcomes
-        for name in attacks
-        for columns, chosen in parts(found, name)
-        if chosen.any()
-    ]
-    return pd.DataFrame(rows, columns=None if rows else [*SETTING, "value", "low", "high", "n"])
+def _share_of(found: Outcome, attack: str, chosen: BoolArray, **columns: Any) -> dict[str, Any]:
+    """A row: success of an attack on some of the tokens, with columns that say which."""
+    rate = found.share(attack, chosen).columns()
+    return {**found.setting, "attack": attack, **columns, **rate}
 
 
 def by_frequency(
@@ -295,13 +256,13 @@ def by_frequency(
 ) -> pd.DataFrame:
     """Success by the rank of the true word in the vocabulary's order of frequency."""
     ends = [*(f"{low:,}-{high:,}" for low, high in pairwise([0, *edges])), f"from {edges[-1]:,}"]
-
-    def parts(found: Outcome, _: str) -> Iterator[tuple[dict[str, Any], BoolArray]]:
+    rows = []
+    for found in outcomes:
         group = np.digitize(found.truth, edges)
-        for number, ranks in enumerate(ends):
-            yield {"ranks": ranks, "group": number}, group == number
-
-    return shares(outcomes, attacks, parts)
+        for name, number in product(attacks, np.unique(group)):
+            chosen = group == number
+            rows.append(_share_of(found, name, chosen, ranks=ends[number], group=number))
+    return pd.DataFrame(rows)
 
 
 def on_words(outcomes: Iterable[Outcome], words: IntArray, attacks: Sequence[str]) -> pd.DataFrame:
@@ -309,12 +270,12 @@ def on_words(outcomes: Iterable[Outcome], words: IntArray, attacks: Sequence[str
 
     Without a row where no token is.
     """
-
-    def parts(found: Outcome, _: str) -> Iterator[tuple[dict[str, Any], BoolArray]]:
+    rows = []
+    for found in outcomes:
         chosen = np.isin(found.truth, words)
-        yield {"words": len(np.unique(found.truth[chosen]))}, chosen
-
-    return shares(outcomes, attacks, parts)
+        distinct = len(np.unique(found.truth[chosen]))
+        rows += [_share_of(found, each, chosen, words=distinct) for each in attacks if distinct]
+    return pd.DataFrame(rows, columns=None if rows else [*SETTING, "value", "low", "high", "n"])
 
 
 def calibration(
@@ -324,15 +285,15 @@ def calibration(
 
     Of one corpus, at the `epsilons` of each defense.
     """
-
-    def parts(found: Outcome, name: str) -> Iterator[tuple[dict[str, Any], BoolArray]]:
+    chosen = [each for each in in_focus(outcomes, epsilons) if each.corpus == corpus]
+    rows = []
+    for found, name in product(chosen, ("context-free-bayes", SHADOW, PUBLIC)):
         stated = found.confidence[name]
         group = np.minimum((stated * bins).astype(int), bins - 1)
         for number in np.unique(group):
-            yield {"stated": float(stated[group == number].mean())}, group == number
-
-    chosen = [each for each in in_focus(outcomes, epsilons) if each.corpus == corpus]
-    return shares(chosen, ("context-free-bayes", SHADOW, PUBLIC), parts)
+            here = group == number
+            rows.append(_share_of(found, name, here, stated=float(stated[here].mean())))
+    return pd.DataFrame(rows)
 
 
 def closed_form(
@@ -384,18 +345,10 @@ def schemes(
         places = rng.choice(places, size=min(sizes.output_tokens, len(places)), replace=False)
         for name in attacks:
             some = stats.clustered_share(found.hits[name][places], found.guessed_from[places])
-            rows.append(
-                {
-                    **found.setting,
-                    "attack": name,
-                    "all tokens": found.share(name).value,
-                    "types": some.value,
-                    "low": some.low,
-                    "high": some.high,
-                    "n": some.n,
-                }
-            )
-    return pd.DataFrame(rows)
+            overall = found.share(name).value
+            row = {**found.setting, "attack": name, "all tokens": overall}
+            rows.append(row | some.columns())
+    return pd.DataFrame(rows).rename(columns={"value": "types"})
 
 
 # --- What a setting changes -----------------------------------------------------------------
@@ -407,10 +360,7 @@ def constant_name(times: float) -> str:
 
 
 def shadow_sizes(
-    material: Material,
-    mechanisms: Mapping[float, FiniteMechanism],
-    sizes: Sizes,
-    seed: int | None,
+    material: Material, mechanisms: Mapping[float, FiniteMechanism], sizes: Sizes, seed: int | None
 ) -> pd.DataFrame:
     """Attacks that read shadow data, by its size in percent of the private data (Table 2)."""
     rows = []
@@ -448,17 +398,15 @@ def misaligned(
     attacks stands the inversion that it trains on the same shadow data.
     """
     target, other = materials[ELSEWHERE], next(iter(materials.values()))
-    outcomes = []
     count = sizes.under_attack("santext", target.name)
-    apart = ~splits.shares_ngram(target.texts[:count], other.public_texts)
-    rows = np.flatnonzero(apart)
-    attacked = replace(target, private=target.private.subset(rows), cluster=target.cluster[rows])
-    private = attacked.private
+    apart = np.flatnonzero(~splits.shares_ngram(target.texts[:count], other.public_texts))
+    attacked = replace(target, private=target.private.subset(apart), cluster=target.cluster[apart])
+    outcomes = []
     for epsilon in sizes.focus["custext"]:
         mechanism = mechanisms[epsilon]
-        rng = stream(seed, "05", target.name, mechanism.name, epsilon)
-        observed, found = sanitized(attacked, "custext", mechanism, private, rng)
         words = mechanism.embedding.words
+        rng = stream(seed, "05", target.name, mechanism.name, epsilon)
+        observed, found = sanitized(attacked, "custext", mechanism, attacked.private, rng)
         found.run(EmbeddingInversion(mechanism, mechanism.embedding), observed, words)
         found.run(ContextFreeBound(mechanism, target.private), observed, words)
         for read, suffix in ((target, ""), (other, ", misaligned")):
@@ -472,20 +420,11 @@ def misaligned(
 
 
 def noisy(
-    mechanism: FiniteMechanism,
-    model: NGrams,
-    name: str,
-    weights: Mapping[str, float],
-    sizes: Sizes,
+    channel: Channel, model: NGrams, name: str, weights: Mapping[str, float], sizes: Sizes
 ) -> NoisyChannel:
     """The noisy-channel attack under one of its names, with its tuned weight."""
-    made = NoisyChannel(
-        mechanism,
-        model=model,
-        weight=weights[name],
-        candidates=sizes.candidates,
-        kept=sizes.kept,
-    )
+    lattice: dict[str, Any] = {"candidates": sizes.candidates, "kept": sizes.kept}
+    made = NoisyChannel(channel, model=model, weight=weights[name], **lattice)
     made.name = name
     return made
 
@@ -517,19 +456,17 @@ def largest_of(named: pd.DataFrame) -> pd.DataFrame:
 
 def by_epsilon(rates: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Success rates of each defense: a row per corpus and attack, a column per epsilon."""
-    return {
-        str(defense): part.pivot_table(
-            index=["corpus", "attack"], columns="epsilon", values="value", sort=False
-        )
-        for defense, part in rates.groupby("defense", sort=False)
-    }
+    pivot: dict[str, Any] = {"index": ["corpus", "attack"], "columns": "epsilon", "sort": False}
+    defenses = rates.groupby("defense", sort=False)
+    return {str(name): part.pivot_table("value", **pivot) for name, part in defenses}
 
 
 def record_grid(run: Run, outcomes: Sequence[Outcome], rates: pd.DataFrame) -> None:
     """Record the success rates, the gains of context-free Bayes and the tuned weights."""
     where = "{defense}.{corpus}.eps{epsilon:g}"
     run.record_rows(rates, f"asr.{where}.{{attack!n}}")
-    run.record_rows(gains(outcomes, GAINS), f"gain.{where}.{OVER}", unit="difference")
+    apart = gains(outcomes, [("context-free-bayes", "embedding-inversion")])
+    run.record_rows(apart, f"gain.{where}.{{first!n}}_over_{{second!n}}", unit="difference")
     weights = [
         {**each.setting, "attack": name, "value": weight}
         for each in outcomes
@@ -546,40 +483,8 @@ def record_table2(run: Run, larger: pd.DataFrame) -> None:
     run.record_rows(chosen, "table2.shadow{percent:g}.{kind}")
 
 
-def tested(
-    tests: pd.DataFrame, first: str, second: str, defense: str, epsilon: float
-) -> Difference | None:
-    """A row of `compare`, with its corrected p-value; None where it was not run."""
-    at = (tests["defense"] == defense) & (tests["epsilon"] == epsilon)
-    found = tests[at & (tests["first"] == first) & (tests["second"] == second)]
-    if found.empty:
-        return None
-    row = found.iloc[0]
-    return Difference(row["difference"], row["low"], row["high"], row["p"])
-
-
-GAINS = (
-    ("context-free-bayes", "embedding-inversion"),
-    ("context-free-bayes", "inversion-bert-token"),
-    ("context-free-bound", "inversion-bert-token"),
-)  # of attacks without a network, on all sentences
-
-
-OVER = "{first!n}_over_{second!n}"  # in names of measurements
-
-
 MISALIGNED = (
     ("context-free-bayes, misaligned", "embedding-inversion"),
     ("context-free-bayes, misaligned", "inversion-bert-token, misaligned"),
     ("context-free-bayes", "context-free-bayes, misaligned"),
 )  # what reading text of another domain leaves of the paper's attack (its Figure 8)
-
-
-def epsilon_that_meets(rates: pd.DataFrame, corpus: str, attack: str, value: float) -> float:
-    """Epsilon of CusText+ at which an attack reaches a success rate, by interpolation.
-
-    NaN where it does not, between the smallest and the largest epsilon.
-    """
-    chosen = rates[(rates["corpus"] == corpus) & (rates["defense"] == "custext")]
-    line = chosen[chosen["attack"] == attack].sort_values("epsilon")
-    return float(np.interp(value, line["value"], line["epsilon"], left=np.nan, right=np.nan))

@@ -8,27 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from textpriv import stats
-from textpriv.attacks.base import NONE, FloatArray, Guesses, Observed
+from textpriv.attacks.base import Guesses, Observed
 from textpriv.attacks.contextual import ContextualBayes, Detector, Reader, weigh
 from textpriv.attacks.inversion import Classes
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
 from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
-from textpriv.experiments.reconstruction import GAINS as ALL_SENTENCES_GAINS
-from textpriv.experiments.reconstruction import (
-    OVER,
-    SETTING,
-    Outcome,
-    compare,
-    gains,
-    success_rates,
-)
+from textpriv.experiments.reconstruction import SETTING, Outcome, compare, success_rates
 from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Material, Sizes
 from textpriv.models import (
     Encoder,
@@ -80,12 +73,11 @@ class Trained:
     Parameters
     ----------
     outcome : success of every attack, those without a network too, on the same sentences
-    curves : attack, training (its number), step, accuracy (held out), seconds of training
-    by_k : attack, k, value, low, high, n, influence, and coverage (with coverage_low,
+    curves : setting, attack, training (its number), step, accuracy (held out)
+    by_k : setting, attack, k, value, low, high, n, influence, and coverage (with coverage_low,
         coverage_high): truths among the K best candidates
     untrained : held-out accuracy of the first detector before it is fine-tuned
     tested : pairs that its accuracies are shares of
-    alone : success of each detector by itself, ranking the same K candidates
     spread : by inversion network, standard deviation of its success between trainings
     """
 
@@ -94,19 +86,27 @@ class Trained:
     by_k: pd.DataFrame = field(default_factory=pd.DataFrame)
     untrained: float = float("nan")
     tested: int = 0
-    alone: dict[str, float] = field(default_factory=dict)
     spread: dict[str, float] = field(default_factory=dict)
 
-    def add_detector(
-        self, name: str, detector: Detector, ranked: Mapping[int, Guesses], alone: Guesses
-    ) -> None:
+    def add_detector(self, name: str, detector: Detector, ranked: Mapping[int, Guesses]) -> None:
         """Keep a contextual attack: its detector, and its guesses as `by_candidates` gives them."""
-        self.outcome.add(name, ranked[K], detector.words, posterior=False)
-        self.alone[name] = float(alone.hits(self.outcome.truth).mean())
+        found = self.outcome
+        found.add(name, ranked[K], detector.words, posterior=False)
         if not self.tested:
             self.untrained, self.tested = detector.curve.accuracy[0], detector.tested
-        self.by_k = pd.concat([self.by_k, _k_table(name, ranked, self.outcome)], ignore_index=True)
-        self._add_curves([_curve(name, detector.curve)])
+        rows = []
+        for k, guesses in ranked.items():
+            rate, covered = (
+                stats.clustered_share(
+                    guesses.hits(found.truth, top=top), found.document, sample=found.corpus
+                )
+                for top in (1, k)
+            )
+            ends = {"coverage_low": covered.low, "coverage_high": covered.high}
+            row = {**found.setting, "attack": name, "k": k, "coverage": covered.value}
+            rows.append(row | ends | rate.columns())
+        self.by_k = pd.concat([self.by_k, pd.DataFrame(rows)], ignore_index=True)
+        self._add_curve(name, detector.curve)
 
     def add_inversions(
         self,
@@ -115,19 +115,21 @@ class Trained:
         seconds: float,
         words: Sequence[str],
     ) -> None:
-        """Keep an inversion network, whose hits are averaged over its trainings.
+        """Keep an inversion network, whose hits and seconds are averaged over its trainings.
 
-        A training is its guesses for the sentences under attack, and its curve. `seconds` are
-        those of all trainings; what is kept is their mean.
+        A training is its guesses for the sentences under attack, and its curve.
         """
         self.outcome.add_trainings(name, [guesses for guesses, _ in trainings], words)
         self.outcome.seconds[name] = seconds / len(trainings)
         rates = [guesses.hits(self.outcome.truth).mean() for guesses, _ in trainings]
         self.spread[name] = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
-        self._add_curves([_curve(name, curve, n) for n, (_, curve) in enumerate(trainings)])
+        for number, (_, curve) in enumerate(trainings):
+            self._add_curve(name, curve, number)
 
-    def _add_curves(self, curves: Sequence[pd.DataFrame]) -> None:
-        self.curves = pd.concat([self.curves, *curves], ignore_index=True)
+    def _add_curve(self, name: str, curve: LearningCurve, training: int = 0) -> None:
+        about = {**self.outcome.setting, "attack": name, "training": training}
+        marks = pd.DataFrame({**about, "step": curve.steps, "accuracy": curve.accuracy})
+        self.curves = pd.concat([self.curves, marks], ignore_index=True)
 
 
 def detector_options(
@@ -135,9 +137,8 @@ def detector_options(
 ) -> dict[str, Any]:
     """How a detector reads and learns: keyword arguments of `ContextualBayes`.
 
-    Fewer steps than the paper's, from a higher learning rate, unless the sizes say none (then as in
-    the paper). One that goes on from another (`further`) takes fewer, and is measured half as
-    often.
+    Fewer steps than the paper's, from a higher learning rate, unless the sizes say none. One that
+    goes `further` from another takes fewer, and is measured half as often.
     """
     training = None
     if sizes.detector_steps:
@@ -177,9 +178,8 @@ def public_sentences(
 def budget(sizes: Sizes, defense: str, epsilon: float) -> tuple[list[int], set[str]]:
     """What a setting has time for: the numbers of candidates weighed, and the attacks left out.
 
-    More than K candidates are weighed in the last setting of CusText+, a detector reads public
-    text in the very first, and a pretrained language model attacks CusText+ where it is looked at
-    closely.
+    More than K candidates are weighed in the last setting of CusText+; a detector reads public text
+    in the first; a pretrained model attacks CusText+ where it is looked at closely.
     """
     many = (defense, epsilon) == ("custext", sizes.model_focus["custext"][-1])
     counts = [k for k in sizes.contextual_k if many or k <= K]
@@ -193,54 +193,20 @@ def budget(sizes: Sizes, defense: str, epsilon: float) -> tuple[list[int], set[s
 
 def by_candidates(
     attack: ContextualBayes, observed: Observed, counts: Sequence[int]
-) -> tuple[dict[int, Guesses], Guesses]:
-    """The attack's guesses with each number of candidates, from one pass of the detector.
-
-    Beside them the guesses with K candidates by the detector alone, whatever their context-free
-    probability.
-    """
+) -> dict[int, Guesses]:
+    """The attack's guesses with each number of candidates, from one pass of the detector."""
     counts = sorted({*counts, K})
     before, weights = attack.judged(observed, None, counts[-1])
-
-    def weighed(k: int, scores: FloatArray) -> Guesses:
-        return weigh(Guesses(before.words[:, :k], scores[:, :k]), weights[:, :k], top=k)
-
-    flat = np.where(before.words == NONE, -np.inf, 1.0)
-    return {k: weighed(k, before.scores) for k in counts}, weighed(K, flat)
-
-
-def _k_table(name: str, ranked: Mapping[int, Guesses], found: Outcome) -> pd.DataFrame:
-    rows = []
-    for k, guesses in ranked.items():
-        rate, covered = (
-            stats.clustered_share(
-                guesses.hits(found.truth, top=top), found.document, sample=found.corpus
-            ).columns()
-            for top in (1, k)
-        )
-        ends = {f"coverage_{end}": covered[end] for end in ("low", "high")}
-        rows.append({"attack": name, "k": k, "coverage": covered["value"], **ends, **rate})
-    return pd.DataFrame(rows)
-
-
-def _curve(name: str, curve: LearningCurve, training: int = 0) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "attack": name,
-            "training": training,
-            "step": curve.steps,
-            "accuracy": curve.accuracy,
-            "seconds": curve.seconds,
-        }
-    )
+    return {
+        k: weigh(Guesses(before.words[:, :k], before.scores[:, :k]), weights[:, :k], top=k)
+        for k in counts
+    }
 
 
 # --- Tables of the notebook -----------------------------------------------------------------
 
 # The paper's headline: both of its attacks are above Inversion BERT, in each of its forms.
-HEADLINE = tuple(
-    (first, second) for first in ("contextual-bayes", "context-free-bayes") for second in INVERSIONS
-)
+HEADLINE = tuple(product(("contextual-bayes", "context-free-bayes"), INVERSIONS))
 DUELS = (
     (PUBLIC, "contextual-bayes"),
     (PUBLIC, "contextual-bound"),
@@ -256,7 +222,7 @@ DUELS = (
     ("contextual-bayes", "context-free-bayes"),
     ("contextual-bound", "context-free-bound"),
     (SEEN, "context-free-bound"),
-    *((bound, inversion) for bound in ("context-free-bound", SEEN) for inversion in INVERSIONS),
+    *product(("context-free-bound", SEEN), INVERSIONS),
     (PRETRAINED, PUBLIC),
 )
 # What the notebook set out to show, above both of the paper's attacks; and the headline, which
@@ -270,63 +236,46 @@ def duels(trained: Sequence[Trained], rng: np.random.Generator) -> pd.DataFrame:
     return compare(outcomes, DUELS, rng, planned=PLANNED, resamples=19_999)
 
 
-def setting(each: Trained) -> str:
-    """What figures call the setting of an outcome."""
-    return f"{each.outcome.defense}, eps {each.outcome.epsilon:g}"
-
-
-def joined(trained: Sequence[Trained], table: Literal["curves", "by_k"]) -> pd.DataFrame:
-    """A table of all settings: along the trainings, or by K; column `setting` says where."""
-    return pd.concat([getattr(each, table).assign(setting=setting(each)) for each in trained])
-
-
 def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
-    """Held-out accuracy along every training, and what the detector alone achieves (Fig. 3)."""
+    """Held-out accuracy along every training (Fig. 3), and the attack's success."""
     rows = []
     for each in trained:
+        found = each.outcome
         for name, part in each.curves.groupby("attack", sort=False):
             curve = part.groupby("step")["accuracy"].mean()  # over the trainings
             rows.append(
                 {
-                    "setting": setting(each),
+                    "setting": f"{found.defense}, eps {found.epsilon:g}",
                     "attack": name,
                     "trainings": part["training"].nunique(),
                     "untrained": each.untrained if name == "contextual-bayes" else np.nan,
                     "accuracy": curve.iloc[-1],
                     "gain at the end": float(np.diff(curve)[-1:].sum()),
                     "steps": curve.index[-1],
-                    "success": each.outcome.hits[str(name)].mean(),
+                    "success": found.hits[str(name)].mean(),
                     "between trainings": each.spread.get(str(name), np.nan),
-                    "success of the detector alone": each.alone.get(str(name), np.nan),
                 }
             )
     return pd.DataFrame(rows).set_index(["setting", "attack"])
 
 
-# In pairs, what the claims about attacks with networks are about.
-GAINS = (
-    *((first, second) for first, second in HEADLINE if (first, second) not in ALL_SENTENCES_GAINS),
-    *((bound, other) for bound in ("context-free-bound", "contextual-bound", SEEN)
-      for other in INVERSIONS if (bound, other) not in ALL_SENTENCES_GAINS),
-    ("contextual-bayes", "context-free-bayes"),
-    ("contextual-bound", "context-free-bound"),
-    (SEEN, "context-free-bound"),
-)  # fmt: skip
+def by_candidate_count(trained: Sequence[Trained]) -> pd.DataFrame:
+    """Success by the number of candidates K (Table 1): a row per setting and attack."""
+    table = pd.concat([each.by_k for each in trained])
+    return table.pivot_table("value", [*SETTING], "k", sort=False).sort_index(axis=1)
 
 
 def record_claims(run: Run, trained: Sequence[Trained]) -> None:
     """Record what the paper's claims about attacks with networks are compared with."""
     where, attack = "{defense}.{corpus}.eps{epsilon:g}", "{attack!n}"
-    outcomes = [each.outcome for each in trained]
-    rates = success_rates(outcomes)
+    rates = success_rates([each.outcome for each in trained])
     claimed = ["mask-inference", SENTENCE, FREE, "contextual-bayes", "contextual-bound", SEEN]
     run.record_rows(rates[rates["attack"].isin(claimed)], f"asr.{where}.{attack}")
     timed = [*claimed, TOKEN, "embedding-inversion", "context-free-bayes"]
     minutes = rates.assign(value=rates["seconds"] / 60)[[*SETTING, "value"]]
     run.record_rows(minutes[minutes["attack"].isin(timed)], f"minutes.{where}.{attack}", unit="min")
-    run.record_rows(gains(outcomes, GAINS), f"gain.{where}.{OVER}", unit="difference")
 
-    learned = pd.concat([each.curves.assign(**each.outcome.setting) for each in trained])
+    learned = pd.concat([each.curves for each in trained])
     learned = learned[learned["attack"].isin(CLASSES)]
     by_step = learned.groupby([*SETTING, "step"], sort=False)["accuracy"]
     marks = by_step.agg(value="mean", n="count").reset_index()
@@ -361,9 +310,7 @@ def _record_table1(run: Run, trained: Sequence[Trained]) -> None:
     custext = (each for each in trained if each.outcome.defense == "custext")
     by_size = max(custext, key=lambda each: each.outcome.epsilon).by_k
     kinds = {"contextual-bayes": "attack", "contextual-bound": "bound", SEEN: "bound_seen"}
-    by_size = by_size[by_size["attack"].isin(kinds)].assign(
-        kind=lambda table: table["attack"].map(kinds)
-    )
+    by_size = by_size.assign(kind=by_size["attack"].map(kinds)).dropna(subset="kind")
     run.record_rows(by_size, "table1.k{k}.{kind}")
     covered = by_size[(by_size["attack"] == "contextual-bayes") & (by_size["k"] == K)]
     covered = covered[["k", "coverage", "coverage_low", "coverage_high", "n"]]
@@ -381,11 +328,11 @@ def _record_table1(run: Run, trained: Sequence[Trained]) -> None:
 def costs(rates: pd.DataFrame, modelled: pd.DataFrame, corpus: str, epsilon: float) -> pd.DataFrame:
     """Seconds of every attack on CusText+ at one epsilon, and per 1,000 tokens.
 
-    Attacks without a network are timed on all sentences, the others on their few.
+    Attacks without a network are timed on all sentences, the others on their few. The training of
+    networks is counted.
     """
-    both = pd.concat([rates, modelled[~modelled["attack"].isin(rates["attack"].unique())]])
-    chosen = both[
-        (both["corpus"] == corpus) & (both["defense"] == "custext") & (both["epsilon"] == epsilon)
-    ]
-    chosen = chosen[["attack", "seconds", "n"]]
-    return chosen.assign(per_thousand=1000 * chosen["seconds"] / chosen["n"])
+    both = pd.concat([rates, modelled[~modelled["attack"].isin(rates["attack"])]])
+    chosen = both.set_index(["corpus", "defense", "epsilon"]).loc[(corpus, "custext", epsilon)]
+    table = chosen.set_index("attack")[["n", "seconds"]]
+    table["per 1,000 tokens"] = 1000 * table["seconds"] / table["n"]
+    return table.sort_values("per 1,000 tokens")

@@ -15,15 +15,14 @@ import pandas as pd
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv import stats, study
-from textpriv.attacks.base import FloatArray, is_input, observe
+from textpriv.attacks.base import is_input, observe
 from textpriv.attacks.bayes import Bayes
-from textpriv.attacks.ngrams import NGrams
-from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.channel import Channel
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.experiments.mechanisms import classifier
-from textpriv.experiments.reconstruction_texts import Knowledge, Material, Sizes
+from textpriv.experiments.reconstruction import noisy
+from textpriv.experiments.reconstruction_texts import PUBLIC, Knowledge, Material, Sizes
 from textpriv.mechanisms import TEM, CusText, FiniteMechanism, Madlib, Mechanism
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.seeds import stream
@@ -56,19 +55,6 @@ def risk_mechanisms(
     ]
 
 
-def _attackers(
-    channel: Channel, prior: FloatArray, model: NGrams, sizes: Sizes
-) -> tuple[Bayes, NoisyChannel]:
-    """The two that are run on every mechanism."""
-    weight = 0.75  # what most rehearsals choose; the results list them
-    return (
-        Bayes(channel, prior * is_input(channel), name="context-free-bound"),
-        NoisyChannel(
-            channel, model=model, weight=weight, candidates=sizes.candidates, kept=sizes.kept
-        ),
-    )
-
-
 def risk(
     material: Material,
     mechanisms: Sequence[tuple[Mechanism, Channel]],
@@ -82,6 +68,7 @@ def risk(
     in clear; its accuracy on the sentences in clear is returned beside the table. Of a corpus
     without labels every accuracy is NaN.
     """
+    weights = {PUBLIC: 0.75}  # what most rehearsals choose; the results list them
     count = min(sizes.risk_sentences, len(material.texts) // 2)
     embedding = mechanisms[0][0].embedding
     tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
@@ -102,8 +89,9 @@ def risk(
             right = model.predict(tokenizer.decode(seen.corpus)) == labels[:count]
             accuracy = stats.share(int(right.sum()), len(right))
         targets = content[seen.sanitized[content]]
+        bound = Bayes(channel, prior * is_input(channel), name="context-free-bound")
         rows = []
-        for attack in _attackers(channel, prior, knowledge.public, sizes):
+        for attack in (bound, noisy(channel, knowledge.public, PUBLIC, weights, sizes)):
             recovered = np.ones(len(private.ids), dtype=bool)  # what passes in clear is
             recovered[targets] = attack.guess(seen, targets).hits(private.ids[targets])
             rate = stats.clustered_share(recovered[content], private.document[content])

@@ -26,7 +26,6 @@ from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 from textpriv.mechanisms import FiniteMechanism
 
 ELSEWHERE = "rented-clothes"  # another domain than the films of the other corpora
-DEFENSES = ("custext", "santext")
 PUBLIC = "noisy-channel"  # shadow data and public text of the domain, order 3
 SHADOW = "noisy-channel-shadow"  # shadow data alone, order 2
 
@@ -82,12 +81,12 @@ class Material:
     Parameters
     ----------
     private, shadow : as in Tong et al.: disjoint documents of one kind
-    read : the shadow documents that share no run of 8 words with a private one
-    pool : the same, and more of their kind where there are more
+    read, pool : the shadow documents that share no run of 8 words with a private one; the same, and
+        more of their kind where there are more
     public : other text of the domain that shares none either
     texts, public_texts : private and public documents as strings
-    cluster, pool_cluster : number of the review, or of the sentence, that a private document, or
-        one of the pool, was cut from: what counts as independent in intervals and rehearsals
+    cluster, pool_cluster : review or sentence that each document of `private`, `pool` was cut
+        from: what counts as independent in intervals and rehearsals
     labels : sentiment of the private documents, where the corpus has it
     coverage : share of the private words (no punctuation, no numbers) that the vocabulary has
     dropped : documents that the two filters took from shadow and public text
@@ -121,16 +120,12 @@ class Material:
 
 
 def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generator) -> Material:
-    """Load a corpus and divide it.
+    """Load a corpus, or a file of one's own (see `textpriv.data.corpora.load`), and divide it.
 
     Rotten Tomatoes, SST-2 and files take the IMDb reviews as public text, and never each other: the
     first two are made of the same sentences. Reviews are cut into sentences of 5 to 60 words;
     private, shadow and public ones come from different reviews. Of a small file at most a quarter
     is shadow data.
-
-    Parameters
-    ----------
-    name : of a corpus, or the path of a file of one's own (see `textpriv.data.corpora.load`)
     """
     entry, documents = corpora.entry(name), corpora.load(name)
     if entry.kind == "reviews":
