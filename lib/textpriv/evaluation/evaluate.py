@@ -238,7 +238,18 @@ OWN_VECTORS = "word-vectors"
 
 def attack_names() -> list[str]:
     """Every attack that `evaluate` can run: on whole texts, then on words."""
-    return [*LINKERS, OWN_VECTORS, "pairs", *ON_WORDS]
+    return list(described_attacks())
+
+
+def described_attacks() -> dict[str, str]:
+    """Every attack by name, with what it does and knows."""
+    words = {
+        "context-free": "Bayes' rule word by word; knows the mechanism and word frequencies",
+        "noisy-channel": "whole sentences; knows the mechanism and public text",
+    }
+    texts = {name: f"{each.label}; knows {each.knows}" for name, each in LINKERS.items()}
+    own = {OWN_VECTORS: "linkage by word vectors; knows the candidates, public word vectors"}
+    return texts | own | {"pairs": "words learned from other texts before and after"} | words
 
 
 def register_attack(

@@ -91,7 +91,11 @@ class Sanitizer:
 
 
 def sanitizer(
-    mechanism: object, *, epsilon: float | None = None, policy: str | TokenPolicy = PRIVATE
+    mechanism: object,
+    *,
+    epsilon: float | None = None,
+    policy: str | TokenPolicy = PRIVATE,
+    words: int | None = None,
 ) -> Sanitizer:
     """A sanitizer from its name, an object, or a function.
 
@@ -102,6 +106,7 @@ def sanitizer(
     epsilon : finite number > 0; needed for a name of ours, else as the mechanism has it
     policy : of a mechanism that replaces words: "private" (nothing in clear), "keep-unknown"
         (punctuation, numbers and unknown words in clear, as released code does), or a policy
+    words : of the vocabulary of what is made here, the most frequent; None: all
 
     Raises
     ------
@@ -109,11 +114,11 @@ def sanitizer(
     """
     tokens = _policy(policy)
     if isinstance(mechanism, str):
-        return _by_name(mechanism, epsilon, tokens)
+        return _by_name(mechanism, epsilon, tokens, words)
     if isinstance(mechanism, Sanitizer):
         return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
-        return _of_mechanism(mechanism(embedding(), epsilon=_needed(epsilon)), tokens)
+        return _of_mechanism(mechanism(embedding(words), epsilon=_needed(epsilon)), tokens)
     if isinstance(mechanism, Mechanism):
         return _of_mechanism(mechanism if epsilon is None else mechanism.with_epsilon(epsilon), tokens)
     if hasattr(mechanism, "sanitize"):
@@ -126,6 +131,29 @@ def sanitizer(
         f"mechanism: got {described(mechanism)}, expected a name ({', '.join(names())}), a "
         "Mechanism, an object with sanitize(texts), or a function"
     )
+
+
+def sanitize(
+    texts: object,
+    mechanism: object = "custext+",
+    *,
+    epsilon: float | None = None,
+    policy: str | TokenPolicy = PRIVATE,
+    column: str = "text",
+    seed: int | None = None,
+) -> list[str]:
+    """Sanitized texts, one for each.
+
+    Parameters
+    ----------
+    texts, column : see `texts_of`
+    mechanism, epsilon, policy : see `sanitizer`
+    seed : None: entropy of the operating system, as privacy needs. With a seed the output can be
+        made again by anyone who knows it, and hides nothing from them.
+    """
+    given = texts_of(texts, column=column)
+    rng = None if seed is None else np.random.default_rng(seed)
+    return sanitizer(mechanism, epsilon=epsilon, policy=policy).sanitize(given, rng)
 
 
 def from_function(
@@ -248,20 +276,20 @@ def _module(file: Path) -> Any:
 
 
 @cache
-def embedding() -> Embedding:
-    """The public vocabulary of the mechanisms that have a name; fetched on first use."""
-    return embeddings.load(VOCABULARY)
+def embedding(words: int | None = None) -> Embedding:
+    """The public vocabulary, or its most frequent words; fetched on first use."""
+    return embeddings.most_frequent(embeddings.load(VOCABULARY), words)
 
 
-def _by_name(name: str, epsilon: float | None, policy: TokenPolicy) -> Sanitizer:
+def _by_name(name: str, epsilon: float | None, policy: TokenPolicy, words: int | None) -> Sanitizer:
     if name in _REGISTERED:
-        made = sanitizer(_REGISTERED[name], epsilon=epsilon, policy=policy)
+        made = sanitizer(_REGISTERED[name], epsilon=epsilon, policy=policy, words=words)
         return replace(made, name=name, label=name)
     if name not in _OURS:
         near = difflib.get_close_matches(name.lower(), names(), 1, 0.4)
         do = f"did you mean {near[0]!r}?" if near else "see `textpriv ls mechanisms`"
         raise InvalidInput(f"mechanism: got {name!r}, expected one of {', '.join(names())}; {do}")
-    wanted, table = _needed(epsilon), embedding()
+    wanted, table = _needed(epsilon), embedding(words)
     made = WORD_LEVEL[name].make(table, ExactSearch(table.vectors)).with_epsilon(wanted)
     return _of_mechanism(made, policy, name, WORD_LEVEL[name].label)
 
