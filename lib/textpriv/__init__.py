@@ -7,7 +7,7 @@
     print(textpriv.check_mechanism(MyMechanism, epsilon=2))            # put a claim to the test
 
 The parts stand in `textpriv.mechanisms` (what sanitizes), `textpriv.attacks` (what is read back),
-`textpriv.privacy` (claims and audits) and `textpriv.neighbors` (exact search and the all-radii form).
+`textpriv.privacy` (claims and audits) and `textpriv.neighbors` (exact search, the all-radii form).
 """
 
 from __future__ import annotations

@@ -33,13 +33,18 @@ class _Clear(click.Group):
         except TextprivError as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
-            raise click.ClickException(f"{error.filename or ''}: {error.strerror or error}") from error
+            raise click.ClickException(
+                f"{error.filename or ''}: {error.strerror or error}"
+            ) from error
 
 
 @click.group(cls=_Clear, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="textpriv")
 @click.option(
-    "--include", multiple=True, metavar="FILE.py", help="Run a file that registers mechanisms or attacks."
+    "--include",
+    multiple=True,
+    metavar="FILE.py",
+    help="Run a file that registers mechanisms or attacks.",
 )
 def main(include: Sequence[str]) -> None:
     """How private is sanitized text? Try it on your own.
@@ -66,17 +71,21 @@ def _options(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
     return decorate
 
 
-_column = click.option("--column", default="text", show_default=True, help="The column of the texts.")
+_column = click.option(
+    "--column", default="text", show_default=True, help="The column of the texts."
+)
 _json = click.option("--json", "as_json", is_flag=True, help="Put out JSON.")
 _seed = click.option(
-    "--seed", type=int, help="Make the same draws again. For experiments: who knows the seed can undo them."
+    "--seed",
+    type=int,
+    help="Make the same draws again. For experiments: who knows the seed can undo them.",
 )
 _policy = click.option(
     "--policy",
     type=click.Choice(["private", "keep-unknown"]),
     default="private",
     show_default=True,
-    help="Numbers, names and words that the vocabulary lacks: 'private' replaces or drops them all, "
+    help="Numbers, names and words that the vocabulary lacks: 'private' replaces or drops them, "
     "'keep-unknown' passes them on in clear, as released code does.",
 )
 
@@ -173,7 +182,14 @@ def sanitize(
 @click.argument("sanitized")
 @_mechanism(required=False)
 @_evaluation
-def attack(original: str, sanitized: str, mechanism: str | None, epsilon: float | None, policy: str, **options: Any) -> None:
+def attack(
+    original: str,
+    sanitized: str,
+    mechanism: str | None,
+    epsilon: float | None,
+    policy: str,
+    **options: Any,
+) -> None:
     """Attack SANITIZED, whose originals are the texts of ORIGINAL, whatever tool made it.
 
     With --mechanism, where it is one of ours, attackers know its probabilities too.
@@ -210,12 +226,21 @@ def report(
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the tests' own draws.")
 @_json
 def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json: bool) -> None:
-    """Put MECHANISM to the test: a name, module:Name, or file.py:Name. Exit status 1 if it fails."""
+    """Put MECHANISM to the test: a name, module:Name or file.py:Name. Status 1 if it fails."""
     from textpriv.evaluation.trial import check_mechanism
 
     found = check_mechanism(_loaded(mechanism), epsilon=epsilon, policy=policy, seed=seed)
     if as_json:
-        click.echo(json.dumps({"name": found.name, "passed": found.passed, "checks": found.rows.to_dict("records")}, indent=2))
+        click.echo(
+            json.dumps(
+                {
+                    "name": found.name,
+                    "passed": found.passed,
+                    "checks": found.rows.to_dict("records"),
+                },
+                indent=2,
+            )
+        )
     else:
         click.echo(str(found))
     sys.exit(0 if found.passed else 1)
@@ -228,15 +253,23 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
 @_column
 @_json
 def preview(
-    file: str, mechanism: str, epsilon: float | None, policy: str, epsilons: str, column: str, as_json: bool
+    file: str,
+    mechanism: str,
+    epsilon: float | None,
+    policy: str,
+    epsilons: str,
+    column: str,
+    as_json: bool,
 ) -> None:
-    """What the texts of FILE would look like and be worth, and who could read them, at several epsilons."""
+    """Show what FILE would look like at several epsilons, what is kept, and who reads it."""
     from textpriv.evaluation.preview import previewed
 
     try:
         wanted = [float(each) for each in epsilons.split(",")]
     except ValueError as error:
-        raise click.BadParameter("expected numbers with commas, for instance 1,2,4", param_hint="--epsilons") from error
+        raise click.BadParameter(
+            "expected numbers with commas, for instance 1,2,4", param_hint="--epsilons"
+        ) from error
     rows = previewed(_texts(file, column), _loaded(mechanism), wanted, policy=policy)
     click.echo(rows.to_json(orient="records", indent=2) if as_json else rows.to_string(index=False))
 

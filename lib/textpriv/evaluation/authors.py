@@ -25,7 +25,7 @@ def identify_authors(
 ) -> pd.DataFrame:
     """How well an attacker names the author, in clear and under each mechanism.
 
-    Every text is asked about once in each repeat, by a classifier that has learned from other texts:
+    Every text is asked about once in each repeat, by a classifier that has learned from others:
     originals (static) or texts that the same mechanism has sanitized (adaptive). No other label is
     needed.
 
@@ -33,10 +33,10 @@ def identify_authors(
     ----------
     texts, column : see `texts_of`
     authors : who wrote each; at least three texts of every author
-    mechanisms : sanitizers by what they shall be called, or a list of them (see `sanitizer`; with an
-        epsilon of their own, for instance `sanitizer("madlib", epsilon=12)`)
-    repeats : how often texts are sanitized and divided anew; intervals are over texts, each with all
-        its repeats
+    mechanisms : sanitizers by what they shall be called, or a list of them (see `sanitizer`), with
+        an epsilon of their own, for instance `sanitizer("madlib", epsilon=12)`
+    repeats : how often texts are sanitized and divided anew; intervals are over texts, each with
+        all its repeats
     seed : of all draws; None: fresh entropy
 
     Returns

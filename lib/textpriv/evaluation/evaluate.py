@@ -1,9 +1,9 @@
 """One call: sanitize, attack, measure what is left, and say it.
 
-    found = evaluate(texts, mechanism="custext+", epsilon=2)
-    found = evaluate(before, after)                    # pairs of any tool
-    found.risks, found.utility, found.examples, found.statement
-    found.figure(); found.card(); found.page("report.html")
+found = evaluate(texts, mechanism="custext+", epsilon=2)
+found = evaluate(before, after)                    # pairs of any tool
+found.risks, found.utility, found.examples, found.statement
+found.figure(); found.card(); found.page("report.html")
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,9 @@ class Evaluation:
             )
         for row in self.utility.itertuples():
             clear = "" if np.isnan(row.clear) else f", {row.clear:.2f} in clear"
-            lines.append(f"{row.measure}: {row.value:.2f} ({row.low:.2f} to {row.high:.2f}){clear}.")
+            lines.append(
+                f"{row.measure}: {row.value:.2f} ({row.low:.2f} to {row.high:.2f}){clear}."
+            )
         lines.append(self.statement)
         lines.append("Not tried: " + "; ".join(self.not_tried) + ".")
         return "\n".join(line for line in lines if line)
@@ -412,7 +414,9 @@ class _Run:
         linked = self.linked
         columns = {"original": self.before, "sanitized": self.after, "read_back": self.read_back}
         quoted = {key: each[: self.quoted] for key, each in columns.items() if each is not None}
-        utility = pd.DataFrame(self.utility, columns=["measure", "value", "low", "high", "n", "clear"])
+        utility = pd.DataFrame(
+            self.utility, columns=["measure", "value", "low", "high", "n", "clear"]
+        )
         return Evaluation(
             name="unknown" if self.made is None else self.made.name,
             label="An unknown tool" if self.made is None else self.made.label,
@@ -443,7 +447,7 @@ class _Run:
         words = measured.strongest(risks, "words")
         attacked = None
         if words is not None:
-            rate = stats.Estimate(*(float(words[key]) for key in ("value", "low", "high")), int(words["n"]))
+            rate = stats.Estimate.of(words)
             tried = int((risks["finds"] == "words").sum())
             attacked = Attacked(rate, words["attack"], "named {} of 100 words of content", tried)
         middle = sorted(self.before, key=len)[len(self.before) // 2]
@@ -479,6 +483,9 @@ def _fingerprint(sanitized: Sequence[str]) -> str:
 def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as JSON values, None where there is none."""
     return [
-        {key: None if isinstance(each, float) and np.isnan(each) else each for key, each in row.items()}
+        {
+            key: None if isinstance(each, float) and np.isnan(each) else each
+            for key, each in row.items()
+        }
         for row in frame.to_dict("records")
     ]

@@ -6,7 +6,7 @@ import io
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
@@ -35,7 +35,12 @@ def drawn(found: Evaluation) -> Figure:
     axes = figure.subplots()
     for finds, part in rows.groupby("finds"):
         reach = np.abs(part[["low", "high"]].to_numpy().T - part["value"].to_numpy())
-        look = {"color": COLORS[str(finds)], "fmt": "o", "capsize": 3, "label": TITLES[str(finds)]}
+        look: dict[str, Any] = {
+            "color": COLORS[str(finds)],
+            "fmt": "o",
+            "capsize": 3,
+            "label": TITLES[str(finds)],
+        }
         axes.errorbar(part["value"], part.index, xerr=reach, **look)
     axes.plot(rows["chance"], rows.index, "|", color="black", markersize=11, label="guessing")
     axes.set_yticks(rows.index, rows["attack"])
@@ -93,6 +98,8 @@ def _template(name: str) -> jinja2.Template:
     """A template of this package; whatever it shows is escaped."""
     source = resources.files("textpriv.evaluation").joinpath("templates")
     loader = jinja2.FunctionLoader(lambda each: source.joinpath(each).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined
+    )
     environment.filters["percent"] = lambda value: f"{value:.0%}"
     return environment.get_template(name)

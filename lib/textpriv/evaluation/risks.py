@@ -75,9 +75,11 @@ def table(risks: Sequence[Risk]) -> pd.DataFrame:
     """One row per risk, the strongest attack on each thing first."""
     frame = pd.DataFrame([asdict(each) for each in risks], columns=list(Risk.__annotations__))
     order = frame["finds"].map({"words": 0, "texts": 1, "authors": 2})
-    return frame.assign(order=order).sort_values(
-        ["order", "value"], ascending=[True, False], ignore_index=True, kind="stable"
-    ).drop(columns="order")
+    return (
+        frame.assign(order=order)
+        .sort_values(["order", "value"], ascending=[True, False], ignore_index=True, kind="stable")
+        .drop(columns="order")
+    )
 
 
 # --- Whole texts --------------------------------------------------------------------------------
@@ -182,7 +184,11 @@ def pair_risks(originals: Sequence[str], sanitized: Sequence[str]) -> list[Risk]
     return [
         Risk.of("words", "kept as they are" + part, "nothing", rate(pairs.output), chance),
         Risk.of(
-            "words", "learned from pairs" + part, "other texts before and after", rate(pairs.learned()), chance
+            "words",
+            "learned from pairs" + part,
+            "other texts before and after",
+            rate(pairs.learned()),
+            chance,
         ),
     ]
 
@@ -303,7 +309,11 @@ def word_risks(
     chance = counts.max() / counts.sum()
     return [
         Risk.of(
-            "words", label, knows, stats.clustered_share((guess == truth)[content], document), chance
+            "words",
+            label,
+            knows,
+            stats.clustered_share((guess == truth)[content], document),
+            chance,
         )
         for label, (knows, guess) in read.items()
     ], {label: guess for label, (_, guess) in read.items()}

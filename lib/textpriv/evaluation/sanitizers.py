@@ -1,13 +1,13 @@
 """What sanitizes texts: a mechanism by name, one as an object, or any function of texts.
 
-    sanitizer("custext+", epsilon=2).sanitize(["a text"])
-    sanitizer(my_function).sanitize(["a text"])
+sanitizer("custext+", epsilon=2).sanitize(["a text"])
+sanitizer(my_function).sanitize(["a text"])
 
-    @register_mechanism("shout")                       # then "shout" is a name like the others
-    def shout(texts: list[str], epsilon: float) -> list[str]: ...
+@register_mechanism("shout")                       # then "shout" is a name like the others
+def shout(texts: list[str], epsilon: float) -> list[str]: ...
 
-    @register_mechanism("mine")                        # a class over an embedding, as ours are
-    class Mine(Mechanism): ...
+@register_mechanism("mine")                        # a class over an embedding, as ours are
+class Mine(Mechanism): ...
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def sanitizer(
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
         return _of_mechanism(mechanism(embedding(words), epsilon=_needed(epsilon)), tokens)
     if isinstance(mechanism, Mechanism):
-        return _of_mechanism(mechanism if epsilon is None else mechanism.with_epsilon(epsilon), tokens)
+        return _of_mechanism(
+            mechanism if epsilon is None else mechanism.with_epsilon(epsilon), tokens
+        )
     if hasattr(mechanism, "sanitize"):
         name = getattr(mechanism, "name", type(mechanism).__name__)
         claimed = epsilon if epsilon is not None else getattr(mechanism, "epsilon", None)
@@ -192,7 +194,7 @@ def from_function(
             return [function(text, **seeded) for text in texts]
         return function(texts, **seeded)
 
-    called = name or getattr(function, "__name__", type(function).__name__)
+    called = str(name or getattr(function, "__name__", type(function).__name__))
     return Sanitizer(called, called, run, epsilon)
 
 
@@ -202,8 +204,8 @@ def _of_mechanism(
     def run(texts: list[str], rng: np.random.Generator | None) -> list[str]:
         return mechanism.sanitize(texts, rng, policy=policy)
 
-    name = name or mechanism.name
-    return Sanitizer(name, label or name, run, mechanism.epsilon, mechanism, policy)
+    called = name or mechanism.name
+    return Sanitizer(called, label or called, run, mechanism.epsilon, mechanism, policy)
 
 
 # --- Names --------------------------------------------------------------------------------------
@@ -290,8 +292,8 @@ def _by_name(name: str, epsilon: float | None, policy: TokenPolicy, words: int |
         do = f"did you mean {near[0]!r}?" if near else "see `textpriv ls mechanisms`"
         raise InvalidInput(f"mechanism: got {name!r}, expected one of {', '.join(names())}; {do}")
     wanted, table = _needed(epsilon), embedding(words)
-    made = WORD_LEVEL[name].make(table, ExactSearch(table.vectors)).with_epsilon(wanted)
-    return _of_mechanism(made, policy, name, WORD_LEVEL[name].label)
+    mechanism = WORD_LEVEL[name].make(table, ExactSearch(table.vectors)).with_epsilon(wanted)
+    return _of_mechanism(mechanism, policy, name, WORD_LEVEL[name].label)
 
 
 def _needed(epsilon: float | None) -> float:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from textpriv.checks import check_texts
 from textpriv.errors import InvalidInput
@@ -62,14 +63,17 @@ def column_of(source: object, length: int, *, what: str) -> np.ndarray:
     """One label per text, numbered from 0 in the order of their names: (length,) integers."""
     if isinstance(source, str | bytes) or not hasattr(source, "__iter__"):
         raise InvalidInput(f"{what}: got {source!r:.60}, expected a label for each text")
-    values = [str(each) for each in source]  # type: ignore[attr-defined]
+    given: list[Any] = list(source)
+    values = ["" if pd.isna(each) else str(each) for each in given]
     if len(values) != length:
         raise InvalidInput(f"{what}: got {len(values)} for {length} texts, expected one for each")
-    if "nan" in values or "" in values:
+    if "" in values:
         raise InvalidInput(f"{what}: got none for some text, expected one for each; drop these")
     names, numbers = np.unique(values, return_inverse=True)
     if len(names) < 2:
-        raise InvalidInput(f"{what}: got {names[0]!r} for every text, expected at least two kinds")
+        raise InvalidInput(
+            f"{what}: got {str(names[0])!r} for every text, expected at least two kinds"
+        )
     return numbers.astype(np.int64)
 
 

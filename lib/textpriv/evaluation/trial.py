@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def check_mechanism(
 
     Parameters
     ----------
-    mechanism, epsilon, policy : see `evaluation.sanitizers.sanitizer`. Of a function epsilon is what
+    mechanism, epsilon, policy : see `sanitizers.sanitizer`. Of a function epsilon is what
         each word is said to be worth: a claim that is put to the test, not an argument only
     seed : of the tests' own draws
 
@@ -114,7 +115,7 @@ def check_mechanism(
         "draws follow the stated law": _law,
         "the claim": _claim,
     }
-    return _all(made.label, ((name, lambda c=check: c(made, rng)) for name, check in checks.items()))
+    return _all(made.label, ((name, partial(check, made, rng)) for name, check in checks.items()))
 
 
 def check_attack(attack: object, mechanism: Mechanism, *, seed: int = 0) -> Checked:
@@ -142,7 +143,7 @@ def check_attack(attack: object, mechanism: Mechanism, *, seed: int = 0) -> Chec
     return _all(
         attack.name,
         (
-            (name, lambda c=check: c(attack, observed, mechanism.size))
+            (name, partial(check, attack, observed, mechanism.size))
             for name, check in checks.items()
         ),
     )
@@ -185,7 +186,11 @@ def _fresh(made: Sanitizer, rng: np.random.Generator) -> str:
     texts = list(SENTENCES) * COPIES
     first, second = made.sanitize(texts), made.sanitize(texts)
     size = len(SENTENCES)
-    apart = {tuple(part[start : start + size]) for part in (first, second) for start in range(0, len(texts), size)}
+    apart = {
+        tuple(part[start : start + size])
+        for part in (first, second)
+        for start in range(0, len(texts), size)
+    }
     assert first != second or len(apart) > 1, (
         "two calls, and all copies inside them, gave the same output: it draws from a seed that is "
         "always the same, or it does not draw at all, and nothing can be guaranteed"
@@ -209,14 +214,14 @@ def _canaries(made: Sanitizer, rng: np.random.Generator) -> str:
     leaked = {each: sum(each in text.lower() for text in found) for each in CANARIES}
     worst = max(leaked, key=lambda each: leaked[each])
     assert not leaked[worst], (
-        f"a {'word' if worst == CANARIES[0] else 'number'} that no vocabulary has came out as it is "
-        f"in {leaked[worst]} of {COPIES} outputs: names and numbers leak in clear"
+        f"a {'word' if worst == CANARIES[0] else 'number'} that no vocabulary has came out as it "
+        f"is in {leaked[worst]} of {COPIES} outputs: names and numbers leak in clear"
     )
     return "neither an unknown word nor an unknown number came out"
 
 
 def _law(made: Sanitizer, rng: np.random.Generator) -> str:
-    mechanism = made.mechanism
+    mechanism: Any = made.mechanism
     if isinstance(mechanism, FiniteMechanism):
         fit = released_words(mechanism, rng, words=60, draws=1000)
     elif isinstance(mechanism, Channel) and isinstance(mechanism, Mechanism):
@@ -232,14 +237,14 @@ def _law(made: Sanitizer, rng: np.random.Generator) -> str:
     else:
         raise _NotRun("it states no probabilities P(y|x)")
     assert fit.p >= LEVEL, (
-        f"outputs are not drawn from the probabilities that it states (p = {fit.p:.2g}): the sampler "
-        "or the law is wrong"
+        f"outputs are not drawn from the probabilities that it states (p = {fit.p:.2g}): the "
+        "sampler or the law is wrong"
     )
     return f"60,000 draws agree with P(y|x) (p = {fit.p:.2g})"
 
 
 def _claim(made: Sanitizer, rng: np.random.Generator) -> str:
-    mechanism = made.mechanism
+    mechanism: Any = made.mechanism
     if isinstance(mechanism, FiniteMechanism):
         try:
             claimed_loss(mechanism)
@@ -257,15 +262,15 @@ def _claim(made: Sanitizer, rng: np.random.Generator) -> str:
 
 def _judged(audit: Audit) -> str:
     assert audit.verdict != "broken", (
-        f"broken: {audit.claim}; the largest loss found is {audit.worst_ratio:.3g} times the claim, "
-        f"for {' and '.join(audit.worst_pair)}"
+        f"broken: {audit.claim}; the largest loss found is {audit.worst_ratio:.3g} times the "
+        f"claim, for {' and '.join(audit.worst_pair)}"
         + (f"; draws of another law (p = {audit.fit:.2g})" if (audit.fit or 1) < LEVEL else "")
     )
     return f"{audit.verdict}: {audit.method}, {audit.pairs:,} pairs"
 
 
 def _by_law(mechanism: Any, rng: np.random.Generator) -> str:
-    """An exact law whose claim nobody has worked out in numbers: epsilon per word, any two words."""
+    """An exact law whose claim is not worked out in numbers: epsilon per word, any two words."""
     words = np.arange(mechanism.size) if mechanism.inputs is None else mechanism.inputs
     chosen = rng.choice(words, min(400, len(words)), replace=False)
     rows = mechanism.log_rows(chosen)
@@ -290,7 +295,9 @@ def _by_draws(made: Sanitizer) -> str:
     for _ in range(2):
         found = made.sanitize([word for word in WORDS for _ in range(DRAWS)])
         halves.append(np.array(found, dtype=object).reshape(len(WORDS), DRAWS))
-    every, numbers = np.unique(np.concatenate([half.ravel() for half in halves]), return_inverse=True)
+    every, numbers = np.unique(
+        np.concatenate([half.ravel() for half in halves]), return_inverse=True
+    )
     counts = np.zeros((2, len(WORDS), len(every)), dtype=np.int64)
     half, word = np.divmod(np.arange(2 * len(WORDS) * DRAWS) // DRAWS, len(WORDS))
     np.add.at(counts, (half, word, numbers), 1)
@@ -309,10 +316,13 @@ def _by_draws(made: Sanitizer) -> str:
             if loss > worst:
                 worst, pair = loss, (one, other)
     assert worst <= made.epsilon, (
-        f"eps {made.epsilon:g} per word is broken: between {pair[0]!r} and {pair[1]!r} the loss is at "
-        f"least {worst:.3g} (confidence {1 - LEVEL:.1%})"
+        f"eps {made.epsilon:g} per word is broken: between {pair[0]!r} and {pair[1]!r} the loss is "
+        f"at least {worst:.3g} (confidence {1 - LEVEL:.1%})"
     )
-    return f"not broken by {DRAWS:,} draws of {len(WORDS)} words each (least loss shown: {max(0.0, worst):.2g})"
+    return (
+        f"not broken by {DRAWS:,} draws of {len(WORDS)} words each (least loss shown: "
+        f"{max(0.0, worst):.2g})"
+    )
 
 
 # --- Attacks ------------------------------------------------------------------------------------
@@ -327,7 +337,9 @@ def _ranked(attack: Attack, observed: Observed, size: int) -> str:
     inside = (guesses.words == NONE) | ((guesses.words >= 0) & (guesses.words < size))
     assert inside.all(), f"some guess is no word of the vocabulary, 0 .. {size - 1}"
     finite = np.where(np.isfinite(guesses.scores), guesses.scores, -1e300)
-    assert (np.diff(finite, axis=1) <= 1e-9).all(), "scores grow along a row: the best guess comes first"
+    assert (np.diff(finite, axis=1) <= 1e-9).all(), (
+        "scores grow along a row: the best guess comes first"
+    )
     named = [row[row != NONE] for row in guesses.words]
     assert all(len(set(row.tolist())) == len(row) for row in named), "a word is guessed twice"
     return "five words for each target, the best first, none twice"
@@ -357,5 +369,3 @@ def _repeatable(attack: Attack, observed: Observed, size: int) -> str:
     first, second = (attack.guess(observed, top=3).words for _ in range(2))
     assert np.array_equal(first, second), "two calls gave different guesses"
     return "it does"
-
-
