@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_each_mistake_is_one_clear_error(file: str, arguments: list[str], messag
 
 def test_help_imports_nothing_heavy() -> None:
     code = "import sys, textpriv.command; print(*sorted(sys.modules))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    asked = [sys.executable, "-c", code]
+    loaded = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths)
     assert not {"numpy", "torch", "pandas", "sklearn", "transformers"} & set(loaded.stdout.split())

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from textpriv import stats
 from textpriv.attacks import linkage
-from textpriv.attacks.base import Attack
+from textpriv.attacks.base import Attack, Observed
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.data.splits import shares_ngram
-from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, Tokenizer, TokenPolicy
+from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
 from textpriv.errors import AssetError, InvalidInput
 from textpriv.evaluation import risks as measured
 from textpriv.evaluation.risks import LINKERS, Linker, Risk
@@ -62,6 +62,8 @@ class Evaluation:
     certified_by : the attack that shows it
     utility : a row per measure: what is left, its interval, and the same of the text in clear
     examples : original, sanitized, and read_back by the strongest attack on words; first texts only
+    readings : of these, word by word: what the attacker put there, and "in clear", "right" or
+        "wrong"
     statement : what the guarantee means for these texts, where there is one
     not_tried : what no attack here stands for, and what could not be run and why
     texts : how many were evaluated
@@ -79,6 +81,7 @@ class Evaluation:
     statement: str
     not_tried: tuple[str, ...]
     texts: int
+    readings: tuple[list[tuple[str, str]], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
 
@@ -298,6 +301,7 @@ class _Run:
     utility: list[dict[str, Any]] = field(default_factory=list)
     linked: measured.Linked | None = None
     read_back: list[str] | None = None
+    readings: tuple[list[tuple[str, str]], ...] = ()
 
     @property
     def mechanism(self) -> Mechanism | None:
@@ -339,9 +343,9 @@ class _Run:
         self.risks += found
         if found and not out:
             best = max(found, key=lambda each: each.value)
-            self.read_back = tokenizer.decode(
-                private.with_ids(np.where(private.ids == -2, -2, guesses[best.attack]))
-            )
+            guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best.attack]))
+            self.read_back = tokenizer.decode(guess)
+            self.readings = _readings(tokenizer, private, observed, guess, self.quoted)
 
     def _known(
         self, wanted: Sequence[str], public: object, column: str
@@ -430,6 +434,7 @@ class _Run:
             statement=self._statement(risks),
             not_tried=(*self.missed, *NEVER_TRIED),
             texts=len(self.before),
+            readings=self.readings,
             versions=_versions(),
             fingerprint=_fingerprint(self.after),
         )
@@ -453,6 +458,22 @@ class _Run:
         middle = sorted(self.before, key=len)[len(self.before) // 2]
         stated = document_statement(mechanism, middle, policy=self.made.policy, attacked=attacked)
         return f"For the text of median length: {stated}"
+
+
+def _readings(
+    tokenizer: Tokenizer, private: Corpus, observed: Observed, guess: Corpus, count: int
+) -> tuple[list[tuple[str, str]], ...]:
+    """The first texts as read back: each word, and whether it stood in clear or was named rightly."""
+    found = []
+    for start, end in zip(private.offsets[:count], private.offsets[1 : count + 1], strict=True):
+        words = [
+            private.kept[at] if guess.ids[at] == KEPT else tokenizer.words[guess.ids[at]]
+            for at in range(start, end)
+        ]
+        right = np.where(guess.ids[start:end] == private.ids[start:end], "right", "wrong")
+        state = np.where(observed.sanitized[start:end], right, "in clear").tolist()
+        found.append(list(zip(words, state, strict=True)))
+    return tuple(found)
 
 
 def _public_texts(public: object, column: str) -> list[str]:
