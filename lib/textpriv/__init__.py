@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from textpriv.evaluation.authors import identify_authors
     from textpriv.evaluation.evaluate import Evaluation, attack_names, evaluate, register_attack
+    from textpriv.evaluation.reading import Reader
     from textpriv.evaluation.risks import attack_for
     from textpriv.evaluation.sanitizers import (
         from_function,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Evaluation",
+    "Reader",
     "attack_for",
     "attack_names",
     "check_attack",
@@ -47,6 +49,7 @@ __all__ = [
 _MODULES = {
     "authors": ("identify_authors",),
     "evaluate": ("Evaluation", "attack_names", "evaluate", "register_attack"),
+    "reading": ("Reader",),
     "risks": ("attack_for",),
     "sanitizers": ("from_function", "register_mechanism", "sanitize", "sanitizer"),
     "trial": ("check_attack", "check_mechanism"),

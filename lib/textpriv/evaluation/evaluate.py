@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from textpriv import stats
 from textpriv.attacks import linkage
-from textpriv.attacks.base import Attack, Observed
+from textpriv.attacks.base import Attack
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.data.splits import shares_ngram
-from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
+from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, Tokenizer, TokenPolicy
 from textpriv.errors import AssetError, InvalidInput
 from textpriv.evaluation import risks as measured
+from textpriv.evaluation.reading import Reading, readings
 from textpriv.evaluation.risks import LINKERS, Linker, Risk
 from textpriv.evaluation.sanitizers import Sanitizer, embedding, sanitizer
 from textpriv.evaluation.texts import column_of, texts_of
@@ -62,8 +63,7 @@ class Evaluation:
     certified_by : the attack that shows it
     utility : a row per measure: what is left, its interval, and the same of the text in clear
     examples : original, sanitized, and read_back by the strongest attack on words; first texts only
-    readings : of these, word by word: what the attacker put there, and "in clear", "right" or
-        "wrong"
+    readings : of these, word by word, what the attacker took each for
     statement : what the guarantee means for these texts, where there is one
     not_tried : what no attack here stands for, and what could not be run and why
     texts : how many were evaluated
@@ -81,7 +81,7 @@ class Evaluation:
     statement: str
     not_tried: tuple[str, ...]
     texts: int
-    readings: tuple[list[tuple[str, str]], ...] = ()
+    readings: tuple[Reading, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
 
@@ -301,7 +301,7 @@ class _Run:
     utility: list[dict[str, Any]] = field(default_factory=list)
     linked: measured.Linked | None = None
     read_back: list[str] | None = None
-    readings: tuple[list[tuple[str, str]], ...] = ()
+    readings: tuple[Reading, ...] = ()
 
     @property
     def mechanism(self) -> Mechanism | None:
@@ -345,7 +345,7 @@ class _Run:
             best = max(found, key=lambda each: each.value)
             guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best.attack]))
             self.read_back = tokenizer.decode(guess)
-            self.readings = _readings(tokenizer, private, observed, guess, self.quoted)
+            self.readings = readings(tokenizer, private, observed, guess, best.attack, self.quoted)
 
     def _known(
         self, wanted: Sequence[str], public: object, column: str
@@ -458,22 +458,6 @@ class _Run:
         middle = sorted(self.before, key=len)[len(self.before) // 2]
         stated = document_statement(mechanism, middle, policy=self.made.policy, attacked=attacked)
         return f"For the text of median length: {stated}"
-
-
-def _readings(
-    tokenizer: Tokenizer, private: Corpus, observed: Observed, guess: Corpus, count: int
-) -> tuple[list[tuple[str, str]], ...]:
-    """The first texts as read back: each word, and whether it stood in clear or was named rightly."""
-    found = []
-    for start, end in zip(private.offsets[:count], private.offsets[1 : count + 1], strict=True):
-        words = [
-            private.kept[at] if guess.ids[at] == KEPT else tokenizer.words[guess.ids[at]]
-            for at in range(start, end)
-        ]
-        right = np.where(guess.ids[start:end] == private.ids[start:end], "right", "wrong")
-        state = np.where(observed.sanitized[start:end], right, "in clear").tolist()
-        found.append(list(zip(words, state, strict=True)))
-    return tuple(found)
 
 
 def _public_texts(public: object, column: str) -> list[str]:

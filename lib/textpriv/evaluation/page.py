@@ -13,6 +13,7 @@ import numpy as np
 
 from textpriv.errors import StorageError
 from textpriv.evaluation.evaluate import SAID, Evaluation
+from textpriv.evaluation.reading import Reading
 from textpriv.files import write_atomic
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ def fragment(found: Evaluation) -> str:
         titles=TITLES,
         described=_in_words(found),
     )
+
+
+def marked(reading: Reading) -> str:
+    """A text as it was sent, and as read back, with the words that the attacker names marked."""
+    return _template("reading.html").render(reading=reading)
 
 
 def _in_words(found: Evaluation) -> str:
