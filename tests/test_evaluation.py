@@ -15,8 +15,8 @@ import textpriv
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.errors import AssetUnavailable, InvalidInput
+from textpriv.evaluation import cards, risks, sanitizers, texts
 from textpriv.evaluation import evaluate as evaluation
-from textpriv.evaluation import risks, sanitizers, texts
 from textpriv.mechanisms import SanText
 from textpriv.mechanisms.base import simulation
 
@@ -275,3 +275,51 @@ def test_it_says_what_was_found_and_what_was_not_tried() -> None:
     said = str(evaluated())
     for part in ("read back", "linked to their originals", "Not tried", "guessing"):
         assert part in said
+
+
+# --- Cards --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def common(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small corpus in place of the one that all cards are about."""
+    from textpriv.data import corpora
+
+    documents = corpora.Documents("tiny", TEXTS, {"label": np.arange(60) % 2})
+    monkeypatch.setattr(cards, "COUNT", 60)
+    monkeypatch.setattr(corpora, "load", lambda name: documents)
+    monkeypatch.setattr(evaluation, "PUBLIC_TEXTS", 40)
+
+
+def test_cards_of_a_folder_stand_in_one_table(common: None, tmp_path: Path) -> None:
+    made = {eps: cards.make_card("santext", epsilon=eps) for eps in (0.5, 12.0)}
+    for eps, card in made.items():
+        (tmp_path / f"{eps}.json").write_text(json.dumps(card))
+    table = cards.table(cards.read_cards(tmp_path)).set_index("setting")
+    assert table.index.tolist() == [card["setting"] for card in made.values()]
+    assert (
+        table["linked"].is_monotonic_increasing and (table["linked_low"] <= table["linked"]).all()
+    )
+
+
+def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None:
+    sent = cards.make_card("santext", epsilon=6.0)
+    again = cards.make_card("santext", epsilon=6.0, seed=1)
+    assert len(cards.differences(sent, again)) <= 1
+    flattering = json.loads(json.dumps(sent))
+    for row in flattering["risks"]:
+        row.update({key: row[key] / 3 for key in ("value", "low", "high")})
+    assert len(cards.differences(flattering, again)) >= 3
+    with pytest.raises(InvalidInput, match="expected one mechanism and setting"):
+        cards.differences(sent, cards.make_card("santext", epsilon=7.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("no json", "expected a card"), ("[]", "expected format"), ('{"format": "x"}', "expected format"),
+     (json.dumps({"format": evaluation.CARD}), "lacks \\['mechanism'")],
+)  # fmt: skip
+def test_a_file_that_is_no_card_is_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(InvalidInput, match=f"bad.json: .*{message}"):
+        cards.read_cards(tmp_path)

@@ -246,6 +246,35 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
     sys.exit(0 if found.passed else 1)
 
 
+@main.command("card")
+@_mechanism(required=True)
+@click.option("--out", "-o", help="Where to write it; standard output where it is not given.")
+@click.option("--check", help="A card that was sent in: made again, and compared with it.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the mechanism's draws.")
+def card(
+    mechanism: str,
+    epsilon: float | None,
+    policy: str,
+    out: str | None,
+    check: str | None,
+    seed: int,
+) -> None:
+    """Make a card of MECHANISM on the sentences that are the same for all cards."""
+    from textpriv.evaluation import cards
+
+    made = cards.make_card(_made(mechanism, epsilon, policy), seed=seed)
+    if check is None:
+        _put(json.dumps(made, indent=2, allow_nan=False) + "\n", out)
+        return
+    try:
+        sent = json.loads(Path(check).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise click.BadParameter(f"no JSON: {error}", param_hint="--check") from error
+    apart = cards.differences(sent, made)
+    click.echo("all of it agrees within the joint error" if apart.empty else apart.to_string())
+    sys.exit(0 if apart.empty else 1)
+
+
 @main.command("preview")
 @click.argument("file")
 @_mechanism(required=True)
