@@ -316,7 +316,7 @@ def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("no json", "expected a card"), ("[]", "expected format"), ('{"format": "x"}', "expected format"),
+    [("no json", "expected a card"), ("[]", "expected format"), ('{"format": 1}', "expected format"),
      (json.dumps({"format": evaluation.CARD}), "lacks \\['mechanism'")],
 )  # fmt: skip
 def test_a_file_that_is_no_card_is_named(text: str, message: str, tmp_path: Path) -> None:

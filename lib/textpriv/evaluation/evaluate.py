@@ -345,7 +345,9 @@ class _Run:
             best = max(found, key=lambda each: each.value)
             guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best.attack]))
             self.read_back = tokenizer.decode(guess)
-            self.readings = readings(tokenizer, private, observed, guess, best.attack, self.quoted)
+            self.readings = readings(
+                tokenizer, self.before[: self.quoted], private, observed, guess, best.attack
+            )
 
     def _known(
         self, wanted: Sequence[str], public: object, column: str

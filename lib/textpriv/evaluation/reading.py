@@ -17,7 +17,7 @@ from textpriv.attacks.bayes import EmbeddingInversion
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.channel import Channel
 from textpriv.checks import check_kind
-from textpriv.data.tokens import KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, TokenPolicy
+from textpriv.data.tokens import KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput
 from textpriv.evaluation import risks
 from textpriv.evaluation.sanitizers import embedding, sanitizer
@@ -63,36 +63,33 @@ class Reading:
 
 def readings(
     tokenizer: Tokenizer,
+    texts: Sequence[str],
     private: Corpus,
     observed: Observed,
     guess: Corpus,
     attack: str,
-    count: int | None = None,
 ) -> tuple[Reading, ...]:
-    """The first documents of a corpus as they were sent and read; None: all."""
+    """The first documents of a corpus, those of these texts, as they were sent and read."""
     right = np.where(guess.ids == private.ids, RIGHT, WRONG)
     states = np.where(observed.sanitized, right, CLEAR)
 
     def spelled(corpus: Corpus, start: int, end: int) -> tuple[str, ...]:
         return tuple(
-            private.kept[at]
-            if corpus.ids[at] == KEPT
-            else "(unknown word)"
-            if corpus.ids[at] == UNKNOWN
-            else tokenizer.words[corpus.ids[at]]
+            private.kept[at] if corpus.ids[at] == KEPT else tokenizer.words[corpus.ids[at]]
             for at in range(start, end)
         )
 
-    bounds = private.offsets.tolist()[: None if count is None else count + 1]
+    bounds = private.offsets.tolist()
+    written = tokenizer.words_of(texts)  # unknown words as they are
     return tuple(
         Reading(
-            spelled(private, start, end),
+            tuple(words.split()),
             spelled(observed.corpus, start, end),
             spelled(guess, start, end),
             tuple(states[start:end].tolist()),
             attack,
         )
-        for start, end in zip(bounds, bounds[1:], strict=False)
+        for words, start, end in zip(written, bounds, bounds[1:], strict=False)
     )
 
 
@@ -134,7 +131,9 @@ class Reader:
         guess = observed.corpus.ids.copy()
         if hidden.any():
             guess[observed.targets] = attack.guess(observed, top=1).words[:, 0]
-        (found,) = readings(self.tokenizer, private, observed, private.with_ids(guess), attack.name)
+        (found,) = readings(
+            self.tokenizer, [text], private, observed, private.with_ids(guess), attack.name
+        )
         return found
 
     def _made(self, name: str) -> Mechanism:

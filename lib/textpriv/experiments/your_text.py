@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from pydantic import BaseModel, ConfigDict, Field
 
+from textpriv.evaluation.reading import CLEAR, RIGHT, WRONG, Reading
 from textpriv.report.figures import label
 
 
@@ -59,4 +60,50 @@ def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.set_title(title, loc="left")
     figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+LOOKS = {CLEAR: ("#777777", "none"), RIGHT: ("black", "#f5d48a"), WRONG: ("#b03a2e", "none")}
+
+
+def read_back(reading: Reading, title: str) -> Figure:
+    """A sentence as it was written, sent, and read back: the words that are named are marked.
+
+    Words stand one below the other, so that each can be followed down.
+    """
+    lines = (reading.original, reading.sanitized, reading.guessed)
+    figure = Figure(figsize=(7.2, 2.9), layout="none")
+    axes = figure.add_axes((0.01, 0.02, 0.98, 0.84))
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    axes.set_axis_off()
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+    widths = [
+        0.0135 * max(len(words[at]) for words in lines) + 0.012 for at in range(len(lines[0]))
+    ]
+    row, left, margin = 0, 0.11, 0.11
+    starts = []
+    for width in widths:
+        if left + width > 1:
+            row, left = row + 1, margin
+        starts.append((row, left))
+        left += width
+    height = 1 / (row + 1)
+    for name, offset in (("written", 0.15), ("sent", 0.45), ("read back", 0.75)):
+        for each in range(row + 1):
+            top = 1 - (each + offset) * height
+            axes.text(0, top, name, fontsize=7.5, color="#555555", va="baseline")
+    for at, (each, left) in enumerate(starts):
+        color, marked = LOOKS[reading.states[at]]
+        grey = {"fontsize": 9, "va": "baseline", "color": "#777777"}
+        hidden = reading.states[at] != CLEAR
+        axes.text(left, 1 - (each + 0.15) * height, lines[0][at], **grey | {"color": "black"})
+        axes.text(
+            left,
+            1 - (each + 0.45) * height,
+            lines[1][at],
+            **grey | ({"color": "black"} if hidden else {}),
+        )
+        box = {"facecolor": marked, "edgecolor": "none", "pad": 1.5}
+        look = {"color": color, "fontweight": "bold" if marked != "none" else "normal"}
+        axes.text(left, 1 - (each + 0.75) * height, lines[2][at], bbox=box, **grey | look)
     return figure
