@@ -1,7 +1,67 @@
 """How private is sanitized text? Mechanisms, attacks and their analysis.
 
-Start with `textpriv.mechanisms` (what sanitizes), `textpriv.neighbors` (exact
-search and the all-radii form) and `textpriv.data.tokens` (from strings to ids and back).
+    import textpriv
+
+    textpriv.sanitize(texts, mechanism="custext+", epsilon=2)
+    print(textpriv.evaluate(texts, mechanism="custext+", epsilon=2))   # attack it, and say it
+    print(textpriv.check_mechanism(MyMechanism, epsilon=2))            # put a claim to the test
+
+The parts stand in `textpriv.mechanisms` (what sanitizes), `textpriv.attacks` (what is read back),
+`textpriv.privacy` (claims and audits) and `textpriv.neighbors` (exact search, the all-radii form).
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from textpriv.evaluation.authors import identify_authors
+    from textpriv.evaluation.evaluate import Evaluation, attack_names, evaluate, register_attack
+    from textpriv.evaluation.reading import Reader
+    from textpriv.evaluation.risks import attack_for
+    from textpriv.evaluation.sanitizers import (
+        from_function,
+        register_mechanism,
+        sanitize,
+        sanitizer,
+    )
+    from textpriv.evaluation.trial import check_attack, check_mechanism
+
 __version__ = "0.1.0"
+__all__ = [
+    "Evaluation",
+    "Reader",
+    "attack_for",
+    "attack_names",
+    "check_attack",
+    "check_mechanism",
+    "evaluate",
+    "from_function",
+    "identify_authors",
+    "register_attack",
+    "register_mechanism",
+    "sanitize",
+    "sanitizer",
+]
+
+# Found on first use, so that `import textpriv` and `textpriv --help` wait for nothing.
+_MODULES = {
+    "authors": ("identify_authors",),
+    "evaluate": ("Evaluation", "attack_names", "evaluate", "register_attack"),
+    "reading": ("Reader",),
+    "risks": ("attack_for",),
+    "sanitizers": ("from_function", "register_mechanism", "sanitize", "sanitizer"),
+    "trial": ("check_attack", "check_mechanism"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"textpriv.evaluation.{module}"), name)
+    raise AttributeError(f"module 'textpriv' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

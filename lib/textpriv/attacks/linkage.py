@@ -1,0 +1,234 @@
+"""Linkage: which of N known texts was sanitized? For outputs of any tool, whatever it does inside.
+
+    scores = bm25(originals, sanitized)            # (sanitized, originals): how well each fits
+    ranks = ranks_of_truth(scores)                 # 1: the attacker names the right original
+    link = linked(scores)                          # top-1 success, chance is 1 / N
+    certified_epsilon(scores)                      # what no smaller epsilon per text could allow
+
+The attacker holds the sanitized texts and N candidates, among which are the originals: a leaked
+mailbox, a scrape of the web, an older release. Row i of the scores belongs to the i-th sanitized
+text, column i to its original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import logit
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+
+from textpriv import stats
+from textpriv.checks import LEVEL, check_generator, check_texts, checked
+from textpriv.errors import InvalidInput
+from textpriv.stats import Estimate
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_WORD = r"\w+(?:['’]\w+)*"
+_SATURATION, _LENGTH = 1.5, 0.75  # k1 and b of BM25, its usual values
+
+
+# --- How well each candidate fits ---------------------------------------------------------------
+
+
+def bm25(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
+    """BM25 of every candidate, the sanitized text being the query: words that were kept.
+
+    Parameters
+    ----------
+    originals, sanitized : at least one of each
+
+    Returns
+    -------
+    (sanitized, originals) scores >= 0; all 0 where no word is in common
+
+    References
+    ----------
+    Robertson & Zaragoza 2009, The Probabilistic Relevance Framework, equation 3.15, with the
+    inverse document frequency that stays positive.
+    """
+    known, seen = checked_pair_of_lists(originals, sanitized)
+    words = CountVectorizer(token_pattern=_WORD)
+    try:
+        counts = words.fit_transform(known).astype(np.float64).tocsr()
+    except ValueError:  # scikit-learn's only answer to texts without a word
+        return np.zeros((len(seen), len(known)))
+    length = np.asarray(counts.sum(axis=1)).ravel()
+    norm = 1 - _LENGTH + _LENGTH * length / length.mean()
+    rows = np.repeat(np.arange(len(known)), np.diff(counts.indptr))
+    frequency = counts.data
+    counts.data = frequency * (_SATURATION + 1) / (frequency + _SATURATION * norm[rows])
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    rarity = np.log1p((len(known) - having + 0.5) / (having + 0.5))
+    return _product(words.transform(seen).multiply(rarity).tocsr(), counts)
+
+
+def letters(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
+    """Cosine of TF-IDF weights of runs of 3 to 5 letters: parts of words that were kept, style.
+
+    Parameters and returns as in `bm25`.
+    """
+    known, seen = checked_pair_of_lists(originals, sanitized)
+    view = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True)
+    try:
+        candidates = view.fit_transform(known)
+    except ValueError:
+        return np.zeros((len(seen), len(known)))
+    return _product(view.transform(seen), candidates)
+
+
+def by_vectors(originals: NDArray[np.floating], sanitized: NDArray[np.floating]) -> FloatArray:
+    """Cosine of document vectors, centred on the candidates: meaning that was kept.
+
+    Parameters
+    ----------
+    originals, sanitized : (texts, width) finite, as many columns in both
+
+    Returns
+    -------
+    (sanitized, originals) in -1 .. 1, 0 where a vector is the candidates' mean
+    """
+    centre = np.mean(originals, axis=0, dtype=np.float64)
+    known, seen = (np.asarray(each, dtype=np.float64) - centre for each in (originals, sanitized))
+    for values in (known, seen):
+        values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+    return seen @ known.T
+
+
+def _product(seen: sparse.csr_matrix, known: sparse.csr_matrix) -> FloatArray:
+    return np.asarray((seen @ known.T).toarray(), dtype=np.float64)
+
+
+# --- What the attacker achieves -----------------------------------------------------------------
+
+
+def ranks_of_truth(scores: FloatArray) -> FloatArray:
+    """Rank of the true original of every sanitized text, from 1; ties share their mean rank."""
+    own = _own(scores)[:, None]
+    above, level = (scores > own).sum(1), (scores == own).sum(1)
+    return 1 + above + (level - 1) / 2
+
+
+def named_first(scores: FloatArray) -> FloatArray:
+    """Probability of naming the true original; a tie is broken by drawing: (sanitized,)."""
+    own, best = _own(scores), scores.max(1)
+    return np.where(own == best, 1 / (scores == best[:, None]).sum(1), 0.0)
+
+
+def linked(scores: FloatArray, *, sample: str | None = None) -> Estimate:
+    """Share of texts whose original the attacker names; guessing blindly gives 1 / candidates.
+
+    Parameters
+    ----------
+    scores : (sanitized, originals), see the module
+    sample : of `stats.clustered_share`
+
+    Notes
+    -----
+    The interval is over texts, for as many candidates as there are: with more of them less is
+    linked.
+    """
+    _check_scores(scores)
+    return stats.clustered_share(named_first(scores), np.arange(len(scores)), sample=sample)
+
+
+@checked(false_positive_rate=LEVEL)
+def true_positive_rate(scores: FloatArray, false_positive_rate: float = 0.001) -> Estimate:
+    """Share of true pairs above the score that so few of the false pairs exceed.
+
+    Scores are compared across texts, each standardised over its candidates first. With N texts
+    there are N (N - 1) false pairs.
+    """
+    _check_scores(scores)
+    spread = scores.std(1, keepdims=True)
+    standard = (scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+    own = _own(standard)
+    false = standard.copy()
+    false[np.arange(len(false)), np.arange(len(false))] = np.nan
+    ordered = np.sort(false[np.isfinite(false)])[::-1]
+    threshold = ordered[int(false_positive_rate * len(ordered))]
+    return stats.share(int((own > threshold).sum()), len(own))
+
+
+def certified_epsilon(
+    scores: FloatArray, rng: np.random.Generator, *, confidence: float = stats.CONFIDENCE
+) -> tuple[float, Estimate]:
+    """An epsilon per text that the sanitizer cannot be below, and how often the game was won.
+
+    Texts are paired at random. Of a pair (a, b) the attacker sees the sanitized a and says which of
+    the two it is. If the sanitizer is epsilon-differentially private for whole texts, then
+    whatever it puts out, the odds are at most exp(epsilon) for either, so that no attacker is
+    right with a probability above exp(epsilon) / (1 + exp(epsilon)), among all games or among
+    those chosen by the outputs. Half of the games choose the margin from which the attacker
+    commits itself, the other half are counted.
+
+    Parameters
+    ----------
+    scores : (texts, texts), at least 8
+    rng : of the pairs
+    confidence : of the lower bound, one-sided
+
+    Returns
+    -------
+    the lower bound (0: nothing shown), and the share of all games won (guessing gives 0.5)
+
+    Notes
+    -----
+    For pure epsilon. A small result says that this attacker, with so few texts, shows no more;
+    n games that are all won show no more than about log(n / 3).
+    """
+    _check_scores(scores, least=8)
+    check_generator(rng)
+    order = rng.permutation(len(scores))
+    half = len(order) // 2
+    first, second = order[:half], order[half : 2 * half]
+    # The true one is first by construction, and the attacker, who compares scores, cannot know it.
+    margin = scores[first, first] - scores[first, second]
+    choosing, counted = margin[: half // 2], margin[half // 2 :]
+    sizes = np.unique(np.abs(choosing[choosing != 0]))
+    best, threshold = -np.inf, 0.0
+    for size in sizes[:: max(1, len(sizes) // 50)]:
+        committed = choosing[np.abs(choosing) >= size]
+        bound = _lower(committed, confidence)
+        if bound > best:
+            best, threshold = bound, float(size)
+    committed = counted[(np.abs(counted) >= threshold) & (counted != 0)]
+    least = _lower(committed, confidence)
+    epsilon = float(max(0.0, logit(least))) if len(committed) else 0.0
+    won = np.where(margin == 0, 0.5, margin > 0)
+    return epsilon, stats.clustered_share(won, np.arange(half))
+
+
+def _lower(margins: FloatArray, confidence: float) -> float:
+    """One-sided lower bound on the probability that a margin is right."""
+    if not len(margins):
+        return 0.0
+    both = 2 * confidence - 1  # the lower end of this two-sided interval is the one-sided one
+    return stats.share(int((margins > 0).sum()), len(margins), confidence=both).low
+
+
+def _own(scores: FloatArray) -> FloatArray:
+    return np.diagonal(scores)[: len(scores)]
+
+
+def _check_scores(scores: FloatArray, *, least: int = 2) -> None:
+    shape = np.shape(scores)
+    if len(shape) != 2 or not least <= shape[0] <= shape[1] or not np.isfinite(scores).all():
+        raise InvalidInput(
+            f"scores: got shape {shape}, expected (sanitized, originals) of finite numbers for at "
+            f"least {least} texts, the i-th original being that of the i-th sanitized text"
+        )
+
+
+def checked_pair_of_lists(
+    originals: Sequence[str], sanitized: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Two lists of at least one text each, or InvalidInput."""
+    known, seen = check_texts(originals, what="originals"), check_texts(sanitized, what="sanitized")
+    if not known or not seen:
+        raise InvalidInput("originals, sanitized: got no text, expected at least one of each")
+    return known, seen

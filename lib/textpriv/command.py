@@ -1,0 +1,385 @@
+"""The command `textpriv`: sanitize, attack, audit and report on a file, in a shell.
+
+What it needs is imported by each command when it runs, so that `--help` waits for nothing. Results
+go to standard output, everything else to standard error, and nothing of an original is put out
+unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from textpriv import __version__
+from textpriv.errors import TextprivError
+
+if TYPE_CHECKING:
+    from textpriv.evaluation.sanitizers import Sanitizer
+
+
+class _Clear(click.Group):
+    """Errors of the library as one line, not a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except TextprivError as error:
+            raise click.ClickException(str(error)) from error
+        except OSError as error:
+            raise click.ClickException(
+                f"{error.filename or ''}: {error.strerror or error}"
+            ) from error
+
+
+@click.group(cls=_Clear, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="textpriv")
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="FILE.py",
+    help="Run a file that registers mechanisms or attacks.",
+)
+def main(include: Sequence[str]) -> None:
+    """How private is sanitized text? Try it on your own.
+
+    A FILE is a .txt file with a text per line, a .csv, .tsv, .jsonl or .parquet file with a column
+    of texts, or - for lines on standard input.
+    """
+    if include:
+        from textpriv.evaluation.sanitizers import include as run
+
+        for path in include:
+            run(path)
+
+
+# --- Options that several commands share ----------------------------------------------------------
+
+
+def _options(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return wraps(command)(command)
+
+    return decorate
+
+
+_column = click.option(
+    "--column", default="text", show_default=True, help="The column of the texts."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Put out JSON.")
+_seed = click.option(
+    "--seed",
+    type=int,
+    help="Make the same draws again. For experiments: who knows the seed can undo them.",
+)
+_policy = click.option(
+    "--policy",
+    type=click.Choice(["private", "keep-unknown"]),
+    default="private",
+    show_default=True,
+    help="Numbers, names and words that the vocabulary lacks: 'private' replaces or drops them, "
+    "'keep-unknown' passes them on in clear, as released code does.",
+)
+
+
+def _mechanism(required: bool) -> Callable[..., Any]:
+    return _options(
+        click.option(
+            "--mechanism", "-m", required=required,
+            help="A name (textpriv ls mechanisms), or module:Name or file.py:Name of your own.",
+        ),
+        click.option("--epsilon", "-e", type=float, help="Its privacy parameter, a number > 0."),
+        _policy,
+    )  # fmt: skip
+
+
+_evaluation = _options(
+    click.option("--label", help="A column of labels that shall still be told from the texts."),
+    click.option("--author", help="A column that says who wrote each text."),
+    click.option("--public", default="imdb", show_default=True,
+                 help="What the attacker has read: a corpus' name, a file, or 'none'."),
+    click.option("--attack", "attacks", multiple=True, help="Only this attack; may be repeated."),
+    _column, _seed, _json,
+)  # fmt: skip
+
+
+# --- Commands -------------------------------------------------------------------------------------
+
+
+@main.command("ls")
+@click.argument("what", type=click.Choice(["mechanisms", "attacks", "corpora", "assets"]))
+@_json
+def ls(what: str, as_json: bool) -> None:
+    """List what has a name."""
+    names = _listed(what)
+    if as_json:
+        click.echo(json.dumps(names, indent=2))
+        return
+    width = max(map(len, names))
+    for name, title in names.items():
+        click.echo(f"{name.ljust(width)}  {title}")
+
+
+def _listed(what: str) -> dict[str, str]:
+    if what == "assets":
+        from textpriv.assets.catalogue import registry
+
+        return {each.id: each.title for each in registry().values()}
+    if what == "corpora":
+        from textpriv.data.corpora.registry import CORPORA
+
+        return {name: each.label for name, each in CORPORA.items()}
+    if what == "mechanisms":
+        from textpriv.evaluation.sanitizers import names
+        from textpriv.mechanisms.registry import WORD_LEVEL
+
+        return {
+            name: WORD_LEVEL[name].label if name in WORD_LEVEL else "registered by you"
+            for name in names()
+        }
+    from textpriv.evaluation.evaluate import described_attacks
+
+    return described_attacks()
+
+
+@main.command("sanitize")
+@click.argument("file")
+@_mechanism(required=True)
+@click.option("--out", "-o", help="Where to write; standard output where it is not given.")
+@_column
+@_seed
+@_json
+def sanitize(
+    file: str, mechanism: str, epsilon: float | None, policy: str, out: str | None, column: str,
+    seed: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Sanitize the texts of FILE, a line for each."""
+    import numpy as np
+
+    texts = _texts(file, column)
+    made = _made(mechanism, epsilon, policy)
+    click.echo(f"{made.label} ({made.setting}), {len(texts):,} texts", err=True)
+    if made.policy and made.policy.kept:
+        click.echo(f"in clear: {', '.join(made.policy.kept)}", err=True)
+    if seed is not None:
+        click.echo("with a seed: who knows it can undo this; for experiments only", err=True)
+    rng = None if seed is None else np.random.default_rng(seed)
+    found = _in_parts(made, texts, rng)
+    lines = (json.dumps({"text": each}) if as_json else each.replace("\n", " ") for each in found)
+    _put("".join(f"{line}\n" for line in lines), out)
+
+
+@main.command("attack")
+@click.argument("original")
+@click.argument("sanitized")
+@_mechanism(required=False)
+@_evaluation
+def attack(
+    original: str,
+    sanitized: str,
+    mechanism: str | None,
+    epsilon: float | None,
+    policy: str,
+    **options: Any,
+) -> None:
+    """Attack SANITIZED, whose originals are the texts of ORIGINAL, whatever tool made it.
+
+    With --mechanism, where it is one of ours, attackers know its probabilities too.
+    """
+    found = _evaluated(original, sanitized, mechanism, epsilon, policy, options)
+    _said(found, options["as_json"])
+
+
+@main.command("report")
+@click.argument("file")
+@_mechanism(required=True)
+@click.option("--out", "-o", default="report.html", show_default=True, help="The page to write.")
+@click.option("--card", help="Where to write the card, a JSON file without texts.")
+@click.option("--examples", type=click.IntRange(0), default=5, show_default=True,
+              help="Texts that the page quotes, before and after.")  # fmt: skip
+@_evaluation
+def report(
+    file: str, mechanism: str, epsilon: float | None, policy: str, out: str, card: str | None,
+    examples: int, **options: Any,
+) -> None:  # fmt: skip
+    """Sanitize FILE, attack what came out, and write one page that says it all."""
+    found = _evaluated(file, None, mechanism, epsilon, policy, options, examples=examples)
+    found.page(out)
+    if card:
+        _put(json.dumps(found.card(), indent=2, allow_nan=False) + "\n", card)
+    _said(found, options["as_json"])
+    click.echo(f"the page is {out}", err=True)
+
+
+@main.command("audit")
+@click.argument("mechanism")
+@click.option("--epsilon", "-e", type=float, help="What it claims per word, a number > 0.")
+@_policy
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the tests' own draws.")
+@_json
+def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json: bool) -> None:
+    """Put MECHANISM to the test: a name, module:Name or file.py:Name. Status 1 if it fails."""
+    from textpriv.evaluation.trial import check_mechanism
+
+    found = check_mechanism(_loaded(mechanism), epsilon=epsilon, policy=policy, seed=seed)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "name": found.name,
+                    "passed": found.passed,
+                    "checks": found.rows.to_dict("records"),
+                },
+                indent=2,
+            )
+        )
+    else:
+        click.echo(str(found))
+    sys.exit(0 if found.passed else 1)
+
+
+@main.command("card")
+@_mechanism(required=True)
+@click.option("--out", "-o", help="Where to write it; standard output where it is not given.")
+@click.option("--check", help="A card that was sent in: made again, and compared with it.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the mechanism's draws.")
+def card(
+    mechanism: str,
+    epsilon: float | None,
+    policy: str,
+    out: str | None,
+    check: str | None,
+    seed: int,
+) -> None:
+    """Make a card of MECHANISM on the sentences that are the same for all cards."""
+    from textpriv.evaluation import cards
+
+    made = cards.make_card(_made(mechanism, epsilon, policy), seed=seed)
+    if check is None:
+        _put(json.dumps(made, indent=2, allow_nan=False) + "\n", out)
+        return
+    try:
+        sent = json.loads(Path(check).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise click.BadParameter(f"no JSON: {error}", param_hint="--check") from error
+    apart = cards.differences(sent, made)
+    click.echo("all of it agrees within the joint error" if apart.empty else apart.to_string())
+    sys.exit(0 if apart.empty else 1)
+
+
+@main.command("preview")
+@click.argument("file")
+@_mechanism(required=True)
+@click.option("--epsilons", required=True, help="Several, with commas: 1,2,4,8.")
+@_column
+@_json
+def preview(
+    file: str,
+    mechanism: str,
+    epsilon: float | None,
+    policy: str,
+    epsilons: str,
+    column: str,
+    as_json: bool,
+) -> None:
+    """Show what FILE would look like at several epsilons, what is kept, and who reads it."""
+    from textpriv.evaluation.preview import previewed
+
+    try:
+        wanted = [float(each) for each in epsilons.split(",")]
+    except ValueError as error:
+        raise click.BadParameter(
+            "expected numbers with commas, for instance 1,2,4", param_hint="--epsilons"
+        ) from error
+    rows = previewed(_texts(file, column), _loaded(mechanism), wanted, policy=policy)
+    click.echo(rows.to_json(orient="records", indent=2) if as_json else rows.to_string(index=False))
+
+
+# --- Between the shell and the library ------------------------------------------------------------
+
+
+def _loaded(mechanism: str) -> Any:
+    if ":" not in mechanism:
+        return mechanism
+    from textpriv.evaluation.sanitizers import load
+
+    sys.path.insert(0, "")  # a module that lies here
+    return load(mechanism)
+
+
+def _made(mechanism: str, epsilon: float | None, policy: str) -> Sanitizer:
+    from textpriv.evaluation.sanitizers import sanitizer
+
+    return sanitizer(_loaded(mechanism), epsilon=epsilon, policy=policy)
+
+
+def _texts(file: str, column: str) -> list[str]:
+    from textpriv.evaluation.texts import texts_of
+
+    if file != "-":
+        return texts_of(Path(file), column=column)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "standard input.txt")
+        copy.write_bytes(sys.stdin.buffer.read())
+        return texts_of(copy)
+
+
+def _column_of(file: str, name: str | None, column: str) -> Iterable[object] | None:
+    if name is None:
+        return None
+    from textpriv.evaluation.texts import table_of
+
+    return list(table_of(file, column=column, columns=(name,)).columns[name])
+
+
+def _evaluated(
+    original: str, sanitized: str | None, mechanism: str | None, epsilon: float | None, policy: str,
+    options: dict[str, Any], examples: int = 0,
+) -> Any:  # fmt: skip
+    from textpriv.evaluation.evaluate import evaluate
+
+    column, public = options["column"], options["public"]
+    before = _texts(original, column)
+    click.echo(f"{len(before):,} texts; attacking ...", err=True)
+    return evaluate(
+        before,
+        None if sanitized is None else _texts(sanitized, column),
+        mechanism=None if mechanism is None else _made(mechanism, epsilon, policy),
+        attacks=options["attacks"] or None,
+        labels=_column_of(original, options["label"], column),
+        authors=_column_of(original, options["author"], column),
+        public=None if public == "none" else public,
+        examples=examples,
+        seed=options["seed"],
+    )
+
+
+def _in_parts(made: Sanitizer, texts: list[str], rng: Any) -> list[str]:
+    """Sanitized with a progress bar, where standard error is a terminal."""
+    from tqdm import tqdm
+
+    size = max(1, -(-len(texts) // 20))
+    parts = [texts[start : start + size] for start in range(0, len(texts), size)]
+    bar = tqdm(parts, disable=None, unit="part", file=sys.stderr)
+    return [each for part in bar for each in made.sanitize(part, rng)]
+
+
+def _said(found: Any, as_json: bool) -> None:
+    click.echo(json.dumps(found.card(), indent=2, allow_nan=False) if as_json else str(found))
+
+
+def _put(text: str, out: str | None) -> None:
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    from textpriv.files import write_atomic
+
+    write_atomic(Path(out), text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,498 @@
+"""One call: sanitize, attack, measure what is left, and say it.
+
+found = evaluate(texts, mechanism="custext+", epsilon=2)
+found = evaluate(before, after)                    # pairs of any tool
+found.risks, found.utility, found.examples, found.statement
+found.figure(); found.card(); found.page("report.html")
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from textpriv import stats
+from textpriv.attacks import linkage
+from textpriv.attacks.base import Attack
+from textpriv.attacks.bayes import Bayes
+from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.data.splits import shares_ngram
+from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, Tokenizer, TokenPolicy
+from textpriv.errors import AssetError, InvalidInput
+from textpriv.evaluation import risks as measured
+from textpriv.evaluation.reading import Reading, readings
+from textpriv.evaluation.risks import LINKERS, Linker, Risk
+from textpriv.evaluation.sanitizers import Sanitizer, embedding, sanitizer
+from textpriv.evaluation.texts import column_of, texts_of
+from textpriv.mechanisms import Mechanism
+from textpriv.privacy.statement import Attacked, document_statement
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PUBLIC = "imdb"  # what the attacker has read by default: film reviews
+PUBLIC_TEXTS = 4000
+MOST_TEXTS = 4000  # linkage compares all with all
+CARD = "textpriv card, version 1"
+
+NEVER_TRIED = (
+    "a large language model as the attacker",
+    "an attacker who sees one text sanitized several times, or knows part of it",
+    "attackers who know more of these authors, or of the people in the texts, than is said here",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What was found about some texts and a sanitizer.
+
+    Attributes
+    ----------
+    name, setting, epsilon : of the sanitizer
+    risks : a row per attack (see `evaluation.risks.Risk`), the strongest on each thing first
+    certified : an epsilon per text that the sanitizer cannot be below, as far as was shown
+    certified_by : the attack that shows it
+    utility : a row per measure: what is left, its interval, and the same of the text in clear
+    examples : original, sanitized, and read_back by the strongest attack on words; first texts only
+    readings : of these, word by word, what the attacker took each for
+    statement : what the guarantee means for these texts, where there is one
+    not_tried : what no attack here stands for, and what could not be run and why
+    texts : how many were evaluated
+    """
+
+    name: str
+    label: str
+    setting: str
+    epsilon: float | None
+    risks: pd.DataFrame
+    certified: float
+    certified_by: str
+    utility: pd.DataFrame
+    examples: pd.DataFrame
+    statement: str
+    not_tried: tuple[str, ...]
+    texts: int
+    readings: tuple[Reading, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""
+
+    def strongest(self, finds: str = "words") -> pd.Series[Any] | None:
+        """The strongest attack on "words", "texts" or "authors"; None where none was run."""
+        return measured.strongest(self.risks, finds)
+
+    def __str__(self) -> str:
+        lines = [f"{self.label} ({self.setting}), {self.texts:,} texts."]
+        for finds, said in SAID.items():
+            if (best := self.strongest(finds)) is not None:
+                lines.append(
+                    f"{said.format(best['value'])} (95% interval {best['low']:.0%} to "
+                    f"{best['high']:.0%}; guessing {best['chance']:.1%}): {best['attack']}, which "
+                    f"knows {best['knows']}."
+                )
+        if self.certified > 0:
+            lines.append(
+                f"No smaller epsilon per text than {self.certified:.2g} can be true of it "
+                f"({self.certified_by}, confidence 95%)."
+            )
+        for row in self.utility.itertuples():
+            clear = "" if np.isnan(row.clear) else f", {row.clear:.2f} in clear"
+            lines.append(
+                f"{row.measure}: {row.value:.2f} ({row.low:.2f} to {row.high:.2f}){clear}."
+            )
+        lines.append(self.statement)
+        lines.append("Not tried: " + "; ".join(self.not_tried) + ".")
+        return "\n".join(line for line in lines if line)
+
+    def card(self, *, examples: bool = False) -> dict[str, Any]:
+        """All of it as JSON values; texts only where asked for."""
+        card: dict[str, Any] = {
+            "format": CARD,
+            "mechanism": self.name,
+            "label": self.label,
+            "setting": self.setting,
+            "epsilon": self.epsilon,
+            "texts": self.texts,
+            "fingerprint": self.fingerprint,
+            "risks": self.risks.to_dict("records"),
+            "certified_epsilon_per_text": self.certified,
+            "certified_by": self.certified_by,
+            "utility": _plain(self.utility),
+            "statement": self.statement,
+            "not_tried": list(self.not_tried),
+            "versions": dict(self.versions),
+        }
+        if examples:
+            card["examples"] = self.examples.to_dict("records")
+        return card
+
+    def figure(self) -> Figure:
+        """Each attack with its interval, and what guessing finds."""
+        from textpriv.evaluation.page import drawn
+
+        return drawn(self)
+
+    def page(self, path: str | Path | None = None) -> str:
+        """One HTML page that works offline, written to a file where one is named."""
+        from textpriv.evaluation.page import written
+
+        return written(self, path)
+
+    def _repr_html_(self) -> str:
+        from textpriv.evaluation.page import fragment
+
+        return fragment(self)
+
+
+SAID = {
+    "words": "{:.0%} of the words that carry content are read back",
+    "texts": "{:.0%} of the texts are linked to their originals",
+    "authors": "The author is named with a macro F1 of {:.0%}",
+}
+
+
+def evaluate(
+    original: object,
+    sanitized: object = None,
+    *,
+    mechanism: object = None,
+    epsilon: float | None = None,
+    policy: str | TokenPolicy = PRIVATE,
+    attacks: Sequence[str] | None = None,
+    labels: Iterable[object] | None = None,
+    authors: Iterable[object] | None = None,
+    public: object = PUBLIC,
+    column: str = "text",
+    examples: int = 5,
+    seed: int | None = None,
+) -> Evaluation:
+    """Attack sanitized texts, and say what they are still worth.
+
+    Parameters
+    ----------
+    original : a list, a column of pandas or datasets, or the path of a file
+    sanitized : the same for what a tool made of them, in the same order; None: sanitized here
+    mechanism : by which they are, or were, sanitized: a name, an object or a function (see
+        `sanitizer`); None: unknown, so that attacks know the pairs alone
+    epsilon, policy : of the mechanism
+    attacks : names of the attacks to run, of `attack_names()`; None: all that apply
+    labels : of each text, which a classifier shall still tell from the sanitized text
+    authors : who wrote each, whom an attacker shall not tell
+    public : what attackers of a mechanism of ours have read: texts, a corpus' name, or a file; None
+        for nothing. Texts that share eight words in a row with an original are left out.
+    column : of files, the column of the texts
+    examples : how many texts the result quotes
+    seed : of the sanitized texts (a simulation: who knows the seed can undo it), of splits and
+        pairs; None: fresh entropy
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    InvalidInput : texts that are no texts, unequal numbers of them, an unknown name, no mechanism
+        and no sanitized texts
+    """
+    before = texts_of(original, column=column, what="original")
+    if len(before) < 2:
+        raise InvalidInput("original: got one text, expected at least two to compare")
+    if len(before) > MOST_TEXTS:
+        raise InvalidInput(
+            f"original: got {len(before):,} texts, expected at most {MOST_TEXTS:,}, since all are "
+            "compared with all; take a sample"
+        )
+    unknown = sorted(set(attacks or ()) - set(attack_names()))
+    if unknown:
+        raise InvalidInput(f"attacks: got {unknown}, expected some of {attack_names()}")
+    made = None if mechanism is None else sanitizer(mechanism, epsilon=epsilon, policy=policy)
+    if sanitized is None:
+        if made is None:
+            raise InvalidInput("sanitized, mechanism: got neither, expected at least one of them")
+        rng = None if seed is None else np.random.default_rng(seed)
+        after = made.sanitize(before, rng)
+    else:
+        after = texts_of(sanitized, column=column, what="sanitized")
+    if len(after) != len(before):
+        raise InvalidInput(
+            f"sanitized: got {len(after)} texts for {len(before)} originals, expected one each"
+        )
+    run = _Run(before, after, made, tuple(attacks or attack_names()), seed, examples)
+    run.link()
+    run.read_words(public, column)
+    if authors is not None:
+        who = column_of(authors, len(before), what="authors")
+        run.risks += measured.author_risks(before, after, who, seed)
+    run.measure_utility(None if labels is None else column_of(labels, len(before), what="labels"))
+    return run.result()
+
+
+# --- Attacks by name ----------------------------------------------------------------------------
+
+ON_WORDS = ("context-free", "noisy-channel")
+OWN_VECTORS = "word-vectors"
+
+
+def attack_names() -> list[str]:
+    """Every attack that `evaluate` can run: on whole texts, then on words."""
+    return list(described_attacks())
+
+
+def described_attacks() -> dict[str, str]:
+    """Every attack by name, with what it does and knows."""
+    words = {
+        "context-free": "Bayes' rule word by word; knows the mechanism and word frequencies",
+        "noisy-channel": "whole sentences; knows the mechanism and public text",
+    }
+    texts = {name: f"{each.label}; knows {each.knows}" for name, each in LINKERS.items()}
+    own = {OWN_VECTORS: "linkage by word vectors; knows the candidates, public word vectors"}
+    return texts | own | {"pairs": "words learned from other texts before and after"} | words
+
+
+def register_attack(
+    name: str, scores: Any = None, *, label: str | None = None, knows: str = "the candidates"
+) -> Any:
+    """Give an attack on whole texts a name; as a decorator, or with both arguments.
+
+    Parameters
+    ----------
+    name : not one of ours
+    scores : a function of the originals and the sanitized texts, in no common order that it may
+        use, that says how well each fits each: (sanitized, originals)
+    label, knows : what tables call it, and what it has to know
+    """
+    if scores is None:
+        return lambda decorated: register_attack(name, decorated, label=label, knows=knows)
+    if name in attack_names() and name not in _REGISTERED:
+        raise InvalidInput(f"name: {name!r} is an attack of this package; take another")
+    if not callable(scores):
+        raise InvalidInput(f"{name}: expected a function of originals and sanitized texts")
+    _REGISTERED.add(name)
+    LINKERS[name] = Linker(label or name, knows, scores)
+    return scores
+
+
+_REGISTERED: set[str] = set()
+
+
+# --- One evaluation -----------------------------------------------------------------------------
+
+
+@dataclass
+class _Run:
+    """What has been found so far."""
+
+    before: list[str]
+    after: list[str]
+    made: Sanitizer | None
+    attacks: tuple[str, ...]
+    seed: int | None
+    quoted: int
+    risks: list[Risk] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    utility: list[dict[str, Any]] = field(default_factory=list)
+    linked: measured.Linked | None = None
+    read_back: list[str] | None = None
+    readings: tuple[Reading, ...] = ()
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        return None if self.made is None else self.made.mechanism
+
+    def link(self) -> None:
+        """Attacks on whole texts."""
+        linkers = {name: each for name, each in LINKERS.items() if name in self.attacks}
+        if OWN_VECTORS in self.attacks:
+            try:
+                linkers[OWN_VECTORS] = measured.by_word_vectors(embedding())
+            except AssetError as error:
+                self.missed.append(f"linkage by word vectors ({error})")
+        if linkers:
+            rng = np.random.default_rng(self.seed)
+            self.linked = measured.text_risks(self.before, self.after, linkers, rng)
+            self.risks += self.linked.risks
+
+    def read_words(self, public: object, column: str) -> None:
+        """Attacks on words: of a mechanism that is known, else from pairs."""
+        if self.mechanism is None:
+            if "pairs" in self.attacks:
+                found = measured.pair_risks(self.before, self.after)
+                self.risks += found
+                if not found:
+                    self.missed.append("word by word (too few texts have as many words as before)")
+            return
+        wanted = [name for name in ON_WORDS if name in self.attacks]
+        if not wanted:
+            return
+        assert self.made is not None
+        tokenizer = Tokenizer(self.mechanism.embedding.words, self.made.policy or PRIVATE)
+        private = tokenizer.encode(self.before)
+        private, observed, out = measured.observed_of(self.mechanism, private, self.after)
+        if out:
+            self.missed.append(f"words of {out} texts whose length has changed")
+        attacks = self._known(wanted, public, column)
+        found, guesses = measured.word_risks(private, observed, attacks, tokenizer.words)
+        self.risks += found
+        if found and not out:
+            best = max(found, key=lambda each: each.value)
+            guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best.attack]))
+            self.read_back = tokenizer.decode(guess)
+            self.readings = readings(
+                tokenizer, self.before[: self.quoted], private, observed, guess, best.attack
+            )
+
+    def _known(
+        self, wanted: Sequence[str], public: object, column: str
+    ) -> dict[str, tuple[str, Attack]]:
+        """The attacks that know the mechanism: by label, what each knows besides, and itself."""
+        mechanism = self.mechanism
+        assert mechanism is not None
+        try:
+            channel = measured.channel_of(mechanism, np.random.default_rng(self.seed))
+        except InvalidInput as error:
+            self.missed.append(f"attacks by the mechanism's probabilities ({error})")
+            return {}
+        texts = self._public(public, column)
+        if texts is None:
+            prior, knows = measured.zipf(channel), "the mechanism, how frequent words are"
+        else:
+            read = Tokenizer(mechanism.embedding.words, KEEP_UNKNOWN).encode(texts)
+            model = measured.language(channel.size, read)
+            prior = model.unigram[: channel.size] * measured.is_input(channel)
+            knows = "the mechanism, public text"
+        attacks: dict[str, tuple[str, Attack]] = {}
+        if "context-free" in wanted:
+            attacks["context-free Bayes"] = knows, Bayes(channel, prior, name="context-free")
+        if "noisy-channel" in wanted and texts is None:
+            self.missed.append("the noisy channel (no public text was given)")
+        elif "noisy-channel" in wanted:
+            weight = measured.LANGUAGE_WEIGHT
+            attacks["noisy channel"] = knows, NoisyChannel(channel, model=model, weight=weight)
+        return attacks
+
+    def _public(self, public: object, column: str) -> list[str] | None:
+        """Public texts that share no run of eight words with an original."""
+        if public is None:
+            return None
+        try:
+            texts = _public_texts(public, column)
+        except AssetError as error:
+            self.missed.append(f"attackers who have read public text ({error})")
+            return None
+        apart = ~shares_ngram(texts, self.before)
+        return [texts[row] for row in np.flatnonzero(apart)] or None
+
+    def measure_utility(self, labels: NDArray[np.int64] | None) -> None:
+        """Nearness of meaning, and what a classifier still tells."""
+        try:
+            known = measured.vectors_of(embedding(), self.before, self.before)
+            seen = measured.vectors_of(embedding(), self.after, self.before)
+            fits = linkage.by_vectors(known, seen)
+            own = np.diagonal(fits)
+            self._keep("similarity of meaning (word vectors)", stats.mean(own, bounds=(-1, 1)), 1.0)
+        except AssetError as error:
+            self.missed.append(f"similarity of meaning ({error})")
+        if labels is None:
+            return
+        texts = {"sanitized": self.after, "clear": self.before}
+        right = {
+            kind: measured.guessed_labels(self.before, each, labels, self.seed, adaptive=False)
+            == labels
+            for kind, each in texts.items()
+        }
+        rate = stats.share(int(right["sanitized"].sum()), len(labels))
+        self._keep("label told (accuracy)", rate, float(right["clear"].mean()))
+
+    def _keep(self, measure: str, found: stats.Estimate, clear: float) -> None:
+        self.utility.append({"measure": measure, **found.columns(), "clear": clear})
+
+    def result(self) -> Evaluation:
+        """All that was found."""
+        risks = measured.table(self.risks)
+        linked = self.linked
+        columns = {"original": self.before, "sanitized": self.after, "read_back": self.read_back}
+        quoted = {key: each[: self.quoted] for key, each in columns.items() if each is not None}
+        utility = pd.DataFrame(
+            self.utility, columns=["measure", "value", "low", "high", "n", "clear"]
+        )
+        return Evaluation(
+            name="unknown" if self.made is None else self.made.name,
+            label="An unknown tool" if self.made is None else self.made.label,
+            setting="pairs of texts" if self.made is None else self.made.setting,
+            epsilon=None if self.made is None else self.made.epsilon,
+            risks=risks,
+            certified=0.0 if linked is None else linked.epsilon,
+            certified_by="" if linked is None else linked.shown_by,
+            utility=utility,
+            examples=pd.DataFrame(quoted),
+            statement=self._statement(risks),
+            not_tried=(*self.missed, *NEVER_TRIED),
+            texts=len(self.before),
+            readings=self.readings,
+            versions=_versions(),
+            fingerprint=_fingerprint(self.after),
+        )
+
+    def _statement(self, risks: pd.DataFrame) -> str:
+        """What the claim means for one text of the usual length, and what it does not cover."""
+        mechanism = self.mechanism
+        if mechanism is None or self.made is None:
+            claimed = None if self.made is None else self.made.epsilon
+            return (
+                "Nothing is known of a guarantee; what stands above is measured."
+                if claimed is None
+                else f"It is said to satisfy eps {claimed:g}; nothing here has proved that."
+            )
+        words = measured.strongest(risks, "words")
+        attacked = None
+        if words is not None:
+            rate = stats.Estimate.of(words)
+            tried = int((risks["finds"] == "words").sum())
+            attacked = Attacked(rate, words["attack"], "named {} of 100 words of content", tried)
+        middle = sorted(self.before, key=len)[len(self.before) // 2]
+        stated = document_statement(mechanism, middle, policy=self.made.policy, attacked=attacked)
+        return f"For the text of median length: {stated}"
+
+
+def _public_texts(public: object, column: str) -> list[str]:
+    if isinstance(public, str) and not Path(public).suffix:
+        from textpriv.data import corpora
+
+        documents = corpora.load(public)
+        count = min(PUBLIC_TEXTS, len(documents))
+        return list(documents.sample(count, np.random.default_rng(0)).texts)
+    return texts_of(public, column=column, what="public")
+
+
+def _versions() -> dict[str, str]:
+    used = {name: metadata.version(name) for name in ("numpy", "scikit-learn", "torch")}
+    from textpriv import __version__
+
+    return {"textpriv": __version__, "python": platform.python_version(), **used}
+
+
+def _fingerprint(sanitized: Sequence[str]) -> str:
+    """What tells this release from others; of what was released alone."""
+    digest = hashlib.sha256()
+    for text in sanitized:
+        digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+    return digest.hexdigest()[:16]
+
+
+def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON values, None where there is none."""
+    return [
+        {
+            key: None if isinstance(each, float) and np.isnan(each) else each
+            for key, each in row.items()
+        }
+        for row in frame.to_dict("records")
+    ]

@@ -1,0 +1,111 @@
+"""An evaluation as one page that works offline, and its picture."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import numpy as np
+
+from textpriv.errors import StorageError
+from textpriv.evaluation.evaluate import SAID, Evaluation
+from textpriv.evaluation.reading import Reading
+from textpriv.files import write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLES = {
+    "words": "Words that carry content, read back",
+    "texts": "Texts linked to their originals",
+    "authors": "Authors named (macro F1)",
+}
+COLORS = {"words": "#0072b2", "texts": "#d55e00", "authors": "#009e73"}
+
+
+def drawn(found: Evaluation) -> Figure:
+    """Each attack with its interval, and what guessing finds."""
+    from matplotlib.figure import Figure
+
+    rows = found.risks.iloc[::-1].reset_index(drop=True)
+    figure = Figure(figsize=(6.2, 1.1 + 0.34 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for finds, part in rows.groupby("finds"):
+        reach = np.abs(part[["low", "high"]].to_numpy().T - part["value"].to_numpy())
+        look: dict[str, Any] = {
+            "color": COLORS[str(finds)],
+            "fmt": "o",
+            "capsize": 3,
+            "label": TITLES[str(finds)],
+        }
+        axes.errorbar(part["value"], part.index, xerr=reach, **look)
+    axes.plot(rows["chance"], rows.index, "|", color="black", markersize=11, label="guessing")
+    axes.set_yticks(rows.index, rows["attack"])
+    axes.set_xlim(-0.02, 1.02)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.set_xlabel("share found, with 95% interval")
+    axes.grid(axis="x", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper left", fontsize="small", ncols=2, frameon=False)
+    return figure
+
+
+def written(found: Evaluation, path: str | Path | None = None) -> str:
+    """The page as HTML; written to a file where one is named."""
+    page = _template("page.html").render(found=found, body=fragment(found))
+    if path is not None:
+        target = Path(path)
+        try:
+            write_atomic(target, page.encode())
+        except OSError as error:
+            raise StorageError(f"{target}: cannot be written, {error.strerror or error}") from error
+    return page
+
+
+def fragment(found: Evaluation) -> str:
+    """The inside of the page: for a notebook's cell, too."""
+    return _template("evaluation.html").render(
+        found=found,
+        picture=_svg(found),
+        strongest={finds: found.strongest(finds) for finds in SAID},
+        said=SAID,
+        titles=TITLES,
+        described=_in_words(found),
+    )
+
+
+def marked(reading: Reading) -> str:
+    """A text as it was sent, and as read back, with the words that the attacker names marked."""
+    return _template("reading.html").render(reading=reading)
+
+
+def _in_words(found: Evaluation) -> str:
+    """What the picture shows, for those who cannot see it."""
+    return "; ".join(
+        f"{row.attack}: {row.value:.0%}, guessing {row.chance:.0%}"
+        for row in found.risks.itertuples()
+    )
+
+
+def _svg(found: Evaluation) -> str:
+    if found.risks.empty:
+        return ""
+    out = io.StringIO()
+    drawn(found).savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()[out.getvalue().index("<svg") :]
+
+
+@cache
+def _template(name: str) -> jinja2.Template:
+    """A template of this package; whatever it shows is escaped."""
+    source = resources.files("textpriv.evaluation").joinpath("templates")
+    loader = jinja2.FunctionLoader(lambda each: source.joinpath(each).read_text(encoding="utf-8"))
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["percent"] = lambda value: f"{value:.0%}"
+    return environment.get_template(name)

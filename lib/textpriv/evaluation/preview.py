@@ -1,0 +1,84 @@
+"""Before anything is sent: what texts would look like at several epsilons, and who could read them.
+
+The epsilon of a mechanism covers the one version that is sent. Who chooses among several after a
+look at them lets the texts choose, and that choice is not covered: this shows a trade-off, and a
+rule that must keep its promise fixes epsilon beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from textpriv.attacks import linkage
+from textpriv.attacks.base import Observed, is_sensitive
+from textpriv.attacks.bayes import Bayes
+from textpriv.data.tokens import PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
+from textpriv.errors import InvalidInput
+from textpriv.evaluation.risks import channel_of, vectors_of, zipf
+from textpriv.evaluation.sanitizers import sanitizer
+from textpriv.evaluation.texts import texts_of
+from textpriv.mechanisms.base import check_epsilons, simulation
+
+
+def previewed(
+    texts: object,
+    mechanism: object,
+    epsilons: Sequence[float],
+    *,
+    policy: str | TokenPolicy = PRIVATE,
+    column: str = "text",
+    seed: int | None = None,
+) -> pd.DataFrame:
+    """A row per epsilon: the first text, and over all texts what is changed, kept and read back.
+
+    Parameters
+    ----------
+    texts, column : see `texts_of`
+    mechanism, policy : see `sanitizer`; one that replaces words
+    epsilons : numbers > 0
+
+    Returns
+    -------
+    columns epsilon, sanitized (the first text), changed (share of the sanitized tokens), meaning
+    (mean cosine of word vectors with the original), read_back (share of the sanitized tokens that
+    Bayes' rule names with public word frequencies; NaN where the mechanism's probabilities are not
+    known)
+    """
+    given = texts_of(texts, column=column)
+    wanted = check_epsilons(epsilons)
+    made = sanitizer(mechanism, epsilon=wanted[0], policy=policy)
+    if made.mechanism is None or made.policy is None:
+        raise InvalidInput(f"mechanism: got {made.name}, expected one that replaces words")
+    embedding = made.mechanism.embedding
+    tokenizer = Tokenizer(embedding.words, made.policy)
+    private = tokenizer.encode(given)
+    through = is_sensitive(made.mechanism, private) | (private.ids == UNKNOWN)
+    known = vectors_of(embedding, given, given)
+    rng, rows = np.random.default_rng(seed), []
+    for epsilon in wanted:
+        at = made.mechanism.with_epsilon(epsilon)
+        with simulation():
+            seen = at.sanitize_corpus(private, rng)
+        after = tokenizer.decode(seen)
+        fits = linkage.by_vectors(known, vectors_of(embedding, after, given))
+        try:
+            channel = channel_of(at, rng)
+            guessed = Bayes(channel, zipf(channel), name="context-free").guess(
+                Observed(seen, through), top=1
+            )
+            read = float(guessed.hits(private.ids[np.flatnonzero(through)]).mean())
+        except InvalidInput:
+            read = np.nan
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "sanitized": after[0],
+                "changed": float((seen.ids != private.ids)[through].mean()),
+                "meaning": float(np.diagonal(fits).mean()),
+                "read_back": read,
+            }
+        )
+    return pd.DataFrame(rows)

@@ -1,0 +1,155 @@
+"""One text as it is sent, and as an attacker reads it back, word by word.
+
+reader = Reader(public_texts)
+reader.read("The hotel was wonderful.", "custext+", epsilon=2)     # in a notebook: marked words
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from textpriv.attacks.base import Attack, Observed
+from textpriv.attacks.bayes import EmbeddingInversion
+from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.channel import Channel
+from textpriv.checks import check_kind
+from textpriv.data.tokens import KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
+from textpriv.errors import InvalidInput
+from textpriv.evaluation import risks
+from textpriv.evaluation.sanitizers import embedding, sanitizer
+from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.base import check_epsilon, simulation
+
+CLEAR, RIGHT, WRONG = "in clear", "right", "wrong"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text word by word.
+
+    Attributes
+    ----------
+    original, sanitized, guessed : (words) what was written, what was sent, what the attacker takes
+        it for
+    states : (words) CLEAR where a word was sent as it is on purpose, RIGHT where the attacker names
+        a sanitized one, WRONG where not
+    attack : by which it was read
+    """
+
+    original: tuple[str, ...]
+    sanitized: tuple[str, ...]
+    guessed: tuple[str, ...]
+    states: tuple[str, ...]
+    attack: str
+
+    @property
+    def share(self) -> float:
+        """Of the sanitized words, the share that is named; NaN where none was sanitized."""
+        hidden = [each for each in self.states if each != CLEAR]
+        return hidden.count(RIGHT) / len(hidden) if hidden else np.nan
+
+    def __str__(self) -> str:
+        return f"sent:      {' '.join(self.sanitized)}\nread back: {' '.join(self.guessed)}"
+
+    def _repr_html_(self) -> str:
+        from textpriv.evaluation.page import marked
+
+        return marked(self)
+
+
+def readings(
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    private: Corpus,
+    observed: Observed,
+    guess: Corpus,
+    attack: str,
+) -> tuple[Reading, ...]:
+    """The first documents of a corpus, those of these texts, as they were sent and read."""
+    right = np.where(guess.ids == private.ids, RIGHT, WRONG)
+    states = np.where(observed.sanitized, right, CLEAR)
+
+    def spelled(corpus: Corpus, start: int, end: int) -> tuple[str, ...]:
+        return tuple(
+            private.kept[at] if corpus.ids[at] == KEPT else tokenizer.words[corpus.ids[at]]
+            for at in range(start, end)
+        )
+
+    bounds = private.offsets.tolist()
+    written = tokenizer.words_of(texts)  # unknown words as they are
+    return tuple(
+        Reading(
+            tuple(words.split()),
+            spelled(observed.corpus, start, end),
+            spelled(guess, start, end),
+            tuple(states[start:end].tolist()),
+            attack,
+        )
+        for words, start, end in zip(written, bounds, bounds[1:], strict=False)
+    )
+
+
+class Reader:
+    """Sanitizes a text and reads it back, at any mechanism and epsilon, in a moment.
+
+    Parameters
+    ----------
+    public : what the attacker has read; nothing of the texts to come
+    words : of the vocabulary, the most frequent: a smaller one is ready sooner; None: all
+    policy : what becomes of tokens that the vocabulary lacks
+    """
+
+    def __init__(
+        self, public: Sequence[str], *, words: int | None = 10_000, policy: TokenPolicy = PRIVATE
+    ) -> None:
+        self.words, self.policy, self.embedding = words, policy, embedding(words)
+        self.tokenizer = Tokenizer(self.embedding.words, policy)
+        self.language = risks.language(len(self.embedding), self.tokenizer.encode(public))
+        self._mechanism = lru_cache(maxsize=None)(self._made)
+        self._channel = lru_cache(maxsize=16)(self._channel_of)
+
+    def read(
+        self, text: str, mechanism: str, epsilon: float, rng: np.random.Generator | None = None
+    ) -> Reading:
+        """The text as it is sent, and as read back by the strongest attack that is ready.
+
+        The noisy channel reads mechanisms whose probabilities are known, or that of MADLIB, which
+        is estimated; of the others the nearest words are taken.
+        """
+        check_kind(text, str, what="text", expected="one string")
+        made = self._mechanism(mechanism).with_epsilon(check_epsilon(epsilon))
+        private = self.tokenizer.encode([text])
+        replaced = np.append(risks.is_input(made), True)  # the last stands for what is unknown
+        hidden = (private.ids != KEPT) & replaced[np.maximum(private.ids, -1)]
+        with simulation():
+            observed = Observed(made.sanitize_corpus(private, rng), hidden)
+        attack = self._attack(made, mechanism, made.epsilon)
+        guess = observed.corpus.ids.copy()
+        if hidden.any():
+            guess[observed.targets] = attack.guess(observed, top=1).words[:, 0]
+        (found,) = readings(
+            self.tokenizer, [text], private, observed, private.with_ids(guess), attack.name
+        )
+        return found
+
+    def _made(self, name: str) -> Mechanism:
+        made = sanitizer(name, epsilon=1.0, policy=self.policy, words=self.words).mechanism
+        if made is None:
+            raise InvalidInput(f"mechanism: got {name}, expected one that replaces words")
+        return made
+
+    def _channel_of(self, name: str, epsilon: float) -> Channel | None:
+        try:
+            return risks.channel_of(self._mechanism(name).with_epsilon(epsilon))
+        except InvalidInput:
+            return None
+
+    def _attack(self, made: Mechanism, name: str, epsilon: float) -> Attack:
+        channel = self._channel(name, epsilon)
+        if channel is not None:
+            return NoisyChannel(channel, model=self.language, weight=risks.LANGUAGE_WEIGHT)
+        return EmbeddingInversion(made, self.embedding)  # type: ignore[arg-type]

@@ -1,0 +1,393 @@
+"""What attackers get back: words, whole texts, authors; each with its interval and its chance.
+
+A risk is a row: what is found ("words", "texts", "authors"), the attack, what it knows, the share
+that it finds with a 95% interval, and what guessing alone finds. Attacks on words that a mechanism
+of ours has replaced know its probabilities; all others know pairs of texts alone, whatever made
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.model_selection import StratifiedKFold
+
+from textpriv import stats
+from textpriv.attacks import linkage
+from textpriv.attacks.author import random_baseline, text_attack
+from textpriv.attacks.base import Attack, Observed, is_input
+from textpriv.attacks.bayes import Bayes
+from textpriv.attacks.f1 import bonferroni, f1_estimate
+from textpriv.attacks.ngrams import Lexicon, NGrams
+from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.attacks.pairs import WordPairs
+from textpriv.channel import Channel
+from textpriv.checks import check_kind
+from textpriv.data.embeddings import Embedding
+from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import Madlib, Mechanism
+from textpriv.mechanisms.base import simulation
+from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.stats import Estimate
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
+
+LANGUAGE_WEIGHT = 0.75  # of the language model: what most rehearsals of notebook 05 choose
+DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What one attacker finds.
+
+    Attributes
+    ----------
+    finds : "words", "texts" or "authors"
+    attack, knows : its name, and what it has to know, in words
+    value, low, high, n : share found (macro F1 for authors), its 95% interval, and trials
+    chance : what guessing without a look at the output finds
+    """
+
+    finds: str
+    attack: str
+    knows: str
+    value: float
+    low: float
+    high: float
+    n: int
+    chance: float
+
+    @classmethod
+    def of(cls, finds: str, attack: str, knows: str, rate: Estimate, chance: float) -> Risk:
+        return cls(finds, attack, knows, rate.value, rate.low, rate.high, rate.n, float(chance))
+
+
+def table(risks: Sequence[Risk]) -> pd.DataFrame:
+    """One row per risk, the strongest attack on each thing first."""
+    frame = pd.DataFrame([asdict(each) for each in risks], columns=list(Risk.__annotations__))
+    order = frame["finds"].map({"words": 0, "texts": 1, "authors": 2})
+    return (
+        frame.assign(order=order)
+        .sort_values(["order", "value"], ascending=[True, False], ignore_index=True, kind="stable")
+        .drop(columns="order")
+    )
+
+
+# --- Whole texts --------------------------------------------------------------------------------
+
+
+class Linker(NamedTuple):
+    """An attack that says how well every candidate fits every sanitized text."""
+
+    label: str
+    knows: str
+    scores: Scorer
+
+
+LINKERS: dict[str, Linker] = {
+    "bm25": Linker("linkage by words (BM25)", "the candidates", linkage.bm25),
+    "letters": Linker("linkage by letters", "the candidates", linkage.letters),
+}
+"""Attacks on whole texts, by name; `register_attack` adds to them."""
+
+
+def vectors_of(embedding: Embedding, texts: Sequence[str], public: Sequence[str]) -> FloatArray:
+    """Mean vectors of texts, each word weighted by how rare it is in `public`: (texts, width)."""
+    tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
+    known = tokenizer.encode(public)
+    counts = known.counts(len(embedding))
+    weight = 1e-3 / (1e-3 + counts / max(1, counts.sum()))  # Arora et al. 2017, smooth weights
+    corpus = tokenizer.encode(texts)
+    rows = np.flatnonzero(corpus.ids >= 0)
+    ids, document = corpus.ids[rows], corpus.document[rows]
+    total = np.zeros((len(texts), embedding.dimension))
+    np.add.at(total, document, weight[ids, None] * embedding.vectors[ids].astype(np.float64))
+    return total / np.maximum(np.bincount(document, weight[ids], len(texts)), 1e-12)[:, None]
+
+
+def by_word_vectors(embedding: Embedding) -> Linker:
+    """Linkage by the meaning of words, where the words themselves were replaced."""
+
+    def scores(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
+        known, seen = (vectors_of(embedding, each, originals) for each in (originals, sanitized))
+        return linkage.by_vectors(known, seen)
+
+    return Linker("linkage by word vectors", "the candidates, public word vectors", scores)
+
+
+class Linked(NamedTuple):
+    """What all linkage attacks found, and what follows for any epsilon per text."""
+
+    risks: list[Risk]
+    scores: dict[str, FloatArray]
+    epsilon: float
+    shown_by: str
+    games: Estimate | None
+
+
+def text_risks(
+    originals: Sequence[str],
+    sanitized: Sequence[str],
+    linkers: dict[str, Linker],
+    rng: np.random.Generator,
+) -> Linked:
+    """Who the sanitized texts can be linked to, and the epsilon per text that this rules out."""
+    risks, scores, shown = [], {}, []
+    for name, each in linkers.items():
+        found = np.asarray(each.scores(originals, sanitized), dtype=np.float64)
+        if found.shape != (len(sanitized), len(originals)):
+            raise InvalidInput(
+                f"{name}: gave scores of shape {found.shape}, expected "
+                f"{(len(sanitized), len(originals))}"
+            )
+        scores[name] = found
+        rate = linkage.linked(found)
+        risks.append(Risk.of("texts", each.label, each.knows, rate, 1 / len(originals)))
+        if len(originals) >= 8:
+            level = 1 - (1 - stats.CONFIDENCE) / len(linkers)  # all bounds hold together
+            shown.append((*linkage.certified_epsilon(found, rng, confidence=level), each.label))
+    if not shown:
+        return Linked(risks, scores, 0.0, "", None)
+    epsilon, games, by = max(shown, key=lambda each: each[0])
+    return Linked(risks, scores, epsilon, by, games)
+
+
+# --- Words --------------------------------------------------------------------------------------
+
+
+def pair_risks(originals: Sequence[str], sanitized: Sequence[str]) -> list[Risk]:
+    """Content words that are kept, and that who has run the same tool reads back.
+
+    Empty where less than one text in ten has as many words after as before.
+    """
+    pairs = WordPairs.of(originals, sanitized)
+    level = len(np.unique(pairs.document))
+    content = pairs.content
+    if level < max(2, pairs.texts / 10) or not content.any():
+        return []
+    document = pairs.document[content]
+
+    def rate(guesses: IntArray) -> Estimate:
+        return stats.clustered_share(pairs.hits(guesses)[content], document)
+
+    part = "" if level == pairs.texts else f" ({level} of {pairs.texts} texts)"
+    chance = rate(pairs.most_frequent()).value
+    return [
+        Risk.of("words", "kept as they are" + part, "nothing", rate(pairs.output), chance),
+        Risk.of(
+            "words",
+            "learned from pairs" + part,
+            "other texts before and after",
+            rate(pairs.learned()),
+            chance,
+        ),
+    ]
+
+
+def channel_of(mechanism: object, rng: np.random.Generator | None = None) -> Channel:
+    """P(y|x) of a mechanism that replaces words: exact where there is one, estimated for noise.
+
+    Raises
+    ------
+    InvalidInput : no such mechanism, or one whose probabilities nobody has worked out
+    """
+    check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
+    if isinstance(mechanism, Channel):
+        return mechanism
+    if isinstance(mechanism, Madlib):
+        draws = np.random.default_rng(0) if rng is None else rng
+        epsilon = mechanism.epsilon
+        return NoiseChannel.estimate(mechanism, [epsilon], draws, directions=DIRECTIONS)[epsilon]
+    assert isinstance(mechanism, Mechanism)
+    raise InvalidInput(f"mechanism: {mechanism.name} has no channel that could be asked for P(y|x)")
+
+
+def attack_for(
+    mechanism: Mechanism,
+    public_texts: Sequence[str] | Corpus | None = None,
+    *,
+    rng: np.random.Generator | None = None,
+) -> Attack:
+    """The strongest ready attack on a mechanism that replaces words.
+
+    With public texts the noisy channel of order 3 reads whole sentences; without, Bayes' rule takes
+    each word by itself, with frequencies that fall along the vocabulary (Zipf's law).
+
+    Parameters
+    ----------
+    mechanism : of ours, or a subclass of `Channel` of one's own
+    public_texts : what people write in general; none of the private texts
+    rng : of the estimate of a noise's channel
+    """
+    channel = channel_of(mechanism, rng)
+    if public_texts is None:
+        return Bayes(channel, zipf(channel), name="context-free")
+    public = public_texts
+    if not isinstance(public, Corpus):
+        public = Tokenizer(mechanism.embedding.words, KEEP_UNKNOWN).encode(public)
+    return NoisyChannel(channel, model=language(channel.size, public), weight=LANGUAGE_WEIGHT)
+
+
+def zipf(channel: Channel) -> FloatArray:
+    """Weights of a vocabulary that is ordered by frequency: 1 / (rank + 2.7), Mandelbrot's form."""
+    return is_input(channel) / (np.arange(channel.size) + 2.7)
+
+
+def language(size: int, public: Corpus) -> NGrams:
+    """Trigrams of public text."""
+    return NGrams.train(Lexicon(size, [public]), [public], order=3)
+
+
+def observed_of(
+    mechanism: Mechanism, private: Corpus, sanitized: Sequence[str]
+) -> tuple[Corpus, Observed, int]:
+    """Sanitized strings as ids again, of the texts whose words stand one for one.
+
+    Returns
+    -------
+    the private texts that take part, what is seen of them, and how many texts were left out
+    """
+    index = {word: row for row, word in enumerate(mechanism.embedding.words)}
+    lengths = np.diff(private.offsets)
+    outputs, level = [], []
+    replaced = is_input(mechanism)
+    for number, text in enumerate(sanitized):
+        words = text.split(" ") if text else []
+        own = private[number]
+        ids = np.array([index.get(word, -1) for word in words], dtype=np.int64)
+        if len(words) == lengths[number] and (ids[own >= 0] >= 0).all():
+            outputs.append(np.where(own == -2, own, ids))  # what is kept stays what it is
+            level.append(number)
+    if not level:
+        raise InvalidInput(
+            f"sanitized: no text has as many words of the vocabulary as its original under "
+            f"{mechanism.name}; give the mechanism and the token policy that made them"
+        )
+    part = private.subset(np.array(level))
+    seen = part.with_ids(np.concatenate(outputs) if outputs else part.ids[:0])
+    through = (part.ids == -1) | ((part.ids >= 0) & np.append(replaced, False)[part.ids])
+    return part, Observed(seen, through & (seen.ids >= 0)), len(sanitized) - len(level)
+
+
+def word_risks(
+    private: Corpus,
+    observed: Observed,
+    attacks: dict[str, tuple[str, Attack]],
+    words: Sequence[str],
+) -> tuple[list[Risk], dict[str, IntArray]]:
+    """Content words that attackers of a known mechanism name, those in clear counted as named.
+
+    Parameters
+    ----------
+    attacks : label and attack by name, with what each knows in the label's place of `knows`
+
+    Returns
+    -------
+    the risks, and of every attack the word that it puts at each token
+    """
+    spared = np.array([word in ENGLISH_STOP_WORDS for word in words], dtype=bool)
+    content = (private.ids >= 0) & ~np.append(spared, False)[private.ids]
+    if not content.any():
+        return [], {}
+    document, truth = private.document[content], private.ids
+    read = {"kept as they are": ("nothing", observed.corpus.ids)}
+    with simulation():
+        for label, (knows, attack) in attacks.items():
+            guessed = observed.corpus.ids.copy()
+            guessed[observed.targets] = attack.guess(observed, top=1).words[:, 0]
+            read[label] = knows, guessed
+    counts = np.bincount(truth[content], minlength=1)
+    chance = counts.max() / counts.sum()
+    return [
+        Risk.of(
+            "words",
+            label,
+            knows,
+            stats.clustered_share((guess == truth)[content], document),
+            chance,
+        )
+        for label, (knows, guess) in read.items()
+    ], {label: guess for label, (_, guess) in read.items()}
+
+
+# --- Authors, and any other label ---------------------------------------------------------------
+
+
+def guessed_labels(
+    originals: Sequence[str],
+    sanitized: Sequence[str],
+    labels: IntArray,
+    seed: int | None,
+    *,
+    adaptive: bool,
+    folds: int = 3,
+) -> IntArray:
+    """The label that a classifier gives every sanitized text, having learned from other texts.
+
+    Parameters
+    ----------
+    adaptive : whether it has learned from sanitized texts, or from originals
+    folds : every text is asked about once; a quarter of the others validates
+    """
+    learned = np.array(sanitized if adaptive else originals, dtype=object)
+    asked, classes = np.array(sanitized, dtype=object), int(labels.max()) + 1
+    fewest = int(np.bincount(labels).min())
+    if fewest < folds:
+        raise InvalidInput(
+            f"labels: got {fewest} texts of one label, expected at least {folds} of each"
+        )
+    guesses = np.empty(len(labels), dtype=np.int64)
+    outer = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    for rest, test in outer.split(labels, labels):
+        order = np.random.default_rng(seed).permutation(rest)
+        held = order[: max(1, len(order) // 4)]
+        train = order[max(1, len(order) // 4) :]
+        (guesses[test],) = text_attack(
+            learned[train].tolist(), labels[train], learned[held].tolist(), labels[held],
+            [asked[test].tolist()], classes=classes,
+        )  # fmt: skip
+    return guesses
+
+
+def author_risks(
+    originals: Sequence[str], sanitized: Sequence[str], authors: IntArray, seed: int | None
+) -> list[Risk]:
+    """Macro F1 of naming the author, by who has read originals, and by who has read outputs."""
+    classes, rng = int(authors.max()) + 1, np.random.default_rng(seed)
+    chance = random_baseline(authors, classes)
+    return [
+        Risk.of(
+            "authors", f"authorship, {kind}", knows,
+            f1_estimate(
+                authors,
+                guessed_labels(originals, sanitized, authors, seed, adaptive=kind == "adaptive"),
+                classes, rng,
+            ),
+            chance,
+        )
+        for kind, knows in (
+            ("static", "originals by the same authors"),
+            ("adaptive", "sanitized texts by the same authors"),
+        )
+    ]  # fmt: skip
+
+
+def strongest(risks: pd.DataFrame, finds: str) -> pd.Series[Any] | None:
+    """The row of the strongest attack on one thing, its interval widened for having been chosen."""
+    rows = risks[risks["finds"] == finds]
+    if rows.empty:
+        return None
+    best = rows.loc[rows["value"].idxmax()].copy()
+    wider = bonferroni(len(rows))
+    best["low"] = max(0.0, (rows["value"] - wider * (rows["value"] - rows["low"])).max())
+    best["high"] = min(1.0, (rows["value"] + wider * (rows["high"] - rows["value"])).max())
+    return best

@@ -1,0 +1,311 @@
+"""What sanitizes texts: a mechanism by name, one as an object, or any function of texts.
+
+sanitizer("custext+", epsilon=2).sanitize(["a text"])
+sanitizer(my_function).sanitize(["a text"])
+
+@register_mechanism("shout")                       # then "shout" is a name like the others
+def shout(texts: list[str], epsilon: float) -> list[str]: ...
+
+@register_mechanism("mine")                        # a class over an embedding, as ours are
+class Mine(Mechanism): ...
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from textpriv.checks import described
+from textpriv.data import embeddings
+from textpriv.data.embeddings import Embedding
+from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, TokenPolicy, check_policy
+from textpriv.errors import InvalidInput
+from textpriv.evaluation.texts import texts_of
+from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.base import check_epsilon, simulation
+from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.neighbors import ExactSearch
+
+VOCABULARY = "glove-840b-300d-34k"
+POLICIES = {each.name: each for each in (PRIVATE, KEEP_UNKNOWN)}
+Kind = TypeVar("Kind")
+
+_OURS = tuple(WORD_LEVEL)
+_REGISTERED: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Sanitizer:
+    """Turns texts into sanitized texts, whatever it is inside.
+
+    Parameters
+    ----------
+    name, label : what tables and figures call it
+    function : of a list of texts and a generator (None: fresh entropy)
+    epsilon : as it is claimed; None where nothing is claimed
+    mechanism : where it is one that replaces words: what attackers can know
+    policy : what such a mechanism does with tokens that its vocabulary lacks
+    """
+
+    name: str
+    label: str
+    function: Callable[[list[str], np.random.Generator | None], object]
+    epsilon: float | None = None
+    mechanism: Mechanism | None = None
+    policy: TokenPolicy | None = None
+
+    def sanitize(self, texts: Iterable[str], rng: np.random.Generator | None = None) -> list[str]:
+        """As many texts, each a string, or InvalidInput that says what came instead.
+
+        Without `rng` fresh entropy is used; with it the output can be made again, by anyone who
+        knows it, and is a simulation.
+        """
+        given = texts_of(texts)
+        with simulation():
+            made = self.function(given, rng)
+        if isinstance(made, str) or not isinstance(made, Iterable):
+            raise InvalidInput(f"{self.name}: put out {described(made)}, expected a list of texts")
+        found = list(made)
+        if len(found) != len(given):
+            raise InvalidInput(f"{self.name}: put out {len(found)} texts for {len(given)}")
+        if wrong := [each for each in found if not isinstance(each, str)]:
+            raise InvalidInput(f"{self.name}: put out {described(wrong[0])}, expected a string")
+        return found
+
+    @property
+    def setting(self) -> str:
+        """How it was run, in words."""
+        parts = [] if self.epsilon is None else [f"eps {self.epsilon:g}"]
+        parts += [f"token policy {self.policy.name}"] if self.policy else []
+        return ", ".join(parts) or "as it is"
+
+
+def sanitizer(
+    mechanism: object,
+    *,
+    epsilon: float | None = None,
+    policy: str | TokenPolicy = PRIVATE,
+    words: int | None = None,
+) -> Sanitizer:
+    """A sanitizer from its name, an object, or a function.
+
+    Parameters
+    ----------
+    mechanism : a name (see `names`), a `Mechanism`, an object with `sanitize(texts)`, or a function
+        of a list of texts or of one text (see `from_function`)
+    epsilon : finite number > 0; needed for a name of ours, else as the mechanism has it
+    policy : of a mechanism that replaces words: "private" (nothing in clear), "keep-unknown"
+        (punctuation, numbers and unknown words in clear, as released code does), or a policy
+    words : of the vocabulary of what is made here, the most frequent; None: all
+
+    Raises
+    ------
+    InvalidInput : an unknown name (with the nearest one), a wrong epsilon, or no sanitizer
+    """
+    tokens = _policy(policy)
+    if isinstance(mechanism, str):
+        return _by_name(mechanism, epsilon, tokens, words)
+    if isinstance(mechanism, Sanitizer):
+        return mechanism
+    if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
+        return _of_mechanism(mechanism(embedding(words), epsilon=_needed(epsilon)), tokens)
+    if isinstance(mechanism, Mechanism):
+        return _of_mechanism(
+            mechanism if epsilon is None else mechanism.with_epsilon(epsilon), tokens
+        )
+    if hasattr(mechanism, "sanitize"):
+        name = getattr(mechanism, "name", type(mechanism).__name__)
+        claimed = epsilon if epsilon is not None else getattr(mechanism, "epsilon", None)
+        return replace(from_function(mechanism.sanitize, epsilon=claimed), name=name, label=name)
+    if callable(mechanism):
+        return from_function(mechanism, epsilon=epsilon)
+    raise InvalidInput(
+        f"mechanism: got {described(mechanism)}, expected a name ({', '.join(names())}), a "
+        "Mechanism, an object with sanitize(texts), or a function"
+    )
+
+
+def sanitize(
+    texts: object,
+    mechanism: object = "custext+",
+    *,
+    epsilon: float | None = None,
+    policy: str | TokenPolicy = PRIVATE,
+    column: str = "text",
+    seed: int | None = None,
+) -> list[str]:
+    """Sanitized texts, one for each.
+
+    Parameters
+    ----------
+    texts, column : see `texts_of`
+    mechanism, epsilon, policy : see `sanitizer`
+    seed : None: entropy of the operating system, as privacy needs. With a seed the output can be
+        made again by anyone who knows it, and hides nothing from them.
+    """
+    given = texts_of(texts, column=column)
+    rng = None if seed is None else np.random.default_rng(seed)
+    return sanitizer(mechanism, epsilon=epsilon, policy=policy).sanitize(given, rng)
+
+
+def from_function(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    epsilon: float | None = None,
+    each: bool | None = None,
+) -> Sanitizer:
+    """Any function of texts as a sanitizer.
+
+    Parameters
+    ----------
+    function : `sanitize(texts) -> texts` or `sanitize(text) -> text`; it gets `epsilon` and `rng`
+        by name where it has parameters of these names
+    epsilon : that it is said to satisfy; None: nothing is claimed
+    each : whether it takes one text; None: told from the annotation of its first parameter
+        (`str`: one), else from that parameter's name (a plural takes all)
+    """
+    parameters = inspect.signature(function).parameters
+    if not parameters:
+        raise InvalidInput(f"{function}: takes no argument, expected a function of texts")
+    first = next(iter(parameters.values()))
+    if each is None:
+        stated = str(getattr(first.annotation, "__name__", first.annotation))
+        each = stated == "str" if first.annotation is not first.empty else first.name[-1:] != "s"
+    one_by_one = each
+    given = {} if epsilon is None else {"epsilon": check_epsilon(epsilon)}
+    named = {key: value for key, value in given.items() if key in parameters}
+    if "epsilon" in parameters and parameters["epsilon"].default is inspect.Parameter.empty:
+        named["epsilon"] = _needed(epsilon)
+
+    def run(texts: list[str], rng: np.random.Generator | None) -> object:
+        seeded = {**named, "rng": rng} if "rng" in parameters else named
+        if one_by_one:
+            return [function(text, **seeded) for text in texts]
+        return function(texts, **seeded)
+
+    called = str(name or getattr(function, "__name__", type(function).__name__))
+    return Sanitizer(called, called, run, epsilon)
+
+
+def _of_mechanism(
+    mechanism: Mechanism, policy: TokenPolicy, name: str | None = None, label: str | None = None
+) -> Sanitizer:
+    def run(texts: list[str], rng: np.random.Generator | None) -> list[str]:
+        return mechanism.sanitize(texts, rng, policy=policy)
+
+    called = name or mechanism.name
+    return Sanitizer(called, label or called, run, mechanism.epsilon, mechanism, policy)
+
+
+# --- Names --------------------------------------------------------------------------------------
+
+
+def names() -> list[str]:
+    """Every mechanism that has a name: those of this package, then those registered."""
+    return [*_OURS, *_REGISTERED]
+
+
+def register_mechanism(name: str, made: Any = None) -> Any:
+    """Give a class, an object or a function a name; as a decorator, or with both arguments.
+
+    Parameters
+    ----------
+    name : letters, digits, `+` and `-`; not one of ours
+    made : a subclass of `Mechanism`, made as `made(embedding, epsilon=epsilon)`, an object with
+        `sanitize(texts)`, or a function (see `from_function`)
+
+    Raises
+    ------
+    InvalidInput : a name that is taken by one of ours, or something that sanitizes nothing
+    """
+    if made is None:
+        return lambda decorated: register_mechanism(name, decorated)
+    if name in _OURS:
+        raise InvalidInput(f"name: {name!r} is a mechanism of this package; take another")
+    if not (callable(made) or hasattr(made, "sanitize")):
+        raise InvalidInput(f"{name}: got {described(made)}, expected a class, object or function")
+    _REGISTERED[name] = made
+    return made
+
+
+def include(path: str | Path) -> None:
+    """Run a Python file of your own, which registers mechanisms or attacks.
+
+    Raises
+    ------
+    InvalidInput : no such file, or one that does not run
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InvalidInput(f"include: got {str(path)!r}, expected a Python file that exists")
+    _module(file)
+
+
+def load(place: str) -> Any:
+    """The object at "module:name" or "file.py:name"; InvalidInput where there is none."""
+    module, colon, name = place.rpartition(":")
+    if not colon or not name:
+        raise InvalidInput(f"got {place!r}, expected module:Name or file.py:Name")
+    try:
+        found = _module(Path(module)) if module.endswith(".py") else importlib.import_module(module)
+        return getattr(found, name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(f"{place}: {error}; expected module:Name or file.py:Name") from error
+
+
+def _module(file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"included_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise InvalidInput(f"{file}: expected a Python file that exists")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # so that its classes can be sent to other processes
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InvalidInput(f"{file}: does not run, {type(error).__name__}: {error}") from error
+    return module
+
+
+@cache
+def embedding(words: int | None = None) -> Embedding:
+    """The public vocabulary, or its most frequent words; fetched on first use."""
+    return embeddings.most_frequent(embeddings.load(VOCABULARY), words)
+
+
+def _by_name(name: str, epsilon: float | None, policy: TokenPolicy, words: int | None) -> Sanitizer:
+    if name in _REGISTERED:
+        made = sanitizer(_REGISTERED[name], epsilon=epsilon, policy=policy, words=words)
+        return replace(made, name=name, label=name)
+    if name not in _OURS:
+        near = difflib.get_close_matches(name.lower(), names(), 1, 0.4)
+        do = f"did you mean {near[0]!r}?" if near else "see `textpriv ls mechanisms`"
+        raise InvalidInput(f"mechanism: got {name!r}, expected one of {', '.join(names())}; {do}")
+    wanted, table = _needed(epsilon), embedding(words)
+    mechanism = WORD_LEVEL[name].make(table, ExactSearch(table.vectors)).with_epsilon(wanted)
+    return _of_mechanism(mechanism, policy, name, WORD_LEVEL[name].label)
+
+
+def _needed(epsilon: float | None) -> float:
+    if epsilon is None:
+        raise InvalidInput("epsilon: got none, expected a number > 0; its unit is the mechanism's")
+    return check_epsilon(epsilon)
+
+
+def _policy(policy: str | TokenPolicy) -> TokenPolicy:
+    if isinstance(policy, str):
+        if policy not in POLICIES:
+            raise InvalidInput(f"policy: got {policy!r}, expected one of {', '.join(POLICIES)}")
+        return POLICIES[policy]
+    check_policy(policy)
+    return policy

@@ -1,0 +1,86 @@
+"""Texts from wherever they are: a list, a column of pandas or datasets, a file.
+
+texts_of(["one text", "another"])
+texts_of(frame["review"])
+texts_of("tickets.csv", column="body")
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from textpriv.checks import check_texts
+from textpriv.errors import InvalidInput
+
+LONGEST = 20_000_000  # characters in all, beyond which an evaluation would not end today
+
+
+def texts_of(source: object, *, column: str = "text", what: str = "texts") -> list[str]:
+    """A list of texts, each a string.
+
+    Parameters
+    ----------
+    source : a list, tuple, NumPy array, pandas Series or datasets column of strings; or the path of
+        a .csv, .tsv, .jsonl or .parquet file with a column of texts, or of a .txt file with a text
+        per line
+    column : of a file, the column of the texts
+    what : how errors call it
+
+    Raises
+    ------
+    InvalidInput : anything else: one string that is no file, None, a number or NaN in a row, no
+        text at all, or more than LONGEST characters
+    """
+    if isinstance(source, Path) or (isinstance(source, str) and _is_path(source)):
+        return list(table_of(source, column=column).texts)
+    if isinstance(source, str):
+        raise InvalidInput(
+            f"{what}: got one string that is no file, {source!r:.60}; give a list, [text], or the "
+            "path of a file that exists"
+        )
+    found = check_texts(source, what=what)
+    if not found:
+        raise InvalidInput(f"{what}: got none, expected at least one text")
+    if (size := sum(map(len, found))) > LONGEST:
+        raise InvalidInput(
+            f"{what}: got {size:,} characters, expected at most {LONGEST:,}; take a sample"
+        )
+    return found
+
+
+def table_of(path: str | Path, *, column: str = "text", columns: tuple[str, ...] = ()) -> Any:
+    """The documents of a file, with further columns; see `data.corpora.read_table`."""
+    from textpriv.data import corpora  # opens Arrow tables, which takes a second to import
+
+    return corpora.read_table(path, text=column, columns=columns)
+
+
+def column_of(source: object, length: int, *, what: str) -> np.ndarray:
+    """One label per text, numbered from 0 in the order of their names: (length,) integers."""
+    if isinstance(source, str | bytes) or not hasattr(source, "__iter__"):
+        raise InvalidInput(f"{what}: got {source!r:.60}, expected a label for each text")
+    given: list[Any] = list(source)
+    values = ["" if pd.isna(each) else str(each) for each in given]
+    if len(values) != length:
+        raise InvalidInput(f"{what}: got {len(values)} for {length} texts, expected one for each")
+    if "" in values:
+        raise InvalidInput(f"{what}: got none for some text, expected one for each; drop these")
+    names, numbers = np.unique(values, return_inverse=True)
+    if len(names) < 2:
+        raise InvalidInput(
+            f"{what}: got {str(names[0])!r} for every text, expected at least two kinds"
+        )
+    return numbers.astype(np.int64)
+
+
+def _is_path(source: str) -> bool:
+    """Whether a string can only be meant as a file: it exists, or it has a table's ending."""
+    if len(source) > 4096 or "\n" in source or "\0" in source:
+        return False
+    return Path(source).exists() or Path(source).suffix.lower() in (
+        ".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".zip",
+    )  # fmt: skip

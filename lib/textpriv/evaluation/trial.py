@@ -1,0 +1,371 @@
+"""Does a mechanism, or an attack, of one's own do what it says? In words, check by check.
+
+    print(check_mechanism(MyMechanism, epsilon=2))
+    check_mechanism(my_function, epsilon=2).passed
+
+In the way of scikit-learn's `check_estimator`, but a failed check is a row, not an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import beta
+
+from textpriv.attacks.base import NONE, Attack, Observed, observe
+from textpriv.channel import Channel
+from textpriv.checks import check_kind
+from textpriv.data.tokens import Corpus
+from textpriv.errors import InvalidInput
+from textpriv.evaluation.sanitizers import Sanitizer, sanitizer
+from textpriv.mechanisms import Madlib, Mechanism
+from textpriv.mechanisms.base import simulation
+from textpriv.mechanisms.finite import FiniteMechanism
+from textpriv.mechanisms.noise import AfterNoise
+from textpriv.privacy.claims import claimed_loss
+from textpriv.privacy.exact import audit_exactly
+from textpriv.privacy.fit import fit_draws
+from textpriv.privacy.released import audit_noise, readable, released_words, sanitized
+from textpriv.privacy.results import LEVEL, Audit
+
+SENTENCES = (
+    "The hotel in Paris was wonderful, and the staff spoke good English.",
+    "My doctor told me that the results of the test would come on Monday.",
+    "She bought a small house near the river, with a garden and two old trees.",
+    "I would not watch this film again, even if somebody paid me for it.",
+)
+WORDS = ("doctor", "river", "wonderful", "english", "film", "garden", "monday", "money")
+CANARIES = ("zqxjvkw", "493817265")  # a word and a number that no vocabulary has
+COPIES = 40  # of the sentences, where chance has to be told from habit
+VOCABULARY = 2000  # words of a mechanism that is made here, the most frequent
+DRAWS = 4000  # of each word, where a claim is judged by draws alone
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the checks of one mechanism or attack said.
+
+    Attributes
+    ----------
+    name : of what was checked
+    rows : columns check, result ("passed", "failed", "not run") and says
+    """
+
+    name: str
+    rows: pd.DataFrame
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return not (self.rows["result"] == "failed").any()
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """What each failed check says."""
+        rows = self.rows[self.rows["result"] == "failed"]
+        return dict(zip(rows["check"], rows["says"], strict=True))
+
+    def __str__(self) -> str:
+        marks = {"passed": "ok    ", "failed": "FAILED", "not run": "-     "}
+        lines = [f"{marks[row.result]} {row.check}: {row.says}" for row in self.rows.itertuples()]
+        end = "passed" if self.passed else f"{len(self.failed)} of {len(self.rows)} checks failed"
+        return "\n".join([f"{self.name}:", *lines, end])
+
+    def _repr_html_(self) -> str:
+        return str(self.rows.style.hide(axis="index").to_html())
+
+
+class _NotRun(Exception):
+    """A check that has nothing to go by."""
+
+
+def check_mechanism(
+    mechanism: object, *, epsilon: float | None = None, policy: str = "private", seed: int = 0
+) -> Checked:
+    """Texts in and out, seeds, words in clear, the law of the draws, and the claim.
+
+    Parameters
+    ----------
+    mechanism, epsilon, policy : see `sanitizers.sanitizer`. Of a function epsilon is what
+        each word is said to be worth: a claim that is put to the test, not an argument only
+    seed : of the tests' own draws
+
+    Returns
+    -------
+    Checked
+
+    Notes
+    -----
+    A check of draws fails a right mechanism with a probability of at most 0.001. What passes is not
+    proved: an audit of sampled outputs sees no loss that is rare or small (see docs/PRIVACY.md).
+    """
+    made = sanitizer(mechanism, epsilon=epsilon, policy=policy, words=VOCABULARY)
+    rng = np.random.default_rng(seed)
+    checks: dict[str, Callable[[Sanitizer, np.random.Generator], str]] = {
+        "as many texts out as in": _counts,
+        "the empty text": _empty,
+        "fresh randomness": _fresh,
+        "the same generator gives the same output": _seeded,
+        "nothing in clear": _canaries,
+        "draws follow the stated law": _law,
+        "the claim": _claim,
+    }
+    return _all(made.label, ((name, partial(check, made, rng)) for name, check in checks.items()))
+
+
+def check_attack(attack: object, mechanism: Mechanism, *, seed: int = 0) -> Checked:
+    """Ranks, scores, targets and repeated calls of an attack on words.
+
+    Parameters
+    ----------
+    attack : an `Attack`, made for the channel of `mechanism`
+    mechanism : whose outputs it is shown
+    """
+    expected = "an Attack, or register a function of texts with register_attack"
+    check_kind(attack, Attack, what="attack", expected=expected)
+    assert isinstance(attack, Attack)
+    rng = np.random.default_rng(seed)
+    inputs = np.arange(mechanism.size) if mechanism.inputs is None else mechanism.inputs
+    ids = rng.choice(inputs, size=60).astype(np.int64)
+    private = Corpus(ids, np.arange(0, 61, 12), vocabulary=mechanism.vocabulary)
+    observed = observe(mechanism, private, rng)
+    checks: dict[str, Callable[[Attack, Observed, int], str]] = {
+        "guesses are ranked": _ranked,
+        "posteriors are probabilities": _probabilities,
+        "targets are answered one by one": _targets,
+        "the same call gives the same guesses": _repeatable,
+    }
+    return _all(
+        attack.name,
+        (
+            (name, partial(check, attack, observed, mechanism.size))
+            for name, check in checks.items()
+        ),
+    )
+
+
+def _all(name: str, checks: Iterator[tuple[str, Callable[[], str]]]) -> Checked:
+    rows = []
+    for title, check in checks:
+        try:
+            result, says = "passed", check()
+        except _NotRun as reason:
+            result, says = "not run", str(reason)
+        except AssertionError as found:
+            result, says = "failed", str(found)
+        except Exception as error:  # whatever a stranger's code raises is what the row says
+            result, says = "failed", f"raises {type(error).__name__}: {error}"
+        rows.append({"check": title, "result": result, "says": says})
+    return Checked(name, pd.DataFrame(rows))
+
+
+# --- Mechanisms ---------------------------------------------------------------------------------
+
+
+def _counts(made: Sanitizer, rng: np.random.Generator) -> str:
+    found = made.sanitize(SENTENCES)
+    assert made.sanitize(list(SENTENCES[:1])), "nothing came out for one text"
+    return f"{len(found)} texts in, {len(found)} out"
+
+
+def _empty(made: Sanitizer, rng: np.random.Generator) -> str:
+    for text in ("", " ", "\n"):
+        try:
+            made.sanitize([text, SENTENCES[0]])
+        except InvalidInput as error:
+            return f"refused with a clear error: {error}"
+    return "an empty text is passed through"
+
+
+def _fresh(made: Sanitizer, rng: np.random.Generator) -> str:
+    texts = list(SENTENCES) * COPIES
+    first, second = made.sanitize(texts), made.sanitize(texts)
+    size = len(SENTENCES)
+    apart = {
+        tuple(part[start : start + size])
+        for part in (first, second)
+        for start in range(0, len(texts), size)
+    }
+    assert first != second or len(apart) > 1, (
+        "two calls, and all copies inside them, gave the same output: it draws from a seed that is "
+        "always the same, or it does not draw at all, and nothing can be guaranteed"
+    )
+    assert first != second, "two calls gave the same output: it starts from the same seed each time"
+    return f"{len(apart)} different outputs of {2 * COPIES} for the same texts"
+
+
+def _seeded(made: Sanitizer, rng: np.random.Generator) -> str:
+    first, second = (made.sanitize(SENTENCES, np.random.default_rng(1)) for _ in range(2))
+    if first != second:
+        raise _NotRun("it takes no generator, so that its outputs cannot be made again")
+    return "a result can be made again"
+
+
+def _canaries(made: Sanitizer, rng: np.random.Generator) -> str:
+    if made.policy and made.policy.kept:
+        raise _NotRun(f"the token policy passes in clear: {', '.join(made.policy.kept)}")
+    texts = [f"My name is {CANARIES[0]} and my number is {CANARIES[1]} in Paris."] * COPIES
+    found = made.sanitize(texts)
+    leaked = {each: sum(each in text.lower() for text in found) for each in CANARIES}
+    worst = max(leaked, key=lambda each: leaked[each])
+    assert not leaked[worst], (
+        f"a {'word' if worst == CANARIES[0] else 'number'} that no vocabulary has came out as it "
+        f"is in {leaked[worst]} of {COPIES} outputs: names and numbers leak in clear"
+    )
+    return "neither an unknown word nor an unknown number came out"
+
+
+def _law(made: Sanitizer, rng: np.random.Generator) -> str:
+    mechanism: Any = made.mechanism
+    if isinstance(mechanism, FiniteMechanism):
+        fit = released_words(mechanism, rng, words=60, draws=1000)
+    elif isinstance(mechanism, Channel) and isinstance(mechanism, Mechanism):
+        ids = readable(mechanism.embedding.words, mechanism.inputs, 60, rng)
+        rows = mechanism.log_rows(ids)
+        total = np.abs(np.exp(rows).sum(1) - 1).max()
+        assert total < 1e-6, f"P(y|x) sums to 1 only up to {total:.2g}"
+        with simulation():
+            drawn = sanitized(mechanism, ids, 1000, rng)
+        fit = fit_draws(lambda _: np.exp(rows), drawn, rng)
+    elif isinstance(mechanism, Madlib | AfterNoise):
+        return _judged(audit_noise(mechanism, rng))
+    else:
+        raise _NotRun("it states no probabilities P(y|x)")
+    assert fit.p >= LEVEL, (
+        f"outputs are not drawn from the probabilities that it states (p = {fit.p:.2g}): the "
+        "sampler or the law is wrong"
+    )
+    return f"60,000 draws agree with P(y|x) (p = {fit.p:.2g})"
+
+
+def _claim(made: Sanitizer, rng: np.random.Generator) -> str:
+    mechanism: Any = made.mechanism
+    if isinstance(mechanism, FiniteMechanism):
+        try:
+            claimed_loss(mechanism)
+        except InvalidInput:
+            return _by_law(mechanism, rng)
+        return _judged(audit_exactly(mechanism, rng=rng))
+    if isinstance(mechanism, Madlib | AfterNoise):
+        return _judged(audit_noise(mechanism, rng))
+    if isinstance(mechanism, Channel) and isinstance(mechanism, Mechanism):
+        return _by_law(mechanism, rng)
+    if made.epsilon is None:
+        raise _NotRun("it claims no epsilon")
+    return _by_draws(made)
+
+
+def _judged(audit: Audit) -> str:
+    assert audit.verdict != "broken", (
+        f"broken: {audit.claim}; the largest loss found is {audit.worst_ratio:.3g} times the "
+        f"claim, for {' and '.join(audit.worst_pair)}"
+        + (f"; draws of another law (p = {audit.fit:.2g})" if (audit.fit or 1) < LEVEL else "")
+    )
+    return f"{audit.verdict}: {audit.method}, {audit.pairs:,} pairs"
+
+
+def _by_law(mechanism: Any, rng: np.random.Generator) -> str:
+    """An exact law whose claim is not worked out in numbers: epsilon per word, any two words."""
+    words = np.arange(mechanism.size) if mechanism.inputs is None else mechanism.inputs
+    chosen = rng.choice(words, min(400, len(words)), replace=False)
+    rows = mechanism.log_rows(chosen)
+    with np.errstate(invalid="ignore"):
+        loss = np.nanmax(rows.max(0) - rows.min(0))
+    assert loss <= mechanism.epsilon * (1 + 1e-6), (
+        f"between two of {len(chosen)} words the exact loss is {loss:.3g}, above epsilon = "
+        f"{mechanism.epsilon:g} per word; if the claim grows with a distance, give it to "
+        "textpriv.privacy.claims.claimed_loss"
+    )
+    return f"holds between all of {len(chosen)} words: exact loss {loss:.3g}"
+
+
+def _by_draws(made: Sanitizer) -> str:
+    """Epsilon per word, by the outputs of texts of one word each, whatever makes them.
+
+    Half of the draws choose for each two words the output that tells them apart best, the other
+    half bounds its two probabilities (Clopper and Pearson), for all pairs together.
+    """
+    assert made.epsilon is not None
+    halves = []
+    for _ in range(2):
+        found = made.sanitize([word for word in WORDS for _ in range(DRAWS)])
+        halves.append(np.array(found, dtype=object).reshape(len(WORDS), DRAWS))
+    every, numbers = np.unique(
+        np.concatenate([half.ravel() for half in halves]), return_inverse=True
+    )
+    counts = np.zeros((2, len(WORDS), len(every)), dtype=np.int64)
+    half, word = np.divmod(np.arange(2 * len(WORDS) * DRAWS) // DRAWS, len(WORDS))
+    np.add.at(counts, (half, word, numbers), 1)
+    first, second = counts
+    tail = LEVEL / (2 * len(WORDS) * (len(WORDS) - 1))
+    worst, pair = -np.inf, ("", "")
+    for x, one in enumerate(WORDS):
+        for z, other in enumerate(WORDS):
+            if x == z:
+                continue
+            output = np.argmax(np.log(first[x] + 0.5) - np.log(first[z] + 0.5) + np.log1p(first[x]))
+            often, rarely = int(second[x, output]), int(second[z, output])
+            low = beta.ppf(tail, often, DRAWS - often + 1) if often else 0.0
+            high = beta.isf(tail, rarely + 1, DRAWS - rarely) if rarely < DRAWS else 1.0
+            loss = np.log(low / high) if low > 0 else -np.inf
+            if loss > worst:
+                worst, pair = loss, (one, other)
+    assert worst <= made.epsilon, (
+        f"eps {made.epsilon:g} per word is broken: between {pair[0]!r} and {pair[1]!r} the loss is "
+        f"at least {worst:.3g} (confidence {1 - LEVEL:.1%})"
+    )
+    return (
+        f"not broken by {DRAWS:,} draws of {len(WORDS)} words each (least loss shown: "
+        f"{max(0.0, worst):.2g})"
+    )
+
+
+# --- Attacks ------------------------------------------------------------------------------------
+
+
+def _ranked(attack: Attack, observed: Observed, size: int) -> str:
+    guesses = attack.guess(observed, top=5)
+    shape = len(observed.targets), 5
+    assert guesses.words.shape == guesses.scores.shape == shape, (
+        f"guesses have shape {guesses.words.shape} and {guesses.scores.shape}, expected {shape}"
+    )
+    inside = (guesses.words == NONE) | ((guesses.words >= 0) & (guesses.words < size))
+    assert inside.all(), f"some guess is no word of the vocabulary, 0 .. {size - 1}"
+    finite = np.where(np.isfinite(guesses.scores), guesses.scores, -1e300)
+    assert (np.diff(finite, axis=1) <= 1e-9).all(), (
+        "scores grow along a row: the best guess comes first"
+    )
+    named = [row[row != NONE] for row in guesses.words]
+    assert all(len(set(row.tolist())) == len(row) for row in named), "a word is guessed twice"
+    return "five words for each target, the best first, none twice"
+
+
+def _probabilities(attack: Attack, observed: Observed, size: int) -> str:
+    if not attack.posterior:
+        raise _NotRun("its scores are no probabilities")
+    scores = attack.guess(observed, top=5).scores
+    finite = np.where(np.isfinite(scores), scores, 0.0)
+    assert finite.min() >= 0 and finite.sum(1).max() <= 1 + 1e-6, (
+        f"scores go from {finite.min():.3g} and sum to {finite.sum(1).max():.3g}; expected "
+        "probabilities (or posterior = False)"
+    )
+    return "they are, and sum to at most 1"
+
+
+def _targets(attack: Attack, observed: Observed, size: int) -> str:
+    every = attack.guess(observed, top=1).words
+    chosen = observed.targets[::7]
+    part = attack.guess(observed, chosen, top=1).words
+    assert np.array_equal(part, every[::7]), "other guesses for the same tokens when asked for some"
+    return "asked for some tokens it says the same of them"
+
+
+def _repeatable(attack: Attack, observed: Observed, size: int) -> str:
+    first, second = (attack.guess(observed, top=3).words for _ in range(2))
+    assert np.array_equal(first, second), "two calls gave different guesses"
+    return "it does"

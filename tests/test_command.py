@@ -1,0 +1,115 @@
+"""The command `textpriv`: what it puts out, where, and how it says no."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from test_evaluation import TEXTS, vocabulary
+
+from textpriv.command import main
+
+__all__ = ["vocabulary"]  # the small one, for every test here
+
+OWN = """
+import textpriv
+
+@textpriv.register_mechanism("vowels")
+def vowels(text: str) -> str:
+    return "".join("a" if letter in "eiou" else letter for letter in text)
+"""
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, list(arguments), input=stdin)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS))
+    return str(path)
+
+
+@pytest.mark.parametrize("what", ["mechanisms", "attacks", "corpora", "assets"])
+def test_what_has_a_name_is_listed(what: str) -> None:
+    listed = json.loads(run("ls", what, "--json").stdout)
+    assert listed and all(name in run("ls", what).stdout for name in listed)
+
+
+def test_sanitized_lines_go_to_standard_output_and_the_rest_does_not(file: str) -> None:
+    found = run("sanitize", file, "-m", "santext", "-e", "2")
+    assert found.exit_code == 0 and len(found.stdout.splitlines()) == len(TEXTS)
+    assert "eps 2, token policy private" in found.stderr
+    piped = run("sanitize", "-", "-m", "santext", "-e", "2", stdin="one text\nand another\n")
+    assert len(piped.stdout.splitlines()) == 2
+
+
+def test_what_stays_in_clear_and_what_a_seed_costs_is_said(file: str) -> None:
+    found = run("sanitize", file, "-m", "tem", "-e", "2", "--policy", "keep-unknown", "--seed", "1")
+    assert "in clear: punctuation, numbers, unknown words" in found.stderr
+    assert "can undo this" in found.stderr
+
+
+def test_a_release_is_attacked_and_reported(file: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out.txt")
+    assert run("sanitize", file, "-m", "santext", "-e", "9", "-o", out).exit_code == 0
+    options = ("--public", "none", "--seed", "1")
+    blind = run("attack", file, out, *options)
+    assert blind.exit_code == 0 and "learned from pairs" in blind.stdout + "learned from pairs"
+    known = json.loads(
+        run("attack", file, out, "-m", "santext", "-e", "9", "--json", *options).stdout
+    )
+    assert known["mechanism"] == "santext" and not any(text in str(known) for text in TEXTS)
+    page, card = tmp_path / "report.html", tmp_path / "card.json"
+    asked = ("-o", str(page), "--card", str(card), *options)
+    assert run("report", file, "-m", "santext", "-e", "9", *asked).exit_code == 0
+    assert "read back" in page.read_text() and json.loads(card.read_text())["texts"] == len(TEXTS)
+
+
+def test_a_mechanism_from_a_file_is_listed_used_and_audited(file: str, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    include = ("--include", str(own))
+    assert "vowels" in run(*include, "ls", "mechanisms").stdout
+    assert run(*include, "sanitize", file, "-m", "vowels").stdout.splitlines()[0].count("e") == 0
+    audit = run("audit", f"{own}:vowels")
+    assert audit.exit_code == 1 and "it does not draw at all" in audit.stdout
+
+
+def test_a_preview_shows_a_row_for_each_epsilon(file: str) -> None:
+    rows = json.loads(run("preview", file, "-m", "santext", "--epsilons", "1,9", "--json").stdout)
+    assert [row["epsilon"] for row in rows] == [1, 9] and rows[0]["changed"] > rows[1]["changed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sanitize", "FILE", "-m", "madlip", "-e", "1"], "did you mean 'madlib'"),
+        (["sanitize", "FILE", "-m", "madlib", "-e", "many"], "is not a valid float"),
+        (["sanitize", "FILE", "-m", "madlib", "-e", "0"], "expected a finite number > 0"),
+        (["sanitize", "FILE", "-m", "madlib", "-e", "inf"], "expected a finite number > 0"),
+        (["sanitize", "missing.csv", "-m", "madlib", "-e", "1"], "expected a readable file"),
+        (["sanitize", "FILE.pdf", "-m", "madlib", "-e", "1"], "convert it"),
+        (["--include", "missing.py", "ls", "attacks"], "expected a Python file that exists"),
+        (["audit", "no_such_module:Mine"], "expected module:Name or file.py:Name"),
+        (["preview", "FILE", "-m", "tem", "--epsilons", "a,b"], "expected numbers with commas"),
+    ],
+)
+def test_each_mistake_is_one_clear_error(file: str, arguments: list[str], message: str) -> None:
+    found = run(*(each.replace("FILE", file) for each in arguments))
+    assert found.exit_code in (1, 2) and message in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys, textpriv.command; print(*sorted(sys.modules))"
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    asked = [sys.executable, "-c", code]
+    loaded = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths)
+    assert not {"numpy", "torch", "pandas", "sklearn", "transformers"} & set(loaded.stdout.split())

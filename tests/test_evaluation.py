@@ -1,0 +1,325 @@
+"""One call on one's own texts: sources, sanitizers, risks, the page, and clear errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+
+import textpriv
+from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
+from textpriv.errors import AssetUnavailable, InvalidInput
+from textpriv.evaluation import cards, risks, sanitizers, texts
+from textpriv.evaluation import evaluate as evaluation
+from textpriv.mechanisms import SanText
+from textpriv.mechanisms.base import simulation
+
+RNG = np.random.default_rng(11)
+WORDS = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]  # 150 short words
+VOCABULARY = from_arrays("tiny", WORDS, RNG.normal(size=(len(WORDS), 8)))
+TEXTS = [" ".join(RNG.choice(WORDS, 12)) for _ in range(60)]
+PUBLIC = [" ".join(RNG.choice(WORDS, 30)) for _ in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small vocabulary in place of the one that is fetched."""
+
+    def tiny(words: int | None = None) -> Embedding:
+        return VOCABULARY
+
+    for module in (sanitizers, evaluation):
+        monkeypatch.setattr(module, "embedding", tiny)
+
+
+def evaluated(**options: Any) -> textpriv.Evaluation:
+    options = {"mechanism": "santext", "epsilon": 8.0, "public": PUBLIC, "seed": 1} | options
+    return textpriv.evaluate(TEXTS, **options)
+
+
+# --- Sources ------------------------------------------------------------------------------------
+
+
+def test_texts_come_from_lists_columns_and_files(tmp_path: Path) -> None:
+    wanted = ["one text", "another, with a comma"]
+    frame = pd.DataFrame({"body": wanted})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    (tmp_path / "a.txt").write_text("\n".join(wanted))
+    sources = [
+        wanted, tuple(wanted), frame["body"], np.array(wanted, dtype=object),
+        datasets.Dataset.from_pandas(frame)["body"],
+        tmp_path / "a.csv", str(tmp_path / "a.jsonl"), tmp_path / "a.txt",
+    ]  # fmt: skip
+    assert [texts.texts_of(each, column="body") for each in sources] == [wanted] * len(sources)
+
+
+def test_each_bad_source_is_one_clear_error(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"text": ["a", np.nan, "c"]})
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "latin.csv").write_bytes("text\ncafé\n".encode("latin-1"))
+    (tmp_path / "other.csv").write_text("body\nhello\n")
+    cases: list[tuple[object, str]] = [
+        ("one string", "got one string that is no file.*\\[text\\]"),
+        (None, "original: got None, expected a list of strings"),
+        (7, "original: got 7, expected a list"),
+        ([1, 2], "original: got 1 in number 0"),
+        (frame["text"], "original: got nan in number 1"),
+        (frame, "give one column, frame\\[name\\]"),
+        ([], "original: got none"),
+        (["only one"], "at least two"),
+        (tmp_path / "empty.csv", "empty.csv: expected a table"),
+        (tmp_path / "missing.csv", "missing.csv: expected a readable file"),
+        (tmp_path / "latin.csv", "latin.csv: expected UTF-8"),
+        (tmp_path / "other.csv", "expected the columns \\['text'\\], got only \\['body'\\]"),
+        (["x" * texts.LONGEST, "y"], "characters, expected at most"),
+    ]
+    for source, message in cases:
+        with pytest.raises(InvalidInput, match=message):
+            textpriv.evaluate(source, TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mechanism": "santex"}, "did you mean 'santext'"),
+        ({"mechanism": None}, "got neither"),
+        ({"mechanism": 3}, "mechanism: got 3, expected a name"),
+        ({"epsilon": "2"}, "epsilon: got '2'"),
+        ({"epsilon": 0}, "epsilon: got 0"),
+        ({"epsilon": np.inf}, "epsilon: got inf"),
+        ({"epsilon": None}, "epsilon: got none"),
+        ({"policy": "none"}, "policy: got 'none', expected one of private, keep-unknown"),
+        ({"attacks": ["bm52"]}, "attacks: got \\['bm52'\\], expected some of"),
+        ({"sanitized": TEXTS[:3]}, "sanitized: got 3 texts for 60 originals"),
+        ({"labels": ["a"] * 60}, "labels: got 'a' for every text"),
+        ({"labels": ["a", "b"]}, "labels: got 2 for 60 texts"),
+        ({"authors": [None] * 60}, "authors: got none for some text"),
+    ],
+)
+def test_each_bad_argument_is_one_clear_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        evaluated(**options)
+
+
+# --- Sanitizers ---------------------------------------------------------------------------------
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+def backwards(texts: list[str]) -> list[str]:
+    return [text[::-1] for text in texts]
+
+
+@pytest.mark.parametrize("function", [shout, backwards])
+def test_functions_of_one_text_and_of_all_are_told_apart(function: Any) -> None:
+    expected = [function(TEXTS[0])] if function is shout else function(TEXTS[:1])
+    assert textpriv.sanitizer(function).sanitize(TEXTS[:1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda texts: "one", "put out 'one', expected a list"),
+        (lambda texts: texts[1:], "put out 1 texts for 2"),
+        (lambda texts: [None, "a"], "put out None, expected a string"),
+    ],
+)
+def test_what_a_function_puts_out_is_checked(function: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        textpriv.sanitizer(function).sanitize(TEXTS[:2])
+
+
+def test_what_is_registered_is_a_name_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitizers, "_REGISTERED", {})
+    textpriv.register_mechanism("shout", shout)
+    textpriv.register_mechanism("mine", SanText)
+    assert {"shout", "mine"} <= set(sanitizers.names())
+    assert textpriv.sanitize(["a b"], "shout") == ["A B"]
+    assert textpriv.sanitizer("mine", epsilon=2).mechanism is not None
+    with pytest.raises(InvalidInput, match="is a mechanism of this package"):
+        textpriv.register_mechanism("madlib", shout)
+
+
+def test_without_a_seed_nothing_repeats_and_with_one_everything_does() -> None:
+    make = lambda seed: textpriv.sanitize(TEXTS, "santext", epsilon=1.0, seed=seed)  # noqa: E731
+    assert make(3) == make(3) and make(None) != make(None)
+
+
+# --- Risks --------------------------------------------------------------------------------------
+
+
+def test_text_in_clear_is_read_and_linked_in_full() -> None:
+    found = textpriv.evaluate(TEXTS, TEXTS, seed=1)
+    assert found.strongest("words")["value"] == found.strongest("texts")["value"] == 1.0
+    assert found.certified > 1.0
+
+
+def test_text_that_says_nothing_is_not() -> None:
+    found = textpriv.evaluate(TEXTS, ["nothing here"] * 60, seed=1)
+    linked = found.risks[found.risks["finds"] == "texts"]
+    assert (linked["low"] <= linked["chance"]).all() and found.certified == 0.0
+    assert found.strongest("words") is None and "word by word" in "; ".join(found.not_tried)
+
+
+def test_who_knows_the_mechanism_reads_more_and_knows_what_was_kept() -> None:
+    found = evaluated()
+    rows = found.risks[found.risks["finds"] == "words"].set_index("attack")["value"]
+    assert rows["context-free Bayes"] >= rows["kept as they are"] - 0.05 > rows.min() - 0.06
+    assert {"kept as they are", "context-free Bayes", "noisy channel"} == set(rows.index)
+    assert "eps 8 per word" in found.statement and set(found.examples) == {
+        "original", "sanitized", "read_back"
+    }  # fmt: skip
+
+
+def test_outputs_from_elsewhere_are_attacked_as_if_they_were_made_here() -> None:
+    here = evaluated()
+    after = textpriv.sanitize(TEXTS, "santext", epsilon=8.0, seed=1)
+    there = evaluated(sanitized=after)
+    pd.testing.assert_frame_equal(here.risks, there.risks)
+
+
+def test_observed_words_are_those_that_were_put_out() -> None:
+    mechanism = SanText(VOCABULARY, epsilon=1.0)
+    tokenizer = Tokenizer(VOCABULARY.words, KEEP_UNKNOWN)
+    private = tokenizer.encode([f"{WORDS[0]}, zz {WORDS[1]}", WORDS[2]])
+    with simulation():
+        released = mechanism.sanitize_corpus(private, np.random.default_rng(1))
+    sanitized = tokenizer.decode(released)
+    part, observed, out = risks.observed_of(mechanism, private, [sanitized[0], "two words"])
+    assert out == 1 and len(part) == 1
+    np.testing.assert_array_equal(observed.corpus.ids, released.ids[:4])
+    assert observed.sanitized.tolist() == [True, False, False, True]
+
+
+def test_labels_and_authors_are_told_where_texts_tell_them() -> None:
+    kinds = np.repeat(["red", "blue"], 30)
+    marked = [f"{text} {kind} {kind}" for text, kind in zip(TEXTS, kinds, strict=True)]
+    found = textpriv.evaluate(marked, marked, labels=kinds, authors=kinds, seed=1)
+    label = found.utility.set_index("measure").loc["label told (accuracy)"]
+    assert label["value"] == label["clear"] == 1.0
+    assert found.strongest("authors")["value"] == 1.0
+    hidden = textpriv.evaluate(marked, ["x y"] * 60, authors=kinds, seed=1)
+    assert hidden.strongest("authors")["value"] < 0.7
+
+
+def test_authors_under_several_mechanisms_stand_in_one_table() -> None:
+    kinds = np.repeat(["red", "blue"], 30)
+    marked = [f"{text} {kind}" for text, kind in zip(TEXTS, kinds, strict=True)]
+    table = textpriv.identify_authors(marked, kinds, {"shout": shout}, repeats=2, seed=1)
+    assert table["mechanism"].tolist() == ["in clear", "shout", "shout"]
+    # Who has learned from originals knows no capital letters.
+    assert (table["value"] > 0.9).tolist() == [True, False, True] and (table["n"] == 120).all()
+
+
+def test_public_texts_that_share_a_passage_are_not_read() -> None:
+    found = evaluated(public=TEXTS)
+    assert any("no public text" in each for each in found.not_tried)
+
+
+def test_without_a_network_the_rest_is_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable(words: int | None = None) -> Embedding:
+        raise AssetUnavailable("glove: no source could be reached")
+
+    monkeypatch.setattr(evaluation, "embedding", unavailable)
+    found = textpriv.evaluate(TEXTS, TEXTS, seed=1)
+    assert found.strongest("texts")["value"] == 1.0
+    assert sum("no source could be reached" in each for each in found.not_tried) == 2
+
+
+def test_an_attack_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "LINKERS", dict(evaluation.LINKERS))
+    monkeypatch.setattr(evaluation, "_REGISTERED", set())
+
+    @textpriv.register_attack("lengths", label="length in characters")
+    def lengths(originals: list[str], sanitized: list[str]) -> np.ndarray:
+        known, seen = (np.array([len(each) for each in some]) for some in (originals, sanitized))
+        return -np.abs(seen[:, None] - known)
+
+    some = [text[: 9 + number % 30] for number, text in enumerate(TEXTS)]
+    found = textpriv.evaluate(some, backwards(some), attacks=["lengths"], seed=1)
+    assert found.risks["attack"].tolist() == ["length in characters"]
+    assert found.risks["value"][0] == pytest.approx(30 / 60)
+
+
+# --- What is put out ----------------------------------------------------------------------------
+
+
+def test_a_card_has_no_text_and_is_json() -> None:
+    card = json.loads(json.dumps(evaluated().card(), allow_nan=False))
+    assert card["format"] == evaluation.CARD and card["epsilon"] == 8.0
+    assert not any(text in json.dumps(card) for text in TEXTS)
+    assert "examples" in evaluated().card(examples=True)
+
+
+def test_the_page_escapes_what_it_shows_and_asks_for_nothing(tmp_path: Path) -> None:
+    attack = "<script>alert(1)</script><img src=https://example.org/x>"
+    found = textpriv.evaluate([attack, *TEXTS], [attack, *TEXTS], seed=1)
+    page = found.page(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page
+    assert "<script" not in page and "&lt;script&gt;alert(1)" in page
+    body = page.split("<svg", 1)[1].split("</svg>", 1)[1]
+    assert "src=" not in body.replace(" src=https://example.org/x&gt;", "") and "href=" not in body
+    assert "default-src 'none'" in page
+
+
+def test_it_says_what_was_found_and_what_was_not_tried() -> None:
+    said = str(evaluated())
+    for part in ("read back", "linked to their originals", "Not tried", "guessing"):
+        assert part in said
+
+
+# --- Cards --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def common(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small corpus in place of the one that all cards are about."""
+    from textpriv.data import corpora
+
+    documents = corpora.Documents("tiny", TEXTS, {"label": np.arange(60) % 2})
+    monkeypatch.setattr(cards, "COUNT", 60)
+    monkeypatch.setattr(corpora, "load", lambda name: documents)
+    monkeypatch.setattr(evaluation, "PUBLIC_TEXTS", 40)
+
+
+def test_cards_of_a_folder_stand_in_one_table(common: None, tmp_path: Path) -> None:
+    made = {eps: cards.make_card("santext", epsilon=eps) for eps in (0.5, 12.0)}
+    for eps, card in made.items():
+        (tmp_path / f"{eps}.json").write_text(json.dumps(card))
+    table = cards.table(cards.read_cards(tmp_path)).set_index("setting")
+    assert table.index.tolist() == [card["setting"] for card in made.values()]
+    assert (
+        table["linked"].is_monotonic_increasing and (table["linked_low"] <= table["linked"]).all()
+    )
+
+
+def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None:
+    sent = cards.make_card("santext", epsilon=6.0)
+    again = cards.make_card("santext", epsilon=6.0, seed=1)
+    assert len(cards.differences(sent, again)) <= 1
+    flattering = json.loads(json.dumps(sent))
+    for row in flattering["risks"]:
+        row.update({key: row[key] / 3 for key in ("value", "low", "high")})
+    assert len(cards.differences(flattering, again)) >= 3
+    with pytest.raises(InvalidInput, match="expected one mechanism and setting"):
+        cards.differences(sent, cards.make_card("santext", epsilon=7.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("no json", "expected a card"), ("[]", "expected format"), ('{"format": 1}', "expected format"),
+     (json.dumps({"format": evaluation.CARD}), "lacks \\['mechanism'")],
+)  # fmt: skip
+def test_a_file_that_is_no_card_is_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(InvalidInput, match=f"bad.json: .*{message}"):
+        cards.read_cards(tmp_path)

@@ -1,0 +1,153 @@
+"""Linkage: BM25 by hand, ranks and ties, and an epsilon per text that is never claimed in vain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from textpriv.attacks import linkage
+from textpriv.attacks.pairs import WordPairs
+from textpriv.errors import InvalidInput
+
+TEXTS = ["the cat sat", "the dog ran far away", "a bird sang"]
+
+
+def test_bm25_by_hand() -> None:
+    scores = linkage.bm25(TEXTS, ["cat the", "nothing known"])
+    rarity = {"cat": np.log(1 + 2.5 / 1.5), "the": np.log(1 + 1.5 / 2.5)}
+    mean = (3 + 5 + 3) / 3  # words of each text
+
+    def once(length: int) -> float:
+        return 2.5 / (1 + 1.5 * (0.25 + 0.75 * length / mean))
+
+    expected = [sum(rarity.values()) * once(3), rarity["the"] * once(5), 0.0]
+    np.testing.assert_allclose(scores[0], expected)
+    np.testing.assert_array_equal(scores[1], 0.0)
+
+
+@pytest.mark.parametrize("attack", [linkage.bm25, linkage.letters])
+def test_texts_without_a_word_are_linked_to_none(attack: object) -> None:
+    assert callable(attack)
+    np.testing.assert_array_equal(attack(["", " "], ["", "a word"]), 0.0)
+
+
+@pytest.mark.parametrize("attack", [linkage.bm25, linkage.letters])
+def test_a_text_is_linked_to_itself(attack: object) -> None:
+    assert callable(attack)
+    assert linkage.linked(attack(TEXTS, TEXTS)).value == 1.0
+    np.testing.assert_array_equal(linkage.ranks_of_truth(attack(TEXTS, TEXTS)), 1.0)
+
+
+def test_vectors_are_compared_about_the_candidates_mean() -> None:
+    known = np.array([[1.0, 5.0], [-1.0, 5.0], [0.0, 8.0], [0.0, 2.0]])
+    np.testing.assert_allclose(
+        linkage.by_vectors(known, known[:1]), [[1.0, -1.0, 0.0, 0.0]], atol=1e-12
+    )
+
+
+def test_ties_are_broken_by_drawing() -> None:
+    scores = np.array([[2.0, 2.0, 1.0], [0.0, 0.0, 0.0], [9.0, 3.0, 5.0]])
+    np.testing.assert_allclose(linkage.ranks_of_truth(scores), [1.5, 2.0, 2.0])
+    np.testing.assert_allclose(linkage.named_first(scores), [0.5, 1 / 3, 0.0])
+    assert linkage.linked(scores).value == pytest.approx(5 / 18)
+
+
+@given(st.integers(0, 10_000))
+def test_scores_that_know_nothing_link_by_chance(seed: int) -> None:
+    """Ranks of unrelated scores are uniform; 30 standard errors never happen."""
+    scores = np.random.default_rng(seed).normal(size=(60, 60))
+    mean = linkage.ranks_of_truth(scores).mean()
+    assert abs(mean - 30.5) < 30 * np.sqrt(60**2 / 12 / 60)
+
+
+def test_true_positives_at_a_low_rate_of_false_ones() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(300, 300))
+    blind = linkage.true_positive_rate(scores, 0.01)
+    assert blind.low <= 0.01 <= blind.high + 0.01  # by chance as many as false ones
+    scores[np.arange(150), np.arange(150)] += 50
+    assert linkage.true_positive_rate(scores, 0.01).value == pytest.approx(0.5, abs=0.02)
+
+
+# --- An epsilon that is ruled out ---------------------------------------------------------------
+
+
+def randomized_response(texts: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
+    """Scores of the best attacker: the text that was put out, by randomized response."""
+    kept = np.exp(epsilon) / (np.exp(epsilon) + texts - 1)
+    other = (np.arange(texts) + rng.integers(1, texts, texts)) % texts
+    output = np.where(rng.random(texts) < kept, np.arange(texts), other)
+    return (output[:, None] == np.arange(texts)).astype(float)
+
+
+def exceeded(epsilon: float, runs: int, cheat: bool = False) -> int:
+    """How often the bound is above the true epsilon."""
+    count = 0
+    for run in range(runs):
+        rng = np.random.default_rng([run, 5])
+        scores = randomized_response(60, epsilon, rng)
+        if cheat:  # the estimate in place of its lower bound
+            won = scores[np.arange(30), np.arange(30)] - scores[np.arange(30), np.arange(30, 60)]
+            share = (won > 0).sum() / max(1, (won != 0).sum())
+            count += share > np.exp(epsilon) / (1 + np.exp(epsilon))
+        else:
+            count += linkage.certified_epsilon(scores, rng)[0] > epsilon
+    return int(count)
+
+
+def test_the_bound_exceeds_the_true_epsilon_in_one_run_of_twenty_at_most() -> None:
+    """400 runs; a bound at 95% passes but for 1e-6, and the plain estimate is caught."""
+    most = int(binom.isf(1e-6, 400, 0.05))
+    assert exceeded(3.0, 400) <= most < exceeded(3.0, 400, cheat=True)
+
+
+def test_a_tool_that_keeps_the_texts_is_shown_to_have_a_large_epsilon() -> None:
+    epsilon, won = linkage.certified_epsilon(np.eye(400), np.random.default_rng(0))
+    assert won.value == 1.0 and 3 < epsilon < np.log(100)
+
+
+def test_a_tool_that_says_nothing_shows_nothing() -> None:
+    epsilon, won = linkage.certified_epsilon(np.zeros((400, 400)), np.random.default_rng(0))
+    assert epsilon == 0.0 and won.value == 0.5
+
+
+@pytest.mark.parametrize(
+    "scores", [np.zeros((4, 3)), np.zeros(4), np.full((9, 9), np.nan), np.zeros((1, 1))]
+)
+def test_scores_have_a_column_for_each_text(scores: np.ndarray) -> None:
+    with pytest.raises(InvalidInput, match="scores: got shape"):
+        linkage.linked(scores)
+
+
+# --- Word for word ------------------------------------------------------------------------------
+
+
+def test_words_are_paired_where_texts_have_as_many() -> None:
+    pairs = WordPairs.of(["The cat sat.", "One two", ""], ["a dog lay", "one", "x"])
+    assert [pairs.words[number] for number in pairs.original] == ["the", "cat", "sat"]
+    assert [pairs.words[number] for number in pairs.output] == ["a", "dog", "lay"]
+    assert pairs.document.tolist() == [0, 0, 0] and pairs.texts == 3
+    assert pairs.content.tolist() == [False, True, True]
+
+
+def test_a_substitution_is_learned_from_other_texts() -> None:
+    originals = ["red green blue"] * 8 + ["yellow"]
+    pairs = WordPairs.of(originals, [text[::-1] for text in originals])
+    # Reversed letter by letter the words change places too: "eulb neerg der".
+    assert pairs.hits(pairs.learned())[:-1].all()
+    assert not pairs.hits(pairs.learned())[-1] and not pairs.hits(pairs.output).any()
+
+
+def test_a_text_does_not_teach_its_own_words() -> None:
+    """Each text has a substitution of its own: nothing can be learned from the others."""
+    originals = [f"word{number}" for number in range(40)]
+    pairs = WordPairs.of(originals, [f"x{number}" for number in range(40)])
+    assert not pairs.hits(pairs.learned()).any()
+
+
+def test_pairs_are_as_many() -> None:
+    with pytest.raises(InvalidInput, match="got 1 texts for 2 originals"):
+        WordPairs.of(["a", "b"], ["a"])

@@ -1,0 +1,137 @@
+"""Checks of a stranger's mechanism or attack: right ones pass, each planted fault is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from textpriv.attacks.base import Guesses, Observed
+from textpriv.attacks.bayes import Bayes
+from textpriv.channel import IntArray
+from textpriv.data.embeddings import from_arrays
+from textpriv.evaluation.trial import SENTENCES, WORDS, check_attack, check_mechanism
+from textpriv.mechanisms import SanText
+
+VOCABULARY = sorted({*WORDS, *"the a my in of with hotel paris house number name is and".split()})
+EMBEDDING = from_arrays(
+    "tiny", VOCABULARY, np.random.default_rng(2).normal(size=(len(VOCABULARY), 4))
+)
+CHOICES = list(WORDS)
+
+
+def responses(texts: list[str], epsilon: float, rng: np.random.Generator) -> list[str]:
+    """Randomized response on the words of WORDS; all others become a random one of them."""
+    stay = np.expm1(epsilon) / (np.exp(epsilon) + len(CHOICES) - 1)
+    found = []
+    for text in texts:
+        words = [word.strip(".,").lower() for word in text.split()]
+        drawn = rng.choice(CHOICES, len(words))
+        kept = rng.random(len(words)) < stay
+        found.append(
+            " ".join(
+                word if same and word in CHOICES else other
+                for word, same, other in zip(words, kept, drawn, strict=True)
+            )
+        )
+    return found
+
+
+def right(texts: list[str], epsilon: float) -> list[str]:
+    return responses(texts, epsilon, np.random.default_rng())
+
+
+def wrong_claim(texts: list[str], epsilon: float) -> list[str]:
+    return right(texts, 3 * epsilon)
+
+
+def shared_seed(texts: list[str], epsilon: float) -> list[str]:
+    return responses(texts, epsilon, np.random.default_rng(42))
+
+
+def in_clear(texts: list[str], epsilon: float) -> list[str]:
+    rng = np.random.default_rng()
+    return [
+        " ".join(
+            responses([word], epsilon, rng)[0] if word.strip(".,").lower() in CHOICES else word
+            for word in text.split()
+        )
+        for text in texts
+    ]
+
+
+def crash(texts: list[str], epsilon: float) -> list[str]:
+    return right([text.split()[0] for text in texts], epsilon)
+
+
+class WrongSampler(SanText):
+    """Its probabilities are right, and it draws by others."""
+
+    def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
+        kept = rng.random(len(ids)) < 0.3
+        return np.where(kept, ids, super()._replace(ids, rng))
+
+
+@pytest.mark.parametrize("mechanism", [right, SanText(EMBEDDING, epsilon=2.0)])
+def test_right_ones_pass(mechanism: Any) -> None:
+    found = check_mechanism(mechanism, epsilon=2.0)
+    assert found.passed, str(found)
+    assert "passed" in str(found) and "FAILED" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "check", "says"),
+    [
+        (WrongSampler(EMBEDDING, epsilon=2.0), "draws follow the stated law", "the sampler"),
+        (wrong_claim, "the claim", "eps 2 per word is broken"),
+        (shared_seed, "fresh randomness", "same seed each time"),
+        (in_clear, "nothing in clear", "leak in clear"),
+        (crash, "the empty text", "raises IndexError"),
+        (lambda texts: texts, "fresh randomness", "it does not draw at all"),
+        (lambda texts: texts[:1], "as many texts out as in", "put out 1 texts for 4"),
+    ],
+)
+def test_each_planted_fault_is_named(mechanism: Any, check: str, says: str) -> None:
+    found = check_mechanism(mechanism, epsilon=2.0)
+    assert not found.passed
+    assert says in found.failed[check], found.failed
+
+
+def test_a_fault_is_not_blamed_on_another_check() -> None:
+    assert set(check_mechanism(wrong_claim, epsilon=2.0).failed) == {"the claim"}
+    assert set(check_mechanism(in_clear, epsilon=2.0).failed) == {"nothing in clear"}
+
+
+# --- Attacks ------------------------------------------------------------------------------------
+
+
+class Turned(Bayes):
+    """The worst guess first."""
+
+    def guess(self, observed: Observed, targets: Any = None, *, top: int = 5) -> Guesses:
+        found = super().guess(observed, targets, top=top)
+        return Guesses(found.words[:, ::-1], found.scores[:, ::-1])
+
+
+class Restless(Bayes):
+    """Draws its guesses anew."""
+
+    def guess(self, observed: Observed, targets: Any = None, *, top: int = 5) -> Guesses:
+        found = super().guess(observed, targets, top=top)
+        words = np.random.default_rng().permuted(found.words, axis=1)
+        return Guesses(words, found.scores)
+
+
+def test_attacks_are_checked() -> None:
+    mechanism = SanText(EMBEDDING, epsilon=2.0)
+    prior = np.ones(len(VOCABULARY))
+    assert check_attack(Bayes(mechanism, prior, name="bayes"), mechanism).passed
+    turned = check_attack(Turned(mechanism, prior, name="turned"), mechanism)
+    assert "scores grow" in turned.failed["guesses are ranked"]
+    restless = check_attack(Restless(mechanism, prior, name="restless"), mechanism)
+    assert "the same call gives the same guesses" in restless.failed
+
+
+def test_the_sentences_hold_what_the_checks_are_about() -> None:
+    assert len(set(SENTENCES)) == len(SENTENCES) and len(set(WORDS)) == len(WORDS)
