@@ -18,9 +18,10 @@ from tools import notebooks
 from tools.site import build
 
 from textpriv import paths
+from textpriv.report import claims
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" & 'single' <b>bold | $x$ `y` [z](w)"
-NAMES = ("02_ann_vs_exact", "07_scoreboard")  # the second has not run
+NAMES = ("02_ann_vs_exact", "07_scoreboard")  # the first has claims, the second has not run
 README = """# A title
 
 ![A small figure](figures/fig01_line.png) See [02](notebooks/02_ann_vs_exact.ipynb).
@@ -189,6 +190,15 @@ def test_a_notebook_shows_every_kind_of_output(pages: dict[str, Page]) -> None:
     alts = [tag["alt"] for tag in page.all("img")]
     assert sorted(alts) == sorted([HOSTILE, "another picture"])
     assert len(page.all("table")) == 2
+
+
+def test_every_claim_has_a_row(pages: dict[str, Page]) -> None:
+    page = pages["claims.html"]
+    expected = [claim for claim in claims.load() if claim.notebook in NAMES]
+    totals = 1 + 2 * len(claims.PAPERS)  # and the heads of the tables of claims
+    assert expected and len(page.all("tr")) == totals + len(expected)
+    for claim in expected:
+        assert claim.setting in page.text and claim.stated in page.text
 
 
 @pytest.mark.parametrize("why", ["missing", "changed", "failed", "unfinished"])

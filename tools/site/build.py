@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,8 +30,9 @@ from nbformat import NotebookNode, v4
 
 from textpriv import assets, paths, profiles
 from textpriv.errors import RunError, TextprivError
-from textpriv.report import results
+from textpriv.report import claims, results, verdicts
 from tools import notebooks
+from tools.documents import table
 from tools.notebooks import Notebook
 from tools.outputs import FORMS, RUN, STATE, edited, stripped, without_widgets
 
@@ -43,7 +45,7 @@ _SPANS = {"th": ["colspan", "rowspan", "scope"], "td": ["colspan", "rowspan"]}
 
 
 def plain(text: object) -> str:
-    """A text as Markdown that shows it, and obeys nothing in it."""
+    """A text as Markdown that shows it, and obeys nothing in it. (`table` takes care of bars.)"""
     return re.sub(r"([!-/:-@\[-`{}~])", r"\\\1", " ".join(str(text).split()))
 
 
@@ -186,7 +188,43 @@ def gallery(source: Notebook, profile: str) -> NotebookNode:
     return v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
 
 
-# --- Data and documents -------------------------------------------------------------------
+# --- Claims and data ----------------------------------------------------------------------
+
+
+def judged(found: Sequence[Notebook], profile: str) -> str:
+    """Every claim with the paper's number, ours, the verdict and its reason."""
+    rows: dict[str, list[list[str]]] = {paper: [] for paper in claims.PAPERS}
+    counted: Counter[tuple[str, str]] = Counter()
+    for name in (source.name for source in found):
+        exists = results.file(name, profile).exists()
+        measured = results.load(name, profile).by_name() if exists else {}
+        compared = verdicts.table(name, profile, measured).to_dict("records")
+        for claim, row in zip(claims.of(name, profile), compared, strict=True):
+            kind = f", {row['kind']}" if claim.trend else ""
+            link = f"[notebook {name[:2]}](/notebooks/{name}.ipynb)"
+            stated = f"{plain(claim.setting)} ({plain(claim.place)}, {link}{kind})"
+            verdict = f"**{row['verdict']}**: {plain(row['reason'])}"
+            ours = row["ours"] or "not measured"
+            rows[claim.paper].append([stated, plain(claim.stated), plain(ours), verdict])
+            counted[claim.paper, row["verdict"]] += 1
+    every = [str(verdict) for verdict in verdicts.Verdict]
+    totals = [
+        [name, *(str(counted[paper, verdict]) for verdict in every)]
+        for paper, name in claims.PAPERS.items()
+    ]
+    header = ["Claim", "Theirs", "Ours", "Verdict"]
+    parts = [
+        "# Claims of the papers",
+        "The numbers and orderings that the four papers print, and what became of them. "
+        "**Match**: inside the paper's rounding plus our error. **Same trend**: the stated "
+        "ordering or bound holds beyond the error, or within it. **Tie**: mathematics makes the "
+        "two numbers one. **Undecided**: it fails within the error. **Differs**: it fails beyond "
+        "it. **Not comparable**: other data, models or settings, for the reason given. Only a "
+        "*finding* is evidence; what holds by construction or by theorem is none.",
+        table(["Paper", *every], totals),
+        *(f"## {claims.PAPERS[paper]}\n\n{table(header, each)}" for paper, each in rows.items()),
+    ]
+    return "\n\n".join(parts)
 
 
 def cards() -> str:
@@ -217,7 +255,8 @@ def front(found: Sequence[Notebook], profile: str) -> str:
     menu = {
         "Notebooks": [f"/notebooks/{name}.ipynb" for name in names],
         "Figures": [f"/figures/{name}.ipynb" for name in names],
-        "Documents": ["/data.md", *(f"/{name}" for name in documents() if name.endswith(".md"))],
+        "Results": ["/claims.md", "/data.md"],
+        "Documents": [f"/{name}" for name in documents() if name.endswith(".md")],
     }
     for caption, pages in menu.items():
         lines = ["\n```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```\n"]
@@ -232,7 +271,12 @@ def lay_out(folder: Path, profile: str) -> None:
     """Write what Sphinx reads: the pages, the notebooks, and the files that they link to."""
     profiles.settings(profile)  # ProfileError for an unknown one
     found = notebooks.find()
-    pages = {"index.md": front(found, profile), "data.md": cards(), **documents()}
+    pages = {
+        "index.md": front(found, profile),
+        "claims.md": judged(found, profile),
+        "data.md": cards(),
+    }
+    pages |= documents()
     for source in found:
         pages[f"notebooks/{source.name}.ipynb"] = nbformat.writes(notebook(source, profile))
         pages[f"figures/{source.name}.ipynb"] = nbformat.writes(gallery(source, profile))

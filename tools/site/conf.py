@@ -28,6 +28,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["style.css"]
+html_js_files = [("filter.js", {"defer": "defer"})]
 html_copy_source = False  # it would publish the notebooks a second time
 html_show_copyright = False
 html_use_index = False
