@@ -39,6 +39,11 @@ def length(vectors: FloatArray) -> FloatArray:
     return np.linalg.norm(vectors, axis=1)
 
 
+def sphere(count: int, dimension: int, rng: Rng) -> FloatArray:
+    gaussian = rng.standard_normal((count, dimension))
+    return gaussian / length(gaussian)[:, None]
+
+
 def gamma_cdf(shape: int, epsilon: float) -> Callable[[FloatArray], FloatArray]:
     return stats.gamma(shape, scale=1 / epsilon).cdf
 
@@ -55,6 +60,24 @@ def lengths_of(epsilon: float, dimension: int) -> Sampler:
 @pytest.mark.parametrize("epsilon", [0.1, 10.0])
 def test_the_length_of_the_noise_is_gamma(dimension: int, epsilon: float) -> None:
     assert_follows(lengths_of(epsilon, dimension), gamma_cdf(dimension, epsilon))
+
+
+WRONG_LENGTHS: dict[str, Callable[[int, float], Sampler]] = {
+    "shape n - 1": lambda n, eps: lambda count, rng: rng.gamma(n - 1, 1 / eps, count),
+    "scale epsilon": lambda n, eps: lambda count, rng: rng.gamma(n, eps, count),
+    "a Laplace variable per coordinate": lambda n, eps: (
+        lambda count, rng: length(rng.laplace(scale=1 / eps, size=(count, n)))
+    ),
+    "a Gaussian": lambda n, eps: (
+        lambda count, rng: length(rng.normal(scale=np.sqrt(n) / eps, size=(count, n)))
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_LENGTHS)
+@pytest.mark.parametrize("dimension", [2, 5, 50])
+def test_a_wrong_length_is_caught(wrong: str, dimension: int) -> None:
+    assert_caught(WRONG_LENGTHS[wrong](dimension, 2.0), gamma_cdf(dimension, 2.0))
 
 
 def projections(n: int) -> FloatArray:
@@ -150,18 +173,27 @@ def test_the_root_is_the_symmetric_root_of_the_scaled_covariance(strength: float
     assert np.trace(root @ root) == pytest.approx(4)
 
 
-def whitened_noise(strength: float) -> Sampler:
-    """A^(-1/2) z."""
+def whitened_noise(strength: float, *, renormalised: bool = False) -> Sampler:
+    """A^(-1/2) z; `renormalised` is the wrong version, which makes |z| = R again."""
     table = stretched()
     mechanism = Mahalanobis(table, epsilon=2.0, strength=strength)
     back = whitening(shape_matrix(table, strength))
-    return lambda n, rng: mechanism.noise(n, rng) @ back
+
+    def draw(n: int, rng: Rng) -> FloatArray:
+        if not renormalised:
+            return mechanism.noise(n, rng) @ back
+        shaped = sphere(n, 4, rng) @ mechanism.root
+        radius = rng.gamma(4, 1 / 2.0, (n, 1))
+        return radius * shaped / length(shaped)[:, None] @ back
+
+    return draw
 
 
 @pytest.mark.parametrize("strength", [0.2, 1.0])
 def test_whitened_mahalanobis_noise_has_a_gamma_length(strength: float) -> None:
-    right = whitened_noise(strength)
+    right, wrong = whitened_noise(strength), whitened_noise(strength, renormalised=True)
     assert_follows(lambda n, rng: length(right(n, rng)), gamma_cdf(4, 2.0))
+    assert_caught(lambda n, rng: length(wrong(n, rng)), gamma_cdf(4, 2.0), n=2_000_000)
 
 
 @pytest.mark.parametrize("strength", [0.2, 1.0])
@@ -195,6 +227,8 @@ def test_whitened_length_is_independent_of_the_direction(strength: float) -> Non
 
     rng = np.random.default_rng(4)
     assert same_law_in_halves(*parts(whitened_noise(strength)(40_000, rng)))
+    renormalised = whitened_noise(strength, renormalised=True)(40_000, rng)
+    assert not same_law_in_halves(*parts(renormalised))
 
 
 def test_without_strength_mahalanobis_is_madlib() -> None:

@@ -15,6 +15,7 @@ import torch
 from helpers import (
     POWER,
     FloatArray,
+    assert_caught,
     assert_follows,
     fits,
     power_of_fit,
@@ -179,6 +180,36 @@ def standardised(
 def test_the_noise_is_laplace(coordinate: int) -> None:
     laplace = TruncatedLaplace(BOX, epsilon=EPSILON)
     assert_follows(standardised(coordinate, laplace.sanitize), stats.laplace.cdf)
+
+
+def wrong_laplace(
+    mean: Mean = clipped_mean, *, width: float = 3, one_range: bool = False, k: int = 4
+) -> Callable[[SentenceVectors, Rng], FloatArray]:
+    spread = np.full(3, BOX.range.mean()) if one_range else BOX.range
+
+    def draw(sentences: SentenceVectors, rng: Rng) -> FloatArray:
+        at = mean(sentences[0].astype(float), BOX)
+        return at + rng.laplace(scale=spread * width / (k * EPSILON), size=(len(sentences), 3))
+
+    return draw
+
+
+WRONG_LAPLACE = {
+    "scale without the width": wrong_laplace(width=1),
+    "the mean is clipped": wrong_laplace(mean_clipped),
+    "one range for all coordinates": wrong_laplace(one_range=True),
+    "scale without k": wrong_laplace(k=1),
+}
+
+
+def test_the_right_law_in_the_form_of_the_wrong_ones() -> None:
+    assert_follows(standardised(0, wrong_laplace()), stats.laplace.cdf)
+
+
+@pytest.mark.parametrize("wrong", WRONG_LAPLACE)
+@pytest.mark.parametrize("coordinate", [0, 2])
+def test_wrong_noise_is_caught(wrong: str, coordinate: int) -> None:
+    assert_caught(standardised(coordinate, WRONG_LAPLACE[wrong]), stats.laplace.cdf)
 
 
 def test_noise_of_different_coordinates_and_documents_is_its_own() -> None:
