@@ -23,6 +23,8 @@ from packaging.utils import canonicalize_name
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+CORE = PROJECT["dependencies"]
+REPOSITORY_NEEDS = [*CORE, *EXTRAS["ann"], *EXTRAS["models"], *EXTRAS["notebooks"]]
 LOCK = (REPOSITORY / "requirements.lock").read_text()
 SITE_LOCK = (REPOSITORY / "requirements-site.lock").read_text()
 
@@ -49,7 +51,7 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 
 def test_conda_repeats_pyproject() -> None:
-    wanted = bounds(PROJECT["dependencies"] + EXTRAS["gpu"] + EXTRAS["dev"])
+    wanted = bounds(REPOSITORY_NEEDS + EXTRAS["gpu"] + EXTRAS["dev"])
     wanted = {CONDA_NAMES.get(name, name): bound for name, bound in wanted.items()}
     tools = {
         "python": PROJECT["requires-python"],
@@ -72,7 +74,7 @@ def pins(lock: str = LOCK) -> dict[str, str]:
 
 
 def test_lock_satisfies_pyproject() -> None:
-    wanted = [*PROJECT["dependencies"], *EXTRAS["cpu"], *EXTRAS["dev"], "setuptools>=77"]
+    wanted = [*REPOSITORY_NEEDS, *EXTRAS["cpu"], *EXTRAS["dev"], "setuptools>=77"]
     site = {**pins(SITE_LOCK), **pins()}
     cases = [*((text, pins()) for text in wanted), *((text, site) for text in EXTRAS["site"])]
     for text, locked in cases:
@@ -133,7 +135,7 @@ def test_everything_declared_is_imported_where_it_works() -> None:
     for path in (REPOSITORY / "notebooks").glob("*.ipynb"):
         modules |= set(re.findall(r'"\s*(?:import|from) (\w+)', path.read_text(encoding="utf-8")))
     used = set().union(*map(distributions_of, modules))
-    assert set(bounds(PROJECT["dependencies"])) - used == set(THROUGH_OTHERS)
+    assert set(bounds(REPOSITORY_NEEDS)) - used == set(THROUGH_OTHERS)
 
 
 def own_modules() -> set[str]:

@@ -316,9 +316,13 @@ def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("no json", "expected a card"), ("[]", "expected format"), ('{"format": 1}', "expected format"),
-     (json.dumps({"format": evaluation.CARD}), "lacks \\['mechanism'")],
-)  # fmt: skip
+    [
+        ("no json", "expected a card"),
+        ("[]", "expected format"),
+        ('{"format": 1}', "expected format"),
+        (json.dumps({"format": evaluation.CARD}), "lacks \\['mechanism'"),
+    ],
+)
 def test_a_file_that_is_no_card_is_named(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises(InvalidInput, match=f"bad.json: .*{message}"):

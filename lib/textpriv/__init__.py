@@ -13,20 +13,7 @@ The parts stand in `textpriv.mechanisms` (what sanitizes), `textpriv.attacks` (w
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from textpriv.evaluation.authors import identify_authors
-    from textpriv.evaluation.evaluate import Evaluation, attack_names, evaluate, register_attack
-    from textpriv.evaluation.reading import Reader
-    from textpriv.evaluation.risks import attack_for
-    from textpriv.evaluation.sanitizers import (
-        from_function,
-        register_mechanism,
-        sanitize,
-        sanitizer,
-    )
-    from textpriv.evaluation.trial import check_attack, check_mechanism
+from typing import Any
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,6 +33,7 @@ __all__ = [
 ]
 
 # Found on first use, so that `import textpriv` and `textpriv --help` wait for nothing.
+# Type checkers read __init__.pyi.
 _MODULES = {
     "authors": ("identify_authors",),
     "evaluate": ("Evaluation", "attack_names", "evaluate", "register_attack"),

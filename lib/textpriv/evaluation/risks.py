@@ -20,7 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from textpriv import stats
 from textpriv.attacks import linkage
-from textpriv.attacks.author import random_baseline, text_attack
+from textpriv.attacks.author import Known, random_baseline, text_attack
 from textpriv.attacks.base import Attack, Observed, is_input
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.f1 import bonferroni, f1_estimate
@@ -351,10 +351,8 @@ def guessed_labels(
         order = np.random.default_rng(seed).permutation(rest)
         held = order[: max(1, len(order) // 4)]
         train = order[max(1, len(order) // 4) :]
-        (guesses[test],) = text_attack(
-            learned[train].tolist(), labels[train], learned[held].tolist(), labels[held],
-            [asked[test].tolist()], classes=classes,
-        )  # fmt: skip
+        known = Known(learned[train].tolist(), labels[train], learned[held].tolist(), labels[held])
+        (guesses[test],) = text_attack(known, [asked[test].tolist()], classes=classes)
     return guesses
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import PercentFormatter
 from pydantic import BaseModel, ConfigDict, Field
 
+from textpriv.evaluation.evaluate import Evaluation
 from textpriv.evaluation.reading import CLEAR, RIGHT, WRONG, Reading
 from textpriv.report.figures import label
 
@@ -22,6 +27,20 @@ class Sizes(BaseModel):
     corpus: str  # a corpus of the registry, or the path of a file of one's own
     texts: int = Field(ge=8)  # of it that are sanitized and attacked
     settings: dict[str, float]  # epsilon by mechanism
+
+
+def rows(found: Mapping[str, Evaluation]) -> pd.DataFrame:
+    """The strongest attack on words and on texts, for each mechanism.
+
+    Columns: mechanism, epsilon, finds, attack, value, low, high, chance, n.
+    """
+    best = [
+        {"mechanism": name, "epsilon": each.epsilon, **strongest}
+        for name, each in found.items()
+        for finds in ("words", "texts")
+        if (strongest := each.strongest(finds)) is not None
+    ]
+    return pd.DataFrame(best).drop(columns="knows").astype({"n": int})
 
 
 def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
@@ -72,7 +91,10 @@ def read_back(reading: Reading, title: str) -> Figure:
     Words stand one below the other, so that each can be followed down.
     """
     lines = (reading.original, reading.sanitized, reading.guessed)
-    figure = Figure(figsize=(7.2, 2.9), layout="none")
+    figure = Figure(
+        figsize=(7.2, 2.9),
+        layout=PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True),
+    )
     axes = figure.add_axes((0.01, 0.02, 0.98, 0.84))
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.set_axis_off()
@@ -94,7 +116,7 @@ def read_back(reading: Reading, title: str) -> Figure:
             axes.text(0, top, name, fontsize=7.5, color="#555555", va="baseline")
     for at, (each, left) in enumerate(starts):
         color, marked = LOOKS[reading.states[at]]
-        grey = {"fontsize": 9, "va": "baseline", "color": "#777777"}
+        grey: dict[str, Any] = {"fontsize": 9, "va": "baseline", "color": "#777777"}
         hidden = reading.states[at] != CLEAR
         axes.text(left, 1 - (each + 0.15) * height, lines[0][at], **grey | {"color": "black"})
         axes.text(

@@ -37,7 +37,6 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import pandas as pd
-from statsmodels.stats.multitest import multipletests
 
 from textpriv.report import claims, results
 from textpriv.report.claims import Claim, Kind, Statement, Trend
@@ -399,10 +398,12 @@ def _certain(chances: Mapping[int, float], kinds: Mapping[int, Kind]) -> dict[in
 
 def _holm(chances: Mapping[int, float]) -> dict[int, bool]:
     """Which of the tests are certain when the level is kept over all of them (Holm 1979)."""
-    if not chances:
-        return {}
-    certain = multipletests([*chances.values()], LEVEL, method="holm")[0]
-    return dict(zip(chances, certain.tolist(), strict=True))
+    certain: dict[int, bool] = {}  # by hand: statsmodels collects garbage at every call, 85 ms
+    going = True
+    for done, (number, p) in enumerate(sorted(chances.items(), key=lambda item: item[1])):
+        going = going and p <= LEVEL / (len(chances) - done)
+        certain[number] = going
+    return certain
 
 
 def _standard_error(measurement: Measurement) -> float:
