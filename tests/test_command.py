@@ -113,3 +113,36 @@ def test_help_imports_nothing_heavy() -> None:
     asked = [sys.executable, "-c", code]
     loaded = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths)
     assert not {"numpy", "torch", "pandas", "sklearn", "transformers"} & set(loaded.stdout.split())
+
+
+WITHOUT_EXTRAS = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ABSENT:
+            raise ModuleNotFoundError(f"no {name}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import textpriv
+for name in textpriv.__all__:
+    getattr(textpriv, name)
+from textpriv.errors import MissingPackage
+from textpriv.models.encoders import load_tokenizer
+from pathlib import Path
+try:
+    load_tokenizer(Path("nowhere"))
+except MissingPackage as error:
+    print(error)
+"""
+
+
+def test_the_core_is_there_without_the_extras() -> None:
+    absent = {"transformers", "tokenizers", "sentence_transformers", "annoy", "accelerate", "gguf"}
+    absent |= {"IPython", "ipywidgets", "papermill", "nbformat", "seaborn", "faker", "psutil"}
+    code = WITHOUT_EXTRAS.replace("ABSENT", repr(absent))
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    asked = [sys.executable, "-c", code]
+    found = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths)
+    assert "pip install 'textpriv[models]'" in found.stdout

@@ -17,8 +17,9 @@ from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.errors import AssetUnavailable, InvalidInput
 from textpriv.evaluation import cards, risks, sanitizers, texts
 from textpriv.evaluation import evaluate as evaluation
-from textpriv.mechanisms import SanText
+from textpriv.mechanisms import Madlib, SanText
 from textpriv.mechanisms.base import simulation
+from textpriv.mechanisms.estimated import NoiseChannel
 
 RNG = np.random.default_rng(11)
 WORDS = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]  # 150 short words
@@ -198,6 +199,19 @@ def test_observed_words_are_those_that_were_put_out() -> None:
     assert out == 1 and len(part) == 1
     np.testing.assert_array_equal(observed.corpus.ids, released.ids[:4])
     assert observed.sanitized.tolist() == [True, False, False, True]
+
+
+def test_the_channel_of_a_noise_is_estimated_once(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism = Madlib(VOCABULARY, epsilon=3.0)
+    first = risks.channel_of(mechanism)
+    monkeypatch.delattr(NoiseChannel, "estimate")
+    again, ids = risks.channel_of(mechanism), np.arange(9)
+    np.testing.assert_array_equal(first.log_rows(ids), again.log_rows(ids))
+    assert first.vocabulary == again.vocabulary == mechanism.vocabulary
+    with pytest.raises(AttributeError, match="estimate"):  # another epsilon, another channel
+        risks.channel_of(mechanism.with_epsilon(4.0))
 
 
 def test_labels_and_authors_are_told_where_texts_tell_them() -> None:

@@ -37,6 +37,10 @@ class ProfileError(TextprivError, ValueError):
     """A profile, an override or a notebook parameter is unknown or mistyped."""
 
 
+class MissingPackage(TextprivError, ImportError):
+    """A package of an extra is not installed; the message names the extra."""
+
+
 class RunError(TextprivError):
     """A notebook failed, or did not make what it declares."""
 

@@ -356,7 +356,7 @@ class _Run:
         mechanism = self.mechanism
         assert mechanism is not None
         try:
-            channel = measured.channel_of(mechanism, np.random.default_rng(self.seed))
+            channel = measured.channel_of(mechanism)
         except InvalidInput as error:
             self.missed.append(f"attacks by the mechanism's probabilities ({error})")
             return {}

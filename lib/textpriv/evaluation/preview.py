@@ -65,7 +65,7 @@ def previewed(
         after = tokenizer.decode(seen)
         fits = linkage.by_vectors(known, vectors_of(embedding, after, given))
         try:
-            channel = channel_of(at, rng)
+            channel = channel_of(at)
             guessed = Bayes(channel, zipf(channel), name="context-free").guess(
                 Observed(seen, through), top=1
             )

@@ -8,8 +8,10 @@ them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
 
-from textpriv import stats
+from textpriv import assets, stats
 from textpriv.attacks import linkage
 from textpriv.attacks.author import Known, random_baseline, text_attack
 from textpriv.attacks.base import Attack, Observed, is_input
@@ -32,9 +34,11 @@ from textpriv.checks import check_kind
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 from textpriv.errors import InvalidInput
+from textpriv.files import canonical_json
 from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.neighbors import Distances
 from textpriv.stats import Estimate
 
 FloatArray = NDArray[np.float64]
@@ -193,8 +197,10 @@ def pair_risks(originals: Sequence[str], sanitized: Sequence[str]) -> list[Risk]
     ]
 
 
-def channel_of(mechanism: object, rng: np.random.Generator | None = None) -> Channel:
+def channel_of(mechanism: object) -> Channel:
     """P(y|x) of a mechanism that replaces words: exact where there is one, estimated for noise.
+
+    An estimate takes half a minute for a large vocabulary, once: it lies in the cache then.
 
     Raises
     ------
@@ -204,19 +210,38 @@ def channel_of(mechanism: object, rng: np.random.Generator | None = None) -> Cha
     if isinstance(mechanism, Channel):
         return mechanism
     if isinstance(mechanism, Madlib):
-        draws = np.random.default_rng(0) if rng is None else rng
-        epsilon = mechanism.epsilon
-        return NoiseChannel.estimate(mechanism, [epsilon], draws, directions=DIRECTIONS)[epsilon]
+        return _estimated(mechanism)
     assert isinstance(mechanism, Mechanism)
     raise InvalidInput(f"mechanism: {mechanism.name} has no channel that could be asked for P(y|x)")
 
 
-def attack_for(
-    mechanism: Mechanism,
-    public_texts: Sequence[str] | Corpus | None = None,
-    *,
-    rng: np.random.Generator | None = None,
-) -> Attack:
+def _estimated(mechanism: Madlib) -> NoiseChannel:
+    """The estimate for a noise, from the cache where it was made before."""
+    vectors = mechanism.embedding.vectors
+    metric = mechanism.stretched(np.eye(vectors.shape[1]))
+    bits = [hashlib.sha256(each.tobytes()).hexdigest() for each in (vectors, metric)]
+    key = canonical_json(["noise channel, version 1", *bits, mechanism.epsilon, DIRECTIONS])
+
+    def build(folder: Path) -> None:
+        made = NoiseChannel.estimate(
+            mechanism, [mechanism.epsilon], np.random.default_rng(0), directions=DIRECTIONS
+        )[mechanism.epsilon]
+        np.savez(folder / "channel.npz", **made.parameters(), allow_pickle=False)
+
+    folder = assets.derived("noise-channel", key=key, build=build)
+    with np.load(folder / "channel.npz", allow_pickle=False) as kept:
+        channel = NoiseChannel(
+            Distances(vectors),
+            kept=kept["kept"],
+            reach=float(kept["reach"]),
+            decay=float(kept["decay"]),
+            log_normalizers=kept["log_normalizers"],
+        )
+    channel.vocabulary = mechanism.vocabulary
+    return channel
+
+
+def attack_for(mechanism: Mechanism, public_texts: Sequence[str] | Corpus | None = None) -> Attack:
     """The strongest ready attack on a mechanism that replaces words.
 
     With public texts the noisy channel of order 3 reads whole sentences; without, Bayes' rule takes
@@ -226,9 +251,8 @@ def attack_for(
     ----------
     mechanism : of ours, or a subclass of `Channel` of one's own
     public_texts : what people write in general; none of the private texts
-    rng : of the estimate of a noise's channel
     """
-    channel = channel_of(mechanism, rng)
+    channel = channel_of(mechanism)
     if public_texts is None:
         return Bayes(channel, zipf(channel), name="context-free")
     public = public_texts

@@ -151,6 +151,16 @@ class NoiseChannel(Channel):
             channels[epsilon].vocabulary = mechanism.vocabulary
         return channels
 
+    def parameters(self) -> dict[str, FloatArray]:
+        """What it is made of beside the distances, by the names of its arguments."""
+        kept = np.exp(self.log_kept)
+        return {
+            "kept": kept,
+            "reach": np.array(self.reach),
+            "decay": np.array(self.decay),
+            "log_normalizers": np.log1p(-kept) - self._log_leaving,
+        }
+
     @torch.inference_mode()
     def log_rows(self, inputs: IntArray) -> FloatArray:
         x = check_ids(inputs, self.size, what="inputs")

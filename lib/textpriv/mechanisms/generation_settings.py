@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import transformers
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from textpriv.errors import InvalidInput
+from textpriv.later import later
+
+if TYPE_CHECKING:
+    import transformers
+else:
+    transformers = later("transformers", extra="models")
+
+Settings: TypeAlias = "Mapping[str, Any] | transformers.GenerationConfig"
 
 SUPPORT = "it decides by the private logits which tokens can occur, so that no epsilon is finite"
 _PENALTY = "it changes the logits after they were clipped, and may look at the private prompt"
@@ -49,8 +55,6 @@ _HARMLESS = {
     "return_dict_in_generate", "pad_token_id", "bos_token_id", "eos_token_id",
     "decoder_start_token_id", "transformers_version", "_from_model_config",
 }  # fmt: skip
-
-Settings = Mapping[str, Any] | transformers.GenerationConfig
 
 
 def refuse_unsafe(settings: Settings, *, ablation: bool = False) -> None:

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-import transformers
-from transformers.models.t5.modeling_t5 import T5Attention
 
 from textpriv import assets
 from textpriv.errors import InvalidInput
+from textpriv.later import later
 from textpriv.models.rows import BoolArray, FastTokenizer, Rows
 from textpriv.models.training import LearningCurve
 from textpriv.neighbors.table import bfloat16_is_fast
+
+if TYPE_CHECKING:
+    import transformers
+else:
+    transformers = later("transformers", extra="models")
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -39,25 +43,25 @@ class Family(NamedTuple):
 
     Parameters
     ----------
-    model : what the weights are read as
+    model : what the weights are read as, a class of transformers
     head : path of the masked-LM head in it; "": it has none
     separators : closing pieces between the two texts of a pair
     longest : pieces that fit in a row; None: as many as there are positions, those that RoBERTa and
         MPNet give to the padding left out
     """
 
-    model: type[transformers.PreTrainedModel]
+    model: str
     head: str
     separators: int
     longest: int | None = None
 
 
 FAMILIES = {  # by the "model_type" of a configuration
-    "bert": Family(transformers.BertForMaskedLM, "cls.predictions", 1),
-    "roberta": Family(transformers.RobertaForMaskedLM, "lm_head", 2),
-    "mpnet": Family(transformers.MPNetForMaskedLM, "lm_head", 2),
+    "bert": Family("BertForMaskedLM", "cls.predictions", 1),
+    "roberta": Family("RobertaForMaskedLM", "lm_head", 2),
+    "mpnet": Family("MPNetForMaskedLM", "lm_head", 2),
     # Relative positions and no limit; longer rows than 512 it never saw.
-    "t5": Family(transformers.T5EncoderModel, "", 1, longest=512),
+    "t5": Family("T5EncoderModel", "", 1, longest=512),
 }
 
 
@@ -195,10 +199,11 @@ class Encoder:
         if not 0 <= dropout < 1:
             raise InvalidInput(f"dropout: got {dropout!r}, expected 0 <= dropout < 1")
         model = copy.deepcopy(self.model)
+        attention = transformers.models.t5.modeling_t5.T5Attention
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = dropout
-            elif isinstance(module, T5Attention):  # keeps its own as a number
+            elif isinstance(module, attention):  # keeps its own as a number
                 module.dropout = dropout
         return replace(self, model=model)
 
@@ -254,7 +259,7 @@ def from_folder(name: str, folder: Path, *, digest: str, device: str = "cpu") ->
         raise InvalidInput(f"{folder}: got model_type {kind!r}, expected one of {[*FAMILIES]}")
     tokenizer = load_tokenizer(folder)
     with quiet():
-        loaded: Any = FAMILIES[kind].model.from_pretrained(
+        loaded: Any = getattr(transformers, FAMILIES[kind].model).from_pretrained(
             folder,
             use_safetensors=True,
             trust_remote_code=False,
@@ -286,7 +291,7 @@ def from_folder(name: str, folder: Path, *, digest: str, device: str = "cpu") ->
 def load_tokenizer(folder: Path) -> FastTokenizer:
     """Fast tokenizer of a folder, or InvalidInput."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    if not isinstance(tokenizer, FastTokenizer):
+    if not isinstance(tokenizer, transformers.PreTrainedTokenizerFast):
         raise InvalidInput(f"{folder}: got {type(tokenizer).__name__}, expected a fast tokenizer")
     return tokenizer
 

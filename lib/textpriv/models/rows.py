@@ -5,19 +5,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-import tokenizers
-import transformers
 from numpy.typing import NDArray
 
 from textpriv.channel import IntArray
 from textpriv.data.tokens import KEPT, Corpus, ranges
 from textpriv.errors import InvalidInput
+from textpriv.later import later
+
+if TYPE_CHECKING:
+    import transformers
+else:
+    transformers = later("transformers", extra="models")
 
 BoolArray = NDArray[np.bool_]
-FastTokenizer = transformers.PreTrainedTokenizerFast
+FastTokenizer: TypeAlias = "transformers.PreTrainedTokenizerFast"
 
 SPACE = "Ġ"  # how pieces of bytes write a space
 
@@ -181,4 +185,4 @@ def by_length(lengths: IntArray, batch: int) -> Iterator[IntArray]:
 
 def is_wordpiece(tokenizer: FastTokenizer) -> bool:
     """Whether the tokenizer is that of a BERT, which marks what goes on with a word ("##ing")."""
-    return isinstance(tokenizer.backend_tokenizer.model, tokenizers.models.WordPiece)
+    return type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece"

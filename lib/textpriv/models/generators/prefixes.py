@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import transformers
 
 from textpriv.channel import IntArray
 from textpriv.errors import InvalidInput
+from textpriv.later import later
 from textpriv.models.generators.generator import Generator
+
+if TYPE_CHECKING:
+    import transformers
+else:
+    transformers = later("transformers", extra="models")
 
 ROOT = 0  # the node of `Prefixes` that stands for the prompt
 

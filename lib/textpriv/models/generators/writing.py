@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import transformers
 from tqdm.auto import tqdm
-from transformers.modeling_outputs import BaseModelOutput
 
 from textpriv.channel import IntArray
 from textpriv.checks import COUNT, checked
 from textpriv.errors import InvalidInput
+from textpriv.later import later
 from textpriv.models.encoders import autocast
 from textpriv.models.generators.generator import Generator
 from textpriv.models.generators.sampling import Choose
 from textpriv.models.rows import by_length
+
+if TYPE_CHECKING:
+    import transformers
+else:
+    transformers = later("transformers", extra="models")
 
 
 @checked(tokens=COUNT, batch=COUNT)
@@ -187,7 +191,9 @@ class _WithEncoder:
         embed = model.get_decoder().get_input_embeddings()
         with autocast(self._generator.device):
             output = model(
-                encoder_outputs=BaseModelOutput(last_hidden_state=self._states),
+                encoder_outputs=transformers.modeling_outputs.BaseModelOutput(
+                    last_hidden_state=self._states
+                ),
                 attention_mask=self._given,
                 decoder_inputs_embeds=embed(ids[:, None]).float(),
                 past_key_values=self._cache,
