@@ -21,8 +21,10 @@ import pandas as pd
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.evaluate import CARD, evaluate
 from textpriv.evaluation.risks import strongest
+from textpriv.paths import REPOSITORY
 
 CORPUS, COUNT = "rotten-tomatoes", 1000
+FOLDER = REPOSITORY / "cards"
 KEYS = ("format", "mechanism", "setting", "corpus", "texts", "risks", "utility", "versions")
 
 
@@ -48,8 +50,8 @@ def make_card(
     return found.card() | {"corpus": CORPUS, "seed": seed}
 
 
-def read_cards(folder: str | Path) -> list[dict[str, Any]]:
-    """Every card of a folder, in the order of their files' names.
+def read_cards(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
+    """Every card of a folder, in the order of their files' names; by default this repository's.
 
     Raises
     ------

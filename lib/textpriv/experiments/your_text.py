@@ -23,6 +23,7 @@ class Sizes(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     words: int | None  # of the vocabulary, the most frequent; None: all
+    draws: int = Field(ge=1)  # of the first sentence
     public: int = Field(ge=10)  # reviews that the attacker has read
     corpus: str  # a corpus of the registry, or the path of a file of one's own
     texts: int = Field(ge=8)  # of it that are sanitized and attacked
