@@ -14,7 +14,7 @@ import pytest
 import textpriv
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
-from textpriv.errors import AssetUnavailable, InvalidInput
+from textpriv.errors import AssetUnavailable, InvalidInput, SeededOutput
 from textpriv.evaluation import cards, risks, sanitizers, texts
 from textpriv.evaluation import evaluate as evaluation
 from textpriv.mechanisms import Madlib, SanText
@@ -42,6 +42,12 @@ def vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
 def evaluated(**options: Any) -> textpriv.Evaluation:
     options = {"mechanism": "santext", "epsilon": 8.0, "public": PUBLIC, "seed": 1} | options
     return textpriv.evaluate(TEXTS, **options)
+
+
+def found_words(found: textpriv.Evaluation) -> float:
+    best = found.strongest("words")
+    assert best is not None
+    return float(best["value"])
 
 
 # --- Sources ------------------------------------------------------------------------------------
@@ -151,8 +157,12 @@ def test_what_is_registered_is_a_name_like_the_others(monkeypatch: pytest.Monkey
 
 
 def test_without_a_seed_nothing_repeats_and_with_one_everything_does() -> None:
-    make = lambda seed: textpriv.sanitize(TEXTS, "santext", epsilon=1.0, seed=seed)  # noqa: E731
+    def make(seed: int | None) -> list[str]:
+        return textpriv.sanitize(TEXTS, "santext", epsilon=1.0, seed=seed)
+
     assert make(3) == make(3) and make(None) != make(None)
+    with pytest.warns(SeededOutput):
+        make(3)
 
 
 # --- Risks --------------------------------------------------------------------------------------
@@ -181,11 +191,32 @@ def test_who_knows_the_mechanism_reads_more_and_knows_what_was_kept() -> None:
     }  # fmt: skip
 
 
+def test_what_passes_in_clear_is_read() -> None:
+    """A name that the vocabulary lacks: named where the policy keeps it, and else by nobody."""
+    named = [f"{text} zyx{number}" for number, text in enumerate(TEXTS)]
+    options = {"mechanism": "santext", "epsilon": 0.01, "public": None, "seed": 1}
+    for policy, least, most in (("keep-unknown", 1 / 13 - 0.001, 0.2), ("private", 0.0, 0.07)):
+        found = textpriv.evaluate(named, policy=policy, **options)
+        assert found.risks["n"].max() > 12 * 60
+        kept = found.risks.set_index("attack").loc["kept as they are", "value"]
+        assert least <= kept <= most
+
+
+def test_outputs_of_another_policy_are_left_out() -> None:
+    named = [f"{text} zyx{number}" for number, text in enumerate(TEXTS)]
+    after = [f"{text} other" for text in TEXTS]
+    with pytest.raises(InvalidInput, match="give the mechanism and the token policy"):
+        evaluated_pair = {"mechanism": "santext", "epsilon": 1.0, "policy": "keep-unknown"}
+        textpriv.evaluate(named, after, public=None, **evaluated_pair)
+
+
 def test_outputs_from_elsewhere_are_attacked_as_if_they_were_made_here() -> None:
     here = evaluated()
     after = textpriv.sanitize(TEXTS, "santext", epsilon=8.0, seed=1)
     there = evaluated(sanitized=after)
-    pd.testing.assert_frame_equal(here.risks, there.risks)
+    both = (set(each.risks["attack"]) for each in (here, there))
+    assert next(both) == next(both) and there.statement.startswith("If it was sanitized as you say")
+    assert found_words(there) == pytest.approx(found_words(here), abs=0.1)
 
 
 def test_observed_words_are_those_that_were_put_out() -> None:
@@ -262,6 +293,15 @@ def test_an_attack_of_ones_own_stands_beside_the_others(monkeypatch: pytest.Monk
     found = textpriv.evaluate(some, backwards(some), attacks=["lengths"], seed=1)
     assert found.risks["attack"].tolist() == ["length in characters"]
     assert found.risks["value"][0] == pytest.approx(30 / 60)
+    assert found.certified == 0.0  # it may have looked at all texts at once
+
+
+def test_candidates_come_in_no_order_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "LINKERS", dict(evaluation.LINKERS))
+    monkeypatch.setattr(evaluation, "_REGISTERED", set())
+    textpriv.register_attack("places", lambda known, seen: np.eye(len(seen), len(known)))
+    found = textpriv.evaluate(TEXTS, ["nothing"] * 60, attacks=["places"], seed=1)
+    assert found.risks["value"][0] < 0.2
 
 
 # --- What is put out ----------------------------------------------------------------------------
@@ -322,7 +362,7 @@ def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None
     assert len(cards.differences(sent, again)) <= 1
     flattering = json.loads(json.dumps(sent))
     for row in flattering["risks"]:
-        row.update({key: row[key] / 3 for key in ("value", "low", "high")})
+        row.update(value=row["value"] / 3, low=0.0, high=1.0)
     assert len(cards.differences(flattering, again)) >= 3
     with pytest.raises(InvalidInput, match="expected one mechanism and setting"):
         cards.differences(sent, cards.make_card("santext", epsilon=7.0))

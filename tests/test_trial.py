@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from textpriv.attacks.base import Guesses, Observed
 from textpriv.attacks.bayes import Bayes
-from textpriv.channel import IntArray
+from textpriv.channel import IntArray, SparseChannel
 from textpriv.data.embeddings import from_arrays
 from textpriv.evaluation.trial import SENTENCES, WORDS, check_attack, check_mechanism
-from textpriv.mechanisms import SanText
+from textpriv.mechanisms import Mechanism, SanText
 
 VOCABULARY = sorted({*WORDS, *"the a my in of with hotel paris house number name is and".split()})
 EMBEDDING = from_arrays(
@@ -50,6 +52,15 @@ def shared_seed(texts: list[str], epsilon: float) -> list[str]:
     return responses(texts, epsilon, np.random.default_rng(42))
 
 
+def shared_draws(texts: list[str], epsilon: float) -> list[str]:
+    seed = int(np.random.default_rng().integers(2**31))
+    return [responses([text], epsilon, np.random.default_rng(seed))[0] for text in texts]
+
+
+def no_text(texts: list[str], epsilon: float) -> list[str]:
+    return right([text for text in texts if text.strip()], epsilon)
+
+
 def in_clear(texts: list[str], epsilon: float) -> list[str]:
     rng = np.random.default_rng()
     return [
@@ -65,6 +76,29 @@ def crash(texts: list[str], epsilon: float) -> list[str]:
     return right([text.split()[0] for text in texts], epsilon)
 
 
+class Stated(SparseChannel, Mechanism):
+    """Randomized response over the whole vocabulary, as a stranger would write it."""
+
+    name = "stated"
+    claim = replace(SanText.claim, loss="constant")
+
+    @property
+    def matrix(self) -> Any:
+        other = 1 / (np.exp(self.factor * self.epsilon) + self.size - 1)
+        full = np.full((self.size, self.size), other)
+        np.fill_diagonal(full, 1 - (self.size - 1) * other)
+        return csr_array(full)
+
+    factor = 1.0
+
+    def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
+        return self.sample(ids, rng)
+
+
+class Overstated(Stated):
+    factor = 2.0
+
+
 class WrongSampler(SanText):
     """Its probabilities are right, and it draws by others."""
 
@@ -73,7 +107,9 @@ class WrongSampler(SanText):
         return np.where(kept, ids, super()._replace(ids, rng))
 
 
-@pytest.mark.parametrize("mechanism", [right, SanText(EMBEDDING, epsilon=2.0)])
+@pytest.mark.parametrize(
+    "mechanism", [right, SanText(EMBEDDING, epsilon=2.0), Stated(EMBEDDING, epsilon=2.0)]
+)
 def test_right_ones_pass(mechanism: Any) -> None:
     found = check_mechanism(mechanism, epsilon=2.0)
     assert found.passed, str(found)
@@ -84,8 +120,11 @@ def test_right_ones_pass(mechanism: Any) -> None:
     ("mechanism", "check", "says"),
     [
         (WrongSampler(EMBEDDING, epsilon=2.0), "draws follow the stated law", "the sampler"),
+        (Overstated(EMBEDDING, epsilon=2.0), "the claim", "exact loss is 4, above the 2"),
         (wrong_claim, "the claim", "eps 2 per word is broken"),
-        (shared_seed, "fresh randomness", "same seed each time"),
+        (shared_seed, "fresh randomness", "the same seed"),
+        (shared_draws, "fresh randomness", "share draws"),
+        (no_text, "the empty text", "put out 1 texts for 2"),
         (in_clear, "nothing in clear", "leak in clear"),
         (crash, "the empty text", "raises IndexError"),
         (lambda texts: texts, "fresh randomness", "it does not draw at all"),
@@ -101,6 +140,11 @@ def test_each_planted_fault_is_named(mechanism: Any, check: str, says: str) -> N
 def test_a_fault_is_not_blamed_on_another_check() -> None:
     assert set(check_mechanism(wrong_claim, epsilon=2.0).failed) == {"the claim"}
     assert set(check_mechanism(in_clear, epsilon=2.0).failed) == {"nothing in clear"}
+
+
+def test_a_claim_beyond_what_draws_can_show_is_not_judged() -> None:
+    found = check_mechanism(right, epsilon=9.0).rows.set_index("check").loc["the claim"]
+    assert found["result"] == "not run" and "cannot show a loss above" in found["says"]
 
 
 # --- Attacks ------------------------------------------------------------------------------------

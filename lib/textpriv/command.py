@@ -164,6 +164,8 @@ def sanitize(
     """Sanitize the texts of FILE, a line for each."""
     import numpy as np
 
+    from textpriv.mechanisms.base import simulation
+
     texts = _texts(file, column)
     made = _made(mechanism, epsilon, policy)
     click.echo(f"{made.label} ({made.setting}), {len(texts):,} texts", err=True)
@@ -172,7 +174,8 @@ def sanitize(
     if seed is not None:
         click.echo("with a seed: who knows it can undo this; for experiments only", err=True)
     rng = None if seed is None else np.random.default_rng(seed)
-    found = _in_parts(made, texts, rng)
+    with simulation():  # it is said above
+        found = _in_parts(made, texts, rng)
     lines = (json.dumps({"text": each}) if as_json else each.replace("\n", " ") for each in found)
     _put("".join(f"{line}\n" for line in lines), out)
 

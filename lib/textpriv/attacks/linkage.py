@@ -28,6 +28,8 @@ from textpriv.stats import Estimate
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+FEWEST = 8  # texts, from which there are two games to count
+
 _WORD = r"\w+(?:['’]\w+)*"
 _SATURATION, _LENGTH = 1.5, 0.75  # k1 and b of BM25, its usual values
 
@@ -157,18 +159,21 @@ def true_positive_rate(scores: FloatArray, false_positive_rate: float = 0.001) -
 def certified_epsilon(
     scores: FloatArray, rng: np.random.Generator, *, confidence: float = stats.CONFIDENCE
 ) -> tuple[float, Estimate]:
-    """An epsilon per text that the sanitizer cannot be below, and how often the game was won.
+    """A pure epsilon per text that the sanitizer cannot be below, and how often the game was won.
 
     Texts are paired at random. Of a pair (a, b) the attacker sees the sanitized a and says which of
-    the two it is. If the sanitizer is epsilon-differentially private for whole texts, then
-    whatever it puts out, the odds are at most exp(epsilon) for either, so that no attacker is
-    right with a probability above exp(epsilon) / (1 + exp(epsilon)), among all games or among
-    those chosen by the outputs. Half of the games choose the margin from which the attacker
-    commits itself, the other half are counted.
+    the two it is. If the sanitizer is epsilon-differentially private for whole texts, any two of
+    them, then whatever it puts out, the odds are at most exp(epsilon) for either, so that no
+    attacker is right with a probability above exp(epsilon) / (1 + exp(epsilon)), among all games
+    or among those chosen by the outputs. Half of the games choose the margin from which the
+    attacker commits itself, the other half are counted.
+
+    Two things have to hold: each text is sanitized by draws of its own, and each row of the scores
+    looks at one sanitized text only (who sees both a and b sanitized has seen two outputs).
 
     Parameters
     ----------
-    scores : (texts, texts), at least 8
+    scores : (texts, texts), at least FEWEST
     rng : of the pairs
     confidence : of the lower bound, one-sided
 
@@ -178,10 +183,11 @@ def certified_epsilon(
 
     Notes
     -----
-    For pure epsilon. A small result says that this attacker, with so few texts, shows no more;
-    n games that are all won show no more than about log(n / 3).
+    It says nothing against (epsilon, delta), nor against a guarantee for texts that agree in
+    something, their length for instance. A small result says that this attacker shows no more with
+    so few texts; see `most_certified`.
     """
-    _check_scores(scores, least=8)
+    _check_scores(scores, least=FEWEST)
     check_generator(rng)
     order = rng.permutation(len(scores))
     half = len(order) // 2
@@ -201,6 +207,12 @@ def certified_epsilon(
     epsilon = float(max(0.0, logit(least))) if len(committed) else 0.0
     won = np.where(margin == 0, 0.5, margin > 0)
     return epsilon, stats.clustered_share(won, np.arange(half))
+
+
+def most_certified(texts: int, *, confidence: float = stats.CONFIDENCE) -> float:
+    """What `certified_epsilon` would show of so many texts if every game were won."""
+    half = texts // 2
+    return float(logit(_lower(np.ones(half - half // 2), confidence)))
 
 
 def _lower(margins: FloatArray, confidence: float) -> float:

@@ -99,8 +99,9 @@ def table(cards: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
     """What two cards of one mechanism and setting say differently: rows beyond the joint error.
 
-    Joint error: the root of the summed squares of both half widths. Of n rows that agree about
-    n / 20 stand here by chance. Empty where all agree.
+    Joint error: the half width of the second card, which one has made, times the root of two; the
+    first card's own intervals are not trusted. Both are of the same sentences, so that at most one
+    row in twenty of those that agree stands here by chance. Empty where all agree.
     """
     if (first["mechanism"], first["setting"]) != (second["mechanism"], second["setting"]):
         raise InvalidInput(
@@ -117,7 +118,6 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataF
         for card in (first, second)
     )
     both = one.join(two.add_suffix("_again"), how="outer")
-    half = (both["high"] - both["low"]) / 2
-    again = (both["high_again"] - both["low_again"]) / 2
+    joint = (both["high_again"] - both["low_again"]) / 2 * np.sqrt(2)
     apart = (both["value"] - both["value_again"]).abs()
-    return both[~(apart <= np.hypot(half, again))]
+    return both[~(apart <= joint)]

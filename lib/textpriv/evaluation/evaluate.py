@@ -34,7 +34,9 @@ from textpriv.evaluation.risks import LINKERS, Linker, Risk
 from textpriv.evaluation.sanitizers import Sanitizer, embedding, sanitizer
 from textpriv.evaluation.texts import column_of, texts_of
 from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.base import simulation
 from textpriv.privacy.statement import Attacked, document_statement
+from textpriv.seeds import stream
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,9 +61,11 @@ class Evaluation:
     ----------
     name, setting, epsilon : of the sanitizer
     risks : a row per attack (see `evaluation.risks.Risk`), the strongest on each thing first
-    certified : an epsilon per text that the sanitizer cannot be below, as far as was shown
+    certified : a pure epsilon per text that the sanitizer cannot be below, as far as was shown
     certified_by : the attack that shows it
-    utility : a row per measure: what is left, its interval, and the same of the text in clear
+    most_certified : what so many texts could show at all
+    utility : a row per measure: what is left, its interval, the same of the text in clear, and what
+        guessing the most frequent label gives
     examples : original, sanitized, and read_back by the strongest attack on words; first texts only
     readings : of these, word by word, what the attacker took each for
     statement : what the guarantee means for these texts, where there is one
@@ -76,6 +80,7 @@ class Evaluation:
     risks: pd.DataFrame
     certified: float
     certified_by: str
+    most_certified: float
     utility: pd.DataFrame
     examples: pd.DataFrame
     statement: str
@@ -99,18 +104,26 @@ class Evaluation:
                     f"knows {best['knows']}."
                 )
         if self.certified > 0:
-            lines.append(
-                f"No smaller epsilon per text than {self.certified:.2g} can be true of it "
-                f"({self.certified_by}, confidence 95%)."
-            )
+            lines.append(self.ruled_out)
         for row in self.utility.itertuples():
-            clear = "" if np.isnan(row.clear) else f", {row.clear:.2f} in clear"
-            lines.append(
-                f"{row.measure}: {row.value:.2f} ({row.low:.2f} to {row.high:.2f}){clear}."
-            )
+            beside = {"in clear": row.clear, "guessing": row.guessing}
+            beside_it = [
+                f"{name} {each:.2f}" for name, each in beside.items() if not np.isnan(each)
+            ]
+            interval = f"{row.measure}: {row.value:.2f} ({row.low:.2f} to {row.high:.2f}"
+            lines.append("; ".join([interval, *beside_it]) + ").")
         lines.append(self.statement)
         lines.append("Not tried: " + "; ".join(self.not_tried) + ".")
         return "\n".join(line for line in lines if line)
+
+    @property
+    def ruled_out(self) -> str:
+        """The epsilon per text that cannot be true, in a sentence."""
+        return (
+            "If each text is sanitized by draws of its own, no pure epsilon for whole texts, any "
+            f"two of these, can be below {self.certified:.2g} ({self.certified_by}, confidence "
+            f"95%; so many texts could show at most {self.most_certified:.2g})."
+        )
 
     def card(self, *, examples: bool = False) -> dict[str, Any]:
         """All of it as JSON values; texts only where asked for."""
@@ -217,15 +230,18 @@ def evaluate(
     if sanitized is None:
         if made is None:
             raise InvalidInput("sanitized, mechanism: got neither, expected at least one of them")
-        rng = None if seed is None else np.random.default_rng(seed)
-        after = made.sanitize(before, rng)
+        rng = None if seed is None else stream(seed, "evaluation", "sanitize")
+        with simulation():  # what comes out is attacked, and not released
+            after = made.sanitize(before, rng)
     else:
         after = texts_of(sanitized, column=column, what="sanitized")
     if len(after) != len(before):
         raise InvalidInput(
             f"sanitized: got {len(after)} texts for {len(before)} originals, expected one each"
         )
-    run = _Run(before, after, made, tuple(attacks or attack_names()), seed, examples)
+    run = _Run(
+        before, after, made, tuple(attacks or attack_names()), seed, examples, sanitized is not None
+    )
     run.link()
     run.read_words(public, column)
     if authors is not None:
@@ -265,8 +281,8 @@ def register_attack(
     Parameters
     ----------
     name : not one of ours
-    scores : a function of the originals and the sanitized texts, in no common order that it may
-        use, that says how well each fits each: (sanitized, originals)
+    scores : a function of the candidates, in random order, and the sanitized texts that says how
+        well each fits each: (sanitized, candidates)
     label, knows : what tables call it, and what it has to know
     """
     if scores is None:
@@ -276,7 +292,7 @@ def register_attack(
     if not callable(scores):
         raise InvalidInput(f"{name}: expected a function of originals and sanitized texts")
     _REGISTERED.add(name)
-    LINKERS[name] = Linker(label or name, knows, scores)
+    LINKERS[name] = Linker(label or name, knows, scores, alone=False)
     return scores
 
 
@@ -296,10 +312,11 @@ class _Run:
     attacks: tuple[str, ...]
     seed: int | None
     quoted: int
+    from_elsewhere: bool
     risks: list[Risk] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
     utility: list[dict[str, Any]] = field(default_factory=list)
-    linked: measured.Linked | None = None
+    linked: measured.Linked = field(default_factory=lambda: measured.Linked([]))
     read_back: list[str] | None = None
     readings: tuple[Reading, ...] = ()
 
@@ -316,7 +333,7 @@ class _Run:
             except AssetError as error:
                 self.missed.append(f"linkage by word vectors ({error})")
         if linkers:
-            rng = np.random.default_rng(self.seed)
+            rng = stream(self.seed, "evaluation", "linkage")
             self.linked = measured.text_risks(self.before, self.after, linkers, rng)
             self.risks += self.linked.risks
 
@@ -409,10 +426,14 @@ class _Run:
             for kind, each in texts.items()
         }
         rate = stats.share(int(right["sanitized"].sum()), len(labels))
-        self._keep("label told (accuracy)", rate, float(right["clear"].mean()))
+        usual = np.bincount(labels).max() / len(labels)
+        self._keep("label told (accuracy)", rate, float(right["clear"].mean()), float(usual))
 
-    def _keep(self, measure: str, found: stats.Estimate, clear: float) -> None:
-        self.utility.append({"measure": measure, **found.columns(), "clear": clear})
+    def _keep(
+        self, measure: str, found: stats.Estimate, clear: float, guessing: float = np.nan
+    ) -> None:
+        row = {"measure": measure, **found.columns(), "clear": clear, "guessing": guessing}
+        self.utility.append(row)
 
     def result(self) -> Evaluation:
         """All that was found."""
@@ -421,7 +442,8 @@ class _Run:
         columns = {"original": self.before, "sanitized": self.after, "read_back": self.read_back}
         quoted = {key: each[: self.quoted] for key, each in columns.items() if each is not None}
         utility = pd.DataFrame(
-            self.utility, columns=["measure", "value", "low", "high", "n", "clear"]
+            self.utility,
+            columns=["measure", "value", "low", "high", "n", "clear", "guessing"],
         )
         return Evaluation(
             name="unknown" if self.made is None else self.made.name,
@@ -429,8 +451,9 @@ class _Run:
             setting="pairs of texts" if self.made is None else self.made.setting,
             epsilon=None if self.made is None else self.made.epsilon,
             risks=risks,
-            certified=0.0 if linked is None else linked.epsilon,
-            certified_by="" if linked is None else linked.shown_by,
+            certified=linked.epsilon,
+            certified_by=linked.shown_by,
+            most_certified=linked.most,
             utility=utility,
             examples=pd.DataFrame(quoted),
             statement=self._statement(risks),
@@ -459,7 +482,8 @@ class _Run:
             attacked = Attacked(rate, words["attack"], "named {} of 100 words of content", tried)
         middle = sorted(self.before, key=len)[len(self.before) // 2]
         stated = document_statement(mechanism, middle, policy=self.made.policy, attacked=attacked)
-        return f"For the text of median length: {stated}"
+        trusted = "If it was sanitized as you say: " if self.from_elsewhere else ""
+        return f"{trusted}For the text of median length: {stated}"
 
 
 def _public_texts(public: object, column: str) -> list[str]:

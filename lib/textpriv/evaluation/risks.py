@@ -32,7 +32,7 @@ from textpriv.attacks.pairs import WordPairs
 from textpriv.channel import Channel
 from textpriv.checks import check_kind
 from textpriv.data.embeddings import Embedding
-from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
+from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, UNKNOWN, Corpus, Tokenizer, kind_of
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.mechanisms import Madlib, Mechanism
@@ -90,11 +90,16 @@ def table(risks: Sequence[Risk]) -> pd.DataFrame:
 
 
 class Linker(NamedTuple):
-    """An attack that says how well every candidate fits every sanitized text."""
+    """An attack that says how well every candidate fits every sanitized text.
+
+    `alone`: each sanitized text is scored without a look at the others, which a bound on epsilon
+    needs.
+    """
 
     label: str
     knows: str
     scores: Scorer
+    alone: bool = True
 
 
 LINKERS: dict[str, Linker] = {
@@ -129,13 +134,16 @@ def by_word_vectors(embedding: Embedding) -> Linker:
 
 
 class Linked(NamedTuple):
-    """What all linkage attacks found, and what follows for any epsilon per text."""
+    """What all linkage attacks found, and what follows for a pure epsilon per text.
+
+    `epsilon` is ruled out (0: none) by the attack `shown_by`; `most` is what so many texts could
+    show at all.
+    """
 
     risks: list[Risk]
-    scores: dict[str, FloatArray]
-    epsilon: float
-    shown_by: str
-    games: Estimate | None
+    epsilon: float = 0.0
+    shown_by: str = ""
+    most: float = 0.0
 
 
 def text_risks(
@@ -144,25 +152,31 @@ def text_risks(
     linkers: dict[str, Linker],
     rng: np.random.Generator,
 ) -> Linked:
-    """Who the sanitized texts can be linked to, and the epsilon per text that this rules out."""
-    risks, scores, shown = [], {}, []
+    """Who the sanitized texts can be linked to, and the epsilon per text that this rules out.
+
+    Candidates are handed over in random order: nothing can be read off their places.
+    """
+    order = rng.permutation(len(originals))
+    candidates, risks, shown = [originals[row] for row in order], [], []
+    level = 1 - (1 - stats.CONFIDENCE) / max(1, len(linkers))  # all bounds hold together
     for name, each in linkers.items():
-        found = np.asarray(each.scores(originals, sanitized), dtype=np.float64)
+        found = np.asarray(each.scores(candidates, list(sanitized)), dtype=np.float64)
         if found.shape != (len(sanitized), len(originals)):
             raise InvalidInput(
                 f"{name}: gave scores of shape {found.shape}, expected "
                 f"{(len(sanitized), len(originals))}"
             )
-        scores[name] = found
-        rate = linkage.linked(found)
+        scores = np.empty_like(found)
+        scores[:, order] = found
+        rate = linkage.linked(scores)
         risks.append(Risk.of("texts", each.label, each.knows, rate, 1 / len(originals)))
-        if len(originals) >= 8:
-            level = 1 - (1 - stats.CONFIDENCE) / len(linkers)  # all bounds hold together
-            shown.append((*linkage.certified_epsilon(found, rng, confidence=level), each.label))
+        if each.alone and len(originals) >= linkage.FEWEST:
+            epsilon, _ = linkage.certified_epsilon(scores, rng, confidence=level)
+            shown.append((epsilon, each.label))
     if not shown:
-        return Linked(risks, scores, 0.0, "", None)
-    epsilon, games, by = max(shown, key=lambda each: each[0])
-    return Linked(risks, scores, epsilon, by, games)
+        return Linked(risks)
+    most = linkage.most_certified(len(originals), confidence=level)
+    return Linked(risks, *max(shown, key=lambda each: each[0]), most)
 
 
 # --- Words --------------------------------------------------------------------------------------
@@ -276,6 +290,9 @@ def observed_of(
 ) -> tuple[Corpus, Observed, int]:
     """Sanitized strings as ids again, of the texts whose words stand one for one.
 
+    What the mechanism and the token policy leave in clear has to stand there as it was: else the
+    text was sanitized otherwise, and is left out.
+
     Returns
     -------
     the private texts that take part, what is seen of them, and how many texts were left out
@@ -288,8 +305,16 @@ def observed_of(
         words = text.split(" ") if text else []
         own = private[number]
         ids = np.array([index.get(word, -1) for word in words], dtype=np.int64)
-        if len(words) == lengths[number] and (ids[own >= 0] >= 0).all():
-            outputs.append(np.where(own == -2, own, ids))  # what is kept stays what it is
+        first = int(private.offsets[number])
+        clear = [private.kept.get(first + at) for at in np.flatnonzero(own == KEPT).tolist()]
+        spared = (own >= 0) & ~np.append(replaced, True)[own]
+        if (
+            len(words) == lengths[number]
+            and (ids[own != KEPT] >= 0).all()
+            and clear == [words[at] for at in np.flatnonzero(own == KEPT).tolist()]
+            and (ids[spared] == own[spared]).all()
+        ):
+            outputs.append(np.where(own == KEPT, KEPT, ids))
             level.append(number)
     if not level:
         raise InvalidInput(
@@ -298,8 +323,8 @@ def observed_of(
         )
     part = private.subset(np.array(level))
     seen = part.with_ids(np.concatenate(outputs) if outputs else part.ids[:0])
-    through = (part.ids == -1) | ((part.ids >= 0) & np.append(replaced, False)[part.ids])
-    return part, Observed(seen, through & (seen.ids >= 0)), len(sanitized) - len(level)
+    through = (part.ids == UNKNOWN) | ((part.ids >= 0) & np.append(replaced, False)[part.ids])
+    return part, Observed(seen, through), len(sanitized) - len(level)
 
 
 def word_risks(
@@ -310,9 +335,13 @@ def word_risks(
 ) -> tuple[list[Risk], dict[str, IntArray]]:
     """Content words that attackers of a known mechanism name, those in clear counted as named.
 
+    Words, names and numbers that the vocabulary lacks count too: named where they are passed on in
+    clear, and not where something else stands in their place. Chance is the most frequent of the
+    words.
+
     Parameters
     ----------
-    attacks : label and attack by name, with what each knows in the label's place of `knows`
+    attacks : by label: what each knows, and itself
 
     Returns
     -------
@@ -320,6 +349,9 @@ def word_risks(
     """
     spared = np.array([word in ENGLISH_STOP_WORDS for word in words], dtype=bool)
     content = (private.ids >= 0) & ~np.append(spared, False)[private.ids]
+    content |= private.ids == UNKNOWN
+    kept = np.flatnonzero(private.ids == KEPT)
+    content[kept] = [kind_of(private.kept[at]) != "punctuation" for at in kept.tolist()]
     if not content.any():
         return [], {}
     document, truth = private.document[content], private.ids
@@ -329,14 +361,13 @@ def word_risks(
             guessed = observed.corpus.ids.copy()
             guessed[observed.targets] = attack.guess(observed, top=1).words[:, 0]
             read[label] = knows, guessed
-    counts = np.bincount(truth[content], minlength=1)
-    chance = counts.max() / counts.sum()
+    chance = np.bincount(truth[content & (truth >= 0)], minlength=1).max() / content.sum()
     return [
         Risk.of(
             "words",
             label,
             knows,
-            stats.clustered_share((guess == truth)[content], document),
+            stats.clustered_share(((guess == truth) & (truth != UNKNOWN))[content], document),
             chance,
         )
         for label, (knows, guess) in read.items()

@@ -32,7 +32,7 @@ from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, TokenPolicy, check_polic
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.texts import texts_of
 from textpriv.mechanisms import Mechanism
-from textpriv.mechanisms.base import check_epsilon, simulation
+from textpriv.mechanisms.base import check_epsilon
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.neighbors import ExactSearch
 
@@ -55,6 +55,7 @@ class Sanitizer:
     epsilon : as it is claimed; None where nothing is claimed
     mechanism : where it is one that replaces words: what attackers can know
     policy : what such a mechanism does with tokens that its vocabulary lacks
+    seeded : whether it draws from the generator that it is given
     """
 
     name: str
@@ -63,21 +64,24 @@ class Sanitizer:
     epsilon: float | None = None
     mechanism: Mechanism | None = None
     policy: TokenPolicy | None = None
+    seeded: bool = True
 
     def sanitize(self, texts: Iterable[str], rng: np.random.Generator | None = None) -> list[str]:
         """As many texts, each a string, or InvalidInput that says what came instead.
 
         Without `rng` fresh entropy is used; with it the output can be made again, by anyone who
-        knows it, and is a simulation.
+        knows it.
         """
         given = texts_of(texts)
-        with simulation():
-            made = self.function(given, rng)
+        return self.checked(self.function(given, rng), len(given))
+
+    def checked(self, made: object, count: int) -> list[str]:
+        """What the function put out for so many texts, or InvalidInput."""
         if isinstance(made, str) or not isinstance(made, Iterable):
             raise InvalidInput(f"{self.name}: put out {described(made)}, expected a list of texts")
         found = list(made)
-        if len(found) != len(given):
-            raise InvalidInput(f"{self.name}: put out {len(found)} texts for {len(given)}")
+        if len(found) != count:
+            raise InvalidInput(f"{self.name}: put out {len(found)} texts for {count}")
         if wrong := [each for each in found if not isinstance(each, str)]:
             raise InvalidInput(f"{self.name}: put out {described(wrong[0])}, expected a string")
         return found
@@ -195,7 +199,7 @@ def from_function(
         return function(texts, **seeded)
 
     called = str(name or getattr(function, "__name__", type(function).__name__))
-    return Sanitizer(called, called, run, epsilon)
+    return Sanitizer(called, called, run, epsilon, seeded="rng" in parameters)
 
 
 def _of_mechanism(

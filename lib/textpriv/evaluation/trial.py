@@ -27,8 +27,8 @@ from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.mechanisms.noise import AfterNoise
-from textpriv.privacy.claims import claimed_loss
-from textpriv.privacy.exact import audit_exactly
+from textpriv.privacy.claims import ClaimedLoss, claimed_loss
+from textpriv.privacy.exact import audit_exactly, losses
 from textpriv.privacy.fit import fit_draws
 from textpriv.privacy.released import audit_noise, readable, released_words, sanitized
 from textpriv.privacy.results import LEVEL, Audit
@@ -101,8 +101,9 @@ def check_mechanism(
 
     Notes
     -----
-    A check of draws fails a right mechanism with a probability of at most 0.001. What passes is not
-    proved: an audit of sampled outputs sees no loss that is rare or small (see docs/PRIVACY.md).
+    A check of the law or the claim by draws fails a right mechanism with a probability of at most
+    0.001. What passes is not proved: an audit of sampled outputs sees no loss that is rare or
+    small (see docs/PRIVACY.md).
     """
     made = sanitizer(mechanism, epsilon=epsilon, policy=policy, words=VOCABULARY)
     rng = np.random.default_rng(seed)
@@ -153,7 +154,8 @@ def _all(name: str, checks: Iterator[tuple[str, Callable[[], str]]]) -> Checked:
     rows = []
     for title, check in checks:
         try:
-            result, says = "passed", check()
+            with simulation():
+                result, says = "passed", check()
         except _NotRun as reason:
             result, says = "not run", str(reason)
         except AssertionError as found:
@@ -176,33 +178,35 @@ def _counts(made: Sanitizer, rng: np.random.Generator) -> str:
 def _empty(made: Sanitizer, rng: np.random.Generator) -> str:
     for text in ("", " ", "\n"):
         try:
-            made.sanitize([text, SENTENCES[0]])
+            found = made.function([text, SENTENCES[0]], None)
         except InvalidInput as error:
             return f"refused with a clear error: {error}"
+        made.checked(found, 2)
     return "an empty text is passed through"
 
 
 def _fresh(made: Sanitizer, rng: np.random.Generator) -> str:
-    texts = list(SENTENCES) * COPIES
-    first, second = made.sanitize(texts), made.sanitize(texts)
     size = len(SENTENCES)
-    apart = {
-        tuple(part[start : start + size])
-        for part in (first, second)
-        for start in range(0, len(texts), size)
-    }
-    assert first != second or len(apart) > 1, (
+    calls = [made.sanitize(list(SENTENCES) * COPIES) for _ in range(2)]
+    copies = [
+        {tuple(call[start : start + size]) for start in range(0, len(call), size)} for call in calls
+    ]
+    one_for_all = max(map(len, copies)) == 1
+    assert calls[0] != calls[1] or not one_for_all, (
         "two calls, and all copies inside them, gave the same output: it draws from a seed that is "
-        "always the same, or it does not draw at all, and nothing can be guaranteed"
+        "always the same, or it does not draw at all (which is private only if the output is the "
+        "same for every text)"
     )
-    assert first != second, "two calls gave the same output: it starts from the same seed each time"
-    return f"{len(apart)} different outputs of {2 * COPIES} for the same texts"
+    assert calls[0] != calls[1], "two calls gave the same output: the same seed each time"
+    assert not one_for_all, "all copies of a text in one call got the same output: they share draws"
+    return f"{len(copies[0] | copies[1])} different outputs of {2 * COPIES} for the same texts"
 
 
 def _seeded(made: Sanitizer, rng: np.random.Generator) -> str:
-    first, second = (made.sanitize(SENTENCES, np.random.default_rng(1)) for _ in range(2))
-    if first != second:
+    if not made.seeded:
         raise _NotRun("it takes no generator, so that its outputs cannot be made again")
+    first, second = (made.sanitize(SENTENCES, np.random.default_rng(1)) for _ in range(2))
+    assert first == second, "it takes a generator, and draws from something else as well"
     return "a result can be made again"
 
 
@@ -245,18 +249,20 @@ def _law(made: Sanitizer, rng: np.random.Generator) -> str:
 
 def _claim(made: Sanitizer, rng: np.random.Generator) -> str:
     mechanism: Any = made.mechanism
-    if isinstance(mechanism, FiniteMechanism):
-        try:
-            claimed_loss(mechanism)
-        except InvalidInput:
-            return _by_law(mechanism, rng)
-        return _judged(audit_exactly(mechanism, rng=rng))
     if isinstance(mechanism, Madlib | AfterNoise):
         return _judged(audit_noise(mechanism, rng))
-    if isinstance(mechanism, Channel) and isinstance(mechanism, Mechanism):
-        return _by_law(mechanism, rng)
+    try:
+        claim = None if mechanism is None else claimed_loss(mechanism)
+    except InvalidInput:
+        claim = None
+    if isinstance(mechanism, FiniteMechanism) and claim is not None:
+        return _judged(audit_exactly(mechanism, rng=rng))
+    if isinstance(mechanism, Channel):
+        return _by_law(mechanism, claim, rng)
     if made.epsilon is None:
         raise _NotRun("it claims no epsilon")
+    if claim is not None and claim.per_distance:
+        raise _NotRun("its claim grows with a distance; see textpriv.privacy.audit_words")
     return _by_draws(made)
 
 
@@ -269,19 +275,26 @@ def _judged(audit: Audit) -> str:
     return f"{audit.verdict}: {audit.method}, {audit.pairs:,} pairs"
 
 
-def _by_law(mechanism: Any, rng: np.random.Generator) -> str:
-    """An exact law whose claim is not worked out in numbers: epsilon per word, any two words."""
+def _by_law(mechanism: Any, claim: ClaimedLoss | None, rng: np.random.Generator) -> str:
+    """An exact law against its claim, or against epsilon between any two words without one."""
     words = np.arange(mechanism.size) if mechanism.inputs is None else mechanism.inputs
-    chosen = rng.choice(words, min(400, len(words)), replace=False)
-    rows = mechanism.log_rows(chosen)
-    with np.errstate(invalid="ignore"):
-        loss = np.nanmax(rows.max(0) - rows.min(0))
-    assert loss <= mechanism.epsilon * (1 + 1e-6), (
-        f"between two of {len(chosen)} words the exact loss is {loss:.3g}, above epsilon = "
-        f"{mechanism.epsilon:g} per word; if the claim grows with a distance, give it to "
-        "textpriv.privacy.claims.claimed_loss"
+    chosen = np.sort(rng.choice(words, min(200, len(words)), replace=False))
+    first, second = np.triu_indices(len(chosen), 1)
+    loss = losses(mechanism, chosen[first], chosen[second])
+    bound = np.full(len(loss), mechanism.epsilon)
+    if claim is not None:
+        bound = claim.between(chosen[first], chosen[second])
+    finite = np.isfinite(bound)
+    if not finite.any():
+        raise _NotRun("it claims a bound for none of the pairs that were drawn")
+    first, second, loss, bound = (each[finite] for each in (first, second, loss, bound))
+    worst = int(np.argmax(loss - bound * (1 + 1e-6)))
+    pair = " and ".join(mechanism.embedding.words[chosen[at[worst]]] for at in (first, second))
+    assert loss[worst] <= bound[worst] * (1 + 1e-6), (
+        f"between {pair} the exact loss is {loss[worst]:.3g}, above the {bound[worst]:.3g} that "
+        "are claimed; a claim that grows with a distance says so by its `loss`"
     )
-    return f"holds between all of {len(chosen)} words: exact loss {loss:.3g}"
+    return f"holds between all of {len(chosen)} words: {len(loss):,} pairs, exact losses"
 
 
 def _by_draws(made: Sanitizer) -> str:
@@ -291,6 +304,10 @@ def _by_draws(made: Sanitizer) -> str:
     half bounds its two probabilities (Clopper and Pearson), for all pairs together.
     """
     assert made.epsilon is not None
+    tail = LEVEL / (2 * len(WORDS) * (len(WORDS) - 1))
+    most = np.log(beta.ppf(tail, DRAWS, 1) / beta.isf(tail, 1, DRAWS))
+    if made.epsilon >= most:
+        raise _NotRun(f"{DRAWS:,} draws cannot show a loss above {most:.2g}")
     halves = []
     for _ in range(2):
         found = made.sanitize([word for word in WORDS for _ in range(DRAWS)])
@@ -302,7 +319,6 @@ def _by_draws(made: Sanitizer) -> str:
     half, word = np.divmod(np.arange(2 * len(WORDS) * DRAWS) // DRAWS, len(WORDS))
     np.add.at(counts, (half, word, numbers), 1)
     first, second = counts
-    tail = LEVEL / (2 * len(WORDS) * (len(WORDS) - 1))
     worst, pair = -np.inf, ("", "")
     for x, one in enumerate(WORDS):
         for z, other in enumerate(WORDS):
