@@ -57,3 +57,15 @@ def test_canonical_json_refuses(value: Any) -> None:
 def test_no_test_reaches_the_network() -> None:
     with pytest.raises(OSError, match="tried to reach"):
         socket.create_connection(("192.0.2.1", 80), timeout=1)  # an address kept for examples
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_atomic(pipe, b"bytes")
+    assert os.read(reader, 10) == b"bytes" and pipe.is_fifo()
+    os.close(reader)
+    with pytest.raises(StorageError, match=r"cannot write .*pipes.*directory"):
+        (tmp_path / "pipes").mkdir()
+        files.write_atomic(tmp_path / "pipes", b"")

@@ -42,8 +42,8 @@ def canonical_json(value: Any) -> str:
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file that a reader finds complete or not at all; makes its folder.
 
-    A process that is killed meanwhile leaves a hidden `.partial` file, which a later write of
-    the same file takes away.
+    What is no file (a device, a pipe) takes the bytes and stays what it is. A process that is
+    killed meanwhile leaves a hidden `.partial` file, which a later write takes away.
 
     Raises
     ------
@@ -52,6 +52,9 @@ def write_atomic(path: Path, data: bytes) -> None:
     prefix = f".{path.name}."
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
         _clear_abandoned(path.parent, prefix)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=_PARTIAL)
         try:
