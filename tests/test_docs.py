@@ -101,7 +101,8 @@ def is_kept_of_assets(match: Match) -> bool:
 PLACE = r"\d+(?:\.\d+)*"
 RULES = [
     # Names and order
-    Rule(r"[Nn]otebooks? \[?\d\d\]?(?:'s)?(?: to \d\d)?", "a notebook's number"),
+    Rule(r"[Nn]otebooks? \[?\d\d\]?(?:'s)?(?:(?:,| to| and) \d\d)*|\(\[\d\d\][),]",
+         "a notebook's number"),
     Rule(r"^# \d\d ·|\A\d\d_\w+$|^\| \d\d \|", "a notebook's number"),
     Rule(r"^\d\. |\(\d\) ", "an item of a list"),
     Rule(rf"(?:[Tt]able|[Ff]igure|[Ss]ection)s? {PLACE}(?:, {PLACE})*(?: and {PLACE})?",
