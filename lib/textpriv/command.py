@@ -34,7 +34,7 @@ class _Clear(click.Group):
             raise click.ClickException(str(error)) from error
         except OSError as error:
             raise click.ClickException(
-                f"{error.filename or ''}: {error.strerror or error}"
+                f"{error.filename or 'output'}: {error.strerror or error}"
             ) from error
 
 
@@ -303,7 +303,12 @@ def preview(
             "expected numbers with commas, for instance 1,2,4", param_hint="--epsilons"
         ) from error
     rows = previewed(_texts(file, column), _loaded(mechanism), wanted, policy=policy)
-    click.echo(rows.to_json(orient="records", indent=2) if as_json else rows.to_string(index=False))
+    if as_json:
+        click.echo(rows.to_json(orient="records", indent=2))
+        return
+    click.echo(rows.drop(columns="sanitized").round(3).to_string(index=False))
+    for epsilon, text in zip(rows["epsilon"], rows["sanitized"], strict=True):
+        click.echo(f"\nThe first text at eps {epsilon:g}:\n{text}")
 
 
 # --- Between the shell and the library ------------------------------------------------------------
