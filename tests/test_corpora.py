@@ -36,6 +36,14 @@ def test_basics(reviews: Documents) -> None:
     assert reviews.columns["author"].dtype == object
 
 
+def test_a_column_that_is_missing_is_named(reviews: Documents, tmp_path: Path) -> None:
+    assert reviews.column("author").tolist() == ["ann", "bob", "ann", "cy"]
+    with pytest.raises(InvalidInput, match=r"'rating', got .*'label', 'author'\]; add it"):
+        reviews.column("rating")
+    (path := tmp_path / "mine.csv").write_text("text,author\nfine,7\nbad,8\n")
+    assert list(corpora.load(str(path)).columns) == ["author"]  # a file has what it has
+
+
 def test_nothing_can_be_changed(reviews: Documents) -> None:
     with pytest.raises(ValueError, match="read-only"):
         reviews.columns["label"][0] = 5

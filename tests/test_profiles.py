@@ -56,6 +56,19 @@ def test_overrides_reach_sizes_and_settings() -> None:
     assert settings("default", overrides).device == "cuda"
 
 
+def test_a_corpus_of_ones_own_takes_the_place_of_the_others() -> None:
+    class BySize(Sizes):
+        corpus: str = ""
+
+        @classmethod
+        def for_corpus(cls, values: dict, corpus: str) -> dict:
+            return {**values, "words": (corpus,)}
+
+    own = load("default", "02_ann", BySize, {"corpus": "mine.csv", "draws": 5})
+    assert (own.words, own.corpus, own.draws) == (("mine.csv",), "mine.csv", 5)
+    assert load("default", "02_ann", BySize).words == ("hockey",)
+
+
 @pytest.mark.parametrize(
     ("overrides", "messages"),
     [

@@ -61,7 +61,7 @@ def test_bad_measurements(fields: dict, message: str) -> None:
 def test_pairs_that_claims_name_are_written_with_the_error_of_their_difference(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = report.begin("03_lossy_and_stencil", "smoke", 0, {})
+    run = report.begin("03_lossy_and_stencil", "smoke")
     names = ["a.x", "a.y", "a.z", "a.elsewhere"]
     monkeypatch.setattr(claims, "pairs", lambda *_: [(names[0], each) for each in names[1:]])
     hits = np.array([1.0, 1.0, 0.0, 0.0, 1.0, 0.0])
@@ -82,7 +82,7 @@ def test_pairs_that_claims_name_are_written_with_the_error_of_their_difference(
 
 def test_documents_that_all_agree_make_nothing_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten of ten for the first: an exact test of signs has p 0.002, and the error gives 0.0016."""
-    run = report.begin("03_lossy_and_stencil", "smoke", 0, {})
+    run = report.begin("03_lossy_and_stencil", "smoke")
     monkeypatch.setattr(claims, "pairs", lambda *_: [("a.x", "a.y"), ("a.x", "a.one")])
     for name, hits in (("a.x", np.ones(10)), ("a.y", np.zeros(10))):
         found = clustered_mean(hits, np.arange(10), bounds=(0, 1), sample="one")
@@ -97,7 +97,7 @@ def test_finish_writes_what_the_design_lists(root: Path) -> None:
     run = report.begin("98_try", "smoke", 3, {"cell_minutes": 4})
     run.record("a.b", 0.5, 0.4, 0.6, n=100)
     table = run.finish()
-    path = root / "runs" / "smoke" / "results" / "98_try.json"
+    path = root / "runs" / "smoke-custom" / "results" / "98_try.json"
     found = json.loads(path.read_text())
     assert found["measurements"][0] == {
         "name": "a.b", "value": 0.5, "low": 0.4, "high": 0.6, "n": 100, "unit": "share",
@@ -139,7 +139,8 @@ def test_a_notebook_run_by_hand_leaves_what_git_holds(
         ("default", report.DEFAULT_SEED + 1, {}, "runs/default-custom"),
         ("default", None, {}, "runs/default-custom"),
         ("default", report.DEFAULT_SEED, {"cell_minutes": 1}, "runs/default-custom"),
-        ("smoke", 5, {"cell_minutes": 1}, "runs/smoke"),
+        ("smoke", report.DEFAULT_SEED, {}, "runs/smoke"),
+        ("smoke", 5, {"cell_minutes": 1}, "runs/smoke-custom"),
         ("paper", report.DEFAULT_SEED, {}, "runs/paper"),
     ],
 )
@@ -160,7 +161,7 @@ def test_another_seed_reads_the_results_of_that_seed(root: Path) -> None:
     seed = report.DEFAULT_SEED
     assert report.begin("98_try", "default", seed, {"cell_minutes": 1}).others == "default"
     assert report.begin("98_try", "default", seed + 1, {}).others == "default-custom"
-    assert report.begin("98_try", "smoke", seed + 1, {}).others == "smoke"
+    assert report.begin("98_try", "smoke", seed + 1, {}).others == "smoke-custom"
 
 
 def test_record_refuses_a_second_value_but_not_a_cell_run_twice() -> None:

@@ -337,7 +337,7 @@ def test_code_matters_and_prose_does_not(project: Project, ask: Why) -> None:
 def test_parameters_claims_and_environment_matter(
     project: Project, ask: Why, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ask(seed=8) == "changed: parameters"
+    assert ask(seed=8) == "not run before"
     assert ask(profile="default") == "not run before"
     for value, expected in (("0.5", None), ("0.6", "changed: claims")):
         new = project.claims.with_name(f"claims{value}.csv")
@@ -482,6 +482,21 @@ def test_results_come_from_earlier_notebooks(
         assert runner.main(["--list", "--profile", "smoke"]) == (0 if right else 2)
         refused = f"declares the results of '{reads}', expected a notebook before it: 01_tiny"
         assert (refused in capsys.readouterr().err) != right
+
+
+def test_a_corpus_goes_to_the_notebooks_that_read_one(
+    project: Project, capsys: pytest.CaptureFixture
+) -> None:
+    profile = project.package / "experiments" / "profiles" / "smoke.toml"
+    append(profile, '\n["02_reads"]\ncorpus = "imdb"\n')
+    for name in ("01_tiny", "02_reads"):
+        project.notebook(name, ["x = 1"])
+    (mine := project.root / "mine.csv").write_text("text\nfine\n")
+    assert runner.main(["--list", "--profile", "smoke", "--corpus", str(mine)]) == 0
+    out = capsys.readouterr().out
+    assert "02_reads" in out and "01_tiny" not in out
+    assert runner.main(["--list", "--corpus", "no.csv"]) == 2
+    assert "--corpus: got 'no.csv', expected a file" in capsys.readouterr().err
 
 
 def test_invalid_notebooks_are_named(project: Project) -> None:

@@ -23,8 +23,11 @@ def parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1, metavar="N", help="notebooks side by side (default: 1)")
     add("--backend", choices=["local", "dask"], default="local", help="where shards of work run")
     add("--scheduler", default="", metavar="ADDRESS", help="of the Dask cluster (tcp://host:8786)")
+    add("--corpus", metavar="FILE", help="texts of your own in place of the notebooks' corpora")
     add("--seed", type=int, default=DEFAULT_SEED, help=f"default: {DEFAULT_SEED}")
     add("--force", action="store_true", help="run also what is up to date")
+    add("--figure", metavar="NAME", help="run what this figure needs; it is written under runs/")
+    add("--redraw", action="store_true", help="draw all figures again from the numbers of the run")
     add("--list", action="store_true", help="say what would run and why, and stop")
     add("--dry-run", action="store_true", help="say what would be fetched and cost, and stop")
     return made

@@ -28,7 +28,7 @@ from textpriv import assets, parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
 from textpriv.files import cannot_write, canonical_json, write_atomic
 from textpriv.report import cluster, provenance, results, verdicts
-from tools import notebooks, options, state
+from tools import figure, notebooks, options, state
 from tools.notebooks import Notebook, say
 
 RAN, UP_TO_DATE, FAILED, NOT_RUN = "ran", "up to date", "failed", "not run"
@@ -97,7 +97,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         plan = _plan(arguments)
         found = notebooks.find()
+        if arguments.figure:
+            figure.make(arguments.figure, found, plan.parameters)
+            return 0
+        if arguments.redraw:
+            return figure.redraw(found, plan.parameters)
         chosen = _choose(found, arguments.only, arguments.start)
+        if arguments.corpus:
+            chosen = [each for each in chosen if _reads_a_corpus(each, arguments.profile)]
         for notebook in chosen:
             _check(notebook, found)
         if arguments.list:
@@ -128,8 +135,17 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     if (arguments.backend == "dask") != bool(arguments.scheduler):
         got = f"--backend {arguments.backend} --scheduler {arguments.scheduler or '(none)'}"
         raise RunError(f"got {got}, expected --backend dask with the address of its scheduler")
-    parameters = {"profile": arguments.profile, "seed": arguments.seed, "overrides": {}}
+    own = {"corpus": _own_file(arguments.corpus)} if arguments.corpus else {}
+    parameters = {"profile": arguments.profile, "seed": arguments.seed, "overrides": own}
     return Plan(parameters, arguments.jobs, arguments.force, arguments.scheduler)
+
+
+def _own_file(name: str) -> str:
+    """A file by its whole path, since notebooks run elsewhere."""
+    path = Path(name).expanduser().resolve()
+    if not path.is_file():
+        raise RunError(f"--corpus: got {name!r}, expected a file: csv, tsv, jsonl, parquet or txt")
+    return str(path)
 
 
 def _choose(
@@ -143,6 +159,10 @@ def _choose(
     chosen = [n for n in found if only is None or n.name.startswith(tuple(only))]
     first = next((name for name in known if start and name.startswith(start)), "")
     return [notebook for notebook in chosen if notebook.name >= first]
+
+
+def _reads_a_corpus(notebook: Notebook, profile: str) -> bool:
+    return not {"corpus", "corpora"}.isdisjoint(profiles.table(profile, notebook.name))
 
 
 def _check(notebook: Notebook, found: Sequence[Notebook]) -> None:

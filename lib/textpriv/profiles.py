@@ -74,7 +74,11 @@ def load(
     for key in chosen:
         if key not in known:
             raise ProfileError(f"unknown override {key!r} {_suggest(key, [*known, *_SETTINGS])}")
-    return _fill(model, table(profile, notebook) | chosen, f"profile {profile!r}, [{notebook!r}]")
+    values = table(profile, notebook)
+    for_corpus = getattr(model, "for_corpus", None)  # of a notebook with tables by corpus
+    if for_corpus and chosen.get("corpus"):
+        values = for_corpus(values, chosen["corpus"])
+    return _fill(model, values | chosen, f"profile {profile!r}, [{notebook!r}]")
 
 
 def table(profile: str, notebook: str) -> dict[str, Any]:

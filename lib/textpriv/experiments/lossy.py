@@ -72,6 +72,15 @@ class Sizes(BaseModel):
     oracle_longest: Mapping[str, int]  # tokens of the causal model that are kept of them
     oracle_most: int = Field(ge=1)  # prefixes that stay alive
     readable: int = Field(default=60, ge=2)  # documents whose grammar is looked at
+    corpus: str = ""  # one of your own in place of all others, at the sizes of the first of these
+
+    @classmethod
+    def for_corpus(cls, values: Mapping[str, Any], corpus: str) -> dict[str, Any]:
+        """A profile's values for one corpus alone; see `profiles.load`."""
+        (first, count), called = next(iter(values["corpora"].items())), corpora.called(corpus)
+        tables = {key: each for key, each in values.items() if isinstance(each, dict)}
+        sized = {key: {called: each[first]} for key, each in tables.items() if first in each}
+        return {**values, **sized, "corpora": {corpus: count}}
 
 
 # --- Settings ---------------------------------------------------------------------------------
@@ -138,7 +147,7 @@ def documents(
             private[name], order = reviews.subset(order[:count]), order[count:]
         else:
             every = corpora.load(name)
-            private[name] = every.sample(min(count, len(every)), stream_of("documents", name))
+            private[every.name] = corpora.at_most(every, count, stream_of("documents", every.name))
     public = reviews.subset(order[: sizes.public])
     known = [text for each in private.values() for text in (*each.texts, *_second(each))]
     return private, public.subset(np.flatnonzero(~splits.shares_ngram(public.texts, known))).texts

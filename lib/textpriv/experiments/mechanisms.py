@@ -30,6 +30,7 @@ class Sizes(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    corpus: str  # of sentences with a label
     vocabulary: int | None = None  # most frequent words of the embedding; None: all
     documents: int | None = None  # sentences; None: all
     shown: tuple[int, ...]

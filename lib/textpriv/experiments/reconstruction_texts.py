@@ -68,6 +68,13 @@ class Sizes(BaseModel):
     encoder: str
     pretrained: bool  # whether a pretrained causal model is tried as a prior
 
+    corpus: str = ""  # one of your own, in place of all others
+
+    @classmethod
+    def for_corpus(cls, values: Mapping[str, Any], corpus: str) -> dict[str, Any]:
+        """A profile's values for one corpus alone; see `profiles.load`."""
+        return {**values, "corpora": [corpus]}
+
     def under_attack(self, defense: str, corpus: str) -> int:
         """Sentences under attack; of a corpus that the profile does not name, the fewest."""
         counts = self.attacked[defense]

@@ -93,7 +93,7 @@ UNITS: Mapping[str, str] = {  # of what is measured, and of units themselves; el
 def assets_of(sizes: Sizes) -> list[str]:
     """Data and models that the notebook's results rest on."""
     models = {sizes.encoder, sizes.table, sizes.small, sizes.large} - {"", EXTRACTIVE}
-    return sorted({corpora.asset_of(sizes.corpus), *models})
+    return sorted({corpora.asset_of(sizes.corpus), *models} - {""})  # a file is no asset
 
 
 def eligible(corpus: Documents, table: PieceTable, encoder: Encoder, sizes: Sizes) -> Documents:

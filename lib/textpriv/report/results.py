@@ -28,6 +28,9 @@ RUNNER = "TEXTPRIV_RUNNER"
 POINTS = "points"
 """In the run's folder: what `study.measure` has finished of notebooks that are not."""
 
+DRAWINGS = "drawings"
+"""In the run's folder: from what its figures were drawn, for `./run_all.sh --redraw`."""
+
 NOTEBOOK = re.compile(r"\d{2}_[a-z0-9_]+")
 _NAME = re.compile(r"[a-z][a-z0-9_+-]*(\.[a-z0-9_+-]+)+")
 
@@ -131,13 +134,12 @@ def measure(
 
 
 def run_name(profile: str, seed: int | None, overrides: Mapping[str, Any]) -> str:
-    """What a run is called: its profile, or `default-custom`.
+    """What a run is called: its profile, or `default-custom` and the like.
 
     The committed figures and results come from the default profile as it stands, so one
     with another seed or with overrides is kept apart.
     """
-    custom = seed != DEFAULT_SEED or bool(overrides)
-    return "default-custom" if profile == "default" and custom else profile
+    return f"{profile}-custom" if seed != DEFAULT_SEED or overrides else profile
 
 
 def load(notebook: str, profile: str = "default") -> Results:

@@ -106,6 +106,15 @@ class Documents:
             values.flags.writeable = False
         return MappingProxyType(columns)
 
+    def column(self, name: str) -> Column:
+        """A column that has to be there; InvalidInput names those that are."""
+        if name not in self.columns:
+            raise InvalidInput(
+                f"{self.name}: expected a column {name!r}, got {[*self.columns]}; "
+                "add it to the file, or choose another corpus"
+            )
+        return self.columns[name]
+
     def subset(self, indices: npt.ArrayLike) -> Documents:
         """Documents at `indices` (integers in 0 .. len - 1), in that order; repeats are allowed."""
         rows = np.asarray(indices)
@@ -187,7 +196,8 @@ def load(name: str) -> Documents:
     """
     corpus = entry(name)
     if not corpus.asset:
-        return read_table(corpus.member, columns=["label"], optional=["label"], name=own(name)[0])
+        known = ["label", "author"]
+        return read_table(corpus.member, columns=known, optional=known, name=own(name)[0])
     if corpus.joined:
         parts = [load(part).table for part in corpus.joined]
         return Documents(name, datasets.concatenate_datasets(parts))
