@@ -87,9 +87,19 @@ def test_what_is_kept_keeps_its_bits_and_kinds() -> None:
         after.weights["rows"].drop(columns="influence"),
         before.weights["rows"].drop(columns="influence"),
     )
-    table = pd.DataFrame({"a": ["x"]})
-    tables = table.set_axis(["row"]), table.rename_axis(columns="name"), table.astype("category")
-    for refused in (object(), np.array([object()]), {1, 2}, *tables):
+    table = pd.DataFrame({"a": ["x", "y"]})
+    for each in (table[1:], table.set_axis(["r", "s"]).rename_axis("i", columns="name"), table[:0]):
+        pd.testing.assert_frame_equal(
+            kept.decoded(kept.encoded(each)), each, check_index_type=False
+        )
+    two = pd.MultiIndex.from_tuples([(1, 2), (1, 3)])
+    for refused in (
+        object(),
+        np.array([object()]),
+        {1, 2},
+        table.astype("category"),
+        table.set_index(two),
+    ):
         with pytest.raises(InvalidInput, match="is of no kind that is kept"):
             kept.encoded([refused])
     with pytest.raises(KeyError):  # no class but the library's is made

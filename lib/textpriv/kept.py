@@ -1,7 +1,7 @@
 """A result of a point of `study.measure` as bytes and back, to the last bit, without pickle.
 
 A ZIP of NumPy arrays, which notices damage when it is read. Kept are None, numbers, texts, arrays,
-tables with numbered rows, the library's own dataclasses, and lists, tuples and dictionaries of
+tables with one label a row, the library's own dataclasses, and lists, tuples and dictionaries of
 these; nothing is run to read them.
 """
 
@@ -48,8 +48,8 @@ def _tree(value: Any, arrays: list[Any]) -> Any:
     if kind is dict:
         return ["dict", *([inside(key), inside(each)] for key, each in value.items())]
     if kind is pd.DataFrame and _is_plain(value):
-        columns = value.items()
-        return ["table", *([inside(k), str(each.dtype), inside([*each])] for k, each in columns)]
+        columns = ([inside(k), str(each.dtype), inside([*each])] for k, each in value.items())
+        return ["table", inside(_labels(value.index)), value.columns.name, *columns]
     if dataclasses.is_dataclass(value) and kind.__module__.startswith("textpriv."):
         fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
         return ["object", kind.__module__, kind.__qualname__, inside(fields)]
@@ -57,11 +57,17 @@ def _tree(value: Any, arrays: list[Any]) -> Any:
 
 
 def _is_plain(table: pd.DataFrame) -> bool:
-    """Whether rows are numbered, nothing but columns has a name, and none is categorical."""
-    unnamed = all(list(axis.names) == [None] for axis in table.axes)
-    numbered = table.index.equals(pd.RangeIndex(len(table)))
-    known = all(isinstance(each, np.dtype) or each == "str" for each in table.dtypes)
-    return unnamed and numbered and known and table.columns.is_unique
+    """Whether rows and columns have one label each, and none is categorical."""
+    single = not any(isinstance(axis, pd.MultiIndex) for axis in table.axes)
+    dtypes = [*table.dtypes, table.index.dtype]
+    known = all(isinstance(each, np.dtype) or each == "str" for each in dtypes)
+    return single and known and table.columns.is_unique
+
+
+def _labels(index: pd.Index[Any]) -> list[Any]:
+    """Labels of rows: their name and kind, and themselves unless they are 0, 1, 2 and so on."""
+    numbered = index.equals(pd.RangeIndex(len(index)))
+    return [index.name, str(index.dtype), len(index) if numbered else [*index]]
 
 
 def _value(tree: Any, arrays: list[Any]) -> Any:
@@ -74,8 +80,12 @@ def _value(tree: Any, arrays: list[Any]) -> Any:
     if kind == "dict":
         return {inside(key): inside(each) for key, each in rest}
     if kind == "table":
-        columns = {inside(key): pd.Series(inside(each), dtype=dtype) for key, dtype, each in rest}
-        return pd.DataFrame(columns)
+        name, dtype, labels = inside(rest[0])
+        _, over, *columns = rest
+        numbered = isinstance(labels, int)
+        rows: Any = pd.RangeIndex(labels) if numbered else pd.Index(labels, dtype=dtype)
+        made = {inside(k): pd.Series(inside(each), rows, kind) for k, kind, each in columns}
+        return pd.DataFrame(made, rows.rename(name)).rename_axis(columns=over)
     if kind == "object" and rest[0].startswith("textpriv."):
         made = object.__new__(getattr(import_module(rest[0]), rest[1]))
         for name, each in inside(rest[2]).items():

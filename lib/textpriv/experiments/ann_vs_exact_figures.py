@@ -10,6 +10,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
 
+from textpriv.drawing import drawing
 from textpriv.experiments.ann_vs_exact import RANK_BANDS
 from textpriv.report import claims
 from textpriv.report.figures import PAGE, band, label, legend_below, percent, reach, style
@@ -23,6 +24,7 @@ EMBEDDINGS = {
 }
 
 
+@drawing
 def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
     """Lines of all rivals along one direction, and their upper envelope."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.4))
@@ -49,6 +51,7 @@ def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
     return fig
 
 
+@drawing
 def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
     """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top.
 
@@ -78,6 +81,7 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
     return fig
 
 
+@drawing
 def replacements(found: pd.DataFrame, embedding: str) -> Figure:
     """Where the output ranks among the word's neighbours, against epsilon: a stack of shares."""
     fig, ax = plt.subplots(figsize=(5.5, 3.3))
@@ -97,6 +101,7 @@ def replacements(found: pd.DataFrame, embedding: str) -> Figure:
     return fig
 
 
+@drawing
 def near_words_by_dimension(found: pd.DataFrame) -> Figure:
     """Share of near words (rank 1-10) among all outputs, against the share kept."""
     fig, ax = plt.subplots(figsize=(5.5, 3.3))
@@ -117,6 +122,7 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
     return fig
 
 
+@drawing
 def index_trade_off(found: pd.DataFrame) -> Figure:
     """Recall@1 on noisy queries against queries per second."""
     panels = found.groupby("epsilon")

@@ -16,6 +16,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from textpriv.drawing import drawing
 from textpriv.experiments.dp_prompt import CLEAN, CLIPPED, EMBEDDING, LARGE, PROMPTED, TEXT, WHOLE
 from textpriv.experiments.dp_prompt_risk import ADAPTIVE, STATIC
 from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
@@ -38,6 +39,7 @@ def _name(mechanism: str) -> str:
     return label(mechanism.removesuffix(LARGE)) + large
 
 
+@drawing
 def plane(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
     """Sentiment against author under all four attackers; upper left is useful and private."""
     fig, axes = plt.subplots(2, 2, figsize=(PAGE, 7.6), sharex=True, sharey=True)
@@ -50,6 +52,7 @@ def plane(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figur
     return fig
 
 
+@drawing
 def dimensions(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
     """50 and 300 dimensions over the same words, and the whole table: adaptive attackers."""
     fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.6), sharex=True, sharey=True)
@@ -84,6 +87,7 @@ def _panel(
     ax.label_outer()
 
 
+@drawing
 def clipping(
     table: pd.DataFrame, guaranteed: pd.DataFrame, random: Mapping[str, float], title: str
 ) -> Figure:
@@ -115,6 +119,7 @@ def clipping(
     return fig
 
 
+@drawing
 def equal_risk(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
     """Sentiment F1 where the strongest attacker is equally successful: a panel per risk."""
     risks = sorted(table["risk"].unique())
@@ -138,6 +143,7 @@ def equal_risk(table: pd.DataFrame, random: Mapping[str, float], title: str) -> 
     return fig
 
 
+@drawing
 def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
     """Author F1 by trait (columns) and output (rows), as a heat map about what guessing gives."""
     names = table["mechanism"].map(_name) + ", " + table["setting"]
@@ -153,6 +159,7 @@ def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figu
     return fig
 
 
+@drawing
 def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
     """Author F1 against the number of averaged outputs: a panel per mechanism."""
     groups = list(table.groupby(["mechanism", "setting"], sort=False))
@@ -173,6 +180,7 @@ def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Fi
     return fig
 
 
+@drawing
 def similarity(table: pd.DataFrame, title: str) -> Figure:
     """BERTScore and cosine of original and output by setting: by epsilon, and by temperature."""
     fig, axes = plt.subplots(2, 2, figsize=(PAGE, 6.4), sharey="row", sharex="col")

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from textpriv.data.corpora import label as corpus_label
+from textpriv.drawing import drawing
 from textpriv.experiments.lossy import MAPS, STENCILS
 from textpriv.report import claims
 from textpriv.report.figures import GREY, PAGE, band, label, legend_below, percent, style
@@ -41,6 +42,7 @@ def published() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "corpus", "measure", "value"])
 
 
+@drawing
 def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
     """Accuracy on maps and noise in both scenarios: a panel per corpus, a row per setting.
 
@@ -76,6 +78,7 @@ def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
     return fig
 
 
+@drawing
 def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
     """Success among five guesses of every attack on both stencils against sigma: a row per corpus.
 
@@ -103,6 +106,7 @@ def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
     return fig
 
 
+@drawing
 def oracle(table: pd.DataFrame, paper: pd.DataFrame, title: str) -> Figure:
     """MRR and Pr@5 of the oracle per map beside the paper's (`published`): a row per corpus."""
     measures = {"mrr": "mean reciprocal rank", "pr5": "true text among the first 5"}

@@ -10,9 +10,11 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from textpriv.drawing import drawing
 from textpriv.report.figures import PAGE, band, label, legend_below, percent, reach, style
 
 
+@drawing
 def kept_and_distinct(outcomes: pd.DataFrame, title: str) -> Figure:
     """N_w against epsilon in units of each mechanism's own middle; S_w against N_w.
 
@@ -37,6 +39,7 @@ def kept_and_distinct(outcomes: pd.DataFrame, title: str) -> Figure:
     return fig
 
 
+@drawing
 def how_far(far: pd.DataFrame, size: int, title: str) -> Figure:
     """Cumulative share of replacements by rank (1 = nearest) among `size` words, by mechanism."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.6))
@@ -53,6 +56,7 @@ def how_far(far: pd.DataFrame, size: int, title: str) -> Figure:
     return fig
 
 
+@drawing
 def sentiment(accuracy: pd.DataFrame, title: str) -> Figure:
     """Accuracy of a classifier trained on clean text, by share of content words kept.
 

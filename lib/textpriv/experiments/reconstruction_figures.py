@@ -12,12 +12,14 @@ from matplotlib.figure import Figure
 
 from textpriv.attacks.registry import ON_WORDS
 from textpriv.data.corpora import label as corpus_label
+from textpriv.drawing import drawing
 from textpriv.report.figures import PAGE, band, label, legend_below, percent, reach, style
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
 PANELS = 4  # settings that fit into a row
 
 
+@drawing
 def success(found: pd.DataFrame) -> Figure:
     """Success rate against epsilon: a panel per defense and corpus, a line per attack.
 
@@ -41,6 +43,7 @@ def success(found: pd.DataFrame) -> Figure:
     return fig
 
 
+@drawing
 def ladder(found: pd.DataFrame) -> Figure:
     """Success of every attack at a few settings, in the order of the registry."""
     names = [name for name in ON_WORDS if name in set(found["attack"])]
@@ -61,6 +64,7 @@ def ladder(found: pd.DataFrame) -> Figure:
     return fig
 
 
+@drawing
 def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) -> Figure:
     """Success by frequency of the true word, and on person names."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.6), sharey=True)
@@ -88,6 +92,7 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
     return fig
 
 
+@drawing
 def calibration(found: pd.DataFrame) -> Figure:
     """Share of right guesses against the probability that was stated."""
     fig, panels = _by_setting(found, 3.4)
@@ -103,6 +108,7 @@ def calibration(found: pd.DataFrame) -> Figure:
     return fig
 
 
+@drawing
 def risk(found: pd.DataFrame, clean: float) -> Figure:
     """Success of the strongest attack that was run against accuracy on the sanitized text."""
     fig, ax = plt.subplots(figsize=(5.8, 4.6))

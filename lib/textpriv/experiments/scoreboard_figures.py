@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from textpriv.drawing import drawing
 from textpriv.experiments.scoreboard import COMPARED, OTHER, SET_UP, UNMEASURED
 from textpriv.report import claims
 from textpriv.report.figures import (
@@ -51,6 +52,7 @@ SMALL_PRINT = 7.5
 # --- Claims -------------------------------------------------------------------------------------
 
 
+@drawing
 def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     """How many claims of each paper are compared, and what becomes of what the paper states.
 
@@ -113,6 +115,7 @@ def _fill(look: Mapping[str, str]) -> dict[str, Any]:
 # --- Risk and utility ---------------------------------------------------------------------------
 
 
+@drawing
 def risk_utility(panels: Mapping[str, pd.DataFrame]) -> Figure:
     """What is left for a classifier against what the strongest attack gets: a panel per family.
 
@@ -145,6 +148,7 @@ def risk_utility(panels: Mapping[str, pd.DataFrame]) -> Figure:
 # --- Did we break it? ---------------------------------------------------------------------------
 
 
+@drawing
 def audits(table: pd.DataFrame) -> Figure:
     """Largest loss over its claim for every audit, with what the audit could have overlooked.
 

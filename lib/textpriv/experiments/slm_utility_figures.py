@@ -12,6 +12,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from textpriv.drawing import drawing
 from textpriv.experiments.slm_utility import LOST
 from textpriv.report.figures import (
     BLACK,
@@ -40,6 +41,7 @@ LOOKS: Mapping[str, Style] = {
 HOLLOW: Mapping[str, Any] = {"markerfacecolor": "white"}
 
 
+@drawing
 def knee(table: pd.DataFrame, title: str) -> Figure:
     """Share of tokens changed against epsilon, predicted and measured, and their difference.
 
@@ -67,6 +69,7 @@ def knee(table: pd.DataFrame, title: str) -> Figure:
     return fig
 
 
+@drawing
 def originals(table: pd.DataFrame, worth: pd.DataFrame, title: str) -> Figure:
     """Similarity of originals and their summaries (the paper's Fig. 2).
 
@@ -98,6 +101,7 @@ def originals(table: pd.DataFrame, worth: pd.DataFrame, title: str) -> Figure:
     return fig
 
 
+@drawing
 def losses(table: pd.DataFrame, title: str) -> Figure:
     """Tokens changed and similarity lost against epsilon (Fig. 4)."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.9))
@@ -113,6 +117,7 @@ def losses(table: pd.DataFrame, title: str) -> Figure:
     return fig
 
 
+@drawing
 def distributions(rows: pd.DataFrame) -> Figure:
     """Similarity of the original and the summary of its sanitized text, by epsilon (Fig. 3).
 

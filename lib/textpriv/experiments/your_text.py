@@ -12,6 +12,7 @@ from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import PercentFormatter
 from pydantic import BaseModel, ConfigDict, Field
 
+from textpriv.drawing import drawing
 from textpriv.evaluation.evaluate import Evaluation
 from textpriv.evaluation.reading import CLEAR, RIGHT, WRONG, Reading
 from textpriv.report.figures import label
@@ -44,6 +45,7 @@ def rows(found: Mapping[str, Evaluation]) -> pd.DataFrame:
     return pd.DataFrame(best).drop(columns="knows").astype({"n": int})
 
 
+@drawing
 def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
     """Words read back and texts linked, a point with its interval for each mechanism.
 
@@ -86,6 +88,7 @@ def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
 LOOKS = {CLEAR: ("#777777", "none"), RIGHT: ("black", "#f5d48a"), WRONG: ("#b03a2e", "none")}
 
 
+@drawing
 def read_back(reading: Reading, title: str) -> Figure:
     """A sentence as it was written, sent, and read back: the words that are named are marked.
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 PAGE = 6.9
 """Width of a page of a paper, in inches."""
 
+SCREEN = 100
+"""Dots per inch of figures as notebooks show them."""
+
 _STEM = re.compile(r"fig\d{2}_[a-z0-9_]+")
 
 # Okabe & Ito (2008), told apart with every common colour blindness; their yellow is
@@ -182,19 +185,26 @@ def save(
     written = data.drop(columns=[each for each in data if str(each).endswith("influence")])
     if written.empty or not written.columns.is_unique:
         raise InvalidInput(f"{stem}: expected rows of plotted numbers under distinct columns")
-    alt = " ".join(alt.split())
-    text = json.dumps({**provenance, "figure": stem, "alt": alt}, indent=1, sort_keys=True)
+    origin = {**provenance, "figure": stem, "alt": " ".join(alt.split())}
     contents = {
-        ".png": drawn(fig, "png", {"Title": stem, "Description": alt, "Comment": text}),
-        ".pdf": drawn(
-            fig, "pdf", {"Title": stem, "Subject": alt, "Keywords": text, "CreationDate": None}
-        ),
+        **pictures(fig, origin),
         ".csv": written.to_csv(index=False, lineterminator="\n").encode(),
-        ".json": f"{text}\n".encode(),
+        ".json": f"{json.dumps(origin, indent=1, sort_keys=True)}\n".encode(),
     }
     for suffix in FIGURE_SUFFIXES:
         write_atomic(directory / f"{stem}{suffix}", contents[suffix])
     return [directory / f"{stem}{suffix}" for suffix in FIGURE_SUFFIXES]
+
+
+def pictures(fig: Figure, origin: Mapping[str, Any]) -> dict[str, bytes]:
+    """The files .png and .pdf of a figure, which say what its .json does."""
+    stem, alt = origin["figure"], origin["alt"]
+    text = json.dumps(origin, indent=1, sort_keys=True)
+    about = {"Title": stem, "Subject": alt, "Keywords": text, "CreationDate": None}
+    return {
+        ".png": drawn(fig, "png", {"Title": stem, "Description": alt, "Comment": text}),
+        ".pdf": drawn(fig, "pdf", about),
+    }
 
 
 def drawn(

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from textpriv import paths, profiles, seeds, study
+from textpriv import drawing, paths, profiles, seeds, study
 from textpriv.errors import InvalidInput
-from textpriv.files import canonical_json
+from textpriv.files import canonical_json, write_atomic
 from textpriv.report import claims, figures, provenance, results, verdicts
 from textpriv.report.difference import Difference
 from textpriv.stats import Influence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Model = TypeVar("Model", bound=BaseModel)
-
-DPI = 100  # of figures as notebooks show them
 
 
 class Run:
@@ -50,7 +48,7 @@ class Run:
         self.overrides = overrides
         self.settings = profiles.settings(profile, overrides)
         self._name = results.run_name(profile, seed, overrides)
-        runner = os.environ.get(results.RUNNER)
+        self._runner = runner = os.environ.get(results.RUNNER)
         if self._name == "default" and not runner:
             self._name = "by-hand"  # only ./run_all.sh writes what git holds
         study.keep_in(Path(runner) / results.POINTS / notebook if runner else None)
@@ -169,6 +167,8 @@ class Run:
         figures.save(self.root / "figures", stem, fig, data, alt, origin)
         if stem not in self._figures:
             self._figures.append(stem)
+        if self._runner and (call := drawing.call_of(fig)):
+            write_atomic(Path(self._runner) / results.DRAWINGS / stem, call)
         plt.close(fig)  # or the notebook would show it a second time
         _show(fig, alt)
 
@@ -271,4 +271,4 @@ def _show(fig: Figure, alt: str) -> None:
     except ImportError:
         return
     if get_ipython() is not None:
-        display(Image(data=figures.drawn(fig, "png", dpi=DPI), alt=alt))
+        display(Image(data=figures.drawn(fig, "png", dpi=figures.SCREEN), alt=alt))

@@ -30,6 +30,7 @@ from textpriv.channel import Channel
 from textpriv.checks import COUNT, check_kind, check_texts, checked
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import UNKNOWN, Corpus
+from textpriv.drawing import drawing
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import simulation
@@ -224,6 +225,7 @@ class Preview:
     level: float  # of the intervals
     rows: pd.DataFrame
 
+    @drawing
     def figure(self) -> Figure:
         """Usefulness with its interval, and what an attacker reads, against epsilon."""
         import matplotlib.pyplot as plt
