@@ -264,13 +264,13 @@ def test_the_encoder_is_told_which_sequence_is_the_second(
 ) -> None:
     detector = Detector(Reader(encoder), WORDS)
     seen: list[Any] = []
-    states = Encoder.states
+    states_at = Encoder.states_at
 
-    def spy(self: Encoder, rows: Any, *, types: Any = None) -> torch.Tensor:
+    def spy(self: Encoder, rows: Any, *at: Any, types: Any = None) -> torch.Tensor:
         seen.append((rows.ids[0].tolist(), types[0].astype(int).tolist()))
-        return states(self, rows, types=types)
+        return states_at(self, rows, *at, types=types)
 
-    monkeypatch.setattr(Encoder, "states", spy)
+    monkeypatch.setattr(Encoder, "states_at", spy)
     detector.probability(Observed(SENTENCES, np.arange(9) == 1), np.array([1]), np.array([CAT]))
     whole = encoder.tokenizer("the snowball sat on the mat", "the cat sat on the mat")
     assert seen == [(whole["input_ids"], whole["token_type_ids"])]

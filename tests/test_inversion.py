@@ -119,8 +119,13 @@ def test_the_state_read_is_that_of_the_target(
     made = attack(encoder, steps=1)
     observed, _ = private()
     seen: list[Rows] = []
-    states = Encoder.states
-    monkeypatch.setattr(Encoder, "states", lambda e, rows: seen.append(rows) or states(e, rows))
+    states_at = Encoder.states_at
+
+    def spy(self: Encoder, rows: Rows, *at: IntArray) -> torch.Tensor:
+        seen.append(rows)
+        return states_at(self, rows, *at)
+
+    monkeypatch.setattr(Encoder, "states_at", spy)
     reader = inversion._Reader(made, observed, observed.targets)
     reader.scores(np.unique(reader.passage))
     first = {CAT: "cat", DOG: "dog", FISH: "fish", SNOWBALL: "snow"}

@@ -95,6 +95,30 @@ def two_rows(encoder: Encoder) -> Rows:
     )
 
 
+def test_states_and_gradients_at_some_positions(
+    any_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed they are those of the whole model, whatever the padding and the types."""
+    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
+    encoder, rows = any_encoder.clone(), two_rows(any_encoder)
+    row, column = np.array([1, 0, 1]), np.array([rows.ids.shape[1] - 1, 1, 0])
+    types = np.tile(np.arange(rows.ids.shape[1]) > 0, (2, 1))
+    weights = [each for each in encoder.body.parameters() if each.requires_grad]
+    found = []
+    for states in (
+        encoder.states(rows, types=types)[row, column],
+        encoder.states_at(rows, row, column, types=types),
+    ):
+        gradients = torch.autograd.grad(states.square().sum(), weights, allow_unused=True)
+        found.append([states, *(each for each in gradients if each is not None)])
+    assert len(found[0]) == len(found[1])
+    for whole, packed in zip(*found, strict=True):
+        assert torch.allclose(whole, packed, atol=1e-4, rtol=1e-4)
+    noisy = any_encoder.clone(dropout=0.5)
+    noisy.model.train()
+    assert not torch.allclose(noisy.states_at(rows, row, column, types=types), found[0][0])
+
+
 def test_what_stands_between_texts_is_what_the_tokenizer_writes(any_encoder: Encoder) -> None:
     tokenizer = any_encoder.tokenizer
     one, other = (

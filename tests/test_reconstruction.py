@@ -324,8 +324,8 @@ def trained(sizes: sources.Sizes, rates: dict[str, float]) -> list[networks.Trai
     return found
 
 
-def inverted(share: float, seed: int) -> tuple[Guesses, LearningCurve]:
-    return guesses(share, seed), LearningCurve((5, 10), (1.0, 2.0), (0.1, share))
+def inverted(share: float, seed: int) -> tuple[Guesses, LearningCurve, float]:
+    return guesses(share, seed), LearningCurve((5, 10), (1.0, 2.0), (0.1, share)), 1.0 + seed
 
 
 def run(apart: float) -> Any:
@@ -382,8 +382,8 @@ def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
     sizes = profiles.load("default", "05_reconstruction_attacks", sources.Sizes)
     made = trained(sizes, {})[0]
     several = [inverted(share, seed) for share, seed in ((0.2, 1), (0.4, 2), (0.6, 3))]
-    made.add_inversions(FREE, several, 9.0, WORDS)
-    each = [training.hits(made.outcome.truth) for training, _ in several]
+    made.add_inversions(FREE, several, WORDS)
+    each = [found.hits(made.outcome.truth) for found, *_ in several]
     assert made.outcome.seconds[FREE] == 3.0
     assert np.allclose(made.outcome.hits[FREE], np.mean(each, axis=0))  # token by token
     assert made.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in each], ddof=1))

@@ -168,12 +168,13 @@ class Detector(torch.nn.Module):
 
     def forward(self, rows: Rows) -> torch.Tensor:
         """log odds of label 1: (rows,)."""
-        states = self.encoder.states(rows, types=rows.segments >= SECOND)
-        every = np.arange(len(rows.ids))
-        if self.reader.pooling == "first":
-            seen = states[:, 0]
-        else:
-            seen = torch.cat([states[every, rows.first(2)], states[every, rows.first(6)]], dim=1)
+        columns = [np.zeros(len(rows.ids), dtype=np.int64)]
+        if self.reader.pooling == "target":
+            columns = [rows.first(2), rows.first(6)]
+        at = np.stack(columns, axis=1)
+        row = np.repeat(np.arange(len(at)), at.shape[1])
+        is_second = rows.segments >= SECOND
+        seen = self.encoder.states_at(rows, row, at.ravel(), types=is_second).view(len(at), -1)
         pooled = torch.tanh(self.pooler(seen.float()))
         return self.classifier(pooled)[:, 0]
 

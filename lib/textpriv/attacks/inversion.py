@@ -276,8 +276,8 @@ class _Reader:
         rows = ranges(first, count)
         ends = [self.pieces.special(which, len(passages)) for which in ("first", "last")]
         inside = self.pieces.stretch(self.bounds[passages], self.bounds[passages + 1])
-        states = encoder.states(self.pieces.rows([ends[0], inside, ends[1]]))
-        at = states[np.repeat(np.arange(len(passages)), count), self.column[rows]]
+        read = self.pieces.rows([ends[0], inside, ends[1]])
+        at = encoder.states_at(read, np.repeat(np.arange(len(passages)), count), self.column[rows])
         with autocast(encoder.device):
             asked = encoder.asked(at)
             if attack.classes == "vocabulary":

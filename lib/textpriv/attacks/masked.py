@@ -121,7 +121,7 @@ class MaskInference(Attack):
         before, after = self._around(pieces, positions)
         first, mask, last = (pieces.special(which, count) for which in ("first", "mask", "last"))
         rows = pieces.rows([first, before, mask, after, last])
-        states = self.encoder.states(rows)[np.arange(count), rows.first(MASK)]
+        states = self.encoder.states_at(rows, np.arange(count), rows.first(MASK))
         scores = self.encoder.logits(states)[:, self._pieces].double()
         if self.knows != "inputs":
             columns = self.channel.log_columns(observed.corpus.ids[positions])[:, self._ids]

@@ -13,11 +13,12 @@ the likeliest sentence. Words in clear (stopwords, punctuation) take part as the
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from textpriv.attacks.base import (
     NONE,
@@ -150,17 +151,44 @@ def decode(
     decoding: Literal["posterior", "viterbi"] = "posterior",
 ) -> Candidates:
     """Candidates with the posterior that a language model brings about; see `NoisyChannel`."""
-    for order in range(min(2, model.order), model.order + 1):
-        found = found.keep(kept) if order == 3 else found
-        last = order == model.order
-        solve = viterbi if last and decoding == "viterbi" else forward_backward
-        posterior = np.zeros(len(found.words))
-        for lattice, candidate in lattices(found, corpus, model, order):
+    return decode_each(found, corpus, model, [weight], kept=kept, decoding=decoding)[0]
+
+
+def decode_each(
+    found: Candidates,
+    corpus: Corpus,
+    model: NGrams,
+    weights: Sequence[float],
+    *,
+    kept: int,
+    decoding: Literal["posterior", "viterbi"] = "posterior",
+) -> list[Candidates]:
+    """`decode` with each of several weights: what the lattices of pairs cost, they cost once."""
+    solve = viterbi if decoding == "viterbi" else forward_backward
+    if model.order < 3:
+        return _solved(found, corpus, model, model.order, weights, solve)
+    pairs = _solved(found, corpus, model, 2, weights, forward_backward)
+    return [
+        _solved(each.keep(kept), corpus, model, 3, [weight], solve)[0]
+        for each, weight in zip(pairs, weights, strict=True)
+    ]
+
+
+def _solved(
+    found: Candidates,
+    corpus: Corpus,
+    model: NGrams,
+    order: int,
+    weights: Sequence[float],
+    solve: Callable[[Lattice], NDArray[Any]],
+) -> list[Candidates]:
+    """The candidates, for each weight, as lattices of one order judge them."""
+    posteriors = np.zeros((len(weights), len(found.words)))
+    for lattice, candidate in lattices(found, corpus, model, order):
+        for posterior, weight in zip(posteriors, weights, strict=True):
             np.add.at(posterior, candidate, solve(lattice.tempered(weight)))
-        found = replace(found, posterior=posterior)
-        if solve is viterbi:
-            found = replace(found, held=np.ones(len(found.held)))
-    return found
+    held = np.ones(len(found.held)) if solve is viterbi else found.held
+    return [replace(found, posterior=each, held=held) for each in posteriors]
 
 
 def tuned_weight(
@@ -189,15 +217,16 @@ def tuned_weight(
         raise InvalidInput("targets: got none, expected sanitized tokens to rehearse with")
     truth = shadow.ids[positions]
 
-    found = NoisyChannel(channel, model=model).context_free(rehearsal)
+    attack = NoisyChannel(channel, model=model)
+    found = attack.context_free(rehearsal)
+    made = decode_each(found, rehearsal.corpus, model, weights, kept=attack.kept)
 
-    def log_score(weight: float) -> float:
-        attack = NoisyChannel(channel, model=model, weight=weight)
-        guesses = attack.decode(rehearsal, found).guesses(positions, attack.candidates)
+    def log_score(decoded: Candidates) -> float:
+        guesses = decoded.guesses(positions, attack.candidates)
         probability = np.where(guesses.words == truth[:, None], guesses.scores, 0.0).sum(1)
         return float(np.log(np.maximum(probability, 1e-6)).mean())
 
-    return max(weights, key=log_score)
+    return weights[int(np.argmax([log_score(each) for each in made]))]
 
 
 @dataclass(frozen=True, eq=False)

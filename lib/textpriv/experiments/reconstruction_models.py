@@ -111,19 +111,19 @@ class Trained:
     def add_inversions(
         self,
         name: str,
-        trainings: Sequence[tuple[Guesses, LearningCurve]],
-        seconds: float,
+        trainings: Sequence[tuple[Guesses, LearningCurve, float]],
         words: Sequence[str],
     ) -> None:
         """Keep an inversion network, whose hits and seconds are averaged over its trainings.
 
-        A training is its guesses for the sentences under attack, and its curve.
+        A training is its guesses for the sentences under attack, its curve, and its seconds.
         """
-        self.outcome.add_trainings(name, [guesses for guesses, _ in trainings], words)
-        self.outcome.seconds[name] = seconds / len(trainings)
-        rates = [guesses.hits(self.outcome.truth).mean() for guesses, _ in trainings]
+        every, curves, seconds = zip(*trainings, strict=True)
+        self.outcome.add_trainings(name, every, words)
+        self.outcome.seconds[name] = float(np.mean(seconds))
+        rates = [guesses.hits(self.outcome.truth).mean() for guesses in every]
         self.spread[name] = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
-        for number, (_, curve) in enumerate(trainings):
+        for number, curve in enumerate(curves):
             self._add_curve(name, curve, number)
 
     def _add_curve(self, name: str, curve: LearningCurve, training: int = 0) -> None:

@@ -14,8 +14,10 @@ import torch
 import torch.nn.functional as F
 
 from textpriv import assets
+from textpriv.channel import IntArray
 from textpriv.errors import InvalidInput
 from textpriv.later import later
+from textpriv.models import packed
 from textpriv.models.rows import BoolArray, FastTokenizer, Rows
 from textpriv.models.training import LearningCurve
 from textpriv.neighbors.table import bfloat16_is_fast
@@ -176,6 +178,19 @@ class Encoder:
         with autocast(self.device):
             states: torch.Tensor = self.body(**self.inputs(rows, types=types)).last_hidden_state
         return states
+
+    def states_at(
+        self, rows: Rows, row: IntArray, column: IntArray, *, types: BoolArray | None = None
+    ) -> torch.Tensor:
+        """Hidden states of the last layer at distinct pieces of the rows: (positions, width).
+
+        Of a BERT no more is computed than these need; see `packed`.
+        """
+        if self.model.config.model_type != "bert":
+            return self.states(rows, types=types)[row, column]
+        asked = torch.from_numpy(row * rows.ids.shape[1] + column).to(self.device)
+        with autocast(self.device):
+            return packed.states_at(self.body, self.inputs(rows, types=types), asked)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Scores of all pieces by the masked-LM head, float32: (..., pieces)."""
