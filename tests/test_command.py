@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from test_evaluation import TEXTS, vocabulary
 
 from textpriv.command import main
+from textpriv.evaluation import summaries
 
 __all__ = ["vocabulary"]  # the small one, for every test here
 
@@ -85,6 +86,17 @@ def test_a_mechanism_from_a_file_is_listed_used_and_audited(file: str, tmp_path:
 def test_a_preview_shows_a_row_for_each_epsilon(file: str) -> None:
     rows = json.loads(run("preview", file, "-m", "santext", "--epsilons", "1,9", "--json").stdout)
     assert [row["epsilon"] for row in rows] == [1, 9] and rows[0]["changed"] > rows[1]["changed"]
+
+
+def test_a_preview_predicts_the_worth_of_a_summary(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summaries, "load_encoder", lambda name: name)
+    monkeypatch.setattr(summaries, "similarity", lambda encoder, texts, others: [0.1, 0.9])
+    options = ("-m", "santext", "--epsilons", "1,9", "--summary", "--json")
+    rows = json.loads(run("preview", file, *options).stdout)
+    assert [row["low"] < row["worth"] < row["high"] for row in rows] == [True, True]
+    assert rows[0]["worth"] < rows[1]["worth"]
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from importlib.resources import as_file
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tools import audits, documents, notebooks
 
+from textpriv.evaluation import summaries
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
 from textpriv.privacy.results import plain
 from textpriv.report import claims, results, verdicts
@@ -25,6 +27,11 @@ def test_the_documents_are_up_to_date() -> None:
         assert documents.rendered(text) == text, "run `make readme`"
     reproducing = documents.REPRODUCING.read_text(encoding="utf-8")
     assert reproducing == documents.reproducing(), "run `make readme`"
+
+
+def test_the_preview_has_learned_from_the_rows_of_notebook_06() -> None:
+    with as_file(summaries.LEARNED) as path:
+        assert path.read_text(encoding="utf-8") == documents.learned_by_the_preview()
 
 
 def test_every_block_is_used_once_and_a_stale_one_is_made_anew(

@@ -15,11 +15,12 @@ import textpriv
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.errors import AssetUnavailable, InvalidInput, SeededOutput
-from textpriv.evaluation import cards, risks, sanitizers, texts
+from textpriv.evaluation import cards, risks, sanitizers, summaries, texts
 from textpriv.evaluation import evaluate as evaluation
 from textpriv.mechanisms import Madlib, SanText
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.utility.prediction import cross_intervals
 
 RNG = np.random.default_rng(11)
 WORDS = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]  # 150 short words
@@ -381,3 +382,25 @@ def test_a_file_that_is_no_card_is_named(text: str, message: str, tmp_path: Path
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises(InvalidInput, match=f"bad.json: .*{message}"):
         cards.read_cards(tmp_path)
+
+
+# --- What a summary would be worth ----------------------------------------------------------------
+
+
+def test_the_worth_of_a_summary_follows_from_the_similarity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The line that ships, learned anew by least squares; unread news lies inside its intervals."""
+    alike = np.array([0.05, 0.4, 0.6, 0.99])
+    monkeypatch.setattr(summaries, "load_encoder", lambda name: name)
+    monkeypatch.setattr(summaries, "similarity", lambda encoder, texts, others: alike)
+    predicted, low, high = summaries.summary_worth(["a"] * 4, ["b"] * 4)
+    learned = pd.read_csv(str(summaries.LEARNED))
+    line = np.polynomial.Polynomial.fit(learned[summaries.FEATURE], learned[summaries.TARGET], 1)
+    np.testing.assert_allclose(predicted, line(alike), atol=0.01)  # five folds of it
+    assert (low < predicted).all() and (predicted < high).all()
+    banded = summaries._in_bands(learned)
+    found = cross_intervals(banded, [summaries.FEATURE], regressor="linear")
+    covered = found["covered"].groupby(found["epsilon"]).mean()
+    assert list(covered.index) == [1, 2, 3, 4]
+    assert (covered > 0.8).all() and abs(found["covered"].mean() - 0.9) < 0.04

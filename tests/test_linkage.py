@@ -46,6 +46,9 @@ def test_vectors_are_compared_about_the_candidates_mean() -> None:
     np.testing.assert_allclose(
         linkage.by_vectors(known, known[:1]), [[1.0, -1.0, 0.0, 0.0]], atol=1e-12
     )
+    seen = np.array([[2.0, 5.0], [2.0, 5.0], [0.0, 5.0], [1.0, 4.0]])
+    own = np.diagonal(linkage.by_vectors(known, seen))
+    np.testing.assert_allclose(linkage.meaning_kept(known, seen), own, atol=1e-12)
 
 
 def test_ties_are_broken_by_drawing() -> None:

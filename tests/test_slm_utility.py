@@ -458,7 +458,7 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
         for name, value in values.items():
             run.record(name, value, value - width, value + width, 60, unit="similarity")
 
-    r2 = {"eps_only": 0.4, "all": 0.6, "free": 0.4, "everything": 0.7}
+    r2 = {"eps_only": 0.4, "all": 0.6, "free": 0.4, "text": 0.5, "everything": 0.7}
     record(0.01, **{f"regression.{each}.r2.by_document": value for each, value in r2.items()})
     record(0.2, **{"similarity.llm.original": 0.5, "similarity.slm.original": 0.6})
     record(0.01, **{"regression.all.r2.by_row": 0.6, "loss.llm.eps3": 0.6, "loss.llm.eps12": 0.1})

@@ -1,7 +1,7 @@
 """What documents say of results, registries and claims: made by `make readme`, never by hand.
 
-`python -m tools.documents` rewrites the generated blocks of README.md and `docs/` in place, and
-REPRODUCING.md; tests fail when they are stale.
+`python -m tools.documents` rewrites the generated blocks of README.md and `docs/` in place,
+REPRODUCING.md, and what the preview has learned from notebook 06; tests fail when they are stale.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from importlib.resources import as_file
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from textpriv import assets, paths
+from textpriv.evaluation import summaries
 from textpriv.report import claims, results, verdicts
 from textpriv.report.claims import Claim
 from textpriv.report.results import Results
@@ -273,11 +276,18 @@ def _section(notebook: Notebook) -> Iterator[str]:
         yield "No paper states a number that it measures.\n"
 
 
+def learned_by_the_preview() -> str:
+    """From the rows behind the boxes of notebook 06."""
+    return summaries.learned_from(pd.read_csv(paths.REPOSITORY / "figures/fig06_distributions.csv"))
+
+
 def main() -> None:
     """Rewrite them all."""
     for path in WITH_BLOCKS:
         path.write_text(rendered(path.read_text(encoding="utf-8")), encoding="utf-8")
     REPRODUCING.write_text(reproducing(), encoding="utf-8")
+    with as_file(summaries.LEARNED) as path:
+        path.write_text(learned_by_the_preview(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -282,6 +282,7 @@ def card(
 @click.argument("file")
 @_mechanism(required=True)
 @click.option("--epsilons", required=True, help="Several, with commas: 1,2,4,8.")
+@click.option("--summary", is_flag=True, help="Predict what a model's summary would be worth.")
 @_column
 @_json
 def preview(
@@ -290,6 +291,7 @@ def preview(
     epsilon: float | None,
     policy: str,
     epsilons: str,
+    summary: bool,
     column: str,
     as_json: bool,
 ) -> None:
@@ -302,7 +304,8 @@ def preview(
         raise click.BadParameter(
             "expected numbers with commas, for instance 1,2,4", param_hint="--epsilons"
         ) from error
-    rows = previewed(_texts(file, column), _loaded(mechanism), wanted, policy=policy)
+    given, chosen = _texts(file, column), _loaded(mechanism)
+    rows = previewed(given, chosen, wanted, policy=policy, summary=summary)
     if as_json:
         click.echo(rows.to_json(orient="records", indent=2))
         return

@@ -94,11 +94,27 @@ def by_vectors(originals: NDArray[np.floating], sanitized: NDArray[np.floating])
     -------
     (sanitized, originals) in -1 .. 1, 0 where a vector is the candidates' mean
     """
+    known, seen = _directions(originals, sanitized)
+    return seen @ known.T
+
+
+def meaning_kept(
+    originals: NDArray[np.floating], sanitized: NDArray[np.floating]
+) -> NDArray[np.float64]:
+    """What `by_vectors` gives for each text and its own original: (texts,)."""
+    known, seen = _directions(originals, sanitized)
+    return np.asarray(np.einsum("ij,ij->i", seen, known))
+
+
+def _directions(
+    originals: NDArray[np.floating], sanitized: NDArray[np.floating]
+) -> tuple[FloatArray, FloatArray]:
+    """Both about the mean of the originals, as vectors of length 1; 0 stays 0."""
     centre = np.mean(originals, axis=0, dtype=np.float64)
     known, seen = (np.asarray(each, dtype=np.float64) - centre for each in (originals, sanitized))
     for values in (known, seen):
         values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
-    return seen @ known.T
+    return known, seen
 
 
 def _product(seen: sparse.csr_matrix, known: sparse.csr_matrix) -> FloatArray:

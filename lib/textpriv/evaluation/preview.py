@@ -30,6 +30,7 @@ def previewed(
     *,
     policy: str | TokenPolicy = PRIVATE,
     column: str = "text",
+    summary: bool = False,
     seed: int | None = None,
 ) -> pd.DataFrame:
     """A row per epsilon: the first text, and over all texts what is changed, kept and read back.
@@ -39,6 +40,8 @@ def previewed(
     texts, column : see `texts_of`
     mechanism, policy : see `sanitizer`; one that replaces words
     epsilons : numbers > 0
+    summary : predict what a language model's summary of the first text would be worth, in further
+        columns worth, low and high; see `summary_worth`
 
     Returns
     -------
@@ -63,7 +66,7 @@ def previewed(
         with simulation():
             seen = at.sanitize_corpus(private, rng)
         after = tokenizer.decode(seen)
-        fits = linkage.by_vectors(known, vectors_of(embedding, after, given))
+        meaning = linkage.meaning_kept(known, vectors_of(embedding, after, given))
         try:
             channel = channel_of(at)
             guessed = Bayes(channel, zipf(channel), name="context-free").guess(
@@ -77,8 +80,14 @@ def previewed(
                 "epsilon": epsilon,
                 "sanitized": after[0],
                 "changed": float((seen.ids != private.ids)[through].mean()),
-                "meaning": float(np.diagonal(fits).mean()),
+                "meaning": float(meaning.mean()),
                 "read_back": read,
             }
         )
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    if summary:
+        from textpriv.evaluation.summaries import summary_worth  # late: it loads an encoder
+
+        worth = summary_worth([given[0]] * len(table), list(table["sanitized"]))
+        table[["worth", "low", "high"]] = np.stack(worth, axis=1)
+    return table

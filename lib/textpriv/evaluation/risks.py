@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
 
@@ -118,8 +119,8 @@ def vectors_of(embedding: Embedding, texts: Sequence[str], public: Sequence[str]
     corpus = tokenizer.encode(texts)
     rows = np.flatnonzero(corpus.ids >= 0)
     ids, document = corpus.ids[rows], corpus.document[rows]
-    total = np.zeros((len(texts), embedding.dimension))
-    np.add.at(total, document, weight[ids, None] * embedding.vectors[ids].astype(np.float64))
+    shape = (len(texts), len(embedding))
+    total = sparse.csr_matrix((weight[ids], (document, ids)), shape) @ embedding.vectors
     return total / np.maximum(np.bincount(document, weight[ids], len(texts)), 1e-12)[:, None]
 
 

@@ -1,0 +1,68 @@
+"""What a language model's summary of a sanitized text would be worth, without asking one.
+
+    predicted, low, high = summary_worth(originals, sanitized)
+
+Worth is the cosine of the vectors of the original and the summary. Notebook 06 finds that the
+cosine of the original and the sanitized text says as much about it as epsilon and a small model's
+summaries together. A straight line through it is what ships with the package, learned from the
+rows of that notebook: news articles, MADLIB over WordPieces, summaries by SmolLM2-135M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import as_file, files
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from textpriv.models import load_encoder
+from textpriv.utility.prediction import TARGET, Predictor
+from textpriv.utility.summaries import similarity
+
+FEATURE = "text_similarity"
+LEARNED = files(__package__) / "summaries.csv"  # made by `make readme` from notebook 06's rows
+ENCODER = "minilm-l6"  # whose vectors notebook 06 compares
+_BANDS = (0.25, 0.5, 0.75)
+
+FloatArray = NDArray[np.float64]
+
+
+def summary_worth(
+    originals: Sequence[str], sanitized: Sequence[str], *, level: float = 0.9
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Expected worth of the summary of each sanitized text, and an interval: (texts,) three times.
+
+    The interval covers with probability near `level` for a text like those that were learned from
+    (see `Predictor.interval`, per quarter of the similarity where it is per epsilon). For other
+    kinds of text, other mechanisms and larger models it is a guide without a guarantee.
+
+    Needs the extra `models`, and fetches the encoder where it is not there yet.
+    """
+    alike = similarity(load_encoder(ENCODER), originals, sanitized)
+    rows = _in_bands(pd.DataFrame({FEATURE: alike}))
+    low, high = predictor().interval(rows, level=level)
+    return predictor().predict(rows), low, high
+
+
+@cache
+def predictor() -> Predictor:
+    """The line, by five folds of documents."""
+    with as_file(LEARNED) as path:
+        rows = pd.read_csv(path)
+    return Predictor.fit(_in_bands(rows), [FEATURE], regressor="linear")
+
+
+def _in_bands(rows: pd.DataFrame) -> pd.DataFrame:
+    """With quarters of the similarity where a predictor looks for epsilon.
+
+    A foreign mechanism's epsilons say nothing here, and errors differ with the similarity.
+    """
+    return rows.assign(epsilon=1.0 + np.digitize(rows[FEATURE], _BANDS))
+
+
+def learned_from(rows: pd.DataFrame) -> str:
+    """The file that ships, from the rows of notebook 06's experiment."""
+    return rows[["document", FEATURE, TARGET]].round(4).to_csv(index=False, lineterminator="\n")
