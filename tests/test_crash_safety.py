@@ -190,7 +190,7 @@ from textpriv.paths import output_directory
 from textpriv.report import results
 value = %d
 for suffix in results.FIGURE_SUFFIXES:
-    path = output_directory(profile) / "figures" / f"fig01_line{suffix}"
+    path = output_directory(profile, "figures") / f"fig01_line{suffix}"
     write_atomic(path, f"{suffix} {value}".encode() * 100)
 found = results.Results(
     notebook="01_tiny", profile=profile, seed=seed, overrides=overrides, commit=None, dirty=None,

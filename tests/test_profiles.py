@@ -130,4 +130,4 @@ def test_model_may_not_shadow_a_setting() -> None:
 def test_the_real_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     devices = {profile: settings(profile).device for profile in profiles.names()}
-    assert devices == {"default": "cpu", "paper": "cuda", "smoke": "cpu"}
+    assert devices == {"default": "cpu", "full": "cpu", "paper": "cuda", "smoke": "cpu"}

@@ -44,14 +44,14 @@ def make(stem: str, found: Sequence[Notebook], parameters: Mapping[str, Any]) ->
     for asset_id in notebooks.needed(notebook, profile):
         assets.fetch(asset_id)
     run = results.run_name(**parameters)
-    folder = paths.output_directory("by-hand" if run == "default" else run)
-    executed = folder / f"{stem}.ipynb"
+    run = "by-hand" if run in paths.COMMITTED else run
+    executed = paths.RUNS / run / f"{stem}.ipynb"
     write_atomic(executed, json.dumps(node).encode())
     os.environ.pop(results.RUNNER, None)
     os.chdir(paths.NOTEBOOKS)
     minutes = profiles.settings(profile).cell_minutes
     execute.execute(notebook, executed, parameters, minutes, Event(), source=executed)
-    made = folder / "figures" / f"{stem}.png"
+    made = paths.output_directory(run, "figures") / f"{stem}.png"
     print(f"{made.relative_to(paths.REPOSITORY)}: {_compared(made, paths.REPOSITORY / 'figures')}")
     return made
 
@@ -71,7 +71,7 @@ def redraw(found: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
     from tools import outputs
 
     run = results.run_name(**parameters)
-    folder, missing = paths.output_directory(run) / "figures", []
+    folder, missing = paths.output_directory(run, "figures"), []
     figures.use_style()
     for notebook in found:
         shown = {}

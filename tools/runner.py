@@ -28,7 +28,7 @@ from textpriv import assets, parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
 from textpriv.files import cannot_write, canonical_json, write_atomic
 from textpriv.report import cluster, provenance, results, verdicts
-from tools import figure, notebooks, options, state
+from tools import compare, figure, notebooks, options, state
 from tools.notebooks import Notebook, say
 
 RAN, UP_TO_DATE, FAILED, NOT_RUN = "ran", "up to date", "failed", "not run"
@@ -65,7 +65,7 @@ class Plan:
 
     def products(self, notebook: Notebook) -> list[Path]:
         """The results and figures that a notebook has to make."""
-        figures = paths.output_directory(self.run) / "figures"
+        figures = paths.output_directory(self.run, "figures")
         stems = notebook.declares.figures
         return [
             results.file(notebook.name, self.run),
@@ -190,9 +190,10 @@ def _locked(plan: Plan) -> AbstractContextManager[object]:
 
 def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
     settings = profiles.settings(plan.parameters["profile"])
-    where = "." if plan.run == "default" else f"runs/{plan.run}"
     print(f"profile {plan.parameters['profile']}, seed {plan.parameters['seed']},", end=" ")
-    print(f"{settings.device}; writes {where}/figures and {where}/results")
+    folders = [paths.output_directory(plan.run, kind) for kind in ("figures", "results")]
+    figures, numbers = (each.relative_to(paths.REPOSITORY) for each in folders)
+    print(f"{settings.device}; writes {figures} and {numbers}")
     if plan.scheduler:
         workers = cluster.check(plan.scheduler)
         print(f"shards of work go to the Dask cluster at {plan.scheduler} ({workers} workers)")
@@ -206,6 +207,8 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
             _keep_outputs(plan, jobs)
     finally:
         print(f"\n{_table(plan, jobs)}", flush=True)
+    if plan.run == "default" and (beside := compare.with_full([n.name for n in chosen], "default")):
+        print(compare.summary(beside))
     return 0 if all(job.state in (RAN, UP_TO_DATE) for job in jobs) else 1
 
 

@@ -139,8 +139,9 @@ def _measured(notebook: str, run: str) -> list[dict[str, Any]] | None:
 
 def _content(name: str, run: str) -> str | None:
     """Digest of a file that a notebook reads; figures are those of the run."""
-    folder = paths.output_directory(run) if name.startswith("figures/") else paths.REPOSITORY
-    path = folder / name
+    kind, _, file = name.partition("/")
+    is_drawn = kind == "figures"
+    path = paths.output_directory(run, kind) / file if is_drawn else paths.REPOSITORY / name
     return assets.sha256(path) if path.is_file() else None
 
 

@@ -10,6 +10,7 @@ import platformdirs
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOTEBOOKS = REPOSITORY / "notebooks"
 RUNS = REPOSITORY / "runs"
+COMMITTED = {"default": "", "full": "full"}  # folders of the runs whose outputs git holds
 
 
 def cache_directory() -> Path:
@@ -21,10 +22,11 @@ def cache_directory() -> Path:
     return Path(override) if override else Path(platformdirs.user_cache_dir("textpriv"))
 
 
-def output_directory(profile: str) -> Path:
-    """Folder under which a profile's `figures/` and `results/` lie.
+def output_directory(run: str, kind: str) -> Path:
+    """Folder of a run's "figures" or "results".
 
-    Only the default profile writes the committed figures and results; the others
-    write under `runs/<profile>`, which git ignores.
+    Git holds those of `COMMITTED`; the others lie under `runs/<run>`, which it ignores.
     """
-    return REPOSITORY if profile == "default" else RUNS / profile
+    if run not in COMMITTED:
+        return RUNS / run / kind
+    return REPOSITORY / kind / COMMITTED[run]

@@ -146,7 +146,7 @@ def figures(source: Notebook, profile: str) -> dict[str, dict[str, Any]]:
 
 
 def _saved(stem: str, profile: str, suffix: str) -> Path:
-    return paths.output_directory(profile) / "figures" / f"{stem}{suffix}"
+    return paths.output_directory(profile, "figures") / f"{stem}{suffix}"
 
 
 def _name(stem: str) -> str:

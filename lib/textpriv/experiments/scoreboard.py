@@ -349,7 +349,7 @@ def attack_curves(board: Board) -> pd.DataFrame:
 
 
 def _plotted(profile: str, stem: str) -> Path:
-    return paths.output_directory(profile) / "figures" / f"{stem}.csv"
+    return paths.output_directory(profile, "figures") / f"{stem}.csv"
 
 
 # --- Where risk is measured otherwise -----------------------------------------------------------

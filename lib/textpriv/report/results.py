@@ -158,7 +158,7 @@ def load(notebook: str, profile: str = "default") -> Results:
 
 def file(notebook: str, profile: str = "default") -> Path:
     """Where a notebook's results lie."""
-    return paths.output_directory(profile) / "results" / f"{notebook}.json"
+    return paths.output_directory(profile, "results") / f"{notebook}.json"
 
 
 def write(found: Results, path: Path) -> None:

@@ -49,10 +49,9 @@ class Run:
         self.settings = profiles.settings(profile, overrides)
         self._name = results.run_name(profile, seed, overrides)
         self._runner = runner = os.environ.get(results.RUNNER)
-        if self._name == "default" and not runner:
+        if self._name in paths.COMMITTED and not runner:
             self._name = "by-hand"  # only ./run_all.sh writes what git holds
         study.keep_in(Path(runner) / results.POINTS / notebook if runner else None)
-        self.root = paths.output_directory(self._name)
         self._commit, self._dirty = provenance.commit(), provenance.dirty()
         self._assets: dict[str, dict[str, Any]] = {}
         self._measurements: dict[str, results.Measurement] = {}
@@ -60,8 +59,8 @@ class Run:
         self._figures: list[str] = []
         self._start = time.perf_counter()
         figures.use_style()
-        if self._name == "default-custom":
-            print("Seed or overrides differ from the default profile's: writing under", self._shown)
+        if self._name.endswith("-custom"):
+            print("Seed or overrides differ from the profile's: writing under", self._shown)
         if self._name == "by-hand":
             print(
                 f"Run by hand: writing under {self._shown} (./run_all.sh writes figures/, results/)"
@@ -164,7 +163,7 @@ class Run:
                 f"figure: expected a name like 'fig{self.notebook[:2]}_...', got {stem!r}"
             )
         origin = {**self._origin(), "assets": self._assets}
-        figures.save(self.root / "figures", stem, fig, data, alt, origin)
+        figures.save(self.directory("figures"), stem, fig, data, alt, origin)
         if stem not in self._figures:
             self._figures.append(stem)
         if self._runner and (call := drawing.call_of(fig)):
@@ -200,7 +199,7 @@ class Run:
             figures=self._figures,
             measurements=[*self._paired().values(), *cost],
         )
-        path = self.root / "results" / f"{self.notebook}.json"
+        path = self.directory("results") / f"{self.notebook}.json"
         results.write(found, path)
         print(f"{len(self._measurements)} measurements, {len(self._figures)} figures, in")
         print(f"{seconds:.0f} s and {peak:.0f} MB, written under {self._shown}")
@@ -232,12 +231,15 @@ class Run:
             "versions": provenance.versions(),
         }
 
+    def directory(self, kind: str) -> Path:
+        """Where its "figures" or "results" go."""
+        return paths.output_directory(self._name, kind)
+
     @property
     def _shown(self) -> str:
-        """The root as a reader of the repository would write it."""
-        if self.root == paths.REPOSITORY:
-            return "figures/ and results/"
-        return f"{self.root.relative_to(paths.REPOSITORY)}/"
+        """The folders as a reader of the repository would write them."""
+        both = (self.directory(kind) for kind in ("figures", "results"))
+        return " and ".join(f"{each.relative_to(paths.REPOSITORY)}/" for each in both)
 
 
 class _Names(string.Formatter):

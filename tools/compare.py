@@ -1,0 +1,107 @@
+"""A run beside the committed full run: do their numbers agree within the joint error?
+
+`python -m tools.compare default` is what a default run ends with. The full run has the same names
+with larger samples. Two intervals of 95% give the error of a difference as if the samples had
+nothing in common; where the smaller is a part of the larger one this is too wide, and more than
+95% of the differences lie inside. Those that lie outside whatever their number (Bonferroni, 5% over
+all) are named: a run with another law is told by them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from textpriv.errors import TextprivError
+from textpriv.report import results, verdicts
+from textpriv.report.results import Measurement
+from textpriv.stats import CONFIDENCE
+
+FULL = "full"
+EXPECTED = (0.90, 0.98)  # share of differences inside the joint error
+_WIDTH = norm.ppf((1 + CONFIDENCE) / 2)  # of an interval to one side, in standard errors
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One notebook of one run beside the full run.
+
+    `table` has the columns name, value, full, z (the difference in joint standard errors).
+    """
+
+    notebook: str
+    table: pd.DataFrame
+
+    @property
+    def inside(self) -> float:
+        """Share of the differences inside the joint error."""
+        return float((self.table["z"].abs() <= _WIDTH).mean())
+
+    @property
+    def outside(self) -> pd.DataFrame:
+        """Differences that chance explains in none of so many, the largest first."""
+        bound = norm.isf((1 - CONFIDENCE) / (2 * max(1, len(self.table))))
+        found = self.table[self.table["z"].abs() > bound]
+        return found.sort_values("z", key=np.abs, ascending=False)
+
+    def __str__(self) -> str:
+        said = f"{self.notebook}: {self.inside:.0%} of {len(self.table)} numbers agree"
+        named = [f"{r.name} {r.value:.3g} (full {r.full:.3g})" for r in self.outside.itertuples()]
+        return f"{said}; apart: {', '.join(named[:5]) or 'none'}{' ...' * (len(named) > 5)}"
+
+
+def compared(
+    notebook: str, found: Mapping[str, Measurement], full: Mapping[str, Measurement]
+) -> Comparison:
+    """Every number with an error in both runs; what the run cost is left out."""
+    rows = []
+    for name, ours in found.items():
+        other = full.get(name)
+        if other is None or name.startswith("run."):
+            continue
+        error = verdicts.error_of_difference(ours, other)
+        if np.isfinite(error) and error > 0:
+            rows.append((name, ours.value, other.value, (ours.value - other.value) / error))
+    return Comparison(notebook, pd.DataFrame(rows, columns=["name", "value", "full", "z"]))
+
+
+def with_full(notebooks: Iterable[str], run: str) -> list[Comparison]:
+    """Of the notebooks that both runs have finished."""
+    return [
+        compared(name, results.load(name, run).by_name(), results.load(name, FULL).by_name())
+        for name in notebooks
+        if results.file(name, run).exists() and results.file(name, FULL).exists()
+    ]
+
+
+def summary(found: Sequence[Comparison]) -> str:
+    """A line for each notebook, and one over all."""
+    if not found:
+        return "no notebook has run in both"
+    every = Comparison("all", pd.concat([each.table for each in found], ignore_index=True))
+    low, high = EXPECTED
+    lies = "as it should" if every.inside >= low else f"expected at least {low:.0%}"
+    said = f"{every.inside:.0%} of {len(every.table)} numbers agree, {lies} ({low:.0%}-{high:.0%})"
+    return "\n".join([*map(str, found), f"beside the full run: {said}"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the comparison of a run, `default` unless another is named."""
+    from tools import notebooks
+
+    (run,) = arguments or sys.argv[1:] or ["default"]
+    try:
+        print(summary(with_full([each.name for each in notebooks.find()], run)))
+    except TextprivError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
