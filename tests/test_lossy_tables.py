@@ -86,19 +86,21 @@ def test_accuracies_pool_draws_and_splits() -> None:
     given = text("sst2", made_up(6, 1), cluster=[0, 0, 1, 2, 3, 3], splits=splits)
     pieces, place = given.pieces, np.arange(len(given.pieces.ids))
     seen = [pieces.with_ids(np.where(place < end, 0, pieces.ids)) for end in (4, 9)]
-    right = [[np.array([1, 0, 1], bool), np.array([1, 1], bool)],
-             [np.array([0, 0, 1], bool), np.array([0, 1], bool)]]  # fmt: skip
+    right = [{0: np.array([1, 0, 1], bool), 1: np.array([1, 1], bool)},
+             {0: np.array([0, 0, 1], bool), 1: np.array([0, 1], bool)}]  # fmt: skip
     random, plain = Setting("2-random"), Setting("plain")
     found = [
-        [tables.answers(given, plain, "all", pieces, right[0][:1])],
-        *([tables.answers(given, random, "test", seen[draw], right[draw])] for draw in (0, 1)),
+        [tables.answers(given, plain, "all", pieces, {0: right[0][0]})],
+        *([tables.answers(given, random, "test", seen[d], right[d], d)] for d in (0, 1)),
         [tables.answers(given, random, "all", seen[0], right[1])],
     ]
     table = tables.accuracies(found)
     row = only(table, label="2-random", scenario="test")
-    expected = stats.clustered_share(
-        np.concatenate([*right[0], *right[1]]), np.tile([0, 0, 1, 2, 3], 2), sample="sst2"
-    )
+    every = np.concatenate([*right[0].values(), *right[1].values()])
+    expected = stats.clustered_share(every, np.tile([0, 0, 1, 2, 3], 2), sample="sst2")
+    for what, means in (("split", [0.5, 0.75]), ("draw of 2-random", [0.8, 0.4])):
+        labels = stats.draw_labels(what, [0, 1])
+        expected = stats.over_draws(expected, means, labels, bounds=(0.0, 1.0))
     assert (row.value, row.low, row.high, row.n) == (0.6, expected.low, expected.high, 10)
     shares = [(each.ids == pieces.ids).mean() for each in seen]
     assert row.unchanged == pytest.approx(np.mean(shares))

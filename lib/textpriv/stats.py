@@ -13,6 +13,7 @@ it, its `Influence`; influences can be subtracted.
 from __future__ import annotations
 
 import operator
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import reduce
@@ -232,6 +233,54 @@ def clustered_share(
     """
     success = np.asarray(successes, dtype=np.float64)
     return _clustered(success, cluster, (0.0, 1.0), sample, are_trials=True)
+
+
+def draw_labels(what: str, numbers: ArrayLike) -> NDArray[np.int64]:
+    """Units of draws that are no documents, say "split" 0 to 2: the same for the same name.
+
+    They are below zero, where no document is, so that both stand in one `Influence`.
+    """
+    return -1 - (zlib.crc32(what.encode()) * 1024 + np.asarray(numbers, dtype=np.int64))
+
+
+def over_draws(
+    estimate: Estimate,
+    values: ArrayLike,
+    labels: NDArray[np.int64],
+    *,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> Estimate:
+    """An estimate over documents and over few draws of something else: a map, a split, a training.
+
+    Both vary by chance, and the variances add up. Each draw is one more unit of the influence, with
+    its effect widened as Student's t exceeds the normal law at so few. What differs between draws
+    because of their documents is counted twice, which errs on the safe side.
+
+    Parameters
+    ----------
+    estimate : the mean over all draws, with the error of its documents, and its influence
+    values : (draws,) the same under each draw alone; a single one tells of no error
+    labels : (draws,) from `draw_labels`: equal ones where two estimates share a draw
+    bounds : range of the quantity
+    """
+    value = np.asarray(values, dtype=np.float64)
+    if estimate.influence is None or value.shape != np.shape(labels):
+        raise InvalidInput(
+            f"over_draws: got {value.shape} values, {np.shape(labels)} labels and "
+            f"{estimate!r}, expected one label a value, and an estimate that names its sample"
+        )
+    draws = len(value)
+    if draws < 2:
+        return estimate
+    tail = (1 - CONFIDENCE) / 2
+    widened = float(student_t.isf(tail, draws - 1) / norm.isf(tail))
+    effect = widened * (value - value.mean()) / np.sqrt(draws * (draws - 1))
+    order = np.argsort(labels)
+    sample, documents = estimate.influence.sample, int((estimate.influence.unit >= 0).sum())
+    influence = estimate.influence + Influence(sample, labels[order], effect[order])
+    low, high = _interval(estimate.value, influence.error, documents, bounds)
+    ends = min(low, estimate.low), max(high, estimate.high)
+    return Estimate(estimate.value, *ends, estimate.n, influence)
 
 
 def paired_test(

@@ -63,6 +63,9 @@ class Sizes(BaseModel):
     seeds: int = Field(ge=1)  # splits of the probes, draws of the random maps
     test_share: float = Field(gt=0, lt=1)
     tuned: tuple[str, ...]  # labels for which the encoder is fine-tuned
+    tuned_seeds: int = Field(
+        default=1, ge=1
+    )  # splits for which it is, with a draw of the maps each
     tuned_steps: Mapping[str, int]  # 0: not on this corpus
     tuned_rates: Mapping[str, float] = Field(default_factory=dict)  # learning rates, 1e-4 if absent
     attacked: Mapping[str, int]  # documents under attack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,23 @@ def by_corpus(found: Iterable[Iterable[Row]], corpora: Sequence[str]) -> pd.Data
 
 
 def answers(
-    text: Text, setting: Setting, scenario: str, seen: Corpus, correct: Sequence[BoolArray]
+    text: Text,
+    setting: Setting,
+    scenario: str,
+    seen: Corpus,
+    correct: Mapping[int, BoolArray],
+    draw: int = 0,
 ) -> Row:
     """How a classifier did on one draw of a manipulated text; a row for `accuracies`.
 
-    It has learned plain text in scenario "test", manipulated text in "all". `correct` says of the
-    first splits, one by one, whether it is right about the test documents.
+    It has learned plain text in scenario "test", manipulated text in "all". `correct` says, by
+    split, whether it is right about the test documents.
     """
-    tested = [test for (_, test), _ in zip(text.splits, correct, strict=False)]
+    tested = [text.splits[split][1] for split in correct]
     return {
-        **{"corpus": text.name, **setting.columns(), "scenario": scenario},
-        "correct": np.concatenate(correct),
+        **{"corpus": text.name, **setting.columns(), "scenario": scenario, "draw": draw},
+        "correct": np.concatenate([*correct.values()]),
+        "split": np.repeat([*correct], [len(each) for each in tested]),
         "unit": text.cluster[np.concatenate(tested)],
         "unchanged": text.unchanged(seen),
     }
@@ -51,26 +57,32 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
     """Accuracy over all draws and splits: a row per corpus, setting and scenario.
 
     Columns: corpus, label, kind, window, sigma, eta, scenario, the estimate of the accuracy (95% by
-    cluster), and unchanged (share of pieces that stay; with unchanged_low, _high, _influence).
-
-    Notes
-    -----
-    The interval allows for which documents were asked about, and takes splits and random maps as
-    they were drawn. On Rotten Tomatoes one draw of "2-random" differs from another by some 3 points
-    in scenario "test": the mean over few draws is less sure than the interval says.
+    cluster, with the error of splits and of draws of random maps), and unchanged (share of pieces
+    that stay; with unchanged_low, _high, _influence).
     """
     draws = pd.DataFrame([row for rows in found for row in rows])
     keys = ["corpus", *Setting("plain").columns(), "scenario"]
     rows = []
     for key, several in draws.groupby(keys, sort=False):
-        correct, unit = (np.concatenate([*several[name]]) for name in ("correct", "unit"))
-        accuracy = stats.clustered_share(correct, unit, sample=key[0])
+        row = dict(zip(keys, key, strict=True))
         weights = [1 / len(several)] * len(several)
         kept = stats.combined(weights, [*several["unchanged"]], bounds=(0.0, 1.0))
-        row = dict(zip(keys, key, strict=True)) | accuracy.columns() | {"unchanged": kept.value}
+        row |= _accuracy(several, row["label"]).columns() | {"unchanged": kept.value}
         row |= {"unchanged_low": kept.low, "unchanged_high": kept.high}
         rows.append(row | {"unchanged_influence": kept.influence})
     return pd.DataFrame(rows)
+
+
+def _accuracy(several: pd.DataFrame, label: str) -> stats.Estimate:
+    """Over documents, splits and draws; all settings share their splits, none its draws."""
+    every = several[["correct", "unit", "split", "draw"]].explode(["correct", "unit", "split"])
+    correct = every["correct"].astype(float)
+    found = stats.clustered_share(correct, every["unit"], sample=several["corpus"].iloc[0])
+    for level, what in (("split", "split"), ("draw", f"draw of {label}")):
+        means = correct.groupby(every[level].astype(int)).mean()
+        labels = stats.draw_labels(what, means.index)
+        found = stats.over_draws(found, means, labels, bounds=(0.0, 1.0))
+    return found
 
 
 def unchanged(accuracy: pd.DataFrame) -> pd.DataFrame:
