@@ -69,6 +69,7 @@ class Sizes(BaseModel):
     clipped_temperatures: tuple[float, ...]
     top_k: tuple[int, ...]
     top_k_temperatures: tuple[float, ...]
+    prompted_runs: int = Field(default=1, ge=1)  # of DP-Prompt as it is; of its other forms one
     tokens: int = Field(ge=1)  # public cap on what is written
     limit_documents: int = Field(ge=1)  # public documents on which the limits are learned
     batch: int = Field(ge=1)
