@@ -47,7 +47,7 @@ ACCESS_MODULES = {
 # Imports go one way, and say all of it: relative ones would escape the runner's up-to-date checks.
 ROOMS = (
     ("assets",), ("data", "neighbors"), ("models",), ("mechanisms",), ("attacks", "privacy"),
-    ("utility", "evaluation"), ("report",), ("experiments",),
+    ("utility",), ("evaluation",), ("report",), ("experiments",),
 )  # fmt: skip
 AGAINST_THE_WAY = {"lib": re.compile(r"\.|(tools|tests)\b")} | {
     f"lib/textpriv/{room}": re.compile(rf"textpriv\.({'|'.join(beside_or_above)})\b")

@@ -192,7 +192,7 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
     settings = profiles.settings(plan.parameters["profile"])
     print(f"profile {plan.parameters['profile']}, seed {plan.parameters['seed']},", end=" ")
     folders = [paths.output_directory(plan.run, kind) for kind in ("figures", "results")]
-    figures, numbers = (each.relative_to(paths.REPOSITORY) for each in folders)
+    figures, numbers = (os.path.relpath(each, paths.REPOSITORY) for each in folders)
     print(f"{settings.device}; writes {figures} and {numbers}")
     if plan.scheduler:
         workers = cluster.check(plan.scheduler)
