@@ -418,6 +418,30 @@ def test_rare_tokens_follow_the_softmax_too() -> None:
     assert fits([*shares, 60 - shares.sum()], np.array([3, 1.5, 0.5]) / 5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_draw_is_that_of_float64_but_at_a_boundary(dtype: torch.dtype) -> None:
+    """The column by one cumulative sum in float64; float32 moves its boundaries by 1e-5 at most.
+
+    Sums by blocks that began one column late would be seen.
+    """
+    rng = np.random.default_rng(4)
+    scores = torch.tensor(rng.normal(0, 4, (30, 50_000)), dtype=dtype)
+    scores[:, ::7000] += 12  # some lead, as in a language model
+    weights = torch.softmax(scores.double(), 1).numpy()
+    is_rare = weights < 2.0**-20 * weights.max(1, keepdims=True)
+    rare, frequent = (np.where(each, weights, 0).sum(1) for each in (is_rare, ~is_rare))
+    cumulative = np.where(is_rare, 0, weights).cumsum(1)
+    certain = 0
+    for uniform in rng.uniform(2.0**-20, 1, 20):
+        found = draw(scores, [Fixed(uniform, 0.5) for _ in scores])
+        for row in np.flatnonzero(uniform > rare * 1.001):
+            place = uniform * (rare[row] + frequent[row]) - rare[row]
+            low, high = (np.searchsorted(cumulative[row], place + e) for e in (-1e-5, 1e-5))
+            assert low <= found[row] <= high
+            certain += low == high
+    assert certain > 500
+
+
 class Fixed:
     """A stream of given numbers."""
 

@@ -108,7 +108,7 @@ def law(mechanism: DPPrompt, text: str) -> Any:
 
     def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
         chosen = np.array([every[number][step[number]] for number in numbers])
-        found = mechanism.log_weights(scores).log_softmax(1).numpy()
+        found = mechanism.log_weights(scores.double()).log_softmax(1).numpy()
         assert found.dtype == np.float64
         total[numbers] += found[np.arange(len(numbers)), chosen]
         step[numbers] += 1
@@ -308,9 +308,14 @@ def test_wrong_limits(low: Any, high: Any, message: str) -> None:
 def test_clipping() -> None:
     limits = Limits(np.array([-1.0, 0.1, 5.0]), np.array([2.0, 0.3, 5.0]))
     scores = torch.tensor([[-9.0, 0.2, 0.0], [9.0, 9.0, 9.0], [torch.nan, torch.inf, -torch.inf]])
-    found = limits.clip(scores)
+    found = limits.clip(scores.double())
     assert found.dtype == torch.float64
     assert found.tolist() == [[-1.0, pytest.approx(0.2), 5.0], [2.0, 0.3, 5.0], [-1.0, 0.1, 5.0]]
+    single = limits.clip(scores)
+    assert single.dtype == torch.float32
+    np.testing.assert_allclose(single, found, rtol=1e-7)
+    low, high = torch.tensor(limits.low), torch.tensor(limits.high)
+    assert (single >= low).all() and (single <= high).all()  # 0.1 and 0.3 are rounded inwards
     with pytest.raises(InvalidInput, match="got 3 for a vocabulary of 2"):
         limits.clip(torch.zeros(1, 2))
     with pytest.raises(ValueError, match="read-only"):

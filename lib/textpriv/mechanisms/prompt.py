@@ -36,6 +36,7 @@ from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray, IntArray
 from textpriv.checks import COUNT, check_count, check_texts, checked
@@ -107,18 +108,25 @@ class Limits:
     def clip(self, scores: torch.Tensor) -> torch.Tensor:
         """Scores (rows, vocabulary) between the limits; NaN and infinite ones become the low one.
 
-        A model that overflows, or that forbids a token by -inf, thus keeps the guarantee.
+        A model that overflows, or that forbids a token by -inf, thus keeps the guarantee. Scores
+        keep their type; in float32 the limits are rounded towards each other.
         """
         if scores.shape[-1] != len(self):
             raise InvalidInput(
                 f"limits: got {len(self)} for a vocabulary of {scores.shape[-1]} tokens"
             )
-        low, high = (
-            torch.tensor(each, dtype=torch.float64, device=scores.device)
-            for each in (self.low, self.high)
-        )
-        wide = scores.double()
-        return torch.where(wide.isfinite(), wide, low).clamp(low, high)
+        limits: tuple[NDArray[np.floating], ...] = self.low, self.high
+        if scores.dtype == torch.float32:
+            limits = _rounded(self.low, np.inf), _rounded(self.high, -np.inf)
+        ends = (torch.tensor(each, device=scores.device) for each in limits)
+        return scores.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf).clamp(*ends)
+
+
+def _rounded(values: FloatArray, towards: float) -> NDArray[np.float32]:
+    """The nearest numbers in float32 that do not lie on the other side."""
+    near = values.astype(np.float32)
+    beyond = near < values if towards > 0 else near > values
+    return np.where(beyond, np.nextafter(near, np.float32(towards)), near)
 
 
 def learn_limits(
@@ -355,11 +363,11 @@ class DPPrompt:
         return Guarantee(self.tokens, self.temperature, paper, tight)
 
     def log_weights(self, scores: torch.Tensor) -> torch.Tensor:
-        """The law of the next token up to a constant, ln, float64: (rows, vocabulary).
+        """The law of the next token up to a constant, ln: (rows, vocabulary), in float32 or 64.
 
-        `scores` of that shape are what the model gives for the tokens `generator.sayable`.
+        `scores` of that shape and type are what the model gives for the tokens `generator.sayable`.
         """
-        clipped = scores.double() if self.limits is None else self.limits.clip(scores)
+        clipped = scores if self.limits is None else self.limits.clip(scores)
         heated = clipped / self.temperature
         if self.top_k is None:
             return heated

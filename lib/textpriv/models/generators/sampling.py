@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from textpriv.channel import IntArray
+from textpriv.channel import FloatArray, IntArray
 from textpriv.checks import POSITIVE, checked
 from textpriv.errors import InvalidInput
 from textpriv.seeds import Key, stream
@@ -18,6 +18,9 @@ Choose = Callable[[torch.Tensor, IntArray], IntArray]
 
 _RARE = 2.0**-20  # weight, next to the largest, below which a token is drawn in a second step
 _FINE = 2.0**-26  # uniforms below it get new bits
+_TINY = 1e-30  # sums of weights below it are not those of float32
+_ROWS = 8  # at once: what is computed of them stays in the processor's cache
+_BLOCK = 256  # columns whose weights are summed in float32
 
 
 def likeliest(scores: torch.Tensor, numbers: IntArray) -> IntArray:
@@ -40,7 +43,7 @@ class Sampled:
         self._streams: dict[int, np.random.Generator] = {}
 
     def __call__(self, scores: torch.Tensor, numbers: IntArray) -> IntArray:
-        return draw(scores.double() / self.temperature, self.streams(numbers))
+        return draw(scores / self.temperature, self.streams(numbers))
 
     def streams(self, numbers: IntArray) -> list[np.random.Generator]:
         """The random stream of each prompt, as far as it was used."""
@@ -53,41 +56,66 @@ class Sampled:
 def draw(log_weights: torch.Tensor, streams: Sequence[np.random.Generator]) -> IntArray:
     """One column per row, with probability proportional to exp(log_weights): (rows,).
 
-    By inversion, in float64. A cumulative sum would lose what is rarer than 2^-53, and a mechanism
-    has to say even a token of probability e^-90 as often as it claims. So all that is rarer than
-    2^-20 of the most frequent is one event, whose uniform has as many bits near 0 as anywhere;
-    where it occurs, one of these is drawn in the same way. With 50,000 columns every probability
-    is right within a factor of 1 + 1e-4 for each such step.
+    By inversion. A cumulative sum would lose what is rarer than 2^-53, and a mechanism has to say
+    even a token of probability e^-90 as often as it claims. So all that is rarer than 2^-20 of the
+    most frequent is one event, whose uniform has as many bits near 0 as anywhere; where it occurs,
+    one of these is drawn in the same way. The whole vocabulary is looked at in float32, first by
+    blocks of columns; the one block that is drawn, and all sums over blocks, are in float64. With
+    50,000 columns every probability is right within a factor of 1 + 1e-4 for each such step.
 
     Parameters
     ----------
-    log_weights : float64 (rows, columns), no NaN, at least one finite and none +inf; -inf is
-        never chosen
+    log_weights : float32 or float64 (rows, columns), no NaN, at least one finite and none +inf;
+        -inf is never chosen
     streams : (rows,) of random numbers; one draw takes one or, rarely, more
     """
+    if len(log_weights) > _ROWS and log_weights.device.type == "cpu":
+        ends = range(0, len(log_weights), _ROWS)
+        parts = [draw(log_weights[a : a + _ROWS], streams[a : a + _ROWS]) for a in ends]
+        return np.concatenate(parts)
     top = log_weights.amax(1, keepdim=True)
     if not bool(torch.isfinite(top).all()):
         raise InvalidInput(
             "scores: got NaN, +inf or nothing but -inf, expected finite ones; the model "
             "overflows, or its weights are damaged"
         )
-    weights = (log_weights - top).exp()
-    is_rare = weights < _RARE
-    frequent = weights.masked_fill(is_rare, 0.0)
-    cumulative = frequent.cumsum(1)
-    rare, total = (weights - frequent).sum(1).cpu().numpy(), cumulative[:, -1].cpu().numpy()
+    weights = (log_weights - top).float().exp_()
+    frequent = torch.nn.functional.threshold(weights, _RARE, 0.0)
+    blocks = torch.nn.functional.pad(frequent, (0, -frequent.shape[1] % _BLOCK))
+    blocks = blocks.view(len(weights), -1, _BLOCK)
+    cumulative = blocks.sum(2).double().cumsum(1)
+    rare, total = _rare(log_weights - top, weights - frequent), cumulative[:, -1].cpu().numpy()
     uniform = np.array([_uniform(each) for each in streams])
     place = np.clip(uniform * (rare + total) - rare, 0.0, np.nextafter(total, 0))
-    chosen = torch.searchsorted(
-        cumulative, torch.from_numpy(place).to(cumulative.device)[:, None], right=True
-    )
-    result: IntArray = chosen[:, 0].cpu().numpy()
+    result: IntArray = _at(torch.from_numpy(place).to(weights.device), cumulative, blocks)
     again = np.flatnonzero(uniform * (rare + total) < rare)
     if len(again):
         rows = torch.from_numpy(again).to(log_weights.device)
-        left = log_weights[rows].masked_fill(~is_rare[rows], -torch.inf)
+        left = log_weights[rows].masked_fill(frequent[rows] > 0, -torch.inf)
         result[again] = draw(left, [streams[row] for row in again.tolist()])
     return result
+
+
+def _rare(logarithm: torch.Tensor, weights: torch.Tensor) -> FloatArray:
+    """Sums of the rare weights (float32), from their logarithms where they are too small for it."""
+    total = weights.sum(1).double()
+    tiny = total < _TINY
+    if tiny.any():
+        rare = logarithm[tiny].double().exp()
+        total[tiny] = rare.masked_fill(rare > _RARE, 0.0).sum(1)
+    return total.cpu().numpy()
+
+
+def _at(place: torch.Tensor, cumulative: torch.Tensor, blocks: torch.Tensor) -> IntArray:
+    """The column at which the cumulative weight passes a place: (rows,)."""
+    row = torch.arange(len(place), device=place.device)
+    block = torch.searchsorted(cumulative, place[:, None], right=True)[:, 0]
+    before = torch.where(block > 0, cumulative[row, (block - 1).clamp(min=0)], 0.0)
+    inside = blocks[row, block].double().cumsum(1)
+    # In a block sums have another order, so that the last place may lie beyond its end.
+    end = torch.nextafter(inside[:, -1], torch.zeros_like(before))
+    column = torch.searchsorted(inside, torch.minimum(place - before, end)[:, None], right=True)
+    return (block * _BLOCK + column[:, 0]).cpu().numpy()
 
 
 def _uniform(rng: np.random.Generator) -> float:
