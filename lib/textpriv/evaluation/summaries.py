@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from textpriv.models import load_encoder
+from textpriv.models import Encoder, load_encoder
 from textpriv.utility.prediction import TARGET, Predictor
 from textpriv.utility.summaries import similarity
 
@@ -41,10 +41,16 @@ def summary_worth(
 
     Needs the extra `models`, and fetches the encoder where it is not there yet.
     """
-    alike = similarity(load_encoder(ENCODER), originals, sanitized)
+    alike = similarity(encoder(), originals, sanitized)
     rows = _in_bands(pd.DataFrame({FEATURE: alike}))
     low, high = predictor().interval(rows, level=level)
     return predictor().predict(rows), low, high
+
+
+@cache
+def encoder() -> Encoder:
+    """What compares the texts; MissingPackage without the extra `models`."""
+    return load_encoder(ENCODER)
 
 
 @cache
