@@ -2,10 +2,10 @@
 
     predicted, low, high = summary_worth(originals, sanitized)
 
-Worth is the cosine of the vectors of the original and the summary. Notebook 06 finds that the
-cosine of the original and the sanitized text says as much about it as epsilon and a small model's
-summaries together. A straight line through it is what ships with the package, learned from the
-rows of that notebook: news articles, MADLIB over WordPieces, summaries by SmolLM2-135M.
+Worth is the cosine of the vectors of the original and the summary. It is predicted from the cosine
+of the original and the sanitized text alone, which notebook 06 compares with epsilon and with a
+small model's summaries. The straight line that ships with the package was learned from the rows of
+that notebook: news articles, MADLIB over WordPieces, summaries by SmolLM2-135M.
 """
 
 from __future__ import annotations
