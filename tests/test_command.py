@@ -91,7 +91,7 @@ def test_a_preview_shows_a_row_for_each_epsilon(file: str) -> None:
 def test_a_preview_predicts_the_worth_of_a_summary(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summaries, "load_encoder", lambda name: name)
+    monkeypatch.setattr(summaries, "encoder", lambda: None)
     monkeypatch.setattr(summaries, "similarity", lambda encoder, texts, others: [0.1, 0.9])
     options = ("-m", "santext", "--epsilons", "1,9", "--summary", "--json")
     rows = json.loads(run("preview", file, *options).stdout)

@@ -56,7 +56,10 @@ def test_the_same_law_agrees_and_another_is_named() -> None:
     planted[:40] += 0.1  # some 9 standard errors
     other = compare.compared("01_try", shares(2000, planted, 2), full)
     assert set(other.outside["name"]) == {f"share.s{i}" for i in range(40)}
-    assert "expected at least 90%" not in compare.summary([agreed])
+    assert "as expected of separate samples" in compare.summary([agreed])
+    assert "fewer than expected" in compare.summary([other])
+    twice = compare.compared("01_try", same, same)
+    assert "more than separate samples would" in compare.summary([twice])
 
 
 def test_what_has_not_run_in_both_is_left_out(

@@ -40,7 +40,7 @@ class Comparison:
     @property
     def inside(self) -> float:
         """Share of the differences inside the joint error."""
-        return float((self.table["z"].abs() <= _WIDTH).mean())
+        return float((self.table["z"].abs() <= _WIDTH).mean()) if len(self.table) else 1.0
 
     @property
     def outside(self) -> pd.DataFrame:
@@ -85,8 +85,12 @@ def summary(found: Sequence[Comparison]) -> str:
         return "no notebook has run in both"
     every = Comparison("all", pd.concat([each.table for each in found], ignore_index=True))
     low, high = EXPECTED
-    lies = "as it should" if every.inside >= low else f"expected at least {low:.0%}"
-    said = f"{every.inside:.0%} of {len(every.table)} numbers agree, {lies} ({low:.0%}-{high:.0%})"
+    lies = "as expected of separate samples"
+    if not low <= every.inside <= high:
+        lies = "fewer than expected" if every.inside < low else "more than separate samples would"
+    said = (
+        f"{every.inside:.0%} of {len(every.table)} numbers agree, {lies} ({low:.0%} to {high:.0%})"
+    )
     return "\n".join([*map(str, found), f"beside the full run: {said}"])
 
 

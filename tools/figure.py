@@ -86,6 +86,7 @@ def redraw(found: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
             for suffix, data in figures.pictures(figure, about).items():
                 write_atomic(folder / f"{stem}{suffix}", data)
             shown[about["alt"]] = figures.drawn(figure, "png", dpi=figures.SCREEN)
+            figures.plt.close(figure)
         if run == "default" and shown:
             outputs.redraw(notebook, shown)
     drawn = sum(len(notebook.declares.figures) for notebook in found) - len(missing)

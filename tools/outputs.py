@@ -75,7 +75,7 @@ def redraw(notebook: Notebook, pictures: Mapping[str, bytes]) -> None:
     for output in (each for cell in _code(node) for each in cell.outputs):
         alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
         if picture := pictures.get(" ".join(alt.split())):
-            output.data["image/png"] = f"{base64.b64encode(picture).decode()}\n"
+            output.data["image/png"] = base64.b64encode(picture).decode()
     write_atomic(path, f"{nbformat.writes(node)}\n".encode())
 
 

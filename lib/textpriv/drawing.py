@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ParamSpec
 from weakref import WeakKeyDictionary
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+_DRAWINGS: dict[tuple[str, str], Callable[..., Figure]] = {}
 _CALLS: WeakKeyDictionary[Figure, tuple[Any, ...]] = WeakKeyDictionary()
 
 
@@ -35,6 +35,7 @@ def drawing(draw: Callable[P, Figure]) -> Callable[P, Figure]:
         _CALLS[figure] = (draw.__module__, draw.__qualname__, arguments, keywords)
         return figure
 
+    _DRAWINGS[draw.__module__, draw.__qualname__] = remembered
     return remembered
 
 
@@ -50,12 +51,17 @@ def call_of(figure: Figure) -> bytes | None:
 
 
 def drawn_again(call: bytes) -> Figure:
-    """The figure, by the function as it is now; InvalidInput where the bytes are damaged."""
+    """The figure, by the function as it is now.
+
+    InvalidInput where the bytes are damaged, or name what is no `drawing` of the package: nothing
+    else is ever called.
+    """
     try:
         module, name, arguments, keywords = kept.decoded(call)
     except Exception as error:  # whatever a damaged archive leads to
         raise InvalidInput(f"drawing: got no call that can be read ({error})") from error
-    if not module.startswith("textpriv."):
-        raise InvalidInput(f"drawing: got {module}.{name}, expected a function of textpriv")
-    figure: Figure = attrgetter(name)(import_module(module))(*arguments, **keywords)
-    return figure
+    if module.startswith("textpriv."):
+        import_module(module)  # which registers its drawings
+    if (module, name) not in _DRAWINGS:
+        raise InvalidInput(f"drawing: got {module}.{name}, expected a drawing of textpriv")
+    return _DRAWINGS[module, name](*arguments, **keywords)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import numpy as np
 
-from textpriv.errors import StorageError
 from textpriv.evaluation.evaluate import SAID, Evaluation
 from textpriv.evaluation.reading import Reading
 from textpriv.files import write_atomic
@@ -58,11 +57,7 @@ def written(found: Evaluation, path: str | Path | None = None) -> str:
     """The page as HTML; written to a file where one is named."""
     page = _template("page.html").render(found=found, body=fragment(found))
     if path is not None:
-        target = Path(path)
-        try:
-            write_atomic(target, page.encode())
-        except OSError as error:
-            raise StorageError(f"{target}: cannot be written, {error.strerror or error}") from error
+        write_atomic(Path(path), page.encode())
     return page
 
 

@@ -52,6 +52,10 @@ def previewed(
     """
     given = texts_of(texts, column=column)
     wanted = check_epsilons(epsilons)
+    if summary:
+        from textpriv.evaluation import summaries  # late: it takes scikit-learn's regressors
+
+        summaries.encoder()  # before the work, since it may be missing
     made = sanitizer(mechanism, epsilon=wanted[0], policy=policy)
     if made.mechanism is None or made.policy is None:
         raise InvalidInput(f"mechanism: got {made.name}, expected one that replaces words")
@@ -86,8 +90,6 @@ def previewed(
         )
     table = pd.DataFrame(rows)
     if summary:
-        from textpriv.evaluation.summaries import summary_worth  # late: it loads an encoder
-
-        worth = summary_worth([given[0]] * len(table), list(table["sanitized"]))
+        worth = summaries.summary_worth([given[0]] * len(table), list(table["sanitized"]))
         table[["worth", "low", "high"]] = np.stack(worth, axis=1)
     return table

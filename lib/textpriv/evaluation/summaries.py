@@ -2,10 +2,10 @@
 
     predicted, low, high = summary_worth(originals, sanitized)
 
-Worth is the cosine of the vectors of the original and the summary. Notebook 06 finds that the
-cosine of the original and the sanitized text says as much about it as epsilon and a small model's
-summaries together. A straight line through it is what ships with the package, learned from the
-rows of that notebook: news articles, MADLIB over WordPieces, summaries by SmolLM2-135M.
+Worth is the cosine of the vectors of the original and the summary. It is predicted from the cosine
+of the original and the sanitized text alone, which notebook 06 compares with epsilon and with a
+small model's summaries. The straight line that ships with the package was learned from the rows of
+that notebook: news articles, MADLIB over WordPieces, summaries by SmolLM2-135M.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from textpriv.models import load_encoder
+from textpriv.models import Encoder, load_encoder
 from textpriv.utility.prediction import TARGET, Predictor
 from textpriv.utility.summaries import similarity
 
@@ -41,10 +41,16 @@ def summary_worth(
 
     Needs the extra `models`, and fetches the encoder where it is not there yet.
     """
-    alike = similarity(load_encoder(ENCODER), originals, sanitized)
+    alike = similarity(encoder(), originals, sanitized)
     rows = _in_bands(pd.DataFrame({FEATURE: alike}))
     low, high = predictor().interval(rows, level=level)
     return predictor().predict(rows), low, high
+
+
+@cache
+def encoder() -> Encoder:
+    """What compares the texts; MissingPackage without the extra `models`."""
+    return load_encoder(ENCODER)
 
 
 @cache

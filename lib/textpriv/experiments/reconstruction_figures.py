@@ -101,8 +101,8 @@ def calibration(found: pd.DataFrame) -> Figure:
         for name, line in part.groupby("attack", sort=False):
             ax.errorbar(line["stated"], line["value"], reach(line), ms=4, lw=1.2, **_look(name))
         total = int(part.groupby("attack")["n"].sum().max())
-        ax.set_title(f"{DEFENSE[defense]}, eps {epsilon:g} (n = {total:,})", fontsize=8.5)
-        ax.set(xlabel="probability that the attack states", xlim=(0, 1), ylim=(0, 1))
+        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n(n = {total:,})", fontsize=9)
+        ax.set(xlabel="stated probability", xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1])
     fig.axes[0].set(ylabel="share that is right")
     legend_below(fig, 2, fontsize=7.5)
     return fig

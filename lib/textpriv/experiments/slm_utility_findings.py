@@ -101,8 +101,11 @@ def prediction(run: Run) -> Finding:
         below="Who looks at the text predicts worse than its epsilon alone",
         undecided="Whether a look at the text betters the prediction is undecided at this size",
     )
-    looks = {"all": "with the small model", "free": "with free features instead"}
-    looks["text"] = "from the similarity of the two texts alone"
+    looks = {
+        "all": "with the small model",
+        "free": "with free features instead",
+        "text": "from the similarity of the two texts alone",
+    }
     said = ", ".join(
         f"{_told(run, r2(each))} {text} "
         f"({_apart(run, r2(each), r2('eps_only'), 'a gain', 'a loss')})"
