@@ -61,7 +61,8 @@ def test_the_score_counts_every_statement_once(monkeypatch: pytest.MonkeyPatch) 
     )
     assert tested == holds + against + tie + left_open and leaning <= left_open
     names = {claim.notebook for claim in claims.load()}
-    judged = verdicts.judge({each: results.load(each).by_name() for each in names})
+    runs = {each: results.committed(each) for each in names}
+    judged = verdicts.judge({each: run.by_name() for each, run in runs.items() if run})
     assert verdicts.Findings.of(judged) == (
         holds, against, tie, left_open, leaning, untested, settled,
     )  # fmt: skip

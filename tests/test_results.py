@@ -168,6 +168,17 @@ def test_another_seed_reads_the_results_of_that_seed(root: Path) -> None:
     assert report.begin("98_try", "smoke", seed + 1, {}).others == "smoke-custom"
 
 
+def test_documents_quote_the_full_run_where_there_is_one(root: Path) -> None:
+    assert results.committed("98_try") is None
+    for profile in ("default", "full"):
+        report.begin("98_try", profile).finish()
+        found = results.committed("98_try")
+        assert found is not None and found.profile == profile
+        assert results.load_or_default("98_try", "default").profile == "default"
+    results.file("98_try", "full").unlink()
+    assert results.load_or_default("98_try", "full").profile == "default"
+
+
 def test_record_refuses_a_second_value_but_not_a_cell_run_twice() -> None:
     run = report.begin("98_try", "smoke")
     run.record("a.b", 0.5)

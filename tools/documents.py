@@ -19,7 +19,6 @@ from textpriv import assets, paths
 from textpriv.evaluation import summaries
 from textpriv.report import claims, results, verdicts
 from textpriv.report.claims import Claim
-from textpriv.report.results import Results
 from tools import forecast
 from tools.notebooks import Notebook, find, heading, needed
 
@@ -37,16 +36,12 @@ def table(header: str | Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _results(notebook: str) -> Results | None:
-    return results.load(notebook) if results.file(notebook).exists() else None
-
-
 # --- Blocks ---------------------------------------------------------------------------------
 
 
 def score() -> str:
     """What became of the papers' statements."""
-    found = {claim.notebook: _results(claim.notebook) for claim in claims.load()}
+    found = {claim.notebook: results.committed(claim.notebook) for claim in claims.load()}
     measured = {name: each.by_name() for name, each in found.items() if each}
     if len(measured) < len(found):
         return "Not run yet: `./run_all.sh` compares the papers' claims with its results."
@@ -61,7 +56,7 @@ def notebooks() -> str:
 
 
 def _notebook(notebook: Notebook) -> list[str]:
-    name, found = notebook.name, _results(notebook.name)
+    name, found = notebook.name, results.committed(notebook.name)
     title = heading(notebook.cells, 0).partition("· ")[2]
     row = [f"[{name}](notebooks/{name}.ipynb)", title, _replicated(name)]
     if not found:
@@ -70,9 +65,11 @@ def _notebook(notebook: Notebook) -> list[str]:
     said = ", ".join(f"{n} {label}" for label, n in counted.items()) or "none"
     first, *others = found.figures
     alt = first.partition("_")[2].replace("_", " ")
-    shown = f'[<img src="figures/{first}.png" width="180" alt="{alt}">](figures/{first}.png)'
-    more = " ".join(f"[{other[6:]}](figures/{other}.png)" for other in others)
-    cost = [f"{found.seconds / 60:.1f}", f"{found.peak_mb / 1000:.1f}", found.device]
+    folder = paths.output_directory(found.profile, "figures").relative_to(paths.REPOSITORY)
+    shown = f'[<img src="{folder}/{first}.png" width="180" alt="{alt}">]({folder}/{first}.png)'
+    more = " ".join(f"[{other[6:]}]({folder}/{other}.png)" for other in others)
+    run = results.load(name)  # what a newcomer's run costs
+    cost = [f"{run.seconds / 60:.1f}", f"{run.peak_mb / 1000:.1f}", run.device]
     return [*row, *cost, f"{shown} {more}".strip(), said]
 
 
@@ -212,18 +209,19 @@ _HEAD = """# Reproducing
 
 *Made by `make readme`; do not edit.*
 
-One notebook, one command, the claims that it is compared with. Minutes and memory are those of the
-committed results. The tolerance is half a unit of the last digit that the paper prints, to which
-our error is added, and the paper's where its number of trials is known. An ordering or a bound
-*differs* only where that is certain; one that holds by less than the error is *same trend within
-the error*, one that fails by less is *undecided*, and two numbers that mathematics makes one *tie*.
-Only a *finding* is evidence: what holds by construction or by theorem tests the code. A paper says
-one thing of many cells, and notebook 07 tests each such statement as one. The claims are rows of
+One notebook, one command, the claims that it is compared with. Results are those of the full
+profile where it has been run, else of the default one; minutes and memory are those of that run.
+The tolerance is half a unit of the last digit that the paper prints, to which our error is added,
+and the paper's where its number of trials is known. An ordering or a bound *differs* only where
+that is certain; one that holds by less than the error is *same trend within the error*, one that
+fails by less is *undecided*, and two numbers that mathematics makes one *tie*. Only a *finding* is
+evidence: what holds by construction or by theorem tests the code. A paper says one thing of many
+cells, and notebook 07 tests each such statement as one. The claims are rows of
 [claims.csv](claims/claims.csv), which [claims/README](claims/README.md) explains;
-`lib/textpriv/report/verdicts.py` compares, and the table at the end of a run counts. What cannot
-be compared stands below each table, with the reason; where it says *paper profile*, a run with the
-papers' own models and data is compared. What that would fetch and cost,
-`./run_all.sh --profile paper --dry-run` says.
+`lib/textpriv/report/verdicts.py` compares, and the table at the end of a run counts. What cannot be
+compared stands below each table, with the reason; where it says *paper profile*, a run with the
+papers' own models and data is compared. What that would fetch and cost, `./run_all.sh --profile
+paper --dry-run` says.
 """
 
 
@@ -241,15 +239,21 @@ def tolerance(claim: Claim) -> str:
 
 
 def _section(notebook: Notebook) -> Iterator[str]:
-    name, found = notebook.name, _results(notebook.name)
+    name, found = notebook.name, results.committed(notebook.name)
+    profile = found.profile if found else "default"
+    chosen = "" if profile == "default" else f" --profile {profile}"
     cost = "not run yet"
     if found:
         minutes, memory = found.seconds / 60, found.peak_mb / 1000
         cost = f"{minutes:.1f} minutes and {memory:.1f} GB on {found.device}"
+    made, drawn = (
+        paths.output_directory(profile, kind).relative_to(paths.REPOSITORY)
+        for kind in ("results", "figures")
+    )
     yield f"## {name}\n"
-    yield f"`./run_all.sh --only {name[:2]} --force`: {cost}. It makes"
-    figures = ", ".join(f"`figures/{stem}.png`" for stem in notebook.declares.figures)
-    yield f"`results/{name}.json`{' and ' + figures if figures else ''}.\n"
+    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost}. It makes"
+    figures = ", ".join(f"`{drawn}/{stem}.png`" for stem in notebook.declares.figures)
+    yield f"`{made}/{name}.json`{' and ' + figures if figures else ''}.\n"
     stated = claims.of(name)
     compared = verdicts.table(name, measured={} if found is None else found.by_name())
     rows = [

@@ -191,13 +191,17 @@ def gallery(source: Notebook, profile: str) -> NotebookNode:
 # --- Claims and data ----------------------------------------------------------------------
 
 
+def _results(notebook: str, profile: str) -> results.Results | None:
+    return results.load(notebook, profile) if results.file(notebook, profile).exists() else None
+
+
 def judged(found: Sequence[Notebook], profile: str) -> str:
     """Every claim with the paper's number, ours, the verdict and its reason."""
     rows: dict[str, list[list[str]]] = {paper: [] for paper in claims.PAPERS}
     counted: Counter[tuple[str, str]] = Counter()
     for name in (source.name for source in found):
-        exists = results.file(name, profile).exists()
-        measured = results.load(name, profile).by_name() if exists else {}
+        run = results.committed(name) if profile == "default" else _results(name, profile)
+        measured = run.by_name() if run else {}
         compared = verdicts.table(name, profile, measured).to_dict("records")
         for claim, row in zip(claims.of(name, profile), compared, strict=True):
             kind = f", {row['kind']}" if claim.trend else ""

@@ -110,11 +110,14 @@ class Board:
 
 
 def gather(profile: str, notebooks: Sequence[str] = NOTEBOOKS) -> Board:
-    """Read the results of the other notebooks, as far as there are any; see `Run.others`."""
+    """Read the results of the other notebooks, as far as there are any; see `Run.others`.
+
+    Beside full results the default ones stand in for notebooks that have no full run.
+    """
     found, missing = {}, {}
     for notebook in notebooks:
         try:
-            found[notebook] = results.load(notebook, profile)
+            found[notebook] = results.load_or_default(notebook, profile)
         except RunError as error:
             missing[notebook] = str(error)
     return Board(profile, found, missing)

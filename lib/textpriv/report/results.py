@@ -161,6 +161,21 @@ def file(notebook: str, profile: str = "default") -> Path:
     return paths.output_directory(profile, "results") / f"{notebook}.json"
 
 
+def committed(notebook: str) -> Results | None:
+    """What documents quote: the full run where git holds one, else the default run."""
+    try:
+        return load_or_default(notebook, "full")
+    except RunError:
+        return None
+
+
+def load_or_default(notebook: str, profile: str) -> Results:
+    """As `load`; in place of a full run that is missing, the default run."""
+    if profile == "full" and not file(notebook, profile).exists():
+        profile = "default"
+    return load(notebook, profile)
+
+
 def write(found: Results, path: Path) -> None:
     """Write results, complete or not at all."""
     write_atomic(path, (found.model_dump_json(indent=1) + "\n").encode())
