@@ -317,7 +317,7 @@ def test_candidates_are_all_that_a_model_chooses_from(punctuated: bool) -> None:
         LanguageDeconvolution(small, made_up(small), None, candidates=each) for each in (50, 1)
     )
     seen = watch(small, texts([[1, 2, 3], [5, 6, 7, 3, 2, 1, 5, 6]]))
-    assert few.nearest(seen).shape == (11, 6)
+    assert few.evidence(seen)[0].shape == (11, 12)
     assert (single.guess(seen, top=2).words[:, 0] != NONE).all()
 
 
@@ -460,7 +460,6 @@ def test_evidence_is_the_loop(measure: Measure, punctuated: bool) -> None:
     attack = LanguageDeconvolution(stencil, known, None, candidates=6)
     words, evidence, possible = attack.evidence(observed)
     assert words.shape == possible.shape == (len(observed.targets), 9)
-    assert (words[:, :6] == attack.nearest(observed)).all()
     solved = Deconvolution(stencil).estimate(observed)[observed.targets]
     assert (words[:, 6:] == table.nearest(solved, 3)[0]).all()
     outputs = 0.7 * known.points[observed.corpus.ids]
@@ -568,7 +567,7 @@ def test_likelihoods_are_the_loop(
     words[:, 0] = observed.corpus.ids[observed.targets]
     believed = rng.standard_normal((len(words), 3))
     expected = plain_likelihoods(attack, text, observed, words, believed)
-    found = attack.likelihoods(observed, words, believed)
+    found = attack.likelihoods(observed, words, believed, attack.near(observed, 4))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     must = stencil.change or punctuated
     assert np.isneginf(found).any() == must and np.isfinite(found).any(1).all()
@@ -580,11 +579,12 @@ def test_likelihoods_do_not_depend_on_how_many_are_looked_at_together(
     stencil = Stencil(random_table())
     observed = watch(stencil, random_text([9, 3, 15]))
     attack = simulation(stencil)
-    words, _ = attack.propose(observed)
+    words, _ = attack.propose(observed, attack.start.evidence(observed)[0])
     believed = stencil.table.vectors[observed.corpus.ids[observed.targets]]
-    together = attack.likelihoods(observed, words, believed)
+    given = observed, words, believed, attack.near(observed, attack.rivals)
+    together = attack.likelihoods(*given)
     monkeypatch.setattr(deconvolution, "_PAIRS", 3)
-    np.testing.assert_allclose(attack.likelihoods(observed, words, believed), together, atol=1e-3)
+    np.testing.assert_allclose(attack.likelihoods(*given), together, atol=1e-3)
 
 
 FIVE = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.2], [0.3, -1.0], [0.8, 0.9]]
@@ -607,7 +607,7 @@ def test_what_is_ruled_out_never_comes_out(
     observed = watch(stencil, text)
     attack = simulation(stencil, model, sharpness=sharpness)
     output = observed.corpus.ids[observed.targets]
-    words, possible = attack.propose(observed)
+    words, possible = attack.propose(observed, attack.start.evidence(observed)[0])
     for row, allowed, seen in zip(words, possible, output, strict=True):
         expected = set(range(5)) - (set() if punctuated else {int(seen)})
         assert sorted(row[allowed].tolist()) == sorted(expected)
@@ -647,7 +647,7 @@ def test_a_round_starts_from_the_mean_of_the_last_one() -> None:
     found = simulation(stencil).start.guess(observed, top=5)
     for rounds in (1, 2):
         attack = simulation(stencil, rounds=rounds, candidates=3)
-        words, possible = attack.propose(observed)
+        words, possible = attack.propose(observed, attack.start.evidence(observed)[0])
         laws = [by_token(found, row) for row in range(len(words))]
         believed = np.array(
             [
@@ -655,7 +655,8 @@ def test_a_round_starts_from_the_mean_of_the_last_one() -> None:
                 for law in laws
             ]
         )
-        log_likelihood = attack.likelihoods(observed, words, believed)
+        rivals = attack.near(observed, attack.rivals)
+        log_likelihood = attack.likelihoods(observed, words, believed, rivals)
         before, found = found, attack.guess(observed, top=6)
         for row, allowed in enumerate(possible):
             expected = softmax(log_likelihood[row, allowed])

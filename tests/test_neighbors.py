@@ -120,9 +120,12 @@ def test_sizes_of_any_kind(size: int, dimension: int) -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("group", [1, 8, 64, 1000])
+@pytest.mark.parametrize("few", [0, 1000])  # all by a scan, or all by groups
 def test_any_number_of_neighbours_and_queries_at_once(
-    precision: Any, group: int, monkeypatch: pytest.MonkeyPatch
+    precision: Any, group: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(exact, "FEW", few)
+    monkeypatch.setattr(exact, "SCAN_BYTES", 4 * 200 * 2)
     table, queries = normal(200, 6), normal(9, 6, seed=1)
     search, every = ExactSearch(table, precision=precision, group=group), np.empty((0, 6))
     assert search.nearest(every, 3)[0].shape == (0, 3)

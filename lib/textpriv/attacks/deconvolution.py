@@ -276,9 +276,15 @@ class LanguageDeconvolution(SentenceAttack):
         self.stencil, self.rehearsal, self.model = stencil, rehearsal, model
         self.candidates, self.kept, self.calibration = candidates, kept, calibration
         self.search = ExactSearch(rehearsal.points[stencil.inputs].astype(np.float32))
+        self.nearest_count = min(candidates, len(stencil.inputs))  # to the whitened estimate
 
     def decode(self, observed: Observed) -> Candidates:
-        words, evidence, possible = self.evidence(observed)
+        return self.judged(observed, *self.evidence(observed))
+
+    def judged(
+        self, observed: Observed, words: IntArray, evidence: FloatArray, possible: BoolArray
+    ) -> Candidates:
+        """What follows from what `evidence` gives."""
         log_likelihood = np.where(possible, evidence @ self.calibration.factors, -np.inf)
         weight = self.calibration.weight
         return chosen(words, log_likelihood, observed, self.model, self.kept, weight=weight)
@@ -368,10 +374,6 @@ class LanguageDeconvolution(SentenceAttack):
         sizes = {"candidates": self.candidates, "kept": self.kept}
         return type(self)(self.stencil, self.rehearsal, self.model, **sizes, calibration=best)
 
-    def nearest(self, observed: Observed) -> IntArray:
-        """The nearest tokens to every whitened estimate, nearest first: (replaced, candidates)."""
-        return self._near(self._unbiased(observed)[0])
-
     def _unbiased(self, observed: Observed) -> tuple[FloatArray, FloatArray]:
         """Of every replaced token the whitened estimate, not shrunk, and its variance."""
         known = self.rehearsal
@@ -382,8 +384,7 @@ class LanguageDeconvolution(SentenceAttack):
 
     def _near(self, unbiased: FloatArray) -> IntArray:
         """The nearest tokens to whitened estimates: (replaced, candidates)."""
-        count = min(self.candidates, len(self.stencil.inputs))
-        return self.stencil.inputs[self.search.nearest(unbiased, count)[0]]
+        return self.stencil.inputs[self.search.nearest(unbiased, self.nearest_count)[0]]
 
 
 # --- Simulation -------------------------------------------------------------------------------
@@ -427,23 +428,27 @@ class StencilSimulation(SentenceAttack):
         self.sharpness, self.rounds = sharpness, rounds
 
     def decode(self, observed: Observed) -> Candidates:
-        words, possible = self.propose(observed)
-        found = self.start.decode(observed)
+        known = self.start.evidence(observed)
+        found = self.start.judged(observed, *known)
+        words, possible = self.propose(observed, known[0])
+        rivals = self.near(observed, self.rivals)
         for _ in range(self.rounds):
-            log_likelihood = self.likelihoods(observed, words, self._means(found, observed))
+            believed = self._means(found, observed)
+            log_likelihood = self.likelihoods(observed, words, believed, rivals)
             log_likelihood = np.where(possible, log_likelihood, -np.inf)
             found = chosen(words, log_likelihood, observed, self.start.model, self.start.kept)
         return found
 
-    def propose(self, observed: Observed) -> tuple[IntArray, BoolArray]:
+    def propose(self, observed: Observed, start: IntArray) -> tuple[IntArray, BoolArray]:
         """Candidates, and which of them count: (replaced, 2 candidates) each.
 
         One that is proposed twice counts once, and one that cannot be, since outputs differ
-        from inputs, does not.
+        from inputs, does not. `start` are the words of `LanguageDeconvolution.evidence`, of which
+        the first are nearest to the whitened estimates.
         """
         output = observed.corpus.ids[observed.targets]
-        near = self._near(output, self.candidates)
-        far = self.start.nearest(observed)[:, : self.candidates]
+        near = self.near(observed, self.candidates)
+        far = start[:, : min(self.candidates, self.start.nearest_count)]
         words = np.concatenate([near, far], axis=1)
         possible = named_first(words)
         if self.stencil.change:
@@ -451,10 +456,13 @@ class StencilSimulation(SentenceAttack):
         return words, possible
 
     @torch.inference_mode()
-    def likelihoods(self, observed: Observed, words: IntArray, believed: FloatArray) -> FloatArray:
+    def likelihoods(
+        self, observed: Observed, words: IntArray, believed: FloatArray, rivals: IntArray
+    ) -> FloatArray:
         """Log-likelihood of every candidate, given the mean vectors of the others.
 
-        `words` are (replaced, candidates), what is `believed` is (replaced, dimension).
+        `words` are (replaced, candidates), what is `believed` is (replaced, dimension), `rivals`
+        are the tokens near every output, (replaced, rivals).
         """
         rows = observed.targets
         weights = self.stencil.weights(observed.corpus, observed.sanitized)[rows][:, rows].tocoo()
@@ -465,7 +473,6 @@ class StencilSimulation(SentenceAttack):
         mixtures = torch.from_numpy((weights @ believed).astype(np.float32))
         means = torch.from_numpy(believed.astype(np.float32))
         output = observed.corpus.ids[rows]
-        rivals = self._near(output, self.rivals)
         result = torch.zeros(words.shape, dtype=torch.float64)
         for some in np.array_split(np.arange(len(token)), -(-len(token) // _PAIRS) or 1):
             i, k = token[some], place[some]
@@ -498,8 +505,9 @@ class StencilSimulation(SentenceAttack):
         length = squared.clamp_min(1e-12).sqrt()[:, :, None] * other.norm(dim=2)[:, None, :]
         return self.sharpness * inner / length
 
-    def _near(self, output: IntArray, count: int) -> IntArray:
-        """The tokens nearest to each output, itself among them: (outputs, count)."""
+    def near(self, observed: Observed, count: int) -> IntArray:
+        """The tokens nearest to each output, itself among them: (replaced, count)."""
+        output = observed.corpus.ids[observed.targets]
         types, inverse = np.unique(output, return_inverse=True)
         near, _ = self.table.nearest(self.table.vectors[types], count)
         absent = ~(near == types[:, None]).any(1)

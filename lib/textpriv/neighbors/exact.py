@@ -23,6 +23,9 @@ from textpriv.neighbors.table import (
 )
 
 QUERY_CHUNK = 1024
+FEW = 8  # neighbours that the groups of the first pass always find
+SCAN = 3000  # rows of the table for each neighbour asked for, below which one scan is cheaper
+SCAN_BYTES = 32 << 20  # of the scores of a scan: some queries at a time
 FAR = 4.0  # queries farther from the center than this many extents are ranked by score
 
 
@@ -110,6 +113,8 @@ class ExactSearch:
 
         `queries` are (count, dimension) float64 on the table's device, some QUERY_CHUNK of them.
         """
+        if k > max(FEW, self.size / SCAN) and not self.table.is_on_gpu:
+            return self._scanned(queries, k)
         group, query = self._candidate_groups(queries - self.table.center, k)
         return self._candidate_rows(queries, group, query, k)
 
@@ -166,10 +171,11 @@ class ExactSearch:
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             points, which = self.table.rows[rows[part]].double(), query[part]
-            distance = (exact[which] - points).norm(dim=1)
-            points -= self.table.center
-            score = (centered[which] * points).sum(1) - (points**2).sum(1) / 2
-            nearness[part] = torch.where(far[which], score, -distance)
+            nearness[part] = -(exact[which] - points).norm(dim=1)
+            (away,) = far[which].nonzero(as_tuple=True)
+            points = points[away] - self.table.center
+            score = (centered[which[away]] * points).sum(1) - (points**2).sum(1) / 2
+            nearness[start + away] = score
         ids, _ = _best(query, rows, nearness, k=k, queries=len(exact))
         found = self.table.rows[ids].double()
         return ids.cpu().numpy(), (exact[:, None] - found).norm(dim=2).cpu().numpy()
@@ -223,6 +229,20 @@ class ExactSearch:
             [lost + 2 * table.accumulation * norm, norm, torch.ones_like(norm), floor]
         )
         return per_group.float(), (per_query * (1 + 1e-4)).float()
+
+    def _scanned(self, exact: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `_candidate_rows`, from the scores of all rows: for many neighbours."""
+        table, error, found = self.table, self._single_error(exact), []
+        rows, half_norm = table.rows[: self.size], table.half_norm[: self.size]
+        step = max(1, SCAN_BYTES // (4 * self.size))
+        for start in range(0, len(exact), step):
+            part = slice(start, start + step)
+            scores = torch.addmm(-half_norm, exact[part].float(), rows.T)
+            kth = torch.topk(scores, k, dim=1).values[:, -1]
+            query, row = (scores >= (kth - error[part])[:, None]).nonzero(as_tuple=True)
+            found.append((row, start + query))
+        row, query = (torch.cat(each) for each in zip(*found, strict=True))
+        return row, query
 
     def _candidate_rows(
         self, exact: torch.Tensor, group: torch.Tensor, query: torch.Tensor, k: int
