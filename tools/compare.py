@@ -4,7 +4,8 @@
 with larger samples. Two intervals of 95% give the error of a difference as if the samples had
 nothing in common; where the smaller is a part of the larger one this is too wide, and more than
 95% of the differences lie inside. Those that lie outside whatever their number (Bonferroni, 5% over
-all) are named: a run with another law is told by them.
+all) are named: a run with another law is told by them. A classifier that the full run gives more
+documents to learn from is another one, and its accuracy another number: see `LEARNED`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from textpriv.report.results import Measurement
 from textpriv.stats import CONFIDENCE
 
 FULL = "full"
+LEARNED = ("accuracy", "accuracy_tuned")  # quantities that grow with what was learned from
 EXPECTED = (0.90, 0.98)  # share of differences inside the joint error
 _WIDTH = norm.ppf((1 + CONFIDENCE) / 2)  # of an interval to one side, in standard errors
 
@@ -58,11 +60,11 @@ class Comparison:
 def compared(
     notebook: str, found: Mapping[str, Measurement], full: Mapping[str, Measurement]
 ) -> Comparison:
-    """Every number with an error in both runs; what the run cost is left out."""
+    """Every number with an error in both runs; `LEARNED` and what the run cost are left out."""
     rows = []
     for name, ours in found.items():
         other = full.get(name)
-        if other is None or name.startswith("run."):
+        if other is None or name.partition(".")[0] in {"run", *LEARNED}:
             continue
         error = verdicts.error_of_difference(ours, other)
         if np.isfinite(error) and error > 0:
