@@ -13,6 +13,7 @@ The parts stand in `textpriv.mechanisms` (what sanitizes), `textpriv.attacks` (w
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 __version__ = "0.1.0"
@@ -31,6 +32,10 @@ __all__ = [
     "sanitize",
     "sanitizer",
 ]
+
+# Threads that wait for each other sleep and do not spin: beside another process that
+# takes the cores all is then several times faster, and alone as fast. Read when PyTorch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Found on first use, so that `import textpriv` and `textpriv --help` wait for nothing.
 # Type checkers read __init__.pyi.
