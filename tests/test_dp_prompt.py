@@ -229,23 +229,17 @@ def test_guarantees_and_what_clipping_changes(generator: Generator) -> None:
     assert np.isinf(numbers[[0, 2]]).all() and 0 < losses[0] < losses[1]
     assert [each.split(",")[0] for each in table["withdrawn"]][1] == ""
 
-    mechanisms = [*prompts.values()]
-    steps: list[Any] = []
-    watched = []
-    for numbers in (np.array([0, 1]), np.array([2])):  # some documents after others
-        watch = experiment.ClippingWatch(mechanisms)
+    watch, steps = experiment.ClippingWatch(prompts), []
 
-        def both(which: int, scores: Any, documents: IntArray) -> None:
-            rows = numbers[documents]  # noqa: B023
-            watch(which, scores, rows)  # noqa: B023
-            if which == 1:
-                clipped = prompts["dp-prompt-clipped", 1.5].moved_by_clipping(scores)
-                steps.append((rows, *clipped))
+    def both(which: int, scores: Any, documents: IntArray) -> None:
+        watch(which, scores, documents)
+        if which == 1:
+            clipped = prompts["dp-prompt-clipped", 1.5].moved_by_clipping(scores)
+            steps.append((documents, *clipped))
 
-        sanitize_at(mechanisms, [private[each] for each in numbers], seed=0, batch=5, watch=both)
-        watched.append(watch.tokens())
+    sanitize_at([*prompts.values()], private, seed=0, batch=5, watch=both)
     document, *shares = (np.concatenate(each) for each in zip(*steps, strict=True))
-    rows = list(experiment.clipping_shares([*prompts], watched))  # of the one that has limits
+    rows = list(watch.shares())  # of the one that has limits
     assert [row["trace"] for row in rows] == ["logits_clipped", "probability_moved"]
     assert {(row["mechanism"], row["setting"]) for row in rows} == {("dp-prompt-clipped", "t1.5")}
     for row, share in zip(rows, shares, strict=True):

@@ -69,7 +69,6 @@ class Sizes(BaseModel):
     clipped_temperatures: tuple[float, ...]
     top_k: tuple[int, ...]
     top_k_temperatures: tuple[float, ...]
-    prompted_runs: int = Field(default=1, ge=1)  # of DP-Prompt as it is; of its other forms one
     tokens: int = Field(ge=1)  # public cap on what is written
     limit_documents: int = Field(ge=1)  # public documents on which the limits are learned
     batch: int = Field(ge=1)
@@ -168,10 +167,6 @@ def columns_of(mechanism: str, level: float) -> dict[str, Any]:
     return {"mechanism": mechanism, "setting": setting, "level": level}
 
 
-Clipping = tuple[IntArray, FloatArray, FloatArray]
-"""For each token: its document, the share of logits that changed, the probability that moved."""
-
-
 @dataclass(frozen=True, eq=False)
 class Output:
     """The private documents as a mechanism puts them out at one setting."""
@@ -243,43 +238,27 @@ class ClippingWatch:
     Given as `watch` to `prompt.sanitize_at`, which has the mechanisms in the same order.
     """
 
-    def __init__(self, mechanisms: Sequence[DPPrompt]) -> None:
-        self.mechanisms = mechanisms
-        self._steps: dict[int, list[Clipping]] = {}
+    def __init__(self, prompts: Mapping[tuple[str, float], DPPrompt]) -> None:
+        self.prompts = list(prompts.items())
+        self.seen: dict[int, list[tuple[IntArray, FloatArray, FloatArray]]] = {}
 
     def __call__(self, which: int, scores: torch.Tensor, documents: IntArray) -> None:
         """The number of a mechanism, what it draws from, and for which documents."""
-        mechanism = self.mechanisms[which]
+        _, mechanism = self.prompts[which]
         if mechanism.limits is not None:
-            changed, moved = mechanism.moved_by_clipping(scores)
-            self._steps.setdefault(which, []).append((documents, changed, moved))
+            moved = mechanism.moved_by_clipping(scores)
+            self.seen.setdefault(which, []).append((documents, *moved))
 
-    def tokens(self) -> dict[int, Clipping]:
-        """Of every mechanism that clips, by its number: an entry for each token that was drawn."""
-        return {which: _joined(steps) for which, steps in self._steps.items()}
+    def shares(self) -> Iterator[dict[str, Any]]:
+        """Means over tokens, as rows: mechanism, setting, level, trace, value, ..., influence.
 
-
-def clipping_shares(
-    names: Sequence[tuple[str, float]], watched: Sequence[Mapping[int, Clipping]]
-) -> Iterator[dict[str, Any]]:
-    """Means over tokens, as rows: mechanism, setting, level, trace, value, ..., influence.
-
-    Traces: logits_clipped and probability_moved, see `DPPrompt.moved_by_clipping`.
-
-    Parameters
-    ----------
-    names : name and temperature of each mechanism
-    watched : what was seen of different documents, see `ClippingWatch.tokens`
-    """
-    for which in watched[0]:
-        document, *shares = _joined([each[which] for each in watched])
-        for trace, share in zip(("logits_clipped", "probability_moved"), shares, strict=True):
-            yield {**columns_of(*names[which]), "trace": trace, **mean_share(share, document)}
-
-
-def _joined(parts: Sequence[Clipping]) -> Clipping:
-    document, changed, moved = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return document, changed, moved
+        Traces: logits_clipped and probability_moved, see `DPPrompt.moved_by_clipping`.
+        """
+        for which, steps in self.seen.items():
+            document, *shares = (np.concatenate(each) for each in zip(*steps, strict=True))
+            columns = columns_of(*self.prompts[which][0])
+            for trace, share in zip(("logits_clipped", "probability_moved"), shares, strict=True):
+                yield {**columns, "trace": trace, **mean_share(share, document)}
 
 
 def mean_share(share: FloatArray, document: IntArray | None = None) -> dict[str, Any]:

@@ -79,7 +79,6 @@ class Outcome:
     hits, substring : by attack, (targets,) whether the best guess, or the best guess as a string
         that holds the word, was right; of an attack that was trained several times, the share of
         its trainings
-    by_training : by attack that was, (trainings, targets) the hits of each
     confidence : by attack, the probability it gives its best guess; attacks with a posterior
     seconds : by attack
     weights : of the language model, by attack, as tuned on shadow data
@@ -92,7 +91,6 @@ class Outcome:
     guessed_from: IntArray
     document: IntArray
     hits: dict[str, FloatArray] = field(default_factory=dict)
-    by_training: dict[str, FloatArray] = field(default_factory=dict)
     substring: dict[str, FloatArray] = field(default_factory=dict)
     confidence: dict[str, FloatArray] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -105,9 +103,9 @@ class Outcome:
 
     def share(self, name: str, chosen: slice | BoolArray = slice(None)) -> Estimate:
         """Success of one attack, on some of the tokens; what one document holds is alike."""
-        hits, document = self.hits[name][chosen], self.document[chosen]
-        found = stats.clustered_share(hits, document, sample=self.corpus)
-        return self._over_trainings(found, {name: 1}, (0.0, 1.0), chosen)
+        return stats.clustered_share(
+            self.hits[name][chosen], self.document[chosen], sample=self.corpus
+        )
 
     @contextmanager
     def timed(self, *names: str) -> Iterator[None]:
@@ -133,31 +131,13 @@ class Outcome:
     def add_trainings(self, name: str, trainings: Sequence[Guesses], words: Sequence[str]) -> None:
         """Keep what one attack achieved on average over its trainings."""
         parts = [each.substring_hits(self.truth, words) for each in trainings]
-        hits = np.array([each.hits(self.truth) for each in trainings])
-        self.hits[name], self.substring[name] = hits.mean(0), np.mean(parts, axis=0)
-        if len(trainings) > 1:
-            self.by_training[name] = hits.astype(float)
+        self.hits[name] = np.mean([each.hits(self.truth) for each in trainings], axis=0)
+        self.substring[name] = np.mean(parts, axis=0)
 
     def gain(self, first: str, second: str) -> Estimate:
         """Success of one attack minus that of another, on the same tokens, by document."""
-        apart, bounds = self.hits[first] - self.hits[second], (-1.0, 1.0)
-        found = stats.clustered_mean(apart, self.document, bounds=bounds, sample=self.corpus)
-        return self._over_trainings(found, {first: 1, second: -1}, bounds)
-
-    def _over_trainings(
-        self,
-        found: Estimate,
-        signs: Mapping[str, int],
-        bounds: tuple[float, float],
-        chosen: slice | BoolArray = slice(None),
-    ) -> Estimate:
-        """With the error of the trainings, which no two attacks or settings share."""
-        for name in [each for each in signs if each in self.by_training]:
-            rates = signs[name] * self.by_training[name][:, chosen].mean(1)
-            what = f"training of {name}, {self.defense} {self.epsilon:g}"
-            labels = stats.draw_labels(what, np.arange(len(rates)))
-            found = stats.over_draws(found, rates, labels, bounds=bounds)
-        return found
+        apart = self.hits[first] - self.hits[second]
+        return stats.clustered_mean(apart, self.document, bounds=(-1.0, 1.0), sample=self.corpus)
 
 
 def sanitized(

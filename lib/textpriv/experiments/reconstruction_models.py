@@ -6,7 +6,7 @@ compared on the same tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import pandas as pd
 
 from textpriv import stats
 from textpriv.attacks.base import Guesses, Observed
-from textpriv.attacks.contextual import ContextualBayes, Reader, weigh
+from textpriv.attacks.contextual import ContextualBayes, Detector, Reader, weigh
 from textpriv.attacks.inversion import Classes
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
@@ -49,17 +49,14 @@ SEEN = "contextual-bound-seen"  # the bound with a detector that knows the attac
 
 
 def masked_model(
-    texts: Sequence[str], words: Sequence[str], sizes: Sizes, device: str, seed: int | None
+    material: Material, words: Sequence[str], sizes: Sizes, device: str, seed: int | None
 ) -> Encoder:
-    """The encoder of all attacks, trained to fill in words of public text; kept in the cache.
-
-    What shares a run of 8 words with `texts`, private and shadow ones, is not read.
-    """
+    """The encoder of all attacks, trained to fill in words of public text; kept in the cache."""
     encoder = load_encoder(sizes.encoder, device=device)
     if encoder.can_fill:  # BERT is a masked LM already
         return encoder
     reviews = corpora.load("imdb")
-    apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, texts))
+    apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, material.texts))
     chosen = reviews.subset(apart[: sizes.masked_texts])
     texts = Tokenizer(words, KEEP_UNKNOWN).words_of(chosen.texts)
     training = Training(steps=sizes.masked_steps, learning_rate=3e-4, weight_decay=0.01, marks=4)
@@ -67,24 +64,6 @@ def masked_model(
 
 
 K = 10  # candidates of the contextual attack, as in the paper
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One training of a network in one setting, and what it guesses.
-
-    Parameters
-    ----------
-    ranked : guesses for the sentences under attack, by the number of candidates (K: the paper's)
-    curve : held-out accuracy along the training
-    seconds : of the training and the guesses
-    tested : pairs that the accuracies of a detector are shares of
-    """
-
-    ranked: dict[int, Guesses]
-    curve: LearningCurve
-    seconds: float
-    tested: int = 0
 
 
 @dataclass(eq=False)
@@ -99,7 +78,7 @@ class Trained:
         coverage_high): truths among the K best candidates
     untrained : held-out accuracy of the first detector before it is fine-tuned
     tested : pairs that its accuracies are shares of
-    spread : by network, standard deviation of its success between trainings
+    spread : by inversion network, standard deviation of its success between trainings
     """
 
     outcome: Outcome
@@ -109,33 +88,17 @@ class Trained:
     tested: int = 0
     spread: dict[str, float] = field(default_factory=dict)
 
-    def add(self, name: str, trainings: Sequence[Trial], words: Sequence[str]) -> None:
-        """Keep a network, whose hits and seconds are averaged over its trainings."""
+    def add_detector(self, name: str, detector: Detector, ranked: Mapping[int, Guesses]) -> None:
+        """Keep a contextual attack: its detector, and its guesses as `by_candidates` gives them."""
         found = self.outcome
-        found.add_trainings(name, [each.ranked[K] for each in trainings], words)
-        found.seconds[name] = float(np.mean([each.seconds for each in trainings]))
-        rates = [each.ranked[K].hits(found.truth).mean() for each in trainings]
-        self.spread[name] = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
-        for number, each in enumerate(trainings):
-            about = {**found.setting, "attack": name, "training": number}
-            marks = pd.DataFrame(
-                {**about, "step": each.curve.steps, "accuracy": each.curve.accuracy}
-            )
-            self.curves = pd.concat([self.curves, marks], ignore_index=True)
-
-    def add_detector(self, name: str, trainings: Sequence[Trial], words: Sequence[str]) -> None:
-        """`add`, for a contextual attack: with its success by the number of candidates."""
-        self.add(name, trainings, words)
-        found, rows = self.outcome, []
+        found.add(name, ranked[K], detector.words, posterior=False)
         if not self.tested:
-            self.untrained = float(np.mean([each.curve.accuracy[0] for each in trainings]))
-            self.tested = trainings[0].tested
-        for k in trainings[0].ranked:
+            self.untrained, self.tested = detector.curve.accuracy[0], detector.tested
+        rows = []
+        for k, guesses in ranked.items():
             rate, covered = (
                 stats.clustered_share(
-                    np.mean([each.ranked[k].hits(found.truth, top=top) for each in trainings], 0),
-                    found.document,
-                    sample=found.corpus,
+                    guesses.hits(found.truth, top=top), found.document, sample=found.corpus
                 )
                 for top in (1, k)
             )
@@ -143,6 +106,30 @@ class Trained:
             row = {**found.setting, "attack": name, "k": k, "coverage": covered.value}
             rows.append(row | ends | rate.columns())
         self.by_k = pd.concat([self.by_k, pd.DataFrame(rows)], ignore_index=True)
+        self._add_curve(name, detector.curve)
+
+    def add_inversions(
+        self,
+        name: str,
+        trainings: Sequence[tuple[Guesses, LearningCurve, float]],
+        words: Sequence[str],
+    ) -> None:
+        """Keep an inversion network, whose hits and seconds are averaged over its trainings.
+
+        A training is its guesses for the sentences under attack, its curve, and its seconds.
+        """
+        every, curves, seconds = zip(*trainings, strict=True)
+        self.outcome.add_trainings(name, every, words)
+        self.outcome.seconds[name] = float(np.mean(seconds))
+        rates = [guesses.hits(self.outcome.truth).mean() for guesses in every]
+        self.spread[name] = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
+        for number, curve in enumerate(curves):
+            self._add_curve(name, curve, number)
+
+    def _add_curve(self, name: str, curve: LearningCurve, training: int = 0) -> None:
+        about = {**self.outcome.setting, "attack": name, "training": training}
+        marks = pd.DataFrame({**about, "step": curve.steps, "accuracy": curve.accuracy})
+        self.curves = pd.concat([self.curves, marks], ignore_index=True)
 
 
 def detector_options(
@@ -258,7 +245,7 @@ def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
             curve = part.groupby("step")["accuracy"].mean()  # over the trainings
             rows.append(
                 {
-                    "setting": f"{found.corpus}, {found.defense}, eps {found.epsilon:g}",
+                    "setting": f"{found.defense}, eps {found.epsilon:g}",
                     "attack": name,
                     "trainings": part["training"].nunique(),
                     "untrained": each.untrained if name == "contextual-bayes" else np.nan,

@@ -54,8 +54,6 @@ class Sizes(BaseModel):
     risk_epsilons: Mapping[str, tuple[float, ...]]
     risk_sentences: int = Field(ge=10)
     model_sentences: int = Field(ge=2)  # attacked with trained models
-    model_corpora: int = Field(default=1, ge=1)  # the first so many corpora are
-    detector_seeds: int = Field(default=1, ge=1)  # trainings of each detector, averaged
     model_focus: Mapping[str, tuple[float, ...]]
     masked_steps: int = Field(ge=1)
     masked_texts: int = Field(ge=100)
