@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tools import audits, documents, notebooks
 
+from textpriv import paths
 from textpriv.evaluation import summaries
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
 from textpriv.privacy.results import plain
@@ -48,6 +49,13 @@ def test_every_block_is_used_once_and_a_stale_one_is_made_anew(
 def test_links_within_the_repository_lead_somewhere() -> None:
     for path in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (documents.REPRODUCING.parent / path).exists(), path
+
+
+def test_git_holds_the_figures_that_notebooks_draw_and_no_others() -> None:
+    figures = paths.REPOSITORY / "figures"
+    declared = {stem for each in notebooks.find() for stem in each.declares.figures}
+    assert {path.stem for path in figures.glob("*.png")} == declared
+    assert {path.stem for path in figures.glob("full/*.png")} <= declared
 
 
 # --- What the papers' claims come to -------------------------------------------------------------
