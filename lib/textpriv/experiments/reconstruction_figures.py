@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -13,10 +14,18 @@ from matplotlib.figure import Figure
 from textpriv.attacks.registry import ON_WORDS
 from textpriv.data.corpora import label as corpus_label
 from textpriv.drawing import drawing
-from textpriv.report.figures import PAGE, band, label, legend_below, percent, reach, style
+from textpriv.report.figures import BLACK, PAGE, band, label, legend_below, percent, reach, style
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
 PANELS = 4  # settings that fit into a row
+STEPS = (  # of the ladder: each knows more than the one before
+    "embedding-inversion",
+    "inversion-bert",
+    "context-free-bayes",
+    "contextual-bayes",
+    "noisy-channel",
+    "noisy-channel-lm",
+)
 
 
 @drawing
@@ -45,23 +54,46 @@ def success(found: pd.DataFrame) -> Figure:
 
 @drawing
 def ladder(found: pd.DataFrame) -> Figure:
-    """Success of every attack at a few settings, in the order of the registry."""
-    names = [name for name in ON_WORDS if name in set(found["attack"])]
-    fig, panels = _by_setting(found, 4.2, sharex=True)
+    """What more knowledge gives at a few settings: `STEPS`, and the paper's contextual bound."""
+    shown = found[found["attack"].isin(STEPS)]
+    names = [name for name in STEPS if name in set(shown["attack"])]
+    fig, panels = _by_setting(shown, 1.6 + 0.52 * len(names), sharex=True)
     for ax, defense, epsilon, part in panels:
         for row in part.itertuples():
             place = len(names) - 1 - names.index(row.attack)
             ends = [[row.value - row.low], [row.high - row.value]]
             look: dict[str, Any] = {**style(row.attack), "linestyle": "", "ms": 6, "lw": 1.2}
             ax.errorbar(row.value, place, xerr=ends, **look)
-            ax.annotate(f"{row.value:.2f}", (row.high, place), (4, 0), va="center",
-                        textcoords="offset points", fontsize=7.5)  # fmt: skip
-        ax.set(xlim=(0, min(1.0, 1.3 * found["high"].max())))
-        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n({_n(part)})", fontsize=9)
+            ax.annotate(f"{row.value:.0%}", (row.value, place), (0, 7), ha="center",
+                        textcoords="offset points", fontsize=8, zorder=9,
+                        bbox={"color": "white", "pad": 0.5})  # fmt: skip
+        for bound in _bounds(found, defense, epsilon):
+            ax.axvline(bound, color=BLACK, lw=1, ls="--", label="the paper's bound (contextual)")
+        ax.set(xlim=(0, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
+        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g} ({_n(part)})", fontsize=8.5)
+        ax.set_xlabel("tokens named", fontsize=8.5)
         percent(ax.xaxis)
-    fig.axes[0].set_yticks(range(len(names)), [label(name) for name in reversed(names)])
-    fig.supxlabel("attack success rate", fontsize=9)
+    attackers = [fill(ON_WORDS[name].attacker, 36) for name in reversed(names)]
+    fig.axes[0].set_yticks(range(len(names)), attackers, fontsize=7.5)
+    fig.suptitle(_climbed(found, shown), fontsize=9.5)
+    legend_below(fig, 1, fontsize=7.5)
     return fig
+
+
+def _bounds(found: pd.DataFrame, defense: object, epsilon: object) -> pd.Series:
+    """The paper's contextual bound at a setting, where it was measured."""
+    here = (found["defense"] == defense) & (found["epsilon"] == epsilon)
+    return found.loc[here & (found["attack"] == "contextual-bound"), "value"]
+
+
+def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
+    """The finding: what the best attack reads back where it leaves the paper's bound behind most."""
+    bounds = shown[["defense", "epsilon"]].apply(lambda at: _bounds(found, *at).max(), axis=1)
+    best = (shown["value"] - bounds.fillna(0)).idxmax()
+    row, bound = shown.loc[best], bounds[best]
+    beside = "" if pd.isna(bound) else f", where the paper's bound is {bound:.0%}"
+    setting = f"{DEFENSE[row['defense']]} at eps {row['epsilon']:g}"
+    return f"{setting}: {row['value']:.0%} of the tokens are read back{beside}"
 
 
 @drawing
