@@ -18,6 +18,7 @@ from textpriv.report.figures import BLACK, PAGE, band, label, legend_below, perc
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
 PANELS = 4  # settings that fit into a row
+CLOSE = 0.05  # accuracy that a useful output may lose
 STEPS = (  # of the ladder: each knows more than the one before
     "embedding-inversion",
     "inversion-bert",
@@ -48,8 +49,21 @@ def success(found: pd.DataFrame) -> Figure:
             ax.set_ylim(0, 1)
             percent(ax.yaxis)
         row[0].set_ylabel("attack success rate")
+    fig.suptitle(_lifted(found), fontsize=9.5)
     legend_below(fig, 3, fontsize=7.5)
     return fig
+
+
+def _lifted(found: pd.DataFrame) -> str:
+    """The finding: where a model of public text adds most to Bayes' rule word by word."""
+    setting = ["defense", "corpus", "epsilon"]
+    rates = found.pivot_table(index=setting, columns="attack", values="value")
+    whole, single = rates["noisy-channel"], rates["context-free-bayes"]
+    defense, corpus, epsilon = at = (whole - single).idxmax()
+    return (
+        f"{DEFENSE[defense]} at eps {epsilon:g}, {corpus_label(corpus)}: word by word "
+        f"{single[at]:.0%} are read back, as whole sentences {whole[at]:.0%}"
+    )
 
 
 @drawing
@@ -87,7 +101,7 @@ def _bounds(found: pd.DataFrame, defense: object, epsilon: object) -> pd.Series:
 
 
 def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
-    """The finding: what the best attack reads back where it leaves the paper's bound behind most."""
+    """The finding: what is read back where the paper's bound is left behind most."""
     bounds = shown[["defense", "epsilon"]].apply(lambda at: _bounds(found, *at).max(), axis=1)
     best = (shown["value"] - bounds.fillna(0)).idxmax()
     row, bound = shown.loc[best], bounds[best]
@@ -120,6 +134,14 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
         corpus, defense = corpus_label(names["corpus"].iloc[0]), DEFENSE[names["defense"].iloc[0]]
         where = f"{defense}, {corpus}: person names\n({n:,} tokens, {words:,} words)"
     right.set_title(where, fontsize=9)
+    best = found[found["attack"] == found.loc[found["value"].idxmax(), "attack"]]
+    best = best.sort_values("group")
+    common, rare = best.iloc[0], best.iloc[-1]
+    fig.suptitle(
+        f"Of the most frequent words {common['value']:.0%} are read back, of the rarest "
+        f"{rare['value']:.0%} ({label(common['attack'])})",
+        fontsize=9.5,
+    )
     legend_below(fig, 3, fontsize=7.5)
     return fig
 
@@ -136,6 +158,10 @@ def calibration(found: pd.DataFrame) -> Figure:
         ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n(n = {total:,})", fontsize=9)
         ax.set(xlabel="stated probability", xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1])
     fig.axes[0].set(ylabel="share that is right")
+    apart = (found["stated"] - found["value"]).abs() * found["n"]
+    off = apart.groupby(found["attack"]).sum() / found.groupby("attack")["n"].sum()
+    worst = f"{100 * off.max():.0f} points ({label(str(off.idxmax()))})"
+    fig.suptitle(f"On average stated probabilities are off by at most {worst}", fontsize=9.5)
     legend_below(fig, 2, fontsize=7.5)
     return fig
 
@@ -154,7 +180,15 @@ def risk(found: pd.DataFrame, clean: float) -> Figure:
     original: dict[str, Any] = {**style("original"), "marker": ""}
     ax.axvline(clean, **original, lw=1)
     ax.set(xlabel="accuracy of sentiment on sanitized text")
-    ax.set_title(f"The stronger of both attacks ({_n(strongest)})", fontsize=9)
+    ax.set_title(f"The stronger of both attacks ({_n(strongest)})", fontsize=8.5)
+    useful = strongest[strongest["accuracy"] >= clean - CLOSE]
+    least = f"at least {useful['value'].min():.0%} of content words are read back"
+    none = "nothing was measured"
+    fig.suptitle(
+        f"Within {100 * CLOSE:g} points of the accuracy on clean text,\n"
+        f"{least if len(useful) else none}",
+        fontsize=9.5,
+    )
     ax.set(ylabel="content words that are recovered")
     percent(ax.xaxis, ax.yaxis)
     legend_below(fig, 3, fontsize=7.5)

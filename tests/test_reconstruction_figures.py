@@ -1,0 +1,84 @@
+"""What the titles of notebook 05's figures say is what their tables hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from textpriv.experiments import reconstruction_figures as figures
+
+
+def rows(*named: tuple[str, float, str, float]) -> pd.DataFrame:
+    """Defense, epsilon, attack and value; of one corpus, 100 tokens each."""
+    made = [
+        {"defense": defense, "epsilon": epsilon, "attack": attack, "value": value,
+         "corpus": "imdb", "low": value - 0.01, "high": value + 0.01, "n": 100}
+        for defense, epsilon, attack, value in named
+    ]  # fmt: skip
+    return pd.DataFrame(made)
+
+
+def title(figure: Any) -> str:
+    return str(figure.get_suptitle())
+
+
+def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> None:
+    found = rows(
+        ("custext", 2.0, "embedding-inversion", 0.1),
+        ("custext", 2.0, "noisy-channel", 0.6),
+        ("custext", 2.0, "contextual-bound", 0.3),
+        ("custext", 6.0, "noisy-channel", 0.8),
+        ("custext", 6.0, "contextual-bound", 0.7),
+        ("custext", 6.0, "mask-inference", 0.9),  # no step of the ladder
+    )
+    figure = figures.ladder(found)
+    expected = "CusText+ at eps 2: 60% of the tokens are read back, where the paper's bound is 30%"
+    assert title(figure) == expected
+    names = [each.get_text() for each in figure.axes[0].get_yticklabels()]
+    last = "whole sentences against what people\nwrite, from public texts"
+    assert names[::-1] == ["the word nearest to what came out", last]
+    assert [ax.lines[-1].get_xdata()[0] for ax in figure.axes] == [0.3, 0.7]
+    without = figures.ladder(found[found["attack"] != "contextual-bound"])
+    assert title(without) == "CusText+ at eps 6: 80% of the tokens are read back"
+
+
+def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
+    found = rows(
+        ("custext", 2.0, "context-free-bayes", 0.2),
+        ("custext", 2.0, "noisy-channel", 0.5),
+        ("santext", 2.4, "context-free-bayes", 0.3),
+        ("santext", 2.4, "noisy-channel", 0.4),
+    )
+    said = title(figures.success(found))
+    assert said.startswith("CusText+ at eps 2, IMDb: word by word 20% are read back")
+    assert said.endswith("as whole sentences 50%")
+
+
+@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "at least 40%"), (0.6, "nothing")])
+def test_risk_counts_what_is_as_useful_as_clean_text(accuracy: float, said: str) -> None:
+    found = pd.DataFrame(
+        {
+            "mechanism": ["tem", "tem", "madlib"],
+            "epsilon": [1.0, 2.0, 10.0],
+            "value": [0.2, 0.5, 0.4],
+            "low": [0.1, 0.4, 0.3],
+            "high": [0.3, 0.6, 0.5],
+            "n": 50,
+            "accuracy": [0.5, accuracy + 0.01, accuracy],
+        }
+    )
+    found = found.assign(
+        accuracy_low=found["accuracy"] - 0.1, accuracy_high=found["accuracy"] + 0.1
+    )
+    assert said in title(figures.risk(found, 0.8))
+
+
+def test_calibration_names_the_attack_that_is_off_most() -> None:
+    found = rows(
+        ("custext", 2.0, "noisy-channel", 0.5), ("custext", 2.0, "context-free-bayes", 0.5)
+    )
+    found = found.assign(stated=[0.45, 0.6])
+    expected = "On average stated probabilities are off by at most 10 points (context-free Bayes)"
+    assert title(figures.calibration(found)) == expected
