@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -126,6 +127,16 @@ def place(root: Path, patch: pytest.MonkeyPatch) -> Path:
     for name, folder in {"REPOSITORY": "", "RUNS": "runs", "NOTEBOOKS": "notebooks"}.items():
         patch.setattr(paths, name, root / folder)
     return root
+
+
+def test_the_figures_of_a_full_run_stand_first(project: Path) -> None:
+    default = project / "figures" / "fig01_line.png"
+    assert build._saved("fig01_line", "default", ".png") == default
+    full = project / "figures" / "full" / "fig01_line.png"
+    full.parent.mkdir()
+    shutil.copy(default, full)
+    assert build._saved("fig01_line", "default", ".png") == full
+    assert build._saved("fig01_line", "smoke", ".png").is_relative_to(project / "runs" / "smoke")
 
 
 @pytest.fixture

@@ -146,7 +146,10 @@ def figures(source: Notebook, profile: str) -> dict[str, dict[str, Any]]:
 
 
 def _saved(stem: str, profile: str, suffix: str) -> Path:
-    return paths.output_directory(profile, "figures") / f"{stem}{suffix}"
+    """A file of a figure; among what git holds, that of the full run where there is one."""
+    runs = ("full", "default") if profile == "default" else (profile,)
+    files = [paths.output_directory(run, "figures") / f"{stem}{suffix}" for run in runs]
+    return next((path for path in files if path.exists()), files[-1])
 
 
 def _name(stem: str) -> str:
@@ -252,7 +255,7 @@ def front(found: Sequence[Notebook], profile: str) -> str:
     text = f"# A run of the profile {profile}\n"
     if profile == "default":
         text = (paths.REPOSITORY / "README.md").read_text(encoding="utf-8")
-        text = re.sub(r"<!--.*?-->\n", "", text)
+        text = re.sub(r"<!--.*?-->\n", "", text).replace("figures/full/", "figures/")
         text = re.sub(r"(?<!!)\[([^\]]*)\]\(figures/(\w+)\.png\)", r"[\1](#\2)", text)
         text = re.sub(r'<img src="([^"]*)"[^>]* alt="([^"]*)">', r"![\2](\1)", text)
     names = [source.name for source in found]
