@@ -149,7 +149,9 @@ def test_reproducing_has_every_claim_once_with_its_command() -> None:
     assert [part.split("\n", 1)[0] for part in parts] == [each.name for each in notebooks.find()]
     for part in parts:
         name = part.split("\n", 1)[0]
-        assert f"`./run_all.sh --only {name[:2]} --force`" in part
+        run = results.committed(name)
+        chosen = " --profile full" if run and run.profile == "full" else ""
+        assert f"`./run_all.sh{chosen} --only {name[:2]} --force`" in part
         stated = claims.of(name)
         for claim in stated:
             assert part.count(f"\n| {claim.id} |") == int(claim.is_compared("default"))

@@ -203,7 +203,7 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
     jobs = [Job(notebook) for notebook in chosen]
     try:
         _work_through(plan, jobs)
-        if plan.run == "default":
+        if plan.run in paths.COMMITTED:
             _keep_outputs(plan, jobs)
     finally:
         print(f"\n{_table(plan, jobs)}", flush=True)
@@ -307,12 +307,14 @@ def _bring_up_to_date(plan: Plan, job: Job, before: Sequence[tuple[Job, Future[N
 def _keep_outputs(plan: Plan, jobs: Sequence[Job]) -> None:
     """Put what was printed and drawn into the notebooks that git holds, when all have run.
 
-    Not sooner: what has changed in git by then would be taken for changed code.
+    Not sooner: what has changed in git by then would be taken for changed code. Where git holds a
+    full run, its outputs stay.
     """
     from tools import outputs  # late: nbformat takes a second
 
     for job in jobs:
-        if job.state in (RAN, UP_TO_DATE):
+        is_behind = plan.run == "default" and results.file(job.notebook.name, "full").exists()
+        if job.state in (RAN, UP_TO_DATE) and not is_behind:
             outputs.keep(job.notebook, plan.executed(job.notebook), plan.run)
 
 
