@@ -64,7 +64,7 @@ def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
             for value in plain["value"]:
                 ax.axvline(value, lw=1.4 - 0.6 * side, zorder=1, **known)
         ax.axvline(0.5, lw=1, label=label("chance"), **style("chance"))
-        counts = f"{_n(part, 'answers')}; {_n(fitted, 'fine-tuned')}"
+        counts = f"{_n(part, 'answers')};\n{_n(fitted, 'fine-tuned')}"
         ax.set_title(f"{corpus_label(str(corpus))}\n({counts})", fontsize=8.5)
         ax.set(xlabel="accuracy of sentiment")
         percent(ax.xaxis)
