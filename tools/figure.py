@@ -87,7 +87,8 @@ def redraw(found: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
                 write_atomic(folder / f"{stem}{suffix}", data)
             shown[about["alt"]] = figures.drawn(figure, "png", dpi=figures.SCREEN)
             figures.plt.close(figure)
-        if run == "default" and shown:
+        kept = results.committed(notebook.name)  # of which run git holds what it printed and drew
+        if shown and kept and kept.profile == run:
             outputs.redraw(notebook, shown)
     drawn = sum(len(notebook.declares.figures) for notebook in found) - len(missing)
     print(f"{drawn} figures drawn again; not kept by this run: {', '.join(missing) or 'none'}")
