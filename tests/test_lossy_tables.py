@@ -28,6 +28,7 @@ from textpriv.data.tokens import Corpus
 from textpriv.experiments import lossy as experiment
 from textpriv.experiments import lossy_tables as tables
 from textpriv.experiments.lossy import Setting, Text, TokenNoise, Vocabulary
+from textpriv.kept import decoded, encoded
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.maps import LossyMap
@@ -95,6 +96,7 @@ def test_accuracies_pool_draws_and_splits() -> None:
         [tables.answers(given, random, "all", seen[0], right[1])],
     ]
     table = tables.accuracies(found)
+    assert decoded(encoded(table))["value"].equals(table["value"])  # so that it is drawn again
     row = only(table, label="2-random", scenario="test")
     every = np.concatenate([*right[0].values(), *right[1].values()])
     expected = stats.clustered_share(every, np.tile([0, 0, 1, 2, 3], 2), sample="sst2")

@@ -76,8 +76,8 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
 def _accuracy(several: pd.DataFrame, label: str) -> stats.Estimate:
     """Over documents, splits and draws; all settings share their splits, none its draws."""
     every = several[["correct", "unit", "split", "draw"]].explode(["correct", "unit", "split"])
-    correct = every["correct"].astype(float)
-    found = stats.clustered_share(correct, every["unit"], sample=several["corpus"].iloc[0])
+    correct, unit = every["correct"].astype(float), every["unit"].astype(np.int64)
+    found = stats.clustered_share(correct, unit, sample=several["corpus"].iloc[0])
     for level, what in (("split", "split"), ("draw", f"draw of {label}")):
         means = correct.groupby(every[level].astype(int)).mean()
         labels = stats.draw_labels(what, means.index)
