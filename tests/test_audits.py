@@ -72,6 +72,7 @@ from textpriv.privacy import (
     audit_table,
     audit_words,
     claimed_loss,
+    diameter,
     draw_words,
     exact,
     read_audits,
@@ -130,6 +131,26 @@ def test_every_law_that_is_known_has_a_sampler_that_draws_another() -> None:
     missing = (entries | {"dp-prompt"}) - drawn
     assert not missing, f"enter a Case with drawn=True for {missing} in tests/mutants.py"
     assert any(case.flaw == "Laplace noise of 1.25 eps" for case in CASES)  # seen in losses too
+
+
+class Overstated(SanText):
+    """SanText, of which somebody states that epsilon bounds the loss whatever the distance."""
+
+    published = replace(SanText.claim, definition="eps-DP", loss="constant")
+
+
+def test_a_claim_that_says_more_than_is_kept_is_broken_as_expected() -> None:
+    mechanism = Overstated(CLOUD, epsilon=2.0)
+    own, stated = audit_exactly(mechanism), audit_exactly(mechanism, published=True)
+    assert own.verdict == "holds" and own.as_expected and not own.published
+    assert stated.verdict == "broken" and stated.as_expected and stated.claim == "eps-DP"
+    # The worst pair is the farthest one: SanText loses eps times its distance, at one of the two.
+    assert stated.worst_ratio > 1 and stated.worst_ratio <= own.worst_ratio * diameter(CLOUD.vectors)
+    kept = Overstated(from_arrays("near", ["a", "b"], np.array([[0.0], [0.5]])), epsilon=2.0)
+    assert audit_exactly(kept, published=True).verdict == "holds"  # two words half a unit apart
+    assert not audit_exactly(kept, published=True).as_expected  # so that the note on it is wrong
+    with pytest.raises(InvalidInput, match="got santext, expected one with a `published` claim"):
+        audit_exactly(SanText(CLOUD, epsilon=2.0), published=True)
 
 
 def test_a_neighbour_that_is_none_is_caught() -> None:

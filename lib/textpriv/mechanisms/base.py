@@ -171,6 +171,7 @@ class Mechanism(ABC):
 
     name: str
     claim: Claim
+    published: Claim | None = None  # what its paper states, where that is more than `claim`
     vocabulary: str = ""  # `tokens.fingerprint` of the words
     inputs: IntArray | None = None  # words that are replaced, the others pass; None: all
 

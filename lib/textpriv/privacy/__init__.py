@@ -22,7 +22,7 @@ from textpriv.privacy.accounting import (
     renyi_divergence,
 )
 from textpriv.privacy.certified import certified_losses
-from textpriv.privacy.claims import claimed_loss, diameter, token_range
+from textpriv.privacy.claims import claimed_loss, diameter, published_loss, token_range
 from textpriv.privacy.exact import (
     audit_candidates,
     audit_exactly,
@@ -78,6 +78,7 @@ __all__ = [
     "draw_words",
     "optimal_delta",
     "optimal_epsilon",
+    "published_loss",
     "read_audits",
     "released_laplace",
     "released_noise",

@@ -23,7 +23,7 @@ from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import described
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, Mahalanobis, Mechanism, SanTextPlus
-from textpriv.mechanisms.base import check_epsilon
+from textpriv.mechanisms.base import Claim, check_epsilon
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import Limits
 from textpriv.neighbors import Distances
@@ -130,17 +130,41 @@ def claimed_loss(mechanism: Mechanism) -> ClaimedLoss:
     ------
     InvalidInput : a mechanism whose claim says no `loss`, and which is not registered here
     """
-    loss = mechanism.claim.loss if isinstance(mechanism, Mechanism) else None
-    if loss == "distance":
+    ordinary = isinstance(mechanism, Mechanism) and _ordinary(mechanism, mechanism.claim)
+    if not ordinary:
+        raise InvalidInput(
+            f"mechanism: got {described(mechanism)}, expected one whose claim is known, made with "
+            "its epsilon; say the `loss` of its claim, or add your own with claimed_loss.register"
+        )
+    return ordinary
+
+
+def published_loss(mechanism: Mechanism) -> ClaimedLoss:
+    """What its paper claims, as numbers, where that is more than `mechanism.claim`.
+
+    Raises
+    ------
+    InvalidInput : a mechanism without such a claim, or one whose claim says no `loss`
+    """
+    published = mechanism.published
+    ordinary = published and _ordinary(mechanism, published)
+    if not ordinary:
+        raise InvalidInput(
+            f"mechanism: got {mechanism.name}, expected one with a `published` claim that says its "
+            "`loss`; what it keeps is claimed_loss(mechanism)"
+        )
+    return ordinary
+
+
+def _ordinary(mechanism: Mechanism, claim: Claim) -> ClaimedLoss | None:
+    """A claim by its `loss`; None where it says none."""
+    if claim.loss == "distance":
         return _Scaled(mechanism.embedding.vectors, mechanism.epsilon, mechanism.inputs)
-    if loss == "constant":
+    if claim.loss == "constant":
         group = np.arange(mechanism.size)  # a word that passes in clear is alone
         group[slice(None) if mechanism.inputs is None else mechanism.inputs] = mechanism.size
         return _Groups(group, mechanism.epsilon)
-    raise InvalidInput(
-        f"mechanism: got {described(mechanism)}, expected one whose claim is known, made with its "
-        "epsilon; say the `loss` of its claim, or add your own with claimed_loss.register"
-    )
+    return None
 
 
 @claimed_loss.register

@@ -17,7 +17,7 @@ Two ways out need V^2 only:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -35,7 +35,7 @@ from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
 from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.mechanisms.stencil import Stencil
 from textpriv.neighbors import ExactSearch
-from textpriv.privacy.claims import claimed_loss
+from textpriv.privacy.claims import ClaimedLoss, claimed_loss, published_loss
 from textpriv.privacy.fit import with_fit
 from textpriv.privacy.released import (
     DRAWS,
@@ -117,6 +117,7 @@ def audit_exactly(
     *,
     rng: np.random.Generator | None = None,
     random_pairs: int = 10_000,
+    published: bool = False,
 ) -> Audit:
     """Hold a mechanism's probabilities against its claim, at all outputs, and draws against them.
 
@@ -128,10 +129,11 @@ def audit_exactly(
     rng : draws the random pairs, and then outputs; needed beyond EVERY_PAIR words, else None is
         a generator of seed 0
     random_pairs : >= 0
+    published : against what its paper states, where that is more than its own claim
     """
     _check_finite(mechanism, "audit_words(mechanism, draw_words(...))")
     drawing = np.random.default_rng(0) if rng is None else rng
-    claim = claimed_loss(mechanism)
+    claim = published_loss(mechanism) if published else claimed_loss(mechanism)
     words = claim.protected
     if (grouped := claim.pairs()) is not None:
         pairs, method = grouped, "exact, every pair of a group"
@@ -148,7 +150,9 @@ def audit_exactly(
         pairs = np.append(near, drawn[0]), np.append(nearest, drawn[1])
         method = f"exact, every nearest pair and {random_pairs:,} random ones"
         found = losses(mechanism, *pairs)
-    audit = judge(mechanism, *pairs, found, method)
+    audit = judge(mechanism, *pairs, found, method, claim)
+    if published and mechanism.published:
+        audit = replace(audit, claim=mechanism.published.definition, published=True)
     return with_fit(audit, released_words(mechanism, drawing))
 
 
@@ -175,9 +179,10 @@ def judge(
     others: IntArray,
     found: FloatArray,
     method: str,
+    claim: ClaimedLoss,
 ) -> Audit:
     """The losses of some pairs against what is claimed for them."""
-    claimed = claimed_loss(mechanism).between(words, others)
+    claimed = claim.between(words, others)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(found <= SLACK, 0.0, found / claimed)
     worst = int(ratio.argmax()) if len(ratio) else None

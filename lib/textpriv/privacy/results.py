@@ -49,6 +49,8 @@ class Audit:
         judged; over all tests of it. None where the draws themselves were judged
     fit_draws : how many there were
     fit_gap : an error of their distribution function that would be caught with probability 0.99
+    published : whether the claim is what a paper states and the mechanism does not keep, so that
+        "broken" is what is expected; its own claim has an audit of its own
     """
 
     mechanism: str
@@ -67,6 +69,7 @@ class Audit:
     fit: float | None = None
     fit_draws: int = 0
     fit_gap: float | None = None
+    published: bool = False
 
     @property
     def verdict(self) -> str:
@@ -84,6 +87,11 @@ class Audit:
             return "no claim"
         told = self.caught_from is None or self.caught_from >= LEAST_NOISE
         return "holds" if self.pairs and self.excess <= MOST_EXCESS and told else "undecided"
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the claim holds, or is one of which a paper says more than is kept."""
+        return self.verdict in (("broken",) if self.published else ("holds", "no claim"))
 
 
 def audited(
