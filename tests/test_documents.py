@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from importlib.resources import as_file
 from pathlib import Path
 
@@ -101,15 +102,18 @@ def audit(mechanism: str, worst_ratio: float, draws: int, violations: int = 0) -
 
 def test_the_table_of_audits(folder: Path) -> None:
     made = [audit("tem", 0.98765, 0), audit("madlib", 1.25, 1_000_000, 3), audit("map", np.nan, 0)]
+    made.append(replace(audit("toy", 2.0, 0, 1), published=True))
     write_audits(made, folder / "audits.json", {"mutants_caught": 21, "mutants_tried": 22})
     assert documents.audited().splitlines()[2:] == [
         "| tem | eps 1 | exact \\| sampled | 12,345 | all outputs | 0.988 | 0.000 |  | holds |",
         "| madlib | eps 1 | exact \\| sampled | 12,345 | 1,000,000 | 1.250 | 0.062 | 0.93 | "
         "broken |",
         "| map | eps 1 | exact \\| sampled | 12,345 | all outputs |  | 0.000 |  | no claim |",
+        "| toy, as published | eps 1 | exact \\| sampled | 12,345 | all outputs | 2.000 | 0.000 |  | "
+        "broken |",
         "",
-        "2 attempts to break a claim, 1 successful. Of mechanisms that were made wrong on purpose "
-        "the same audits caught 21 of 22.",
+        "2 attempts to break a claim, 1 successful. Claims as published that do not hold: 1. Of "
+        "mechanisms that were made wrong on purpose the same audits caught 21 of 22.",
     ]
 
 

@@ -129,7 +129,7 @@ def audited() -> str:
     kept, found = audits.load("audits.json"), audits.audits()
     rows = [
         [
-            each.mechanism, each.setting, each.method, f"{each.pairs:,}",
+            each.label, each.setting, each.method, f"{each.pairs:,}",
             f"{each.draws:,}" if each.draws else "all outputs",
             "" if np.isnan(each.worst_ratio) else f"{each.worst_ratio:.3f}",
             f"{each.excess:.3f}",
@@ -139,14 +139,20 @@ def audited() -> str:
         for each in found
     ]  # fmt: skip
     header = "mechanism, setting, audit, pairs, draws, worst ratio, detectable excess, "
-    claimed = sum(each.verdict != "no claim" for each in found)
-    broken = sum(each.verdict == "broken" for each in found)
+    kept_claims = [each for each in found if not each.published and each.verdict != "no claim"]
+    claimed, broken = len(kept_claims), sum(each.verdict == "broken" for each in kept_claims)
+    overstated = sum(each.published and each.verdict == "broken" for each in found)
     caught = f"{kept['mutants_caught']} of {kept['mutants_tried']}"
     return (
         f"{table(header + 'caught from, verdict', rows)}\n\n{claimed} attempts to break a claim, "
-        f"{broken} successful. Of mechanisms that were made wrong on purpose the same audits "
+        f"{broken} successful.{_overstated(overstated)} Of mechanisms that were made wrong on purpose the same audits "
         f"caught {caught}."
     )
+
+
+def _overstated(count: int) -> str:
+    """What papers state and their mechanisms do not keep, which the audits show."""
+    return f" Claims as published that do not hold: {count}." if count else ""
 
 
 def statements() -> str:

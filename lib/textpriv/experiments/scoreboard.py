@@ -414,7 +414,7 @@ def guarantees(found: Sequence[Audit]) -> str:
     """How many audits there are, what they broke, and how many wrong mechanisms they caught."""
     if not found:
         return "No audits are kept here: run `make audit`."
-    broken = ", ".join(each.mechanism for each in found if each.verdict == "broken") or "none"
+    broken = ", ".join(each.label for each in found if each.verdict == "broken") or "none"
     said, kept = f"{len(found)} audits; broken claims: {broken}.", _kept("audits")
     if not kept.get("mutants_tried"):
         return said

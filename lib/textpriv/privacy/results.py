@@ -89,6 +89,11 @@ class Audit:
         return "holds" if self.pairs and self.excess <= MOST_EXCESS and told else "undecided"
 
     @property
+    def label(self) -> str:
+        """The mechanism, and whether the claim is its own or what a paper states."""
+        return self.mechanism + ", as published" * self.published
+
+    @property
     def as_expected(self) -> bool:
         """Whether the claim holds, or is one of which a paper says more than is kept."""
         return self.verdict in (("broken",) if self.published else ("holds", "no claim"))
@@ -109,7 +114,7 @@ def audit_table(results: Sequence[Audit]) -> pd.DataFrame:
     """
     rows = [
         {
-            "mechanism": each.mechanism,
+            "mechanism": each.label,
             "setting": each.setting,
             "claim": each.claim,
             "audit": each.method,
