@@ -109,8 +109,8 @@ def test_the_table_of_audits(folder: Path) -> None:
         "| madlib | eps 1 | exact \\| sampled | 12,345 | 1,000,000 | 1.250 | 0.062 | 0.93 | "
         "broken |",
         "| map | eps 1 | exact \\| sampled | 12,345 | all outputs |  | 0.000 |  | no claim |",
-        "| toy, as published | eps 1 | exact \\| sampled | 12,345 | all outputs | 2.000 | 0.000 |  | "
-        "broken |",
+        "| toy, as published | eps 1 | exact \\| sampled | 12,345 | all outputs | 2.000 | 0.000 | "
+        " | broken |",
         "",
         "2 attempts to break a claim, 1 successful. Claims as published that do not hold: 1. Of "
         "mechanisms that were made wrong on purpose the same audits caught 21 of 22.",

@@ -145,8 +145,8 @@ def audited() -> str:
     caught = f"{kept['mutants_caught']} of {kept['mutants_tried']}"
     return (
         f"{table(header + 'caught from, verdict', rows)}\n\n{claimed} attempts to break a claim, "
-        f"{broken} successful.{_overstated(overstated)} Of mechanisms that were made wrong on purpose the same audits "
-        f"caught {caught}."
+        f"{broken} successful.{_overstated(overstated)} Of mechanisms that were made wrong on "
+        f"purpose the same audits caught {caught}."
     )
 
 
