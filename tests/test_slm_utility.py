@@ -117,9 +117,9 @@ def test_rows_hold_what_the_large_model_said(
 
 def test_folds_by_document_keep_its_rows_together_and_folds_by_row_do_not() -> None:
     rows = known(20)
-    cut = function_of("06_slm_utility", "cut", rows=rows, sizes=sizes(folds=5), seed=SEED)
+    cut = function_of("06_slm_utility", "cut", sizes=sizes(folds=5), seed=SEED)
     for by, together in (("document", True), ("row", False)):
-        folds = cut(by)
+        folds = cut(rows, by)
         held_out = np.concatenate([test for _, test in folds])
         assert sorted(held_out) == list(range(60)) and {len(test) for _, test in folds} == {12}
         for train, test in folds:
@@ -347,15 +347,13 @@ SETS |= {"everything": (*ALL, *FREE), EPS_ONLY: A}
 
 def predictions(rows: pd.DataFrame) -> dict[tuple[str, str], Any]:
     """Out of fold, as in the notebook."""
-    truth = rows[TARGET].to_numpy()
-    space = {"rows": rows, "sizes": sizes(), "seed": SEED, "truth": truth}
+    space = {"sizes": sizes(), "seed": SEED}
     cut = function_of("06_slm_utility", "cut", **space)
-    folds = {by: cut(by) for by in ("document", "row")}
-    ask = function_of("06_slm_utility", "out_of_fold", folds=folds, **space)
+    ask = function_of("06_slm_utility", "out_of_fold", cut=cut, **space)
     return {
-        (each, by): ask("table" if each == EPS_ONLY else "tree", columns, by)
+        (each, by): ask(rows, "table" if each == EPS_ONLY else "tree", columns, by)
         for each, columns in SETS.items()
-        for by in folds
+        for by in ("document", "row")
     }
 
 

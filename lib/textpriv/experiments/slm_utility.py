@@ -65,6 +65,8 @@ class Sizes(BaseModel):
     words: int = Field(ge=10)  # public tokens by which shares become epsilons
     annoy_trees: int = Field(default=50, ge=1)
     repair_c: float = Field(default=0.006, gt=0)
+    fine_documents: int = Field(default=0, ge=0)  # that are sanitized on a finer grid besides
+    fine_shares: tuple[float, ...] = ()
     regressors: tuple[str, ...]
     regressor: str  # of all that follows
     folds: int = Field(ge=2)
