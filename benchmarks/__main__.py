@@ -30,6 +30,7 @@ from textpriv.mechanisms import (
     Madlib,
     SanText,
 )
+from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import load_encoder, pieces
@@ -129,6 +130,13 @@ def sanitizing_rows() -> Iterator[Row]:
     loop = (lambda: peers.tem_loop(few[:40], vectors, 3, 0.001, rng), 40)
     whole = (lambda: tem.sanitize_ids(ids[:200_000], rng), 200_000)
     yield compare("TEM, 33,860 words, against a loop", "tokens/s", whole, loop, 50, repeats=3)
+
+    clusant = CluSanT(full, epsilon=16)
+    clusters = [each.tolist() for each in clusant.members]
+    few = ids[:20_000].tolist()
+    loop = (lambda: peers.clusant_loop(few, vectors, clusters, 16, rng), len(few))
+    whole = (lambda: clusant.sanitize_ids(ids, rng), len(ids))
+    yield compare("CluSanT, 33,860 words, against a loop", "tokens/s", whole, loop, 20, repeats=3)
 
     yield from stencil_rows()
 

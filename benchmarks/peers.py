@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist, pdist
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -49,6 +50,35 @@ def tem_loop(
             continue
         bottom = -gamma + 2 / epsilon * np.log(len(far)) + rng.gumbel(0, 2 / epsilon)
         outputs.append(int(near[score.argmax()] if score.max() > bottom else rng.choice(far)))
+    return outputs
+
+
+def clusant_loop(
+    ids: list[int],
+    vectors: FloatArray,
+    clusters: list[list[int]],
+    epsilon: float,
+    rng: np.random.Generator,
+) -> list[int]:
+    """The word's cluster looked for in all lists; two exponential mechanisms per token.
+
+    Distances of centroids and diameters are made before the loop.
+    """
+    centroids = np.stack([vectors[each].mean(axis=0) for each in clusters])
+    between = cdist(centroids, centroids)
+    diameters = [pdist(vectors[each]).max() for each in clusters]
+
+    def choice(distance: FloatArray, sensitivity: float) -> int:
+        weights = np.exp(-epsilon * distance / (2 * sensitivity))
+        return int(rng.choice(len(weights), p=weights / weights.sum()))
+
+    outputs = []
+    for i in ids:
+        own = next(number for number, each in enumerate(clusters) if i in each)
+        chosen = choice(between[own], 1.0)
+        words = clusters[chosen]
+        distance = np.linalg.norm(vectors[words] - vectors[i], axis=1)
+        outputs.append(words[choice(distance, diameters[chosen])])
     return outputs
 
 

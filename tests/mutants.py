@@ -35,6 +35,7 @@ from textpriv.mechanisms import (
     SanText,
     SanTextPlus,
 )
+from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import DPPrompt, Limits
@@ -171,6 +172,26 @@ class CusTextApproximateGroups(CusText):
         super().__init__(table, **options)
         self.candidates = CusText(table, **{**options, "mapping": "aggressive"}).candidates
         self.scores = self._scores()
+
+
+class CluSanTWithoutHalf(CluSanT):
+    """eps in place of eps / 2 in both choices."""
+
+    @property
+    def rates(self) -> FloatArray:
+        return 2 * super().rates
+
+    @cached_property
+    def log_cluster_probabilities(self) -> FloatArray:
+        return normalised(-self.epsilon * self.cluster_scale * self.between_centroids)
+
+
+class CluSanTWithoutDiameters(CluSanT):
+    """Distances of words that are not divided by the diameter of their cluster."""
+
+    @property
+    def rates(self) -> FloatArray:
+        return np.full(len(self.members), self.epsilon / 2)
 
 
 class SensitiveSetOffByOne(SanTextPlus):
@@ -364,6 +385,12 @@ class TemDrawsTheInputForBottom(TEM):
         drawn = super().sample(inputs, rng)
         far = distances(self.embedding)[inputs, drawn] > self.gamma
         return np.where(far, inputs, drawn)
+
+
+class CluSanTKeepsTheCluster(CluSanT):
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        kept = CluSanT(self.embedding, epsilon=self.epsilon, cluster_scale=1e6)
+        return kept.sample(inputs, rng)
 
 
 class CusTextReturnsItsInput(CusText):
@@ -622,6 +649,10 @@ CASES = [
            CLOUD, **GROUPS),
     flawed("SanText with eps for eps / 2", exactly, SanTextWithoutHalf, SanText, LINE, epsilon=6.0),
     flawed("CusText with eps for eps / 2", exactly, CusTextWithoutHalf, CusText, CLOUD, **GROUPS),
+    flawed("CluSanT with eps for eps / 2", exactly, CluSanTWithoutHalf, CluSanT, CLOUD,
+           epsilon=2.0),
+    flawed("CluSanT without its diameters", exactly, CluSanTWithoutDiameters, CluSanT, CLOUD,
+           epsilon=2.0),
     flawed("SanText+ with a sensitive set off by one", exactly, SensitiveSetOffByOne, SanTextPlus,
            CLOUD, **RARE),
     on_plane("noise of Gamma(n - 1)", sampled, ShapeTooSmall, Madlib, PLANE),
@@ -647,6 +678,8 @@ CASES = [
            SanTextPlusSparesOneInTwenty, SanTextPlus, CLOUD, **RARE, drawn=True),
     flawed("TEM sampler whose bottom returns the input", exactly, TemDrawsTheInputForBottom, TEM,
            CLOUD, **TRUNCATED, drawn=True),
+    flawed("CluSanT sampler that keeps the cluster", exactly, CluSanTKeepsTheCluster, CluSanT,
+           CLOUD, epsilon=2.0, drawn=True),
     flawed("conservative CusText that returns its input", exactly, CusTextReturnsItsInput, CusText,
            CLOUD, **GROUPS, drawn=True),
     Case("aggressive CusText sampled at 1.25 eps", exactly,

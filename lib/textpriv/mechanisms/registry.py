@@ -18,6 +18,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.mechanisms.base import Mechanism
+from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.finite import (
     TEM,
     CusText,
@@ -90,6 +91,9 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
         "vickrey": Entry(
             lambda embedding, search: Vickrey(_noise(embedding, search), t=0.75),
             "Vickrey", "red", "v", NOISE,
+        ),
+        "clusant": Entry(
+            lambda embedding, _: CluSanT(embedding, epsilon=16), "CluSanT", "green", "P", FINITE
         ),
     }
 )  # fmt: skip

@@ -18,12 +18,14 @@ from functools import singledispatch
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import described
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, Mahalanobis, Mechanism, SanTextPlus
 from textpriv.mechanisms.base import Claim, check_epsilon
+from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import Limits
 from textpriv.neighbors import Distances
@@ -122,6 +124,50 @@ class _Groups(ClaimedLoss):
         return first[order].astype(np.int64), second[order].astype(np.int64)
 
 
+class _Clusters(ClaimedLoss):
+    """epsilon (K |c - c'| + min(1, d / D)): c, c' centroids of two words, D the least diameter."""
+
+    per_distance = True
+
+    def __init__(
+        self, points: NDArray[np.floating], cluster: IntArray, scale: float, epsilon: float
+    ) -> None:
+        self.points, self.cluster = np.asarray(points, dtype=np.float64), cluster
+        self.epsilon, self.size = epsilon, len(points)
+        self.protected = np.arange(self.size)
+        self.distances = Distances(self.points)
+        self.members = [np.flatnonzero(cluster == each) for each in range(cluster.max() + 1)]
+        centroids = np.array([self.points[each].mean(0) for each in self.members])
+        self.apart = scale * cdist(centroids, centroids)
+        diameters = [diameter(self.points[each]) for each in self.members]
+        self.least = min((each for each in diameters if each > 0), default=np.inf)
+
+    def _bound(self, apart: FloatArray, distance: FloatArray) -> FloatArray:
+        bound: FloatArray = self.epsilon * (apart + np.minimum(1.0, distance / self.least))
+        return bound
+
+    def between(self, words: IntArray, others: IntArray) -> FloatArray:
+        x, z = _check_pairs(words, others, self.size)
+        distance = np.linalg.norm(self.points[x] - self.points[z], axis=1)
+        return self._bound(self.apart[self.cluster[x], self.cluster[z]], distance)
+
+    def rows(self, words: IntArray) -> FloatArray:
+        ids = check_ids(words, self.size, what="words")
+        apart = self.apart[self.cluster[ids]][:, self.cluster]
+        return self._bound(apart, self.distances.to(ids).numpy())
+
+    def largest(self) -> float:
+        best = 0.0
+        for pair in np.argsort(-self.apart, axis=None, kind="stable").tolist():
+            one, other = divmod(pair, len(self.apart))
+            if self.epsilon * (self.apart[one, other] + 1) <= best:
+                break  # no pair of clusters that is left can be worse
+            words = self.members[one]
+            for part in np.array_split(words, -(-len(words) // _ROWS)):
+                best = max(best, float(self.rows(part)[:, self.members[other]].max()))
+        return best
+
+
 @singledispatch
 def claimed_loss(mechanism: Mechanism) -> ClaimedLoss:
     """The claim of a mechanism as numbers: what `claim.loss` says, or a function of this module.
@@ -203,6 +249,12 @@ def _(mechanism: CusText) -> ClaimedLoss:
     alone = (present.sum(1) == 1) | (mechanism.mapping == "aggressive")
     lowest = np.where(present, mechanism.candidates, mechanism.size).min(1)
     return _Groups(np.where(alone, mechanism.size + words, lowest), mechanism.epsilon)
+
+
+@claimed_loss.register
+def _(mechanism: CluSanT) -> ClaimedLoss:
+    points, scale = mechanism.embedding.vectors, mechanism.cluster_scale
+    return _Clusters(points, mechanism.cluster, scale, mechanism.epsilon)
 
 
 def token_range(limits: Limits, temperature: float) -> float:

@@ -1,0 +1,249 @@
+"""CluSanT: its law against a plain second writing, draws, limits, and what it keeps of its claims.
+
+Error rates: see `helpers`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ALARM, POWER, FloatArray, embedding, fits, normal_embedding, power_of_fit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textpriv import channel
+from textpriv.data.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import SanText, clusant
+from textpriv.mechanisms.clusant import CluSanT, greedy_clusters
+from textpriv.privacy import audit_exactly, claimed_loss
+from textpriv.privacy.exact import every_loss
+
+SMALL = normal_embedding(40, 3, seed=2)
+LABELS = np.random.default_rng(3).choice([5, 2, 9], 40)
+# Two clusters on a line, whose borders lie one apart and whose centroids ten.
+BORDER = embedding([[-9.0], [0.0], [1.0], [10.0]])
+SIDES = np.array([0, 0, 1, 1])
+
+
+def on_border(epsilon: float, **options: Any) -> CluSanT:
+    return CluSanT(BORDER, epsilon=epsilon, clusters=SIDES, **options)
+
+
+def law_of(mechanism: CluSanT) -> FloatArray:
+    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
+
+
+def plain_law(table: Embedding, clusters: Any, epsilon: float, scale: float) -> FloatArray:
+    """The two choices word by word, from the description of the mechanism."""
+    points = table.vectors.astype(np.float64)
+    names = sorted(set(clusters.tolist()))
+    members = {name: [w for w in range(len(points)) if clusters[w] == name] for name in names}
+    centroid = {name: points[members[name]].mean(0) for name in names}
+    law = np.zeros((len(points), len(points)))
+    for x, point in enumerate(points):
+        own = centroid[clusters[x]]
+        first = [np.exp(-epsilon * scale / 2 * np.linalg.norm(own - centroid[n])) for n in names]
+        for name, weight in zip(names, first, strict=True):
+            words = points[members[name]]
+            diameter = max(np.linalg.norm(one - other) for one in words for other in words)
+            distance = np.linalg.norm(words - point, axis=1)
+            second = np.exp(-epsilon / 2 * distance / (diameter or np.inf))
+            law[x, members[name]] = weight / sum(first) * second / second.sum()
+    return law
+
+
+# --- The law -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 16.0])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 3.0])
+def test_the_law_is_that_of_the_two_choices(epsilon: float, scale: float) -> None:
+    mechanism = CluSanT(SMALL, epsilon=epsilon, cluster_scale=scale, clusters=LABELS)
+    expected = plain_law(SMALL, LABELS, epsilon, scale)
+    np.testing.assert_allclose(law_of(mechanism), expected, rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(np.exp(mechanism.log_columns(np.arange(40))), expected.T, rtol=1e-9)
+    mechanism.check()
+
+
+def test_the_law_of_two_clusters_by_hand() -> None:
+    law = law_of(on_border(1.0, cluster_scale=0.2))  # P(the other cluster) = 1 / (1 + e)
+    stays, near = np.e / (1 + np.e), 1 / (1 + np.exp(-0.5))
+    np.testing.assert_allclose(law[1], [stays * (1 - near), stays * near,
+                                        (1 - stays) * near, (1 - stays) * (1 - near)])  # fmt: skip
+
+
+def test_words_that_coincide_or_are_alone_in_their_cluster() -> None:
+    table = embedding([[0.0], [0.0], [3.0], [4.0], [6.0]])
+    clusters = np.array([7, 7, 1, 3, 3])
+    law = law_of(CluSanT(table, epsilon=4.0, clusters=clusters))
+    np.testing.assert_allclose(law, plain_law(table, clusters, 4.0, 1.0))
+    np.testing.assert_allclose(law[:, 0], law[:, 1])  # neither is nearer to any word
+
+
+def test_one_cluster_is_santext_over_the_diameter() -> None:
+    alone = CluSanT(SMALL, epsilon=6.0, clusters=np.zeros(40, dtype=int))
+    santext = SanText(SMALL, epsilon=6.0 / alone.diameters[0])
+    every = np.arange(40)
+    np.testing.assert_allclose(alone.log_rows(every), santext.log_rows(every), atol=1e-12)
+
+
+def test_the_scale_runs_from_any_cluster_to_its_own() -> None:
+    of_cluster = np.eye(3)[np.unique(LABELS, return_inverse=True)[1]]
+    anywhere = law_of(CluSanT(SMALL, epsilon=2.0, cluster_scale=0.0, clusters=LABELS)) @ of_cluster
+    np.testing.assert_allclose(anywhere, 1 / 3)
+    kept = law_of(CluSanT(SMALL, epsilon=2.0, cluster_scale=1e4, clusters=LABELS)) @ of_cluster
+    np.testing.assert_allclose(kept, of_cluster, atol=1e-12)
+
+
+def test_a_large_epsilon_underflows_nowhere() -> None:
+    mechanism = CluSanT(SMALL, epsilon=1e5, clusters=LABELS)
+    every = np.arange(40)
+    rows, columns = mechanism.log_rows(every), mechanism.log_columns(every)
+    assert np.isfinite(rows).all() and (rows.argmax(1) == every).all()
+    np.testing.assert_allclose(columns, rows.T, rtol=1e-12)
+
+
+def test_another_epsilon_shares_the_clusters_alone() -> None:
+    used = CluSanT(SMALL, epsilon=2.0, clusters=LABELS)
+    used.log_columns(np.arange(40))
+    other = used.with_epsilon(5.0)
+    assert other.members is used.members
+    fresh = CluSanT(SMALL, epsilon=5.0, clusters=LABELS)
+    np.testing.assert_array_equal(
+        other.log_columns(np.arange(40)), fresh.log_columns(np.arange(40))
+    )
+
+
+# --- Draws -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", [1, 16 << 20])
+def test_draws_follow_the_law(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """False alarm at most ALARM per word; other diameters, or another scale, are caught."""
+    monkeypatch.setattr(channel, "ROW_BYTES", memory)
+    monkeypatch.setattr(clusant, "ROW_BYTES", memory)
+    n, mechanism = 50_000, CluSanT(SMALL, epsilon=4.0, cluster_scale=2.0, clusters=LABELS)
+    words = np.repeat([0, 13, 39], n)
+    with pytest.warns(UserWarning, match="generator was passed"):
+        drawn = mechanism.sanitize_ids(words, np.random.default_rng(5)).reshape(3, n)
+    right = law_of(mechanism)
+    wrong = plain_law(SMALL, LABELS, 4.0, 1.0)
+    without = mechanism.with_epsilon(4.0)
+    without.diameters = np.ones(3)
+    for word, found in zip([0, 13, 39], drawn, strict=True):
+        assert fits(np.bincount(found, minlength=40), right[word], ALARM)
+        assert power_of_fit(wrong[word], right[word], n) >= POWER
+        assert power_of_fit(law_of(without)[word], right[word], n) >= POWER
+
+
+def test_draws_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism, words = CluSanT(SMALL, epsilon=4.0), np.arange(4000) % 40
+    whole = mechanism.sample(words, np.random.default_rng(6))
+    monkeypatch.setattr(clusant, "ROW_BYTES", 1)
+    np.testing.assert_array_equal(mechanism.sample(words, np.random.default_rng(6)), whole)
+    assert not len(mechanism.sample(words[:0], np.random.default_rng(6)))
+
+
+# --- What holds, and what does not ---------------------------------------------------------------
+
+
+def test_near_words_of_two_clusters_pay_for_their_centroids() -> None:
+    """Words one apart: eps is stated, 5 eps is lost, and 10 1/9 eps is the bound of the claim."""
+    mechanism, pair = on_border(2.0), (np.array([1]), np.array([2]))
+    # The second choice is the same for both words; of the first, e^(-5 eps) is the ratio.
+    assert every_loss(mechanism, np.array([1, 2]))[0] == pytest.approx(10)
+    assert claimed_loss(mechanism).between(*pair)[0] == pytest.approx(2 * (10 + 1 / 9))
+    own, stated = audit_exactly(mechanism), audit_exactly(mechanism, published=True)
+    assert own.verdict == "holds" and stated.verdict == "broken"
+    assert stated.worst_pair == ("w1", "w2") and stated.worst_ratio == pytest.approx(5)
+
+
+def test_without_the_first_choice_what_is_published_holds() -> None:
+    """K = 0: eps d / D is left, at most eps d where no diameter is below 1."""
+    mechanism = CluSanT(SMALL, epsilon=8.0, cluster_scale=0.0)
+    assert mechanism.diameters.min() >= 1
+    assert audit_exactly(mechanism, published=True).verdict == "holds"
+    assert audit_exactly(CluSanT(SMALL, epsilon=8.0), published=True).verdict == "broken"
+    small = embedding(SMALL.vectors / 40)
+    shrunk = CluSanT(small, epsilon=8.0, cluster_scale=0.0)
+    assert shrunk.diameters.max() < 1
+    assert audit_exactly(shrunk, published=True).verdict == "broken"
+    assert audit_exactly(shrunk).verdict == "holds"
+
+
+def drawn_mechanism(seed: int, epsilon: float, scale: float) -> CluSanT:
+    """Few words in few dimensions, some of which may coincide, in clusters of any sizes."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 14))
+    table = embedding(rng.standard_normal((size, int(rng.integers(1, 4)))).round(1))
+    clusters = rng.integers(0, int(rng.integers(1, 6)), size)
+    return CluSanT(table, epsilon=epsilon, cluster_scale=scale, clusters=clusters)
+
+
+@given(st.integers(0, 100_000), st.floats(0.01, 60), st.floats(0, 4))
+def test_no_pair_loses_more_than_is_claimed(seed: int, epsilon: float, scale: float) -> None:
+    mechanism = drawn_mechanism(seed, epsilon, scale)
+    claim, every = claimed_loss(mechanism), np.arange(mechanism.size)
+    first, second = np.triu_indices(mechanism.size, 1)
+    bound = claim.between(first, second)
+    assert (every_loss(mechanism, every) <= bound * (1 + 1e-9) + 1e-9).all()
+    rows = claim.rows(every)
+    np.testing.assert_allclose(rows[first, second], bound, rtol=1e-9, atol=1e-9)
+    assert claim.largest() == pytest.approx(rows.max(), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_no_smaller_bound_would_do(apart: bool) -> None:
+    """One word, and a crowd at the other end of its cluster, or each in a cluster of its own.
+
+    Of the weights e^0 and n e^-1 of the word, e^-1 and n e^0 of one of the crowd, the crowd's make
+    up nearly all, so that what the word has of itself changes by nearly e^2, which is the bound.
+    """
+    table = embedding(np.repeat([[0.0], [1.0]], [1, 400], axis=0))
+    mechanism = CluSanT(
+        table, epsilon=2.0, clusters=np.arange(401) if apart else np.zeros(401, int)
+    )
+    bound = claimed_loss(mechanism).between(np.array([0]), np.array([1]))[0]
+    expected = 2 + np.log((400 + np.exp(-1)) / (400 + np.e))
+    assert bound == pytest.approx(2) and expected > 0.99 * bound
+    assert every_loss(mechanism, np.array([0, 1]))[0] == pytest.approx(expected)
+
+
+# --- Clusters ----------------------------------------------------------------------------------
+
+
+def test_clusters_are_the_first_free_word_and_what_is_nearest() -> None:
+    line = np.array([[0.0], [9.0], [1.0], [8.0], [5.0]])
+    assert greedy_clusters(line, 2).tolist() == [0, 1, 0, 1, 0]
+    assert greedy_clusters(line, 1).tolist() == [0] * 5
+    assert greedy_clusters(line, 5).tolist() == [0, 1, 2, 3, 4]
+    usual = CluSanT(SMALL, epsilon=1.0)  # six of seven words; 40 = 5 * 7 + 5
+    assert np.bincount(usual.cluster).tolist() == [7, 7, 7, 7, 7, 5]
+    assert [each.tolist() for each in usual.members] == [
+        np.flatnonzero(usual.cluster == number).tolist() for number in range(6)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"cluster_scale": -1.0}, "cluster_scale: got -1.0, expected"),
+        ({"cluster_scale": np.inf}, "cluster_scale: got inf, expected"),
+        ({"cluster_scale": True}, "cluster_scale: got True, expected"),
+        ({"clusters": np.zeros(39, dtype=int)}, r"clusters: got int64 of shape \(39,\), expected"),
+        ({"clusters": np.zeros(40)}, "clusters: got float64 of shape"),
+        ({"clusters": "animals"}, "clusters: got .*, expected an integer for each of the 40"),
+    ],
+)
+def test_wrong_settings(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        CluSanT(SMALL, epsilon=1.0, **options)
+
+
+@pytest.mark.parametrize("count", [0, 41, 2.0])
+def test_wrong_numbers_of_clusters(count: Any) -> None:
+    with pytest.raises(InvalidInput, match="count: got .*, expected an integer from 1 to 40"):
+        greedy_clusters(SMALL.vectors, count)
