@@ -31,7 +31,7 @@ from textpriv.utility.summaries import INSTRUCTION, similarity
 
 FloatArray = NDArray[np.float64]
 
-Mechanism = Literal["madlib", "madlib-annoy", "rank-repair", "tem"]  # as the notebook makes them
+Mechanism = Literal["madlib", "rank-repair", "tem"]  # as the notebook makes them
 
 EXTRACTIVE = "extractive"
 SAMPLE = "documents"  # by which measurements are compared in pairs
@@ -63,7 +63,6 @@ class Sizes(BaseModel):
     shares: tuple[float, ...] = ()  # of tokens that change, at each of which an epsilon is taken
     grid: tuple[float, ...] = ()  # or the epsilons themselves
     words: int = Field(ge=10)  # public tokens by which shares become epsilons
-    annoy_trees: int = Field(default=50, ge=1)
     repair_c: float = Field(default=0.006, gt=0)
     fine_documents: int = Field(default=0, ge=0)  # that are sanitized on a finer grid besides
     fine_shares: tuple[float, ...] = ()
