@@ -18,7 +18,7 @@ from tiny_models import tiny_encoder
 from textpriv import models, profiles
 from textpriv.attacks.f1 import macro_f1
 from textpriv.data import embeddings
-from textpriv.data.authors import as_many_of_each, by_authors, by_rating
+from textpriv.data.authors import NEITHER, as_many_of_each, by_authors, by_rating
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.splits import shares_ngram
@@ -77,7 +77,7 @@ def close(found: Any, expected: Any) -> None:
 # --- Sizes --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
+@pytest.mark.parametrize("profile", ["smoke", "default", "full", "paper"])
 def test_profiles_suit_the_comparisons(profile: str) -> None:
     sizes = profiles.load(profile, NOTEBOOK, Sizes)
     assert sizes.documents // sizes.authors >= 2 * sizes.runs
@@ -148,6 +148,27 @@ def test_public_documents_quote_nothing(has_others: bool) -> None:
         quoting = shares_ngram(experiment.first_words(others, 9).texts, cut.texts)
         assert 0 < quoting.sum() <= 10 and len(others) - quoting.sum() >= 30
     assert drawn(30, 5).texts == found.texts != drawn(30, 6).texts
+
+
+def test_films_are_asked_for_the_sentiment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    films = [f"film {number} {' '.join(WORDS)} {number % 7}" for number in range(30)]
+    films += ["quoted " * 9 + str(number) for number in range(30)]  # share runs of words
+    labels = np.arange(60) % 2
+    corpus = Documents("films", tuple(films), {"label": labels})
+    monkeypatch.setattr(experiment.corpora, "load", lambda name: corpus)
+    columns = {"author": np.array([0, 1, 2]), "sentiment": np.array([1, 0, 1])}
+    private = Documents("ours", ("one two", "three four", "five"), columns)
+    public = Documents("ours", tuple(f"public {number}" for number in range(20)))
+    mine, others = experiment.with_films(private, public, 10, stream(5, "films"))
+    assert mine.texts[:3] == private.texts and len(mine) == 13
+    assert mine.columns["author"].tolist() == [0, 1, 2] + [NEITHER] * 10
+    truth = {text: label for text, label in zip(films, labels, strict=True)}
+    assert mine.columns["sentiment"].tolist() == [NEITHER] * 3 + [truth[t] for t in mine.texts[3:]]
+    drawn = [text for text in others.texts if text in truth]
+    assert {*others.texts} >= {*public.texts[:10]} and len(drawn) == min(10, len(others) - 10)
+    assert not shares_ngram(drawn, mine.texts[3:]).any()
+    assert list(others.texts) != [*public.texts[:10], *drawn]  # mixed: limits learn on the first
+    assert experiment.with_films(private, public, 0, stream(5, "films")) == (private, public)
 
 
 def table(name: str) -> Embedding:
@@ -239,7 +260,13 @@ def test_guarantees_and_what_clipping_changes(generator: Generator) -> None:
 
     sanitize_at([*prompts.values()], private, seed=0, batch=5, watch=both)
     document, *shares = (np.concatenate(each) for each in zip(*steps, strict=True))
-    rows = list(watch.shares())  # of the one that has limits
+    seen = watch.tokens()
+    assert [*seen] == [("dp-prompt-clipped", 1.5)]  # the one that has limits
+    halves = [  # as of two chunks
+        {key: [each[part] for each in tokens] for key, tokens in seen.items()}
+        for part in (slice(0, 4), slice(4, None))
+    ]
+    rows = list(experiment.clipping_shares(halves))
     assert [row["trace"] for row in rows] == ["logits_clipped", "probability_moved"]
     assert {(row["mechanism"], row["setting"]) for row in rows} == {("dp-prompt-clipped", "t1.5")}
     for row, share in zip(rows, shares, strict=True):
@@ -248,6 +275,20 @@ def test_guarantees_and_what_clipping_changes(generator: Generator) -> None:
             expected.value, expected.low, expected.high,
         )  # fmt: skip
         assert set(document) == {0, 1, 2} and 0 < row["value"] < 1
+
+
+def test_chunks_and_runs_are_put_together_in_order() -> None:
+    points = [{"number": number, "first": first} for number in (0, 1) for first in (0, 2)]
+    chunks = [
+        {("a", 1.0): ["a0", "a1"], ("b", 2.0): ["b0", "b1"]},
+        {("a", 1.0): ["a2"], ("b", 2.0): ["b2"]},
+        {("a", 1.0): ["A0", "A1"]},
+        {("a", 1.0): ["A2"]},
+    ]
+    assert experiment.runs_of(chunks, points) == {
+        ("a", 1.0): [["a0", "a1", "a2"], ["A0", "A1", "A2"]],
+        ("b", 2.0): [["b0", "b1", "b2"]],
+    }
 
 
 # --- Who is asked about whom --------------------------------------------------------------------
@@ -267,6 +308,13 @@ def test_every_document_is_asked_about_once() -> None:
             assert (np.diff(rows) > 0).all()
         # A tenth of 24 is 2, but validation needs every author.
         assert np.bincount(AUTHOR[fold.validation]).tolist() == [1, 1, 1]
+
+
+def test_who_is_asked_for_nothing_is_in_no_fold() -> None:
+    labels = np.where(NUMBER < 20, AUTHOR, NEITHER)
+    for fold in experiment.folds(labels, PART, 3):
+        whole = np.concatenate([fold.train, fold.validation, fold.test])
+        assert sorted(whole) == list(range(20)) and (PART[fold.test] == fold.number).all()
 
 
 def test_folds_have_a_tenth_for_validation_and_a_seed() -> None:
@@ -343,7 +391,7 @@ def test_static_attackers_learn_from_clean_text_and_adaptive_ones_from_the_outpu
             np.where(each[:, 2] % (2 + each[0, 0]) == 0, 0, target[each[:, 2]]) for each in asked
         ]
 
-    folds = experiment.folds(AUTHOR, PART, 3)
+    folds = {target: experiment.folds(truth, PART, 3) for target, truth in labels.items()}
     space = {
         "outputs": outputs, "labels": labels, "folds": folds,
         "classes": {"author": 3, "sentiment": 2}, "experiment": experiment,
@@ -353,10 +401,10 @@ def test_static_attackers_learn_from_clean_text_and_adaptive_ones_from_the_outpu
     }  # fmt: skip
     attacked = function_of(NOTEBOOK, "attacked", **space)
     for access, target, learned, asked, parts in (
-        ("embedding", "author", "clean plain", [*CODES], folds),
-        ("embedding", "sentiment", "madlib eps8", ["madlib eps8"], folds),
-        ("text", "author", "madlib eps8", ["madlib eps8"], folds),
-        ("tuned", "author", "clean plain", ["clean plain", "dp-prompt t0.75"], folds[:1]),
+        ("embedding", "author", "clean plain", [*CODES], folds["author"]),
+        ("embedding", "sentiment", "madlib eps8", ["madlib eps8"], folds["sentiment"]),
+        ("text", "author", "madlib eps8", ["madlib eps8"], folds["author"]),
+        ("tuned", "author", "clean plain", ["clean plain", "dp-prompt t0.75"], folds["author"][:1]),
     ):
         calls.clear()
         rows = attacked(access, target, learned)

@@ -34,7 +34,7 @@ LEVELS: dict[str, tuple[float, ...]] = {
 }
 PLANE = [*WORDS, "truncated-laplace", "deep-candidate", "dp-prompt", "dp-prompt-clipped"]
 OUTPUTS = [columns_of(name, level) for name, levels in LEVELS.items() for level in levels]
-ATTACKERS, ACCESSES = ("static", "adaptive"), ("embedding", "text")
+ATTACKERS = ("static", "adaptive")
 SAID = "What is seen, in words"
 
 
@@ -44,15 +44,6 @@ def table(outputs: list[dict[str, Any]], **columns: Any) -> pd.DataFrame:
     rows = pd.DataFrame(output | each for each, output in product(axes, outputs))
     value = 0.1 + 0.7 * np.arange(len(rows)) / len(rows)
     return rows.assign(value=value, low=value - 0.03, high=value + 0.05, n=300)
-
-
-def f1() -> pd.DataFrame:
-    """As the notebook's; truncated Laplace has no texts, clean text one attacker."""
-    clean = [columns_of("clean", 0.0)]
-    targets: dict[str, Any] = {"access": ACCESSES, "target": ("author", "sentiment")}
-    found = table(OUTPUTS, attacker=ATTACKERS, **targets)
-    silent = (found["mechanism"] == "truncated-laplace") & (found["access"] == "text")
-    return pd.concat([table(clean, attacker=("static",), **targets), found[~silent]])
 
 
 @pytest.fixture(autouse=True)
@@ -74,51 +65,20 @@ def listed(table: pd.DataFrame) -> list[list[float]]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["plane", "dimensions"])
-def test_planes_draw_every_setting_in_the_order_of_levels(kind: str) -> None:
-    found = f1()
-    figure = getattr(figures, kind)(found, RANDOM, SAID)
+def test_plane_draws_every_setting_in_the_order_of_levels() -> None:
+    found = table(OUTPUTS, target=("author", "sentiment"))
+    clean = table([columns_of("clean", 0.0)], target=("author", "sentiment"))
+    figure = figures.plane(pd.concat([clean, found]), PLANE, RANDOM, SAID)
     drawn(figure)
-    large = [*WORDS, *(f"{name}-300d" for name in WORDS), "madlib-whole"]
-    shown = PLANE if kind == "plane" else large
-    attackers = ATTACKERS if kind == "plane" else ["adaptive"]
-    for ax, (access, attacker) in zip(figure.axes, product(ACCESSES, attackers), strict=True):
-        at = found[(found["access"] == access) & (found["attacker"] == attacker)]
-        for name in (name for name in shown if access == "embedding" or "laplace" not in name):
-            part = at[at["mechanism"] == name].sort_values("level")
-            both = part.pivot(index="level", columns="target", values="value")
-            assert curves(ax)[figures._name(name)] == listed(both[[*RANDOM]])
-        clean = found[(found["mechanism"] == "clean") & (found["access"] == access)]
-        assert curves(ax)["clean documents"] == [clean["value"].round(9).tolist()]
-
-
-def test_clipping_draws_both_targets_and_epsilon() -> None:
-    found = f1()
-    guaranteed = pd.DataFrame({"mechanism": "dp-prompt-clipped", "temperature": [1.75, 0.75]})
-    guaranteed = guaranteed.assign(tokens=32, tight=[5.0, 9.0], paper=[7.0, 15.0])
-    figure = figures.clipping(found, guaranteed, RANDOM, SAID)
-    drawn(figure)
-    *panels, bound = figure.axes
-    seen = found[(found["attacker"] == "adaptive") & (found["access"] == "embedding")]
-    for ax, target in zip(panels, RANDOM, strict=True):
-        for name in ("dp-prompt", "dp-prompt-clipped", "dp-prompt-top-k40"):
-            part = seen[(seen["mechanism"] == name) & (seen["target"] == target)]
-            expected = listed(part.sort_values("level")[["level", "value"]])
-            assert curves(ax)[figures._name(name)] == expected
-    tops = {line.get_linestyle(): line.get_ydata().tolist() for line in bound.lines}
-    assert tops == {"--": [15, 7], "-": [9, 5]}
-
-
-def test_equal_risk_has_a_row_for_each_mechanism() -> None:
-    found = table(OUTPUTS[::3], risk=(0.3, 0.15)).iloc[1:]  # one mechanism lacks a risk
-    figure = figures.equal_risk(found, RANDOM, SAID)
-    drawn(figure)
-    rows = list(found.groupby("mechanism")["value"].mean().sort_values().index)
-    for ax, risk in zip(figure.axes, (0.15, 0.3), strict=True):
-        part = found[found["risk"] == risk].set_index("mechanism")["value"]
-        points = [line.get_xydata()[0] for line, *_ in ax.containers]
-        assert {rows[int(height)]: x for x, height in points} == part.to_dict()
-    drawn(figures.equal_risk(found.iloc[:0], RANDOM, SAID))  # no mechanism has any of the risks
+    (ax,) = figure.axes
+    written = {text.get_text() for text in ax.texts}
+    for name in PLANE:
+        part = found[found["mechanism"] == name].sort_values("level")
+        both = part.pivot(index="level", columns="target", values="value")
+        assert curves(ax)[figures._name(name)] == listed(both[[*RANDOM]])
+        ends = part["setting"].iloc[[0, -1]]
+        assert {*ends} <= written  # which epsilon or temperature
+    assert curves(ax)["clean documents"] == [clean["value"].round(9).tolist()]
 
 
 def test_ledger_writes_every_cell() -> None:
@@ -140,18 +100,3 @@ def test_repeated_draws_both_attackers() -> None:
         for attacker in ATTACKERS:
             expected = listed(part[part["attacker"] == attacker][["k", "value"]])
             assert curves(ax)[attacker] == expected
-
-
-def test_similarity_parts_epsilons_from_temperatures() -> None:
-    found = table([{"mechanism": "other document", "level": 0.0}, *OUTPUTS])
-    for measure in ("bertscore", "cosine"):
-        ends = {measure: "value", f"{measure}_low": "low", f"{measure}_high": "high"}
-        found = found.assign(**{end: found[column] for end, column in ends.items()})
-    figure = figures.similarity(found.drop(columns=["value", "low", "high"]), SAID)
-    drawn(figure)
-    for ax, (measure, is_prompt) in zip(
-        figure.axes, product(("bertscore", "cosine"), (False, True)), strict=True
-    ):
-        for name in (name for name in LEVELS if name.startswith("dp-prompt") == is_prompt):
-            part = found[found["mechanism"] == name].sort_values("level")
-            assert curves(ax)[figures._name(name)] == listed(part[["level", measure]])

@@ -139,6 +139,19 @@ def test_the_strongest_attacker_by_hand() -> None:
     assert first["influence"] is row.influence
 
 
+def test_what_is_left_where_the_author_is_hidden() -> None:
+    clean = made("clean", [0], [0.6], [0.7])
+    clean = [row | {"setting": "plain"} for row in clean]
+    # Intervals of authors reach 0.1 down; 0.23 - 0.1 is above guessing, 0.2 - 0.1 is not.
+    words = made("madlib", [2, 5, 8], [0.05, 0.2, 0.23], [0.5, 0.55, 0.65])
+    table = pd.DataFrame([*clean, *words, *made("tem", [1], [0.1], [0.52])])
+    said = "With the author hidden, sentiment F1 is at best {} ({}); clean text has 0.70"
+    assert experiment.hidden(table, 0.1) == said.format("0.55", "madlib eps5")
+    assert experiment.hidden(table, 0.13) == said.format("0.65", "madlib eps8")
+    none = "No setting hides the author; clean text has a sentiment F1 of 0.70"
+    assert experiment.hidden(table, -0.1) == none
+
+
 def test_equal_risk_is_that_of_the_strongest_attacker() -> None:
     """Who reads it off for the adaptive attacker alone, the named wrong version, finds 0.5."""
     table = four_attackers()
@@ -260,27 +273,32 @@ def test_alike_is_that_of_direct_calls(encoder: Encoder) -> None:
     silent = Output("truncated-laplace", 5.0, [], np.zeros((1, 6, 2)))
     rows = np.array([4, 0, 3, 1])
     found = experiment.alike(encoder, [*outputs_of(SAID, SAID, TURNED), silent], rows)
-    assert found[["mechanism", "setting", "level", "n"]].to_numpy().tolist() == [
-        ["other document", "plain", 0.0, 4],
-        ["madlib", "eps90", 90.0, 4],
-        ["dp-prompt", "t0.75", 0.75, 4],
+    assert found[["mechanism", "setting", "level", "measure", "n"]].to_numpy().tolist() == [
+        [*output, measure, 4]
+        for output in (
+            ["other", "plain", 0.0],
+            ["madlib", "eps90", 90.0],
+            ["dp-prompt", "t0.75", 0.75],
+        )
+        for measure in ("bertscore", "cosine")
     ]
     originals, turned = ([texts[row] for row in rows] for texts in (SAID, TURNED))
     others = [*originals[1:], originals[0]]
-    for row, texts in zip(found.to_dict("records"), (others, originals, turned), strict=True):
+    by_output = [found.iloc[at : at + 2].set_index("measure") for at in (0, 2, 4)]
+    for part, texts in zip(by_output, (others, originals, turned), strict=True):
         direct = {
             "bertscore": similarity.bert_score(encoder, originals, texts).f1,
             "cosine": similarity.cosine(encoder, originals, texts),
         }
-        assert row["words"] == np.mean([len(text.split()) for text in texts])
         for measure, scores in direct.items():
-            assert row[measure] == pytest.approx(scores.mean(), abs=1e-6)
+            row = part.loc[measure]
+            assert row["value"] == pytest.approx(scores.mean(), abs=1e-6)
             if texts is not others:
                 within = np.clip(scores, -1, 1)
                 alone = clustered_mean(within, rows, bounds=(-1, 1), sample=DOCUMENTS)
-                ends = row[f"{measure}_low"], row[f"{measure}_high"]
-                assert ends == pytest.approx((alone.low, alone.high), abs=1e-6)
-    assert found["cosine"][1] == pytest.approx(1) and (found["cosine"][[0, 2]] < 0.99).all()
+                assert (row["low"], row["high"]) == pytest.approx((alone.low, alone.high), abs=1e-6)
+    cosine = [part.loc["cosine", "value"] for part in by_output]
+    assert cosine[1] == pytest.approx(1) and max(cosine[0], cosine[2]) < 0.99
 
 
 def test_each_document_is_in_two_pairs_of_others(
@@ -300,16 +318,16 @@ def test_each_document_is_in_two_pairs_of_others(
     monkeypatch.setattr(similarity, "bert_score", lambda *given: SimpleNamespace(f1=score(*given)))
     order = np.random.default_rng(1).permutation(400)
     table = experiment.alike(encoder, outputs_of([*map(str, number)]), order)
-    (row,) = table.to_dict("records")
     error = number.std() / np.sqrt(400)
-    for measure in ("bertscore", "cosine"):
-        assert row[measure] == pytest.approx(number.mean())
-        assert row[f"{measure}_influence"].error == pytest.approx(error * np.sqrt(1.5), rel=0.1)
-    # Document by document: what leaving out both of its pairs does to the mean.
-    pairs = (number[order] + np.roll(number[order], -1)) / 2
-    left = [row["cosine"] - np.delete(pairs, [at - 1, at]).mean() for at in range(400)]
-    effect = row["cosine_influence"].effect[order]
-    np.testing.assert_allclose(effect, np.sqrt(400 / 399) * 398 / 400 * np.array(left))
+    assert table["measure"].tolist() == ["bertscore", "cosine"]
+    for row in table.to_dict("records"):
+        assert row["value"] == pytest.approx(number.mean())
+        assert row["influence"].error == pytest.approx(error * np.sqrt(1.5), rel=0.1)
+        # Document by document: what leaving out both of its pairs does to the mean.
+        pairs = (number[order] + np.roll(number[order], -1)) / 2
+        left = [row["value"] - np.delete(pairs, [at - 1, at]).mean() for at in range(400)]
+        effect = row["influence"].effect[order]
+        np.testing.assert_allclose(effect, np.sqrt(400 / 399) * 398 / 400 * np.array(left))
 
 
 # --- Summaries ----------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 The notebook makes the mechanisms and the attackers, and loops over them. What a mechanism puts out
 at one setting is an `Output`. Documents are divided into parts, and each part is asked about by
-attackers who have learned from the others (`Fold`).
+attackers who have learned from the others (`Fold`). Authors are asked for of reviews, the sentiment
+of film reviews beside them (`with_films`), where clean text shows it well.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -20,7 +22,8 @@ from sklearn.model_selection import train_test_split
 
 from textpriv.attacks.author import Known
 from textpriv.attacks.f1 import f1_estimate
-from textpriv.data import embeddings
+from textpriv.data import corpora, embeddings
+from textpriv.data.authors import NEITHER, by_authors, by_rating
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding
 from textpriv.data.splits import shares_ngram
@@ -34,6 +37,8 @@ from textpriv.stats import clustered_mean
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 Seen = FloatArray | Sequence[str]  # what an attacker has of every document
+Setting = tuple[str, float]  # a mechanism's name, and its epsilon or temperature
+Tokens = Sequence[NDArray[Any]]  # document, share of logits clipped, probability moved of each
 
 PROMPTED, CLIPPED, CLEAN = "dp-prompt", "dp-prompt-clipped", "clean"
 BY_WORD = ("madlib", "mahalanobis", "tem")
@@ -43,6 +48,8 @@ EMBEDDING, TEXT = "embedding", "text"  # what an attacker sees of a document
 DOCUMENTS = "private documents"  # the sample of all estimates here; a unit is a document's row
 PIECES = 256  # that the encoder reads of a document or of a sentence
 VALIDATION = 0.1  # of the documents that train, as in the paper
+FILMS = "rotten-tomatoes"  # labelled film reviews
+CHUNK = 60  # documents that are written anew at once; an interrupted run goes on with the next
 
 
 class Sizes(BaseModel):
@@ -54,11 +61,13 @@ class Sizes(BaseModel):
     encoder: str
     generator: str
     authors: int = Field(ge=2)
-    documents: int = Field(ge=4)  # under attack, as many of each author as there are
+    documents: int = Field(ge=4)  # under attack, at most as many of each author
+    films: int = Field(ge=0)  # film reviews, of which the sentiment is asked; 0: of the documents
     fewest_words: int = Field(ge=1)
     most_words: int = Field(ge=1)  # what follows is cut off, of private and public documents
     runs: int = Field(ge=2)  # draws of the cheap mechanisms; as many parts are attacked in turn
-    public: int = Field(ge=10)  # documents of other authors: limits, candidates
+    prompt_runs: int = Field(default=1, ge=1)  # of DP-Prompt without limits or top-k
+    public: int = Field(ge=10)  # documents of other authors, or films: limits, candidates
     word_epsilons: tuple[float, ...]
     large_epsilons: tuple[float, ...]  # over 300 dimensions
     whole_epsilons: tuple[float, ...]  # over the whole table, one draw
@@ -109,6 +118,16 @@ class Sizes(BaseModel):
 # --- Documents ----------------------------------------------------------------------------------
 
 
+def by_author(sizes: Sizes) -> tuple[Documents, str, Documents]:
+    """The corpus, its column of authors, and all documents of the authors under attack."""
+    corpus = corpora.load(sizes.corpus)
+    author = "author" if "author" in corpus.columns else "user_id"
+    is_rated = "rating" in corpus.columns
+    sentiment = by_rating(corpus.column("rating")) if is_rated else corpus.column("label")
+    options: dict[str, Any] = {"authors": sizes.authors, "fewest_words": sizes.fewest_words}
+    return corpus, author, by_authors(corpus, sentiment, author=author, **options)
+
+
 def first_words(documents: Documents, count: int) -> Documents:
     """The first words of every document: a public cap, the same for all."""
     texts = tuple(" ".join(text.split()[:count]) for text in documents.texts)
@@ -142,6 +161,34 @@ def public_documents(
     public = first_words(drawn, sizes.most_words)
     quoting = shares_ngram(public.texts, first_words(private, sizes.most_words).texts)
     return public.subset(np.flatnonzero(~quoting)[: sizes.public])
+
+
+def with_films(
+    private: Documents, public: Documents, count: int, rng: np.random.Generator
+) -> tuple[Documents, Documents]:
+    """Private and public documents with labelled film reviews among them.
+
+    Of the films the sentiment is asked, of the other private documents the author; what is not
+    asked of a document is NEITHER in its column. Half of the public documents become films that
+    share no run of eight words with a private one, in random order. With a `count` of 0 both are
+    as before, and each private document is asked for both.
+    """
+    if not count:
+        return private, public
+    films = corpora.load(FILMS)
+    films = films.subset(rng.permutation(len(films)))
+    asked, others = films.subset(np.arange(count)), films.subset(np.arange(count, len(films)))
+    label = np.asarray(asked.columns["label"], np.int64)
+    columns = {
+        "author": np.append(private.columns["author"], np.full(count, NEITHER)),
+        "sentiment": np.append(np.full(len(private), NEITHER), label),
+    }
+    half = len(public) // 2
+    fresh = np.flatnonzero(~shares_ngram(others.texts, asked.texts))[:half]
+    known = [*public.texts[: len(public) - half], *(others.texts[row] for row in fresh)]
+    mixed = tuple(known[row] for row in rng.permutation(len(known)))
+    texts = (*private.texts, *asked.texts)
+    return Documents(private.name, texts, columns), Documents(public.name, mixed)
 
 
 def shared_words(count: int | None) -> tuple[Embedding, Embedding]:
@@ -190,9 +237,7 @@ class Output:
         return runs[run % len(runs)]
 
 
-def embedded(
-    encoder: Encoder, texts: Mapping[tuple[str, float], Sequence[Sequence[str]]]
-) -> list[Output]:
+def embedded(encoder: Encoder, texts: Mapping[Setting, Sequence[Sequence[str]]]) -> list[Output]:
     """Outputs with the mean sentence vectors of their documents, in one pass over the encoder."""
     flat = [text for runs in texts.values() for run in runs for text in run]
     vectors = embed(encoder, flat, longest=PIECES).mean()
@@ -216,7 +261,7 @@ def drawn_inside(mechanism: DeepCandidate, vectors: SentenceVectors) -> FloatArr
     return np.array(inside)
 
 
-def guarantees(prompts: Mapping[tuple[str, float], DPPrompt]) -> pd.DataFrame:
+def guarantees(prompts: Mapping[Setting, DPPrompt]) -> pd.DataFrame:
     """What DP-Prompt guarantees, by its name and temperature.
 
     Columns: mechanism, setting, temperature, tokens, token_tight, token_paper (loss of one token),
@@ -238,7 +283,7 @@ class ClippingWatch:
     Given as `watch` to `prompt.sanitize_at`, which has the mechanisms in the same order.
     """
 
-    def __init__(self, prompts: Mapping[tuple[str, float], DPPrompt]) -> None:
+    def __init__(self, prompts: Mapping[Setting, DPPrompt]) -> None:
         self.prompts = list(prompts.items())
         self.seen: dict[int, list[tuple[IntArray, FloatArray, FloatArray]]] = {}
 
@@ -249,16 +294,42 @@ class ClippingWatch:
             moved = mechanism.moved_by_clipping(scores)
             self.seen.setdefault(which, []).append((documents, *moved))
 
-    def shares(self) -> Iterator[dict[str, Any]]:
-        """Means over tokens, as rows: mechanism, setting, level, trace, value, ..., influence.
+    def tokens(self) -> dict[Setting, Tokens]:
+        """What it has seen of every setting with limits, in the order of time."""
+        return {
+            self.prompts[which][0]: [np.concatenate(each) for each in zip(*steps, strict=True)]
+            for which, steps in self.seen.items()
+        }
 
-        Traces: logits_clipped and probability_moved, see `DPPrompt.moved_by_clipping`.
-        """
-        for which, steps in self.seen.items():
-            document, *shares = (np.concatenate(each) for each in zip(*steps, strict=True))
-            columns = columns_of(*self.prompts[which][0])
-            for trace, share in zip(("logits_clipped", "probability_moved"), shares, strict=True):
-                yield {**columns, "trace": trace, **mean_share(share, document)}
+
+def clipping_shares(seen: Sequence[Mapping[Setting, Tokens]]) -> Iterator[dict[str, Any]]:
+    """Means over the tokens that watches have seen of chunks of documents (`ClippingWatch.tokens`).
+
+    Rows of mechanism, setting, level, trace, value, ..., influence. Traces: logits_clipped and
+    probability_moved, see `DPPrompt.moved_by_clipping`.
+    """
+    for key in dict.fromkeys(key for tokens in seen for key in tokens):
+        parts = [tokens[key] for tokens in seen if key in tokens]
+        document, *shares = (np.concatenate(each) for each in zip(*parts, strict=True))
+        for trace, share in zip(("logits_clipped", "probability_moved"), shares, strict=True):
+            yield {**columns_of(*key), "trace": trace, **mean_share(share, document)}
+
+
+def runs_of(
+    chunks: Sequence[Mapping[Setting, list[str]]], points: Sequence[Mapping[str, Any]]
+) -> dict[Setting, list[list[str]]]:
+    """Chunks of documents put together: of every setting its runs, each of all documents.
+
+    Parameters
+    ----------
+    chunks : in the order of documents, what became of some documents at some settings
+    points : of every chunk, the "number" of its run
+    """
+    runs: dict[Setting, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for point, chunk in zip(points, chunks, strict=True):
+        for setting, texts in chunk.items():
+            runs[setting][point["number"]] += texts
+    return {setting: [*texts.values()] for setting, texts in runs.items()}
 
 
 def mean_share(share: FloatArray, document: IntArray | None = None) -> dict[str, Any]:
@@ -294,18 +365,21 @@ def rows_of(seen: Seen, rows: IntArray) -> Any:
     return seen[rows] if isinstance(seen, np.ndarray) else [seen[row] for row in rows.tolist()]
 
 
-def folds(author: IntArray, part: IntArray, seed: int | None) -> list[Fold]:
-    """One per part (see `authors.parts`), which is asked about; of the others a tenth validates."""
-    made = []
+def folds(labels: IntArray, part: IntArray, seed: int | None) -> list[Fold]:
+    """One per part (see `authors.parts`), which is asked about; of the others a tenth validates.
+
+    Documents with the label NEITHER are in none.
+    """
+    made, asked = [], labels != NEITHER
     for number in np.unique(part).tolist():
-        others = np.flatnonzero(part != number)
+        others = np.flatnonzero(asked & (part != number))
         train, validation = train_test_split(
             others,
-            test_size=max(round(VALIDATION * len(others)), len(np.unique(author))),
-            stratify=author[others],
+            test_size=max(round(VALIDATION * len(others)), len(np.unique(labels[others]))),
+            stratify=labels[others],
             random_state=int(stream(seed, "04", "fold", number).integers(2**32)),
         )
-        test = np.flatnonzero(part == number)
+        test = np.flatnonzero(asked & (part == number))
         made.append(Fold(number, np.sort(train), np.sort(validation), test))
     return made
 

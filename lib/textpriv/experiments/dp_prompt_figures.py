@@ -7,17 +7,15 @@ high is useful. Intervals are those of the tables, 95%.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from textpriv.drawing import drawing
-from textpriv.experiments.dp_prompt import CLEAN, CLIPPED, EMBEDDING, LARGE, PROMPTED, TEXT, WHOLE
+from textpriv.experiments.dp_prompt import CLEAN, EMBEDDING, LARGE, TEXT
 from textpriv.experiments.dp_prompt_risk import ADAPTIVE, STATIC
 from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
 
@@ -40,106 +38,32 @@ def _name(mechanism: str) -> str:
 
 
 @drawing
-def plane(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
-    """Sentiment against author under all four attackers; upper left is useful and private."""
-    fig, axes = plt.subplots(2, 2, figsize=(PAGE, 7.6), sharex=True, sharey=True)
-    hidden = table["mechanism"].str.contains(f"{LARGE}|{WHOLE}|top-k|^{CLEAN}$")
-    names = table.loc[~hidden, "mechanism"].unique()
-    for ax, (access, attacker) in zip(axes.flat, product(ACCESS, (STATIC, ADAPTIVE)), strict=True):
-        _panel(ax, table[table["access"] == access], random, names, attacker)
-    legend_below(fig, ncols=3)
-    fig.suptitle(title, fontsize=9)
-    return fig
+def plane(
+    top: pd.DataFrame, names: Sequence[str], random: Mapping[str, float], title: str
+) -> Figure:
+    """Sentiment against author under the strongest attackers, a line for each mechanism.
 
-
-@drawing
-def dimensions(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
-    """50 and 300 dimensions over the same words, and the whole table: adaptive attackers."""
-    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.6), sharex=True, sharey=True)
-    large = [name for name in table["mechanism"].unique() if name.endswith(LARGE)]
-    names = [*(name.removesuffix(LARGE) for name in large), *large, WHOLE]
-    for ax, access in zip(axes, ACCESS, strict=True):
-        _panel(ax, table[table["access"] == access], random, names, ADAPTIVE)
-    legend_below(fig, ncols=3)
-    fig.suptitle(title, fontsize=9)
-    return fig
-
-
-def _panel(
-    ax: Axes, table: pd.DataFrame, random: Mapping[str, float], names: Sequence[str], attacker: str
-) -> None:
-    """A line per mechanism through its settings, clean documents, and who guesses at random."""
+    Upper left is useful and private. The ends of every line say which epsilon or temperature.
+    """
+    fig, ax = plt.subplots(figsize=(PAGE, 5))
     for name in names:
-        part = table[(table["mechanism"] == name) & (table["attacker"] == attacker)]
-        if len(part):
-            x, y = (part[part["target"] == each].sort_values("level") for each in TARGETS)
-            bars: dict[str, Any] = {"xerr": reach(x), "yerr": reach(y), "elinewidth": 0.5}
-            ax.errorbar(x["value"], y["value"], lw=1.2, **bars, **_look(name))
-    # Of clean text the static attacker is the adaptive one.
-    clean = table[table["mechanism"] == CLEAN].groupby("target")["value"].max()
-    star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 11, "color": BLACK, "zorder": 5}
+        part = top[top["mechanism"] == name]
+        x, y = (part[part["target"] == each].sort_values("level") for each in TARGETS)
+        bars: dict[str, Any] = {"xerr": reach(x), "yerr": reach(y), "elinewidth": 0.4, "capsize": 0}
+        ax.errorbar(x["value"], y["value"], lw=1.4, **bars, **_look(name))
+        for end in {0, len(x) - 1}:
+            place = x["value"].iloc[end], y["value"].iloc[end]
+            text = x["setting"].iloc[end]
+            color = _look(name)["color"]
+            ax.annotate(text, place, (5, 4), textcoords="offset points", color=color, fontsize=7.5)
+    clean = top[top["mechanism"] == CLEAN].set_index("target")["value"]
+    star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 12, "color": BLACK, "zorder": 5}
     ax.plot(clean["author"], clean["sentiment"], label=_name(CLEAN), **star)
     ax.axhline(random["sentiment"], **GUESSING)
     ax.axvline(random["author"], label="guessing at random", **GUESSING)
-    ax.set(xlabel=TARGETS["author"], ylabel=TARGETS["sentiment"])
-    access = ACCESS[table["access"].iloc[0]]
-    ax.set_title(f"{attacker}, {access} (n = {table['n'].max()})", fontsize=9)
-    ax.label_outer()
-
-
-@drawing
-def clipping(
-    table: pd.DataFrame, guaranteed: pd.DataFrame, random: Mapping[str, float], title: str
-) -> Figure:
-    """F1, and what is `guaranteed`, against temperature: no limits, clipped, and with top-k."""
-    fig, (*panels, bound) = plt.subplots(1, 3, figsize=(PAGE, 3.9))
-    prompted = table[
-        table["mechanism"].str.startswith(PROMPTED)
-        & (table["attacker"] == ADAPTIVE)
-        & (table["access"] == EMBEDDING)
-    ].sort_values("level")
-    for ax, target in zip(panels, TARGETS, strict=True):
-        for name, line in prompted[prompted["target"] == target].groupby("mechanism"):
-            ends = (line[each] for each in ("level", "value", "low", "high"))
-            band(ax, *ends, lw=1.2, **_look(str(name)))
-        ax.axhline(random[target], label="guessing at random", **GUESSING)
-        ax.set(xlabel="temperature", ylabel=TARGETS[target], ylim=(0, 1))
-    clipped = guaranteed[guaranteed["mechanism"] == CLIPPED].sort_values("temperature")
-    for kind, text, look in (("paper", "paper's bound", "s--"), ("tight", "exact", "o-")):
-        bound.plot(clipped["temperature"], clipped[kind], look, color=style(CLIPPED)["color"])
-        place = clipped["temperature"].iloc[0], clipped[kind].iloc[0]
-        bound.annotate(text, place, xytext=(6, 2), textcoords="offset points")
-    tokens = int(guaranteed["tokens"].iloc[0])
-    bound.set(xlabel="temperature", ylabel=f"epsilon of {tokens} tokens, clipped")
-    bound.set_ylim(bottom=0)
-    panels[0].set_title(f"adaptive, {ACCESS[EMBEDDING]}", fontsize=9)
-    panels[1].set_title(f"n = {table['n'].max()}", fontsize=9)
+    ax.set(xlabel=f"{TARGETS['author']} (risk)", ylabel=f"{TARGETS['sentiment']} (utility)")
     legend_below(fig, ncols=3)
-    fig.suptitle(title, fontsize=9)
-    return fig
-
-
-@drawing
-def equal_risk(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
-    """Sentiment F1 where the strongest attacker is equally successful: a panel per risk."""
-    risks = sorted(table["risk"].unique())
-    names = list(table.groupby("mechanism")["value"].mean().sort_values().index)
-    shape: dict[str, Any] = {"figsize": (PAGE, 1.6 + 0.27 * len(names)), "squeeze": False}
-    fig, axes = plt.subplots(1, max(1, len(risks)), sharex=True, sharey=True, **shape)
-    for ax, risk in zip(axes[0], risks, strict=False):  # an empty panel where there is none
-        for height, name in enumerate(names):
-            row = table[(table["risk"] == risk) & (table["mechanism"] == name)]
-            if len(row):
-                look = {**_look(name), "linestyle": "", "elinewidth": 1}
-                ax.errorbar(row["value"], [height], xerr=reach(row), **look)
-            else:
-                at = ax.get_yaxis_transform()
-                ax.text(0.03, height, "no such risk", va="center", size=6.8, transform=at)
-        ax.axvline(random["sentiment"], **GUESSING)
-        ax.set(xlabel="best sentiment F1")
-        ax.set_title(f"author F1 = {risk:g}", fontsize=9)
-    axes[0, 0].set_yticks(range(len(names)), [_name(each) for each in names])
-    fig.suptitle(title, fontsize=9)
+    ax.set_title(title, fontsize=9)
     return fig
 
 
@@ -177,28 +101,4 @@ def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Fi
         ax.legend()
     axes[0, 0].set_ylabel(TARGETS["author"])
     fig.suptitle(title, fontsize=9)
-    return fig
-
-
-@drawing
-def similarity(table: pd.DataFrame, title: str) -> Figure:
-    """BERTScore and cosine of original and output by setting: by epsilon, and by temperature."""
-    fig, axes = plt.subplots(2, 2, figsize=(PAGE, 6.4), sharey="row", sharex="col")
-    is_prompt = table["mechanism"].str.startswith(PROMPTED)
-    is_other = table["mechanism"] == "other document"
-    panels = {"epsilon": table[~is_prompt & ~is_other], "temperature": table[is_prompt]}
-    measures = {"bertscore": "BERTScore F1 (MiniLM)", "cosine": "cosine (MiniLM)"}
-    for row, (measure, text) in zip(axes, measures.items(), strict=True):
-        ends = {measure: "value", f"{measure}_low": "low", f"{measure}_high": "high"}
-        for ax, (unit, part) in zip(row, panels.items(), strict=True):
-            for name, line in part.rename(columns=ends).groupby("mechanism", sort=False):
-                line = line.sort_values("level")
-                look = {"yerr": reach(line), "elinewidth": 0.5, "lw": 1.2, **_look(str(name))}
-                ax.errorbar(line["level"], line["value"], **look)
-            other = table.loc[is_other, measure].iloc[0]
-            ax.axhline(other, color=BLACK, lw=1, ls="--", label="other document")
-            ax.set(xlabel=unit, ylabel=text, xscale="log" if unit == "epsilon" else "linear")
-            ax.label_outer()
-    legend_below(fig, ncols=3)
-    fig.suptitle(f"{title} (n = {table['n'].max()})", fontsize=9)
     return fig

@@ -21,6 +21,7 @@ from scipy.stats import norm
 from textpriv.attacks.f1 import bonferroni, strongest
 from textpriv.experiments.dp_prompt import (
     BY_WORD,
+    CLEAN,
     CLIPPED,
     DOCUMENTS,
     EMBEDDING,
@@ -63,6 +64,25 @@ def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
         named = dict(zip(keys, key, strict=True)) | {"attacker": STRONGEST, "access": ANY}
         rows.append({**named, **greatest.columns(), "by": by, "tried": len(ran)})
     return pd.DataFrame(rows)
+
+
+def hidden(table: pd.DataFrame, guessing: float) -> str:
+    """What is left of the sentiment where the author may be hidden, as a title; see `strongest_of`.
+
+    Hidden is whom the strongest attacker names no better than guessing, within the interval. The
+    best of several settings is too good on average, which makes the statement a mild one.
+    """
+    author, sentiment = (
+        table[table["target"] == target].set_index(["mechanism", "setting"])
+        for target in ("author", "sentiment")
+    )
+    clean = sentiment.loc[CLEAN, "value"].item()
+    is_hidden = (author["low"] <= guessing).reindex(sentiment.index, fill_value=False)
+    left = sentiment.loc[is_hidden, "value"]
+    if left.empty:
+        return f"No setting hides the author; clean text has a sentiment F1 of {clean:.2f}"
+    best = f"sentiment F1 is at best {left.max():.2f} ({' '.join(left.idxmax())})"
+    return f"With the author hidden, {best}; clean text has {clean:.2f}"
 
 
 def compared(
@@ -292,10 +312,9 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
 def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> pd.DataFrame:
     """BERTScore F1 and cosine of original and sanitized document, by the encoder at hand.
 
-    Of several runs the first. The row "other document" has another document's original in place
-    of the sanitized one: what two texts of this corpus have in common anyway. Columns: mechanism,
-    setting, level; bertscore, cosine, each with _low, _high and _influence; words (mean number in
-    the output); n.
+    Of several runs the first. The mechanism "other" has another document's original in place of
+    the sanitized one: what two texts of this corpus have in common anyway. Columns: mechanism,
+    setting, level, measure ("bertscore" or "cosine"), and those of an `Estimate`.
 
     Parameters
     ----------
@@ -304,12 +323,11 @@ def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> p
     """
     clean, *sanitized = outputs
     originals = rows_of(clean.texts[0], documents)
-    other = {**clean.columns, "mechanism": "other document"}
+    other = {**clean.columns, "mechanism": "other"}
     pairs = [(other, [*originals[1:], originals[0]])]
     pairs += [(each.columns, rows_of(each.texts[0], documents)) for each in sanitized if each.texts]
     rows = []
     for columns, texts in pairs:
-        row = dict(columns)
         for measure, scores in (
             ("bertscore", similarity.bert_score(encoder, originals, texts).f1),
             ("cosine", similarity.cosine(encoder, originals, texts, longest=PIECES)),
@@ -319,8 +337,5 @@ def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> p
                 # Each document is in two pairs, and takes both with it, as in the jackknife.
                 values = values + np.roll(values, 1) - values.mean()
             found = clustered_mean(values, documents, bounds=(-1.0, 1.0), sample=DOCUMENTS)
-            row |= {measure: found.value, f"{measure}_low": found.low}
-            row |= {f"{measure}_high": found.high, f"{measure}_influence": found.influence}
-        words = float(np.mean([len(text.split()) for text in texts]))
-        rows.append({**row, "words": words, "n": len(texts)})
+            rows.append({**columns, "measure": measure, **found.columns()})
     return pd.DataFrame(rows)
