@@ -31,6 +31,7 @@ from textpriv.mechanisms import (
     SanText,
 )
 from textpriv.mechanisms.clusant import CluSanT
+from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import load_encoder, pieces
@@ -137,6 +138,12 @@ def sanitizing_rows() -> Iterator[Row]:
     loop = (lambda: peers.clusant_loop(few, vectors, clusters, 16, rng), len(few))
     whole = (lambda: clusant.sanitize_ids(ids, rng), len(ids))
     yield compare("CluSanT, 33,860 words, against a loop", "tokens/s", whole, loop, 20, repeats=3)
+
+    diffractor = Diffractor(full, epsilon=1)
+    lists = diffractor.order.tolist()
+    loop = (lambda: peers.diffractor_loop(few, lists, 1, rng), len(few))
+    whole = (lambda: diffractor.sanitize_ids(ids, rng), len(ids))
+    yield compare("1-Diffractor, 33,860 words, against a loop", "tokens/s", whole, loop, 20)
 
     yield from stencil_rows()
 

@@ -82,6 +82,20 @@ def clusant_loop(
     return outputs
 
 
+def diffractor_loop(
+    ids: list[int], lists: list[list[int]], epsilon: float, rng: np.random.Generator
+) -> list[int]:
+    """The word's place looked up in a random list; one geometric draw of each sign a token."""
+    places = [{word: place for place, word in enumerate(each)} for each in lists]
+    share, outputs = 1 - np.exp(-epsilon), []
+    for i in ids:
+        chosen = int(rng.integers(len(lists)))
+        k = int(rng.geometric(share)) - int(rng.geometric(share))
+        at = min(max(places[chosen][i] + k, 0), len(lists[chosen]) - 1)
+        outputs.append(lists[chosen][at])
+    return outputs
+
+
 def stencil_loop(
     texts: list[list[int]],
     vectors: NDArray[np.float32],

@@ -36,6 +36,7 @@ from textpriv.mechanisms import (
     SanTextPlus,
 )
 from textpriv.mechanisms.clusant import CluSanT
+from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import DPPrompt, Limits
@@ -192,6 +193,21 @@ class CluSanTWithoutDiameters(CluSanT):
     @property
     def rates(self) -> FloatArray:
         return np.full(len(self.members), self.epsilon / 2)
+
+
+class DiffractorRenormalised(Diffractor):
+    """Steps beyond an end are drawn anew, in place of ending there."""
+
+    def _log_law(self, origin: IntArray, end: IntArray) -> FloatArray:
+        each = [self._normalised(one, other) for one, other in zip(origin, end, strict=True)]
+        return np.asarray(np.logaddexp.reduce(each) - np.log(len(each)))
+
+    def _normalised(self, one: IntArray, other: IntArray) -> FloatArray:
+        down, up = one, self.size - 1 - one
+        total = 1 + sum((1 - np.exp(-self.epsilon * far)) for far in (down, up)) / np.expm1(
+            self.epsilon
+        )
+        return np.asarray(-self.epsilon * np.abs(one - other) - np.log(total))
 
 
 class SensitiveSetOffByOne(SanTextPlus):
@@ -391,6 +407,13 @@ class CluSanTKeepsTheCluster(CluSanT):
     def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
         kept = CluSanT(self.embedding, epsilon=self.epsilon, cluster_scale=1e6)
         return kept.sample(inputs, rng)
+
+
+class DiffractorOfOneList(Diffractor):
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        other = copy.copy(self)
+        other.order, other.place = self.order[:1], self.place[:1]
+        return Diffractor.sample(other, inputs, rng)
 
 
 class CusTextReturnsItsInput(CusText):
@@ -653,6 +676,8 @@ CASES = [
            epsilon=2.0),
     flawed("CluSanT without its diameters", exactly, CluSanTWithoutDiameters, CluSanT, CLOUD,
            epsilon=2.0),
+    flawed("1-Diffractor that draws steps beyond an end anew", exactly, DiffractorRenormalised,
+           Diffractor, CLOUD, epsilon=0.5, lists=1),
     flawed("SanText+ with a sensitive set off by one", exactly, SensitiveSetOffByOne, SanTextPlus,
            CLOUD, **RARE),
     on_plane("noise of Gamma(n - 1)", sampled, ShapeTooSmall, Madlib, PLANE),
@@ -680,6 +705,8 @@ CASES = [
            CLOUD, **TRUNCATED, drawn=True),
     flawed("CluSanT sampler that keeps the cluster", exactly, CluSanTKeepsTheCluster, CluSanT,
            CLOUD, epsilon=2.0, drawn=True),
+    flawed("1-Diffractor sampler that knows one list", exactly, DiffractorOfOneList, Diffractor,
+           CLOUD, epsilon=0.5, drawn=True),
     flawed("conservative CusText that returns its input", exactly, CusTextReturnsItsInput, CusText,
            CLOUD, **GROUPS, drawn=True),
     Case("aggressive CusText sampled at 1.25 eps", exactly,

@@ -261,7 +261,7 @@ def _claim(made: Sanitizer, rng: np.random.Generator) -> str:
         return _by_law(mechanism, claim, rng)
     if made.epsilon is None:
         raise _NotRun("it claims no epsilon")
-    if claim is not None and claim.per_distance:
+    if claim is not None and claim.per != "word":
         raise _NotRun("its claim grows with a distance; see textpriv.privacy.audit_words")
     return _by_draws(made)
 

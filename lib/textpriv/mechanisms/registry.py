@@ -19,6 +19,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.mechanisms.base import Mechanism
 from textpriv.mechanisms.clusant import CluSanT
+from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.finite import (
     TEM,
     CusText,
@@ -94,6 +95,10 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
         ),
         "clusant": Entry(
             lambda embedding, _: CluSanT(embedding, epsilon=16), "CluSanT", "green", "P", FINITE
+        ),
+        "diffractor": Entry(
+            lambda embedding, _: Diffractor(embedding, epsilon=1), "1-Diffractor", "sky", "D",
+            FINITE,
         ),
     }
 )  # fmt: skip

@@ -26,6 +26,7 @@ from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, Mahalanobis, Mechanism, SanTextPlus
 from textpriv.mechanisms.base import Claim, check_epsilon
 from textpriv.mechanisms.clusant import CluSanT
+from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import Limits
 from textpriv.neighbors import Distances
@@ -40,12 +41,12 @@ class ClaimedLoss(ABC):
     ----------
     size : of the vocabulary
     protected : words that have a finite bound with some other word
-    per_distance : whether the bound grows with a distance of the words
+    per : what epsilon is counted by; of bounds that grow with a distance its unit as well
     """
 
     size: int
     protected: IntArray
-    per_distance = False
+    per = "word"
 
     @abstractmethod
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
@@ -69,7 +70,7 @@ class ClaimedLoss(ABC):
 class _Scaled(ClaimedLoss):
     """epsilon times the Euclidean distance of some points, between the words that are protected."""
 
-    per_distance = True
+    per = "word and unit of distance"
 
     def __init__(
         self, points: NDArray[np.floating], epsilon: float, protected: IntArray | None = None
@@ -127,7 +128,7 @@ class _Groups(ClaimedLoss):
 class _Clusters(ClaimedLoss):
     """epsilon (K |c - c'| + min(1, d / D)): c, c' centroids of two words, D the least diameter."""
 
-    per_distance = True
+    per = "word and unit of distance"
 
     def __init__(
         self, points: NDArray[np.floating], cluster: IntArray, scale: float, epsilon: float
@@ -166,6 +167,24 @@ class _Clusters(ClaimedLoss):
             for part in np.array_split(words, -(-len(words) // _ROWS)):
                 best = max(best, float(self.rows(part)[:, self.members[other]].max()))
         return best
+
+
+class _Steps(ClaimedLoss):
+    """epsilon times the most steps between two words in any of several lists of all words."""
+
+    per = "word and step of a list"
+
+    def __init__(self, place: IntArray, epsilon: float) -> None:
+        self.place, self.epsilon, self.size = place, epsilon, place.shape[1]
+        self.protected = np.arange(self.size)
+
+    def between(self, words: IntArray, others: IntArray) -> FloatArray:
+        x, z = _check_pairs(words, others, self.size)
+        bound: FloatArray = self.epsilon * np.abs(self.place[:, x] - self.place[:, z]).max(0)
+        return bound
+
+    def largest(self) -> float:
+        return self.epsilon * (self.size - 1)  # from one end of a list to the other
 
 
 @singledispatch
@@ -255,6 +274,11 @@ def _(mechanism: CusText) -> ClaimedLoss:
 def _(mechanism: CluSanT) -> ClaimedLoss:
     points, scale = mechanism.embedding.vectors, mechanism.cluster_scale
     return _Clusters(points, mechanism.cluster, scale, mechanism.epsilon)
+
+
+@claimed_loss.register
+def _(mechanism: Diffractor) -> ClaimedLoss:
+    return _Steps(mechanism.place, mechanism.epsilon)
 
 
 def token_range(limits: Limits, temperature: float) -> float:

@@ -252,8 +252,7 @@ def _stated(mechanism: object, about: _About) -> Statement:
 def _(mechanism: Mechanism, about: _About) -> Statement:
     claim = claimed_loss(mechanism)
     largest = claim.largest()
-    distance = " and unit of distance" * claim.per_distance
-    setting = f"eps {mechanism.epsilon:.3g} per word{distance}"
+    setting = f"eps {mechanism.epsilon:.3g} per {claim.per}"
     if about.text is None:
         policy = PRIVATE if about.policy is None else about.policy
         check_policy(policy)

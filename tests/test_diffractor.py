@@ -1,0 +1,144 @@
+"""1-Diffractor: its lists and its law by hand, draws, and the claim along lists.
+
+Error rates: see `helpers`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import ALARM, POWER, FloatArray, embedding, fits, normal_embedding, power_of_fit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.diffractor import Diffractor, greedy_list
+from textpriv.neighbors import ExactSearch
+from textpriv.privacy import audit_exactly, claimed_loss
+from textpriv.privacy.exact import every_loss
+
+SMALL = normal_embedding(30, 3, seed=2)
+LINE = embedding([[0.0], [1.0], [3.0], [2.1]])  # from word 0 on: 0, 1, 3, 2
+
+
+def law_of(mechanism: Diffractor) -> FloatArray:
+    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
+
+
+def plain_list(points: FloatArray, start: int) -> list[int]:
+    order = [start]
+    while len(order) < len(points):
+        distance = np.linalg.norm(points - points[order[-1]], axis=1)
+        distance[order] = np.inf
+        order.append(int(distance.argmin()))
+    return order
+
+
+def plain_law(orders: list[list[int]], epsilon: float) -> FloatArray:
+    """One step after the other, as far as float64 sees them."""
+    size, a = len(orders[0]), np.exp(-epsilon)
+    law = np.zeros((size, size))
+    for order in orders:
+        for at, word in enumerate(order):
+            for k in range(-int(40 / epsilon) - 1, int(40 / epsilon) + 2):
+                stop = order[min(max(at + k, 0), size - 1)]
+                law[word, stop] += (1 - a) / (1 + a) * a ** abs(k) / len(orders)
+    return law
+
+
+# --- Lists ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbors", [1, 4, 30])
+@pytest.mark.parametrize("start", [0, 17])
+def test_a_list_goes_on_to_the_nearest_word_that_is_free(neighbors: int, start: int) -> None:
+    points = SMALL.vectors.astype(np.float64)
+    near = ExactSearch(points).nearest(points, neighbors)[0]
+    assert greedy_list(points, start, near).tolist() == plain_list(points, start)
+
+
+def test_lists_hold_every_word_once_and_begin_apart() -> None:
+    mechanism = Diffractor(SMALL, epsilon=1.0, lists=3)
+    assert (np.sort(mechanism.order, axis=1) == np.arange(30)).all()
+    assert mechanism.order[:, 0].tolist() == [0, 10, 20]
+    assert all(mechanism.place[row, mechanism.order[row, 7]] == 7 for row in range(3))
+
+
+# --- The law -------------------------------------------------------------------------------------
+
+
+def test_the_law_of_one_list_by_hand() -> None:
+    """a = 1/2: no step has 1/3; at the end 0, all steps down as well, 1/3 + 1/6 + ... = 2/3."""
+    law = law_of(Diffractor(LINE, epsilon=np.log(2), lists=1))
+    np.testing.assert_allclose(law[0] * 12, [8, 2, 1, 1])  # words 1 and 3 are 1 and 2 steps away
+    np.testing.assert_allclose(law[1] * 12, [4, 4, 2, 2])
+    np.testing.assert_allclose(law[2] * 12, [1, 1, 8, 2])
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 12.0])
+@pytest.mark.parametrize("lists", [1, 3])
+def test_the_law_sums_over_steps_and_lists(epsilon: float, lists: int) -> None:
+    mechanism, every = Diffractor(SMALL, epsilon=epsilon, lists=lists), np.arange(30)
+    expected = plain_law(mechanism.order.tolist(), epsilon)
+    np.testing.assert_allclose(law_of(mechanism), expected, rtol=1e-9, atol=1e-16)
+    np.testing.assert_allclose(mechanism.log_columns(every), mechanism.log_rows(every).T)
+    np.testing.assert_allclose(mechanism.log_prob(every, every[::-1]),
+                               mechanism.log_rows(every)[every, every[::-1]])  # fmt: skip
+    mechanism.check()
+
+
+def test_a_large_epsilon_underflows_nowhere() -> None:
+    rows = Diffractor(SMALL, epsilon=1e4).log_rows(np.arange(30))
+    assert np.isfinite(rows).all() and (rows.argmax(1) == np.arange(30)).all()
+
+
+def test_draws_follow_the_law() -> None:
+    """False alarm at most ALARM per word; one list in place of four, or one-sided steps, fail."""
+    n, mechanism = 50_000, Diffractor(SMALL, epsilon=0.5)
+    right, words = law_of(mechanism), [0, 13, 29]
+    with pytest.warns(UserWarning, match="generator was passed"):
+        drawn = mechanism.sanitize_ids(np.repeat(words, n), np.random.default_rng(5))
+    one = law_of(Diffractor(SMALL, epsilon=0.5, lists=1))
+    sharper = law_of(mechanism.with_epsilon(0.55))
+    for word, outputs in zip(words, drawn.reshape(3, n), strict=True):
+        assert fits(np.bincount(outputs, minlength=30), right[word], ALARM)
+        assert power_of_fit(one[word], right[word], n) >= POWER
+        assert power_of_fit(sharper[word], right[word], n) >= POWER
+
+
+# --- The claim -----------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 100_000), st.floats(0.01, 30), st.integers(1, 3))
+def test_no_pair_loses_more_than_is_claimed(seed: int, epsilon: float, lists: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = embedding(rng.standard_normal((int(rng.integers(3, 12)), 2)).round(1))
+    mechanism = Diffractor(table, epsilon=epsilon, lists=lists)
+    claim, every = claimed_loss(mechanism), np.arange(mechanism.size)
+    first, second = np.triu_indices(mechanism.size, 1)
+    bound = claim.between(first, second)
+    assert (every_loss(mechanism, every) <= bound * (1 + 1e-9) + 1e-9).all()
+    np.testing.assert_array_equal(claim.rows(every)[first, second], bound)
+    assert claim.largest() == pytest.approx(bound.max())
+
+
+def test_one_list_loses_all_that_is_claimed() -> None:
+    """The words themselves as outputs: no two of one list are closer than their steps."""
+    mechanism = Diffractor(SMALL, epsilon=0.3, lists=1)
+    first, second = np.triu_indices(30, 1)
+    bound = claimed_loss(mechanism).between(first, second)
+    np.testing.assert_allclose(every_loss(mechanism, np.arange(30)), bound)
+    assert audit_exactly(mechanism).worst_ratio == pytest.approx(1)
+
+
+def test_near_words_may_be_many_steps_apart() -> None:
+    """Word 0 between two arms: the list goes down one, and comes back to the other last."""
+    arms = np.append(np.arange(20) * 1.0, -np.arange(1, 20) * 1.1)[:, None]
+    mechanism = Diffractor(embedding(arms), epsilon=1.0, lists=1)
+    assert claimed_loss(mechanism).between(np.array([0]), np.array([20]))[0] == 20
+
+
+@pytest.mark.parametrize("lists", [0, 31, 2.0])
+def test_wrong_numbers_of_lists(lists: int) -> None:
+    with pytest.raises(InvalidInput, match="lists: got .*, expected an integer from 1 to 30"):
+        Diffractor(SMALL, epsilon=1.0, lists=lists)
