@@ -33,6 +33,7 @@ from textpriv.mechanisms import (
 from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.rantext import RanText
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import load_encoder, pieces
 from textpriv.models.generators import load_generator
@@ -144,6 +145,11 @@ def sanitizing_rows() -> Iterator[Row]:
     loop = (lambda: peers.diffractor_loop(few, lists, 1, rng), len(few))
     whole = (lambda: diffractor.sanitize_ids(ids, rng), len(ids))
     yield compare("1-Diffractor, 33,860 words, against a loop", "tokens/s", whole, loop, 20)
+
+    rantext = RanText(full, epsilon=6)
+    loop = (lambda: peers.rantext_loop(few[:40], vectors, 6, rng), 40)
+    whole = (lambda: rantext.sanitize_ids(ids[:20_000], rng), 20_000)
+    yield compare("RANTEXT, 33,860 words, against a loop", "tokens/s", whole, loop, 20, repeats=3)
 
     yield from stencil_rows()
 

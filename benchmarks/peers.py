@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 
+from textpriv.mechanisms.rantext import noise_epsilon
+
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
@@ -93,6 +95,20 @@ def diffractor_loop(
         k = int(rng.geometric(share)) - int(rng.geometric(share))
         at = min(max(places[chosen][i] + k, 0), len(lists[chosen]) - 1)
         outputs.append(lists[chosen][at])
+    return outputs
+
+
+def rantext_loop(
+    ids: list[int], vectors: FloatArray, epsilon: float, rng: np.random.Generator
+) -> list[int]:
+    """A noise vector, a scan for the words inside its length and a choice, token by token."""
+    scales, outputs = np.ptp(vectors, axis=0) / noise_epsilon(epsilon), []
+    for i in ids:
+        radius = np.linalg.norm(rng.laplace(scale=scales))
+        distance = np.linalg.norm(vectors - vectors[i], axis=1)
+        inside = np.flatnonzero(distance <= radius)
+        weights = np.exp(epsilon * (1 - distance[inside] / radius) / 2)
+        outputs.append(int(rng.choice(inside, p=weights / weights.sum())))
     return outputs
 
 

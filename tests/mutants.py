@@ -40,6 +40,7 @@ from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import DPPrompt, Limits
+from textpriv.mechanisms.rantext import RanText
 from textpriv.mechanisms.registry import examples
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil, TokenTable
@@ -416,6 +417,19 @@ class DiffractorOfOneList(Diffractor):
         return Diffractor.sample(other, inputs, rng)
 
 
+class RanTextOfOneRadius(RanText):
+    """The mean radius in place of a random one."""
+
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        class Even(np.random.Generator):
+            def laplace(self, *rest: Any, **options: Any) -> FloatArray:
+                drawn = super().laplace(*rest, **options)
+                length = np.linalg.norm(drawn, axis=1, keepdims=True)
+                return np.asarray(drawn / length * length.mean())
+
+        return super().sample(inputs, Even(rng.bit_generator))
+
+
 class CusTextReturnsItsInput(CusText):
     def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
         return np.asarray(inputs).copy()
@@ -707,6 +721,8 @@ CASES = [
            CLOUD, epsilon=2.0, drawn=True),
     flawed("1-Diffractor sampler that knows one list", exactly, DiffractorOfOneList, Diffractor,
            CLOUD, epsilon=0.5, drawn=True),
+    flawed("RANTEXT with a fixed radius", exactly, RanTextOfOneRadius, RanText, CLOUD, epsilon=6.0,
+           drawn=True),
     flawed("conservative CusText that returns its input", exactly, CusTextReturnsItsInput, CusText,
            CLOUD, **GROUPS, drawn=True),
     Case("aggressive CusText sampled at 1.25 eps", exactly,

@@ -29,6 +29,7 @@ from textpriv.mechanisms.finite import (
     least_frequent,
 )
 from textpriv.mechanisms.noise import Madlib, Mahalanobis, RankRepair
+from textpriv.mechanisms.rantext import RanText
 from textpriv.mechanisms.vickrey import Vickrey
 from textpriv.neighbors import ExactSearch, Search
 
@@ -99,6 +100,9 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
         "diffractor": Entry(
             lambda embedding, _: Diffractor(embedding, epsilon=1), "1-Diffractor", "sky", "D",
             FINITE,
+        ),
+        "rantext": Entry(
+            lambda embedding, _: RanText(embedding, epsilon=6), "RANTEXT", "blue", "s", FINITE
         ),
     }
 )  # fmt: skip

@@ -29,6 +29,7 @@ from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.noise import AfterNoise
 from textpriv.mechanisms.prompt import Limits
+from textpriv.mechanisms.rantext import RanText
 from textpriv.neighbors import Distances
 
 _ROWS = 256  # of distances to all words held at once
@@ -279,6 +280,11 @@ def _(mechanism: CluSanT) -> ClaimedLoss:
 @claimed_loss.register
 def _(mechanism: Diffractor) -> ClaimedLoss:
     return _Steps(mechanism.place, mechanism.epsilon)
+
+
+@claimed_loss.register
+def _(mechanism: RanText) -> ClaimedLoss:
+    return _Groups(np.arange(mechanism.size), mechanism.epsilon)  # no two words have a bound
 
 
 def token_range(limits: Limits, temperature: float) -> float:

@@ -1,0 +1,201 @@
+"""RANTEXT: a random radius around the word, then an exponential choice among the words inside.
+
+    mechanism = RanText(embedding, epsilon=6)
+    mechanism.sanitize(["the rock is destined to be the new conan"])
+
+The radius is the length of a noise vector, which is thrown away. Given it the choice is known, and
+P(y|x) is an integral over the radius. It depends on y by the distance from x alone, so that one
+curve over distances says all about x.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from textpriv.channel import ROW_BYTES, FloatArray, IntArray, by_distinct, check_ids
+from textpriv.data.embeddings import Embedding
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.base import Claim
+from textpriv.mechanisms.finite import FiniteMechanism
+from textpriv.mechanisms.noise_length import LaplaceLength
+from textpriv.neighbors import Distances
+
+GRID = 512  # distances at which the curve of a word is worked out
+FAR = 64  # radii beyond the largest distance
+LIMIT = 1e-12  # of the radii: the largest has this chance of being exceeded
+
+
+def noise_epsilon(epsilon: float) -> float:
+    """The epsilon of the noise behind the radius: epsilon up to 2, hardly more than 9.3 beyond.
+
+    The constants are those of released code, quoted from memory; they are the authors' fit of the
+    size of the adjacency lists that they wanted.
+    """
+    if epsilon <= 2:
+        return epsilon
+    return float(max(0.0165 * np.log(max(19.0648 * epsilon - 38.1294, 1e-9)) + 9.3111, 2.0))
+
+
+class RanText(FiniteMechanism):
+    """A word inside a random radius: P(y|x, r) proportional to 1{d < r} exp(eps (1 - d / r) / 2).
+
+    d is the Euclidean distance of x and y. The radius r is the length of a vector of independent
+    Laplace numbers with scales (max_w w_j - min_w w_j) / e, e = `noise_epsilon`(eps), one for each
+    coordinate j of the embedding.
+
+    Parameters
+    ----------
+    embedding : the public vocabulary
+    epsilon : of the choice; of the radius only up to 2
+
+    Raises
+    ------
+    InvalidInput : vectors that are all equal
+
+    Notes
+    -----
+    The statement of eps-local differential privacy takes the set of words inside the radius for
+    given. The set depends on the word, so that two words give another far word by different
+    chances of a radius at all: the loss of a pair is the difference of two tails of the noise, and
+    no multiple of eps bounds it. The release shows no more than that one of the words is near.
+
+    P(y|x) is worked out on a grid: words at `GRID` + 1 equal steps of distance (each shared between
+    the two beside it), radii in the steps between and in `FAR` steps beyond. The error is below
+    1e-3 of the probability on real vectors.
+
+    References
+    ----------
+    Tong et al. 2023, InferDPT: Privacy-Preserving Inference for Black-box Large Language Models.
+    """
+
+    name = "rantext"
+    claim = Claim(
+        definition="none: radii that reach a far word are likelier from one word than from another",
+        protects="no pair of words",
+        unit="none (scores are scaled to [0, 1])",
+        in_clear="the number of tokens",
+        unknown="cannot be told apart from each other; from a known word without bound",
+        composition="none",
+    )
+    published: Claim | None = Claim(
+        definition="local differential privacy: P(M(w)=y) <= exp(eps) * P(M(w')=y)",
+        protects="one word against any other",
+        unit="none (scores are scaled to [0, 1])",
+        in_clear="the number of tokens",
+        unknown="as known words",
+        composition="eps per word",
+        loss="constant",
+    )
+
+    def __init__(self, embedding: Embedding, *, epsilon: float) -> None:
+        super().__init__(embedding, epsilon=epsilon)
+        points = embedding.vectors.astype(np.float64)
+        self.ranges = np.ptp(points, axis=0)
+        if not self.ranges.any():
+            raise InvalidInput("embedding: got equal vectors only, expected some to differ")
+        self.distances = Distances(embedding.vectors)
+        self.length = LaplaceLength(self.ranges)  # of noise at epsilon 1
+        self.largest = 2 * float(np.linalg.norm(points - points.mean(0), axis=1).max())
+
+    @property
+    def _grid(self) -> FloatArray:
+        """Distances at which curves are known; no two words are farther apart than the last."""
+        return np.linspace(0, self.largest, GRID + 1)
+
+    @cached_property
+    def _radii(self) -> tuple[FloatArray, FloatArray]:
+        """Radii and their log-probabilities, ascending: (GRID + FAR,) each."""
+        grid, noise = self._grid, noise_epsilon(self.epsilon)
+        lengths = np.geomspace(1e-3, 1e3, 2000) * np.linalg.norm(self.ranges)
+        last = np.interp(-np.log(LIMIT), -self.length.log_survival(lengths), lengths) / noise
+        beyond = np.geomspace(grid[-1], max(last, 1.01 * grid[-1]), FAR + 1)
+        edges = np.append(grid, beyond[1:])
+        reached = self.length.log_survival(edges * noise)
+        with np.errstate(divide="ignore"):
+            mass = reached[:-1] + np.log(-np.expm1(np.diff(reached)))
+        mass[-1] = reached[-2]  # and all longer ones
+        return (edges[1:] + edges[:-1]) / 2, mass
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        """1{d < r} exp(-eps d / (2 r)) at distances of the grid: (GRID + 1, radii)."""
+        return np.exp(self._log_weights)
+
+    @property
+    def _log_weights(self) -> FloatArray:
+        grid, radii = self._grid[:, None], self._radii[0]
+        return np.where(grid < radii, -self.epsilon / 2 * grid / radii, -np.inf)
+
+    @cached_property
+    def _reaching(self) -> tuple[FloatArray, FloatArray]:
+        """log of the likeliest radius that reaches each distance of the grid, and all beside it."""
+        joint = self._log_weights + self._radii[1]
+        highest = joint.max(1)
+        return highest, np.exp(joint - highest[:, None])
+
+    def _curves(self, distance: FloatArray) -> FloatArray:
+        """log P(y|x) by the distance of y, from distances to all words: (rows, GRID + 1)."""
+        at = distance * (GRID / self.largest)
+        low = np.minimum(at.astype(np.int64), GRID - 1)
+        share, row = at - low, np.arange(len(at))[:, None] * (GRID + 1)
+        shape, flat = (len(at), GRID + 1), (row + low).ravel()
+        counts = np.bincount(flat, (1 - share).ravel(), shape[0] * shape[1])
+        counts += np.bincount(flat + 1, share.ravel(), shape[0] * shape[1])
+        highest, relative = self._reaching
+        chances = 1 / (counts.reshape(shape) @ self._weights)
+        curves = highest + np.log(chances @ relative.T)
+        total = np.log((counts.reshape(shape) * np.exp(curves)).sum(1, keepdims=True))
+        return curves - total
+
+    def _read(self, curves: FloatArray, distance: FloatArray) -> FloatArray:
+        """Curves at distances, a row of each: between steps log P is taken for straight."""
+        at = distance * (GRID / self.largest)
+        low = np.minimum(at.astype(np.int64), GRID - 1)
+        row, share = np.arange(len(at))[:, None], at - low
+        return curves[row, low] * (1 - share) + curves[row, low + 1] * share
+
+    def log_rows(self, inputs: IntArray) -> FloatArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        distance = self.distances.to(x).numpy()
+        rows = self._read(self._curves(distance), distance)
+        rows -= np.log(np.exp(rows).sum(1, keepdims=True))
+        return rows
+
+    @cached_property
+    def _every_curve(self) -> FloatArray:
+        """Curves of all words, normalised as `log_rows` are: (size, GRID + 1)."""
+        result = np.empty((self.size, GRID + 1))
+        for start in range(0, self.size, self.row_chunk):
+            rows = np.arange(start, min(start + self.row_chunk, self.size))
+            distance = self.distances.to(rows).numpy()
+            curves = self._curves(distance)
+            total = np.exp(self._read(curves, distance)).sum(1, keepdims=True)
+            result[rows] = curves - np.log(total)
+        return result
+
+    def log_columns(self, outputs: IntArray) -> FloatArray:
+        y = check_ids(outputs, self.size, what="outputs")
+        every = self._every_curve
+        columns = [self._read(every, each[:, None])[:, 0] for each in self.distances.to(y).numpy()]
+        return np.stack(columns) if columns else np.empty((0, self.size))
+
+    def sample(self, inputs: IntArray, rng: np.random.Generator) -> IntArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        noise, radii = self.ranges / noise_epsilon(self.epsilon), np.empty(len(x))
+        step = max(1, ROW_BYTES // (8 * len(noise)))
+        for start in range(0, len(x), step):
+            part = radii[start : start + step]
+            part[:] = np.linalg.norm(rng.laplace(scale=noise, size=(len(part), len(noise))), axis=1)
+        uniform, result = rng.random(len(x)), np.empty(len(x), dtype=np.int64)
+        for words, occurrences in by_distinct(x, self.row_chunk):
+            for row, where in zip(self.distances.to(words).numpy(), occurrences, strict=True):
+                order = np.argsort(row, kind="stable")
+                ordered = row[order]
+                for at in where:
+                    inside = ordered[: max(1, np.searchsorted(ordered, radii[at]))]
+                    law = np.cumsum(np.exp(-self.epsilon / 2 * inside / radii[at]))
+                    place = np.searchsorted(law, uniform[at] * law[-1], side="right")
+                    result[at] = order[min(int(place), len(inside) - 1)]
+        return result
