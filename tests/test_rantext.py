@@ -12,6 +12,7 @@ from scipy.integrate import quad
 from scipy.stats import gamma, kstest
 
 from textpriv.errors import InvalidInput
+from textpriv.mechanisms import noise_length, rantext
 from textpriv.mechanisms.noise_length import LaplaceLength
 from textpriv.mechanisms.rantext import RanText, noise_epsilon
 from textpriv.privacy import audit_exactly, claimed_loss
@@ -86,6 +87,15 @@ def test_the_law_is_the_integral_over_the_radius(epsilon: float) -> None:
             expected[x, y] = sum(quad(integrand, *each, limit=200)[0] for each in parts)
     np.testing.assert_allclose(law_of(RanText(LINE, epsilon=epsilon)), expected, rtol=0.04)
     np.testing.assert_allclose(law_of(RanText(LINE, epsilon=epsilon)), expected, atol=5e-4)
+
+
+def test_finer_grids_change_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = normal_embedding(300, 300, seed=3)
+    coarse = law_of(RanText(table, epsilon=6.0))
+    monkeypatch.setattr(rantext, "GRID", 2048)
+    monkeypatch.setattr(rantext, "FAR", 256)
+    monkeypatch.setattr(noise_length, "CELLS", 8192)
+    np.testing.assert_allclose(coarse, law_of(RanText(table, epsilon=6.0)), rtol=0.01)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.5, 6.0, 1e4])

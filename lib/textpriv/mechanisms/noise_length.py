@@ -19,7 +19,7 @@ from textpriv.channel import FloatArray
 from textpriv.errors import InvalidInput
 
 CELLS = 4096  # of the grid of squared lengths
-REACH = 8.0  # squared lengths that the grid holds, in means of the squared length
+REACH = 4.0  # squared lengths that the grid holds, in means of the squared length
 _END = 32  # cells at its end, from which the tail beyond is told
 _TINY = 1e-290  # below which a product of probabilities loses digits
 
