@@ -62,8 +62,8 @@ class RanText(FiniteMechanism):
     no multiple of eps bounds it. The release shows no more than that one of the words is near.
 
     P(y|x) is worked out on a grid: words at `GRID` + 1 equal steps of distance (each shared between
-    the two beside it), radii in the steps between and in `FAR` steps beyond. In 300 dimensions finer
-    grids move a probability by less than 1% of it (a test holds that).
+    the two beside it), radii in the steps between and in `FAR` steps beyond. In 300 dimensions
+    finer grids move a probability by less than 1% of it (a test holds that).
 
     References
     ----------
