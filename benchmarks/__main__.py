@@ -33,6 +33,7 @@ from textpriv.mechanisms import (
 from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.polar import Polar
 from textpriv.mechanisms.rantext import RanText
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import load_encoder, pieces
@@ -150,6 +151,11 @@ def sanitizing_rows() -> Iterator[Row]:
     loop = (lambda: peers.rantext_loop(few[:40], vectors, 6, rng), 40)
     whole = (lambda: rantext.sanitize_ids(ids[:20_000], rng), 20_000)
     yield compare("RANTEXT, 33,860 words, against a loop", "tokens/s", whole, loop, 20, repeats=3)
+
+    polar = Polar(full, epsilon=400)
+    loop = (lambda: peers.polar_loop(few[:100], vectors, 400, rng), 100)
+    whole = (lambda: polar.sanitize_ids(ids[:20_000], rng), 20_000)
+    yield compare("Polar, 33,860 words, against a loop", "tokens/s", whole, loop, 10, repeats=3)
 
     yield from stencil_rows()
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
+from scipy.stats import vonmises_fisher
 
 from textpriv.mechanisms.rantext import noise_epsilon
 
@@ -109,6 +110,18 @@ def rantext_loop(
         inside = np.flatnonzero(distance <= radius)
         weights = np.exp(epsilon * (1 - distance[inside] / radius) / 2)
         outputs.append(int(rng.choice(inside, p=weights / weights.sum())))
+    return outputs
+
+
+def polar_loop(
+    ids: list[int], vectors: FloatArray, epsilon: float, rng: np.random.Generator
+) -> list[int]:
+    """A law of directions and a scan of all cosines, token by token."""
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    outputs = []
+    for i in ids:
+        drawn = vonmises_fisher(units[i], epsilon / np.pi).rvs(random_state=rng)
+        outputs.append(int(np.argmax(units @ drawn.ravel())))
     return outputs
 
 

@@ -39,6 +39,7 @@ from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.noise import AfterNoise
+from textpriv.mechanisms.polar import Polar
 from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.rantext import RanText
 from textpriv.mechanisms.registry import examples
@@ -430,6 +431,21 @@ class RanTextOfOneRadius(RanText):
         return super().sample(inputs, Even(rng.bit_generator))
 
 
+class PolarWithoutPi(Polar):
+    """kappa = eps."""
+
+    @property
+    def concentration(self) -> float:
+        return self.epsilon
+
+
+class PolarLessNoise(Polar):
+    """Angles of 1.25 kappa, of whose law nothing is said."""
+
+    def noisy_vectors(self, ids: IntArray, rng: Rng) -> Iterator[FloatArray]:
+        yield from Polar.noisy_vectors(self.with_epsilon(1.25 * self.epsilon), ids, rng)
+
+
 class CusTextReturnsItsInput(CusText):
     def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
         return np.asarray(inputs).copy()
@@ -526,6 +542,7 @@ class StencilReturnsTheToken(Stencil):
 LINE = embedding(np.append(0.0, np.linspace(1.0, 1.2, 50))[:, None])  # one word beside a crowd
 CLOUD = normal_embedding(60, 3, seed=2)
 PLANE = normal_embedding(150, 2, seed=4)
+SPHERE = normal_embedding(150, 3, seed=4)
 STRETCHED = embedding(np.random.default_rng(6).standard_normal((150, 2)) * [6.0, 1.0])
 LIMITS = Limits(np.array([-10.0, 0.0, 0.0, 0.0]), np.array([-7.0, 3.0, 3.0, 3.0]))
 HOSTILE = np.array([[0.0, 0, 0, 0], [np.inf, 0, 0, 0], [np.nan] * 4, [-np.inf, 1e30, 0, 0],
@@ -701,6 +718,7 @@ CASES = [
     on_stretched("Mahalanobis renormalised", sampled, Renormalised, Mahalanobis, STRETCHED),
     on_plane("noise that never returns the input", sampled, NeverTheInput, Madlib, PLANE),
     on_plane("Vickrey that drops the input", sampled, VickreyWithoutTheInput, Madlib, PLANE),
+    flawed("polar mechanism with kappa = eps", sampled, PolarWithoutPi, Polar, SPHERE, epsilon=1.0),
     flawed("ranks around the word itself", ranked, RanksAroundTheWord, RankRepair, RIGHT, c=0.05),
     flawed("Laplace scale without the width", noisy, LaplaceWithoutWidth, TruncatedLaplace, BOX,
            epsilon=2.0),
@@ -735,6 +753,8 @@ CASES = [
              drawn=True),
     on_stretched("Mahalanobis with 0.8 of the noise", inside, MahalanobisLessNoise, Mahalanobis,
                  STRETCHED, drawn=True),
+    flawed("polar mechanism with angles of 1.25 eps", inside, PolarLessNoise, Polar, SPHERE,
+           epsilon=20.0, drawn=True),
     flawed("rank repair with ranks of 2 eps", inside, RanksAtMoreEpsilon, RankRepair, RIGHT, c=0.05,
            drawn=True),
     flawed("Vickrey with half of t", inside, VickreyOfAnotherT, Vickrey, RIGHT, t=0.75, drawn=True),

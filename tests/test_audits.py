@@ -656,7 +656,7 @@ def test_the_long_audits_write_both_files_and_go_on_from_what_is_kept(
 ) -> None:
     assert command.main(FEW) == 1  # so few draws decide nothing
     said = capsys.readouterr().out
-    assert "undecided" in said and "mutants caught: 2 of 2" in said and "sampled: 32 tasks" in said
+    assert "undecided" in said and "mutants caught: 2 of 2" in said and "sampled: 36 tasks" in said
     found, record = read_audits(small_tables / "audits.json"), command.load("audits.json")
     assert {each.mechanism for each in found} == {
         *WORD_LEVEL, "custext-aggressive", "2-random", "stencil", "punctuated-stencil",

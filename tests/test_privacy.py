@@ -1009,7 +1009,8 @@ def test_every_registered_mechanism_is_audited() -> None:
     missing = set(WORD_LEVEL) - audited - sampled
     assert not missing, f"enter {missing} in a list of experiments/audits.py"
     noise = {name for name in WORD_LEVEL if name in sampled}
-    assert noise == {name for name, _ in long.INSIDE} == {each.label for each in long.WORKING}
+    assert noise == {name for name, _ in long.INSIDE}
+    assert noise - {"polar"} == {each.label for each in long.WORKING}  # whose noise has a length
 
 
 def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:

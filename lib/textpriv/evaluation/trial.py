@@ -23,14 +23,13 @@ from textpriv.checks import check_kind
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.sanitizers import Sanitizer, sanitizer
-from textpriv.mechanisms import Madlib, Mechanism
+from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.finite import FiniteMechanism
-from textpriv.mechanisms.noise import AfterNoise
 from textpriv.privacy.claims import ClaimedLoss, claimed_loss
 from textpriv.privacy.exact import audit_exactly, losses
 from textpriv.privacy.fit import fit_draws
-from textpriv.privacy.released import audit_noise, readable, released_words, sanitized
+from textpriv.privacy.released import Noisy, audit_noise, readable, released_words, sanitized
 from textpriv.privacy.results import LEVEL, Audit
 
 SENTENCES = (
@@ -236,7 +235,7 @@ def _law(made: Sanitizer, rng: np.random.Generator) -> str:
         with simulation():
             drawn = sanitized(mechanism, ids, 1000, rng)
         fit = fit_draws(lambda _: np.exp(rows), drawn, rng)
-    elif isinstance(mechanism, Madlib | AfterNoise):
+    elif isinstance(mechanism, Noisy):
         return _judged(audit_noise(mechanism, rng))
     else:
         raise _NotRun("it states no probabilities P(y|x)")
@@ -249,7 +248,7 @@ def _law(made: Sanitizer, rng: np.random.Generator) -> str:
 
 def _claim(made: Sanitizer, rng: np.random.Generator) -> str:
     mechanism: Any = made.mechanism
-    if isinstance(mechanism, Madlib | AfterNoise):
+    if isinstance(mechanism, Noisy):
         return _judged(audit_noise(mechanism, rng))
     try:
         claim = None if mechanism is None else claimed_loss(mechanism)

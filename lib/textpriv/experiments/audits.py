@@ -46,6 +46,7 @@ from textpriv.mechanisms import (
 )
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.noise import AfterNoise
+from textpriv.mechanisms.polar import Polar
 from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.registry import WORD_LEVEL, examples
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
@@ -260,7 +261,10 @@ EXACT = (*TIGHT, ("custext+", 4.0), ("custext-aggressive", 4.0))
 TOYS = (
     "santext", "tem", "2-random", "stencil", "punctuated-stencil", "deep-candidate", "dp-prompt"
 )  # fmt: skip
-INSIDE = (("madlib", 13.0), ("mahalanobis", 17.0), ("rank-repair", 13.0), ("vickrey", 13.0))
+INSIDE = (
+    ("madlib", 13.0), ("mahalanobis", 17.0), ("rank-repair", 13.0), ("vickrey", 13.0),
+    ("polar", 400.0),
+)  # fmt: skip
 
 
 def unlisted(*, claimed: bool = False) -> list[tuple[str, float]]:
@@ -437,6 +441,10 @@ def _vickrey(table: Embedding, search: Search) -> Mechanism:
     return Vickrey(_madlib(table, search), t=0.75)
 
 
+def _polar(table: Embedding, _: Search) -> Mechanism:
+    return Polar(table, epsilon=1.0)
+
+
 SETTINGS = (
     Setting("madlib", 2, WORDS, _madlib),
     Setting("madlib", 5, WORDS, _madlib),
@@ -445,6 +453,7 @@ SETTINGS = (
     Setting("mahalanobis", 5, WORDS, _part_mahalanobis),
     Setting("rank-repair", 2, 100, _rank_repair),
     Setting("vickrey", 2, WORDS, _vickrey),
+    Setting("polar", 3, WORDS, _polar),
 )
 # As they are used: no event tells two words apart there, but the noise's length shows.
 WORKING = (

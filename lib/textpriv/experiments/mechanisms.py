@@ -8,7 +8,6 @@ makes their effect on the text alike, not their protection.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -20,9 +19,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from textpriv import stats
-from textpriv.channel import Channel
-from textpriv.mechanisms import FiniteMechanism, Madlib, Mechanism
-from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
+from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms.sweep import chance_kept
 
 
 class Sizes(BaseModel):
@@ -53,31 +51,11 @@ def kept_curve(
 ) -> Callable[[float], float]:
     """Expected share of tokens (ids, with repeats) that stay, as a function of epsilon > 0.
 
-    Exact for a channel; integrated over the noise's length, along one direction per token,
-    for MADLIB and Mahalanobis; one draw per token, always with the same random numbers,
-    otherwise. All randomness is drawn here: the function returned is deterministic.
+    The mean of `sweep.chance_kept`. All randomness is drawn here: the function returned is
+    deterministic.
     """
-    if isinstance(mechanism, Channel):
-        channel = cast(FiniteMechanism, mechanism)
-        words, counts = np.unique(ids, return_counts=True)
-
-        def exact(epsilon: float) -> float:
-            stays = np.exp(channel.with_epsilon(epsilon).log_prob(words, words))
-            return float(counts @ stays / counts.sum())
-
-        return exact
-    if isinstance(mechanism, Madlib) and isinstance(mechanism.search, ExactSearch):
-        dimension = mechanism.embedding.dimension
-        units = mechanism.stretched(random_directions(len(ids), dimension, rng))
-        radii = AllRadii(mechanism.search).first_crossing(ids, units[:, None])[0]
-        return lambda epsilon: float(radius_cdf(radii, dimension, epsilon).mean())
-    seed = int(rng.integers(2**32))
-
-    def drawn(epsilon: float) -> float:
-        outputs = mechanism.with_epsilon(epsilon).sanitize_ids(ids, np.random.default_rng(seed))
-        return float((outputs == ids).mean())
-
-    return drawn
+    kept = chance_kept(mechanism, ids, rng)
+    return lambda epsilon: float(kept(epsilon).mean())
 
 
 def epsilon_keeping(kept: float, curve: Callable[[float], float]) -> float:

@@ -29,6 +29,7 @@ from textpriv.mechanisms.finite import (
     least_frequent,
 )
 from textpriv.mechanisms.noise import Madlib, Mahalanobis, RankRepair
+from textpriv.mechanisms.polar import Polar
 from textpriv.mechanisms.rantext import RanText
 from textpriv.mechanisms.vickrey import Vickrey
 from textpriv.neighbors import ExactSearch, Search
@@ -103,6 +104,9 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
         ),
         "rantext": Entry(
             lambda embedding, _: RanText(embedding, epsilon=6), "RANTEXT", "blue", "s", FINITE
+        ),
+        "polar": Entry(
+            lambda embedding, _: Polar(embedding, epsilon=400), "STAMP, polar", "green", "D", NOISE
         ),
     }
 )  # fmt: skip

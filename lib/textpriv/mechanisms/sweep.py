@@ -27,6 +27,7 @@ from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Mechanism, check_epsilons, entropy, simulation
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.mechanisms.noise import Madlib
+from textpriv.mechanisms.polar import Polar, angle_cdf
 from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
 
 EXTREMES = (1e-6, 1e6)  # between which an epsilon is looked for
@@ -97,8 +98,9 @@ def chance_kept(
     """Probability that each of some words is kept, as a function of epsilon: (words,).
 
     With `Madlib` or `Mahalanobis` over an exact search: given one random direction for each word,
-    GammaCDF(first crossing). Of a finite mechanism P(kept) itself. Of others one draw, 0 or 1,
-    at every epsilon from the same random numbers.
+    GammaCDF(first crossing); with `Polar`, given one tangent, the same of the angle. Of a finite
+    mechanism P(kept) itself. Of others one draw, 0 or 1, at every epsilon from the same random
+    numbers.
 
     Parameters
     ----------
@@ -112,6 +114,11 @@ def chance_kept(
         drawn = mechanism.stretched(random_directions(len(ids), dimension, rng))
         radii = AllRadii(mechanism.search).first_crossing(ids, drawn[:, None])[0][:, 0]
         return lambda epsilon: radius_cdf(radii, dimension, epsilon)
+    if isinstance(mechanism, Polar):
+        angles = mechanism.crossing_angles(ids, rng)
+        return lambda epsilon: angle_cdf(
+            angles, dimension, mechanism.with_epsilon(epsilon).concentration
+        )
     if isinstance(mechanism, FiniteMechanism):
         types, inverse = np.unique(ids, return_inverse=True)
 

@@ -28,6 +28,7 @@ from textpriv.mechanisms.base import Claim, check_epsilon
 from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.noise import AfterNoise
+from textpriv.mechanisms.polar import Polar
 from textpriv.mechanisms.prompt import Limits
 from textpriv.mechanisms.rantext import RanText
 from textpriv.neighbors import Distances
@@ -280,6 +281,13 @@ def _(mechanism: CluSanT) -> ClaimedLoss:
 @claimed_loss.register
 def _(mechanism: Diffractor) -> ClaimedLoss:
     return _Steps(mechanism.place, mechanism.epsilon)
+
+
+@claimed_loss.register
+def _(mechanism: Polar) -> ClaimedLoss:
+    points = mechanism.embedding.vectors.astype(np.float64)
+    units = points / np.sqrt((points**2).sum(1, keepdims=True))
+    return _Scaled(units, mechanism.epsilon / np.pi)
 
 
 @claimed_loss.register

@@ -21,10 +21,11 @@ from scipy.stats import beta, gamma, laplace
 
 from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import FiniteMechanism, Madlib, RankRepair
+from textpriv.mechanisms import FiniteMechanism, Madlib, Mechanism, RankRepair
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.noise import AfterNoise
+from textpriv.mechanisms.polar import Polar, angle_law, mirrored
 from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil
@@ -242,18 +243,19 @@ def released_prompt(mechanism: DPPrompt, texts: Sequence[str], seed: int) -> Fit
 # is made of the noisy vector. A flaw that leaves no trace in words, as there are many in 300
 # dimensions, shows all the same.
 
+Noisy = Madlib | Polar | AfterNoise
 _NOISY_WORDS, _NOISY_DRAWS = 20, 200  # inputs, and draws of each
 _AXES = 4  # along which the direction is looked at
 _BYTES = 64 << 20
 
 
 @simulation()
-def audit_noise(mechanism: Madlib | AfterNoise, rng: np.random.Generator) -> Audit:
+def audit_noise(mechanism: Noisy, rng: np.random.Generator) -> Audit:
     """Noise by its density, for all pairs of words, and the noise of `sanitize` against it.
 
-    Tested are the radius (Gamma), the direction, and the output given the noisy vector: the
-    nearest word (MADLIB, Mahalanobis), one of geometric rank (rank repair), one of the nearest
-    two (Vickrey).
+    Tested are the radius (Gamma; the angle for Polar), the direction, and the output given the
+    noisy vector: the nearest word (MADLIB, Mahalanobis, Polar), one of geometric rank (rank
+    repair), one of the nearest two (Vickrey).
 
     Parameters
     ----------
@@ -262,17 +264,18 @@ def audit_noise(mechanism: Madlib | AfterNoise, rng: np.random.Generator) -> Aud
     noise = mechanism.madlib if isinstance(mechanism, AfterNoise) else mechanism
     ids = readable(mechanism.embedding.words, None, _NOISY_WORDS, rng)
     outputs, vectors = _watched(mechanism, noise, ids, _NOISY_DRAWS, rng)
-    table = mechanism.embedding.vectors.astype(np.float64)
+    origins, n = _points(noise)[ids.repeat(_NOISY_DRAWS)], noise.embedding.dimension
     if len(vectors) != len(outputs) or (outputs < 0).any():
         places = [np.full(len(outputs), np.nan)]  # some output came without noise
     else:
-        offsets = vectors - table[ids.repeat(_NOISY_DRAWS)]
-        added = np.asarray(np.linalg.solve(metric_root(noise), offsets.T).T, dtype=np.float64)
         given = _given_noise(mechanism, vectors, outputs, rng)
-        places = [*_isotropic(added, mechanism.epsilon, rng), given]
-    n = noise.embedding.dimension
+        places = [*_noise_places(noise, vectors, origins, rng), given]
 
     def errors(factor: float) -> list[float]:
+        if isinstance(noise, Polar):
+            angles, reached = angle_law(n, factor * noise.concentration)
+            stated = np.interp(angles, *angle_law(n, noise.concentration))
+            return [float(np.abs(np.interp(GRID, reached, stated) - GRID).max())]
         return [float(np.abs(gamma.cdf(factor * gamma.ppf(GRID, n), n) - GRID).max())]
 
     audit = audited(
@@ -286,8 +289,8 @@ def audit_noise(mechanism: Madlib | AfterNoise, rng: np.random.Generator) -> Aud
 
 
 def _watched(
-    mechanism: Madlib | AfterNoise,
-    noise: Madlib,
+    mechanism: Noisy,
+    noise: Madlib | Polar,
     ids: IntArray,
     draws: int,
     rng: np.random.Generator,
@@ -302,21 +305,43 @@ def _watched(
 
     watched = copy.copy(noise)
     watched.noisy_vectors = recorded  # type: ignore[method-assign]
-    tried: Madlib | AfterNoise = watched
+    tried: Noisy = watched
     if isinstance(mechanism, AfterNoise):
         tried = copy.copy(mechanism)
-        tried.madlib = watched
+        tried.madlib = watched  # type: ignore[assignment]
     outputs = sanitized(tried, ids, draws, rng).ravel()
     return outputs, np.concatenate([*seen, np.empty((0, noise.embedding.dimension))])
 
 
-def _isotropic(noise: FloatArray, epsilon: float, rng: np.random.Generator) -> list[FloatArray]:
-    """Places of the radius, Gamma(n, 1 / eps), and of the direction along a few axes."""
-    count, n = noise.shape
-    radius = np.linalg.norm(noise, axis=1)
-    places = [np.asarray(gamma.cdf(epsilon * radius, n))]
+def _points(mechanism: Mechanism) -> FloatArray:
+    """Where the words lie among which the noisy vector chooses."""
+    points = mechanism.embedding.vectors.astype(np.float64)
+    if isinstance(mechanism, Polar):
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return points
+
+
+def _noise_places(
+    noise: Madlib | Polar, vectors: FloatArray, origins: FloatArray, rng: np.random.Generator
+) -> list[FloatArray]:
+    """Places of the length, Gamma(n, 1 / eps), or the angle, and of the direction."""
+    n = noise.embedding.dimension
+    if isinstance(noise, Polar):
+        turned = mirrored(vectors, origins)  # the word's direction is the first axis
+        sine = np.linalg.norm(turned[:, 1:], axis=1)
+        angle = np.interp(np.arctan2(sine, turned[:, 0]), *angle_law(n, noise.concentration))
+        return [angle, *_directions(turned[:, 1:] / sine[:, None], rng)]
+    added = np.linalg.solve(metric_root(noise), (vectors - origins).T).T
+    radius = np.linalg.norm(added, axis=1)
+    places = np.asarray(gamma.cdf(noise.epsilon * radius, n))
+    return [places, *_directions(added / radius[:, None], rng)]
+
+
+def _directions(units: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
+    """Places of uniform directions along a few axes."""
+    places, (count, n) = [], units.shape
     for axis in np.unique(np.linspace(0, n - 1, _AXES).astype(int)):
-        cosine = noise[:, axis] / radius
+        cosine = units[:, axis]
         if n == 1:  # a sign
             places.append((rng.random(count) + (cosine > 0)) / 2)
         else:
@@ -326,10 +351,10 @@ def _isotropic(noise: FloatArray, epsilon: float, rng: np.random.Generator) -> l
 
 @torch.inference_mode()
 def _given_noise(
-    mechanism: Madlib | AfterNoise, vectors: FloatArray, outputs: IntArray, rng: np.random.Generator
+    mechanism: Noisy, vectors: FloatArray, outputs: IntArray, rng: np.random.Generator
 ) -> FloatArray:
     """Place of every output by its rank around the noisy vector."""
-    table = torch.from_numpy(mechanism.embedding.vectors.astype(np.float64))
+    table = torch.from_numpy(_points(mechanism))
     rank, nearest = np.empty(len(outputs)), np.empty((len(outputs), 2))
     parts = -(-len(vectors) * 16 * len(table) // _BYTES)
     for part in np.array_split(np.arange(len(vectors)), max(1, parts)):
