@@ -99,7 +99,7 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
             lambda embedding, _: CluSanT(embedding, epsilon=16), "CluSanT", "green", "P", FINITE
         ),
         "diffractor": Entry(
-            lambda embedding, _: Diffractor(embedding, epsilon=1), "1-Diffractor", "sky", "D",
+            lambda embedding, _: Diffractor(embedding, epsilon=1), "1-Diffractor", "sky", "P",
             FINITE,
         ),
         "rantext": Entry(
