@@ -19,9 +19,9 @@ from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Claim
 from textpriv.mechanisms.finite import FiniteMechanism
-from textpriv.neighbors import Distances, ExactSearch
+from textpriv.neighbors import ExactSearch
 
-NEIGHBORS = 16  # looked at before all words that are free
+NEIGHBORS = 64  # looked at before all words that are free
 
 
 def greedy_list(points: NDArray[np.floating], start: int, near: IntArray) -> IntArray:
@@ -38,19 +38,22 @@ def greedy_list(points: NDArray[np.floating], start: int, near: IntArray) -> Int
     (words,) ids in the order of the list; of words equally near, the lower id comes first
     """
     check_count(start, 0, len(points) - 1, what="start")
-    distances, left = Distances(points), np.arange(len(points))
-    free = np.ones(len(points), dtype=bool)
-    result, word = np.empty(len(points), dtype=np.int64), start
-    for place in range(len(points)):
+    exact = np.asarray(points, dtype=np.float64)
+    free, left = np.ones(len(exact), dtype=bool), np.arange(len(exact))
+    table, half = exact, (exact**2).sum(1) / 2
+    result, word = np.empty(len(exact), dtype=np.int64), start
+    for place in range(len(exact)):
         result[place], free[word] = word, False
-        if not free.any():
-            break
         around = near[word][free[near[word]]]
         if len(around):
             word = int(around[0])
-            continue
-        left = left[free[left]]
-        word = int(left[distances.to(np.array([word]), left)[0].argmin()])
+        elif place + 1 < len(exact):
+            if len(exact) - place < 0.8 * len(left):  # drop the rows that are taken
+                kept = free[left]
+                left, table, half = left[kept], table[kept], half[kept]
+            nearness = table @ exact[word] - half
+            nearness[~free[left]] = -np.inf
+            word = int(left[nearness.argmax()])
     return result
 
 
