@@ -340,6 +340,18 @@ def test_the_ends_differ_only_by_a_test() -> None:
     assert scoreboard.ends(two[:1], 0.5).startswith("No two mechanisms share a risk")
 
 
+def test_newer_mechanisms_are_held_against_the_best_of_the_papers() -> None:
+    """0.1 and 0.2 apart with errors of 0.03 each; two comparisons: 0.018 becomes 0.037."""
+    columns = ["mechanism", "value", "low", "high"]
+    rows = (("tem", 0.7), ("madlib", 0.9), ("clusant", 0.8), ("rantext", 0.88))
+    at = pd.DataFrame([[m, v, v - Z * 0.03, v + Z * 0.03] for m, v in rows], columns=columns)
+    said = scoreboard.newer(at, 0.5)
+    assert "recover 50%" in said and "(MADLIB)" in said and "(TEM)" not in said
+    assert said.index("CluSanT 0.80") < said.index("RANTEXT 0.88")
+    assert "(less), RANTEXT" in said and said.endswith("(undecided).")
+    assert scoreboard.newer(at[:2], 0.5).startswith("No newer mechanism")
+
+
 def test_what_hiding_costs_is_said_by_a_test() -> None:
     made = board(
         rate("pr1.noise-50.imdb.naive", 0.1),  # nobody has attacked it in earnest

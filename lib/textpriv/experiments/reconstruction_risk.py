@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,10 @@ from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.experiments.mechanisms import classifier
 from textpriv.experiments.reconstruction import noisy
 from textpriv.experiments.reconstruction_texts import PUBLIC, Knowledge, Material, Sizes
-from textpriv.mechanisms import TEM, CusText, FiniteMechanism, Madlib, Mechanism
+from textpriv.mechanisms import FiniteMechanism, Madlib, Mechanism
 from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.neighbors import ExactSearch
 from textpriv.seeds import stream
 
 
@@ -34,25 +36,27 @@ def risk_mechanisms(
     sizes: Sizes,
     rng: np.random.Generator,
 ) -> list[tuple[Mechanism, Channel]]:
-    """Every word-level mechanism at each of its epsilons, with the channel that is attacked.
+    """Word-level mechanisms at each of their epsilons, with the channel that is attacked.
 
     The finite mechanisms are their own channels; that of MADLIB is an estimate. CusText+ and
-    SanText+ come from `known`; SanText without the plus spares no word and is left out, being
-    the same otherwise.
+    SanText+ come from `known`, the others from the registry. SanText without the plus spares no
+    word and is left out, being the same otherwise.
     """
-    grid = sizes.risk_epsilons
-    conservative = CusText(embedding, epsilon=1, mapping="conservative")
-    finite: list[FiniteMechanism] = [
-        *(known["custext"][each] for each in grid["custext+"]),
-        *(conservative.with_epsilon(each) for each in grid["custext-conservative"]),
-        *(known["santext"][each] for each in grid["santext+"]),
-        *TEM(embedding, epsilon=1).sweep(grid["tem"]),
-    ]
-    madlib = Madlib(embedding, epsilon=1)
-    estimated = NoiseChannel.estimate(madlib, grid["madlib"], rng)
-    return [(each, each) for each in finite] + [
-        (madlib.with_epsilon(epsilon), channel) for epsilon, channel in estimated.items()
-    ]
+    search = ExactSearch(embedding.vectors)
+    given = {"custext+": known["custext"], "santext+": known["santext"]}
+    result: list[tuple[Mechanism, Channel]] = []
+    for name, epsilons in sizes.risk_epsilons.items():
+        if name in given:
+            made = [given[name][epsilon] for epsilon in epsilons]
+        else:
+            mechanism = WORD_LEVEL[name].make(embedding, search)
+            if isinstance(mechanism, Madlib):
+                channels = NoiseChannel.estimate(mechanism, epsilons, rng)
+                result += [(mechanism.with_epsilon(e), channel) for e, channel in channels.items()]
+                continue
+            made = cast(FiniteMechanism, mechanism).sweep(epsilons)
+        result += [(each, each) for each in made]
+    return result
 
 
 def risk(

@@ -40,6 +40,10 @@ class FiniteMechanism(Mechanism, Channel):
     def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
         return self.sample(ids, rng)
 
+    def sweep(self, epsilons: Iterable[float]) -> list[Self]:
+        """The same mechanism at several epsilons."""
+        return [self.with_epsilon(epsilon) for epsilon in epsilons]
+
 
 class _DistanceMechanism(FiniteMechanism):
     """P(y|x) proportional to exp(-energy(d(x,y))) over the words that may be output."""
