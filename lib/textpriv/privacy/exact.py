@@ -29,6 +29,7 @@ from textpriv.checks import COUNT, at_least, check_kind, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import FiniteMechanism, Mechanism
+from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
@@ -290,6 +291,36 @@ def audit_prompt(
     assert mechanism.limits is not None  # without them there is no law to fit
     audit = audit_next_token(mechanism.log_weights, mechanism.limits, mechanism.temperature, scores)
     return with_fit(audit, fit)
+
+
+def audit_texts(
+    mechanism: DPMLM, pairs: Sequence[tuple[str, str]], *, published: bool = False
+) -> Audit:
+    """Whole texts, two by two, at their worst output.
+
+    Parameters
+    ----------
+    pairs : at least one, of two texts with as many words
+    published : against epsilon for two texts that differ in one word, in place of n epsilon
+    """
+    if not pairs:
+        raise InvalidInput("pairs: got none, expected at least one pair of texts")
+    found = np.array([mechanism.loss(*pair) for pair in pairs])
+    spent = np.array([mechanism.spent(text) for text, _ in pairs])
+    claimed = np.full(len(pairs), mechanism.epsilon) if published else spent
+    worst = int((found / claimed).argmax())
+    claim = mechanism.published if published and mechanism.published else mechanism.claim
+    return Audit(
+        mechanism.name,
+        f"eps {mechanism.epsilon:g} a draw, {len(mechanism.words):,} words",
+        claim.definition,
+        "exact, the worst output of every pair of texts",
+        len(pairs),
+        worst_ratio=float(found[worst] / claimed[worst]),
+        worst_pair=pairs[worst],
+        violations=int((found > claimed * (1 + SLACK)).sum()),
+        published=published,
+    )
 
 
 def audit_next_token(

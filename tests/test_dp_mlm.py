@@ -1,0 +1,148 @@
+"""DP-MLM: its law against the model asked row by row, draws, and what n draws of a text lose.
+
+Error rates: see `helpers`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from helpers import ALARM, POWER, FloatArray, fits, power_of_fit
+from tiny_models import tiny_encoder
+
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms import dp_mlm
+from textpriv.mechanisms.dp_mlm import DPMLM, learn_range
+from textpriv.models import Encoder, Rows
+from textpriv.privacy.exact import audit_texts
+
+TEXT, OTHER = "The cat sat on the mat!", "the dog sat on the mat"
+LIMITS = (-1.5, 1.0)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("tiny"), head=True)
+
+
+def plain_law(encoder: Encoder, words: list[str], epsilon: float) -> FloatArray:
+    """Gap by gap, from the description: the text, and beside it the text with the gap."""
+    tokenizer, rows = encoder.tokenizer, []
+    choices = [tokenizer.convert_tokens_to_ids(word) for word in DPMLM(
+        encoder, epsilon=1, limits=LIMITS).words]  # fmt: skip
+    for gap in range(len(words)):
+        hidden = [*words[:gap], tokenizer.mask_token, *words[gap + 1 :]]
+        pair = tokenizer(" ".join(words), " ".join(hidden))
+        ids, types = np.array([pair["input_ids"]]), np.array([pair["token_type_ids"]]) == 1
+        with torch.inference_mode():
+            states = encoder.states(Rows(ids, np.zeros_like(ids)), types=types)
+            at = ids[0].tolist().index(tokenizer.mask_token_id)
+            logits = encoder.logits(states)[0, at, choices].double().numpy()
+        weights = np.exp(epsilon * np.clip(logits, *LIMITS) / (2 * (LIMITS[1] - LIMITS[0])))
+        rows.append(weights / weights.sum())
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0, 100.0])
+def test_the_law_is_that_of_the_model_asked_gap_by_gap(encoder: Encoder, epsilon: float) -> None:
+    mechanism = DPMLM(encoder, epsilon=epsilon, limits=LIMITS)
+    expected = plain_law(encoder, TEXT.lower().rstrip("!").split(), epsilon)
+    np.testing.assert_allclose(np.exp(mechanism.log_law(TEXT)), expected, rtol=1e-4)
+
+
+def test_words_are_the_whole_pieces_of_letters(encoder: Encoder) -> None:
+    words = DPMLM(encoder, epsilon=1.0, limits=LIMITS).words
+    assert words == ("cat", "dog", "fish", "snow", "the", "sat", "ran", "on", "mat")
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_draws_follow_the_law(
+    encoder: Encoder, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """False alarm at most ALARM per gap; logits that are not clipped are caught at some gap."""
+    monkeypatch.setattr(dp_mlm, "BATCH", batch)
+    n, mechanism = 2000 if batch == 1 else 6000, DPMLM(encoder, epsilon=8.0, limits=LIMITS)
+    with pytest.warns(UserWarning, match="generator was passed"):
+        outputs = mechanism.sanitize([TEXT] * n, np.random.default_rng(1))
+    drawn = np.array([[mechanism.words.index(word) for word in each.split()] for each in outputs])
+    law = np.exp(mechanism.log_law(TEXT))
+    wide = np.exp(DPMLM(encoder, epsilon=8.0 * 40 / 2.5, limits=(-20, 20)).log_law(TEXT))
+    powers = []
+    for gap in range(6):
+        assert fits(np.bincount(drawn[:, gap], minlength=9), law[gap], ALARM)
+        powers.append(power_of_fit(wide[gap], law[gap], n))
+    assert max(powers) >= POWER
+
+
+def test_texts_of_other_lengths_and_none(encoder: Encoder) -> None:
+    mechanism = DPMLM(encoder, epsilon=4.0, limits=LIMITS)
+    outputs = mechanism.sanitize([TEXT, "", "cat", "!", "snowball xyz cat"])
+    assert [len(each.split()) for each in outputs] == [6, 0, 1, 0, 3]
+    long = " ".join(["cat", "snowball"] * 30)  # more pieces than fit in half of the rows
+    assert len(mechanism.sanitize([long])[0].split()) == 60
+    assert mechanism.sanitize([TEXT] * 20) != mechanism.sanitize([TEXT] * 20)
+
+
+def test_a_loss_is_the_sum_of_what_the_draws_lose(encoder: Encoder) -> None:
+    mechanism = DPMLM(encoder, epsilon=6.0, limits=LIMITS)
+    first, second = mechanism.log_law(TEXT), mechanism.log_law(OTHER)
+    by_hand = max(
+        sum(max(a - b for a, b in zip(x, z, strict=True)) for x, z in zip(*pair, strict=True))
+        for pair in ((first, second), (second, first))
+    )
+    assert mechanism.loss(TEXT, OTHER) == pytest.approx(by_hand)
+    assert mechanism.loss(TEXT, TEXT) == 0 and mechanism.spent(TEXT) == 36
+    with pytest.raises(InvalidInput, match="got 1 words, expected 6"):
+        mechanism.loss(TEXT, "cat")
+
+
+class Hostile(DPMLM):
+    """A model that gives one word the greatest logit at every gap, by a single word of the text."""
+
+    def log_law(self, text: str) -> FloatArray:
+        words = text.lower().rstrip("!").split()
+        logits = np.where(np.arange(len(self.words)) == ("cat" in words), self.high, self.low)
+        heated = self.epsilon * logits / (2 * (self.high - self.low))
+        return np.tile(heated - np.logaddexp.reduce(heated), (len(words), 1))
+
+
+def test_one_changed_word_costs_up_to_n_epsilons(encoder: Encoder) -> None:
+    """A word that moves all gaps from one end of the limits to the other loses nearly eps at each.
+
+    So n eps holds, and eps, as if draws of different words composed in parallel, does not.
+    """
+    mechanism, pair = Hostile(encoder, epsilon=2.0, limits=LIMITS), (TEXT, OTHER)
+    assert mechanism.loss(*pair) == pytest.approx(6 * 1.0)  # eps / 2 either way: normalisers agree
+    assert audit_texts(mechanism, [pair]).verdict == "holds"
+    stated = audit_texts(mechanism, [pair], published=True)
+    assert stated.verdict == "broken" and stated.worst_ratio == pytest.approx(3.0)
+    assert stated.worst_pair == pair
+
+
+def test_no_pair_of_texts_loses_more_than_n_epsilons(encoder: Encoder) -> None:
+    pairs = [(TEXT, OTHER), ("cat dog fish", "mat ran on"), ("the the the", "cat the the")]
+    for epsilon in (0.5, 10.0, 300.0):
+        mechanism = DPMLM(encoder, epsilon=epsilon, limits=LIMITS)
+        found = audit_texts(mechanism, pairs)
+        assert found.verdict == "holds" and 0 < found.worst_ratio <= 1
+
+
+def test_limits_are_the_least_and_greatest_logit_of_public_texts(encoder: Encoder) -> None:
+    low, high = learn_range(encoder, [OTHER, "fish ran"])
+    wide = DPMLM(encoder, epsilon=2 * 100.0, limits=(-50, 50))  # softmax of the logits as they are
+    spread = [np.ptp(row) for text in (OTHER, "fish ran") for row in wide.log_law(text)]
+    assert low < high and max(spread) <= high - low + 1e-4
+    with pytest.raises(InvalidInput, match="got no word"):
+        learn_range(encoder, ["", "!"])
+
+
+@pytest.mark.parametrize("limits", [(1.0, 1.0), (2.0, 1.0), (0.0, np.inf), (np.nan, 1.0)])
+def test_wrong_limits(encoder: Encoder, limits: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInput, match="expected two finite numbers, rising"):
+        DPMLM(encoder, epsilon=1.0, limits=limits)
+
+
+def test_an_encoder_that_cannot_fill(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(InvalidInput, match="whose masked-LM head is untrained"):
+        DPMLM(tiny_encoder(tmp_path_factory.mktemp("tiny")), epsilon=1.0, limits=LIMITS)
