@@ -24,7 +24,9 @@ from textpriv.experiments.reconstruction_models import (
     training_table,
 )
 from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Sizes
+from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.models import Encoder
+from textpriv.privacy import Audit
 from textpriv.report.difference import Difference
 
 if TYPE_CHECKING:
@@ -214,6 +216,19 @@ def _santext(quotes: Quotes) -> str:
         f"**SanText+.** The noisy channel is above context-free Bayes at {said['above']} of "
         f"{len(gains)} epsilons, below at {said['below']}, and undecided at {said['undecided']}; "
         f"the differences go from {min(values):+.3f} to {max(values):+.3f}."
+    )
+
+
+def rewritten(
+    mechanism: DPMLM, text: str, own: Audit, stated: Audit, rng: np.random.Generator
+) -> str:
+    """A text that DP-MLM rewrote, and what audits of n epsilon and of epsilon per word found."""
+    (output,) = mechanism.sanitize([text], rng)
+    return (
+        f"*{text}* became *{output}*. Of {stated.pairs} pairs of sentences that differ in one word "
+        f"{stated.violations} lose more than epsilon, at worst {stated.worst_ratio:.1f} times that: "
+        f"epsilon per word is **{stated.verdict}**. n epsilon **{own.verdict}**; at most "
+        f"{own.worst_ratio:.0%} of it is used."
     )
 
 

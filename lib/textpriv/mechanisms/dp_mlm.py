@@ -74,10 +74,11 @@ class DPMLM:
         composition="n eps for a text of n words",
         bounded_range=True,
     )
+    # Not the paper's own words, but how it is used: epsilon for each word, whatever their number.
     published: Claim | None = Claim(
         definition=(
-            "as if draws of different words composed in parallel: P(M(x)=y) <= exp(eps) * "
-            "P(M(x')=y) for two texts that differ in one word"
+            "as some users state it, as if draws of different words composed in parallel: "
+            "P(M(x)=y) <= exp(eps) * P(M(x')=y) for two texts that differ in one word"
         ),
         protects="one word of a text against any other",
         unit=claim.unit,
