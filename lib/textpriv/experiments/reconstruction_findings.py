@@ -226,7 +226,7 @@ def rewritten(
     (output,) = mechanism.sanitize([text], rng)
     return (
         f"*{text}* became *{output}*. Of {stated.pairs} pairs of sentences that differ in one word "
-        f"{stated.violations} lose more than epsilon, at worst {stated.worst_ratio:.1f} times that: "
+        f"{stated.violations} lose more than epsilon, at worst {stated.worst_ratio:.1f} times it: "
         f"epsilon per word is **{stated.verdict}**. n epsilon **{own.verdict}**; at most "
         f"{own.worst_ratio:.0%} of it is used."
     )
