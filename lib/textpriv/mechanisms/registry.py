@@ -106,7 +106,7 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
             lambda embedding, _: RanText(embedding, epsilon=6), "RANTEXT", "blue", "s", FINITE
         ),
         "polar": Entry(
-            lambda embedding, _: Polar(embedding, epsilon=400), "STAMP, polar", "green", "D", NOISE
+            lambda embedding, _: Polar(embedding, epsilon=400), "STAMP, polar", "purple", "D", NOISE
         ),
     }
 )  # fmt: skip
