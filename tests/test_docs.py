@@ -108,7 +108,7 @@ RULES = [
     Rule(rf"(?:[Tt]able|[Ff]igure|[Ss]ection)s? {PLACE}(?:, {PLACE})*(?: and {PLACE})?",
          "a place in a paper"),
     Rule(r"et al\. \(?(?:19|20)\d\d\)?", "the year of a paper"),
-    Rule(r"GloVe (?:840B|6B)|SST-2|SHA-256|Llama-3-8B|Recall@1|2-Random, 3-Random",
+    Rule(r"GloVe (?:840B|6B)|SST-2|SHA-256|Llama-3-8B|Recall@1|2-Random, 3-Random|1-Diffractor",
          "a name of the field"),
     Rule(r"[Oo]rder [12]|Rank 1 |1/distance|\[0, 1\]|ratio of 1 |ratio\* above 1 ", "a definition"),
     # The library
@@ -140,7 +140,7 @@ RULES = [
          lambda m: int(m[1] or m[2]) == 100 * stats.CONFIDENCE),
     Rule(r"certain at (\d+)%", "the level of the tests of claims",
          lambda m: math.isclose(int(m[1]) / 100, 1 - stats.CONFIDENCE)),
-    Rule(r"rating (\d+) against at most (\d+)", "sentiment from ratings",
+    Rule(r"rating \((\d+) against at most (\d+)\)", "sentiment from ratings",
          lambda m: (int(m[1]), int(m[2])) == (default(authors.by_rating, "positive"),
                                               default(authors.by_rating, "negative"))),
     Rule(r"falls below (0\.\d+)", "what counts as recovered",

@@ -224,11 +224,12 @@ def rewritten(
 ) -> str:
     """A text that DP-MLM rewrote, and what audits of n epsilon and of epsilon per word found."""
     (output,) = mechanism.sanitize([text], rng)
+    said = "is **broken**" if stated.violations else "is not broken"
     return (
         f"*{text}* became *{output}*. Of {stated.pairs} pairs of sentences that differ in one word "
         f"{stated.violations} lose more than epsilon, at worst {stated.worst_ratio:.1f} times it: "
-        f"epsilon per word is **{stated.verdict}**. n epsilon **{own.verdict}**; at most "
-        f"{own.worst_ratio:.0%} of it is used."
+        f"epsilon per word {said}. n epsilon **{own.verdict}**; at most {own.worst_ratio:.0%} of "
+        "it is used."
     )
 
 
