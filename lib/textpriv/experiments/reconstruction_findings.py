@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from textpriv.attacks import contextual
@@ -24,9 +23,7 @@ from textpriv.experiments.reconstruction_models import (
     training_table,
 )
 from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Sizes
-from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.models import Encoder
-from textpriv.privacy import Audit
 from textpriv.report.difference import Difference
 
 if TYPE_CHECKING:
@@ -216,20 +213,6 @@ def _santext(quotes: Quotes) -> str:
         f"**SanText+.** The noisy channel is above context-free Bayes at {said['above']} of "
         f"{len(gains)} epsilons, below at {said['below']}, and undecided at {said['undecided']}; "
         f"the differences go from {min(values):+.3f} to {max(values):+.3f}."
-    )
-
-
-def rewritten(
-    mechanism: DPMLM, text: str, own: Audit, stated: Audit, rng: np.random.Generator
-) -> str:
-    """A text that DP-MLM rewrote, and what audits of n epsilon and of epsilon per word found."""
-    (output,) = mechanism.sanitize([text], rng)
-    said = "is **broken**" if stated.violations else "is not broken"
-    return (
-        f"*{text}* became *{output}*. Of {stated.pairs} pairs of sentences that differ in one word "
-        f"{stated.violations} lose more than epsilon, at worst {stated.worst_ratio:.1f} times it: "
-        f"epsilon per word {said}. n epsilon **{own.verdict}**; at most {own.worst_ratio:.0%} of "
-        "it is used."
     )
 
 

@@ -23,7 +23,6 @@ from textpriv.data.corpora import Documents
 from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 from textpriv.experiments.reconstruction import SETTING, Outcome, compare, success_rates
 from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Material, Sizes
-from textpriv.mechanisms.dp_mlm import DPMLM, learn_range
 from textpriv.models import (
     Encoder,
     LearningCurve,
@@ -43,7 +42,6 @@ SENTENCE = "inversion-bert"  # reads the sentence, and chooses among what the ch
 FREE = "inversion-bert-free"  # reads the sentence, and chooses among all words
 INVERSIONS = (TOKEN, SENTENCE, FREE)
 CLASSES: dict[str, Classes] = {SENTENCE: "possible", FREE: "vocabulary"}
-REWRITTEN, LIMIT_TEXTS, LIMIT_WORDS = 24, 64, 40  # of DP-MLM's sentences and public texts
 HEADLINE_EPSILON = 4  # of CusText+, in the paper's abstract
 EXTENDED = "contextual-bayes-public"  # the contextual attack, given public text as well
 PRETRAINED = "noisy-channel-lm"
@@ -175,24 +173,6 @@ def public_sentences(
     )
     found = splits.sentences(reviews, 5, 60)
     return Tokenizer(words, KEEP_UNKNOWN).encode(found.sample(min(count, len(found)), rng).texts)
-
-
-def rewriter(
-    encoder: Encoder, material: Material, epsilon: float, rng: np.random.Generator
-) -> tuple[DPMLM, list[tuple[str, str]]]:
-    """DP-MLM over the masked model, and private sentences beside copies with one word changed.
-
-    Its limits are those of logits on public texts, cut to LIMIT_WORDS words each.
-    """
-    public = [" ".join(text.split()[:LIMIT_WORDS]) for text in material.public_texts[:LIMIT_TEXTS]]
-    mechanism = DPMLM(encoder, epsilon=epsilon, limits=learn_range(encoder, public))
-    pairs = []
-    for text in Tokenizer(mechanism.words).words_of(material.texts[:REWRITTEN]):
-        words = text.split()
-        if words:
-            words[int(rng.integers(len(words)))] = str(rng.choice(mechanism.words))
-            pairs.append((text, " ".join(words)))
-    return mechanism, pairs
 
 
 def budget(sizes: Sizes, defense: str, epsilon: float) -> tuple[list[int], set[str]]:
