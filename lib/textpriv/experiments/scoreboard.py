@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from textpriv import paths
 from textpriv.errors import InvalidInput
 from textpriv.privacy import Audit, read_audits
-from textpriv.report import claims
+from textpriv.report import claims, results
 from textpriv.report.board import Board
 from textpriv.report.claims import Claim, Kind
 from textpriv.report.difference import LEVEL, Difference
@@ -300,7 +300,7 @@ def word_points(board: Board) -> pd.DataFrame:
     """
     columns = ["mechanism", "epsilon", "attack", "risk", "risk_low", "risk_high"]
     columns += ["value", "low", "high", "kept"]
-    path = _plotted(board.profile, "fig05_risk")
+    path = _plotted(board, "05_reconstruction_attacks", "fig05_risk")
     if "05_reconstruction_attacks" not in board.found or not path.exists():
         return pd.DataFrame(columns=columns)
     table = pd.read_csv(path)
@@ -318,7 +318,7 @@ def kept_curves(board: Board) -> pd.DataFrame:
     """
     curves = board.rows("sentiment", "data", "mechanism", "kept").rename(columns={"data": "task"})
     curves["kept here"] = curves["kept"]
-    path = _plotted(board.profile, "fig01_sentiment")
+    path = _plotted(board, "01_mechanisms", "fig01_sentiment")
     if path.exists():
         plotted = pd.read_csv(path).drop_duplicates(["mechanism", "corpus", "kept"], keep="last")
         keys = curves[["mechanism", "kept"]].assign(corpus=curves["task"].replace(_TEXTS))
@@ -349,7 +349,10 @@ def attack_curves(board: Board) -> pd.DataFrame:
     return curves.assign(**known, same=curves["quantity"] == "risk")[columns]
 
 
-def _plotted(profile: str, stem: str) -> Path:
+def _plotted(board: Board, notebook: str, stem: str) -> Path:
+    """Numbers of a figure, of the run whose results the board holds: `full` borrows `default`'s."""
+    own = results.file(notebook, board.profile).exists()
+    profile = board.profile if own else "default"
     return paths.output_directory(profile, "figures") / f"{stem}.csv"
 
 
