@@ -349,12 +349,10 @@ def predictions(rows: pd.DataFrame) -> dict[tuple[str, str], Any]:
     """Out of fold, as in the notebook."""
     space = {"sizes": sizes(), "seed": SEED}
     cut = function_of("06_slm_utility", "cut", **space)
-    ask = function_of("06_slm_utility", "out_of_fold", cut=cut, **space)
-    return {
-        (each, by): ask(rows, "table" if each == EPS_ONLY else "tree", columns, by)
-        for each, columns in SETS.items()
-        for by in ("document", "row")
-    }
+    ask = function_of("06_slm_utility", "out_of_fold", cut=cut, features=SETS, **space)
+    regressors = {each: "table" if each == EPS_ONLY else "tree" for each in SETS}
+    answers: dict[tuple[str, str], Any] = ask(rows, regressors, ("document", "row"))
+    return answers
 
 
 def scored(rows: pd.DataFrame, predicted: Any, what: str) -> float:

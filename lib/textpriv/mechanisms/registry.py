@@ -99,14 +99,14 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
             lambda embedding, _: CluSanT(embedding, epsilon=16), "CluSanT", "green", "P", FINITE
         ),
         "diffractor": Entry(
-            lambda embedding, _: Diffractor(embedding, epsilon=1), "1-Diffractor", "sky", "P",
+            lambda embedding, _: Diffractor(embedding, epsilon=1), "1-Diffractor", "sky", "^",
             FINITE,
         ),
         "rantext": Entry(
             lambda embedding, _: RanText(embedding, epsilon=6), "RANTEXT", "blue", "s", FINITE
         ),
         "polar": Entry(
-            lambda embedding, _: Polar(embedding, epsilon=400), "STAMP, polar", "purple", "D", NOISE
+            lambda embedding, _: Polar(embedding, epsilon=400), "STAMP, polar", "orange", "D", NOISE
         ),
     }
 )  # fmt: skip
