@@ -482,7 +482,8 @@ def newer(tasks: pd.DataFrame, risk: float) -> str:
     best = older[-1]
     said = []
     for each in ours:
-        certain = Difference.between(each, best).p * len(ours) < LEVEL
+        # The best of the older ones was chosen for being the best.
+        certain = Difference.between(each, best).p * len(ours) * len(older) < LEVEL
         more = "more" if each.value > best.value else "less"
         said.append(f"{label(each.name)} {each.told('.2f')} ({more if certain else 'undecided'})")
     return (

@@ -10,6 +10,7 @@ curve over distances says all about x.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -28,14 +29,14 @@ LIMIT = 1e-12  # of the radii: the largest has this chance of being exceeded
 
 
 def noise_epsilon(epsilon: float) -> float:
-    """The epsilon of the noise behind the radius: epsilon up to 2, hardly more than 9.3 beyond.
+    """The epsilon of the noise behind the radius: epsilon up to 2, beyond it always about 9.
 
     The constants are those of released code, quoted from memory; they are the authors' fit of the
     size of the adjacency lists that they wanted.
     """
     if epsilon <= 2:
         return epsilon
-    return float(max(0.0165 * np.log(max(19.0648 * epsilon - 38.1294, 1e-9)) + 9.3111, 2.0))
+    return float(0.0165 * np.log(max(19.0648 * epsilon - 38.1294, 1e-9)) + 9.3111)
 
 
 class RanText(FiniteMechanism):
@@ -58,8 +59,8 @@ class RanText(FiniteMechanism):
     -----
     The statement of eps-local differential privacy takes the set of words inside the radius for
     given. The set depends on the word, so that two words give another far word by different
-    chances of a radius at all: the loss of a pair is the difference of two tails of the noise, and
-    no multiple of eps bounds it. The release shows no more than that one of the words is near.
+    chances of a radius at all: the loss of a pair is the difference of two tails of the noise,
+    which eps hardly moves and does not bound. The output shows that one of its near words was sent.
 
     P(y|x) is worked out on a grid: words at `GRID` + 1 equal steps of distance (each shared between
     the two beside it), radii in the steps between and in `FAR` steps beyond. In 300 dimensions
@@ -79,11 +80,10 @@ class RanText(FiniteMechanism):
         unknown="cannot be told apart from each other; from a known word without bound",
         composition="none",
     )
-    published: Claim | None = Claim(
+    published: Claim | None = replace(
+        claim,
         definition="local differential privacy: P(M(w)=y) <= exp(eps) * P(M(w')=y)",
         protects="one word against any other",
-        unit="none (scores are scaled to [0, 1])",
-        in_clear="the number of tokens",
         unknown="as known words",
         composition="eps per word",
         loss="constant",
@@ -119,14 +119,16 @@ class RanText(FiniteMechanism):
         return (edges[1:] + edges[:-1]) / 2, mass
 
     @cached_property
-    def _weights(self) -> FloatArray:
-        """1{d < r} exp(-eps d / (2 r)) at distances of the grid: (GRID + 1, radii)."""
-        return np.exp(self._log_weights)
-
-    @property
     def _log_weights(self) -> FloatArray:
+        """log of 1{d < r} exp(-eps d / (2 r)) at distances of the grid: (GRID + 1, radii)."""
         grid, radii = self._grid[:, None], self._radii[0]
         return np.where(grid < radii, -self.epsilon / 2 * grid / radii, -np.inf)
+
+    def _places(self, distance: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The step of the grid below each distance, and how far it is on the way to the next."""
+        at = distance * (GRID / self.largest)
+        low = np.minimum(at.astype(np.int64), GRID - 1)
+        return low, at - low
 
     @cached_property
     def _reaching(self) -> tuple[FloatArray, FloatArray]:
@@ -137,23 +139,21 @@ class RanText(FiniteMechanism):
 
     def _curves(self, distance: FloatArray) -> FloatArray:
         """log P(y|x) by the distance of y, from distances to all words: (rows, GRID + 1)."""
-        at = distance * (GRID / self.largest)
-        low = np.minimum(at.astype(np.int64), GRID - 1)
-        share, row = at - low, np.arange(len(at))[:, None] * (GRID + 1)
-        shape, flat = (len(at), GRID + 1), (row + low).ravel()
+        low, share = self._places(distance)
+        shape, row = (len(low), GRID + 1), np.arange(len(low))[:, None] * (GRID + 1)
+        flat = (row + low).ravel()
         counts = np.bincount(flat, (1 - share).ravel(), shape[0] * shape[1])
         counts += np.bincount(flat + 1, share.ravel(), shape[0] * shape[1])
         highest, relative = self._reaching
-        chances = 1 / (counts.reshape(shape) @ self._weights)
+        chances = 1 / (counts.reshape(shape) @ np.exp(self._log_weights))
         curves = highest + np.log(chances @ relative.T)
         total = np.log((counts.reshape(shape) * np.exp(curves)).sum(1, keepdims=True))
         return curves - total
 
     def _read(self, curves: FloatArray, distance: FloatArray) -> FloatArray:
         """Curves at distances, a row of each: between steps log P is taken for straight."""
-        at = distance * (GRID / self.largest)
-        low = np.minimum(at.astype(np.int64), GRID - 1)
-        row, share = np.arange(len(at))[:, None], at - low
+        low, share = self._places(distance)
+        row = np.arange(len(low))[:, None]
         return curves[row, low] * (1 - share) + curves[row, low + 1] * share
 
     def log_rows(self, inputs: IntArray) -> FloatArray:

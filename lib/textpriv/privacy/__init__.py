@@ -30,6 +30,7 @@ from textpriv.privacy.exact import (
     audit_next_token,
     audit_prompt,
     audit_stencil,
+    audit_texts,
     tight_loss,
 )
 from textpriv.privacy.fit import with_fit
@@ -68,6 +69,7 @@ __all__ = [
     "audit_numbers",
     "audit_prompt",
     "audit_stencil",
+    "audit_texts",
     "audit_table",
     "audit_words",
     "certified_losses",
