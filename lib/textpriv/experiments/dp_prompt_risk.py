@@ -69,8 +69,8 @@ def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
 def hidden(table: pd.DataFrame, guessing: float) -> str:
     """What is left of the sentiment where the author may be hidden, as a title; see `strongest_of`.
 
-    Hidden is whom the strongest attacker names no better than guessing, within the interval. The
-    best of several settings is too good on average, which makes the statement a mild one.
+    That is where the strongest attacker's interval reaches guessing. The best of several settings
+    is too good on average, which makes the statement a mild one.
     """
     author, sentiment = (
         table[table["target"] == target].set_index(["mechanism", "setting"])
@@ -80,9 +80,9 @@ def hidden(table: pd.DataFrame, guessing: float) -> str:
     is_hidden = (author["low"] <= guessing).reindex(sentiment.index, fill_value=False)
     left = sentiment.loc[is_hidden, "value"]
     if left.empty:
-        return f"No setting hides the author; clean text has a sentiment F1 of {clean:.2f}"
+        return f"At every setting authors are named; clean text has a sentiment F1 of {clean:.2f}"
     best = f"sentiment F1 is at best {left.max():.2f} ({' '.join(left.idxmax())})"
-    return f"With the author hidden, {best}; clean text has {clean:.2f}"
+    return f"Where no attacker surely beats guessing, {best}; clean text has {clean:.2f}"
 
 
 def compared(
