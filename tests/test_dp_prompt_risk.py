@@ -145,9 +145,8 @@ def test_what_is_left_where_the_author_is_hidden() -> None:
     # Intervals of authors reach 0.1 down; 0.23 - 0.1 is above guessing, 0.2 - 0.1 is not.
     words = made("madlib", [2, 5, 8], [0.05, 0.2, 0.23], [0.5, 0.55, 0.65])
     table = pd.DataFrame([*clean, *words, *made("tem", [1], [0.1], [0.52])])
-    said = (
-        "Where no attacker surely beats guessing, sentiment F1 is at best {} ({}); clean text has 0.70"
-    )
+    best = "sentiment F1 is at best {} ({}); clean text has 0.70"
+    said = f"Where no attacker surely beats guessing, {best}"
     assert experiment.hidden(table, 0.1) == said.format("0.55", "madlib eps5")
     assert experiment.hidden(table, 0.13) == said.format("0.65", "madlib eps8")
     none = "At every setting authors are named; clean text has a sentiment F1 of 0.70"

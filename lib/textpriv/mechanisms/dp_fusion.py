@@ -1,0 +1,248 @@
+"""DP-Fusion: a language model's words, held near those that it would write without the secrets.
+
+    mechanism = DPFusion(generator, bound=0.2, order=2, tokens=48)
+    mechanism.sanitize(["Ann Lee is ill."], ["_ _ is ill."], seed)    # documents, their redactions
+
+For every next token the model is asked twice: with the document, whose law is p, and with its
+redaction, whose law is r. The token is drawn from q = weight p + (1 - weight) r with the largest
+weight that keeps max(D(q || r), D(r || q)) at or below the bound, D being the Renyi divergence of
+an order.
+
+What that bounds is how far an output is from one of the *redaction*. Two documents with the same
+redaction are each near it, and are as near to each other as a triangle inequality allows. Where the
+order is infinite there is one: |ln q/r| <= bound for both gives |ln q/q'| <= 2 bound. At a finite
+order there is none. Let a token have probability t under r, and let one document say nothing else
+and another never say it. At order 2 the mixtures give it about sqrt(bound t) and t^2 / bound: both
+lie within the bound of r, and from each other they lie about ln(bound^2 / t) apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from textpriv.channel import FloatArray, IntArray
+from textpriv.checks import COUNT, POSITIVE, check_texts, checked
+from textpriv.errors import InvalidInput
+from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
+from textpriv.mechanisms.prompt import DPPrompt
+from textpriv.models.generators import Generator, Sampled, draw, generate
+from textpriv.models.rows import by_length
+
+TEMPLATE = "Document: {text}\nParaphrase of the document:"
+_HALVINGS = 50  # of the interval that holds the weight
+
+
+class DPFusion:
+    """Paraphrases by a language model whose every token is nearly that of the redacted document.
+
+    Parameters
+    ----------
+    generator : not trained on the private documents
+    bound : > 0, in nats: largest divergence, either way, of a token's law from the redaction's
+    order : > 1 of the Renyi divergence; infinite: of the log-ratio itself
+    tokens : the public cap on an output
+    temperature : finite number > 0, of both laws
+    template : what is asked, with {text} where the document stands
+
+    Raises
+    ------
+    InvalidInput : anything out of its range
+
+    References
+    ----------
+    Thareja, Nakov, Vepakomma, Lukas 2025, DP-Fusion: Token-Level Differentially Private Inference
+    for Large Language Models. Their bound is called alpha beta (here: order times beta); released
+    code takes order 2, one group of secrets by default, and raises every probability to at least
+    1e-10 before it compares.
+    """
+
+    name = "dp-fusion"
+    claim = Claim(
+        definition=(
+            "of infinite order: P(M(x)=y) <= exp(2 n bound) * P(M(x')=y) for two documents x, x' "
+            "with one redaction and every output y; of finite order between a document and its "
+            "redaction only: Renyi divergence of at most n bound"
+        ),
+        protects="the secrets of a document against any others in their place",
+        unit="none: the bound is one of log-ratios or of divergences, in nats",
+        in_clear="all that the redaction shows: every word that is no secret, and where secrets "
+        "stand",
+        unknown="none: every text has tokens",
+        composition="sum over the tokens of an output and over repeated queries",
+    )
+    published: Claim | None = Claim(
+        definition=(
+            "Renyi divergence of at most 4 bound / order for each token of two documents that "
+            "differ in their secrets, summed over tokens and turned into (eps, delta)"
+        ),
+        protects=claim.protects,
+        unit=claim.unit,
+        in_clear=claim.in_clear,
+        unknown=claim.unknown,
+        composition=claim.composition,
+    )
+
+    @checked(bound=POSITIVE, tokens=COUNT)
+    def __init__(
+        self,
+        generator: Generator,
+        *,
+        bound: float,
+        order: float = 2.0,
+        tokens: int,
+        temperature: float = 1.0,
+        template: str = TEMPLATE,
+    ) -> None:
+        if not order > 1:
+            raise InvalidInput(f"order: got {order!r}, expected a number > 1, or infinity")
+        self.generator, self.bound, self.order = generator, float(bound), float(order)
+        self.tokens, self.temperature = int(tokens), check_epsilon(temperature, what="temperature")
+        self._asks = DPPrompt(generator, temperature=1.0, tokens=tokens, template=template)
+
+    @property
+    def epsilon(self) -> float:
+        """For two documents with one redaction, whatever their secrets; inf at a finite order."""
+        return 2 * self.tokens * self.bound if np.isinf(self.order) else np.inf
+
+    @property
+    def published_loss(self) -> float:
+        """What one token of two such documents is said to differ by, in divergence."""
+        return 4 * self.bound / self.order
+
+    def log_law(self, private: torch.Tensor, redacted: torch.Tensor) -> torch.Tensor:
+        """ln q of the next token from the scores of both: float64 (rows, vocabulary)."""
+        p, r = (
+            torch.log_softmax(each.double() / self.temperature, dim=1)
+            for each in (private, redacted)
+        )
+        weight = largest_weight(p, r, bound=self.bound, order=self.order)[:, None]
+        return torch.logaddexp(weight.log() + p, torch.log1p(-weight) + r)
+
+    def sanitize(
+        self,
+        texts: Sequence[str],
+        redacted: Sequence[str],
+        seed: int | None = None,
+        *,
+        batch: int = 32,
+        progress: bool = False,
+    ) -> list[str]:
+        """One paraphrase per document.
+
+        Parameters
+        ----------
+        texts, redacted : documents, and what of each may be known
+        seed : integer >= 0, with the warning `SeededOutput`; None: the system's entropy
+        batch : prompts that are run together, two for a document
+        progress : show a bar
+
+        Raises
+        ------
+        InvalidInput : not one redaction for each document; one that does not fit the context
+        """
+        prompts = self._pairs(texts, redacted)
+        if seed is not None:
+            warn_of("seed")
+        law = Sampled(seed=seed, keys=("dp-fusion", self.bound, self.order, self.temperature))
+
+        def chosen(scores: torch.Tensor, documents: IntArray) -> IntArray:
+            return draw(self.log_law(*scores.chunk(2)), law.streams(documents))
+
+        outputs: list[list[int]] = [[] for _ in prompts]
+        lengths = np.array([max(map(len, pair)) for pair in prompts], dtype=np.int64)
+        for part in by_length(lengths, max(1, batch // 2)):
+            both = [prompts[row][side] for side in (0, 1) for row in part.tolist()]
+
+            def choose(scores: torch.Tensor, numbers: IntArray, part: IntArray = part) -> IntArray:
+                order = np.argsort(numbers)  # documents, then in the same order their redactions
+                documents = part[numbers[order][: len(order) // 2]]
+                result = np.empty(len(numbers), dtype=np.int64)
+                result[order] = np.tile(chosen(scores[torch.from_numpy(order)], documents), 2)
+                return result
+
+            given = self.generator, both, choose
+            for numbers, made in generate(
+                *given, tokens=self.tokens, batch=len(both), progress=progress
+            ):
+                for number, output in zip(numbers.tolist(), made, strict=True):
+                    if number < len(part):
+                        outputs[part[number]] = output
+        return self.generator.say(outputs)
+
+    def losses(self, text: str, other: str, redacted: str, output: str) -> FloatArray:
+        """What each token of an output tells of two documents with one redaction.
+
+        Returns
+        -------
+        (2, tokens): the largest of |ln q - ln q'| over all tokens, and the larger divergence of
+        the mechanism's order, of the laws before each token of the output
+        """
+        (first, shared), (second, _) = self._pairs([text, other], [redacted] * 2)
+        said = [*self.generator.encode([output])[0], self.generator.end][: self.tokens]
+        columns, step = np.searchsorted(self.generator.sayable, said), iter(range(len(said)))
+        found: list[tuple[float, float]] = []
+
+        def follow(scores: torch.Tensor, numbers: IntArray) -> IntArray:
+            private, other, public = scores[torch.from_numpy(np.argsort(numbers))].chunk(3)
+            laws = [self.log_law(each, public) for each in (private, other)]
+            apart = float((laws[0] - laws[1]).abs().max())
+            found.append((apart, float(divergence(*laws, order=self.order))))
+            return np.full(len(numbers), columns[next(step)])
+
+        rows = [first, second, shared]
+        for _ in generate(self.generator, rows, follow, tokens=len(said), batch=3):
+            pass
+        return np.array(found).T
+
+    def _pairs(
+        self, texts: Sequence[str], redacted: Sequence[str]
+    ) -> list[tuple[list[int], list[int]]]:
+        known, shown = check_texts(texts), check_texts(redacted, what="redacted")
+        if len(known) != len(shown):
+            raise InvalidInput(f"redacted: got {len(shown)} texts, expected {len(known)}, as texts")
+        return list(zip(self._asks.prompts(known), self._asks.prompts(shown), strict=True))
+
+
+def divergence(first: torch.Tensor, second: torch.Tensor, *, order: float) -> torch.Tensor:
+    """The larger Renyi divergence of two laws, either way: (rows,) from ln P (rows, columns)."""
+    apart = first - second
+    if np.isinf(order):
+        return apart.abs().amax(1)
+    towards = torch.logsumexp(first + (order - 1) * apart, dim=1)
+    back = torch.logsumexp(second - (order - 1) * apart, dim=1)
+    return torch.maximum(towards, back).clamp(min=0) / (order - 1)
+
+
+def largest_weight(
+    private: torch.Tensor, redacted: torch.Tensor, *, bound: float, order: float
+) -> torch.Tensor:
+    """The largest weight of the private law in a mixture that stays within the bound: (rows,).
+
+    At infinite order in closed form, from the largest and the least ratio p/r. At a finite one by
+    bisection: both divergences are convex in the weight and 0 at 0, so that they grow with it; the
+    weight is the lower end, which keeps the bound.
+
+    Parameters
+    ----------
+    private, redacted : ln p and ln r, float64 (rows, columns), finite
+    bound, order : see `DPFusion`
+    """
+    ratio = (private - redacted).exp()  # may overflow to inf, which leaves the weight 0
+    if np.isinf(order):
+        above = np.expm1(bound) / (ratio.amax(1) - 1).clamp(min=0)
+        below = -np.expm1(-bound) / (1 - ratio.amin(1)).clamp(min=0)
+        return torch.minimum(above, below).clamp(max=1 - 1e-12)  # of ratios of 1: 1/0, hence 1
+    limit, r = np.exp((order - 1) * bound), redacted.exp()
+    low = torch.zeros(len(ratio), dtype=torch.float64, device=ratio.device)
+    high = torch.ones_like(low)
+    for step in range(_HALVINGS + 1):
+        middle = high if step == 0 else (low + high) / 2  # the whole private law, if it may be
+        mixed = 1 + middle[:, None] * (ratio - 1)
+        power = mixed if order == 2 else mixed ** (order - 1)
+        towards, back = (r * mixed * power).sum(1), (r / power).sum(1)
+        keeps = torch.maximum(towards, back) <= limit
+        low, high = torch.where(keeps, middle, low), torch.where(keeps, high, middle)
+    return low.clamp(max=1 - 1e-12)
