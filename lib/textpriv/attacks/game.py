@@ -152,7 +152,7 @@ def _seen(
             f"first, second: got {len(first)} and {len(second)} outputs, expected at least {FEWEST}"
         )
     last = LogisticRegression(C=10.0, max_iter=1000)
-    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return np.concatenate([first, second]), make_pipeline(StandardScaler(), last)
     words = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
     letters = TfidfVectorizer(analyzer="char", ngram_range=(1, 4), sublinear_tf=True)
