@@ -1,0 +1,253 @@
+"""Notebook 08: sentences with a name as their secret, and what is counted and drawn of attacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from scipy import sparse
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from textpriv.attacks import linkage
+from textpriv.attacks.game import Played
+from textpriv.channel import FloatArray
+from textpriv.data import corpora, splits
+from textpriv.data.embeddings import Embedding
+from textpriv.data.names import person_names
+from textpriv.drawing import drawing
+from textpriv.models import Encoder, pieces
+from textpriv.models.classifiers import features
+from textpriv.report.figures import COLORS, PAGE, percent
+from textpriv.stats import Estimate, clustered_share
+
+BLANK = "_"  # stands for a secret in a redaction
+WORDS = 8, 18  # of a sentence
+SENTENCES = "sentences"  # the sample of all estimates; a unit is a sentence
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_LONGEST = 64  # pieces that the encoder reads of a sentence
+
+
+class Sizes(BaseModel):
+    """Sizes of notebook 08, set by the profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    encoder: str
+    generator: str
+    table: str  # word vectors of the attacker who has another encoder
+    reviews: int = Field(ge=10)  # IMDb reviews: half are private, the others public
+    sentences: int = Field(ge=8)  # private ones, each with a name
+    public: int = Field(ge=20)  # sentences
+    masked_steps: int = Field(ge=1)  # of DP-MLM's language model
+    limit_texts: int = Field(ge=1)
+    tokens: int = Field(ge=2)  # public cap on what is written
+    temperature: float = Field(gt=0)
+    word_epsilon: float = Field(gt=0)  # of DP-MLM, for a word
+    bound: float = Field(gt=0)  # of DP-Fusion, for a token
+    orders: tuple[float, ...]
+    tight_bound: float = Field(gt=0)  # of the mechanisms that are wrong
+    sentence_epsilons: tuple[float, ...]  # of truncated Laplace
+    document_epsilon: float = Field(gt=0)  # of DeepCandidate, for a sentence
+    document_sentences: int = Field(ge=2)
+    clusters: int = Field(ge=2)
+    pairs: int = Field(ge=1)  # of texts, for each mechanism and kind
+    draws: int = Field(ge=20)  # of each text of a pair
+    compared: int = Field(ge=1)  # pairs whose losses are computed along an output
+    inverted: int = Field(ge=2)  # sentences
+    longest: int = Field(ge=1)  # tokens of what the inversion writes
+    batch: int = Field(ge=2)
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Sentences, the same without the names in them, and with other names.
+
+    Attributes
+    ----------
+    texts, redacted, swapped : one for each sentence
+    names : those of each sentence, in lower case
+    reviews, public : other reviews, and sentences of them
+    """
+
+    texts: list[str]
+    redacted: list[str]
+    swapped: list[str]
+    names: list[frozenset[str]]
+    reviews: list[str]
+    public: list[str]
+
+
+def gather(sizes: Sizes, rng: np.random.Generator) -> Secrets:
+    """Sentences of 8 to 18 words of film reviews that name someone, and public ones of others.
+
+    What is public shares no run of eight words with a private sentence. A name is replaced by
+    another one of the list, the same for all its places.
+    """
+    reviews = corpora.load("imdb").sample(sizes.reviews, rng)
+    names = sorted(person_names(reviews.texts))
+    half = np.arange(len(reviews)) < len(reviews) // 2
+    ours, others = (reviews.subset(np.flatnonzero(each)) for each in (half, ~half))
+    sentences = dict.fromkeys(splits.sentences(ours, *WORDS).texts)
+    found = [(text, names_in(text, names)) for text in sentences]
+    found = [(text, own) for text, own in found if own and BLANK not in text]
+    rows = rng.permutation(len(found))[: sizes.sentences]
+    texts, own = [found[row][0] for row in rows], [found[row][1] for row in rows]
+    drawn = [{name: names[rng.integers(len(names))].capitalize() for name in sorted(each)}
+             for each in own]  # fmt: skip
+    pairs = list(zip(texts, drawn, strict=True))
+    others = others.subset(np.flatnonzero(~splits.shares_ngram(others.texts, texts)))
+    public = splits.sentences(others, *WORDS)
+    return Secrets(
+        texts,
+        redacted=[replaced(text, dict.fromkeys(swap, BLANK)) for text, swap in pairs],
+        swapped=[replaced(*each) for each in pairs],
+        names=own,
+        reviews=list(others.texts),
+        public=list(public.sample(min(sizes.public, len(public)), rng).texts),
+    )
+
+
+def names_in(text: str, names: Sequence[str]) -> frozenset[str]:
+    """Names of the list that a text writes with a capital, in lower case."""
+    words = {word.lower() for word in _WORD.findall(text) if word[:1].isupper()}
+    return frozenset(words.intersection(names))
+
+
+def replaced(text: str, swap: Mapping[str, str]) -> str:
+    """The text with something else in place of some capitalised words, given in lower case."""
+    return _WORD.sub(
+        lambda word: swap.get(word[0].lower(), word[0]) if word[0][0].isupper() else word[0], text
+    )
+
+
+def encode(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """The vector of every text, which is taken for one sentence: (texts, width)."""
+    corpus = pieces.encode(encoder.tokenizer, list(texts), longest=_LONGEST)
+    return features(encoder, corpus, longest=_LONGEST)
+
+
+def mean_of_words(table: Embedding, texts: Sequence[str]) -> FloatArray:
+    """Another encoder: the mean of the vectors of a text's words, 0 where none is known."""
+    spelled = [_spelled(text) for text in texts]
+    row = np.repeat(np.arange(len(spelled)), [len(words) for words in spelled])
+    ids = table.ids([word for words in spelled for word in words])
+    known = ids >= 0
+    counts = sparse.csr_matrix(
+        (np.ones(known.sum()), (row[known], ids[known])), shape=(len(spelled), len(table))
+    )
+    return np.asarray(counts @ table.vectors / np.maximum(counts.sum(1), 1))
+
+
+# --- What is counted ----------------------------------------------------------------------------
+
+
+def words_found(texts: Sequence[str], guesses: Sequence[str]) -> Estimate:
+    """Share of the content words of all texts that their guesses have."""
+    rows = [
+        (number, word in set(_spelled(guess)))
+        for number, (text, guess) in enumerate(zip(texts, guesses, strict=True))
+        for word in sorted(set(_spelled(text)) - ENGLISH_STOP_WORDS)
+    ]
+    sentence, hits = zip(*rows, strict=True)
+    return clustered_share(hits, sentence, sample=SENTENCES)
+
+
+def names_found(names: Sequence[frozenset[str]], guesses: Sequence[str]) -> Estimate:
+    """Share of the names of all texts that their guesses have."""
+    rows = [
+        (number, name in _spelled(guess))
+        for number, (own, guess) in enumerate(zip(names, guesses, strict=True))
+        for name in sorted(own)
+    ]
+    sentence, hits = zip(*rows, strict=True)
+    return clustered_share(hits, sentence, sample=SENTENCES)
+
+
+def _spelled(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def strongest(played: Sequence[Played]) -> dict[str, float]:
+    """Of games about several pairs the one that shows most; see `Played`."""
+    best = max(played, key=lambda each: each.epsilon)
+    return {"shown": best.epsilon, **best.accuracy.columns()}
+
+
+def linked(
+    texts: Sequence[str], outputs: Sequence[str], encoder: Encoder
+) -> list[dict[str, object]]:
+    """Each attack of `linkage` on one output for every text: a row each."""
+    vectors = encode(encoder, texts), encode(encoder, outputs)
+    scores: dict[str, FloatArray] = {
+        "words (BM25)": linkage.bm25(texts, outputs),
+        "letters": linkage.letters(texts, outputs),
+        "vectors": linkage.by_vectors(*vectors),
+    }
+    return [
+        {
+            "attack": attack,
+            **linkage.linked(each, sample=SENTENCES).columns(),
+            "mean_rank": float(linkage.ranks_of_truth(each).mean()),
+            "at_1_percent": linkage.true_positive_rate(each, 0.01).value,
+        }
+        for attack, each in scores.items()
+    ]
+
+
+# --- What is drawn ------------------------------------------------------------------------------
+
+
+@drawing
+def claims_and_games(table: pd.DataFrame, most: float, title: str) -> Figure:
+    """What outputs prove of epsilon (bars) beside what is claimed (diamonds), by mechanism.
+
+    Of columns mechanism, pair, shown and claimed (NaN where nothing is); `most` is what these games
+    could show at best.
+    """
+    rows = table["mechanism"] + "\n" + table["pair"]
+    fig, ax = plt.subplots(figsize=(PAGE, 0.5 * len(table) + 1.2))
+    place = np.arange(len(table))[::-1]
+    ax.barh(place, table["shown"], height=0.6, color=COLORS["blue"], label="shown by the game")
+    ax.axvline(most, ls=":", color="black", label="most that could be shown")
+    ax.scatter(
+        table["claimed"], place, marker="D", color=COLORS["orange"], label="claimed", zorder=3
+    )
+    ax.set(xscale="symlog", xlabel="epsilon of a whole text", xlim=(0, None))
+    ax.set_yticks(place, rows)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncol=3, fontsize=7)
+    fig.suptitle(title)
+    return fig
+
+
+@drawing
+def inversions(table: pd.DataFrame, title: str) -> Figure:
+    """Content words and names found, by what was released and by attack.
+
+    Of columns release, attack, what ("content words", "names"), value, low, high.
+    """
+    kinds = table["what"].unique()
+    fig, axes = plt.subplots(1, len(kinds), figsize=(PAGE, 3.4), sharey=True)
+    releases, attacks = table["release"].unique()[::-1], table["attack"].unique()
+    colors = dict(zip(attacks, sns.color_palette("colorblind", len(attacks)), strict=True))
+    for ax, kind in zip(np.atleast_1d(axes), kinds, strict=True):
+        for number, attack in enumerate(attacks):
+            part = table[(table["what"] == kind) & (table["attack"] == attack)]
+            part = part.set_index("release").reindex(releases)
+            place = np.arange(len(part)) - 0.25 * (number - (len(attacks) - 1) / 2)
+            reach = [part["value"] - part["low"], part["high"] - part["value"]]
+            ax.barh(place, part["value"], 0.24, xerr=reach, color=colors[attack], label=attack)
+        ax.set(xlabel=f"{kind} found")
+        percent(ax.xaxis)
+    np.atleast_1d(axes)[0].set_yticks(np.arange(len(releases)), releases)
+    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncol=len(attacks), fontsize=7)
+    fig.suptitle(title)
+    return fig
