@@ -31,7 +31,7 @@ from textpriv.stats import Estimate, clustered_share
 BLANK = "_"  # stands for a secret in a redaction
 WORDS = 8, 18  # of a sentence
 SENTENCES = "sentences"  # the sample of all estimates; a unit is a sentence
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)*")  # Ann of Ann's, all of O'Brien
 _LONGEST = 64  # pieces that the encoder reads of a sentence
 
 
@@ -187,7 +187,7 @@ def linked(
     """Each attack of `linkage` on one output for every text: a row each."""
     vectors = encode(encoder, texts), encode(encoder, outputs)
     scores: dict[str, FloatArray] = {
-        "words (BM25)": linkage.bm25(texts, outputs),
+        "words": linkage.bm25(texts, outputs),
         "letters": linkage.letters(texts, outputs),
         "vectors": linkage.by_vectors(*vectors),
     }
