@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from benchmarks import peers
@@ -32,6 +33,7 @@ from textpriv.mechanisms import (
 )
 from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
+from textpriv.mechanisms.dp_fusion import largest_weight
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.polar import Polar
 from textpriv.mechanisms.rantext import RanText
@@ -156,6 +158,15 @@ def sanitizing_rows() -> Iterator[Row]:
     loop = (lambda: peers.polar_loop(few[:100], vectors, 400, rng), 100)
     whole = (lambda: polar.sanitize_ids(ids[:20_000], rng), 20_000)
     yield compare("Polar, 33,860 words, against a loop", "tokens/s", whole, loop, 10, repeats=3)
+
+    generator = torch.Generator().manual_seed(7)
+    laws = torch.randn((2, 64, 49_152), generator=generator, dtype=torch.float64) * 3
+    p, r = laws.log_softmax(2)
+    loop = (lambda: peers.fusion_weights(p, r, 0.2), len(p))
+    whole = (lambda: largest_weight(p, r, bound=0.2, order=2), len(p))
+    yield compare("DP-Fusion, weights of order 2, against a loop", "tokens/s", whole, loop, 1)
+    whole = (lambda: largest_weight(p, r, bound=0.2, order=np.inf), len(p))
+    yield compare("DP-Fusion, of infinite order, against that loop", "tokens/s", whole, loop, 10)
 
     yield from stencil_rows()
 

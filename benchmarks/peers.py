@@ -125,6 +125,24 @@ def polar_loop(
     return outputs
 
 
+def fusion_weights(private: torch.Tensor, redacted: torch.Tensor, bound: float) -> list[float]:
+    """Bisection of twenty steps, token by token, with both divergences of order 2 by powers."""
+
+    def divergence(p: torch.Tensor, q: torch.Tensor) -> float:
+        return float(torch.log((p.pow(2) * q.pow(-1)).sum()))
+
+    weights = []
+    for p, r in zip(private.exp().clamp_min(1e-10), redacted.exp().clamp_min(1e-10), strict=True):
+        low, high = 0.0, 1.0
+        for _ in range(20):
+            middle = (low + high) / 2
+            mixed = middle * p + (1 - middle) * r
+            keeps = max(divergence(mixed, r), divergence(r, mixed)) <= bound
+            low, high = (middle, high) if keeps else (low, middle)
+        weights.append(low)
+    return weights
+
+
 def stencil_loop(
     texts: list[list[int]],
     vectors: NDArray[np.float32],
