@@ -182,15 +182,18 @@ def strongest(played: Sequence[Played]) -> dict[str, float]:
 
 
 def linked(
-    texts: Sequence[str], outputs: Sequence[str], encoder: Encoder
+    texts: Sequence[str], outputs: Sequence[str] | FloatArray, encoder: Encoder
 ) -> list[dict[str, object]]:
-    """Each attack of `linkage` on one output for every text: a row each."""
-    vectors = encode(encoder, texts), encode(encoder, outputs)
-    scores: dict[str, FloatArray] = {
-        "words": linkage.bm25(texts, outputs),
-        "letters": linkage.letters(texts, outputs),
-        "vectors": linkage.by_vectors(*vectors),
-    }
+    """Each attack of `linkage` on one output for every text, a text or a vector: a row each."""
+    vectors = encode(encoder, texts)
+    if isinstance(outputs, np.ndarray):
+        scores = {"vectors": linkage.by_vectors(vectors, outputs)}
+    else:
+        scores = {
+            "words": linkage.bm25(texts, outputs),
+            "letters": linkage.letters(texts, outputs),
+            "vectors": linkage.by_vectors(vectors, encode(encoder, outputs)),
+        }
     return [
         {
             "attack": attack,
