@@ -86,12 +86,15 @@ def _replicated(notebook: str) -> str:
 
 def mechanisms() -> str:
     """A row per mechanism, from the claims that the mechanisms themselves state."""
+    from textpriv.mechanisms.dp_fusion import DPFusion
+    from textpriv.mechanisms.dp_mlm import DPMLM
     from textpriv.mechanisms.prompt import DPPrompt
     from textpriv.mechanisms.registry import examples
     from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
 
     stated = {name: made.claim for name, made in examples().items()}
-    stated |= {each.name: each.claim for each in (TruncatedLaplace, DeepCandidate, DPPrompt)}
+    whole = (TruncatedLaplace, DeepCandidate, DPPrompt, DPMLM, DPFusion)
+    stated |= {each.name: each.claim for each in whole}
     header = "mechanism, guarantee, what is protected, unit of eps, stays in clear, unknown words, "
     rows = [
         [name, each.definition, each.protects, each.unit, each.in_clear, each.unknown,
