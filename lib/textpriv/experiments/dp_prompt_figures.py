@@ -7,6 +7,7 @@ high is useful. Intervals are those of the tables, 95%.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -63,7 +64,7 @@ def plane(
     ax.axvline(random["author"], label="guessing at random", **GUESSING)
     ax.set(xlabel=f"{TARGETS['author']} (risk)", ylabel=f"{TARGETS['sentiment']} (utility)")
     legend_below(fig, ncols=3)
-    ax.set_title(title, fontsize=9)
+    ax.set_title(fill(title, 80), fontsize=9)
     return fig
 
 
