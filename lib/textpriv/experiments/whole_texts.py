@@ -54,6 +54,7 @@ class Sizes(BaseModel):
     bound: float = Field(gt=0)  # of DP-Fusion, for a token
     orders: tuple[float, ...]
     tight_bound: float = Field(gt=0)  # of the mechanisms that are wrong
+    loose_bound: float = Field(gt=0)  # of the one whose budget depends on the secret
     sentence_epsilons: tuple[float, ...]  # of truncated Laplace
     document_epsilon: float = Field(gt=0)  # of DeepCandidate, for a sentence
     document_sentences: int = Field(ge=2)
