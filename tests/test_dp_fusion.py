@@ -124,10 +124,7 @@ def plain_law(mechanism: DPFusion, text: str, redacted: str) -> dict[tuple[int, 
 
 @pytest.mark.parametrize(("order", "batch"), [(2.0, 2), (np.inf, 64)])
 def test_draws_follow_the_law(order: float, batch: int) -> None:
-    """False alarm at most ALARM; draws from the private law alone are caught with POWER.
-
-    Documents of other lengths share the batches, so that pairs must find each other.
-    """
+    """False alarm at most ALARM; draws from the private law alone are caught with POWER."""
     mechanism = fusion(random_toy(3, strength=1.0), order=order)
     n = 400 if batch == 2 else 6000
     texts = ["a b", "e c c a"] * n
@@ -142,6 +139,31 @@ def test_draws_follow_the_law(order: float, batch: int) -> None:
         if n == 6000:
             unbound = plain_law(fusion(mechanism.generator, bound=50.0), text, redacted)
             assert power_of_fit(list(unbound.values()), list(law.values()), n) >= POWER
+
+
+def test_every_document_finds_its_own_redaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a batch where documents and redactions have other orders of length; see the numbers."""
+    texts = ["a", "a b c d e", "b b b", "c c", "d", "e e e e"]
+    shown = ["e e e e", "a", "b", "c c c c c c", "d d", "e e"]
+    mechanism = fusion(random_toy(3, strength=1.0), tokens=1)
+    met: list[tuple[torch.Tensor, torch.Tensor]] = []
+    honest = DPFusion.log_law
+
+    def watched(self: DPFusion, private: torch.Tensor, redacted: torch.Tensor) -> torch.Tensor:
+        met.extend(zip(private, redacted, strict=True))
+        return honest(self, private, redacted)
+
+    monkeypatch.setattr(DPFusion, "log_law", watched)
+    mechanism.sanitize(texts, shown, batch=2 * len(texts))
+    together, met[:] = list(met), []
+    for text, redacted in zip(texts, shown, strict=True):
+        mechanism.sanitize([text], [redacted], batch=2)
+    for one in met:
+        assert any(
+            all(torch.allclose(x, y, atol=0.05) for x, y in zip(one, other, strict=True))
+            for other in together
+        )
+    assert len(together) == len(met) == len(texts)
 
 
 # --- What one output tells of two documents -----------------------------------------------------

@@ -1,17 +1,13 @@
-"""The distinguishability game: its bound holds, finds what can be found, and says what it cannot.
-
-Error rates: see `helpers`.
-"""
+"""The distinguishability game: its bound holds and finds what can be found."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import ALARM
 from scipy.stats import beta, binom
 from sklearn.linear_model import LogisticRegression
 
-from textpriv.attacks.game import FEWEST, most_shown, play
+from textpriv.attacks.game import FEWEST, _bound, most_shown, play
 from textpriv.errors import InvalidInput
 
 
@@ -33,14 +29,25 @@ def test_the_bound_by_hand() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 2.0])
-def test_the_bound_exceeds_epsilon_no_more_often_than_stated(epsilon: float) -> None:
-    """Over 120 games at confidence 0.9; so many failures or more have probability ALARM."""
-    games, failures = 120, 0
-    for seed in range(games):
-        rng = np.random.default_rng(seed)
-        outputs = [response(truth, epsilon, 100, rng) for truth in (1, 0)]
-        failures += play(*outputs, rng, confidence=0.9).epsilon > epsilon
-    assert failures <= binom.isf(ALARM, games, 0.1)
+@pytest.mark.parametrize("n", [20, 60])
+def test_the_bound_of_an_event_holds_at_its_confidence(epsilon: float, n: int) -> None:
+    """Every outcome of n and n draws of a randomised response, with its exact probability.
+
+    The bound exceeds epsilon with probability 0.1 at most. A wrong version, the plain ratio of
+    shares, exceeds it far more often.
+    """
+    share, hits = 1 / (1 + np.exp(-epsilon)), np.arange(n + 1)
+    likely, unlikely = binom.pmf(hits, n, share), binom.pmf(hits, n, 1 - share)
+    wrong, plain = 0.0, 0.0
+    is_first = np.repeat([True, False], n)
+    for one in hits:
+        for other in hits:
+            scores = np.concatenate([hits[1:] <= one, hits[1:] <= other]).astype(float)
+            bound, *_ = _bound(scores, is_first, 0.5, True, 0.0, 0.9)
+            probability = likely[one] * unlikely[other]
+            wrong += probability * (bound > epsilon)
+            plain += probability * (one > np.exp(epsilon) * other)
+    assert wrong <= 0.1 and plain > 0.3
 
 
 def test_the_bound_nears_epsilon_with_many_draws() -> None:

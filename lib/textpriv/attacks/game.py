@@ -47,7 +47,8 @@ class Played:
     ----------
     epsilon : lower bound on the epsilon of the mechanism for these two texts, at the stated
         confidence; 0 where nothing was shown
-    accuracy : share of unseen outputs whose text was named; guessing gives 0.5
+    accuracy : share of unseen outputs whose text was named; guessing gives 0.5 where there are as
+        many of either text
     likely, unlikely : shares of the event under the one text and under the other
     """
 

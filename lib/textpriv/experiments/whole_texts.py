@@ -225,7 +225,7 @@ def claims_and_games(table: pd.DataFrame, most: float, title: str) -> Figure:
         table["claimed"], place, marker="D", color=COLORS["orange"], label="claimed", zorder=3
     )
     for at in place[table["claimed"].isna()]:
-        ax.annotate("no claim holds", (most, at), xytext=(6, -3), textcoords="offset points")
+        ax.annotate("no epsilon claimed", (most, at), xytext=(6, -3), textcoords="offset points")
     ax.set(xscale="symlog", xlabel="epsilon of a whole text", xlim=(0, None))
     ax.set_yticks(place, rows)
     ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncol=3, fontsize=7)

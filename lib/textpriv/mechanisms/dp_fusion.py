@@ -51,6 +51,14 @@ class DPFusion:
     ------
     InvalidInput : anything out of its range
 
+    Notes
+    -----
+    What is guaranteed between two documents supposes one law of the redaction, in exact arithmetic.
+    Here both prompts are read in one batch, and in bfloat16 the redaction's logits move with the
+    length of the private prompt beside it: swapping a name moved ln r by up to 0.4, more than a
+    small bound. So a bound below that is not kept to the letter; `losses` reads one redaction for
+    both documents and does not see it.
+
     References
     ----------
     Thareja, Nakov, Vepakomma, Lukas 2025, DP-Fusion: Token-Level Differentially Private Inference
@@ -62,9 +70,9 @@ class DPFusion:
     name = "dp-fusion"
     claim = Claim(
         definition=(
-            "of infinite order: P(M(x)=y) <= exp(2 n bound) * P(M(x')=y) for two documents x, x' "
-            "with one redaction and every output y; of finite order between a document and its "
-            "redaction only: Renyi divergence of at most n bound"
+            "of infinite order, in exact arithmetic: P(M(x)=y) <= exp(2 n bound) * P(M(x')=y) for "
+            "two documents x, x' with one redaction and every output y; of finite order between a "
+            "document and its redaction only: Renyi divergence of at most n bound"
         ),
         protects="the secrets of a document against any others in their place",
         unit="none: the bound is one of log-ratios or of divergences, in nats",
@@ -178,7 +186,8 @@ class DPFusion:
         Returns
         -------
         (2, tokens): the largest of |ln q - ln q'| over all tokens, and the larger divergence of
-        the mechanism's order, of the laws before each token of the output
+        the mechanism's order, of the laws before each token of the output; the text is read anew,
+        so that its tokens may be others than were drawn
         """
         (first, shared), (second, _) = self._pairs([text, other], [redacted] * 2)
         said = [*self.generator.encode([output])[0], self.generator.end][: self.tokens]
@@ -222,8 +231,8 @@ def largest_weight(
     """The largest weight of the private law in a mixture that stays within the bound: (rows,).
 
     At infinite order in closed form, from the largest and the least ratio p/r. At a finite one by
-    bisection: both divergences are convex in the weight and 0 at 0, so that they grow with it; the
-    weight is the lower end, which keeps the bound.
+    bisection: exp((order - 1) D) is convex in the weight and least at 0, either way, so that the
+    divergences grow with it; the weight is the lower end, which keeps the bound.
 
     Parameters
     ----------

@@ -53,6 +53,8 @@ class DPMLM:
     -----
     Texts are read as the token policy PRIVATE has it: lower case, without numbers and punctuation.
     A text that fills more than half of the model's rows is cut around each gap on both sides.
+    Draws invert a cumulative sum in float64, which loses words rarer than 2^-53: the bound is that
+    of the law, and holds for draws up to such events.
 
     References
     ----------
