@@ -18,7 +18,7 @@ from textpriv.channel import IntArray
 from textpriv.models.generators.generator import Generator, from_folder, load_generator
 from textpriv.models.generators.prefixes import ROOT, Prefixes
 from textpriv.models.generators.sampling import Sampled, draw, likeliest
-from textpriv.models.generators.writing import generate
+from textpriv.models.generators.writing import generate, generate_both
 
 __all__ = [
     "ROOT",
@@ -29,6 +29,7 @@ __all__ = [
     "draw",
     "from_folder",
     "generate",
+    "generate_both",
     "likeliest",
     "load_generator",
 ]

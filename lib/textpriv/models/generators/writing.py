@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +55,62 @@ def generate(
     ------
     InvalidInput : no tokens; a prompt that is empty or, with its output, too long
     """
+    lengths = _checked_lengths(generator, prompts, tokens)
+    with tqdm(total=len(prompts), unit="text", disable=not progress, mininterval=5) as bar:
+        for of in by_length(lengths, batch):
+            rows = [list(prompts[row]) for row in of.tolist()]
+            yield of, _generate_batch(generator, rows, of, choose, tokens)
+            bar.update(len(of))
+
+
+@torch.inference_mode()
+def generate_both(
+    generator: Generator,
+    first: Sequence[Sequence[int]],
+    second: Sequence[Sequence[int]],
+    choose: Callable[[torch.Tensor, torch.Tensor, IntArray], IntArray],
+    *,
+    tokens: int,
+) -> list[list[int]]:
+    """One output for every two prompts, which both go on with the same tokens.
+
+    The prompts of the second kind are read by themselves: to the last bit their scores depend on
+    each other and on what was chosen, and not on those of the first kind.
+
+    Parameters
+    ----------
+    first, second : as many prompts each, one batch; see `generate`
+    choose : a column for every row, from the scores after either prompt and the rows' numbers
+    tokens : see `generate`
+    """
+    for prompts in (first, second):
+        _checked_lengths(generator, prompts, tokens)
+    sayable, columns = generator.sayable, _columns(generator)
+    begun = [_begun(generator, [list(each) for each in prompts]) for prompts in (first, second)]
+    readers, scores = [reader for reader, _ in begun], [each for _, each in begun]
+    outputs: list[list[int]] = [[] for _ in first]
+    active = np.arange(len(first))
+    for step in range(tokens):
+        one, other = (each[:, columns].float() for each in scores)
+        chosen = sayable[choose(one, other, active)]
+        going = chosen != generator.end
+        for row, token in zip(active[going].tolist(), chosen[going].tolist(), strict=True):
+            outputs[row].append(token)
+        active = active[going]
+        if not len(active) or step == tokens - 1:
+            break
+        for reader in readers:
+            if not going.all():
+                reader.keep(torch.from_numpy(np.flatnonzero(going)).to(generator.device))
+        ids = torch.from_numpy(chosen[going]).to(generator.device)
+        scores = [reader.next(ids) for reader in readers]
+    return outputs
+
+
+def _checked_lengths(
+    generator: Generator, prompts: Sequence[Sequence[int]], tokens: int
+) -> IntArray:
+    """Lengths of prompts that leave room for the output, or InvalidInput."""
     lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
     most = generator.longest if generator.is_encoder_decoder else generator.longest - tokens
     if tokens >= generator.longest:
@@ -69,11 +125,7 @@ def generate(
             f"of {generator.name} has {generator.longest}, the output {tokens}); cut it, or ask "
             "for fewer tokens"
         )
-    with tqdm(total=len(prompts), unit="text", disable=not progress, mininterval=5) as bar:
-        for of in by_length(lengths, batch):
-            rows = [list(prompts[row]) for row in of.tolist()]
-            yield of, _generate_batch(generator, rows, of, choose, tokens)
-            bar.update(len(of))
+    return lengths
 
 
 @torch.inference_mode()
@@ -84,26 +136,10 @@ def _generate_batch(
     choose: Choose,
     tokens: int,
 ) -> list[list[int]]:
-    different = {
-        tuple(prompt): place for place, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))
-    }
-    read = [list(prompt) for prompt in different]
-    with_encoder = generator.is_encoder_decoder
-    reader = _WithEncoder(generator, read) if with_encoder else _Causal(generator, read)
-    sayable, size = generator.sayable, len(generator.sayable)
-    columns = (
-        slice(size)  # no copy where the tokens are numbered without a gap
-        if sayable[-1] == size - 1
-        else torch.from_numpy(sayable).to(generator.device)
-    )
+    sayable, columns = generator.sayable, _columns(generator)
     outputs: list[list[int]] = [[] for _ in prompts]
     active = np.arange(len(prompts))
-    scores = reader.first()
-    if len(different) < len(prompts):  # equal prompts were read once, and part here
-        copies = torch.tensor([different[tuple(prompt)] for prompt in prompts])
-        copies = copies.to(generator.device)
-        reader.keep(copies)
-        scores = scores[copies]
+    reader, scores = _begun(generator, prompts)
     for step in range(tokens):
         chosen = sayable[choose(scores[:, columns].float(), numbers[active])]
         going = chosen != generator.end
@@ -116,6 +152,33 @@ def _generate_batch(
             reader.keep(torch.from_numpy(np.flatnonzero(going)).to(generator.device))
         scores = reader.next(torch.from_numpy(chosen[going]).to(generator.device))
     return outputs
+
+
+def _columns(generator: Generator) -> slice | torch.Tensor:
+    """Where the scores of the tokens that may be said stand."""
+    sayable, size = generator.sayable, len(generator.sayable)
+    if sayable[-1] == size - 1:  # no copy where the tokens are numbered without a gap
+        return slice(size)
+    return torch.from_numpy(sayable).to(generator.device)
+
+
+def _begun(
+    generator: Generator, prompts: list[list[int]]
+) -> tuple[_Causal | _WithEncoder, torch.Tensor]:
+    """A batch that has read its prompts, equal ones once, and the scores of what comes next."""
+    different = {
+        tuple(prompt): place for place, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))
+    }
+    read = [list(prompt) for prompt in different]
+    with_encoder = generator.is_encoder_decoder
+    reader = _WithEncoder(generator, read) if with_encoder else _Causal(generator, read)
+    scores = reader.first()
+    if len(different) < len(prompts):  # equal prompts part here
+        copies = torch.tensor([different[tuple(prompt)] for prompt in prompts])
+        copies = copies.to(generator.device)
+        reader.keep(copies)
+        scores = scores[copies]
+    return reader, scores
 
 
 def _filled(prompts: list[list[int]], *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:
