@@ -59,11 +59,14 @@ def generate(
     with tqdm(total=len(prompts), unit="text", disable=not progress, mininterval=5) as bar:
         for of in by_length(lengths, batch):
             rows = [list(prompts[row]) for row in of.tolist()]
-            yield of, _generate_batch(generator, rows, of, choose, tokens)
+
+            def chosen(scores: torch.Tensor, rows: IntArray, of: IntArray = of) -> IntArray:
+                return choose(scores, of[rows])
+
+            yield of, _written(generator, [rows], chosen, tokens)
             bar.update(len(of))
 
 
-@torch.inference_mode()
 def generate_both(
     generator: Generator,
     first: Sequence[Sequence[int]],
@@ -83,28 +86,10 @@ def generate_both(
     choose : a column for every row, from the scores after either prompt and the rows' numbers
     tokens : see `generate`
     """
-    for prompts in (first, second):
+    kinds = [[list(each) for each in prompts] for prompts in (first, second)]
+    for prompts in kinds:
         _checked_lengths(generator, prompts, tokens)
-    sayable, columns = generator.sayable, _columns(generator)
-    begun = [_begun(generator, [list(each) for each in prompts]) for prompts in (first, second)]
-    readers, scores = [reader for reader, _ in begun], [each for _, each in begun]
-    outputs: list[list[int]] = [[] for _ in first]
-    active = np.arange(len(first))
-    for step in range(tokens):
-        one, other = (each[:, columns].float() for each in scores)
-        chosen = sayable[choose(one, other, active)]
-        going = chosen != generator.end
-        for row, token in zip(active[going].tolist(), chosen[going].tolist(), strict=True):
-            outputs[row].append(token)
-        active = active[going]
-        if not len(active) or step == tokens - 1:
-            break
-        for reader in readers:
-            if not going.all():
-                reader.keep(torch.from_numpy(np.flatnonzero(going)).to(generator.device))
-        ids = torch.from_numpy(chosen[going]).to(generator.device)
-        scores = [reader.next(ids) for reader in readers]
-    return outputs
+    return _written(generator, kinds, choose, tokens)
 
 
 def _checked_lengths(
@@ -129,19 +114,22 @@ def _checked_lengths(
 
 
 @torch.inference_mode()
-def _generate_batch(
+def _written(
     generator: Generator,
-    prompts: list[list[int]],
-    numbers: IntArray,
-    choose: Choose,
+    kinds: Sequence[list[list[int]]],
+    choose: Callable[..., IntArray],
     tokens: int,
 ) -> list[list[int]]:
+    """An output for every row of prompts; prompts of one kind are read together.
+
+    `choose` gets the scores after each kind of prompt, and the numbers of the rows that go on.
+    """
     sayable, columns = generator.sayable, _columns(generator)
-    outputs: list[list[int]] = [[] for _ in prompts]
-    active = np.arange(len(prompts))
-    reader, scores = _begun(generator, prompts)
+    readers, scores = zip(*(_begun(generator, prompts) for prompts in kinds), strict=True)
+    outputs: list[list[int]] = [[] for _ in kinds[0]]
+    active = np.arange(len(outputs))
     for step in range(tokens):
-        chosen = sayable[choose(scores[:, columns].float(), numbers[active])]
+        chosen = sayable[choose(*(each[:, columns].float() for each in scores), active)]
         going = chosen != generator.end
         for row, token in zip(active[going].tolist(), chosen[going].tolist(), strict=True):
             outputs[row].append(token)
@@ -149,8 +137,11 @@ def _generate_batch(
         if not len(active) or step == tokens - 1:
             break
         if not going.all():
-            reader.keep(torch.from_numpy(np.flatnonzero(going)).to(generator.device))
-        scores = reader.next(torch.from_numpy(chosen[going]).to(generator.device))
+            left = torch.from_numpy(np.flatnonzero(going)).to(generator.device)
+            for reader in readers:
+                reader.keep(left)
+        ids = torch.from_numpy(chosen[going]).to(generator.device)
+        scores = tuple(reader.next(ids) for reader in readers)
     return outputs
 
 
