@@ -375,3 +375,32 @@ def test_wrong_options(encoder: Encoder) -> None:
         Reader(encoder, pooling="mean")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="window: got -1"):
         attack(encoder, reader=Reader(encoder, window=-1), training=Training(steps=1))
+
+
+def test_the_best_guess_alone_is_the_same_with_fewer_readings(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steep = Fake({CAT: [(CAT, 0.7), (DOG, 0.3)], DOG: [(DOG, 0.7), (CAT, 0.3)]})
+    made = attack(encoder, context_free=steep, training=Training(steps=20, learning_rate=5e-3))
+    observed = observe(swapping(), shadow(seed=9, size=60), np.random.default_rng(3))
+    read: list[int] = []
+    inner = Detector.probability
+
+    def counted(self: Detector, *given: Any, **options: Any) -> Any:
+        read.append(len(given[1]))
+        return inner(self, *given, **options)
+
+    monkeypatch.setattr(Detector, "probability", counted)
+    before, every = made.judged(observed, None, 2)
+    fully = sum(read)
+    read.clear()
+    same, fewer = made.judged(observed, None, 2, only_best=True)
+    assert len(observed.targets) < sum(read) < fully
+    assert np.allclose(fewer[fewer > 0], every[fewer > 0], rtol=0.05)  # what was read is the same
+    for k in (1, 2):  # of the first k as well
+        whole, lazy = (
+            weigh(Guesses(each.words[:, :k], each.scores[:, :k]), weights[:, :k], top=1)
+            for each, weights in ((before, every), (same, fewer))
+        )
+        assert (whole.words == lazy.words).all()
+    assert (made.guess(observed, top=1).words == made.guess(observed, top=2).words[:, :1]).all()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
@@ -22,6 +24,7 @@ from textpriv.experiments import reconstruction_findings as findings
 from textpriv.experiments import reconstruction_models as networks
 from textpriv.experiments import reconstruction_texts as sources
 from textpriv.experiments.reconstruction_models import FREE, TOKEN
+from textpriv.experiments.reconstruction_risk import Risks, at_equal_utility
 from textpriv.experiments.statements import ATTACKERS
 from textpriv.mechanisms import CusTextPlus, SanTextPlus, least_frequent
 from textpriv.models import LearningCurve
@@ -213,9 +216,10 @@ def test_compare_by_hand() -> None:
                                np.random.default_rng(0))  # fmt: skip
     assert table["difference"].tolist() == [0.5, -0.5]
     assert (table["low"] <= table["difference"]).all() and (table["p"] <= 0.001).all()
-    row = findings.tested(table, "a", "b", "custext", 2.0)
+    row = findings.tested(table, found.corpus, "a", "b", 2.0)
     assert row is not None and (row.value, row.verdict) == (0.5, "above")
-    assert findings.tested(table, "a", "absent", "custext", 2.0) is None
+    assert findings.tested(table, found.corpus, "a", "absent", 2.0) is None
+    assert findings.tested(table, "another", "a", "b", 2.0) is None
 
 
 def test_planned_tests_are_corrected_among_themselves() -> None:
@@ -412,3 +416,69 @@ def test_every_attack_that_is_recorded_is_described_for_the_statements() -> None
 def test_the_headline_is_tested_with_what_was_planned() -> None:
     assert set(networks.HEADLINE) <= set(networks.PLANNED) <= set(networks.DUELS)
     assert len(set(networks.DUELS)) == len(networks.DUELS)
+
+
+def test_another_training_widens_intervals_and_tests() -> None:
+    """Two trainings that are far apart leave open what each of them alone would decide."""
+    rng = np.random.default_rng(3)
+    base, good = rng.random(400) < 0.5, rng.random(400) < 0.62
+    found = made_up({"a": good, "b": base}, [5] * 400, list(range(400)))
+    alone = experiment.compare([found], [("a", "b")], np.random.default_rng(0)).iloc[0]
+    found.trainings["a"] = np.array([0.45, 0.79])
+    several = experiment.compare([found], [("a", "b")], np.random.default_rng(0)).iloc[0]
+    assert alone["p"] < 0.01 < 0.2 < several["p"]
+    assert several["low"] < 0 < alone["low"] and several["difference"] == alone["difference"]
+    assert found.share("a").low < stats.clustered_share(good, found.document).low
+    assert found.share("a", good) == stats.clustered_share(good[good], found.document[good])
+
+
+def risks_of(
+    names: Sequence[str], utility: np.ndarray, recovered: np.ndarray, content: np.ndarray
+) -> Risks:
+    table = pd.DataFrame({"mechanism": names, "epsilon": np.arange(len(names), dtype=float)})
+    return Risks(table, 0.8, recovered, content, {"meaning": utility})
+
+
+def test_risk_at_equal_utility_by_hand() -> None:
+    """Two mechanisms on one line of utility; the second gives away 0.2 more at each of its ends."""
+    ones = np.ones((1, 40))
+    utility = np.concatenate([0.0 * ones, ones, 0.0 * ones, ones])
+    recovered = np.concatenate([0 * ones, 8 * ones, 2 * ones, 10 * ones])
+    risks = risks_of(["a", "a", "b", "b"], utility, recovered, np.full(40, 10.0))
+    table = at_equal_utility(risks, np.random.default_rng(0), resamples=200)
+    assert table["level"].tolist() == [0.25, 0.5, 0.75]
+    assert np.allclose(table[["value", "low", "high"]], -0.2)
+    assert (table["p"] < 0.05).all() and set(table["first"] + table["second"]) == {"ab"}
+
+
+def test_what_no_setting_reaches_is_not_compared() -> None:
+    ones = np.ones((1, 40))
+    utility = np.concatenate([0.0 * ones, ones, 0.0 * ones, 0.6 * ones])
+    risks = risks_of(["a", "a", "b", "b"], utility, np.repeat(3 * ones, 4, axis=0), np.full(40, 10))
+    table = at_equal_utility(risks, np.random.default_rng(0), resamples=100)
+    assert table["quarter"].tolist() == [1, 2] and (table["p"] == 1).all()
+
+
+def test_two_copies_of_one_mechanism_are_told_apart_as_often_as_stated() -> None:
+    """Sentences differ much, the mechanisms not at all; in pairs little error is left."""
+    rng, told = np.random.default_rng(11), 0
+    for _ in range(60):
+        hard = rng.beta(1, 1, size=(1, 80))  # of a sentence, for both mechanisms
+        recovered = rng.binomial(10, np.repeat(hard, 4, axis=0)).astype(float)
+        utility = np.clip(np.array([[0.2], [0.8], [0.2], [0.8]]) + 0.1 * (hard - 0.5), 0, 1)
+        risks = risks_of(["a", "a", "b", "b"], utility, recovered, np.full(80, 10.0))
+        table = at_equal_utility(risks, rng, resamples=300)
+        told += bool(table["p"].min() < 0.05)
+    assert told <= 8  # of 60 at 5% by chance with probability below 1%
+
+
+def test_only_decided_pairs_are_said() -> None:
+    rows = {
+        "utility": "meaning", "quarter": [2, 2, 1], "level": 0.5, "first": ["tem", "tem", "madlib"],
+        "second": ["madlib", "clusant", "clusant"], "value": [0.1, -0.2, 0.3],
+        "p": [0.01, 0.4, 0.01],
+    }  # fmt: skip
+    said = findings.at_equal_utility(pd.DataFrame(rows))
+    assert "1 of 2 pairs" in said and "**MADLIB** less than TEM (by 10.0% of the words)" in said
+    assert "CluSanT" not in said
+    assert findings.at_equal_utility(pd.DataFrame(columns=[*rows])).startswith("No two mechanisms")

@@ -337,19 +337,39 @@ class ContextualBayes(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        return weigh(*self.judged(observed, targets, self.candidates), top=top)
+        found = self.judged(observed, targets, self.candidates, only_best=top == 1)
+        return weigh(*found, top=top)
 
     def judged(
-        self, observed: Observed, targets: IntArray | None, candidates: int
+        self,
+        observed: Observed,
+        targets: IntArray | None,
+        candidates: int,
+        *,
+        only_best: bool = False,
     ) -> tuple[Guesses, FloatArray]:
-        """The best context-free guesses, and the detector's probability of each."""
+        """The best context-free guesses, and the detector's probability of each.
+
+        With `only_best` a guess is not read, and has probability 0, once it cannot become the best
+        any more: a probability is at most 1, so that a guess whose own score does not exceed the
+        product of an earlier one has lost. The best guess is the same, of the first k too.
+        """
         positions = check_targets(observed, targets, self.vocabulary)
         before = self.context_free.guess(observed, positions, top=candidates)
-        rows, columns = np.nonzero(before.words != NONE)
         weights = np.zeros(before.words.shape)
-        weights[rows, columns] = self.detector.probability(
-            observed, positions[rows], before.words[rows, columns]
-        )
+        best = np.full(len(positions), -np.inf)
+        width = before.words.shape[1]
+        together = 1 if only_best else max(1, width)  # columns that are read at a time
+        for start in range(0, width, together):
+            part = slice(start, start + together)
+            can_win = before.scores[:, part] > best[:, None]
+            rows, columns = np.nonzero((before.words[:, part] != NONE) & can_win)
+            weights[rows, start + columns] = self.detector.probability(
+                observed, positions[rows], before.words[rows, start + columns]
+            )
+            if only_best:
+                products = before.scores[rows, start] * weights[rows, start]
+                best[rows] = np.maximum(best[rows], products)
         return before, weights
 
 

@@ -8,7 +8,7 @@ network in `reconstruction_models`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
 from textpriv import stats, study
@@ -80,6 +81,7 @@ class Outcome:
         that holds the word, was right; of an attack that was trained several times, the share of
         its trainings
     confidence : by attack, the probability it gives its best guess; attacks with a posterior
+    trainings : by attack that was trained several times, (trainings,) the success of each
     seconds : by attack
     weights : of the language model, by attack, as tuned on shadow data
     """
@@ -93,6 +95,7 @@ class Outcome:
     hits: dict[str, FloatArray] = field(default_factory=dict)
     substring: dict[str, FloatArray] = field(default_factory=dict)
     confidence: dict[str, FloatArray] = field(default_factory=dict)
+    trainings: dict[str, FloatArray] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
 
@@ -101,11 +104,24 @@ class Outcome:
         """Corpus, defense and epsilon, as tables name them."""
         return {"corpus": self.corpus, "defense": self.defense, "epsilon": self.epsilon}
 
-    def share(self, name: str, chosen: slice | BoolArray = slice(None)) -> Estimate:
-        """Success of one attack, on some of the tokens; what one document holds is alike."""
-        return stats.clustered_share(
-            self.hits[name][chosen], self.document[chosen], sample=self.corpus
-        )
+    def share(self, name: str, chosen: BoolArray | None = None) -> Estimate:
+        """Success of one attack, on some of the tokens; what one document holds is alike.
+
+        On all tokens the interval holds what another training would change, too.
+        """
+        hits, document = self.hits[name], self.document
+        if chosen is not None:
+            return stats.clustered_share(hits[chosen], document[chosen], sample=self.corpus)
+        rate = stats.clustered_share(hits, document, sample=self.corpus)
+        return self._over_trainings(rate, name, 1, (0.0, 1.0))
+
+    def _over_trainings(
+        self, estimate: Estimate, name: str, sign: int, bounds: tuple[float, float]
+    ) -> Estimate:
+        rates = self.trainings.get(name, np.empty(0))
+        drawn = f"{name} {self.corpus} {self.defense} {self.epsilon:g}"
+        labels = stats.draw_labels(drawn, np.arange(len(rates)))
+        return stats.over_draws(estimate, sign * rates, labels, bounds=bounds)
 
     @contextmanager
     def timed(self, *names: str) -> Iterator[None]:
@@ -131,13 +147,18 @@ class Outcome:
     def add_trainings(self, name: str, trainings: Sequence[Guesses], words: Sequence[str]) -> None:
         """Keep what one attack achieved on average over its trainings."""
         parts = [each.substring_hits(self.truth, words) for each in trainings]
-        self.hits[name] = np.mean([each.hits(self.truth) for each in trainings], axis=0)
+        hits = np.array([each.hits(self.truth) for each in trainings], dtype=np.float64)
+        self.hits[name] = hits.mean(0)
+        if len(hits) > 1:
+            self.trainings[name] = hits.mean(1)
         self.substring[name] = np.mean(parts, axis=0)
 
     def gain(self, first: str, second: str) -> Estimate:
         """Success of one attack minus that of another, on the same tokens, by document."""
-        apart = self.hits[first] - self.hits[second]
-        return stats.clustered_mean(apart, self.document, bounds=(-1.0, 1.0), sample=self.corpus)
+        apart, bounds = self.hits[first] - self.hits[second], (-1.0, 1.0)
+        gain = stats.clustered_mean(apart, self.document, bounds=bounds, sample=self.corpus)
+        gain = self._over_trainings(gain, first, 1, bounds)
+        return self._over_trainings(gain, second, -1, bounds)
 
 
 def sanitized(
@@ -228,18 +249,26 @@ def compare(
     """Paired tests between attacks on the same tokens, corrected for their number (Holm).
 
     Columns: corpus, defense, epsilon, first, second, difference (first minus second), low, high
-    (95%, by document), n, planned, p. Of pairs in `planned`, named before anything was measured,
-    the tests under CusText+ are corrected among themselves, all others among themselves.
+    (95%, by document and training), n, planned, p. Of pairs in `planned`, named before anything was
+    measured, the tests under CusText+ are corrected among themselves, all others among themselves.
+    Where a network was trained several times, p is the larger of the permutation test's, which
+    takes these trainings as given, and that of the error over documents and trainings.
     """
-    table = gains(outcomes, pairs).drop(columns="influence").rename(columns={"value": "difference"})
+    table = gains(outcomes, pairs).rename(columns={"value": "difference"})
+    error = np.array([each.error for each in table.pop("influence")])
+    z = np.abs(table["difference"]) / np.where(error > 0, error, np.inf)
     couples = zip(table["defense"], table["first"], table["second"], strict=True)
     table["planned"] = [each[0] == "custext" and each[1:] in planned for each in couples]
-    table["p"] = [
+    permuted = [
         stats.paired_test(
             found.hits[first], found.hits[second], found.document, rng, resamples=resamples
         )
         for found, first, second in _met(outcomes, pairs)
     ]
+    several = [
+        bool({first, second} & {*found.trainings}) for found, first, second in _met(outcomes, pairs)
+    ]
+    table["p"] = np.where(several, np.maximum(permuted, 2 * norm.sf(z)), permuted)
     families = table.groupby("planned")["p"]
     table["p"] = families.transform(lambda p: multipletests(p, method="holm")[1])
     return table
@@ -354,6 +383,36 @@ def schemes(
 # --- What a setting changes -----------------------------------------------------------------
 
 
+def by_constant(
+    start: Callable[..., tuple[FiniteMechanism, Observed, Outcome]],
+    over: Sequence[Mapping[str, Any]],
+    materials: Mapping[str, Material],
+    sizes: Sizes,
+) -> pd.DataFrame:
+    """Success of the context-free attack with other constants than 1/alpha; 0 adds none.
+
+    Parameters
+    ----------
+    start : the notebook's, of a corpus, a defense, an epsilon and the sentences under attack
+    over : points with these columns
+    """
+
+    def with_constant(corpus: str, defense: str, epsilon: float) -> Outcome:
+        count, material = sizes.under_attack(defense, corpus), materials[corpus]
+        mechanism, seen, outcome = start(corpus, defense, epsilon, count)
+        alpha = material.shadow_tokens(mechanism)
+        for times in sizes.constants:
+            attack = ContextFreeBayes(mechanism, material.shadow, constant=times * (1 / alpha))
+            words = mechanism.embedding.words
+            outcome.add(f"{times:g}", attack.guess(seen), words, posterior=True)
+        return outcome
+
+    table = success_rates(study.measure(with_constant, over=over, label="constants"))
+    table["constant"] = table["attack"].astype(float)
+    table["attack"] = [constant_name(each) for each in table["constant"]]
+    return table
+
+
 def constant_name(times: float) -> str:
     """What success with a constant, in units of 1/alpha, is recorded as."""
     return {0.0: "without", 1.0: "with"}.get(times, f"times_{times:g}")
@@ -366,12 +425,7 @@ def shadow_sizes(
     rows = []
     private = material.first(sizes.under_attack("custext", material.name))
     for percent in sizes.shadow_percents:
-        documents = max(2, round(percent / 100 * len(material.private)))
-        if documents > len(material.pool):
-            raise InvalidInput(
-                f"shadow_percents: {percent:g}% of {len(material.private)} private documents are "
-                f"more than the {len(material.pool)} shadow documents at hand; raise shadow_pool"
-            )
+        documents = len(material.shadow_of(percent))
         knowledge = learn(material, next(iter(mechanisms.values())).size, documents=documents)
         for epsilon in sizes.focus["custext"]:
             mechanism = mechanisms[epsilon]

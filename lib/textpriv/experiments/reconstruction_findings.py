@@ -25,11 +25,16 @@ from textpriv.experiments.reconstruction_models import (
 )
 from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Sizes
 from textpriv.models import Encoder
-from textpriv.report.difference import Difference
+from textpriv.report.difference import LEVEL, Difference
+from textpriv.report.figures import label
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run
 
+MEASURED_BY = {
+    "meaning": "the mean cosine of a sentence before and after",
+    "accuracy": "the accuracy of sentiment",
+}
 FORMS = {
     TOKEN: "as the paper runs it: a classifier per output, which reads the output alone",
     SENTENCE: "one network, which reads the sentence and names a word that the channel allows",
@@ -38,11 +43,11 @@ FORMS = {
 
 
 def tested(
-    tests: pd.DataFrame, first: str, second: str, defense: str, epsilon: float
+    tests: pd.DataFrame, corpus: str, first: str, second: str, epsilon: float
 ) -> Difference | None:
-    """A row of `reconstruction.compare`, with its corrected p-value; None where it was not run."""
-    keys = ["defense", "epsilon", "first", "second"]
-    found = tests[(tests[keys] == [defense, epsilon, first, second]).all(axis=1)]
+    """A row of `reconstruction.compare` of CusText+, with its corrected p-value; None: not run."""
+    keys = ["corpus", "defense", "epsilon", "first", "second"]
+    found = tests[(tests[keys] == [corpus, "custext", epsilon, first, second]).all(axis=1)]
     if found.empty:
         return None
     return Difference(*found.iloc[0][["difference", "low", "high", "p"]])
@@ -90,7 +95,7 @@ class Quotes:
     def duel(self, first: str, second: str) -> str:
         """The corrected tests under CusText+ at every epsilon with networks."""
         tests = {
-            epsilon: tested(self.duels, first, second, "custext", epsilon)
+            epsilon: tested(self.duels, self.corpus, first, second, epsilon)
             for epsilon in self.sizes.model_focus["custext"]
         }
         return "; ".join(f"{verdict(each)} (epsilon {at:g})" for at, each in tests.items())
@@ -124,8 +129,8 @@ def findings(run: Run, trained: Sequence[Trained], duels: pd.DataFrame, sizes: S
 def _headline(quotes: Quotes, trained: Sequence[Trained]) -> str:
     """The paper's two attacks against every form of Inversion BERT."""
     sizes, epsilon = quotes.sizes, headline_epsilon(quotes.sizes)
-    setting = "custext", epsilon
-    each = next(one for one in trained if (one.outcome.defense, one.outcome.epsilon) == setting)
+    setting = {"corpus": quotes.corpus, "defense": "custext", "epsilon": epsilon}
+    each = next(one for one in trained if one.outcome.setting == setting)
     found = each.outcome
     rate = {name: float(hits.mean()) for name, hits in found.hits.items()}
     attacks = {"contextual-bayes": "contextual", "context-free-bayes": "context-free"}
@@ -139,7 +144,7 @@ def _headline(quotes: Quotes, trained: Sequence[Trained]) -> str:
     for name, what in FORMS.items():
         against = "; ".join(
             f"{kind} {_relative(rate[attack], rate[name])}, "
-            f"{verdict(tested(quotes.duels, attack, name, *setting))}"
+            f"{verdict(tested(quotes.duels, found.corpus, attack, name, epsilon))}"
             for attack, kind in attacks.items()
         )
         several = ""
@@ -178,7 +183,7 @@ def _noisy_channel(quotes: Quotes) -> str:
 
 def _against_contextual(quotes: Quotes) -> str:
     low = quotes.ends[0]
-    extended = verdict(tested(quotes.duels, PUBLIC, EXTENDED, "custext", low))
+    extended = verdict(tested(quotes.duels, quotes.corpus, PUBLIC, EXTENDED, low))
     return (
         "**The noisy channel compared with the attacks that need a network** (same tokens). With "
         f"the contextual attack: {quotes.duel(PUBLIC, 'contextual-bayes')}; where its detector has "
@@ -217,10 +222,39 @@ def _santext(quotes: Quotes) -> str:
     )
 
 
+def at_equal_utility(pairs: pd.DataFrame) -> str:
+    """Which mechanisms give away less than which, halfway along each utility; tests of all pairs.
+
+    `pairs` is as `reconstruction_risk.at_equal_utility` makes it.
+    """
+    said = []
+    for utility, what in MEASURED_BY.items():
+        rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == 2)]
+        if rows.empty:
+            continue
+        decided = rows[rows["p"] < LEVEL]
+        less: dict[str, list[str]] = {}
+        for row in decided.itertuples():
+            better, worse = row.first, row.second
+            if row.value > 0:
+                better, worse = worse, better
+            less.setdefault(str(better), []).append(
+                f"{label(str(worse))} (by {abs(row.value):.1%} of the words)"
+            )
+        order = sorted(less.items(), key=lambda each: -len(each[1]))
+        told = "; ".join(f"**{label(name)}** less than {', '.join(them)}" for name, them in order)
+        said.append(
+            f"Where {what} is {rows['level'].iloc[0]:.2f}, {len(decided)} of {len(rows)} pairs of "
+            f"mechanisms are decided (Holm over all {len(pairs)} tests). It gives away: "
+            f"{told or 'none less than another'}."
+        )
+    return "\n\n".join(said) or "No two mechanisms leave as much of the text in this profile."
+
+
 def trained_enough(trained: Sequence[Trained], encoder: Encoder, sizes: Sizes) -> str:
     """How far the trainings got, in the numbers that would show that they stopped too early."""
     table = training_table(trained)
-    moves = 100 * table["gain at the end"].drop(SEEN, level=1, errors="ignore")
+    moves = 100 * table["gain at the end"].drop(SEEN, level="attack", errors="ignore")
     is_inversion = moves.index.get_level_values("attack").isin(INVERSIONS)
     detectors, inversions = moves[~is_inversion], moves[is_inversion]
     return (

@@ -6,7 +6,7 @@ compared on the same tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from textpriv import stats
+from textpriv import stats, study
 from textpriv.attacks.base import Guesses, Observed
+from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.contextual import ContextualBayes, Detector, Reader, weigh
 from textpriv.attacks.inversion import Classes
 from textpriv.data import corpora, splits
@@ -35,7 +36,10 @@ from textpriv.seeds import stream
 from textpriv.stats import Estimate
 
 if TYPE_CHECKING:
+    from textpriv.mechanisms import FiniteMechanism
     from textpriv.report.run import Run
+
+    Start = Callable[[str, str, float, int], tuple[FiniteMechanism, Observed, Outcome]]
 
 TOKEN = "inversion-bert-token"  # the paper's: a classifier per output, which reads it alone
 SENTENCE = "inversion-bert"  # reads the sentence, and chooses among what the channel allows
@@ -49,14 +53,22 @@ SEEN = "contextual-bound-seen"  # the bound with a detector that knows the attac
 
 
 def masked_model(
-    material: Material, words: Sequence[str], sizes: Sizes, device: str, seed: int | None
+    attacked: Sequence[Material],
+    words: Sequence[str],
+    sizes: Sizes,
+    device: str,
+    seed: int | None,
 ) -> Encoder:
-    """The encoder of all attacks, trained to fill in words of public text; kept in the cache."""
+    """The encoder of all attacks, trained to fill in words of public text; kept in the cache.
+
+    It reads nothing that shares a run of eight words with a private text of `attacked`.
+    """
     encoder = load_encoder(sizes.encoder, device=device)
     if encoder.can_fill:  # BERT is a masked LM already
         return encoder
     reviews = corpora.load("imdb")
-    apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, material.texts))
+    private = [text for each in attacked for text in each.texts]
+    apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, private))
     chosen = reviews.subset(apart[: sizes.masked_texts])
     texts = Tokenizer(words, KEEP_UNKNOWN).words_of(chosen.texts)
     training = Training(steps=sizes.masked_steps, learning_rate=3e-4, weight_decay=0.01, marks=4)
@@ -78,7 +90,7 @@ class Trained:
         coverage_high): truths among the K best candidates
     untrained : held-out accuracy of the first detector before it is fine-tuned
     tested : pairs that its accuracies are shares of
-    spread : by inversion network, standard deviation of its success between trainings
+    spread : by network, standard deviation of its success between trainings
     """
 
     outcome: Outcome
@@ -88,17 +100,30 @@ class Trained:
     tested: int = 0
     spread: dict[str, float] = field(default_factory=dict)
 
-    def add_detector(self, name: str, detector: Detector, ranked: Mapping[int, Guesses]) -> None:
-        """Keep a contextual attack: its detector, and its guesses as `by_candidates` gives them."""
-        found = self.outcome
-        found.add(name, ranked[K], detector.words, posterior=False)
+    def add_detectors(
+        self,
+        name: str,
+        trainings: Sequence[tuple[Mapping[int, Guesses], LearningCurve, int]],
+        words: Sequence[str],
+    ) -> None:
+        """Keep a contextual attack, whose hits and seconds are averaged over its trainings.
+
+        A training is its guesses as `by_candidates` gives them, and the curve of its detector with
+        the pairs that its accuracies are shares of.
+        """
+        found, (_, curve, tested) = self.outcome, trainings[0]
         if not self.tested:
-            self.untrained, self.tested = detector.curve.accuracy[0], detector.tested
+            self.untrained, self.tested = curve.accuracy[0], tested
+        guesses = [ranked for ranked, *_ in trainings]
+        found.add_trainings(name, [ranked[K] for ranked in guesses], words)
+        found.seconds[name] /= len(trainings)
         rows = []
-        for k, guesses in ranked.items():
+        for k in guesses[0]:
             rate, covered = (
                 stats.clustered_share(
-                    guesses.hits(found.truth, top=top), found.document, sample=found.corpus
+                    np.mean([ranked[k].hits(found.truth, top=top) for ranked in guesses], axis=0),
+                    found.document,
+                    sample=found.corpus,
                 )
                 for top in (1, k)
             )
@@ -106,7 +131,7 @@ class Trained:
             row = {**found.setting, "attack": name, "k": k, "coverage": covered.value}
             rows.append(row | ends | rate.columns())
         self.by_k = pd.concat([self.by_k, pd.DataFrame(rows)], ignore_index=True)
-        self._add_curve(name, detector.curve)
+        self._add_curves(name, [curve for _, curve, _ in trainings])
 
     def add_inversions(
         self,
@@ -121,26 +146,26 @@ class Trained:
         every, curves, seconds = zip(*trainings, strict=True)
         self.outcome.add_trainings(name, every, words)
         self.outcome.seconds[name] = float(np.mean(seconds))
-        rates = [guesses.hits(self.outcome.truth).mean() for guesses in every]
-        self.spread[name] = float(np.std(rates, ddof=1)) if len(rates) > 1 else float("nan")
-        for number, curve in enumerate(curves):
-            self._add_curve(name, curve, number)
+        self._add_curves(name, curves)
 
-    def _add_curve(self, name: str, curve: LearningCurve, training: int = 0) -> None:
-        about = {**self.outcome.setting, "attack": name, "training": training}
-        marks = pd.DataFrame({**about, "step": curve.steps, "accuracy": curve.accuracy})
-        self.curves = pd.concat([self.curves, marks], ignore_index=True)
+    def _add_curves(self, name: str, curves: Sequence[LearningCurve]) -> None:
+        rates = self.outcome.trainings.get(name)
+        self.spread[name] = float("nan") if rates is None else float(np.std(rates, ddof=1))
+        for number, curve in enumerate(curves):
+            about = {**self.outcome.setting, "attack": name, "training": number}
+            marks = pd.DataFrame({**about, "step": curve.steps, "accuracy": curve.accuracy})
+            self.curves = pd.concat([self.curves, marks], ignore_index=True)
 
 
 def detector_options(
-    encoder: Encoder, sizes: Sizes, seed: int | None, *, further: bool
+    encoder: Encoder, sizes: Sizes, seed: int, *, start: Detector | None
 ) -> dict[str, Any]:
     """How a detector reads and learns: keyword arguments of `ContextualBayes`.
 
     Fewer steps than the paper's, from a higher learning rate, unless the sizes say none. One that
-    goes `further` from another takes fewer, and is measured half as often.
+    goes further from another, `start`, takes fewer, and is measured half as often.
     """
-    training = None
+    training, further = None, start is not None
     if sizes.detector_steps:
         training = Training(
             steps=sizes.detector_further_steps if further else sizes.detector_steps,
@@ -149,7 +174,7 @@ def detector_options(
             from_start=not further,
         )
     reader = Reader(encoder, window=sizes.window or None, pooling=sizes.pooling)
-    return {"reader": reader, "training": training, "seed": seed or 0}
+    return {"reader": reader, "training": training, "start": start, "seed": seed}
 
 
 def inversion_options(encoder: Encoder, sizes: Sizes, reader: str) -> dict[str, Any]:
@@ -161,6 +186,12 @@ def inversion_options(encoder: Encoder, sizes: Sizes, reader: str) -> dict[str, 
 def headline_epsilon(sizes: Sizes) -> float:
     """The epsilon of CusText+, of those with networks, that is nearest to the paper's headline."""
     return min(sizes.model_focus["custext"], key=lambda epsilon: abs(epsilon - HEADLINE_EPSILON))
+
+
+def trainings(sizes: Sizes, defense: str, epsilon: float) -> range:
+    """Numbers of a detector's trainings: several where the paper's headline is."""
+    is_headline = defense == "custext" and epsilon == headline_epsilon(sizes)
+    return range(sizes.detector_seeds if is_headline else 1)
 
 
 def public_sentences(
@@ -175,18 +206,22 @@ def public_sentences(
     return Tokenizer(words, KEEP_UNKNOWN).encode(found.sample(min(count, len(found)), rng).texts)
 
 
-def budget(sizes: Sizes, defense: str, epsilon: float) -> tuple[list[int], set[str]]:
+def budget(
+    sizes: Sizes, defense: str, epsilon: float, *, is_first: bool = True
+) -> tuple[list[int], set[str]]:
     """What a setting has time for: the numbers of candidates weighed, and the attacks left out.
 
-    More than K candidates are weighed in the last setting of CusText+; a detector reads public text
-    in the first; a pretrained model attacks CusText+ where it is looked at closely.
+    More than K candidates are weighed in the last setting of CusText+. Of the first corpus only, a
+    detector reads public text in the first setting, and a pretrained model attacks CusText+ where
+    it is looked at closely.
     """
     many = (defense, epsilon) == ("custext", sizes.model_focus["custext"][-1])
     counts = [k for k in sizes.contextual_k if many or k <= K]
     spared = set()
-    if (defense, epsilon) != ("custext", sizes.model_focus["custext"][0]):
+    if not (is_first and (defense, epsilon) == ("custext", sizes.model_focus["custext"][0])):
         spared.add(EXTENDED)
-    if not (sizes.pretrained and defense == "custext" and epsilon in sizes.focus["custext"]):
+    is_close = defense == "custext" and epsilon in sizes.focus["custext"]
+    if not (is_first and sizes.pretrained and is_close):
         spared.add(PRETRAINED)
     return counts, spared
 
@@ -194,13 +229,44 @@ def budget(sizes: Sizes, defense: str, epsilon: float) -> tuple[list[int], set[s
 def by_candidates(
     attack: ContextualBayes, observed: Observed, counts: Sequence[int]
 ) -> dict[int, Guesses]:
-    """The attack's guesses with each number of candidates, from one pass of the detector."""
+    """The attack's guesses with each number of candidates, from one pass of the detector.
+
+    The best guess is exact, what comes after it is not.
+    """
     counts = sorted({*counts, K})
-    before, weights = attack.judged(observed, None, counts[-1])
+    before, weights = attack.judged(observed, None, counts[-1], only_best=True)
     return {
         k: weigh(Guesses(before.words[:, :k], before.scores[:, :k]), weights[:, :k], top=k)
         for k in counts
     }
+
+
+def by_shadow_size(
+    start: Start, material: Material, encoder: Encoder, sizes: Sizes, seed: int
+) -> pd.DataFrame:
+    """Success of the contextual attack by the size of its shadow data (Table 2), in percent.
+
+    At the largest epsilon of CusText+ that is looked at closely; `start` is the notebook's.
+    """
+
+    def with_shadow(percent: float) -> Estimate:
+        mechanism, seen, outcome = start(
+            material.name, "custext", sizes.focus["custext"][-1], sizes.model_sentences
+        )
+        shadow = material.shadow_of(percent)
+        how = detector_options(encoder, sizes, seed, start=None)
+        free = ContextFreeBayes(mechanism, shadow)
+        attack = ContextualBayes(mechanism, shadow, context_free=free, **how)
+        guesses = attack.guess(seen, top=1)
+        outcome.add(attack.name, guesses, mechanism.embedding.words, posterior=False)
+        return outcome.share(attack.name)
+
+    over = study.grid(percent=sizes.detector_percents)
+    made = study.measure(with_shadow, over=over, label="shadow sizes") if over else []
+    return pd.DataFrame(
+        [point | rate.columns() for point, rate in zip(over, made, strict=True)],
+        columns=None if over else ["percent", "value"],
+    )
 
 
 # --- Tables of the notebook -----------------------------------------------------------------
@@ -245,6 +311,7 @@ def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
             curve = part.groupby("step")["accuracy"].mean()  # over the trainings
             rows.append(
                 {
+                    "corpus": found.corpus,
                     "setting": f"{found.defense}, eps {found.epsilon:g}",
                     "attack": name,
                     "trainings": part["training"].nunique(),
@@ -256,7 +323,7 @@ def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
                     "between trainings": each.spread.get(str(name), np.nan),
                 }
             )
-    return pd.DataFrame(rows).set_index(["setting", "attack"])
+    return pd.DataFrame(rows).set_index(["corpus", "setting", "attack"])
 
 
 def by_candidate_count(trained: Sequence[Trained]) -> pd.DataFrame:
@@ -281,13 +348,11 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
     marks = by_step.agg(value="mean", n="count").reset_index()
     run.record_rows(marks, f"accuracy.{where}.{attack}.step{{step}}")
     spreads = [
-        {**each.outcome.setting, "attack": name, "value": spread}
+        {**each.outcome.setting, "attack": name, "value": each.spread[name], "n": len(rates)}
         for each in trained
-        for name, spread in each.spread.items()
+        for name, rates in each.outcome.trainings.items()
     ]
-    several = pd.DataFrame(spreads).merge(marks[[*SETTING, "n"]].drop_duplicates(), on=[*SETTING])
-    several = several[several["n"] > 1]
-    run.record_rows(several, f"spread.{where}.{attack}", unit="standard deviation")
+    run.record_rows(pd.DataFrame(spreads), f"spread.{where}.{attack}", unit="standard deviation")
     run.record_rows(detector_accuracies(trained), f"detector.{where}.{{when}}")
     _record_table1(run, trained)
 

@@ -7,15 +7,17 @@ what a classifier still achieves, on the same sentences.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, combinations
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from statsmodels.stats.multitest import multipletests
 
 from textpriv import stats, study
-from textpriv.attacks.base import is_input, observe
+from textpriv.attacks.base import FloatArray, is_input, observe
 from textpriv.attacks.bayes import Bayes
 from textpriv.channel import Channel
 from textpriv.data.embeddings import Embedding
@@ -26,8 +28,13 @@ from textpriv.experiments.reconstruction_texts import PUBLIC, Knowledge, Materia
 from textpriv.mechanisms import FiniteMechanism, Madlib, Mechanism
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.models import Encoder
+from textpriv.models.similarity import cosine
 from textpriv.neighbors import ExactSearch
 from textpriv.seeds import stream
+
+UTILITIES = ("accuracy", "meaning")  # of sentiment, and of a sentence's vector
+QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
 
 
 def risk_mechanisms(
@@ -59,18 +66,45 @@ def risk_mechanisms(
     return result
 
 
+@dataclass(frozen=True, eq=False)
+class Risks:
+    """What attacks recover and what the sanitized text is still worth, by mechanism and epsilon.
+
+    Parameters
+    ----------
+    table : a row per mechanism, epsilon and attack: value, low, high, n (content words), and for
+        each of UTILITIES its value with `_low` and `_high`; sentences, kept
+    clean : accuracy on the sentences in clear; NaN where they have no labels
+    recovered : (settings, sentences) content words that the strongest attack recovers
+    content : (sentences,) content words
+    utility : by name, (settings, sentences)
+    """
+
+    table: pd.DataFrame
+    clean: float
+    recovered: FloatArray
+    content: FloatArray
+    utility: Mapping[str, FloatArray]
+
+    @property
+    def settings(self) -> pd.DataFrame:
+        """Mechanism and epsilon of every setting."""
+        return self.table[["mechanism", "epsilon"]].drop_duplicates(ignore_index=True)
+
+
 def risk(
     material: Material,
     mechanisms: Sequence[tuple[Mechanism, Channel]],
     knowledge: Knowledge,
+    encoder: Encoder,
     sizes: Sizes,
     seed: int | None,
-) -> tuple[pd.DataFrame, float]:
-    """Success of attacks on content words, and accuracy of sentiment on the sanitized text.
+) -> Risks:
+    """Success of attacks on content words, and what is left of sentiment and of meaning.
 
     All mechanisms sanitize the same sentences. The classifier has learned from other sentences,
-    in clear; its accuracy on the sentences in clear is returned beside the table. Of a corpus
-    without labels every accuracy is NaN.
+    in clear; meaning is the cosine of a sentence's vector before and after. Of a corpus without
+    labels every accuracy is NaN.
     """
     weights = {PUBLIC: 0.75}  # what most rehearsals choose; the results list them
     count = min(sizes.risk_sentences, len(material.texts) // 2)
@@ -79,41 +113,125 @@ def risk(
     words = tokenizer.words_of(material.texts)
     labels = np.zeros(len(words)) if material.labels is None else material.labels
     model = None if material.labels is None else classifier(0).fit(words[count:], labels[count:])
-    unknown = stats.Estimate(np.nan, np.nan, np.nan, 0)
     private, prior = material.first(count), material.private.counts(len(embedding)).astype(float)
     spared = embedding.ids(sorted(ENGLISH_STOP_WORDS))
     content = np.flatnonzero((private.ids >= 0) & ~np.isin(private.ids, spared))
+    of_sentence = private.document[content]
 
-    def attacked(number: int) -> list[dict[str, Any]]:
+    def attacked(number: int) -> tuple[list[dict[str, Any]], FloatArray, dict[str, FloatArray]]:
         mechanism, channel = mechanisms[number]
         rng = stream(seed, "05", "risk", mechanism.name, mechanism.epsilon)
         seen = observe(mechanism, private, rng)
-        accuracy = unknown
+        made = tokenizer.decode(seen.corpus)
+        utility = {"meaning": cosine(encoder, words[:count], made)}
         if model:
-            right = model.predict(tokenizer.decode(seen.corpus)) == labels[:count]
-            accuracy = stats.share(int(right.sum()), len(right))
+            utility["accuracy"] = (model.predict(made) == labels[:count]).astype(float)
+        worth = {name: stats.mean(each, bounds=(-1, 1)) for name, each in utility.items()}
         targets = content[seen.sanitized[content]]
         bound = Bayes(channel, prior * is_input(channel), name="context-free-bound")
-        rows = []
+        rows: list[dict[str, Any]] = []
+        hits: list[FloatArray] = []
         for attack in (bound, noisy(channel, knowledge.public, PUBLIC, weights, sizes)):
             recovered = np.ones(len(private.ids), dtype=bool)  # what passes in clear is
             recovered[targets] = attack.guess(seen, targets).hits(private.ids[targets])
-            rate = stats.clustered_share(recovered[content], private.document[content])
+            rate = stats.clustered_share(recovered[content], of_sentence)
+            named = recovered[content].astype(float)
+            hits.append(np.bincount(of_sentence, named, count).astype(float))
             rows.append(
                 {
                     "mechanism": mechanism.name,
                     "epsilon": mechanism.epsilon,
                     "attack": attack.name,
                     **rate.columns(),
-                    "accuracy": accuracy.value,
-                    "accuracy_low": accuracy.low,
-                    "accuracy_high": accuracy.high,
-                    "sentences": accuracy.n,
+                    **_utilities(worth),
+                    "sentences": count,
                     "kept": float((seen.corpus.ids[content] == private.ids[content]).mean()),
                 }
             )
-        return rows
+        strongest: FloatArray = max(hits, key=lambda each: float(each.sum()))
+        return rows, strongest, utility
 
-    rows = study.measure(attacked, over=study.grid(number=range(len(mechanisms))))
-    clean = float((model.predict(words[:count]) == labels[:count]).mean()) if model else np.nan
-    return pd.DataFrame([*chain.from_iterable(rows)]), clean
+    rows, hits, utility = zip(
+        *study.measure(attacked, over=study.grid(number=range(len(mechanisms)))), strict=True
+    )
+    return Risks(
+        pd.DataFrame([*chain.from_iterable(rows)]),
+        float((model.predict(words[:count]) == labels[:count]).mean()) if model else np.nan,
+        np.array(hits),
+        np.bincount(of_sentence, minlength=count).astype(float),
+        {name: np.array([each[name] for each in utility]) for name in utility[0]},
+    )
+
+
+def _utilities(worth: Mapping[str, stats.Estimate]) -> dict[str, float]:
+    """Columns of a row: each utility with its interval; NaN where it was not measured."""
+    unknown = stats.Estimate(np.nan, np.nan, np.nan, 0)
+    columns: dict[str, float] = {}
+    for name in UTILITIES:
+        found = worth.get(name, unknown)
+        columns |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+    return columns
+
+
+def at_equal_utility(
+    risks: Risks, rng: np.random.Generator, *, resamples: int = 4000
+) -> pd.DataFrame:
+    """What two mechanisms let an attacker recover where both leave as much of a utility.
+
+    The utilities compared are a quarter, a half and three quarters of the way from the least to the
+    most that any setting has. Along a mechanism's epsilons its risk is interpolated in its utility,
+    never beyond its ends. All mechanisms sanitized the same sentences, so that a difference is
+    drawn anew with its sentences (bootstrap), both mechanisms on the same draw.
+
+    Returns
+    -------
+    columns utility, level, first, second, value (risk of the first minus that of the second), low,
+    high (95%, percentiles), n (sentences), p (two-sided, corrected for all rows by Holm)
+    """
+    count = len(risks.content)
+    times = rng.multinomial(count, np.full(count, 1 / count), size=resamples).astype(float)
+    times = np.concatenate([np.ones((1, count)), times])  # the first draw is what was seen
+    risk_of = (times @ risks.recovered.T) / (times @ risks.content)[:, None]
+    rows = []
+    for utility, values in risks.utility.items():
+        worth = times @ values.T / count
+        levels = np.quantile([values.mean(1).min(), values.mean(1).max()], QUARTERS)
+        for number, level in enumerate(levels):
+            curves = {
+                str(name): _interpolated(worth[:, each.index], risk_of[:, each.index], level)
+                for name, each in risks.settings.groupby("mechanism", sort=False)
+            }
+            met = [name for name, curve in curves.items() if np.isfinite(curve).mean() > 0.99]
+            for first, second in combinations(met, 2):
+                apart = curves[first] - curves[second]
+                drawn = apart[1:][np.isfinite(apart[1:])]
+                low, high = np.quantile(drawn, [0.025, 0.975])
+                least = min((drawn <= 0).sum(), (drawn >= 0).sum())
+                p = min(1.0, 2 * (least + 1) / (len(drawn) + 1))
+                names = {"utility": utility, "quarter": number + 1, "level": level}
+                pair = {"first": first, "second": second}
+                ends = {"value": apart[0], "low": low, "high": high, "n": count, "p": p}
+                rows.append(names | pair | ends)
+    columns = ["utility", "quarter", "level", "first", "second", "value", "low", "high", "n", "p"]
+    table = pd.DataFrame(rows, columns=columns)
+    if len(table):
+        table["p"] = multipletests(table["p"], method="holm")[1]
+    return table
+
+
+def _interpolated(utility: FloatArray, risk: FloatArray, level: float) -> FloatArray:
+    """Risk at a utility, along the settings of a mechanism, of every draw; NaN beyond the ends.
+
+    Utility rises with epsilon; where chance has it fall, the larger one stays (both are (draws,
+    settings), settings in the order of epsilon).
+    """
+    rising = np.maximum.accumulate(utility, axis=1)
+    result = np.full(len(utility), np.nan)
+    for right in range(utility.shape[1] - 1, 0, -1):  # the first crossing is written last
+        below, above = rising[:, right - 1], rising[:, right]
+        crosses = (below <= level) & (level <= above)
+        step = np.where(above > below, above - below, 1.0)
+        part = np.clip((level - below) / step, 0, 1)
+        between = risk[:, right - 1] + part * (risk[:, right] - risk[:, right - 1])
+        result[crosses] = between[crosses]
+    return result

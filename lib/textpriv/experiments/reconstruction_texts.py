@@ -23,6 +23,7 @@ from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding
 from textpriv.data.names import person_names
 from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
+from textpriv.errors import InvalidInput
 from textpriv.mechanisms import FiniteMechanism
 
 ELSEWHERE = "rented-clothes"  # another domain than the films of the other corpora
@@ -51,14 +52,17 @@ class Sizes(BaseModel):
     output_tokens: int = Field(ge=1)
     constants: tuple[float, ...]  # times 1/alpha
     shadow_percents: tuple[float, ...]  # of the private sentences
+    detector_percents: tuple[float, ...] = ()  # the same for the contextual attack
     risk_epsilons: Mapping[str, tuple[float, ...]]
     risk_sentences: int = Field(ge=10)
     model_sentences: int = Field(ge=2)  # attacked with trained models
+    model_corpora: int = Field(1, ge=1)  # the first so many corpora are
     model_focus: Mapping[str, tuple[float, ...]]
     masked_steps: int = Field(ge=1)
     masked_texts: int = Field(ge=100)
     detector_steps: int = Field(ge=0)  # 0: as the paper trains, three epochs of all copies
     detector_further_steps: int = Field(ge=1)
+    detector_seeds: int = Field(1, ge=1)  # trainings of each detector at the headline, averaged
     pooling: Literal["target", "first"]
     detector_marks: int = Field(ge=1)
     inversion_steps: int = Field(ge=1)
@@ -116,6 +120,20 @@ class Material:
     def first(self, count: int) -> Corpus:
         """The first private documents: those under attack."""
         return self.private.subset(np.arange(min(count, len(self.private))))
+
+    def rest(self, count: int, most: int) -> Corpus:
+        """The private documents after the first `count`, at most so many."""
+        return self.private.subset(np.arange(count, len(self.private))[:most])
+
+    def shadow_of(self, percent: float) -> Corpus:
+        """Shadow documents of the pool, as many as so many percent of the private ones."""
+        documents = max(2, round(percent / 100 * len(self.private)))
+        if documents > len(self.pool):
+            raise InvalidInput(
+                f"shadow_percents: {percent:g}% of {len(self.private)} private documents are more "
+                f"than the {len(self.pool)} shadow documents at hand; raise shadow_pool"
+            )
+        return self.pool.subset(np.arange(documents))
 
     def shadow_tokens(self, mechanism: FiniteMechanism) -> int:
         """alpha: tokens of the shadow data that a mechanism would replace."""
