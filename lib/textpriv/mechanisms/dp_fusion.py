@@ -180,24 +180,23 @@ class DPFusion:
         the mechanism's order, of the laws before each token of the output; the text is read anew,
         so that its tokens may be others than were drawn
         """
-        said = [*self.generator.encode([output])[0], self.generator.end][: self.tokens]
-        columns = np.searchsorted(self.generator.sayable, said)
-
-        def laws(prompts: tuple[list[int], list[int]]) -> torch.Tensor:
-            """ln q before each token: (tokens, vocabulary)."""
-            found: list[torch.Tensor] = []
-
-            def follow(private: torch.Tensor, shown: torch.Tensor, _: IntArray) -> IntArray:
-                found.append(self.log_law(private, shown))
-                return columns[len(found) - 1 : len(found)]
-
-            private, shown = ([each] for each in prompts)
-            generate_both(self.generator, private, shown, follow, tokens=len(said))
-            return torch.cat(found)
-
-        first, second = map(laws, self._pairs([text, other], [redacted] * 2))
+        first, second = (self.laws_along(each, redacted, output) for each in (text, other))
         apart = (first - second).abs().amax(1)
         return torch.stack([apart, divergence(first, second, order=self.order)]).cpu().numpy()
+
+    def laws_along(self, text: str, redacted: str, output: str) -> torch.Tensor:
+        """ln q before each token of an output, its end included: float64 (tokens, vocabulary)."""
+        said = [*self.generator.encode([output])[0], self.generator.end][: self.tokens]
+        columns = np.searchsorted(self.generator.sayable, said)
+        found: list[torch.Tensor] = []
+
+        def follow(private: torch.Tensor, shown: torch.Tensor, _: IntArray) -> IntArray:
+            found.append(self.log_law(private, shown))
+            return columns[len(found) - 1 : len(found)]
+
+        ((private, shown),) = self._pairs([text], [redacted])
+        generate_both(self.generator, [private], [shown], follow, tokens=len(said))
+        return torch.cat(found)
 
     def _pairs(
         self, texts: Sequence[str], redacted: Sequence[str]
