@@ -139,9 +139,12 @@ def test_equal_texts_are_read_once_and_drawn_anew(
 ) -> None:
     mechanism, seen = DPMLM(encoder, epsilon=4.0, limits=LIMITS), []
     read = mechanism._laws
-    monkeypatch.setattr(
-        mechanism, "_laws", lambda corpus, words: seen.append(len(corpus.ids)) or read(corpus, words)
-    )
+
+    def counted(corpus: Any, words: Any) -> Any:
+        seen.append(len(corpus.ids))
+        return read(corpus, words)
+
+    monkeypatch.setattr(mechanism, "_laws", counted)
     outputs = mechanism.sanitize([TEXT, "cat", TEXT, OTHER] * 5)
     assert seen == [13] and [len(each.split()) for each in outputs[:4]] == [6, 1, 6, 6]
     assert len({outputs[place] for place in range(0, 20, 2)}) > 1

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,12 +23,16 @@ from textpriv.data.embeddings import Embedding
 from textpriv.data.names import person_names
 from textpriv.data.tokens import PRIVATE, Tokenizer
 from textpriv.drawing import drawing
+from textpriv.mechanisms.allotted import Allotted, at_positions
 from textpriv.mechanisms.base import Mechanism
+from textpriv.mechanisms.dp_fusion import DPFusion, divergence
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.mechanisms.sweep import epsilons_for
 from textpriv.models import Encoder, pieces
 from textpriv.models.classifiers import features
 from textpriv.neighbors import ExactSearch
+from textpriv.privacy import claimed_loss, published_loss
+from textpriv.privacy.exact import losses
 from textpriv.report.figures import COLORS, PAGE, percent
 from textpriv.stats import Estimate, clustered_share
 
@@ -196,6 +199,119 @@ def strongest(played: Sequence[Played], claimed: Sequence[float]) -> dict[str, f
     return {"shown": best.epsilon, "claimed": claim, **best.accuracy.columns()}
 
 
+def game_table(
+    pairs: Mapping[str, str], over: Sequence[Mapping[str, object]], played: Sequence[Played],
+    claimed: Sequence[float],
+) -> pd.DataFrame:  # fmt: skip
+    """`strongest` of each mechanism, whose kind of pairs is given: a row each.
+
+    `over` names the mechanism of every game; a claim that is infinite is NaN.
+    """
+    rows = []
+    for name, pair in pairs.items():
+        own = [number for number, point in enumerate(over) if point["name"] == name]
+        told = strongest([played[each] for each in own], [claimed[each] for each in own])
+        rows.append({"mechanism": name, "pair": pair, **told})
+    return pd.DataFrame(rows).replace(np.inf, np.nan)
+
+
+def shown_rows(table: pd.DataFrame, draws: int) -> pd.DataFrame:
+    """A table's column `shown` as values to record: bounds, which have no interval of their own."""
+    return table.assign(value=table["shown"], low=np.nan, high=np.nan, n=draws)
+
+
+def along(fusion: DPFusion, texts: tuple[str, str], redacted: str, output: str) -> dict[str, float]:
+    """What two documents with one redaction lose along an output, in nats.
+
+    The largest log-ratio of any token and its sum over the output, the largest divergence before a
+    token, and by how much the epsilons differ that would be reported for the two: from the
+    divergences that each document met on the way.
+    """
+    one, other, none = (fusion.laws_along(text, redacted, output) for text in (*texts, redacted))
+    ratio, apart = (one - other).abs().amax(1), divergence(one, other, order=fusion.order)
+    met = [float(divergence(law, none, order=fusion.order).sum()) for law in (one, other)]
+    return {
+        "log-ratio of a token": float(ratio.max()),
+        "summed largest log-ratios": float(ratio.sum()),
+        "divergence of a token": float(apart.max()),
+        "reported apart": 4 / fusion.order * abs(met[0] - met[1]),
+    }
+
+
+@dataclass(frozen=True)
+class BetweenGroups:
+    """What budgets by groups lose, each listed name with the nearest other words.
+
+    Attributes
+    ----------
+    secret, stranger : the listed name and the word that is none which lose most beside `read`
+    distance : of their vectors
+    share : of the largest epsilon, for the secret's group
+    lost : nats, at the worst output
+    read : nats, the largest epsilon times the distance
+    inside : largest share of its claim that a name and the nearest name of its group lose
+    """
+
+    secret: str
+    stranger: str
+    distance: float
+    share: float
+    lost: float
+    read: float
+    inside: float
+
+
+def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
+    """The worst of all listed names (ids), with the nearest name and the nearest word that is none.
+
+    At all outputs, from the probabilities themselves.
+    """
+    table = allotted.embedding
+    others = np.setdiff1d(np.arange(len(table)), listed)
+    strangers, kin = (nearest_among(table, listed, each) for each in (others, listed))
+    lost = losses(allotted, listed, strangers)
+    read = published_loss(allotted).between(listed, strangers)
+    inside = losses(allotted, listed, kin) / claimed_loss(allotted).between(listed, kin)
+    at = int((lost / read).argmax())
+    return BetweenGroups(
+        *(table.words[each[at]] for each in (listed, strangers)),
+        distance=float(read[at] / allotted.epsilon),
+        share=allotted.shares[allotted.group[listed[at]]],
+        lost=float(lost[at]),
+        read=float(read[at]),
+        inside=float(inside.max()),
+    )
+
+
+def by_place(
+    mechanism: Mechanism, text: str, epsilons: FloatArray, count: int, rng: np.random.Generator
+) -> list[str]:
+    """So many outputs for a text, whose words have public epsilons, place by place."""
+    words = mechanism.embedding.words
+    ids = Tokenizer(words, PRIVATE).encode([text]).ids
+    made = at_positions(mechanism, np.tile(ids, count), np.tile(epsilons, count), rng)
+    return [" ".join(words[each] for each in row) for row in made.reshape(count, -1)]
+
+
+def read_off(
+    releases: Mapping[str, Mapping[str, Sequence[str]]],
+    goal: Sequence[str],
+    names: Sequence[frozenset[str]],
+) -> pd.DataFrame:
+    """Content words and names found by each attack's guesses, for each release: a row each."""
+    rows = [
+        {"release": release, "attack": attack, "what": what, **found.columns()}
+        for release, attacks in releases.items()
+        for attack, guesses in attacks.items()
+        for what, found in (
+            ("content words", words_found(goal, guesses)),
+            ("names", names_found(names, guesses)),
+        )
+    ]
+    table = pd.DataFrame(rows)
+    return table.assign(share=[f"{value:.0%}" for value in table["value"]])
+
+
 def one_word_apart(texts: Sequence[str], others: Sequence[str]) -> list[int]:
     """Rows of which both texts have as many words, one of them another."""
     spelled = [
@@ -231,6 +347,17 @@ def half_kept(
         (epsilon,) = epsilons_for(made, content, [0.5], rng)
         result[entry.label] = made.with_epsilon(float(epsilon))
     return result
+
+
+def linkage_table(
+    released: Mapping[str, tuple[Sequence[str], Sequence[str] | FloatArray]], encoder: Encoder
+) -> pd.DataFrame:
+    """`linked` for the texts and outputs of every mechanism, with a column for its name."""
+    return pd.DataFrame(
+        {"mechanism": name, **row}
+        for name, given in released.items()
+        for row in linked(*given, encoder)
+    )
 
 
 def linked(

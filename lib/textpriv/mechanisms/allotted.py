@@ -1,12 +1,12 @@
 """Budgets by groups of words: each is replaced at the epsilon of its group (STAMP's other half).
 
     group = by_sensitivity(glove, sensitive=names, task="who directed the film")
-    mechanism = Allotted(SanText(glove, epsilon=8), group, shares=STAMP)      # any mechanism on words
+    mechanism = Allotted(SanText(glove, epsilon=8), group, shares=STAMP)      # any of words
     mechanism.sanitize(["John directed the film"])
 
-STAMP takes four groups of words, by how sensitive a word is and how important it is for a task, and
-a mechanism at four epsilons in the ratio 2 : 1 : 4 : 3. Two words of one group keep the claim of the
-mechanism at the epsilon of that group. Of two words of different groups nothing follows from either
+STAMP takes four groups of words, by how sensitive a word is and how important for a task, and a
+mechanism at four epsilons in the ratio 2 : 1 : 4 : 3. Two words of one group keep the claim of the
+mechanism at the group's epsilon. Of two words of different groups nothing follows from either
 epsilon: let P_a be the law at epsilon a. Then the loss between x at a and x' at b is
 
     max over y of |ln P_a(y|x) - ln P_b(y|x')| ,

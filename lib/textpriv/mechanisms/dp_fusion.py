@@ -250,7 +250,7 @@ def _searched(
     squared = (r * excess**2).sum(1) if order == 2 else None
 
     def reached(weight: torch.Tensor) -> torch.Tensor:
-        """exp((order - 1) D), the larger of both directions; inf where a token becomes impossible."""
+        """exp((order - 1) D), the larger of both directions; inf where a token is impossible."""
         mixed = 1 + weight[:, None] * excess
         power = mixed if order == 2 else mixed ** (order - 1)
         back = (r / power).sum(1)
