@@ -205,14 +205,15 @@ def game_table(
 ) -> pd.DataFrame:  # fmt: skip
     """`strongest` of each mechanism, whose kind of pairs is given: a row each.
 
-    `over` names the mechanism of every game; a claim that is infinite is NaN.
+    `over` names the mechanism of every game; a claim that is infinite is NaN, and not refuted.
     """
     rows = []
     for name, pair in pairs.items():
         own = [number for number, point in enumerate(over) if point["name"] == name]
         told = strongest([played[each] for each in own], [claimed[each] for each in own])
         rows.append({"mechanism": name, "pair": pair, **told})
-    return pd.DataFrame(rows).replace(np.inf, np.nan)
+    table = pd.DataFrame(rows).replace(np.inf, np.nan)
+    return table.assign(refuted=table["shown"] > table["claimed"])
 
 
 def shown_rows(table: pd.DataFrame, draws: int) -> pd.DataFrame:
@@ -240,15 +241,15 @@ def along(fusion: DPFusion, texts: tuple[str, str], redacted: str, output: str) 
 
 @dataclass(frozen=True)
 class BetweenGroups:
-    """What budgets by groups lose, each listed name with the nearest other words.
+    """What budgets by groups lose between a listed name and the nearest word that is none.
 
     Attributes
     ----------
-    secret, stranger : the listed name and the word that is none which lose most beside `read`
+    secret, stranger : the name and the word that lie nearest to each other, of all names
     distance : of their vectors
     share : of the largest epsilon, for the secret's group
-    lost : nats, at the worst output
-    read : nats, the largest epsilon times the distance
+    lost, read : nats of theirs, at the worst output; and the largest epsilon times the distance
+    worst : of all names, the largest share of that which is lost
     inside : largest share of its claim that a name and the nearest name of its group lose
     """
 
@@ -258,11 +259,12 @@ class BetweenGroups:
     share: float
     lost: float
     read: float
+    worst: float
     inside: float
 
 
 def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
-    """The worst of all listed names (ids), with the nearest name and the nearest word that is none.
+    """All listed names (ids), each with the nearest name and the nearest word that is none.
 
     At all outputs, from the probabilities themselves.
     """
@@ -272,13 +274,14 @@ def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
     lost = losses(allotted, listed, strangers)
     read = published_loss(allotted).between(listed, strangers)
     inside = losses(allotted, listed, kin) / claimed_loss(allotted).between(listed, kin)
-    at = int((lost / read).argmax())
+    at = int(read.argmin())
     return BetweenGroups(
         *(table.words[each[at]] for each in (listed, strangers)),
         distance=float(read[at] / allotted.epsilon),
         share=allotted.shares[allotted.group[listed[at]]],
         lost=float(lost[at]),
         read=float(read[at]),
+        worst=float((lost / read).max()),
         inside=float(inside.max()),
     )
 
@@ -401,10 +404,12 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int, title: str) -
     ax.scatter(table["claimed"], place, marker="D", s=50, color=COLORS["orange"], zorder=3)
     for at, shown, claimed in zip(place, table["shown"], table["claimed"], strict=True):
         proved = f"at least {shown:.1f}" if shown > 0 else "nothing shown"
-        inside = dict(xytext=(4, -4), textcoords="offset points", fontsize=10)
-        ax.annotate(proved, (0, at), color="white" if shown > 1 else "black", **inside)
+        inside = {"xytext": (4, -4), "textcoords": "offset points", "fontsize": 10}
+        where, color = (0.0, "white") if shown > 1 else (shown, "black")
+        ax.annotate(proved, (where, at), color=color, **inside)
         if np.isnan(claimed):
-            ax.annotate("no epsilon is claimed", (most, at), **inside)
+            ax.annotate("no epsilon is claimed", (1, at), xycoords=("axes fraction", "data"),
+                        ha="right", **inside | {"xytext": (-4, -4)})  # fmt: skip
     ax.annotate("most that could\nbe shown", (most, 1), xycoords=("data", "axes fraction"),
                 xytext=(4, 4), textcoords="offset points", fontsize=10)  # fmt: skip
     claims = table["claimed"].dropna()
@@ -445,6 +450,7 @@ def inversions(table: pd.DataFrame, guessing: str, title: str) -> Figure:
         percent(ax.xaxis)
     axes[0, 0].set_yticks(np.arange(len(releases)), releases, fontsize=10)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncol=len(labels), fontsize=10)
+    fig.legend(handles, labels, loc="outside lower center", ncol=len(labels), fontsize=9,
+               handlelength=1.2, columnspacing=1.2)  # fmt: skip
     fig.suptitle(title)
     return fig
