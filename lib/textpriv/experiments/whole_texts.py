@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -276,7 +277,8 @@ def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
     inside = losses(allotted, listed, kin) / claimed_loss(allotted).between(listed, kin)
     at = int(read.argmin())
     return BetweenGroups(
-        *(table.words[each[at]] for each in (listed, strangers)),
+        secret=table.words[listed[at]],
+        stranger=table.words[strangers[at]],
         distance=float(read[at] / allotted.epsilon),
         share=allotted.shares[allotted.group[listed[at]]],
         lost=float(lost[at]),
@@ -404,12 +406,12 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int, title: str) -
     ax.scatter(table["claimed"], place, marker="D", s=50, color=COLORS["orange"], zorder=3)
     for at, shown, claimed in zip(place, table["shown"], table["claimed"], strict=True):
         proved = f"at least {shown:.1f}" if shown > 0 else "nothing shown"
-        inside = {"xytext": (4, -4), "textcoords": "offset points", "fontsize": 10}
-        where, color = (0.0, "white") if shown > 1 else (shown, "black")
-        ax.annotate(proved, (where, at), color=color, **inside)
+        inside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
+        where, color = (0.0, "white") if shown > 1.3 else (shown, "black")
+        ax.annotate(proved, (where, at), color=color, xytext=(4, -4), **inside)
         if np.isnan(claimed):
             ax.annotate("no epsilon is claimed", (1, at), xycoords=("axes fraction", "data"),
-                        ha="right", **inside | {"xytext": (-4, -4)})  # fmt: skip
+                        ha="right", xytext=(-4, -4), **inside)  # fmt: skip
     ax.annotate("most that could\nbe shown", (most, 1), xycoords=("data", "axes fraction"),
                 xytext=(4, 4), textcoords="offset points", fontsize=10)  # fmt: skip
     claims = table["claimed"].dropna()
