@@ -160,6 +160,14 @@ class SanTextWithoutHalf(SanText):
         return distance.mul_(self.epsilon)
 
 
+class SanTextAtABudgetByTheWord(_Tabled, SanText):
+    """Every other word, as if it were listed as a secret, has a quarter of the epsilon."""
+
+    def log_table(self) -> FloatArray:
+        epsilon = np.where(np.arange(self.size) % 2, self.epsilon, self.epsilon / 4)
+        return normalised(-epsilon[:, None] / 2 * distances(self.embedding))
+
+
 class CusTextWithoutHalf(CusText):
     """exp(eps u) in place of exp(eps u / 2)."""
 
@@ -702,6 +710,8 @@ CASES = [
     flawed("approximate search inside CusText's groups", exactly, CusTextApproximateGroups, CusText,
            CLOUD, **GROUPS),
     flawed("SanText with eps for eps / 2", exactly, SanTextWithoutHalf, SanText, LINE, epsilon=6.0),
+    flawed("SanText at a budget by the word", exactly, SanTextAtABudgetByTheWord, SanText, LINE,
+           epsilon=6.0),
     flawed("CusText with eps for eps / 2", exactly, CusTextWithoutHalf, CusText, CLOUD, **GROUPS),
     flawed("CluSanT with eps for eps / 2", exactly, CluSanTWithoutHalf, CluSanT, CLOUD,
            epsilon=2.0),

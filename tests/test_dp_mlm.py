@@ -5,6 +5,8 @@ Error rates: see `helpers`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -78,6 +80,74 @@ def test_draws_follow_the_law(
         assert fits(np.bincount(drawn[:, gap], minlength=9), law[gap], ALARM)
         powers.append(power_of_fit(wide[gap], law[gap], n))
     assert max(powers) >= POWER
+
+
+class Rare(DPMLM):
+    """A law of hand-made logarithms at every gap."""
+
+    law: FloatArray
+
+    def _laws(self, corpus: Any, vocabulary: Any) -> Any:
+        positions = np.arange(len(corpus.ids))
+        yield positions, np.tile(self.law, (len(positions), 1))
+
+
+class Next:
+    """A stand-in for a generator whose spawned streams give these uniforms in turn."""
+
+    def __init__(self, *uniforms: float) -> None:
+        self.uniforms = iter(uniforms)
+
+    def random(self) -> float:
+        return next(self.uniforms)
+
+
+def test_words_rarer_than_the_grid_of_uniforms_are_drawn(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word of probability e^-50 is drawn by a uniform below it, which float64 holds.
+
+    A cumulative sum that ends in 1, as the wrong version inverts, has no step for such a word in
+    last place: nothing below 1 reaches it.
+    """
+    mechanism = Rare(encoder, epsilon=1.0, limits=LIMITS)
+    log_law = np.full(len(mechanism.words), -50.0)
+    log_law[0] = np.log1p(-(len(log_law) - 1) * np.exp(-50.0))
+    mechanism.law = log_law
+    assert (np.cumsum(np.exp(log_law)) <= np.nextafter(1, 0)).sum() == 0  # all steps lost
+    # 2.0^-27 asks for finer bits: two times, and then for 2^-78, which is below 8 e^-50 (2^-69).
+    finer = Next(2.0**-27, 2.0**-27, 2.0**-26, 0.99)
+    monkeypatch.setattr(dp_mlm, "entropy", lambda _: Spawning(finer))
+    assert mechanism.sanitize(["cat"]) == [mechanism.words[-1]]
+    monkeypatch.setattr(dp_mlm, "entropy", lambda _: Spawning(Next(0.3)))
+    assert mechanism.sanitize(["cat"]) == [mechanism.words[0]]
+
+
+class Spawning:
+    """A stand-in for a generator with one child."""
+
+    def __init__(self, child: Next) -> None:
+        self.child = child
+
+    def spawn(self, count: int) -> list[Next]:
+        assert count == 1
+        return [self.child]
+
+
+def test_equal_texts_are_read_once_and_drawn_anew(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism, seen = DPMLM(encoder, epsilon=4.0, limits=LIMITS), []
+    read = mechanism._laws
+
+    def counted(corpus: Any, words: Any) -> Any:
+        seen.append(len(corpus.ids))
+        return read(corpus, words)
+
+    monkeypatch.setattr(mechanism, "_laws", counted)
+    outputs = mechanism.sanitize([TEXT, "cat", TEXT, OTHER] * 5)
+    assert seen == [13] and [len(each.split()) for each in outputs[:4]] == [6, 1, 6, 6]
+    assert len({outputs[place] for place in range(0, 20, 2)}) > 1
 
 
 def test_texts_of_other_lengths_and_none(encoder: Encoder) -> None:

@@ -9,6 +9,7 @@ import pytest
 from textpriv.attacks.game import Played
 from textpriv.data.embeddings import from_arrays
 from textpriv.experiments import whole_texts as experiment
+from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.stats import share
 
 NAMES = ["ann", "bob", "will"]
@@ -34,9 +35,39 @@ def test_content_words_and_names_by_hand() -> None:
     assert (names.value, names.n) == (pytest.approx(1 / 3), 3)
 
 
-def test_the_strongest_game_is_told() -> None:
-    weak, strong = (Played(shown, share(5, 10), share(1, 10), share(1, 10)) for shown in (0.1, 2.0))
-    assert experiment.strongest([weak, strong, weak])["shown"] == 2.0
+def test_the_strongest_game_is_told_beside_its_own_claim() -> None:
+    """One that shows less but refutes its pair's claim comes first: not the least of all claims."""
+    weak, strong = (Played(shown, share(5, 10), share(1, 10), share(1, 10)) for shown in (0.9, 2.0))
+    told = experiment.strongest([weak, strong, weak], [9.0, 8.0, 7.0])
+    assert (told["shown"], told["claimed"]) == (2.0, 8.0)
+    told = experiment.strongest([weak, strong], [0.5, 8.0])
+    assert (told["shown"], told["claimed"]) == (0.9, 0.5)
+
+
+def test_pairs_that_differ_in_one_word() -> None:
+    texts = ["Ann saw Bob", "Ann saw Bob", "Ann, Ann", "Ann saw", "Ann saw"]
+    others = ["Eve saw Bob", "Eve saw Dan", "Eve, Eve", "Ann saw", "Eve saw it"]
+    assert experiment.one_word_apart(texts, others) == [0]
+
+
+def test_the_nearest_word_is_another_one() -> None:
+    table = from_arrays("made up", list("abcd"), np.array([[0.0], [1.0], [3.0], [3.5]]))
+    every = np.arange(4)
+    assert experiment.nearest_among(table, every, every).tolist() == [1, 0, 3, 2]
+    assert experiment.nearest_among(table, np.array([0, 1]), np.array([2, 3])).tolist() == [2, 2]
+
+
+def test_mechanisms_on_words_are_made_alike() -> None:
+    rng = np.random.default_rng(0)
+    table = from_arrays("made up", [f"word{n:c}" for n in range(97, 123)] + [
+        f"other{n:c}" for n in range(97, 123)], rng.standard_normal((52, 3)))  # fmt: skip
+    texts = [" ".join(rng.choice(table.words, 10)) for _ in range(60)]
+    made = experiment.half_kept(table, texts, rng)
+    assert len(made) == len(WORD_LEVEL)
+    ids = rng.integers(52, size=4000)
+    for name, mechanism in made.items():
+        changed = (mechanism.sanitize_ids(ids, rng) != ids).mean()
+        assert 0.35 < changed < 0.65, name
 
 
 def test_the_mean_of_known_words() -> None:
@@ -49,10 +80,15 @@ def test_figures_show_what_they_are_given() -> None:
     games = pd.DataFrame(
         {"mechanism": ["a", "b"], "pair": "name", "shown": [0.0, 2.0], "claimed": [np.nan, 9.0]}
     )
-    bars = experiment.claims_and_games(games, 3.0, "title").axes[0].patches
-    assert sorted(bar.get_width() for bar in bars) == [0.0, 2.0]
-    rows = [("x", "one", "names", 0.1), ("y", "one", "names", 0.4), ("x", "two", "names", 0.2)]
+    fig = experiment.claims_and_games(games, 3.0, 50, "title")
+    assert sorted(bar.get_width() for bar in fig.axes[0].patches) == [0.0, 2.0]
+    said = [each.get_text() for each in fig.axes[0].texts]
+    assert {"nothing shown", "at least 2.0", "no epsilon is claimed", "claimed"} <= set(said)
+    rows = [("x", "one", "names", 0.1), ("y", "one", "names", 0.4), ("x", "two", "names", 0.2),
+            ("x", "blind", "names", 0.05), ("y", "blind", "names", 0.05)]  # fmt: skip
     found = pd.DataFrame(rows, columns=["release", "attack", "what", "value"])
-    found = found.assign(low=found["value"] - 0.05, high=found["value"] + 0.05)
-    widths = [bar.get_width() for bar in experiment.inversions(found, "title").axes[0].patches]
+    found = found.assign(low=found["value"] - 0.05, high=found["value"] + 0.05, n=9)
+    ax = experiment.inversions(found, "blind", "title").axes[0]
+    widths = [bar.get_width() for bar in ax.patches]
     assert sorted(width for width in widths if np.isfinite(width)) == pytest.approx([0.1, 0.2, 0.4])
+    assert any(np.allclose(line.get_xdata(), 0.05) for line in ax.lines)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,13 +18,22 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv.attacks import linkage
 from textpriv.attacks.game import Played
-from textpriv.channel import FloatArray
+from textpriv.channel import FloatArray, IntArray
 from textpriv.data import corpora, splits
 from textpriv.data.embeddings import Embedding
 from textpriv.data.names import person_names
+from textpriv.data.tokens import PRIVATE, Tokenizer
 from textpriv.drawing import drawing
+from textpriv.mechanisms.allotted import Allotted, at_positions
+from textpriv.mechanisms.base import Mechanism
+from textpriv.mechanisms.dp_fusion import DPFusion, divergence
+from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.mechanisms.sweep import epsilons_for
 from textpriv.models import Encoder, pieces
 from textpriv.models.classifiers import features
+from textpriv.neighbors import ExactSearch
+from textpriv.privacy import claimed_loss, published_loss
+from textpriv.privacy.exact import losses
 from textpriv.report.figures import COLORS, PAGE, percent
 from textpriv.stats import Estimate, clustered_share
 
@@ -32,6 +41,7 @@ BLANK = "_"  # stands for a secret in a redaction
 WORDS = 8, 18  # of a sentence
 SENTENCES = "sentences"  # the sample of all estimates; a unit is a sentence
 _WORD = re.compile(r"[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)*")  # Ann of Ann's, all of O'Brien
+_MATCHED = 300  # content words at which mechanisms on words are made alike
 _LONGEST = 64  # pieces that the encoder reads of a sentence
 
 
@@ -54,7 +64,8 @@ class Sizes(BaseModel):
     bound: float = Field(gt=0)  # of DP-Fusion, for a token
     orders: tuple[float, ...]
     tight_bound: float = Field(gt=0)  # of the mechanisms that are wrong
-    loose_bound: float = Field(gt=0)  # of the one whose budget depends on the secret
+    allotted_epsilon: float = Field(gt=0)  # of SanText, the largest of STAMP's groups
+    words: int = Field(ge=500)  # most frequent ones, the vocabulary of linkage on words
     sentence_epsilons: tuple[float, ...]  # of truncated Laplace
     document_epsilon: float = Field(gt=0)  # of DeepCandidate, for a sentence
     document_sentences: int = Field(ge=2)
@@ -75,6 +86,7 @@ class Secrets:
     ----------
     texts, redacted, swapped : one for each sentence
     names : those of each sentence, in lower case
+    listed : all names that the list has, in lower case
     reviews, public : other reviews, and sentences of them
     """
 
@@ -82,6 +94,7 @@ class Secrets:
     redacted: list[str]
     swapped: list[str]
     names: list[frozenset[str]]
+    listed: list[str]
     reviews: list[str]
     public: list[str]
 
@@ -111,6 +124,7 @@ def gather(sizes: Sizes, rng: np.random.Generator) -> Secrets:
         redacted=[replaced(text, dict.fromkeys(swap, BLANK)) for text, swap in pairs],
         swapped=[replaced(*each) for each in pairs],
         names=own,
+        listed=names,
         reviews=list(others.texts),
         public=list(public.sample(min(sizes.public, len(public)), rng).texts),
     )
@@ -176,10 +190,179 @@ def _spelled(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def strongest(played: Sequence[Played]) -> dict[str, float]:
-    """Of games about several pairs the one that shows most; see `Played`."""
-    best = max(played, key=lambda each: each.epsilon)
-    return {"shown": best.epsilon, **best.accuracy.columns()}
+def strongest(played: Sequence[Played], claimed: Sequence[float]) -> dict[str, float]:
+    """Of games about several pairs the one that says most, beside what is claimed for its pair.
+
+    One that refutes its own claim comes before all others; then the one that shows most.
+    """
+    pairs = zip(played, claimed, strict=True)
+    best, claim = max(pairs, key=lambda pair: (pair[0].epsilon > pair[1], pair[0].epsilon))
+    return {"shown": best.epsilon, "claimed": claim, **best.accuracy.columns()}
+
+
+def game_table(
+    pairs: Mapping[str, str], over: Sequence[Mapping[str, object]], played: Sequence[Played],
+    claimed: Sequence[float],
+) -> pd.DataFrame:  # fmt: skip
+    """`strongest` of each mechanism, whose kind of pairs is given: a row each.
+
+    `over` names the mechanism of every game; a claim that is infinite is NaN, and not refuted.
+    """
+    rows = []
+    for name, pair in pairs.items():
+        own = [number for number, point in enumerate(over) if point["name"] == name]
+        told = strongest([played[each] for each in own], [claimed[each] for each in own])
+        rows.append({"mechanism": name, "pair": pair, **told})
+    table = pd.DataFrame(rows).replace(np.inf, np.nan)
+    return table.assign(refuted=table["shown"] > table["claimed"])
+
+
+def shown_rows(table: pd.DataFrame, draws: int) -> pd.DataFrame:
+    """A table's column `shown` as values to record: bounds, which have no interval of their own."""
+    return table.assign(value=table["shown"], low=np.nan, high=np.nan, n=draws)
+
+
+def along(fusion: DPFusion, texts: tuple[str, str], redacted: str, output: str) -> dict[str, float]:
+    """What two documents with one redaction lose along an output, in nats.
+
+    The largest log-ratio of any token and its sum over the output, the largest divergence before a
+    token, and by how much the epsilons differ that would be reported for the two: from the
+    divergences that each document met on the way.
+    """
+    one, other, none = (fusion.laws_along(text, redacted, output) for text in (*texts, redacted))
+    ratio, apart = (one - other).abs().amax(1), divergence(one, other, order=fusion.order)
+    met = [float(divergence(law, none, order=fusion.order).sum()) for law in (one, other)]
+    return {
+        "log-ratio of a token": float(ratio.max()),
+        "summed largest log-ratios": float(ratio.sum()),
+        "divergence of a token": float(apart.max()),
+        "reported apart": 4 / fusion.order * abs(met[0] - met[1]),
+    }
+
+
+@dataclass(frozen=True)
+class BetweenGroups:
+    """What budgets by groups lose between a listed name and the nearest word that is none.
+
+    Attributes
+    ----------
+    secret, stranger : the name and the word that lie nearest to each other, of all names
+    distance : of their vectors
+    share : of the largest epsilon, for the secret's group
+    lost, read : nats of theirs, at the worst output; and the largest epsilon times the distance
+    worst : of all names, the largest share of that which is lost
+    inside : largest share of its claim that a name and the nearest name of its group lose
+    """
+
+    secret: str
+    stranger: str
+    distance: float
+    share: float
+    lost: float
+    read: float
+    worst: float
+    inside: float
+
+
+def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
+    """All listed names (ids), each with the nearest name and the nearest word that is none.
+
+    At all outputs, from the probabilities themselves.
+    """
+    table = allotted.embedding
+    others = np.setdiff1d(np.arange(len(table)), listed)
+    strangers, kin = (nearest_among(table, listed, each) for each in (others, listed))
+    lost = losses(allotted, listed, strangers)
+    read = published_loss(allotted).between(listed, strangers)
+    inside = losses(allotted, listed, kin) / claimed_loss(allotted).between(listed, kin)
+    at = int(read.argmin())
+    return BetweenGroups(
+        secret=table.words[listed[at]],
+        stranger=table.words[strangers[at]],
+        distance=float(read[at] / allotted.epsilon),
+        share=allotted.shares[allotted.group[listed[at]]],
+        lost=float(lost[at]),
+        read=float(read[at]),
+        worst=float((lost / read).max()),
+        inside=float(inside.max()),
+    )
+
+
+def by_place(
+    mechanism: Mechanism, text: str, epsilons: FloatArray, count: int, rng: np.random.Generator
+) -> list[str]:
+    """So many outputs for a text, whose words have public epsilons, place by place."""
+    words = mechanism.embedding.words
+    ids = Tokenizer(words, PRIVATE).encode([text]).ids
+    made = at_positions(mechanism, np.tile(ids, count), np.tile(epsilons, count), rng)
+    return [" ".join(words[each] for each in row) for row in made.reshape(count, -1)]
+
+
+def read_off(
+    releases: Mapping[str, Mapping[str, Sequence[str]]],
+    goal: Sequence[str],
+    names: Sequence[frozenset[str]],
+) -> pd.DataFrame:
+    """Content words and names found by each attack's guesses, for each release: a row each."""
+    rows = [
+        {"release": release, "attack": attack, "what": what, **found.columns()}
+        for release, attacks in releases.items()
+        for attack, guesses in attacks.items()
+        for what, found in (
+            ("content words", words_found(goal, guesses)),
+            ("names", names_found(names, guesses)),
+        )
+    ]
+    table = pd.DataFrame(rows)
+    return table.assign(share=[f"{value:.0%}" for value in table["value"]])
+
+
+def one_word_apart(texts: Sequence[str], others: Sequence[str]) -> list[int]:
+    """Rows of which both texts have as many words, one of them another."""
+    spelled = [
+        (row, _spelled(one), _spelled(other))
+        for row, (one, other) in enumerate(zip(texts, others, strict=True))
+    ]
+    return [
+        row
+        for row, one, other in spelled
+        if len(one) == len(other) and sum(x != y for x, y in zip(one, other, strict=True)) == 1
+    ]
+
+
+def nearest_among(table: Embedding, words: IntArray, among: IntArray) -> IntArray:
+    """The nearest of some words, itself left out, to each of others: (words,) ids."""
+    found = ExactSearch(table.vectors[among]).nearest(table.vectors[words], 2)[0]
+    near = among[found]
+    return np.where(near[:, 0] == words, near[:, 1], near[:, 0])
+
+
+def half_kept(
+    table: Embedding, texts: Sequence[str], rng: np.random.Generator
+) -> dict[str, Mechanism]:
+    """Every registered mechanism on words where half of the content words of texts are changed."""
+    tokenizer, search = Tokenizer(table.words, PRIVATE), ExactSearch(table.vectors)
+    stopwords = table.ids(sorted(ENGLISH_STOP_WORDS))
+    ids = tokenizer.encode(texts).ids
+    content = ids[(ids >= 0) & ~np.isin(ids, stopwords)]
+    content = rng.permutation(content)[:_MATCHED]
+    result = {}
+    for entry in WORD_LEVEL.values():
+        made = entry.make(table, search)
+        (epsilon,) = epsilons_for(made, content, [0.5], rng)
+        result[entry.label] = made.with_epsilon(float(epsilon))
+    return result
+
+
+def linkage_table(
+    released: Mapping[str, tuple[Sequence[str], Sequence[str] | FloatArray]], encoder: Encoder
+) -> pd.DataFrame:
+    """`linked` for the texts and outputs of every mechanism, with a column for its name."""
+    return pd.DataFrame(
+        {"mechanism": name, **row}
+        for name, given in released.items()
+        for row in linked(*given, encoder)
+    )
 
 
 def linked(
@@ -210,50 +393,66 @@ def linked(
 
 
 @drawing
-def claims_and_games(table: pd.DataFrame, most: float, title: str) -> Figure:
+def claims_and_games(table: pd.DataFrame, most: float, draws: int, title: str) -> Figure:
     """What outputs prove of epsilon (bars) beside what is claimed (diamonds), by mechanism.
 
-    Of columns mechanism, pair, shown and claimed (NaN where nothing is); `most` is what these games
-    could show at best.
+    Of columns mechanism, pair, shown and claimed (NaN where nothing is); `most` is what games of so
+    many draws of each text could show at best.
     """
-    rows = table["mechanism"] + "\n" + table["pair"]
-    fig, ax = plt.subplots(figsize=(PAGE, 0.5 * len(table) + 1.2))
+    fig, ax = plt.subplots(figsize=(PAGE, 0.62 * len(table) + 1.5))
     place = np.arange(len(table))[::-1]
-    ax.barh(place, table["shown"], height=0.6, color=COLORS["blue"], label="shown by the game")
-    ax.axvline(most, ls=":", color="black", label="most that could be shown")
-    ax.scatter(
-        table["claimed"], place, marker="D", color=COLORS["orange"], label="claimed", zorder=3
-    )
-    for at in place[table["claimed"].isna()]:
-        ax.annotate("no epsilon claimed", (most, at), xytext=(6, -3), textcoords="offset points")
-    ax.set(xscale="symlog", xlabel="epsilon of a whole text", xlim=(0, None))
-    ax.set_yticks(place, rows)
-    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncol=3, fontsize=7)
+    ax.barh(place, table["shown"], height=0.6, color=COLORS["blue"])
+    ax.axvline(most, ls=":", color="black")
+    ax.scatter(table["claimed"], place, marker="D", s=50, color=COLORS["orange"], zorder=3)
+    for at, shown, claimed in zip(place, table["shown"], table["claimed"], strict=True):
+        proved = f"at least {shown:.1f}" if shown > 0 else "nothing shown"
+        inside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
+        where, color = (0.0, "white") if shown > 1.3 else (shown, "black")
+        ax.annotate(proved, (where, at), color=color, xytext=(4, -4), **inside)
+        if np.isnan(claimed):
+            ax.annotate("no epsilon is claimed", (1, at), xycoords=("axes fraction", "data"),
+                        ha="right", xytext=(-4, -4), **inside)  # fmt: skip
+    ax.annotate("most that could\nbe shown", (most, 1), xycoords=("data", "axes fraction"),
+                xytext=(4, 4), textcoords="offset points", fontsize=10)  # fmt: skip
+    claims = table["claimed"].dropna()
+    if len(claims):
+        first = claims.index[0]
+        at = place[table.index.get_loc(first)]
+        ax.annotate("claimed", (claims[first], at), xytext=(0, 8), textcoords="offset points",
+                    fontsize=10, ha="center", color=COLORS["orange"])  # fmt: skip
+    ax.set(xscale="symlog", xlim=(0, None))
+    ax.set_xlabel(f"epsilon of a whole text (bars: lower bounds, {draws} outputs of either text)")
+    ax.set_yticks(place, table["mechanism"] + "\n" + table["pair"], fontsize=10)
     fig.suptitle(title)
     return fig
 
 
 @drawing
-def inversions(table: pd.DataFrame, title: str) -> Figure:
+def inversions(table: pd.DataFrame, guessing: str, title: str) -> Figure:
     """Content words and names found, by what was released and by attack.
 
-    Of columns release, attack, what ("content words", "names"), value, low, high.
+    Of columns release, attack, what ("content words", "names"), value, low, high, n; `guessing` is
+    the attack that knows nothing of the vector, which is drawn as a line.
     """
     kinds = table["what"].unique()
-    fig, axes = plt.subplots(1, len(kinds), figsize=(PAGE, 3.4), sharey=True)
-    releases, attacks = table["release"].unique()[::-1], table["attack"].unique()
-    colors = dict(zip(attacks, sns.color_palette("colorblind", len(attacks)), strict=True))
-    for ax, kind in zip(np.atleast_1d(axes), kinds, strict=True):
+    fig, axes = plt.subplots(1, len(kinds), figsize=(PAGE, 3.9), sharey=True, squeeze=False)
+    releases = table["release"].unique()[::-1]
+    attacks = [attack for attack in table["attack"].unique() if attack != guessing]
+    colors = dict(zip(attacks, (COLORS["blue"], COLORS["orange"]), strict=True))
+    for ax, kind in zip(axes[0], kinds, strict=True):
+        here = table[table["what"] == kind]
         for number, attack in enumerate(attacks):
-            part = table[(table["what"] == kind) & (table["attack"] == attack)]
-            part = part.set_index("release").reindex(releases)
-            place = np.arange(len(part)) - 0.25 * (number - (len(attacks) - 1) / 2)
+            part = here[here["attack"] == attack].set_index("release").reindex(releases)
+            place = np.arange(len(part)) - 0.36 * (number - (len(attacks) - 1) / 2)
             reach = [part["value"] - part["low"], part["high"] - part["value"]]
-            ax.barh(place, part["value"], 0.24, xerr=reach, color=colors[attack], label=attack)
-        ax.set(xlabel=f"{kind} found")
+            ax.barh(place, part["value"], 0.34, xerr=reach, color=colors[attack], label=attack)
+        chance = here.loc[here["attack"] == guessing, "value"].mean()
+        ax.axvline(chance, ls=":", color="black", label=guessing)
+        ax.set(xlabel=f"{kind} found (n = {here['n'].max():.0f})")
         percent(ax.xaxis)
-    np.atleast_1d(axes)[0].set_yticks(np.arange(len(releases)), releases)
-    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncol=len(attacks), fontsize=7)
+    axes[0, 0].set_yticks(np.arange(len(releases)), releases, fontsize=10)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncol=len(labels), fontsize=9,
+               handlelength=1.2, columnspacing=1.2)  # fmt: skip
     fig.suptitle(title)
     return fig

@@ -32,7 +32,9 @@ from textpriv.models.generators import Generator, Sampled, draw, generate_both
 from textpriv.models.rows import by_length
 
 TEMPLATE = "Document: {text}\nParaphrase of the document:"
-_HALVINGS = 24  # of the interval that holds the weight: it is right within 1e-7
+_STEPS = 60  # of the search for a weight, most of which take fewer than ten
+_NEAR = 1e-8  # share of what the bound allows that a search may leave unused
+_ROWS = 8  # of laws at once in a search: they stay in the processor's cache
 
 
 class DPFusion:
@@ -178,24 +180,23 @@ class DPFusion:
         the mechanism's order, of the laws before each token of the output; the text is read anew,
         so that its tokens may be others than were drawn
         """
-        said = [*self.generator.encode([output])[0], self.generator.end][: self.tokens]
-        columns = np.searchsorted(self.generator.sayable, said)
-
-        def laws(prompts: tuple[list[int], list[int]]) -> torch.Tensor:
-            """ln q before each token: (tokens, vocabulary)."""
-            found: list[torch.Tensor] = []
-
-            def follow(private: torch.Tensor, shown: torch.Tensor, _: IntArray) -> IntArray:
-                found.append(self.log_law(private, shown))
-                return columns[len(found) - 1 : len(found)]
-
-            private, shown = ([each] for each in prompts)
-            generate_both(self.generator, private, shown, follow, tokens=len(said))
-            return torch.cat(found)
-
-        first, second = map(laws, self._pairs([text, other], [redacted] * 2))
+        first, second = (self.laws_along(each, redacted, output) for each in (text, other))
         apart = (first - second).abs().amax(1)
         return torch.stack([apart, divergence(first, second, order=self.order)]).cpu().numpy()
+
+    def laws_along(self, text: str, redacted: str, output: str) -> torch.Tensor:
+        """ln q before each token of an output, its end included: float64 (tokens, vocabulary)."""
+        said = [*self.generator.encode([output])[0], self.generator.end][: self.tokens]
+        columns = np.searchsorted(self.generator.sayable, said)
+        found: list[torch.Tensor] = []
+
+        def follow(private: torch.Tensor, shown: torch.Tensor, _: IntArray) -> IntArray:
+            found.append(self.log_law(private, shown))
+            return columns[len(found) - 1 : len(found)]
+
+        ((private, shown),) = self._pairs([text], [redacted])
+        generate_both(self.generator, [private], [shown], follow, tokens=len(said))
+        return torch.cat(found)
 
     def _pairs(
         self, texts: Sequence[str], redacted: Sequence[str]
@@ -221,9 +222,11 @@ def largest_weight(
 ) -> torch.Tensor:
     """The largest weight of the private law in a mixture that stays within the bound: (rows,).
 
-    At infinite order in closed form, from the largest and the least ratio p/r. At a finite one by
-    bisection: exp((order - 1) D) is convex in the weight and least at 0, either way, so that the
-    divergences grow with it; the weight is the lower end, which keeps the bound.
+    At infinite order in closed form, from the largest and the least ratio p/r. At a finite one by a
+    search between two ends: f = exp((order - 1) D) is convex in the weight and least at 0, where it
+    is 1, either way, so that the divergences grow with it. The weight is the lower end, which keeps
+    the bound; where f is within a share t of the limit, the weight is within t of the largest, as
+    the slope there is at least that of the chord from 0.
 
     Parameters
     ----------
@@ -235,14 +238,41 @@ def largest_weight(
         above = np.expm1(bound) / (ratio.amax(1) - 1).clamp(min=0)
         below = -np.expm1(-bound) / (1 - ratio.amin(1)).clamp(min=0)
         return torch.minimum(above, below).clamp(max=1 - 1e-12)  # of ratios of 1: 1/0, hence 1
-    limit, r = np.exp((order - 1) * bound), redacted.exp()
+    parts = zip(ratio.split(_ROWS), redacted.split(_ROWS), strict=True)
+    return torch.cat([_searched(*each, bound=bound, order=order) for each in parts])
+
+
+def _searched(
+    ratio: torch.Tensor, redacted: torch.Tensor, *, bound: float, order: float
+) -> torch.Tensor:
+    """The largest weight at a finite order, for a few rows that stay in the processor's cache."""
+    limit, r, excess = float(np.exp((order - 1) * bound)), redacted.exp(), ratio - 1
+    squared = (r * excess**2).sum(1) if order == 2 else None
+
+    def reached(weight: torch.Tensor) -> torch.Tensor:
+        """exp((order - 1) D), the larger of both directions; inf where a token is impossible."""
+        mixed = 1 + weight[:, None] * excess
+        power = mixed if order == 2 else mixed ** (order - 1)
+        back = (r / power).sum(1)
+        if squared is not None:  # the mean of the squared ratio, 1 + weight^2 var
+            return torch.maximum(1 + weight**2 * squared, back)
+        return torch.maximum((r * mixed * power).sum(1), back)
+
     low = torch.zeros(len(ratio), dtype=torch.float64, device=ratio.device)
     high = torch.ones_like(low)
-    for step in range(_HALVINGS + 1):
-        middle = high if step == 0 else (low + high) / 2  # the whole private law, if it may be
-        mixed = 1 + middle[:, None] * (ratio - 1)
-        power = mixed if order == 2 else mixed ** (order - 1)
-        towards, back = (r * mixed * power).sum(1), (r / power).sum(1)
-        keeps = torch.maximum(towards, back) <= limit
+    at_low, at_high = torch.ones_like(low), reached(high)
+    keeps_all = at_high <= limit
+    # Of 1 / f, which is finite at a pole, and nearly straight before one.
+    below, above = 1 / at_low - 1 / limit, 1 / at_high - 1 / limit
+    for step in range(_STEPS):
+        if bool((keeps_all | (limit - at_low <= _NEAR * (limit - 1))).all()):
+            break
+        chord = low + (high - low) * below / (below - above)
+        middle = (low + high) / 2 if step % 4 == 3 else chord
+        found = reached(middle)
+        keeps, value = found <= limit, 1 / found - 1 / limit
+        # An end that stays weighs half in the next chord (Illinois), so that both move.
+        below, above = torch.where(keeps, value, below / 2), torch.where(keeps, above / 2, value)
         low, high = torch.where(keeps, middle, low), torch.where(keeps, high, middle)
-    return low.clamp(max=1 - 1e-12)
+        at_low = torch.where(keeps, found, at_low)
+    return torch.where(keeps_all, 1.0, low).clamp(max=1 - 1e-12)

@@ -22,6 +22,7 @@ from textpriv.data.tokens import PRIVATE, Corpus, Tokenizer
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Claim, check_epsilon, entropy
 from textpriv.models.encoders import Encoder
+from textpriv.models.generators import draw
 from textpriv.models.rows import Pieces, by_length
 
 BATCH = 64  # masked texts at once
@@ -53,8 +54,7 @@ class DPMLM:
     -----
     Texts are read as the token policy PRIVATE has it: lower case, without numbers and punctuation.
     A text that fills more than half of the model's rows is cut around each gap on both sides.
-    Draws invert a cumulative sum in float64, which loses words rarer than 2^-53: the bound is that
-    of the law, and holds for draws up to such events.
+    Words are drawn as tokens are (`models.generators.draw`), the rarest as often as is claimed.
 
     References
     ----------
@@ -105,17 +105,33 @@ class DPMLM:
         return result
 
     def sanitize(self, texts: Sequence[str], rng: np.random.Generator | None = None) -> list[str]:
-        """Every word of every text replaced: words in lower case, joined by single spaces."""
+        """Every word of every text replaced: words in lower case, joined by single spaces.
+
+        The model reads equal texts once. Each draw has a random stream of its own, spawned from
+        `rng` in the order of the texts, so that it does not depend on how they are batched.
+        """
         rng = entropy(rng)
-        corpus, vocabulary = _read(check_texts(texts))
-        uniform = rng.random(len(corpus.ids))  # in the order of the text, whatever the batches are
-        drawn = np.empty(len(corpus.ids), dtype=np.int64)
+        given = check_texts(texts)
+        row = {text: place for place, text in enumerate(dict.fromkeys(given))}
+        corpus, vocabulary = _read(list(row))
+        start, length = corpus.offsets[:-1], np.diff(corpus.offsets)
+        # Which place of which different text each word to be written comes from.
+        which = np.array([row[text] for text in given], dtype=np.int64)
+        ends = np.cumsum(length[which])
+        place = np.arange(ends[-1] if len(ends) else 0)
+        place += np.repeat(start[which] - ends + length[which], length[which])
+        streams, drawn = rng.spawn(len(place)), np.empty(len(place), dtype=np.int64)
+        written = np.argsort(place, kind="stable")
+        bounds = np.searchsorted(place[written], np.arange(len(corpus.ids) + 1))
         for positions, law in self._laws(corpus, vocabulary):
-            reached = np.cumsum(np.exp(law), axis=1)
-            below = reached < (uniform[positions] * reached[:, -1])[:, None]
-            drawn[positions] = np.minimum(below.sum(1), len(self.words) - 1)
-        bounds = zip(corpus.offsets[:-1], corpus.offsets[1:], strict=True)
-        return [" ".join(self.words[each] for each in drawn[a:b]) for a, b in bounds]
+            for position, row_of in zip(positions.tolist(), torch.from_numpy(law), strict=True):
+                own = written[bounds[position] : bounds[position + 1]]
+                many = row_of.expand(len(own), -1)
+                drawn[own] = draw(many, [streams[each] for each in own.tolist()])
+        return [
+            " ".join(self.words[each] for each in drawn[end - count : end])
+            for end, count in zip(ends.tolist(), length[which].tolist(), strict=True)
+        ]
 
     def spent(self, text: str) -> float:
         """n eps, what is claimed of a text of n words."""

@@ -56,10 +56,9 @@ class Polar(Mechanism):
 
     References
     ----------
-    STAMP (2025); the law of directions is that of Weggenmann and Kerschbaum 2021, "Differential
-    Privacy for Directional Data". STAMP's other half, which allots a part of epsilon to each token
-    by how sensitive and how important it is, is not built: an allotment made from the private text
-    shows in the output.
+    Tian et al. 2026, STAMP: Selective Task-Aware Mechanism for Text Privacy; the law of directions
+    is that of Weggenmann and Kerschbaum 2021, "Differential Privacy for Directional Data". STAMP's
+    other half, a part of epsilon for each group of words, is in `mechanisms.allotted`.
     """
 
     name = "polar"

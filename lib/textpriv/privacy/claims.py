@@ -13,6 +13,7 @@ that draws.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import singledispatch
 
 import numpy as np
@@ -24,6 +25,7 @@ from textpriv.channel import FloatArray, IntArray, check_ids
 from textpriv.checks import described
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, Mahalanobis, Mechanism, SanTextPlus
+from textpriv.mechanisms.allotted import Allotted
 from textpriv.mechanisms.base import Claim, check_epsilon
 from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
@@ -189,6 +191,33 @@ class _Steps(ClaimedLoss):
         return self.epsilon * (self.size - 1)  # from one end of a list to the other
 
 
+class _ByGroup(ClaimedLoss):
+    """The claim of a group between its words, and none between groups."""
+
+    def __init__(self, group: IntArray, inside: Sequence[ClaimedLoss]) -> None:
+        self.group, self.inside, self.size = group, inside, len(group)
+        kept = [each.protected[group[each.protected] == at] for at, each in enumerate(inside)]
+        # Alone in its group, a word has no bound.
+        self.protected = np.unique(np.concatenate([each for each in kept if len(each) > 1] or [[]]))
+        self.protected = self.protected.astype(np.int64)
+
+    def between(self, words: IntArray, others: IntArray) -> FloatArray:
+        x, z = _check_pairs(words, others, self.size)
+        result = np.where(x == z, 0.0, np.inf)
+        for at, claim in enumerate(self.inside):
+            both = np.flatnonzero((self.group[x] == at) & (self.group[z] == at))
+            result[both] = claim.between(x[both], z[both])
+        return result
+
+    def largest(self) -> float:
+        """inf where words of several groups are protected: no two of different groups have one."""
+        if len(np.unique(self.group[self.protected])) != 1:
+            return np.inf
+        words = self.protected
+        parts = np.array_split(words, -(-len(words) // _ROWS))
+        return max(float(self.rows(part)[:, words].max()) for part in parts)
+
+
 @singledispatch
 def claimed_loss(mechanism: Mechanism) -> ClaimedLoss:
     """The claim of a mechanism as numbers: what `claim.loss` says, or a function of this module.
@@ -293,6 +322,12 @@ def _(mechanism: Polar) -> ClaimedLoss:
 @claimed_loss.register
 def _(mechanism: RanText) -> ClaimedLoss:
     return _Groups(np.arange(mechanism.size), mechanism.epsilon)  # no two words have a bound
+
+
+@claimed_loss.register
+def _(mechanism: Allotted) -> ClaimedLoss:
+    groups = range(len(mechanism.shares))
+    return _ByGroup(mechanism.group, [claimed_loss(mechanism.at_group(each)) for each in groups])
 
 
 def token_range(limits: Limits, temperature: float) -> float:
