@@ -8,6 +8,7 @@ makes their effect on the text alike, not their protection.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +17,11 @@ from scipy.optimize import brentq
 from scipy.special import logit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from textpriv.data.corpora import Documents
+from textpriv.data.tokens import Tokenizer
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.sweep import chance_kept
 
@@ -125,3 +129,26 @@ def classifier(seed: int) -> Pipeline:
         TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, token_pattern=r"\S+"),
         LogisticRegression(C=4.0, max_iter=1000, random_state=seed),
     )
+
+
+def trained(
+    documents: Documents, tokenizer: Tokenizer, test_size: int, count: int, rng: np.random.Generator
+) -> tuple[list[str], NDArray[Any], list[Pipeline]]:
+    """Texts and labels of a stratified test set, and `count` classifiers of 90% of the rest each.
+
+    What differs between the classifiers is which 90% they saw, so that one sanitized test set
+    serves all of them.
+    """
+    texts = np.array(tokenizer.words_of(documents.texts), dtype=object)
+    labels = np.asarray(documents.column("label"))
+    train, test = train_test_split(
+        np.arange(len(texts)),
+        test_size=test_size,
+        stratify=labels,
+        random_state=int(rng.integers(2**31)),
+    )
+    models = []
+    for number in range(count):
+        part = rng.choice(train, size=int(0.9 * len(train)), replace=False)
+        models.append(classifier(number).fit(texts[part], labels[part]))
+    return [documents.texts[i] for i in test], labels[test], models

@@ -20,7 +20,7 @@ from textpriv.mechanisms.registry import NOISE, WORD_LEVEL
 from textpriv.report.figures import band, label, legend_below, percent, reach, style
 
 COLUMN = 4.4  # inches; printed at 85 mm, text of 8 points has six
-SMALL = {"fontsize": 7, "title_fontsize": 7}
+SMALL: dict[str, Any] = {"fontsize": 7, "title_fontsize": 7}
 FAMILIES = {True: "noise, then the nearest word", False: "words drawn by P(y|x)"}
 
 
@@ -38,7 +38,13 @@ def kept_and_distinct(curves: pd.DataFrame, distinct: pd.DataFrame, title: str) 
     for ax, (noise, family) in zip(axes, FAMILIES.items(), strict=True):
         for name, part in curves[is_noise == noise].groupby("mechanism", sort=False):
             text = f"{label(str(name))}: {outputs[name]:,.0f}"
-            look = {**style(str(name)), "label": text, "ms": 4, "lw": 1.3, "markevery": every}
+            look: dict[str, Any] = {
+                **style(str(name)),
+                "label": text,
+                "ms": 4,
+                "lw": 1.3,
+                "markevery": every,
+            }
             band(ax, part["relative"], part["value"], part["low"], part["high"], **look)
         ax.axhline(0.5, color="black", lw=0.6, zorder=1)
         ax.set(ylabel="draws that keep the word", title=family, ylim=(-0.02, 1.02))
@@ -66,11 +72,26 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
         for row in near[near["within"] == within].itertuples():
             spread = reach(pd.DataFrame([row]))
             color = style(str(row.mechanism))["color"]
-            shape = {"fmt": "o", "ms": 4.5, "lw": 1, "markerfacecolor": fill or color}
+            shape: dict[str, Any] = {
+                "fmt": "o",
+                "ms": 4.5,
+                "lw": 1,
+                "markerfacecolor": fill or color,
+            }
             ax.errorbar(row.value, place[row.mechanism], xerr=spread, color=color, **shape)
-        dots = {"color": "black", "marker": "o", "ls": "", "ms": 4.5, "mfc": fill or "black"}
+        dots: dict[str, Any] = {
+            "color": "black",
+            "marker": "o",
+            "ls": "",
+            "ms": 4.5,
+            "mfc": fill or "black",
+        }
         ax.plot([], [], label=f"among the {within:,} nearest", **dots)
-        dashes = {"color": style("chance")["color"], "lw": 1, "ls": "-" if fill is None else ":"}
+        dashes: dict[str, Any] = {
+            "color": style("chance")["color"],
+            "lw": 1,
+            "ls": "-" if fill is None else ":",
+        }
         ax.axvline(share, label=f"uniform word: {share:.2%}", **dashes)
     _name_rows(ax, order["mechanism"].tolist(), order["n"].tolist())
     ax.set(xlim=(-0.02, 1.02), xlabel="share of replacements")
