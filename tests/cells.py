@@ -25,17 +25,3 @@ def function_of(notebook: str, name: str, **space: Any) -> Callable[..., Any]:
     names.update(space)
     made: Callable[..., Any] = names[name]
     return made
-
-
-def assigned(notebook: str, name: str, **space: Any) -> Any:
-    """What the first cell that assigns this name gives it, run up to there among these names."""
-    for source in next(each for each in notebooks.find() if each.name == notebook).code:
-        body: list[ast.stmt] = []
-        for node in ast.parse(source).body:
-            body.append(node)
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-                names = dict(space)
-                code = compile(ast.Module(body, []), name, "exec")
-                InteractiveInterpreter(names).runcode(code)
-                return names[name]
-    raise AssertionError(f"{notebook} assigns no {name}")

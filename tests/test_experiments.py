@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from cells import assigned
+from drawing import drawn
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from scipy.stats import binomtest, gamma
 
-from textpriv import seeds, stats
+from textpriv import seeds
 from textpriv.data.embeddings import Embedding, from_arrays
-from textpriv.experiments import ann_vs_exact, mechanisms
+from textpriv.experiments import ann_vs_exact, mechanisms, mechanisms_figures
 from textpriv.experiments import ann_vs_exact_figures as figures
 from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, SanText
 from textpriv.mechanisms.registry import WORD_LEVEL
@@ -28,6 +29,7 @@ from textpriv.neighbors import (
     FaissSearch,
     random_directions,
 )
+from textpriv.report.figures import use_style
 
 matplotlib.use("Agg")
 
@@ -293,15 +295,87 @@ def test_the_range_of_a_matched_epsilon_by_hand() -> None:
     assert np.isnan(mechanisms.epsilon_range(3.0, lambda _: 0.5, 2)).all()
 
 
-def test_accuracies_average_runs_and_count_the_documents_of_one() -> None:
-    runs = (("original", 1.0, 9, 1.0), ("b", 0.5, 8, 0.4), ("a", 0.5, 7, 0.6), ("a", 0.5, 4, 0.7))
-    outcomes = [(name, kept, np.arange(10) < right, here) for name, kept, right, here in runs]
-    table = mechanisms.accuracies(outcomes)
-    assert [*table["mechanism"]] == ["original", "b", "a"]  # in the order of the first runs
-    last = table.iloc[2]
-    assert (last["accuracy"], last["kept_here"], last["n"], last["runs"]) == (0.55, 0.7, 10, 2)
-    interval = stats.share(6, 10)  # 5.5 of 10, to the nearest even number
-    assert (last["low"], last["high"]) == (interval.low, interval.high)
+@pytest.mark.parametrize("near", [0.01, 0.3, 8.0, 900.0, 1e6])
+@pytest.mark.parametrize("kept", [0.05, 0.5, 0.9])
+def test_the_search_for_an_epsilon_starts_anywhere_and_asks_little(
+    near: float, kept: float
+) -> None:
+    asked: list[float] = []
+
+    def curve(epsilon: float) -> float:
+        asked.append(epsilon)
+        return float(epsilon**3 / (epsilon**3 + 8.0**3))  # a half at 8
+
+    wanted = 8 * (kept / (1 - kept)) ** (1 / 3)
+    assert mechanisms.epsilon_keeping(kept, curve, near) == pytest.approx(wanted, rel=0.002)
+    assert len(asked) < 30 and 0.0999 < min(asked) and max(asked) < 2000.1
+    assert np.isnan(mechanisms.epsilon_keeping(kept, lambda _: kept / 2, near))
+    assert np.isnan(mechanisms.epsilon_keeping(kept, lambda _: (1 + kept) / 2, near))
+
+
+def test_shares_look_at_a_curve_at_the_same_epsilons_first() -> None:
+    asked: list[set[float]] = []
+
+    def curve(epsilon: float) -> float:
+        asked[-1].add(epsilon)
+        return epsilon / (epsilon + 64)
+
+    for kept in (0.3, 0.7):
+        asked.append(set())
+        mechanisms.epsilon_keeping(kept, curve, near=4.0)
+    assert len(asked[0] & asked[1]) >= 4  # 4, 8, 16, 32
+
+
+def test_the_window_of_a_logistic_curve_by_hand() -> None:
+    """At odds epsilon^2 the share is 10% at epsilon 1/3 and 90% at 3, between points or not."""
+    epsilons = np.geomspace(1 / 16, 16, 4)
+    shares = epsilons**2 / (1 + epsilons**2)
+    assert mechanisms.window(epsilons, shares) == pytest.approx(9)
+    assert mechanisms.window([1, 2, 4], [0.1, 0.5, 0.9]) == pytest.approx(4)  # at the very ends
+    assert mechanisms.window([1, 2, 3, 4], [0.0, 0.95, 0.94, 1.0]) < 2  # an error of the draws
+    assert np.isnan(mechanisms.window([1, 2], [0.11, 1.0]))
+    assert np.isnan(mechanisms.window([1, 2], [0.0, 0.89]))
+
+
+def made_up_figures() -> dict[str, tuple[Figure, int]]:
+    """Each figure of notebook 01 of every mechanism, and how many series its fullest panel has."""
+    use_style()
+    names, few = [*WORD_LEVEL], {"low": 0.4, "high": 0.7, "n": 40}
+    at = [(name, relative) for name in names for relative in (0.25, 1.0, 4.0)]
+    curves = pd.DataFrame(at, columns=["mechanism", "relative"])
+    curves = curves.assign(value=0.5, **few)
+    distinct = pd.DataFrame({"mechanism": names, "value": range(len(names)), "draws": 200})
+    near = pd.DataFrame([(name, rank) for name in names for rank in (10, 1000)])
+    near = near.set_axis(["mechanism", "within"], axis=1).assign(value=0.5, **few)
+    points = [(corpus, name, kept) for corpus in ("sentences", "reviews")
+              for name in names for kept in (0.3, 0.5, 0.7)]  # fmt: skip
+    points += [("sentences", "original", 1.0), ("reviews", "original", 1.0)]
+    accuracy = pd.DataFrame(points, columns=["corpus", "mechanism", "kept"])
+    accuracy = accuracy.assign(value=0.6, **few)
+    chance = {10: 0.01, 1000: 0.2}
+    return {
+        "kept": (mechanisms_figures.kept_and_distinct(curves, distinct, "Kept"), 8),
+        "far": (mechanisms_figures.how_far(near, chance, "Far"), 4),
+        "sentiment": (mechanisms_figures.sentiment(accuracy, "Sentiment"), 5),
+    }
+
+
+@pytest.mark.parametrize("name", ["kept", "far", "sentiment"])
+def test_figures_of_notebook_01_fit_a_column_with_at_most_eight_series(name: str) -> None:
+    figure, series = made_up_figures()[name]
+    assert figure.get_figwidth() <= 4.5
+    for ax in figure.axes:
+        assert len(ax.get_legend_handles_labels()[0]) <= series
+    drawn(figure)
+    smallest = min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text())
+    assert smallest * 3.35 / figure.get_figwidth() >= 5  # points where it is printed at 85 mm
+
+
+def test_the_mechanisms_are_parted_and_named_with_their_outputs() -> None:
+    upper, lower = made_up_figures()["kept"][0].axes
+    named = [ax.get_legend_handles_labels()[1] for ax in (upper, lower)]
+    assert sorted(map(len, named)) == [5, 8] and "MADLIB: 0" in named[0]
+    assert "SanText: 3" in named[1] and not {*named[0]} & {*named[1]}
 
 
 def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
@@ -319,16 +393,3 @@ def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
     assert ann_vs_exact.same_law(
         np.array(draws), tem.sanitize_ids(np.full(4000, 9), np.random.default_rng(1))
     ) > 1e-6  # fmt: skip
-
-
-def test_slow_mechanisms_are_measured_on_a_random_part_of_the_words() -> None:
-    """A uniform sample of 25 x 5 of 300 words has a mean id of 149.5 +- 7.8; six of these."""
-    means = []
-    for seed in range(25):
-        rng = np.random.default_rng(seed)
-        run, sizes = SimpleNamespace(stream=lambda _, rng=rng: rng), SimpleNamespace(words=40)
-        given = {"np": np, "run": run, "sizes": sizes, "known": np.repeat(np.arange(300), 2)}
-        part = assigned("01_mechanisms", "part", **given)
-        assert len(np.unique(part)) == 5
-        means.append(part.mean())
-    assert abs(np.mean(means) - 149.5) < 6 * 7.8

@@ -1,4 +1,4 @@
-"""Parts of notebook 01: at which epsilon a mechanism keeps a share of the words, and accuracies.
+"""Parts of notebook 01: at which epsilon a mechanism keeps a share of the words, and a classifier.
 
 Epsilon means something else in every mechanism, so they are compared at *matched* settings:
 each at the epsilon at which it keeps the same share of the content words of a corpus. That
@@ -7,18 +7,21 @@ makes their effect on the text alike, not their protection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.optimize import brentq
+from scipy.special import logit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from textpriv import stats
+from textpriv.data.corpora import Documents
+from textpriv.data.tokens import Tokenizer
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.sweep import chance_kept
 
@@ -31,19 +34,18 @@ class Sizes(BaseModel):
     corpus: str  # of sentences with a label
     vocabulary: int | None = None  # most frequent words of the embedding; None: all
     documents: int | None = None  # sentences; None: all
-    shown: tuple[int, ...]
-    matched_kept: tuple[float, ...]
+    matched_kept: tuple[float, ...] = Field(min_length=1)  # shares of content words
     matching_tokens: int = Field(ge=10)
-    words: int = Field(ge=2)
-    draws: int = Field(ge=2)
-    grid_points: int = Field(ge=2)
+    words: int = Field(ge=2)  # distinct content words, for N_w and S_w
+    draws: int = Field(ge=10)  # of each word
+    grid_points: int = Field(ge=3)  # epsilons of the curves of N_w
     replaced_tokens: int = Field(ge=10)
     speed_tokens: int = Field(ge=10)
     test_documents: int = Field(ge=10)
     classifier_seeds: int = Field(ge=1)
     long_documents: int = Field(ge=10)
     long_training: int = Field(ge=100)
-    slow: tuple[str, ...]
+    slow: tuple[str, ...]  # which sanitize sentences only, not whole reviews
 
 
 def kept_curve(
@@ -58,19 +60,34 @@ def kept_curve(
     return lambda epsilon: float(kept(epsilon).mean())
 
 
-def epsilon_keeping(kept: float, curve: Callable[[float], float]) -> float:
+def epsilon_keeping(kept: float, curve: Callable[[float], float], near: float = 10.0) -> float:
     """Epsilon between 0.1 and 2,000 at which a `kept_curve` reaches `kept`, to one in a thousand.
 
     NaN where the mechanism keeps more or fewer at every epsilon.
+
+    Parameters
+    ----------
+    kept : inside (0, 1)
+    curve : grows with epsilon. It is looked at in steps of a factor of two away from `near`, which
+        are the same for every share, so that a curve that remembers is asked little
+    near : an epsilon, from which the search starts
     """
 
     def excess(log_epsilon: float) -> float:
-        return curve(float(np.exp(log_epsilon))) - kept
+        share = np.clip(curve(float(np.exp(log_epsilon))), 1e-9, 1 - 1e-9)
+        return float(logit(share) - logit(kept))  # nearly straight
 
-    low, high = float(np.log(0.1)), float(np.log(2000.0))
-    if excess(low) > 0 or excess(high) < 0:
-        return np.nan
-    return float(np.exp(brentq(excess, low, high, xtol=1e-3)))
+    lowest, highest = np.log([0.1, 2000.0])
+    low = high = float(np.clip(np.log(near), lowest, highest))
+    while excess(high) < 0:
+        if high == highest:
+            return np.nan
+        low, high = high, min(high + np.log(2), highest)
+    while excess(low) > 0:
+        if low == lowest:
+            return np.nan
+        low, high = max(low - np.log(2), lowest), low
+    return float(np.exp(low if low == high else brentq(excess, low, high, xtol=1e-3)))
 
 
 def epsilon_range(
@@ -89,6 +106,23 @@ def epsilon_range(
     return float(epsilon * np.exp(-reach)), float(epsilon * np.exp(reach))
 
 
+def window(epsilons: ArrayLike, shares: ArrayLike) -> float:
+    """Factor by which epsilon grows while a share goes from 10% to 90%; NaN beyond these epsilons.
+
+    Between two epsilons the log odds of the share are taken for straight in log epsilon.
+
+    Parameters
+    ----------
+    epsilons, shares : (points,) numbers > 0, ascending, and the share at each
+    """
+    reached = np.maximum.accumulate(np.asarray(shares, dtype=np.float64))  # but for errors of draws
+    if reached[0] > 0.1 or reached[-1] < 0.9:
+        return np.nan
+    odds = logit(np.clip(reached, 1e-9, 1 - 1e-9))
+    low, high = np.interp(logit([0.1, 0.9]), odds, np.log(epsilons))
+    return float(np.exp(high - low))
+
+
 def classifier(seed: int) -> Pipeline:
     """TF-IDF of words and pairs of words, then logistic regression."""
     return make_pipeline(
@@ -97,21 +131,24 @@ def classifier(seed: int) -> Pipeline:
     )
 
 
-def accuracies(outcomes: Iterable[tuple[str, float, NDArray[np.bool_], float]]) -> pd.DataFrame:
-    """Mean accuracy of each mechanism at each setting, over the runs of a classifier.
+def trained(
+    documents: Documents, tokenizer: Tokenizer, test_size: int, count: int, rng: np.random.Generator
+) -> tuple[list[str], NDArray[Any], list[Pipeline]]:
+    """Texts and labels of a stratified test set, and `count` classifiers of 90% of the rest each.
 
-    A run is its mechanism, nominal share of words kept, whether the answer to each document was
-    right, and the share of words kept in these documents. Columns: mechanism, kept, kept_here (of
-    the last run), accuracy, low, high, n, runs. The interval counts one run's documents, since runs
-    share documents.
+    What differs between the classifiers is which 90% they saw, so that one sanitized test set
+    serves all of them.
     """
-    table = pd.DataFrame([*outcomes], columns=["mechanism", "kept", "right", "kept_here"])
-    rows = []
-    for _, runs in table.groupby(["mechanism", "kept"], sort=False):
-        row = runs.iloc[-1].drop("right").to_dict()
-        accuracy, n = float(np.mean([right.mean() for right in runs["right"]])), len(runs.iat[0, 2])
-        found = stats.share(round(accuracy * n), n)
-        low, high = min(found.low, accuracy), max(found.high, accuracy)
-        row |= {"accuracy": accuracy, "low": low, "high": high, "n": n, "runs": len(runs)}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    texts = np.array(tokenizer.words_of(documents.texts), dtype=object)
+    labels = np.asarray(documents.column("label"))
+    train, test = train_test_split(
+        np.arange(len(texts)),
+        test_size=test_size,
+        stratify=labels,
+        random_state=int(rng.integers(2**31)),
+    )
+    models = []
+    for number in range(count):
+        part = rng.choice(train, size=int(0.9 * len(train)), replace=False)
+        models.append(classifier(number).fit(texts[part], labels[part]))
+    return [documents.texts[i] for i in test], labels[test], models

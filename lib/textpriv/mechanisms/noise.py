@@ -29,6 +29,7 @@ from textpriv.neighbors import ExactSearch, Search, random_directions
 
 DRAW_CHUNK = 8192  # noisy vectors held at once
 RANK_BYTES = 64 << 20  # scores held at once to find a word of a given rank
+FEW_RANKS = 128  # up to which the nearest words are sorted instead
 
 
 class Madlib(Mechanism):
@@ -218,8 +219,16 @@ class RankRepair(AfterNoise):
             for start in range(0, len(queries), chunk):
                 part = torch.from_numpy(queries[start : start + chunk]).float()
                 nearness = part @ self._single.T - self._half_norm
-                for row in nearness:
-                    k = int(self.size - ranks[position])
-                    result[position] = int(torch.kthvalue(row, k).indices)
-                    position += 1
+                after = position + len(part)
+                result[position:after] = _of_rank(nearness, ranks[position:after])
+                position = after
         return result
+
+
+def _of_rank(scores: torch.Tensor, ranks: IntArray) -> IntArray:
+    """The column of a given rank in every row of (rows, columns) scores; rank 0 is the largest."""
+    most, columns = int(ranks.max()) + 1, scores.shape[1]
+    if most <= min(FEW_RANKS, columns):
+        return np.asarray(scores.topk(most).indices.numpy()[np.arange(len(ranks)), ranks])
+    found = [torch.kthvalue(row, columns - int(k)) for row, k in zip(scores, ranks, strict=True)]
+    return np.array([int(each.indices) for each in found])

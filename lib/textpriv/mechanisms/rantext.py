@@ -191,7 +191,8 @@ class RanText(FiniteMechanism):
         uniform, result = rng.random(len(x)), np.empty(len(x), dtype=np.int64)
         for words, occurrences in by_distinct(x, self.row_chunk):
             for row, where in zip(self.distances.to(words).numpy(), occurrences, strict=True):
-                order = np.argsort(row, kind="stable")
+                near = np.flatnonzero(row <= radii[where].max())  # farther ones are never drawn
+                order = near[np.argsort(row[near], kind="stable")]
                 ordered = row[order]
                 for at in where:
                     inside = ordered[: max(1, np.searchsorted(ordered, radii[at]))]
