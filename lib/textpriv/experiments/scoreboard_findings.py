@@ -6,6 +6,7 @@ Each is a `Finding`: a title, which a figure may have as its own, and a text wit
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -45,6 +46,9 @@ LARGE = 10.0
 CHANCE = 0.5  # accuracy of guessing between two sentiments
 
 
+_STENCIL = re.compile(r"(.*stencil)-w(\d+)-s([\d.]+)")
+
+
 class Finding(NamedTuple):
     """What is seen, and the numbers behind it; both are plain sentences."""
 
@@ -54,6 +58,8 @@ class Finding(NamedTuple):
 
 def called(name: str) -> str:
     """A mechanism or attack as figures call it; other names as they are."""
+    if setting := _STENCIL.fullmatch(name):
+        return f"{called(setting[1])}, window {setting[2]}, sigma {setting[3]}"
     bare, large = name.removesuffix("-300d"), name.endswith("-300d")
     look = STYLES.get(bare)
     return f"{look.label}, 300 dimensions" if look and large else look.label if look else name
@@ -347,8 +353,8 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
     lost = board.says(plain, other, above="a loss beyond the error", below="more, beyond the error")
     return (
-        f"Of the token mechanisms {row['mapper']} is read back least by the best of the attacks "
-        f"that were run on it ({row['risk']:.0%} of the tokens, {called(row['attack'])}); its "
+        f"Of the token mechanisms {called(row['mapper'])} is read back least by the best of the "
+        f"attacks that were run on it ({row['risk']:.0%} of the tokens, {called(row['attack'])}); its "
         f"accuracy is {row['value']:.2f}, on plain text {board.told(plain)}: {lost}."
     )
 
