@@ -395,8 +395,8 @@ def test_what_is_said_of_pairs_at_equal_accuracy() -> None:
     table = scoreboard.equal_accuracy(board(*pairs))
     found = findings.protects(table, at())
     assert found.title == (
-        "4 of 5 paired comparisons at equal accuracy are decided; less is read, than under older "
-        "ones, under CluSanT in 2 of 3 (more in 1), RANTEXT in 0 of 1 (more in 0)"
+        "4 of 5 paired comparisons at equal accuracy are decided; compared with older ones, less "
+        "is read under CluSanT in 2 of 3 (more in 1), RANTEXT in 0 of 1 (more in 0)"
     )
     assert (
         "At an accuracy of 70% less is read under CluSanT than under TEM and MADLIB" in found.text
@@ -832,6 +832,8 @@ def test_tables_are_escaped_folded_and_have_whole_counts() -> None:
 def test_verdicts_are_drawn_as_long_as_their_counts(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS))
     findings = scoreboard.counts_of_findings(judge(board(*OURS).by_notebook))
-    left, right = figures.verdict_counts(scoreboard.counts(table, "paper"), findings).axes
+    fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings)
+    assert fig.get_suptitle() == "Of 5 statements 1 hold for certain, 1 are decided against"
+    left, right = fig.axes
     widths = [[bar.get_width() for bar in ax.patches if bar.get_width()] for ax in (left, right)]
     assert widths == [[6, 1, 1, 1], [1] * 5]  # six are compared with ours

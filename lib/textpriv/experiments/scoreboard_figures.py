@@ -44,7 +44,7 @@ OUTCOMES: Mapping[str, dict[str, str]] = {
 }
 ALL_COMPARED = "compared with ours"
 PALE = "#C9C9C9"
-SMALL_PRINT = 7.5
+SMALL_PRINT = 9
 
 
 # --- Claims -------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     """
     papers = [paper for paper in claims.PAPERS if paper in counts.index][::-1]
     counts, findings = counts.loc[papers], findings.loc[papers]
-    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 2.9), width_ratios=(1, 1.35))
+    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.7), width_ratios=(1, 1.35))
     held = counts[list(COMPARED)].sum(axis=1)
     every = counts[[OTHER, UNMEASURED, SET_UP]].assign(**{ALL_COMPARED: held})
     looks = {**OUTCOMES, ALL_COMPARED: {"color": BLACK, "hatch": ""}}
@@ -69,8 +69,9 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     _stacked(right, findings, looks)
     left.set_yticks(range(len(papers)), [claims.PAPERS[paper] for paper in papers])
     right.set_yticks(range(len(papers)), [])
-    left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=9)
-    right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=9)
+    left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=10)
+    right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=10)
+    fig.suptitle(_fates(findings), fontsize=12)
     for ax, unit in ((left, "claims"), (right, "statements, each tested as one")):
         ax.set(xlabel=unit)
         ax.grid(visible=False, axis="y")
@@ -80,8 +81,17 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
         for name in (ALL_COMPARED, *OUTCOMES)
         if name in shown
     ]
-    legend_below(fig, ncols=4, keys=handles, fontsize=SMALL_PRINT)
+    legend_below(fig, ncols=3, keys=handles, fontsize=SMALL_PRINT)
     return fig
+
+
+def _fates(findings: pd.DataFrame) -> str:
+    """The finding: how many statements are decided, and which way."""
+    tested = int(findings.to_numpy().sum())
+    if not tested:
+        return "No statement of the papers can be tested under this profile"
+    holds, against = (int(findings[each].sum()) for each in (Verdict.SAME_TREND, Verdict.DIFFERS))
+    return f"Of {tested} statements {holds} hold for certain, {against} are decided against"
 
 
 def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, str]]) -> None:
@@ -93,7 +103,7 @@ def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, str]])
         look = _fill(looks[str(name)])
         ax.barh(range(len(table)), widths, left=begin, height=0.62, ec=BLACK, lw=0.5, **look)
         for place, (start, width) in enumerate(zip(begin, widths, strict=True)):
-            if width > 0.032 * len(f"{width:.0f}") * widest:
+            if width > 0.038 * len(f"{width:.0f}") * widest:
                 dark = looks[str(name)]["color"] in (BLACK, BLUE, GREEN)
                 box = {"fc": "white", "ec": "none", "pad": 0.4} if look["hatch"] else None
                 text: dict[str, Any] = {

@@ -280,7 +280,7 @@ def protects(equal: pd.DataFrame, at: pd.DataFrame) -> Finding:
         own = own[[not _is_newer(each) for each in _other(own, name)]]
         less, more = own["less"].eq(name).sum(), own["less"].notna().sum()
         wins.append(f"{called(name)} in {less} of {len(own)} (more in {more - less})")
-    against = f"less is read, than under older ones, under {', '.join(wins)}" if wins else ""
+    against = f"compared with older ones, less is read under {', '.join(wins)}" if wins else ""
     title = f"{len(decided)} of {len(equal)} paired comparisons at equal accuracy are decided"
     return Finding(f"{title}; {against}" if against else title, " ".join([f"{title}.", *said]))
 
@@ -354,8 +354,8 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     lost = board.says(plain, other, above="a loss beyond the error", below="more, beyond the error")
     return (
         f"Of the token mechanisms {called(row['mapper'])} is read back least by the best of the "
-        f"attacks that were run on it ({row['risk']:.0%} of the tokens, {called(row['attack'])}); its "
-        f"accuracy is {row['value']:.2f}, on plain text {board.told(plain)}: {lost}."
+        f"attacks that were run on it ({row['risk']:.0%} of the tokens, {called(row['attack'])}); "
+        f"its accuracy is {row['value']:.2f}, on plain text {board.told(plain)}: {lost}."
     )
 
 
