@@ -1,6 +1,6 @@
 """No number stands in the documents that nothing holds to its source; CITATION and CHANGELOG.
 
-Numbers of README.md, CONTRIBUTING.md, CHANGELOG.md, `docs/` and the notebooks' Markdown are in a
+Numbers of the documents at the root, of `docs/` and of the notebooks' Markdown are in a
 generated block (held against the results by a test), in code or a formula, or explained by a rule
 below, which compares the value with the library, a profile, a result or a paper's claim.
 """
@@ -33,7 +33,8 @@ from textpriv.report import claims, verdicts
 from textpriv.utility import prediction
 
 ROOT = paths.REPOSITORY
-DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARTIFACT-APPENDIX.md")
+DOCUMENTS = [ROOT / name for name in NAMES]
 DOCUMENTS += sorted(ROOT.glob("docs/**/*.md"))
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?")
@@ -257,12 +258,24 @@ def test_every_rule_is_needed() -> None:
 # --- Citation and licence -------------------------------------------------------------------
 
 
+CITED = {
+    "abstract", "authors", "cff-version", "commit", "contact", "date-released", "doi",
+    "identifiers", "keywords", "license", "license-url", "message", "preferred-citation",
+    "references", "repository", "repository-artifact", "repository-code", "title", "type", "url",
+    "version",
+}  # fmt: skip
+"""Keys of the Citation File Format 1.2.0."""
+
+
 def test_the_citation_is_valid_and_names_nobody() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert {"cff-version", "message", "title", "authors"} <= set(cited)  # what 1.2.0 requires
     assert cited["cff-version"] == "1.2.0" and cited["type"] == "software"
     assert cited["version"] == __version__ and cited["license"] == "MIT"
     assert cited["authors"] == [{"name": "The textpriv contributors"}]  # an entity
+    assert {*cited} <= CITED  # of the schema, which takes no other keys
+    assert all(isinstance(cited[each], str) for each in ("message", "title", "abstract"))
+    assert len({*cited["keywords"]}) == len(cited["keywords"]) > 0
     licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert licence.startswith("MIT License\n") and "The textpriv contributors" in licence
 

@@ -15,9 +15,11 @@ from tools import audits, documents, notebooks
 
 from textpriv import paths
 from textpriv.evaluation import summaries
+from textpriv.experiments import scoreboard
+from textpriv.experiments import scoreboard_findings as findings
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
 from textpriv.privacy.results import plain
-from textpriv.report import claims, results, verdicts
+from textpriv.report import board, claims, results, verdicts
 from textpriv.stats import Estimate
 
 README = documents.WITH_BLOCKS[0].read_text(encoding="utf-8")
@@ -45,11 +47,6 @@ def test_every_block_is_used_once_and_a_stale_one_is_made_anew(
     monkeypatch.setattr(documents, "BLOCKS", {"data": lambda: "made"})
     text = "a\n<!-- generated: data -->\n{}\n<!-- end -->\nb"
     assert documents.rendered(text.format("old")) == text.format("made")
-
-
-def test_links_within_the_repository_lead_somewhere() -> None:
-    for path in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (documents.REPRODUCING.parent / path).exists(), path
 
 
 def test_git_holds_the_figures_that_notebooks_draw_and_no_others() -> None:
@@ -148,18 +145,92 @@ def test_the_table_of_statements(folder: Path) -> None:
 # --- REPRODUCING.md ------------------------------------------------------------------------------
 
 
-def test_reproducing_has_every_claim_once_with_its_command() -> None:
+def test_reproducing_has_every_statement_once_with_its_command() -> None:
+    runs = {each.name: results.committed(each.name) for each in notebooks.find()}
+    judged = verdicts.judge({name: run.by_name() for name, run in runs.items() if run})
     parts = documents.reproducing().split("\n## ")[1:]
-    assert [part.split("\n", 1)[0] for part in parts] == [each.name for each in notebooks.find()]
+    assert [part.split("\n", 1)[0] for part in parts] == [*runs]
+    listed, untested = 0, 0
     for part in parts:
         name = part.split("\n", 1)[0]
-        run = results.committed(name)
+        run = runs[name]
         chosen = " --profile full" if run and run.profile == "full" else ""
         assert f"`./run_all.sh{chosen} --only {name[:2]} --force`" in part
+        assert not run or f"{run.seconds / 60:.1f} minutes and {run.peak_mb / 1000:.1f} GB" in part
         stated = claims.of(name)
-        for claim in stated:
-            assert part.count(f"\n| {claim.id} |") == int(claim.is_compared("default"))
-        counted = re.findall(r"^- (\d+) claims?(, \*paper profile\*)?: ", part, re.MULTILINE)
-        states = Counter(claim.compared for claim in stated)
-        for state, word in (("paper", ", *paper profile*"), ("never", "")):
-            assert sum(int(count) for count, told in counted if told == word) == states[state]
+        ids = {claim.id for claim in stated}
+        own = [each for each in judged if ids >= {*each.cells}]
+        for each in own:
+            rows = re.findall(
+                rf"^\| .*{re.escape(each.place)} \| {re.escape(each.statement.says)}.* \| "
+                rf"{each.verdict} \| {re.escape(each.reason)} \|$".replace("\\|", "[|]"),
+                part, re.MULTILINE,
+            )  # fmt: skip
+            assert len(rows) == int(each.verdict != verdicts.Verdict.NOT_COMPARABLE), each.statement
+        listed += len(own)
+        if stated:
+            compared, every, bigger, left = map(int, re.findall(
+                r"^(\d+) of its (\d+) claims .* (\d+) more .* tested: (\d+)\.$", part, re.MULTILINE
+            )[0])  # fmt: skip
+            counted = Counter(claim.compared for claim in stated)
+            assert (every, bigger) == (len(stated), counted["paper"])
+            assert compared == counted["always"]
+            untested += left
+    assert listed == len(judged)  # no statement has cells of two notebooks
+    assert untested == sum(each.verdict == verdicts.Verdict.NOT_COMPARABLE for each in judged)
+    assert len(documents.reproducing().split()) < 3500
+
+
+# --- README and the appendix ---------------------------------------------------------------------
+
+
+def test_the_readme_is_short_and_opens_with_why() -> None:
+    assert len(README.split()) <= 1800
+    first = README.split("\n## ")[0]
+    assert (
+        first.index("fig00_reading") < first.index("fig07_headline") < first.index("./run_all.sh")
+    )
+    assert len(re.findall(r"^!\[", first, re.MULTILINE)) == 2
+    assert first.count("\n```") == 2 and len(re.findall(r"\*\*\[\w+\]\([^)]+\)\*\*", first)) == 3
+
+
+def test_what_documents_conclude_is_what_the_findings_say() -> None:
+    gathered = board.gather("full")
+    assert findings.window(gathered) in README and findings.documents(gathered) in README
+    assert findings.proved(scoreboard.statements()) in README
+    rows = re.findall(r"^\| (?!you send|---)(.*) \|$", documents.choice(), re.MULTILINE)
+    assert 1 <= len(rows) <= 4 and all(row.count(" | ") == 3 for row in rows)
+
+
+def test_costs_add_up() -> None:
+    lines = [line.strip("| ").split(" | ") for line in documents.costs().splitlines()[2:]]
+    *rows, together = [[cell.strip() for cell in line] for line in lines]
+    assert [row[0].partition("]")[0][1:] for row in rows] == [e.name for e in notebooks.find()]
+    minutes = [float(row[1]) for row in rows]
+    assert float(together[1]) == pytest.approx(sum(minutes), abs=0.05 * len(rows) + 0.5)
+    assert float(together[2]) == max(float(row[2]) for row in rows)
+
+
+def test_links_within_the_documents_lead_somewhere() -> None:
+    for document in documents.WITH_BLOCKS:
+        text = document.read_text(encoding="utf-8")
+        for path in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (document.parent / path).exists(), (document.name, path)
+
+
+# --- The container -------------------------------------------------------------------------------
+
+
+def test_the_container_has_the_oldest_python_and_makes_the_environment() -> None:
+    path = paths.REPOSITORY / ".devcontainer" / "devcontainer.json"
+    described = json.loads(path.read_text(encoding="utf-8"))
+    wanted = re.search(
+        r'requires-python = ">=(3\.\d+)"', (paths.REPOSITORY / "pyproject.toml").read_text()
+    )
+    assert wanted and f"python:{wanted[1]}-" in described["image"]
+    assert "source ./setup.sh" in described["postCreateCommand"]
+    known = {"name", "image", "hostRequirements", "postCreateCommand",
+             "forwardPorts", "portsAttributes", "customizations"}  # fmt: skip
+    assert {*described} <= known  # of the specification; a misspelt one would be passed over
+    chosen = described["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
+    assert chosen.endswith("/.venv/bin/python")

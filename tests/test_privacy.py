@@ -1025,10 +1025,17 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     assert by_name["santext"].tight == 200 and by_name["madlib"].least == 300
     assert np.isnan(by_name["tem"].tight) and np.isnan(by_name["mahalanobis"].least)
     measured = gather("default").measured
-    tem = by_name["tem"].attacked
-    assert tem.success.value == max(
-        each.value for name, each in measured.items() if name.startswith("risk.tem.eps2.4.")
-    )
+    for name, setting in (
+        ("tem", "tem.eps2.4."),
+        ("clusant", "clusant.eps16."),
+        ("diffractor", "diffractor.eps1."),
+        ("rantext", "rantext.eps21."),
+    ):
+        run = [
+            each.value for label, each in measured.items() if label.startswith(f"risk.{setting}")
+        ]
+        found = by_name[name].attacked
+        assert (found and found.success.value) == max(run, default=None)
     for name, pattern in (
         ("santext+", r"(risk\.santext\+|asr\.santext\.[^.]+)\.eps2\.4\..+"),
         ("custext+", r"(risk\.custext\+|asr\.custext\.[^.]+)\.eps4\..+"),
@@ -1042,6 +1049,9 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
             "custext-conservative",
             "custext+",
             "tem",
+            "clusant",
+            "diffractor",
+            "rantext",
         )
         words = each.mechanism in WORD_LEVEL or name == "custext-aggressive"
         expected = "keep-unknown" if attacked_as_in_05 else "private" if words else ""

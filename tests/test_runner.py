@@ -471,17 +471,34 @@ def test_what_cannot_start_says_so(project: Project, capsys: pytest.CaptureFixtu
         assert message in capsys.readouterr().err
 
 
-def test_results_come_from_earlier_notebooks(
+def test_results_come_from_notebooks_that_do_not_rest_on_the_reader(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.notebook("01_tiny", ["x = 1"])
     project.notebook("04_later", ["x = 1"])
-    for reads in ("01_tiny", "02_self", "04_later"):
+    project.notebook("05_reader", ["x = 1"], {"results": ["02_self"]})
+    for reads, right in (
+        ("01_tiny", True), ("04_later", True), ("02_self", False), ("05_reader", False),
+        ("09_absent", False),
+    ):  # fmt: skip
         project.notebook("02_self", ["x = 1"], {"results": [reads]})
-        right = reads == "01_tiny"
         assert runner.main(["--list", "--profile", "smoke"]) == (0 if right else 2)
-        refused = f"declares the results of '{reads}', expected a notebook before it: 01_tiny"
+        refused = (
+            f"declares the results of '{reads}', expected a notebook that does not rest on it: "
+            "01_tiny, 04_later"
+        )
         assert (refused in capsys.readouterr().err) != right
+
+
+def test_a_notebook_comes_after_those_it_reads(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, reads in (("01_tiny", []), ("02_board", ["04_late"]), ("03_next", ["02_board"]),
+                        ("04_late", ["01_tiny"]), ("05_last", [])):  # fmt: skip
+        project.notebook(name, ["x = 1"], {"results": reads})
+    assert runner.main(["--list", "--profile", "smoke"]) == 0
+    listed = re.findall(r"^0\d_\w+", capsys.readouterr().out, re.MULTILINE)
+    assert listed == ["01_tiny", "04_late", "02_board", "03_next", "05_last"]
 
 
 def test_a_corpus_goes_to_the_notebooks_that_read_one(

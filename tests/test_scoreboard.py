@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -19,8 +20,9 @@ from textpriv import paths
 from textpriv.errors import InvalidInput
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_figures as figures
+from textpriv.experiments import scoreboard_findings as findings
 from textpriv.experiments.scoreboard import Sizes, crossing
-from textpriv.privacy import Audit, audit_table, write_audits
+from textpriv.privacy import Audit, write_audits
 from textpriv.report import board as boards
 from textpriv.report import claims, results
 from textpriv.report.board import Board, gather
@@ -324,34 +326,175 @@ def test_what_a_sentence_says() -> None:
     assert "not measured" in made.says("a.high", "a.absent", **answers)
 
 
-def test_the_ends_differ_only_by_a_test() -> None:
+def at(*rows: tuple[str, float, float], risk: float = 0.5) -> pd.DataFrame:
+    """Rows of (mechanism, accuracy, its error), at one risk."""
+    columns = ["mechanism", "value", "low", "high"]
+    table = pd.DataFrame([[m, v, v - Z * e, v + Z * e] for m, v, e in rows], columns=columns)
+    return table.assign(risk=risk, epsilon=1.0)
+
+
+def test_mechanisms_at_equal_risk_differ_only_by_a_test() -> None:
     """0.1 apart with errors of 0.03 each: p 0.018, which three pairs make 0.055."""
-    columns = ["mechanism", "value", "low", "high"]
-
-    def at(*rows: tuple[str, float, float]) -> pd.DataFrame:
-        return pd.DataFrame([[m, v, v - Z * e, v + Z * e] for m, v, e in rows], columns=columns)
-
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
-    said = scoreboard.ends(two, 0.5)
-    assert "recovers 50%" in said and said.endswith("(TEM): they differ.")
-    assert said.index("0.60") < said.index("0.70")
+    found = findings.at_equal_risk(two)
+    assert found.title == "At equal risk TEM leaves more than MADLIB"
+    assert "names 50%" in found.text and found.text.endswith("1 of the 1 pairs are told apart.")
+    assert found.text.index("60%") < found.text.index("70%")
     three = pd.concat([two, at(("santext", 0.65, 0.03))])
-    assert scoreboard.ends(three, 0.5).endswith("undecided at this size.")
-    assert scoreboard.ends(two[:1], 0.5).startswith("No two mechanisms share a risk")
+    found = findings.at_equal_risk(three)
+    assert found.title == "At equal risk no mechanism is shown to leave more than another"
+    assert found.text.endswith("of the 3 pairs none is told apart.")
+    assert findings.at_equal_risk(two[:1]).title.startswith("No two mechanisms share a risk")
+    assert findings.apart(two) == (("tem", "madlib"), 1) and findings.apart(three) == (None, 0)
+    assert findings.leaders(two) == ["tem"]
+    assert findings.leaders(three) == ["tem", "santext", "madlib"]
 
 
-def test_newer_mechanisms_are_held_against_the_best_of_the_papers() -> None:
+def test_newer_mechanisms_are_compared_with_the_best_of_the_papers() -> None:
     """0.1 apart with errors of 0.02: p 0.0004, of 2 x 2 pairs 0.0016; 0.05 apart: p 0.08."""
-    columns = ["mechanism", "value", "low", "high"]
     rows = (("tem", 0.7), ("madlib", 0.9), ("clusant", 0.8), ("rantext", 0.85))
-    at = pd.DataFrame([[m, v, v - Z * 0.02, v + Z * 0.02] for m, v in rows], columns=columns)
-    said = scoreboard.newer(at, 0.5)
-    assert "recover 50%" in said and "(MADLIB)" in said and "(TEM)" not in said
-    assert said.index("CluSanT 0.80") < said.index("RANTEXT 0.85")
-    assert "(less), RANTEXT" in said and said.endswith("(undecided).")
-    assert scoreboard.newer(at[:2], 0.5).startswith("No newer mechanism")
-    wider = at.assign(low=at["value"] - Z * 0.03, high=at["value"] + Z * 0.03)
-    assert "(less)" not in scoreboard.newer(wider, 0.5)  # p 0.018 would be enough for one pair
+    found = findings.newer(at(*((m, v, 0.02) for m, v in rows)))
+    assert "name 50%" in found.text and "(MADLIB)" in found.text and "(TEM)" not in found.text
+    assert found.text.index("CluSanT 0.80") < found.text.index("RANTEXT 0.85")
+    assert "(less), RANTEXT" in found.text and found.text.endswith("(undecided).")
+    assert found.title.startswith("No newer mechanism is shown to leave more")
+    assert findings.newer(at(*((m, v, 0.02) for m, v in rows[:2]))).title.startswith("No newer")
+    wider = findings.newer(at(*((m, v, 0.03) for m, v in rows)))
+    assert "(less)" not in wider.text  # p 0.018 would be enough for one pair
+    better = findings.newer(at(("tem", 0.7, 0.02), ("clusant", 0.8, 0.02)))
+    assert better.title == "CluSanT leaves more at equal risk than the best of the older ones"
+
+
+def equal(first: str, second: str, value: float, error: float, p: float | None = None) -> Any:
+    name = f"equal.accuracy0.7.{first}_over_{second}"
+    found = measure(name, value, value - Z * error, value + Z * error, n=300, unit="difference")
+    columns = {"level": 0.7, "first": first, "second": second} | ({} if p is None else {"p": p})
+    return found.model_copy(update={"columns": columns})
+
+
+def test_pairs_at_equal_accuracy_are_decided_by_corrected_tests() -> None:
+    """0.05 apart with errors of 0.02: p 0.012, which two pairs make 0.025 and five 0.06."""
+    pairs = [equal("clusant", "tem", -0.05, 0.02), equal("madlib", "clusant", 0.01, 0.02)]
+    table = scoreboard.equal_accuracy(board(*pairs))
+    assert table["less"].tolist() == ["clusant", None]
+    assert table["p"].tolist() == pytest.approx([0.02484, 1], abs=1e-4)
+    more = [equal("tem", name, 0.0, 0.02) for name in ("madlib", "rantext", "diffractor")]
+    assert scoreboard.equal_accuracy(board(*pairs, *more))["less"].isna().all()
+    recorded = [
+        equal("tem", "madlib", -0.05, 0.02, p=0.2),
+        equal("tem", "clusant", 0.01, 0.9, 0.01),
+    ]
+    assert scoreboard.equal_accuracy(board(*recorded))["less"].tolist() == [None, "clusant"]
+    assert scoreboard.equal_accuracy(board()).empty
+
+
+def test_what_is_said_of_pairs_at_equal_accuracy() -> None:
+    pairs = [equal("clusant", "tem", -0.05, 0.01), equal("madlib", "clusant", 0.05, 0.01),
+             equal("clusant", "santext+", 0.05, 0.01), equal("rantext", "tem", 0.0, 0.01),
+             equal("clusant", "rantext", 0.05, 0.01)]  # fmt: skip
+    table = scoreboard.equal_accuracy(board(*pairs))
+    found = findings.protects(table, at())
+    assert found.title == (
+        "4 of 5 paired comparisons at equal accuracy are decided; compared with older ones, less "
+        "is read under CluSanT in 2 of 3 (more in 1), RANTEXT in 0 of 1 (more in 0)"
+    )
+    assert (
+        "At an accuracy of 70% less is read under CluSanT than under TEM and MADLIB" in found.text
+    )
+    assert "SanText+ than under CluSanT" in found.text
+    none = scoreboard.equal_accuracy(board(equal("tem", "madlib", 0.0, 0.01)))
+    assert findings.protects(none, at()).title == (
+        "0 of 1 paired comparisons at equal accuracy are decided"
+    )
+    two = at(("tem", 0.7, 0.02), ("clusant", 0.8, 0.02))
+    assert findings.protects(table[:0], two) == findings.newer(two)
+
+
+def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> None:
+    rows = [("custext+", 1.0, 0.10, 0.5), ("custext+", 4.0, 0.30, 0.55), ("madlib", 13.0, 0.4, 0.4),
+            ("tem", 2.4, 0.34, 0.9)]  # fmt: skip
+    columns = ["mechanism", "epsilon", "kept", "risk"]
+    table = pd.DataFrame(rows, columns=columns).assign(value=0.7, low=0.6, high=0.8, n=100)
+    table = table.assign(attack="noisy-channel", risk_low=table["risk"] - Z * 0.02,
+                         risk_high=table["risk"] + Z * 0.02)  # fmt: skip
+    found = findings.settings(table)
+    assert found[["mechanism", "epsilon", "value"]].to_numpy().tolist() == [
+        ["custext+", 4.0, 0.55], ["madlib", 13.0, 0.4],
+    ]  # fmt: skip
+    said = findings.headline(found)
+    assert said.title == "CusText+: 30 of 100 words come out unchanged, an attacker names 55"
+    assert (
+        said.text.startswith("Under CusText+ an attacker names more") and "MADLIB not" in said.text
+    )
+    close = found.assign(value=found["kept"] + 0.04, low=found["kept"], high=found["kept"] + 0.08)
+    # 0.04 with an error of 0.0204: p 0.0500, which would be enough for one setting
+    assert findings.headline(close).title.startswith("An attacker names hardly more")
+    assert findings.headline(found[:0]).title == "Not measured under this profile"
+
+
+def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> None:
+    def row(name: str, value: float, **columns: Any) -> Measurement:
+        error = {} if name.startswith("game") else {"low": value - 0.05, "high": value + 0.05}
+        unit = "nats" if name.startswith("game") else "share"
+        n = 33 if columns["mechanism"] == "DeepCandidate" else 200
+        found = measure(name, value, **error, n=n, unit=unit)
+        return found.model_copy(update={"columns": columns})
+
+    made = board(
+        row("linked.a.words", 0.2, mechanism="DP-MLM", attack="words"),
+        row("linked.a.vectors", 0.3, mechanism="DP-MLM", attack="vectors"),
+        row("linked.b.words", 0.9, mechanism="DP-Prompt", attack="words"),
+        row("linked.c.words", 0.05, mechanism="DeepCandidate", attack="words"),
+        row("game.a", 1.5, mechanism="DP-MLM"),
+        row("game.d", 0.0, mechanism="truncated Laplace"),
+        notebook="08_whole_texts",
+    )
+    table = scoreboard.whole_texts(made).set_index("mechanism")
+    assert list(table.index) == ["DeepCandidate", "DP-MLM", "DP-Prompt", "truncated Laplace"]
+    assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.5]
+    assert math.isnan(table.loc["truncated Laplace", "linked"])
+    said = findings.rewritten(table.reset_index())
+    assert "90% (85 to 95) of 200 texts under DP-Prompt and of 30%" in said  # among as many others
+    assert "guessing: 0.5%" in said and "at least 1.5 under DP-MLM" in said and "1 of 2" in said
+    assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
+    (choice,) = findings.choice(made, at(), scoreboard.equal_accuracy(made)).to_dict("records")
+    assert (
+        choice["take"] == "DP-MLM" and "30% (25 to 35) of 200" in choice["an attacker still gets"]
+    )
+
+
+def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
+    rows = at(("tem", 0.7, 0.03), ("santext", 0.65, 0.03), ("madlib", 0.6, 0.03))
+    none = scoreboard.equal_accuracy(board())
+    (said,) = findings.choice(board(), rows, none).to_dict("records")
+    assert said["take"] == "none of the 3 is shown to be better; TEM has the best value"
+    assert said["what is left"] == "sentiment at an accuracy of 60% to 70%"
+    two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
+    assert findings.choice(board(), two, none)["take"].tolist() == ["TEM"]
+    beaten = scoreboard.equal_accuracy(board(equal("santext", "tem", -0.1, 0.01)))
+    take = findings.choice(board(), rows, beaten)["take"].tolist()
+    assert take == ["SanText; not told from it: MADLIB"]
+    tokens = board(
+        *(rate(f"pr1.{name}.rotten-tomatoes.context_free", risk)
+          for name, risk in (("noise-50", 0.1), ("high-freq", 0.6), ("low-freq", 0.8))),
+        rate("pr1.plain.rotten-tomatoes.naive", 1.0),
+        *(rate(f"accuracy.{name}.rotten-tomatoes.all", value)
+          for name, value in (("plain", 0.8), ("noise-50", 0.6), ("high-freq", 0.7),
+                              ("low-freq", 0.7))),
+    )  # fmt: skip
+    (said,) = findings.choice(tokens, rows[:0], none).to_dict("records")
+    assert said["take"] == "high-freq"  # of those that keep half of what plain text gives
+    assert "plain text 80%" in said["what is left"]
+    assert findings.choice(board(), rows[:0], none).empty
+
+
+def test_what_the_least_bound_comes_to() -> None:
+    table = pd.DataFrame({"mechanism": ["tem", "custext+"], "nominal": [240.0, math.inf],
+                          "tight": [120.0, math.nan]})  # fmt: skip
+    assert "120 (TEM), which rules out next to nothing" in findings.proved(table)
+    small = findings.proved(table.assign(tight=[2.0, math.nan]))
+    assert "is 2 (TEM), which rules out much" in small
+    assert "make audit" in findings.proved(table[:0])
 
 
 def test_what_hiding_costs_is_said_by_a_test() -> None:
@@ -365,16 +508,17 @@ def test_what_hiding_costs_is_said_by_a_test() -> None:
         rate("accuracy.stencil-w9-s0.2.imdb.all", 0.7, 0.01),
         rate("accuracy.punctuated-stencil-w9-s1.0.imdb.all", 0.6, 0.01),
     )
-    said = scoreboard.least_read(made, scoreboard.manipulated_tokens(made))
-    assert "punctuated-stencil-w9-s1.0 is read back least" in said and "30% of the tokens" in said
+    said = findings.least_read(made, scoreboard.manipulated_tokens(made))
+    assert "punctuated stencil, window 9, sigma 1.0 is read back least" in said
+    assert "30% of the tokens" in said
     assert said.endswith("a loss beyond the error.")
     close = board(
         *(each for each in made.measured.values() if each.name != "accuracy.plain.imdb.all"),
         rate("accuracy.plain.imdb.all", 0.61, 0.01),
     )
     tokens = scoreboard.manipulated_tokens(close)
-    assert scoreboard.least_read(close, tokens).endswith("undecided at this size.")
-    assert scoreboard.least_read(board(), scoreboard.manipulated_tokens(board())) == ""
+    assert findings.least_read(close, tokens).endswith("undecided at this size.")
+    assert findings.least_read(board(), scoreboard.manipulated_tokens(board())) == ""
 
 
 # --- Contradictions -----------------------------------------------------------------------------
@@ -466,6 +610,12 @@ def test_an_estimate_has_both_errors() -> None:
     reach = Z * math.hypot(0.02, slope * 0.01)
     assert found["high"] - found["value"] == pytest.approx(reach)
     assert found["value"] - found["low"] == pytest.approx(reach)
+    (same,) = scoreboard.equal_risk(curve.assign(mechanism="tem"), [0.3, 0.5]).to_dict(
+        "records"
+    )  # a risk of 0.3 lies below what was measured
+    assert {name: same[name] for name in ("value", "low", "high")} == pytest.approx(found)
+    assert (same["risk"], same["epsilon"], same["kept"]) == pytest.approx((0.5, 1.5, 0.4))
+    assert same["kept_error"] == pytest.approx(0.01)
     # On another corpus, at the same words kept: 0.2 of them per 0.2 of risk.
     other = pd.DataFrame({"here": [0.3, 0.5], "value": [0.7, 0.8], "low": 0.65, "high": 0.85})
     there = crossing(other, "here", at.of("kept"), at.error * at.slope("kept"))
@@ -510,6 +660,7 @@ def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     table = pd.DataFrame(rows, columns=["mechanism", "epsilon", "attack", "value"])
     for name in ("low", "high", "accuracy", "accuracy_low", "accuracy_high", "kept"):
         table[name] = 0.5
+    table = table.assign(n=100, sentences=20)
     (tmp_path / "figures").mkdir()
     table.to_csv(tmp_path / "figures" / "fig05_risk.csv", index=False)
     found = scoreboard.word_points(board()).set_index("epsilon")
@@ -590,14 +741,27 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_audits_are_read_where_they_are(kept: Path) -> None:
-    assert scoreboard.audits() == [] and "make audit" in scoreboard.guarantees([])
+    assert scoreboard.audits() == [] and "make audit" in findings.guarantees([])
     write_audits(AUDITS, kept / "audits.json", {"mutants_caught": 18, "mutants_tried": 19})
     found = scoreboard.audits()
     assert [audit.verdict for audit in found] == [
         "holds", "holds", "undecided", "broken", "no claim",
     ]  # fmt: skip
-    said = scoreboard.guarantees(found)
+    said = findings.guarantees(found)
     assert said.startswith("5 audits; broken claims: wrong. Of 19") and "catch 18" in said
+    stated = [*AUDITS, dataclasses.replace(audit("toy", 2.0, violations=1), published=True)]
+    said = findings.guarantees(stated)
+    assert "broken claims: wrong. Claims that papers state and the audits refute: toy" in said
+
+
+def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:
+    table = scoreboard.audit_summary([*AUDITS, audit("wrong", 0.5), audit("madlib", 0.95)])
+    assert table.to_numpy().tolist()[:4] == [
+        ["santext", 1, 0.74, "holds"], ["madlib", 2, 0.95, "holds"], ["tem", 1, 0.8, "undecided"],
+        ["wrong", 2, 1.3, "broken"],
+    ]  # fmt: skip
+    assert math.isnan(table["worst ratio"].iloc[4]) and table["verdict"].iloc[4] == "no claim"
+    assert scoreboard.audit_summary([]).empty
 
 
 def test_statements(kept: Path) -> None:
@@ -623,34 +787,53 @@ def test_sizes_of_every_profile(profile: str) -> None:
 # --- Figures ------------------------------------------------------------------------------------
 
 
-def test_panels_draw_what_is_left_against_what_is_named() -> None:
-    rows = [("custext+", 0.6, 0.7), ("tem-300d", 0.55, 0.6), ("custext+", 0.5, 0.65)]
-    words = pd.DataFrame(rows, columns=["mechanism", "risk", "value"]).assign(low=0.6, high=0.8)
-    fig = figures.risk_utility({"words": words, "nothing": words[:0]})
+def test_bars_of_the_first_figure_are_as_long_as_their_shares() -> None:
+    rows = [("custext+", 4.0, 0.3, 0.5), ("madlib", 13.0, 0.4, 0.4)]
+    table = pd.DataFrame(rows, columns=["mechanism", "epsilon", "kept", "value"])
+    table = table.assign(low=table["value"] - 0.1, high=table["value"] + 0.1, n=2000)
+    ways = {"custext+": "similar words", "madlib": "noise"}
+    fig = figures.headline(table, ways, 0.02, "A title")
     fig.canvas.draw()
-    (first, *_), (second, *_) = fig.axes[0].containers
-    assert first.get_xydata().tolist() == [[0.5, 0.65], [0.6, 0.7]]
-    assert second.get_xydata().tolist() == [[0.55, 0.6]] and second.get_markerfacecolor() == "white"
-    assert "nothing" in fig.axes[1].texts[0].get_text()
-    said = scoreboard.missing_measures(words, words[:1], {"words": words, "others": words[:0]})
-    assert said == ["No common risk lies between the epsilons of tem-300d.",
-                    "There is nothing for others."]  # fmt: skip
+    (ax,) = fig.axes
+    kept, named, _ = ax.containers
+    assert [bar.get_width() for bar in kept] == [0.3, 0.4]
+    assert [bar.get_width() for bar in named] == [0.5, 0.4]
+    tops = [bar.get_y() for bar in named]
+    assert tops[0] > tops[1] and "n = 2,000" in ax.get_xlabel()
+    assert [text.get_text() for text in ax.get_yticklabels()][0] == "CusText+, eps 4\nsimilar words"
+    assert fig.get_suptitle() == "A title"
+    assert figures.headline(table[:0], ways, math.nan, "Nothing").axes[0].containers
+
+
+def test_what_is_left_is_drawn_in_its_order() -> None:
+    rows = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
+    fig = figures.risk_utility(rows, 0.5, 300, "A title")
+    fig.canvas.draw()
+    (ax,) = fig.axes
+    drawn = [each[0].get_xydata().tolist() for each in ax.containers]
+    assert drawn == [[[0.6, 0]], [[0.7, 1]]] and "n = 300" in ax.get_xlabel()
+    assert "MADLIB" in ax.get_yticklabels()[0].get_text()
+    nothing = figures.risk_utility(rows[:0], 0.5, math.nan, "Nothing").axes[0]
+    assert "nothing that could be compared" in nothing.texts[-1].get_text()
+    tables = {"words": rows, "tokens": rows[:0], "texts": rows[:0]}
+    said = "Not measured under this profile: tokens, texts."
+    assert scoreboard.missing_measures(tables) == said
+    assert scoreboard.missing_measures({"words": rows}) == ""
+
+
+def test_tables_are_escaped_folded_and_have_whole_counts() -> None:
+    table = pd.DataFrame({"who": ["a<b", "c"], "share": [0.25, math.nan], "n": [200.0, math.nan]})
+    html = scoreboard.folded("1 < 2", table)
+    assert html.startswith("<details><summary>1 &lt; 2</summary>") and html.endswith("</details>")
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", html)
+    assert cells == ["a&lt;b", "0.25", "200", "c", "", ""]
 
 
 def test_verdicts_are_drawn_as_long_as_their_counts(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS))
     findings = scoreboard.counts_of_findings(judge(board(*OURS).by_notebook))
-    left, right = figures.verdict_counts(scoreboard.counts(table, "paper"), findings).axes
+    fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings)
+    assert fig.get_suptitle() == "Of 5 statements 1 hold for certain, 1 are decided against"
+    left, right = fig.axes
     widths = [[bar.get_width() for bar in ax.patches if bar.get_width()] for ax in (left, right)]
     assert widths == [[6, 1, 1, 1], [1] * 5]  # six are compared with ours
-
-
-def test_audits_are_drawn_against_1() -> None:
-    (ax,) = figures.audits(audit_table(AUDITS)).axes
-    dots = [line for line in ax.lines if line.get_marker() in {"o", "s", "X"}]
-    drawn = [(*line.get_xydata()[0], line.get_label()) for line in dots]
-    assert sorted(drawn) == [
-        (0.74, 3, "holds"), (0.8, 1, "undecided"), (0.9, 2, "holds"), (1.3, 0, "broken"),
-    ]  # fmt: skip
-    assert "1 without a claim" in ax.get_title(loc="left")
-    assert "make audit" in figures.audits(audit_table([])).axes[0].texts[0].get_text()

@@ -2,12 +2,12 @@
 
 `python -m tools.documents` rewrites the generated blocks of README.md and `docs/` in place,
 REPRODUCING.md, and what the preview has learned from notebook 06; tests fail when they are stale.
+README is for a first look; tables that are longer stand in `docs/`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import as_file
 from typing import Any
@@ -15,15 +15,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from textpriv import assets, paths
+from textpriv import assets, paths, profiles
 from textpriv.evaluation import summaries
-from textpriv.report import claims, results, verdicts
-from textpriv.report.claims import Claim
+from textpriv.report import board, claims, results, verdicts
+from textpriv.report.verdicts import Judgement, Verdict
 from tools import forecast
 from tools.notebooks import Notebook, find, heading, needed
 
 REPRODUCING = paths.REPOSITORY / "REPRODUCING.md"
-WITH_BLOCKS = (paths.REPOSITORY / "README.md", *sorted(paths.REPOSITORY.glob("docs/*.md")))
+WITH_BLOCKS = (
+    paths.REPOSITORY / "README.md",
+    paths.REPOSITORY / "ARTIFACT-APPENDIX.md",
+    *sorted(paths.REPOSITORY.glob("docs/*.md")),
+)
 _NOT_RUN = "Not run yet: `make audit` makes this table."
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -49,28 +53,113 @@ def score() -> str:
     return f"{said} [07](notebooks/07_scoreboard.ipynb) lists them all."
 
 
+def headline() -> str:
+    """Whether a changed word is a hidden one: the sentence beside the first figure."""
+    from textpriv.experiments import scoreboard, scoreboard_findings
+
+    points = scoreboard.word_points(board.gather("full"))
+    return scoreboard_findings.headline(scoreboard_findings.settings(points)).text
+
+
+def found() -> str:
+    """What notebook 07 concludes beside the choice of a mechanism, in a list."""
+    from textpriv.experiments import scoreboard
+    from textpriv.experiments import scoreboard_findings as findings
+
+    gathered = board.gather("full")
+    said = {
+        "Words": findings.context(gathered).text,
+        "Newer mechanisms": f"{findings.protects(*_at_equal_risk(gathered)).title}.",
+        "Tokens": findings.window(gathered),
+        "Documents": findings.documents(gathered),
+        "Whole texts": findings.rewritten(scoreboard.whole_texts(gathered)),
+        "Search": findings.search(gathered),
+    }
+    return "\n".join(f"- **{about}.** {sentence}" for about, sentence in said.items())
+
+
+def choice() -> str:
+    """Which mechanism stands out for what one wants to send, and what is proved."""
+    from textpriv.experiments import scoreboard
+    from textpriv.experiments import scoreboard_findings as findings
+
+    gathered = board.gather("full")
+    equal, at = _at_equal_risk(gathered)
+    rows = findings.choice(gathered, at, equal)
+    return f"{table(rows.columns, rows.to_numpy())}\n\n{findings.proved(scoreboard.statements())}"
+
+
+def _at_equal_risk(gathered: board.Board) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Pairs at equal accuracy, and accuracies at the risk that notebook 07 shows."""
+    from textpriv.experiments import scoreboard
+
+    sizes = profiles.load("full", "07_scoreboard", scoreboard.Sizes, {})
+    points = scoreboard.word_points(gathered)
+    at = scoreboard.equal_risk(points, [sizes.shown_risk])
+    return scoreboard.equal_accuracy(gathered), at
+
+
+def chapters() -> str:
+    """A row per notebook: what it asks."""
+    rows = [[_link(each, "notebooks"), _question(each)] for each in find()]
+    return table("notebook, question", rows)
+
+
+def costs() -> str:
+    """A row per notebook: minutes and memory of the runs that git holds, and their sum."""
+    runs = [
+        [results.load(each.name, profile) if results.file(each.name, profile).exists() else None
+         for profile in ("default", "full")]
+        for each in find()
+    ]  # fmt: skip
+    rows = [
+        [_link(each, "notebooks"), *(cell for run in pair for cell in _cost(run))]
+        for each, pair in zip(find(), runs, strict=True)
+    ]
+    columns = [[run for run in column if run] for column in zip(*runs, strict=True)]
+    rows.append(["together", *(cell for column in columns for cell in _sum(column))])
+    return table("notebook, minutes (default), GB (default), minutes (full), GB (full)", rows)
+
+
+def _cost(run: results.Results | None) -> tuple[str, str]:
+    return (f"{run.seconds / 60:.1f}", f"{run.peak_mb / 1000:.1f}") if run else ("", "")
+
+
+def _sum(runs: list[results.Results]) -> tuple[str, str]:
+    """Minutes add up, and the most memory counts."""
+    minutes, most = sum(run.seconds for run in runs) / 60, max(run.peak_mb for run in runs)
+    return f"{minutes:.0f}", f"{most / 1000:.1f}"
+
+
 def notebooks() -> str:
     """A row per notebook: question, what it replicates, cost, figures, verdicts on claims."""
     header = "notebook, question, of the papers, minutes, GB, on, figures, claims of the papers"
     return table(header, map(_notebook, find()))
 
 
+def _link(notebook: Notebook, folder: str) -> str:
+    return f"[{notebook.name}]({folder}/{notebook.name}.ipynb)"
+
+
+def _question(notebook: Notebook) -> str:
+    return heading(notebook.cells, 0).partition("· ")[2]
+
+
 def _notebook(notebook: Notebook) -> list[str]:
-    name, found = notebook.name, results.committed(notebook.name)
-    title = heading(notebook.cells, 0).partition("· ")[2]
-    row = [f"[{name}](notebooks/{name}.ipynb)", title, _replicated(name)]
-    if not found:
+    name, run = notebook.name, results.committed(notebook.name)
+    row = [_link(notebook, "../notebooks"), _question(notebook), _replicated(name)]
+    if not run:
         return [*row, "not run yet", *[""] * 4]
-    counted = verdicts.count(name, found.by_name(), "default")
+    counted = verdicts.count(name, run.by_name(), "default")
     said = ", ".join(f"{n} {label}" for label, n in counted.items()) or "none"
-    first, *others = found.figures
+    first, *others = run.figures
     alt = first.partition("_")[2].replace("_", " ")
-    folder = paths.output_directory(found.profile, "figures").relative_to(paths.REPOSITORY)
+    drawn = paths.output_directory(run.profile, "figures").relative_to(paths.REPOSITORY)
+    folder = f"../{drawn}"
     shown = f'[<img src="{folder}/{first}.png" width="180" alt="{alt}">]({folder}/{first}.png)'
     more = " ".join(f"[{other[6:]}]({folder}/{other}.png)" for other in others)
-    run = results.load(name)  # what a newcomer's run costs
-    cost = [f"{run.seconds / 60:.1f}", f"{run.peak_mb / 1000:.1f}", run.device]
-    return [*row, *cost, f"{shown} {more}".strip(), said]
+    newcomer = results.load(name)
+    return [*row, *_cost(newcomer), newcomer.device, f"{shown} {more}".strip(), said]
 
 
 def _replicated(notebook: str) -> str:
@@ -199,6 +288,11 @@ def _attacked(attacked: dict[str, Any] | None) -> tuple[str, str]:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "score": score,
+    "headline": headline,
+    "found": found,
+    "choice": choice,
+    "chapters": chapters,
+    "costs": costs,
     "notebooks": notebooks,
     "mechanisms": mechanisms,
     "audits": audited,
@@ -218,75 +312,79 @@ _HEAD = """# Reproducing
 
 *Made by `make readme`; do not edit.*
 
-One notebook, one command, the claims that it is compared with. Results are those of the full
-profile where it has been run, else of the default one; minutes and memory are those of that run.
-The tolerance is half a unit of the last digit that the paper prints, to which our error is added,
-and the paper's where its number of trials is known. An ordering or a bound *differs* only where
-that is certain; one that holds by less than the error is *same trend within the error*, one that
-fails by less is *undecided*, and two numbers that mathematics makes one *tie*. Only a *finding* is
-evidence: what holds by construction or by theorem tests the code. A paper says one thing of many
-cells, and notebook 07 tests each such statement as one. The claims are rows of
-[claims.csv](claims/claims.csv), which [claims/README](claims/README.md) explains;
-`lib/textpriv/report/verdicts.py` compares, and the table at the end of a run counts. What cannot be
-compared stands below each table, with the reason; where it says *paper profile*, a run with the
-papers' own models and data is compared. What that would fetch and cost, `./run_all.sh --profile
-paper --dry-run` says.
+One notebook, one command, the statements of the papers that it tests. Results are those of the
+full profile where it has been run, else of the default one; minutes and memory are those of that
+run.
+
+**Tolerance.** A statement is an ordering or a bound, of one or many cells of a table. It *holds*
+(*same trend*) or is decided against (*differs*) where that is certain at 5% over all statements
+(Holm), in all of its cells where it does not say of most; one that holds by less than the error is
+*same trend within the error*, one that fails by less is *undecided*, and measurements that
+mathematics makes one *tie*. Only findings are evidence: what holds by construction or by theorem
+tests the code. A printed number may lie half a unit of its last digit from ours, to which our error
+is added, and the paper's where its number of trials is known.
+
+Every number and ordering of the papers is a row of [claims.csv](claims/claims.csv), which
+[claims/README](claims/README.md) explains, with the reason where it is not compared; each notebook
+ends with those it compares, and the site sorts and filters them. `lib/textpriv/report/verdicts.py`
+has the tests. [ARTIFACT-APPENDIX](ARTIFACT-APPENDIX.md) says how to check the whole.
 """
 
 
 def reproducing() -> str:
-    """REPRODUCING.md: every claim with its notebook, command, minutes and tolerance."""
-    return "\n".join([_HEAD, *("\n".join(_section(each)) for each in find())])
+    """REPRODUCING.md: every statement with its notebook, command, minutes and verdict."""
+    runs = {each.name: results.committed(each.name) for each in find()}
+    judged = verdicts.judge({name: run.by_name() for name, run in runs.items() if run})
+    of_claim = {claim.id: claim.notebook for claim in claims.load()}
+    by_notebook: dict[str, list[Judgement]] = {}
+    for each in judged:
+        by_notebook.setdefault(of_claim[next(iter(each.cells))], []).append(each)
+    parts = (_section(each, runs[each.name], by_notebook.get(each.name, [])) for each in find())
+    return "\n".join([_HEAD, *("\n".join(part) for part in parts)])
 
 
-def tolerance(claim: Claim) -> str:
-    """How far a measurement may lie from the paper's, before errors of measurement are added."""
-    if claim.trend is not None:
-        return "the ordering" if claim.trend.bound is None else "the bound"
-    assert claim.rounding is not None  # the model guarantees it
-    return f"{claim.rounding / 2:g}"
-
-
-def _section(notebook: Notebook) -> Iterator[str]:
-    name, found = notebook.name, results.committed(notebook.name)
-    profile = found.profile if found else "default"
+def _section(
+    notebook: Notebook, run: results.Results | None, judged: Iterable[Judgement]
+) -> Iterator[str]:
+    name = notebook.name
+    profile = run.profile if run else "default"
     chosen = "" if profile == "default" else f" --profile {profile}"
     cost = "not run yet"
-    if found:
-        minutes, memory = found.seconds / 60, found.peak_mb / 1000
-        cost = f"{minutes:.1f} minutes and {memory:.1f} GB on {found.device}"
+    if run:
+        minutes, memory = _cost(run)
+        cost = f"{minutes} minutes and {memory} GB on {run.device}"
     made, drawn = (
         paths.output_directory(profile, kind).relative_to(paths.REPOSITORY)
         for kind in ("results", "figures")
     )
     yield f"## {name}\n"
     yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost}. It makes"
-    figures = ", ".join(f"`{drawn}/{stem}.png`" for stem in notebook.declares.figures)
-    yield f"`{made}/{name}.json`{' and ' + figures if figures else ''}.\n"
+    count = len(notebook.declares.figures)
+    pictures = f" and {count} figures, `{drawn}/fig{name[:2]}_*`" if count else ""
+    yield f"`{made}/{name}.json`{pictures}.\n"
     stated = claims.of(name)
-    compared = verdicts.table(name, measured={} if found is None else found.by_name())
-    rows = [
-        [claim.id, claim.place, claim.setting, claim.stated, tolerance(claim), row.kind,
-         row.verdict, row.reason]
-        for claim, row in zip(stated, compared.itertuples(), strict=True)
-        if claim.is_compared("default")
-    ]  # fmt: skip
-    if rows:
-        header = "claim, place, setting, paper, tolerance, kind, verdict, because"
-        yield table(header, rows) + "\n"
-    reasons = Counter(
-        (claim.is_compared(claims.PAPER), claim.reason)
-        for claim in stated
-        if not claim.is_compared("default")
-    )
-    if reasons:
-        yield "Not comparable:\n"
-        for (in_paper, reason), count in reasons.items():
-            counted = "1 claim" if count == 1 else f"{count} claims"
-            yield f"- {counted}{', *paper profile*' if in_paper else ''}: {reason}"
-        yield ""
     if not stated:
         yield "No paper states a number that it measures.\n"
+        return
+    tested = [each for each in judged if each.verdict != Verdict.NOT_COMPARABLE]
+    if tested:
+        header = "place, statement, verdict, because"
+        yield table(header, map(_judged, tested)) + "\n"
+    compared = sum(claim.is_compared("default") for claim in stated)
+    bigger = sum(claim.compared == claims.PAPER for claim in stated)
+    untested = sum(each.verdict == Verdict.NOT_COMPARABLE for each in judged)
+    yield (
+        f"{compared} of its {len(stated)} claims are compared here, and {bigger} more with the "
+        f"paper profile; statements that were not tested: {untested}.\n"
+    )
+
+
+def _judged(found: Judgement) -> list[str]:
+    """Place, statement (with what it is evidence of, and of how many cells), verdict, reason."""
+    kind = "" if found.kind == claims.Kind.FINDING else f" ({found.kind})"
+    most = " (of most cells)" if found.statement.most else ""
+    place = f"{claims.PAPERS[found.paper].removesuffix(' et al.')}, {found.place}"
+    return [place, f"{found.statement.says}{kind}{most}", str(found.verdict), found.reason]
 
 
 def learned_by_the_preview() -> str:

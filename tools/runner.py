@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if arguments.redraw:
             return figure.redraw(found, plan.parameters)
-        chosen = _choose(found, arguments.only, arguments.start)
+        chosen = _in_order(_choose(found, arguments.only, arguments.start))
         if arguments.corpus:
             chosen = [each for each in chosen if _reads_a_corpus(each, arguments.profile)]
         for notebook in chosen:
@@ -165,16 +165,40 @@ def _reads_a_corpus(notebook: Notebook, profile: str) -> bool:
     return not {"corpus", "corpora"}.isdisjoint(profiles.table(profile, notebook.name))
 
 
+def _in_order(chosen: Sequence[Notebook]) -> list[Notebook]:
+    """Each after those whose results it reads, and otherwise by number.
+
+    A notebook is written for those who read them by number, and may still rest on a later one.
+    """
+    rest, order = list(chosen), list[Notebook]()
+    while rest:
+        waited_for = {notebook.name for notebook in rest}
+        ready = (each for each in rest if waited_for.isdisjoint(each.declares.results))
+        order.append(following := next(ready, rest[0]))  # `_check` refuses what reads itself
+        rest.remove(following)
+    return order
+
+
 def _check(notebook: Notebook, found: Sequence[Notebook]) -> None:
     """Refuse what would go wrong unnoticed, before anything starts."""
     notebooks.check_parameters(notebook)
-    earlier = [other.name for other in found if other.name < notebook.name]
+    reads = {other.name: other.declares.results for other in found}
     for name in notebook.declares.results:
-        if name not in earlier:
+        if name not in reads or notebook.name in _rests_on(name, reads):
+            others = [each for each in reads if notebook.name not in _rests_on(each, reads)]
             raise RunError(
-                f"{notebook.name} declares the results of {name!r}, expected a notebook before it: "
-                f"{', '.join(earlier) or 'none'}"
+                f"{notebook.name} declares the results of {name!r}, expected a notebook that does "
+                f"not rest on it: {', '.join(others) or 'none'}"
             )
+
+
+def _rests_on(name: str, reads: Mapping[str, Sequence[str]]) -> set[str]:
+    """A notebook, all that it reads, all that these read, and so on."""
+    known, new = set[str](), {name}
+    while new:
+        known |= new
+        new = {each for one in new for each in reads.get(one, ())} - known
+    return known
 
 
 def _locked(plan: Plan) -> AbstractContextManager[object]:
@@ -233,7 +257,7 @@ def _fetch(chosen: Sequence[Notebook], profile: str) -> None:
 def _work_through(plan: Plan, jobs: Sequence[Job]) -> None:
     """Bring the notebooks up to date, `plan.jobs` at a time; each waits for those it reads.
 
-    These come before it, so that they have begun when it begins to wait.
+    These come before it (`_in_order`), so that they have begun when it begins to wait.
     """
     pool = ThreadPoolExecutor(plan.jobs)
     begun: dict[str, tuple[Job, Future[None]]] = {}

@@ -3,7 +3,9 @@
     judged(verdicts.judge(...))         what the papers state, and what became of it
     verdicts(board)                     every number and ordering of the papers, and ours
     contradictions(board)               where papers contradict themselves or each other
-    crossing(curve, "risk", 0.5)        where the best attack succeeds as often as asked
+    equal_risk(points, risks)           words: accuracy where the best attack succeeds equally often
+    equal_accuracy(board)               words: who protects more where both leave the same accuracy
+    whole_texts(board)                  rewritten texts: linked to their originals, and the game
     audits()                            did we break it?
 
 *Equal risk* means that the best attack succeeds equally often, whatever epsilon that takes. It is
@@ -17,6 +19,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
+from scipy.stats import norm
 
 from textpriv import paths
 from textpriv.errors import InvalidInput
@@ -31,9 +35,7 @@ from textpriv.privacy import Audit, read_audits
 from textpriv.report import claims, results
 from textpriv.report.board import Board
 from textpriv.report.claims import Claim, Kind
-from textpriv.report.difference import LEVEL, Difference
-from textpriv.report.figures import label
-from textpriv.report.results import Measurement
+from textpriv.report.difference import LEVEL
 from textpriv.report.verdicts import Comparison, Judgement, Verdict, Z, ours, verdicts_of
 
 VALUE, SETTING = "number", "set-up"
@@ -296,10 +298,11 @@ def word_points(board: Board) -> pd.DataFrame:
     """Word-level mechanisms: at every epsilon the best attack, accuracy, and words kept.
 
     Read from the plotted numbers of notebook 05 (`fig05_risk`). Columns: mechanism, epsilon,
-    attack (the best), risk, risk_low, risk_high, value (accuracy), low, high, kept.
+    attack (the best), risk, risk_low, risk_high, value (accuracy), low, high, kept (share of the
+    words that come out unchanged), n (words), sentences.
     """
     columns = ["mechanism", "epsilon", "attack", "risk", "risk_low", "risk_high"]
-    columns += ["value", "low", "high", "kept"]
+    columns += ["value", "low", "high", "kept", "n", "sentences"]
     path = _plotted(board, "05_reconstruction_attacks", "fig05_risk")
     if "05_reconstruction_attacks" not in board.found or not path.exists():
         return pd.DataFrame(columns=columns)
@@ -308,6 +311,52 @@ def word_points(board: Board) -> pd.DataFrame:
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     renamed |= {"accuracy": "value", "accuracy_low": "low", "accuracy_high": "high"}
     return best.rename(columns=renamed)[columns].reset_index(drop=True)
+
+
+def equal_risk(points: pd.DataFrame, risks: Iterable[float]) -> pd.DataFrame:
+    """The accuracy that each mechanism leaves where the best attack has one of these successes.
+
+    Parameters
+    ----------
+    points : of `word_points`
+
+    Returns
+    -------
+    a row per mechanism and risk that its epsilons reach: mechanism, risk, epsilon, kept, kept_error
+    (that the error of the risk puts on `kept`), value, low, high
+    """
+    rows = []
+    for mechanism, curve in points.groupby("mechanism", sort=False):
+        for risk in risks:
+            place = crossing(curve.sort_values("epsilon"), "risk", risk)
+            if place is None:  # nothing is said beyond the epsilons that were measured
+                continue
+            at = {"mechanism": mechanism, "risk": risk}
+            at |= {each: place.of(each) for each in ("epsilon", "kept")}
+            at["kept_error"] = place.error * place.slope("kept")
+            rows.append({**at, **place.estimate()})
+    columns = ["mechanism", "risk", "epsilon", "kept", "kept_error", "value", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def equal_accuracy(board: Board) -> pd.DataFrame:
+    """Who is read back less where two mechanisms leave the same accuracy, by paired tests.
+
+    Notebook 05 has them, from the same sentences.
+
+    Columns: level (the accuracy), first, second, value (risk of the first less that of the second),
+    low, high, n, p (corrected for the number of pairs: as recorded, or else by Bonferroni from the
+    intervals), less (which of the two is read back less, for certain; None where undecided).
+    """
+    table = board.rows("equal", "level", "first", "second")
+    errors = _errors(table["low"], table["high"]).clip(lower=1e-12)
+    own = pd.Series(2 * norm.sf((table["value"] / errors).abs()), index=table.index)
+    recorded = board.table.set_index("name").reindex(columns=["p"])["p"].astype(float)
+    p = table["name"].map(recorded).fillna((own * len(table)).clip(upper=1))
+    lower = table["first"].where(table["value"] < 0, table["second"])
+    less = lower.astype(object).where((p < LEVEL) & table["value"].ne(0), None)
+    columns = ["level", "first", "second", "value", "low", "high", "n", "p", "less"]
+    return table.assign(p=p, less=less)[columns]
 
 
 def kept_curves(board: Board) -> pd.DataFrame:
@@ -377,13 +426,26 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
     return table[columns].reset_index(drop=True)
 
 
-def missing_measures(
-    points: pd.DataFrame, tasks: pd.DataFrame, panels: Mapping[str, pd.DataFrame]
-) -> list[str]:
-    """What the comparison at equal risk lacks under this profile, in sentences."""
-    unread = sorted(set(points["mechanism"]) - set(tasks["mechanism"]))
-    found = [f"No common risk lies between the epsilons of {', '.join(unread)}."] if unread else []
-    return found + [f"There is nothing for {what}." for what, each in panels.items() if each.empty]
+def whole_texts(board: Board) -> pd.DataFrame:
+    """What rewrites or hides whole texts, of notebook 08: the strongest linkage, and the game.
+
+    Columns: mechanism, linked (share of the texts that the strongest attack finds among all
+    originals), low, high, n, attack, shown (epsilon that the game proves to be exceeded, at 95%).
+    What was not measured is NaN.
+    """
+    linked = board.rows("linked", "mechanism", "attack")
+    best = linked.loc[linked.groupby("mechanism", sort=False)["value"].idxmax()]
+    games = board.rows("game", "mechanism").groupby("mechanism", sort=False)["value"].max()
+    table = best.rename(columns={"value": "linked"}).set_index("mechanism")
+    table = table.join(games.rename("shown"), how="outer").sort_values("linked", kind="stable")
+    columns = ["mechanism", "linked", "low", "high", "n", "attack", "shown"]
+    return table.reset_index()[columns]
+
+
+def missing_measures(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Which comparisons lack their measurements under this profile, in a sentence."""
+    absent = [what for what, each in tables.items() if each.empty]
+    return f"Not measured under this profile: {', '.join(absent)}." if absent else ""
 
 
 # --- Did we break it? ---------------------------------------------------------------------------
@@ -414,18 +476,32 @@ def statements() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["mechanism", "setting", "nominal", "tight", "success"])
 
 
-def guarantees(found: Sequence[Audit]) -> str:
-    """How many audits there are, what they broke, and how many wrong mechanisms they caught."""
-    if not found:
-        return "No audits are kept here: run `make audit`."
-    broken = ", ".join(each.label for each in found if each.verdict == "broken") or "none"
-    said, kept = f"{len(found)} audits; broken claims: {broken}.", _kept("audits")
-    if not kept.get("mutants_tried"):
-        return said
-    return (
-        f"{said} Of {kept['mutants_tried']} mechanisms that were made wrong on purpose the same "
-        f"audits catch {kept['mutants_caught']}."
-    )
+def audit_summary(found: Sequence[Audit]) -> pd.DataFrame:
+    """A row per mechanism: how often its claim was attacked, the largest loss, and the verdict.
+
+    Columns: mechanism, audits, worst ratio (largest loss as a share of the claim; NaN without a
+    claim), verdict (the worst one).
+    """
+    worst = ("broken", "undecided", "holds", "no claim")
+    groups: dict[str, list[Audit]] = {}
+    for each in found:
+        groups.setdefault(each.label, []).append(each)
+    rows = [
+        {
+            "mechanism": name,
+            "audits": len(group),
+            "worst ratio": pd.Series([each.worst_ratio for each in group]).max(),
+            "verdict": min((each.verdict for each in group), key=worst.index),
+        }
+        for name, group in groups.items()
+    ]
+    return pd.DataFrame(rows, columns=["mechanism", "audits", "worst ratio", "verdict"])
+
+
+def mutants() -> tuple[int, int]:
+    """How many mechanisms that were made wrong on purpose the audits catch, and of how many."""
+    kept = _kept("audits")
+    return int(kept.get("mutants_caught", 0)), int(kept.get("mutants_tried", 0))
 
 
 def _audit_file(name: str) -> Path:
@@ -438,82 +514,22 @@ def _kept(name: str) -> dict[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
-# --- Sentences ----------------------------------------------------------------------------------
+# --- Tables of a notebook -----------------------------------------------------------------------
 
 
-def ends(tasks: pd.DataFrame, risk: float) -> str:
-    """Between which accuracies the mechanisms lie at one risk, and whether they differ.
-
-    Parameters
-    ----------
-    tasks : rows of one task at one risk: mechanism, value, low, high
-    """
-    if len(tasks) < 2:
-        return "No two mechanisms share a risk under this profile."
-    rows = tasks.sort_values("value")[["mechanism", "value", "low", "high"]].to_dict("records")
-    worst, best = (Measurement(name=row.pop("mechanism"), **row) for row in (rows[0], rows[-1]))
-    pairs = math.comb(len(rows), 2)  # the two were chosen for lying farthest apart
-    certain = Difference.between(best, worst).p * pairs < LEVEL
-    differ = "they differ" if certain else "undecided at this size"
-    return (
-        f"Where the better of these two attacks recovers {risk:.0%} of the content words, the "
-        f"accuracy goes from {worst.told('.2f')} ({label(worst.name)}) to "
-        f"{best.told('.2f')} ({label(best.name)}): {differ}."
+def shown(table: pd.DataFrame, digits: int = 2) -> str:
+    """A table as HTML whose cells wrap, so that it fits the width of a page; counts are whole."""
+    numbers = table.select_dtypes("float")
+    counts = [each for each in numbers if (numbers[each].dropna() % 1 == 0).all()]
+    whole = table.astype(dict.fromkeys(counts, "Int64")).rename_axis(columns=None)
+    html = whole.to_html(
+        index=False, border=0, na_rep="", justify="left", float_format=f"{{:.{digits}f}}".format
     )
+    left = "text-align: left; white-space: normal"
+    html = html.replace("&lt;NA&gt;", "").replace("<td>", f'<td style="{left}">')
+    return html.replace("<th>", f'<th style="{left}">')
 
 
-def newer(tasks: pd.DataFrame, risk: float) -> str:
-    """Which newer mechanisms leave more at one risk than the best of the four papers', by a test.
-
-    Parameters
-    ----------
-    tasks : rows of one task at one risk: mechanism, value, low, high
-
-    Notes
-    -----
-    All were measured on the same texts, so that errors taken for independent are cautious.
-    """
-    rows = tasks.sort_values("value")[["mechanism", "value", "low", "high"]].to_dict("records")
-    measured = [Measurement(name=row.pop("mechanism"), **row) for row in rows]
-    ours = [each for each in measured if each.name in NEWER]
-    older = [each for each in measured if each.name not in NEWER]
-    if not ours or not older:
-        return "No newer mechanism shares a risk with an older one under this profile."
-    best = older[-1]
-    said = []
-    for each in ours:
-        # The best of the older ones was chosen for being the best.
-        certain = Difference.between(each, best).p * len(ours) * len(older) < LEVEL
-        more = "more" if each.value > best.value else "less"
-        said.append(f"{label(each.name)} {each.told('.2f')} ({more if certain else 'undecided'})")
-    return (
-        f"Where attacks recover {risk:.0%} of the content words, the accuracy that newer "
-        f"mechanisms leave, against {best.told('.2f')} under the best of the papers' "
-        f"({label(best.name)}): "
-        f"{', '.join(said)}."
-    )
-
-
-def least_read(board: Board, tokens: pd.DataFrame) -> str:
-    """What the token mechanism that the attacks read back least costs a classifier, in sentences.
-
-    Of those alone on which an attack was run that does more than look for the nearest tokens.
-
-    Parameters
-    ----------
-    tokens : of `manipulated_tokens`
-    """
-    attacks = board.rows("pr1", "label", "attack")
-    simple = attacks["attack"].astype(str).str.startswith(("naive", "anywhere"))
-    attacked = tokens["mapper"].isin(attacks["label"][~simple])
-    hidden = tokens[(tokens["mechanism"] != "plain") & attacked]
-    if hidden.empty:
-        return ""
-    row = hidden.sort_values("risk").iloc[0]
-    plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
-    lost = board.says(plain, other, above="a loss beyond the error", below="more, beyond the error")
-    return (
-        f"Of the token mechanisms {row['mapper']} is read back least by the best of the attacks "
-        f"that were run on it ({row['risk']:.0%} of the tokens, {label(row['attack'])}); its "
-        f"accuracy is {row['value']:.2f}, on plain text {board.told(plain)}: {lost}."
-    )
+def folded(summary: str, table: pd.DataFrame, digits: int = 2) -> str:
+    """The same behind a line that opens it."""
+    return f"<details><summary>{escape(summary)}</summary>{shown(table, digits)}</details>"

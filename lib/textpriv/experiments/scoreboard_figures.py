@@ -19,7 +19,6 @@ from textpriv.report.figures import (
     BLUE,
     GREEN,
     GREY,
-    ORANGE,
     PAGE,
     RED,
     SKY,
@@ -44,9 +43,8 @@ OUTCOMES: Mapping[str, dict[str, str]] = {
     SET_UP: {"color": "#FFFFFF", "hatch": ""},
 }
 ALL_COMPARED = "compared with ours"
-VERDICTS = {"holds": (BLUE, "o"), "undecided": (ORANGE, "s"), "broken": (RED, "X")}
-NO_AUDITS = "No audits are kept here: run make audit, then this again."
-SMALL_PRINT = 7.5
+PALE = "#C9C9C9"
+SMALL_PRINT = 9
 
 
 # --- Claims -------------------------------------------------------------------------------------
@@ -63,7 +61,7 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     """
     papers = [paper for paper in claims.PAPERS if paper in counts.index][::-1]
     counts, findings = counts.loc[papers], findings.loc[papers]
-    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 2.9), width_ratios=(1, 1.35))
+    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.7), width_ratios=(1, 1.35))
     held = counts[list(COMPARED)].sum(axis=1)
     every = counts[[OTHER, UNMEASURED, SET_UP]].assign(**{ALL_COMPARED: held})
     looks = {**OUTCOMES, ALL_COMPARED: {"color": BLACK, "hatch": ""}}
@@ -71,8 +69,9 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     _stacked(right, findings, looks)
     left.set_yticks(range(len(papers)), [claims.PAPERS[paper] for paper in papers])
     right.set_yticks(range(len(papers)), [])
-    left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=9)
-    right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=9)
+    left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=10)
+    right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=10)
+    fig.suptitle(_fates(findings), fontsize=12)
     for ax, unit in ((left, "claims"), (right, "statements, each tested as one")):
         ax.set(xlabel=unit)
         ax.grid(visible=False, axis="y")
@@ -82,8 +81,17 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
         for name in (ALL_COMPARED, *OUTCOMES)
         if name in shown
     ]
-    legend_below(fig, ncols=4, keys=handles, fontsize=SMALL_PRINT)
+    legend_below(fig, ncols=3, keys=handles, fontsize=SMALL_PRINT)
     return fig
+
+
+def _fates(findings: pd.DataFrame) -> str:
+    """The finding: how many statements are decided, and which way."""
+    tested = int(findings.to_numpy().sum())
+    if not tested:
+        return "No statement of the papers can be tested under this profile"
+    holds, against = (int(findings[each].sum()) for each in (Verdict.SAME_TREND, Verdict.DIFFERS))
+    return f"Of {tested} statements {holds} hold for certain, {against} are decided against"
 
 
 def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, str]]) -> None:
@@ -95,7 +103,7 @@ def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, str]])
         look = _fill(looks[str(name)])
         ax.barh(range(len(table)), widths, left=begin, height=0.62, ec=BLACK, lw=0.5, **look)
         for place, (start, width) in enumerate(zip(begin, widths, strict=True)):
-            if width > 0.032 * len(f"{width:.0f}") * widest:
+            if width > 0.038 * len(f"{width:.0f}") * widest:
                 dark = looks[str(name)]["color"] in (BLACK, BLUE, GREEN)
                 box = {"fc": "white", "ec": "none", "pad": 0.4} if look["hatch"] else None
                 text: dict[str, Any] = {
@@ -116,69 +124,70 @@ def _fill(look: Mapping[str, str]) -> dict[str, Any]:
 
 
 @drawing
-def risk_utility(panels: Mapping[str, pd.DataFrame]) -> Figure:
-    """What is left for a classifier against what the strongest attack gets: a panel per family.
+def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, title: str) -> Figure:
+    """How many words come out unchanged, and how many an attacker names: a pair of bars a setting.
 
     Parameters
     ----------
-    panels : by their titles; columns mechanism, risk, value, low, high, and any may be empty.
-        Hollow markers are tables of 300 dimensions.
+    found : of `scoreboard_findings.settings`
+    ways : what a mechanism puts in a word's place, in words
+    guessing : success of always naming the most frequent words; NaN where it was not measured
     """
-    fig, axes = plt.subplots(1, len(panels), figsize=(PAGE, 3.9))
-    for ax, (title, table) in zip(axes, panels.items(), strict=True):
-        for name, part in table.sort_values("risk").groupby("mechanism", sort=False):
-            large = str(name).endswith("-300d")
-            bare = str(name).removesuffix("-300d")
-            look: dict[str, Any] = {**style(bare), "label": "" if large else label(bare), "ms": 4}
-            look |= {"markerfacecolor": "white"} if large else {}
-            if "mapper" in part:  # of many settings, in no order
-                look["linestyle"] = ""
-            ax.errorbar(part["risk"], part["value"], reach(part), lw=1, elinewidth=0.5, **look)
-        ax.set_title(title, fontsize=8.5)
-        percent(ax.xaxis, ax.yaxis)
-        if table.empty:
-            note = "nothing that could be compared\nunder this profile"
-            ax.text(0.5, 0.5, note, ha="center", transform=ax.transAxes, fontsize=7, color=GREY)
-    axes[len(axes) // 2].set_xlabel("share that the strongest attack names (authors: F1)")
-    axes[0].set_ylabel("sentiment that is left: accuracy, F1")
-    legend_below(fig, ncols=4, fontsize=6.8)
+    fig, ax = plt.subplots(figsize=(PAGE, 1.3 + 0.75 * max(1, len(found))))
+    places = np.arange(len(found))[::-1]
+    ax.barh(places + 0.19, found["kept"], 0.34, color=PALE, label="come out unchanged")
+    ax.barh(places - 0.19, found["value"], 0.34, color=BLUE, label="named by an attacker")
+    ax.errorbar(found["value"], places - 0.19, xerr=reach(found), fmt="none", color=BLACK, lw=1)
+    for place, row in zip(places, found.itertuples(), strict=True):
+        for value, end, up in ((row.kept, row.kept, 0.19), (row.value, row.high, -0.19)):
+            ax.annotate(f"{100 * value:.0f}", (end, place + up), (4, 0), va="center",
+                        textcoords="offset points", fontsize=11)  # fmt: skip
+    names = [
+        f"{label(row.mechanism)}, eps {row.epsilon:g}\n{ways[str(row.mechanism)]}"
+        for row in found.itertuples()
+    ]
+    ax.set_yticks(places, names, fontsize=9.5)
+    if np.isfinite(guessing):
+        ax.axvline(guessing, color=GREY, ls=":", lw=1.4, label=f"guessing ({100 * guessing:.0f})")
+    counted = f" (n = {found['n'].max():,.0f})" if len(found) and found["n"].notna().all() else ""
+    ax.set(xlabel=f"of 100 content words{counted}", xlim=(0, 1))
+    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f}")
+    ax.xaxis.label.set_fontsize(10)
+    ax.grid(visible=False, axis="y")
+    fig.suptitle(title, fontsize=12)
+    legend_below(fig, ncols=3, fontsize=10)
     return fig
 
 
-# --- Did we break it? ---------------------------------------------------------------------------
-
-
 @drawing
-def audits(table: pd.DataFrame) -> Figure:
-    """Largest loss over its claim for every audit, with what the audit could have overlooked.
+def risk_utility(at: pd.DataFrame, chance: float, sentences: float, title: str) -> Figure:
+    """What is left for a classifier where the best attack succeeds equally often.
 
     Parameters
     ----------
-    table : of `privacy.audit_table`; an empty one is said to be none
+    at : of `scoreboard.equal_risk`, at one risk
+    sentences : on which the accuracy was measured; NaN where that is not known
     """
-    claimed = table[table["worst ratio"].notna()] if len(table) else table
-    fig, ax = plt.subplots(figsize=(PAGE, 1.3 + 0.26 * max(1, len(claimed))))
-    if table.empty:
-        ax.axis("off")
-        ax.text(0.5, 0.5, NO_AUDITS, ha="center", va="center", fontsize=10)
-        return fig
-    names = []
-    for place, row in enumerate(claimed[::-1].to_dict("records")):
-        color, marker = VERDICTS[row["verdict"]]
-        ratio, excess = row["worst ratio"], row["detectable excess"]
-        if 0 < excess < np.inf:  # an exact audit overlooks nothing
-            ax.plot([ratio, max(ratio, 1 + excess)], [place, place], color=color, lw=1, alpha=0.6)
-        ax.plot(ratio, place, marker, color=color, ms=6, label=row["verdict"])
-        near = ", near pairs" if "nearest" in row["audit"] else ""
-        names.append(f"{row['mechanism']}, {row['setting']}{near}")
-    ax.set_yticks(range(len(names)), names, fontsize=7)
-    ax.axvline(1, color=BLACK, lw=1)
-    ax.set(xlabel="largest loss found, as a share of the claim (above 1: broken)")
-    ax.set_ylim(-0.6, len(claimed) - 0.4)
-    rest = len(table) - len(claimed)
-    more = f"; {rest} without a claim" if rest else ""
-    ax.set_title(f"{len(claimed)} attempts to break a claim{more}", fontsize=9)
-    unseen = "a loss up to here could go unseen (drawn audits; exact ones miss nothing)"
-    ax.plot([], [], color=GREY, lw=1, label=unseen)
-    legend_below(fig, ncols=4, fontsize=SMALL_PRINT)
+    rows = at.sort_values("value", kind="stable").reset_index(drop=True)
+    fig, ax = plt.subplots(figsize=(PAGE, 1.5 + 0.36 * max(1, len(rows))))
+    for place, row in enumerate(rows.itertuples()):
+        look: dict[str, Any] = {**style(str(row.mechanism)), "linestyle": "", "ms": 8, "lw": 1.6}
+        ends = [[row.value - row.low], [row.high - row.value]]
+        ax.errorbar(row.value, place, xerr=ends, **look)
+        ax.annotate(f"{row.value:.0%}", (row.high, place), (6, 0), va="center",
+                    textcoords="offset points", fontsize=10)  # fmt: skip
+    names = [f"{label(row.mechanism)}, eps {row.epsilon:.3g}" for row in rows.itertuples()]
+    ax.set_yticks(range(len(rows)), names, fontsize=10.5)
+    ax.axvline(chance, color=GREY, ls=":", lw=1.4)
+    ax.annotate("guessing", (chance, len(rows) - 0.55), (4, 0), textcoords="offset points",
+                color=GREY, fontsize=9.5)  # fmt: skip
+    counted = f" (n = {sentences:.0f} sentences)" if np.isfinite(sentences) else ""
+    ax.set_xlabel(f"accuracy of a classifier of sentiment{counted}", fontsize=10)
+    ax.set_ylim(-0.6, max(1, len(rows)) - 0.2)
+    ax.grid(visible=False, axis="y")
+    percent(ax.xaxis)
+    if rows.empty:
+        note = "nothing that could be compared under this profile"
+        ax.text(0.5, 0.5, note, ha="center", transform=ax.transAxes, fontsize=10, color=GREY)
+    fig.suptitle(title, fontsize=12)
     return fig

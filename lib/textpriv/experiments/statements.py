@@ -171,6 +171,9 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
                  "in clear and is otherwise the same."),
         of_words("custext+", 4.0, tried("custext+", 4.0), asr(board, "custext+", 4.0)),
         of_words("tem", 2.4, tried("tem", 2.4)),
+        of_words("clusant", 16.0, tried("clusant", 16.0)),
+        of_words("diffractor", 1.0, tried("diffractor", 1.0)),
+        of_words("rantext", 21.0, tried("rantext", 21.0)),
     ]  # fmt: skip
     listed = {each.mechanism for each in stated}
     stated += [

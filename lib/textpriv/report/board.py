@@ -25,6 +25,7 @@ NOTEBOOKS = (
     "04_dp_prompt",
     "05_reconstruction_attacks",
     "06_slm_utility",
+    "08_whole_texts",
 )
 FIXED = ["name", "quantity", "value", "low", "high", "n"]
 

@@ -1,0 +1,581 @@
+"""What notebook 07 and README conclude, in sentences that tests of the numbers choose.
+
+Each is a `Finding`: a title, which a figure may have as its own, and a text with the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from textpriv.experiments import scoreboard
+from textpriv.experiments.scoreboard import NEWER
+from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.privacy import Audit
+from textpriv.report.board import Board
+from textpriv.report.difference import LEVEL, Difference
+from textpriv.report.figures import STYLES
+from textpriv.report.results import Measurement
+
+SETTINGS: Mapping[str, str] = {
+    "custext+": "one of a few similar words",
+    "diffractor": "some steps along a list of words",
+    "santext+": "any word, near ones likelier",
+    "rantext": "a word within a random distance",
+    "madlib": "the word nearest to a noisy vector",
+}
+"""Mechanisms of the first figure, each of another kind, and what they put in a word's place."""
+
+READABLE = 1 / 3
+"""Share of the words that comes out unchanged at the settings of the first figure, about."""
+
+USEFUL = 1 / 2
+"""Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
+
+FEW = 3  # names in a cell of a table
+
+LARGE = 10.0
+"""An epsilon beyond which an output may be exp(10), over 20,000 times, likelier for one text."""
+
+CHANCE = 0.5  # accuracy of guessing between two sentiments
+
+
+_STENCIL = re.compile(r"(.*stencil)-w(\d+)-s([\d.]+)")
+
+
+class Finding(NamedTuple):
+    """What is seen, and the numbers behind it; both are plain sentences."""
+
+    title: str
+    text: str
+
+
+def called(name: str) -> str:
+    """A mechanism or attack as figures call it; other names as they are."""
+    if setting := _STENCIL.fullmatch(name):
+        return f"{called(setting[1])}, window {setting[2]}, sigma {setting[3]}"
+    bare, large = name.removesuffix("-300d"), name.endswith("-300d")
+    look = STYLES.get(bare)
+    return f"{look.label}, 300 dimensions" if look and large else look.label if look else name
+
+
+def listed(names: Iterable[str]) -> str:
+    """As a sentence lists them."""
+    *most, last = [called(each) for each in names] or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def told(value: float, low: float, high: float) -> str:
+    """A share in percent, with its interval where there is one."""
+    whole = f"{100 * value:.0f}%"
+    return whole if math.isnan(low) else f"{whole} ({100 * low:.0f} to {100 * high:.0f})"
+
+
+# --- Words ----------------------------------------------------------------------------------------
+
+
+def settings(points: pd.DataFrame) -> pd.DataFrame:
+    """One setting of each of SETTINGS, at which about a third of the words comes out unchanged.
+
+    Parameters
+    ----------
+    points : of `scoreboard.word_points`
+
+    Returns
+    -------
+    mechanism, epsilon, kept, value (risk), low, high, n, attack; the widest gap first
+    """
+    found = points[points["mechanism"].isin([*SETTINGS])]
+    away = (found["kept"] - READABLE).abs()
+    near = found.loc[away.groupby(found["mechanism"], sort=False).idxmin()]
+    columns = {"risk": "value", "risk_low": "low", "risk_high": "high"}
+    table = near.drop(columns=["value", "low", "high"]).rename(columns=columns)
+    order = (table["value"] - table["kept"]).sort_values(ascending=False, kind="stable").index
+    shown = ["mechanism", "epsilon", "kept", "value", "low", "high", "n", "attack"]
+    return table.loc[order, shown].reset_index(drop=True)
+
+
+def headline(found: pd.DataFrame) -> Finding:
+    """Whether a changed word is a hidden one, by the setting at which the gap is widest.
+
+    Parameters
+    ----------
+    found : of `settings`
+    """
+    if found.empty:
+        return Finding("Not measured under this profile", "Notebook 05 has not run.")
+    above = [row for row in found.to_dict("records") if _beyond(row, len(found))]
+    first = found.iloc[0]
+    numbers = "; ".join(
+        f"{called(row['mechanism'])} at epsilon {row['epsilon']:g}: {100 * row['kept']:.0f} stay, "
+        f"{told(row['value'], row['low'], row['high'])} named"
+        for row in found.to_dict("records")
+    )
+    if above:
+        title = (
+            f"{called(first['mechanism'])}: {100 * first['kept']:.0f} of 100 words come out "
+            f"unchanged, an attacker names {100 * first['value']:.0f}"
+        )
+        same = [row["mechanism"] for row in found.to_dict("records") if row not in above]
+        text = f"Under {listed(row['mechanism'] for row in above)} an attacker names more words "
+        text += "than come out unchanged, beyond the error"
+        text += f"; under {listed(same)} not. " if same else ". "
+    else:
+        title = "An attacker names hardly more words than come out unchanged"
+        text = "Under none of these settings more words are named, beyond the error. "
+    return Finding(title, f"{text}Of 100 content words: {numbers}.")
+
+
+def _beyond(row: Mapping[str, float], tests: int) -> bool:
+    """Whether more words are named than stay, by an interval that many tests widen."""
+    error = (row["high"] - row["low"]) / (2 * scoreboard.Z)
+    apart = Measurement(name="named", value=row["value"], low=row["low"], high=row["high"])
+    same = Measurement(name="kept", value=row["kept"], low=row["kept"], high=row["kept"])
+    found = Difference.between(apart, same)
+    return bool(error > 0 and found.value > 0 and found.p * tests < LEVEL)
+
+
+def guessing(board: Board) -> float:
+    """Success of always naming the most frequent words, on the corpus of the first figure."""
+    rows = board.rows("asr", "defense", attack="prior-only", corpus=scoreboard.CORPUS)
+    return float(rows["value"].max())
+
+
+def apart(rows: pd.DataFrame) -> tuple[tuple[str, str] | None, int]:
+    """The two mechanisms that a test tells apart most surely, and how many pairs it does.
+
+    The first of the two has the larger value. None where no pair is told apart. All were measured
+    on the same texts, so that errors taken for independent are cautious; corrected for the number
+    of pairs (Bonferroni).
+
+    Parameters
+    ----------
+    rows : mechanism, value, low, high
+    """
+    measured = _measurements(rows)
+    pairs = [(_p(one, other), one.name, other.name) for one, other in combinations(measured, 2)]
+    certain = sorted(each for each in pairs if each[0] * len(pairs) < LEVEL)
+    return (certain[0][2], certain[0][1]) if certain else None, len(certain)
+
+
+def leaders(rows: pd.DataFrame) -> list[str]:
+    """Mechanisms that a test does not tell from the one of largest value; the best first.
+
+    Corrected for the number of all pairs, as the best was chosen for being the best.
+    """
+    measured = _measurements(rows)[::-1]
+    pairs = math.comb(len(measured), 2)
+    return [
+        each.name
+        for each in measured
+        if each is measured[0] or _p(measured[0], each) * pairs >= LEVEL
+    ]
+
+
+def _measurements(rows: pd.DataFrame) -> list[Measurement]:
+    found = rows.sort_values("value", kind="stable")[["mechanism", "value", "low", "high"]]
+    return [Measurement(name=row.pop("mechanism"), **row) for row in found.to_dict("records")]
+
+
+def _p(one: Measurement, other: Measurement) -> float:
+    return Difference.between(one, other).p
+
+
+def at_equal_risk(at: pd.DataFrame) -> Finding:
+    """Which mechanism leaves more for a classifier where attacks succeed equally often.
+
+    Parameters
+    ----------
+    at : of `scoreboard.equal_risk`, at one risk
+    """
+    if len(at) < 2:
+        none = "No two mechanisms share a risk under this profile"
+        return Finding(none, f"{none}.")
+    rows, risk = at.sort_values("value", kind="stable"), at["risk"].iloc[0]
+    worst, best = (
+        f"{told(row.value, row.low, row.high)} ({called(row.mechanism)})"
+        for row in (rows.iloc[0], rows.iloc[-1])
+    )
+    pair, count = apart(rows)
+    every = math.comb(len(rows), 2)
+    verdict = (
+        f"{count} of the {every} pairs are told apart"
+        if pair
+        else f"of the {every} pairs none is told apart"
+    )
+    title = (
+        f"At equal risk {called(pair[0])} leaves more than {called(pair[1])}"
+        if pair
+        else "At equal risk no mechanism is shown to leave more than another"
+    )
+    return Finding(
+        title,
+        f"Where the better of two attacks names {risk:.0%} of the content words, a classifier of "
+        f"sentiment reaches from {worst} to {best}; {verdict}.",
+    )
+
+
+def newer(at: pd.DataFrame) -> Finding:
+    """Which newer mechanisms leave more at one risk than the best of the papers', by a test.
+
+    Parameters
+    ----------
+    at : as for `at_equal_risk`
+
+    Notes
+    -----
+    All were measured on the same texts, so that errors taken for independent are cautious.
+    """
+    ours = _measurements(at[at["mechanism"].isin(NEWER)])
+    older = _measurements(at[~at["mechanism"].isin(NEWER)])
+    if not ours or not older:
+        none = "No newer mechanism shares a risk with an older one under this profile"
+        return Finding(none, f"{none}.")
+    best = older[-1]
+    said, more = [], []
+    for each in ours:
+        # The best of the older ones was chosen for being the best.
+        certain = _p(each, best) * len(ours) * len(older) < LEVEL
+        above = each.value > best.value
+        more += [each.name] if certain and above else []
+        verdict = ("more" if above else "less") if certain else "undecided"
+        said.append(f"{called(each.name)} {each.told('.2f')} ({verdict})")
+    who = f"{listed(more)} leaves more" if more else "No newer mechanism is shown to leave more"
+    return Finding(
+        f"{who} at equal risk than the best of the older ones",
+        f"Where attacks name {at['risk'].iloc[0]:.0%} of the content words, newer mechanisms "
+        f"leave, against {best.told('.2f')} under the best of the older ones "
+        f"({called(best.name)}): {', '.join(said)}.",
+    )
+
+
+def protects(equal: pd.DataFrame, at: pd.DataFrame) -> Finding:
+    """Which mechanism is read back less where both leave the same accuracy, by paired tests.
+
+    Parameters
+    ----------
+    equal : of `scoreboard.equal_accuracy`; where it is empty, what is left at equal risk is said
+    at : as for `at_equal_risk`
+    """
+    if equal.empty:
+        return newer(at)
+    decided = equal.dropna(subset=["less"])
+    said = []
+    for level, part in decided.groupby("level", sort=True):
+        wins = [
+            f"{called(str(name))} than under {listed(_other(own, own['less']))}"
+            for name, own in part.groupby("less", sort=False)
+        ]
+        said.append(f"At an accuracy of {_level(level)} less is read under {'; '.join(wins)}.")
+    names = dict.fromkeys([*equal["first"], *equal["second"]])
+    wins = []
+    for name in filter(_is_newer, names):
+        own = equal[(equal["first"] == name) | (equal["second"] == name)]
+        own = own[[not _is_newer(each) for each in _other(own, name)]]
+        less, more = own["less"].eq(name).sum(), own["less"].notna().sum()
+        wins.append(f"{called(name)} in {less} of {len(own)} (more in {more - less})")
+    against = f"compared with older ones, less is read under {', '.join(wins)}" if wins else ""
+    title = f"{len(decided)} of {len(equal)} paired comparisons at equal accuracy are decided"
+    return Finding(f"{title}; {against}" if against else title, " ".join([f"{title}.", *said]))
+
+
+def _other(pairs: pd.DataFrame, name: str | pd.Series[str]) -> list[str]:
+    """The mechanisms that stand beside `name` in the pairs."""
+    return list(pairs["first"].where(pairs["first"] != name, pairs["second"]))
+
+
+def _is_newer(name: str) -> bool:
+    """Whether one of NEWER is meant, by its name or its label."""
+    return name in NEWER or name in {WORD_LEVEL[each].label for each in NEWER}
+
+
+def _level(level: object) -> str:
+    """An accuracy, which may have been recorded as a share or in percent."""
+    number = float(str(level))
+    return f"{number:.0%}" if number <= 1 else f"{number:g}%"
+
+
+def context(board: Board) -> Finding:
+    """Whether reading whole sentences passes the bound of the paper on attacks with context."""
+    pair = f"paired.custext.{scoreboard.CORPUS}.eps6."
+    bound, whole = (board.told(pair + each) for each in ("contextual_bound", "noisy_channel"))
+    verdict = board.says(
+        pair + "noisy_channel",
+        pair + "contextual_bound",
+        above="the bound is one of a method, and not of the attacker",
+        below="less than the bound",
+    )
+    return Finding(
+        "Words under CusText+",
+        f"Tong's bound on attacks with context is {bound} at epsilon 6, and decoding whole "
+        f"sentences with word triples of public text names {whole}: {verdict}. With a language "
+        f"model it is {board.told(pair + 'noisy_channel_lm')}.",
+    )
+
+
+# --- Tokens, documents, whole texts ---------------------------------------------------------------
+
+
+def window(board: Board) -> str:
+    """What solving the linear map finds of a punctuated stencil, beside the paper's attacker."""
+    stencil = f"pr5.punctuated-stencil-w9-s1.0.{scoreboard.CORPUS}."
+    verdict = board.says(
+        stencil + "deconvolution_lm",
+        stencil + "naive_skip",
+        above="what hides from one attacker need not hide from the next",
+        below="here that is worse",
+    )
+    return (
+        f"Harel's punctuated stencil gives {board.told(stencil + 'naive_skip')} of the tokens to "
+        f"the paper's attacker, who looks at one place, and "
+        f"{board.told(stencil + 'deconvolution_lm')} to one who solves the linear map: {verdict}."
+    )
+
+
+def least_read(board: Board, tokens: pd.DataFrame) -> str:
+    """What the token mechanism that the attacks read back least costs a classifier, in sentences.
+
+    Of those alone on which an attack was run that does more than look for the nearest tokens.
+
+    Parameters
+    ----------
+    tokens : of `scoreboard.manipulated_tokens`
+    """
+    row = _least_read(board, tokens)
+    if row is None:
+        return ""
+    plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
+    lost = board.says(plain, other, above="a loss beyond the error", below="more, beyond the error")
+    return (
+        f"Of the token mechanisms {called(row['mapper'])} is read back least by the best of the "
+        f"attacks that were run on it ({row['risk']:.0%} of the tokens, {called(row['attack'])}); "
+        f"its accuracy is {row['value']:.2f}, on plain text {board.told(plain)}: {lost}."
+    )
+
+
+def _least_read(board: Board, tokens: pd.DataFrame) -> pd.Series | None:
+    attacks = board.rows("pr1", "label", "attack")
+    simple = attacks["attack"].astype(str).str.startswith(("naive", "anywhere"))
+    attacked = tokens["mapper"].isin(attacks["label"][~simple])
+    hidden = tokens[(tokens["mechanism"] != "plain") & attacked]
+    return None if hidden.empty else hidden.sort_values("risk").iloc[0]
+
+
+PROMPT, CLEAR = "f1_strongest.dp-prompt-clipped.t0.75.", "f1_strongest.clean.plain."
+
+
+def documents(board: Board) -> str:
+    """What a paraphrase hides of its author, and what it leaves of the sentiment."""
+    verdict = board.says(
+        PROMPT + "author",
+        CLEAR + "author",
+        above="more than on clean text",
+        below="less than on clean text",
+    )
+    bound = board.told("epsilon.dp-prompt-clipped.t0.75.tight", 0)
+    return (
+        f"Under DP-Prompt the strongest attacker tells authors apart with a macro F1 of "
+        f"{board.told(PROMPT + 'author')}, on clean text {board.told(CLEAR + 'author')}: "
+        f"{verdict}. That of the sentiment is {board.told(PROMPT + 'sentiment')} and "
+        f"{board.told(CLEAR + 'sentiment')}. What is proved for one document is an epsilon of "
+        f"{bound}."
+    )
+
+
+def rewritten(found: pd.DataFrame) -> str:
+    """How often whole texts are linked to their originals, and what the game proves.
+
+    Parameters
+    ----------
+    found : of `scoreboard.whole_texts`
+    """
+    rows = found[found["linked"].notna() & (found["n"] == found["n"].max())]
+    if rows.empty:
+        return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
+    least, most = rows.iloc[0], rows.iloc[-1]
+    said = (
+        f"The strongest of the linkage attacks finds the original of "
+        f"{told(most['linked'], most['low'], most['high'])} of {most['n']:.0f} texts under "
+        f"{called(most['mechanism'])} and of {told(least['linked'], least['low'], least['high'])} "
+        f"under {called(least['mechanism'])} (guessing: {1 / least['n']:.1%})."
+    )
+    games = found.dropna(subset=["shown"])
+    if games.empty:
+        return said
+    worst = games.sort_values("shown").iloc[-1]
+    return (
+        f"{said} A game of guessing which of two texts was sanitized proves an epsilon of at least "
+        f"{worst['shown']:.1f} under {called(worst['mechanism'])}, and of more than 0 under "
+        f"{(games['shown'] > 0).sum()} of {len(games)} mechanisms."
+    )
+
+
+# --- Search, worth, guarantees --------------------------------------------------------------------
+
+
+def search(board: Board) -> str:
+    """Whether an approximate search is another mechanism than an exact one."""
+    kept = "nw.glove840b300.eps25."
+    verdict = board.says(
+        kept + "exact",
+        kept + "annoy",
+        above="papers that use the one and quote the other speak of different mechanisms",
+        below="Annoy keeps more",
+    )
+    return (
+        f"At epsilon 25 MADLIB with an exact search keeps {board.told(kept + 'exact')} of the "
+        f"words, with Annoy {board.told(kept + 'annoy')}: {verdict}."
+    )
+
+
+def worth(board: Board) -> str:
+    """How well the worth of a sanitized prompt is predicted."""
+    return (
+        f"The mean at each epsilon predicts what a summary will be worth with an R2 of "
+        f"{board.told('regression.eps_only.r2.by_document')} on unseen documents; the small model "
+        f"adds {board.told('gain.all.r2')}, the similarity of original and sanitized text, alone, "
+        f"{board.told('gain.text.r2')}."
+    )
+
+
+def guarantees(found: Sequence[Audit]) -> str:
+    """How many audits there are, what they broke, and how many wrong mechanisms they caught."""
+    if not found:
+        return "No audits are kept here: run `make audit`."
+    kept = [each for each in found if not each.published]
+    broken = ", ".join(each.label for each in kept if each.verdict == "broken") or "none"
+    said = f"{len(found)} audits; broken claims: {broken}."
+    stated = ", ".join(e.label for e in found if e.published and e.verdict == "broken")
+    said += f" Claims that papers state and the audits refute: {stated}." if stated else ""
+    caught, tried = scoreboard.mutants()
+    if not tried:
+        return said
+    return (
+        f"{said} Of {tried} mechanisms that were made wrong on purpose the same audits catch "
+        f"{caught}."
+    )
+
+
+def proved(stated: pd.DataFrame) -> str:
+    """What the least of the bounds for one text comes to.
+
+    Parameters
+    ----------
+    stated : of `scoreboard.statements`
+    """
+    bounds = stated["tight"].fillna(stated["nominal"])
+    finite = bounds[np.isfinite(bounds)]
+    if finite.empty:
+        return "No guarantee for a whole text is kept here: run `make audit`."
+    row, least = stated.loc[finite.idxmin()], finite.min()
+    means = (
+        "which rules out next to nothing, so that the protection measured here is not the "
+        "guarantee's"
+        if least > LARGE
+        else "which rules out much"
+    )
+    return (
+        f"The smallest epsilon that is proved for one text at these settings is {least:,.0f} "
+        f"({called(row['mechanism'])}), {means}."
+    )
+
+
+# --- For an engineer ------------------------------------------------------------------------------
+
+
+def choice(board: Board, at: pd.DataFrame, equal: pd.DataFrame) -> pd.DataFrame:
+    """Which mechanism stands out for what one wants to send, by tests.
+
+    Parameters
+    ----------
+    at, equal : as for `protects`
+
+    Returns
+    -------
+    you send, take, an attacker still gets, what is left; a row for each thing that was measured
+    """
+    rows = [_for_words(at, equal), _for_tokens(board), _for_authors(board), _for_texts(board)]
+    columns = ["you send", "take", "an attacker still gets", "what is left"]
+    return pd.DataFrame([row for row in rows if row], columns=columns)
+
+
+def _take(names: Sequence[str], every: int) -> str:
+    """The mechanisms that no test sets below the best."""
+    if len(names) == 1:
+        return called(names[0])
+    if len(names) == every:
+        return f"none of the {every} is shown to be better; {called(names[0])} has the best value"
+    if len(names) > FEW:
+        return f"{called(names[0])}; {len(names) - 1} of {every - 1} others are not told from it"
+    return f"{called(names[0])}; not told from it: {listed(names[1:])}"
+
+
+def _for_words(at: pd.DataFrame, equal: pd.DataFrame) -> list[str] | None:
+    if at.empty:
+        return None
+    names, rows = leaders(at), at.sort_values("value")
+    if len(decided := equal.dropna(subset=["less"])):
+        worse = decided["first"].where(decided["less"] != decided["first"], decided["second"])
+        beaten = {*worse} | {called(str(each)) for each in worse}
+        names = [each for each in names if not {each, called(each)} & beaten] or names
+    left = [f"{row.value:.0%}" for row in (rows.iloc[0], rows.iloc[-1])]
+    return [
+        "a text in which each word is replaced",
+        _take(names, len(at)),
+        f"{at['risk'].iloc[0]:.0%} of the content words, by choice of the setting",
+        f"sentiment at an accuracy of {left[0]} to {left[1]}",
+    ]
+
+
+def _for_tokens(board: Board) -> list[str] | None:
+    tokens = scoreboard.manipulated_tokens(board)
+    tokens = tokens[tokens["corpus"] == scoreboard.CORPUS]
+    plain = tokens.loc[tokens["mechanism"] == "plain", "value"].max()
+    useful = tokens[tokens["value"] >= CHANCE + USEFUL * (plain - CHANCE)]
+    row = _least_read(board, useful)
+    if row is None:
+        return None
+    return [
+        "tokens that are mapped, mixed or noisy, for a classifier",
+        called(row["mapper"]),
+        f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens",
+        f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
+        f"{plain:.0%}",
+    ]
+
+
+def _for_authors(board: Board) -> list[str] | None:
+    rows = board.rows("f1_at_risk", "mechanism", "risk")
+    if rows.empty:
+        return None
+    risk = rows.groupby("risk")["mechanism"].nunique().idxmax()  # that the most mechanisms share
+    own = rows[rows["risk"] == risk]
+    names, best = leaders(own), own.loc[own["value"].idxmax()]
+    return [
+        "a text whose author is the secret",
+        _take(names, len(own)),
+        f"the author with a macro F1 of {risk:.2f}, by choice of the setting",
+        f"sentiment with a macro F1 of {best['value']:.2f} ({best['low']:.2f} to "
+        f"{best['high']:.2f})",
+    ]
+
+
+def _for_texts(board: Board) -> list[str] | None:
+    found = scoreboard.whole_texts(board).dropna(subset=["linked"])
+    found = found[found["n"] == found["n"].max()]  # candidates among which a text is looked for
+    if found.empty:
+        return None
+    rows = found.assign(value=-found["linked"], low=-found["high"], high=-found["low"])
+    row = found.iloc[0]
+    return [
+        "a whole text, rewritten",
+        _take(leaders(rows), len(rows)),
+        f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts",
+        "not measured here",
+    ]
