@@ -6,6 +6,7 @@ import math
 import os
 import string
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -114,7 +115,9 @@ class Run:
                 "choose another name, or restart from `begin` after changing a cell"
             )
 
-    def record_rows(self, table: pd.DataFrame, name: str, *, unit: str = "share") -> None:
+    def record_rows(
+        self, table: pd.DataFrame, name: str, *, unit: str = "share", also: Sequence[str] = ()
+    ) -> None:
         """Keep a measurement of every row of a table, named by the row's own columns.
 
             run.record_rows(rates, "asr.{defense}.{corpus}.eps{epsilon:g}.{attack!n}")
@@ -126,13 +129,15 @@ class Run:
         name : of the measurements, a format string over the columns; `!n` writes a text as names
             have it, "context-free bound, public" as "context_free_bound.public"
         unit : of all of them
+        also : columns that are kept beside those in the name, "p" for instance
 
         Raises
         ------
-        InvalidInput : the table has no column `value` or none that `name` asks for, or `record`
-            refuses a row
+        InvalidInput : the table has no column `value` or none that `name` or `also` asks for, or
+            `record` refuses a row
         """
         asked = [field for _, field, _, _ in string.Formatter().parse(name) if field]
+        asked = [*asked, *also]
         if missing := sorted({*asked, "value"} - {*table.columns}):
             raise InvalidInput(f"{name}: the table lacks {missing}, it has {[*table.columns]}")
         optional = [each for each in ("low", "high", "n", "influence") if each in table]
