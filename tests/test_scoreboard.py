@@ -365,46 +365,38 @@ def test_newer_mechanisms_are_compared_with_the_best_of_the_papers() -> None:
     assert better.title == "CluSanT leaves more at equal risk than the best of the older ones"
 
 
-def equal(first: str, second: str, value: float, error: float, p: float | None = None) -> Any:
-    name = f"equal.accuracy0.7.{first}_over_{second}"
-    found = measure(name, value, value - Z * error, value + Z * error, n=300, unit="difference")
-    columns = {"level": 0.7, "first": first, "second": second} | ({} if p is None else {"p": p})
-    return found.model_copy(update={"columns": columns})
+def equal(first: str, second: str, value: float, p: float, utility: str = "meaning") -> Any:
+    name = f"equal.{utility}2.{first}_over_{second}"
+    found = measure(name, value, value - 0.02, value + 0.02, n=300, unit="difference")
+    about = {"utility": utility, "quarter": 2, "level": 0.7, "first": first, "second": second}
+    return found.model_copy(update={"columns": {**about, "p": p}})
 
 
-def test_pairs_at_equal_accuracy_are_decided_by_corrected_tests() -> None:
-    """0.05 apart with errors of 0.02: p 0.012, which two pairs make 0.025 and five 0.06."""
-    pairs = [equal("clusant", "tem", -0.05, 0.02), equal("madlib", "clusant", 0.01, 0.02)]
-    table = scoreboard.equal_accuracy(board(*pairs))
-    assert table["less"].tolist() == ["clusant", None]
-    assert table["p"].tolist() == pytest.approx([0.02484, 1], abs=1e-4)
-    more = [equal("tem", name, 0.0, 0.02) for name in ("madlib", "rantext", "diffractor")]
-    assert scoreboard.equal_accuracy(board(*pairs, *more))["less"].isna().all()
-    recorded = [
-        equal("tem", "madlib", -0.05, 0.02, p=0.2),
-        equal("tem", "clusant", 0.01, 0.9, 0.01),
-    ]
-    assert scoreboard.equal_accuracy(board(*recorded))["less"].tolist() == [None, "clusant"]
-    assert scoreboard.equal_accuracy(board()).empty
+def test_pairs_at_equal_utility_are_decided_by_their_corrected_p() -> None:
+    pairs = [equal("clusant", "tem", -0.05, 0.01), equal("madlib", "clusant", 0.01, 0.2),
+             equal("tem", "madlib", 0.04, 0.04)]  # fmt: skip
+    assert scoreboard.equal_utility(board(*pairs))["less"].tolist() == ["clusant", None, "madlib"]
+    assert scoreboard.equal_utility(board()).empty
 
 
-def test_what_is_said_of_pairs_at_equal_accuracy() -> None:
+def test_what_is_said_of_pairs_at_equal_utility() -> None:
     pairs = [equal("clusant", "tem", -0.05, 0.01), equal("madlib", "clusant", 0.05, 0.01),
-             equal("clusant", "santext+", 0.05, 0.01), equal("rantext", "tem", 0.0, 0.01),
+             equal("clusant", "santext+", 0.05, 0.01), equal("rantext", "tem", 0.0, 1.0),
              equal("clusant", "rantext", 0.05, 0.01)]  # fmt: skip
-    table = scoreboard.equal_accuracy(board(*pairs))
+    table = scoreboard.equal_utility(board(*pairs))
     found = findings.protects(table, at())
     assert found.title == (
-        "4 of 5 paired comparisons at equal accuracy are decided; compared with older ones, less "
+        "4 of 5 paired comparisons at equal utility are decided; compared with older ones, less "
         "is read under CluSanT in 2 of 3 (more in 1), RANTEXT in 0 of 1 (more in 0)"
     )
     assert (
-        "At an accuracy of 70% less is read under CluSanT than under TEM and MADLIB" in found.text
+        "Where the mean cosine of a sentence's vector before and after is 0.70, less is read under "
+        "CluSanT than under TEM and MADLIB" in found.text
     )
     assert "SanText+ than under CluSanT" in found.text
-    none = scoreboard.equal_accuracy(board(equal("tem", "madlib", 0.0, 0.01)))
+    none = scoreboard.equal_utility(board(equal("tem", "madlib", 0.0, 1.0)))
     assert findings.protects(none, at()).title == (
-        "0 of 1 paired comparisons at equal accuracy are decided"
+        "0 of 1 paired comparisons at equal utility are decided"
     )
     two = at(("tem", 0.7, 0.02), ("clusant", 0.8, 0.02))
     assert findings.protects(table[:0], two) == findings.newer(two)
@@ -457,7 +449,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> N
     assert "90% (85 to 95) of 200 texts under DP-Prompt and of 30%" in said  # among as many others
     assert "guessing: 0.5%" in said and "at least 1.5 under DP-MLM" in said and "1 of 2" in said
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
-    (choice,) = findings.choice(made, at(), scoreboard.equal_accuracy(made)).to_dict("records")
+    (choice,) = findings.choice(made, at(), scoreboard.equal_utility(made)).to_dict("records")
     assert (
         choice["take"] == "DP-MLM" and "30% (25 to 35) of 200" in choice["an attacker still gets"]
     )
@@ -465,13 +457,13 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> N
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     rows = at(("tem", 0.7, 0.03), ("santext", 0.65, 0.03), ("madlib", 0.6, 0.03))
-    none = scoreboard.equal_accuracy(board())
+    none = scoreboard.equal_utility(board())
     (said,) = findings.choice(board(), rows, none).to_dict("records")
     assert said["take"] == "none of the 3 is shown to be better; TEM has the best value"
     assert said["what is left"] == "sentiment at an accuracy of 60% to 70%"
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     assert findings.choice(board(), two, none)["take"].tolist() == ["TEM"]
-    beaten = scoreboard.equal_accuracy(board(equal("santext", "tem", -0.1, 0.01)))
+    beaten = scoreboard.equal_utility(board(equal("santext", "tem", -0.1, 0.01)))
     take = findings.choice(board(), rows, beaten)["take"].tolist()
     assert take == ["SanText; not told from it: MADLIB"]
     tokens = board(

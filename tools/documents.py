@@ -90,13 +90,13 @@ def choice() -> str:
 
 
 def _at_equal_risk(gathered: board.Board) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Pairs at equal accuracy, and accuracies at the risk that notebook 07 shows."""
+    """Pairs at equal utility, and accuracies at the risk that notebook 07 shows."""
     from textpriv.experiments import scoreboard
 
     sizes = profiles.load("full", "07_scoreboard", scoreboard.Sizes, {})
     points = scoreboard.word_points(gathered)
     at = scoreboard.equal_risk(points, [sizes.shown_risk])
-    return scoreboard.equal_accuracy(gathered), at
+    return scoreboard.equal_utility(gathered), at
 
 
 def chapters() -> str:

@@ -4,7 +4,7 @@
     verdicts(board)                     every number and ordering of the papers, and ours
     contradictions(board)               where papers contradict themselves or each other
     equal_risk(points, risks)           words: accuracy where the best attack succeeds equally often
-    equal_accuracy(board)               words: who protects more where both leave the same accuracy
+    equal_utility(board)                words: who protects more where both leave as much of a text
     whole_texts(board)                  rewritten texts: linked to their originals, and the game
     audits()                            did we break it?
 
@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.stats import norm
 
 from textpriv import paths
 from textpriv.errors import InvalidInput
@@ -339,24 +338,20 @@ def equal_risk(points: pd.DataFrame, risks: Iterable[float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def equal_accuracy(board: Board) -> pd.DataFrame:
-    """Who is read back less where two mechanisms leave the same accuracy, by paired tests.
+def equal_utility(board: Board) -> pd.DataFrame:
+    """Who is read back less where two mechanisms leave as much of a text, by paired tests.
 
     Notebook 05 has them, from the same sentences.
 
-    Columns: level (the accuracy), first, second, value (risk of the first less that of the second),
-    low, high, n, p (corrected for the number of pairs: as recorded, or else by Bonferroni from the
-    intervals), less (which of the two is read back less, for certain; None where undecided).
+    Columns: utility, quarter (of its range), level (the utility there), first, second, value (risk
+    of the first less that of the second), low, high, n, p (corrected for all of them), less (which
+    of the two is read back less, for certain; None where undecided).
     """
-    table = board.rows("equal", "level", "first", "second")
-    errors = _errors(table["low"], table["high"]).clip(lower=1e-12)
-    own = pd.Series(2 * norm.sf((table["value"] / errors).abs()), index=table.index)
-    recorded = board.table.set_index("name").reindex(columns=["p"])["p"].astype(float)
-    p = table["name"].map(recorded).fillna((own * len(table)).clip(upper=1))
+    columns = ["utility", "quarter", "level", "first", "second"]
+    table = board.rows("equal", *columns, "p")
     lower = table["first"].where(table["value"] < 0, table["second"])
-    less = lower.astype(object).where((p < LEVEL) & table["value"].ne(0), None)
-    columns = ["level", "first", "second", "value", "low", "high", "n", "p", "less"]
-    return table.assign(p=p, less=less)[columns]
+    less = lower.astype(object).where((table["p"] < LEVEL) & table["value"].ne(0), None)
+    return table.assign(less=less)[[*columns, "value", "low", "high", "n", "p", "less"]]
 
 
 def kept_curves(board: Board) -> pd.DataFrame:

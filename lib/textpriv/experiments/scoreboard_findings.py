@@ -38,6 +38,15 @@ READABLE = 1 / 3
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
 
+HALFWAY = 2
+"""The quarter of a utility's range at which pairs are told one by one."""
+
+UTILITIES: Mapping[str, str] = {
+    "accuracy": "the accuracy of sentiment",
+    "meaning": "the mean cosine of a sentence's vector before and after",
+}
+"""By which notebook 05 says how much of a text is left."""
+
 FEW = 3  # names in a cell of a table
 
 LARGE = 10.0
@@ -256,23 +265,24 @@ def newer(at: pd.DataFrame) -> Finding:
 
 
 def protects(equal: pd.DataFrame, at: pd.DataFrame) -> Finding:
-    """Which mechanism is read back less where both leave the same accuracy, by paired tests.
+    """Which mechanism is read back less where both leave as much of the text, by paired tests.
 
     Parameters
     ----------
-    equal : of `scoreboard.equal_accuracy`; where it is empty, what is left at equal risk is said
+    equal : of `scoreboard.equal_utility`; where it is empty, what is left at equal risk is said
     at : as for `at_equal_risk`
     """
     if equal.empty:
         return newer(at)
     decided = equal.dropna(subset=["less"])
     said = []
-    for level, part in decided.groupby("level", sort=True):
+    for utility, part in decided[decided["quarter"] == HALFWAY].groupby("utility", sort=False):
         wins = [
             f"{called(str(name))} than under {listed(_other(own, own['less']))}"
             for name, own in part.groupby("less", sort=False)
         ]
-        said.append(f"At an accuracy of {_level(level)} less is read under {'; '.join(wins)}.")
+        where = f"{UTILITIES[str(utility)]} is {part['level'].iloc[0]:.2f}"
+        said.append(f"Where {where}, less is read under {'; '.join(wins)}.")
     names = dict.fromkeys([*equal["first"], *equal["second"]])
     wins = []
     for name in filter(_is_newer, names):
@@ -281,7 +291,7 @@ def protects(equal: pd.DataFrame, at: pd.DataFrame) -> Finding:
         less, more = own["less"].eq(name).sum(), own["less"].notna().sum()
         wins.append(f"{called(name)} in {less} of {len(own)} (more in {more - less})")
     against = f"compared with older ones, less is read under {', '.join(wins)}" if wins else ""
-    title = f"{len(decided)} of {len(equal)} paired comparisons at equal accuracy are decided"
+    title = f"{len(decided)} of {len(equal)} paired comparisons at equal utility are decided"
     return Finding(f"{title}; {against}" if against else title, " ".join([f"{title}.", *said]))
 
 
@@ -293,12 +303,6 @@ def _other(pairs: pd.DataFrame, name: str | pd.Series[str]) -> list[str]:
 def _is_newer(name: str) -> bool:
     """Whether one of NEWER is meant, by its name or its label."""
     return name in NEWER or name in {WORD_LEVEL[each].label for each in NEWER}
-
-
-def _level(level: object) -> str:
-    """An accuracy, which may have been recorded as a share or in percent."""
-    number = float(str(level))
-    return f"{number:.0%}" if number <= 1 else f"{number:g}%"
 
 
 def context(board: Board) -> Finding:
@@ -520,7 +524,7 @@ def _for_words(at: pd.DataFrame, equal: pd.DataFrame) -> list[str] | None:
     if at.empty:
         return None
     names, rows = leaders(at), at.sort_values("value")
-    if len(decided := equal.dropna(subset=["less"])):
+    if len(decided := equal[equal["quarter"] == HALFWAY].dropna(subset=["less"])):
         worse = decided["first"].where(decided["less"] != decided["first"], decided["second"])
         beaten = {*worse} | {called(str(each)) for each in worse}
         names = [each for each in names if not {each, called(each)} & beaten] or names
