@@ -1,0 +1,107 @@
+"""The page of claims: every number and ordering of the papers with ours, and what became of it.
+
+What was compared stands first; what was not is folded away. `static/claims.js` makes one list of
+both that can be sorted and filtered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import NamedTuple
+
+from nbformat import NotebookNode, v4
+
+from textpriv.report import claims, results, verdicts
+from textpriv.report.verdicts import Verdict
+from tools.documents import table
+from tools.notebooks import Notebook
+from tools.site.play import shown
+
+COLUMNS = ("Paper", "Claim", "Theirs", "Ours", "Verdict")
+
+
+class Row(NamedTuple):
+    """One claim: of which paper, where and what it says, the numbers, the verdict and why."""
+
+    paper: str
+    setting: str
+    place: str
+    notebook: str
+    stated: str
+    ours: str
+    verdict: str
+    reason: str
+
+    @property
+    def html(self) -> str:
+        """A row of the table; whatever it shows is escaped."""
+        where = (
+            f"{escape(self.place)}, <a href='notebooks/{escape(self.notebook)}.html'>"
+            f"notebook {escape(self.notebook[:2])}</a>"
+        )
+        cells = (
+            escape(claims.PAPERS[self.paper]),
+            f"{escape(self.setting)} <small>{where}</small>",
+            escape(self.stated),
+            escape(self.ours),
+            f"<b>{escape(self.verdict)}</b> <small>{escape(self.reason)}</small>",
+        )
+        named = zip(COLUMNS, cells, strict=True)
+        drawn = "".join(f"<td data-label='{name}'>{cell}</td>" for name, cell in named)
+        return f"<tr data-verdict='{escape(self.verdict)}'>{drawn}</tr>"
+
+
+def rows(found: Sequence[Notebook], profile: str) -> list[Row]:
+    """The claims about these notebooks, in the order of the papers."""
+    made = []
+    for name in (source.name for source in found):
+        run = results.committed(name) if profile == "default" else _results(name, profile)
+        compared = verdicts.table(name, profile, run.by_name() if run else {}).to_dict("records")
+        for claim, row in zip(claims.of(name, profile), compared, strict=True):
+            place = f"{claim.place}, {row['kind']}" if claim.trend else claim.place
+            ours = str(row["ours"] or "not measured")
+            judged = (claim.stated, ours, str(row["verdict"]), str(row["reason"]))
+            made.append(Row(claim.paper, claim.setting, place, name, *judged))
+    return sorted(made, key=lambda row: [*claims.PAPERS].index(row.paper))
+
+
+def _results(notebook: str, profile: str) -> results.Results | None:
+    return results.load(notebook, profile) if results.file(notebook, profile).exists() else None
+
+
+def page(found: Sequence[Notebook], profile: str) -> NotebookNode:
+    """The page: what verdicts mean, how many there are, and the claims."""
+    every = rows(found, profile)
+    counted = Counter((row.paper, row.verdict) for row in every)
+    kinds = [str(verdict) for verdict in Verdict]
+    totals = [
+        [name, *(str(counted[paper, kind]) for kind in kinds)]
+        for paper, name in claims.PAPERS.items()
+    ]
+    apart = [row for row in every if row.verdict == Verdict.NOT_COMPARABLE]
+    compared = [row for row in every if row.verdict != Verdict.NOT_COMPARABLE]
+    text = (
+        "# Claims of the papers",
+        "The numbers and orderings that the four papers print, and what became of them. "
+        "**Match**: inside the paper's rounding plus our error. **Same trend**: the stated "
+        "ordering or bound holds beyond the error, or within it. **Tie**: mathematics makes the "
+        "two numbers one. **Undecided**: it fails within the error. **Differs**: it fails beyond "
+        "it. **Not comparable**: other data, models or settings, for the reason given. Only a "
+        "*finding* is evidence; what holds by construction or by theorem is none.",
+        table(["Paper", *kinds], totals),
+        "## What was compared",
+    )
+    listed = (
+        f"<div class='claims'>{_table(compared)}<details><summary>Not compared: {len(apart):,} "
+        f"claims, each with the reason</summary>{_table(apart)}</details></div>"
+    )
+    cells = [v4.new_markdown_cell("\n\n".join(text)), shown(listed)]
+    return v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
+
+
+def _table(listed: Iterable[Row]) -> str:
+    heads = "".join(f"<th scope='col'>{name}</th>" for name in COLUMNS)
+    body = "\n".join(row.html for row in listed)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
