@@ -204,7 +204,7 @@ def findings(found: Sequence[Notebook], profile: str) -> str:
             parts.append(
                 "\n".join(
                     f"- [![{plain(origin['alt'])}](/figures/{stem}.png)](#{stem}) "
-                    f"[{_finding(stem, origin)}](#{stem})"
+                    f"[{plain(origin.get('title') or origin['alt'].partition('. ')[0])}](#{stem})"
                     for stem, origin in saved.items()
                 )
             )
@@ -254,7 +254,8 @@ def documents() -> dict[str, str]:
     for path in (path for pattern in DOCUMENTS for path in sorted(root.glob(pattern))):
         text = path.read_text(encoding="utf-8")
         needs_heading = path.suffix == ".md" and not text.startswith("# ")
-        heading = f"# {path.stem.replace('_', ' ').capitalize()}\n\n" if needs_heading else ""
+        words = (word.upper() if len(word) <= 4 else word for word in path.stem.split("_"))
+        heading = f"# {' '.join(words)}\n\n" if needs_heading else ""
         found[path.relative_to(root).as_posix()] = heading + text
     return found
 

@@ -6,6 +6,7 @@ both that can be sorted and filtered.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from nbformat import NotebookNode, v4
 
 from textpriv.report import claims, results, verdicts
+from textpriv.report.claims import Claim
 from textpriv.report.verdicts import Verdict
 from tools.documents import table
 from tools.notebooks import Notebook
@@ -23,9 +25,10 @@ COLUMNS = ("Paper", "Claim", "Theirs", "Ours", "Verdict")
 
 
 class Row(NamedTuple):
-    """One claim: of which paper, where and what it says, the numbers, the verdict and why."""
+    """One claim: of which paper, what it says and where, the numbers, the verdict and why."""
 
     paper: str
+    says: str  # of the statement whose cell it is; "" where it is a number
     setting: str
     place: str
     notebook: str
@@ -41,9 +44,10 @@ class Row(NamedTuple):
             f"{escape(self.place)}, <a href='notebooks/{escape(self.notebook)}.html'>"
             f"notebook {escape(self.notebook[:2])}</a>"
         )
+        said = f"{escape(self.says)} " if self.says else ""
         cells = (
             escape(claims.PAPERS[self.paper]),
-            f"{escape(self.setting)} <small>{where}</small>",
+            f"{said}<small>{escape(self.setting)} ({where})</small>",
             escape(self.stated),
             escape(self.ours),
             f"<b>{escape(self.verdict)}</b> <small>{escape(self.reason)}</small>",
@@ -55,16 +59,33 @@ class Row(NamedTuple):
 
 def rows(found: Sequence[Notebook], profile: str) -> list[Row]:
     """The claims about these notebooks, in the order of the papers."""
-    made = []
+    made, says = [], {each.id: each.says for each in claims.statements()}
     for name in (source.name for source in found):
         run = results.committed(name) if profile == "default" else _results(name, profile)
         compared = verdicts.table(name, profile, run.by_name() if run else {}).to_dict("records")
         for claim, row in zip(claims.of(name, profile), compared, strict=True):
             place = f"{claim.place}, {row['kind']}" if claim.trend else claim.place
             ours = str(row["ours"] or "not measured")
-            judged = (claim.stated, ours, str(row["verdict"]), str(row["reason"]))
-            made.append(Row(claim.paper, claim.setting, place, name, *judged))
+            reason = re.sub(rf"(; |^)ours: {re.escape(ours)}$", "", str(row["reason"]))
+            of_what = (says.get(claim.statement, ""), claim.setting, place, name)
+            made.append(
+                Row(claim.paper, *of_what, shortened(claim), ours, str(row["verdict"]), reason)
+            )
     return sorted(made, key=lambda row: [*claims.PAPERS].index(row.paper))
+
+
+def shortened(claim: Claim) -> str:
+    """What a paper prints; of an ordering, in what the names of its measurements differ."""
+    if claim.trend is None or claim.trend.bound is not None:
+        return claim.stated
+    names = [re.split(r"(?<!\d)\.|\.(?!\d)", name) for name in claim.measurements]
+    first, last = 0, 0
+    while all(len(name) > first + 1 and name[first] == names[0][first] for name in names):
+        first += 1
+    while all(len(name) - last > first + 1 and name[~last] == names[0][~last] for name in names):
+        last += 1
+    apart = [" ".join(name[first : len(name) - last]).replace("_", " ") for name in names]
+    return (" = " if claim.trend.form == "equal" else " > ").join(apart)
 
 
 def _results(notebook: str, profile: str) -> results.Results | None:

@@ -55,6 +55,13 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 """What each attack of notebook 05 knows, as its tables say; an attack not listed needs all."""
 
 
+ASIDE: Mapping[str, str] = {
+    "anywhere": "counts a token that is found at any position",
+    "naive-skip-elsewhere": "what chance gives",
+}
+"""Of notebook 03, what is measured beside the attacks and answers another question."""
+
+
 class Part(NamedTuple):
     """One thing to play with: its figure, what the page says above it, and what it embeds."""
 
@@ -84,28 +91,18 @@ def sentence(table: pd.DataFrame) -> Json:
 
 def _word(row: pd.Series, places: Iterable[int]) -> Json:
     """A word as it was sent, how many words are nearer to the original, and the guesses."""
-    guesses = [
-        [row[f"guess_{number}"], round(float(row[f"posterior_{number}"]), 4)]
-        for number in places
-        if not pd.isna(row[f"guess_{number}"])
-    ]
-    return {
-        "sent": row["sanitized"],
-        "state": row["state"],
-        "rank": int(row["rank"]),
-        "guesses": guesses,
-    }
+    scored = [(row[f"guess_{place}"], row[f"posterior_{place}"]) for place in places]
+    guesses = [[word, round(float(score), 4)] for word, score in scored if not pd.isna(word)]
+    sent = {"sent": row["sanitized"], "state": row["state"], "rank": int(row["rank"])}
+    return sent | {"guesses": guesses}
 
 
 def lines(table: pd.DataFrame) -> Json:
     """Scores of words against the length of the noise along one direction."""
-    wide = table.pivot(index="radius", columns="other", values="score").sort_index()
+    wide = table.pivot(index="radius", columns="other", values="score").sort_index().round(3)
     own = wide.abs().max().idxmin()  # scores are relative to the word itself
-    return {
-        "word": own,
-        "values": wide.index.to_numpy().round(3).tolist(),
-        "lines": [{"word": name, "scores": wide[name].round(3).tolist()} for name in wide],
-    }
+    drawn = [{"word": name, "scores": wide[name].tolist()} for name in wide]
+    return {"word": own, "values": wide.index.to_numpy().round(3).tolist(), "lines": drawn}
 
 
 def stencil(table: pd.DataFrame) -> Json:
@@ -164,6 +161,8 @@ def _bar(row: pd.Series) -> Json:
     """A share with its interval, the number of trials and the epsilon where there are any."""
     shares = {key: round(float(row[key]), 4) for key in ("value", "low", "high")}
     made: Json = {"label": _label(row["name"]), **shares}
+    if aside := ASIDE.get(str(row["name"]).replace("_", "-")):
+        made["aside"] = aside
     if not pd.isna(row.get("n", np.nan)):
         made["n"] = int(row["n"])
     if "mechanism" in row and not pd.isna(row.get("epsilon", np.nan)):
@@ -227,7 +226,8 @@ def page(table: Table) -> NotebookNode:
     cells, data = [v4.new_markdown_cell(intro)], {}
     for part in PARTS:
         try:
-            made = part.made(pd.read_csv(table(part.stem), keep_default_na=True))
+            numbers = pd.read_csv(table(part.stem), keep_default_na=False, na_values=[""])
+            made = part.made(numbers)  # a word may be "null" or "nan"
         except (FileNotFoundError, KeyError):
             continue
         if not any(made.get(key) for key in ("texts", "lines", "choices", "settings")):

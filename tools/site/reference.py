@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def _module(path: Path, package: Path) -> str:
 
 def _offered(node: ast.ClassDef | ast.FunctionDef) -> str:
     """A class with its public methods, or a function."""
-    parts = [f"### {node.name}", f"```python\n{_signature(node)}\n```"]
+    parts = [f"### {node.name}", f"```python\n{_broken(_signature(node))}\n```"]
     if about := ast.get_docstring(node):
         parts.append(markdown(about))
     if isinstance(node, ast.ClassDef):
@@ -95,6 +96,11 @@ def _signature(node: ast.ClassDef | ast.FunctionDef) -> str:
     drawn = re.sub(r"^(self|cls)(, |$)", "", drawn)
     returns = f" -> {ast.unparse(node.returns)}" if node.returns and "class" not in kind else ""
     return f"{kind}({drawn}){returns}"
+
+
+def _broken(signature: str) -> str:
+    """A long call in several lines."""
+    return textwrap.fill(signature, 88, subsequent_indent="    ", break_long_words=False)
 
 
 def markdown(text: str) -> str:

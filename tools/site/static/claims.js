@@ -80,7 +80,7 @@
   });
   const controls = document.createElement("div");
   controls.className = "controls";
-  controls.append(control("Search", search), control("Paper", paper), control("Verdict", verdict), count);
+  controls.append(control("Search claims", search), control("Paper", paper), control("Verdict", verdict), count);
   root.prepend(controls);
   root.append(more);
   show();

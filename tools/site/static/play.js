@@ -60,15 +60,18 @@
   // What is said aloud after a move.
   const spoken = () => make("output", { class: "finding" });
 
-  // Rows of bars: {label, value, low, high, n, note}, or without a value; `strong` is marked.
-  function bars(caption, rows, strong, dimmed = () => false) {
-    const table = make("table", { class: "bars" }, make("caption", {}, caption));
+  // Rows of bars: {label, value, low, high, n, note, aside}, or without a value; `strong` is marked,
+  // and what stands aside (it answers another question) is never the strongest.
+  function bars(caption, rows, strong, dimmed = (row) => row.aside) {
+    const trials = new Set(rows.map((row) => row.n).filter(Boolean));
+    const alike = trials.size === 1 ? `, n = ${[...trials][0].toLocaleString("en")}` : "";
+    const table = make("table", { class: "bars" }, make("caption", {}, `${caption}${alike}`));
     for (const row of rows) {
       const known = row.value !== undefined;
       const fill = make("span", { class: "fill", style: `width:${100 * (row.value || 0)}%` });
       const reach = `left:${100 * row.low}%;width:${100 * (row.high - row.low)}%`;
       const drawn = known ? [fill, make("span", { class: "reach", style: reach })] : [];
-      const notes = [row.note, row.n && `n = ${row.n.toLocaleString("en")}`].filter(Boolean);
+      const notes = [row.aside, row.note, row.n && !alike && `n = ${row.n.toLocaleString("en")}`].filter(Boolean);
       const interval = known ? `${percent(row.low)} to ${percent(row.high)}` : "not reached";
       table.append(
         make(
@@ -77,7 +80,7 @@
           make("th", { scope: "row" }, row.label),
           make("td", { "aria-hidden": "true" }, make("span", { class: "bar" }, ...drawn)),
           make("td", {}, known ? make("b", {}, percent(row.value)) : "", ` ${interval}`),
-          make("td", {}, listed(notes)),
+          ...(notes.length ? [make("td", {}, listed(notes))] : []),
         ),
       );
     }
@@ -85,13 +88,13 @@
   }
 
   const highest = (rows) =>
-    rows.reduce((best, row) => ((row.value ?? -1) > (best?.value ?? -1) ? row : best), undefined);
+    rows.reduce((best, row) => (!row.aside && (row.value ?? -1) > (best?.value ?? -1) ? row : best), undefined);
 
   // --- A sentence at every epsilon -----------------------------------------------------------
 
   const STATES = {
     "in clear": "passes in clear, as it is not sanitized",
-    kept: "was sent as it is",
+    kept: "the word was sent as it is",
     near: "one of the twenty nearest words was sent",
     far: "a word farther away was sent",
   };
@@ -134,9 +137,9 @@
       const right = hidden.filter(named);
       const replaced = right.filter((at) => sent[at].state !== "kept");
       finding.textContent =
-        `Of ${hidden.length} sanitized words ${count("kept")} are sent as they are, ${count("near")} become near ` +
-        `words and ${count("far")} far ones. The attacker names ${right.length}, ` +
-        `${replaced.length} of them although another word was sent.`;
+        `${hidden.length} sanitized words: ${count("kept")} sent as they are, ${count("near")} replaced by near words, ` +
+        `${count("far")} by far ones. Named by the attacker: ${right.length}, of which ${replaced.length} although ` +
+        `another word was sent.`;
       const { state, rank, guesses } = sent[chosen];
       const rows = guesses.map(([label, value]) => ({
         label: label + (label === text.words[chosen] ? " ✓ (written)" : ""),
@@ -197,14 +200,15 @@
     picture.append(make("title", {}, `Scores of ${every.length} words against the length of the noise; the highest is sent.`));
     const ordered = [...every].sort((a, b) => winners.has(a.word) - winners.has(b.word));
     const drawn = new Map();
-    for (const { word: name, scores } of ordered) {
-      const points = scores.map((score, place) => `${x(place)},${y(score)}`).join(" ");
-      drawn.set(name, make("polyline", { points, class: winners.has(name) ? "winner" : "other" }));
-      picture.append(drawn.get(name));
+    for (const line of ordered) {
+      const points = line.scores.map((score, place) => `${x(place)},${y(score)}`).join(" ");
+      drawn.set(line.word, make("polyline", { points, class: winners.has(line.word) ? "winner" : "other" }));
+      picture.append(drawn.get(line.word));
     }
     const ruler = make("line", { y1: 0, y2: height, class: "ruler" });
     const point = make("circle", { r: 6, class: "point" });
-    picture.append(ruler, point);
+    const name = make("text", {});
+    picture.append(ruler, point, name);
 
     const finding = spoken();
     const radius = slider("length of the noise", (value) => value.toFixed(1), (place) => {
@@ -213,7 +217,12 @@
       ruler.setAttribute("x2", x(place));
       point.setAttribute("cx", x(place));
       point.setAttribute("cy", y(best.scores[place]));
-      for (const [name, line] of drawn) line.classList.toggle("highest", name === best.word);
+      const late = place > values.length / 2; // then the name stands to the left
+      name.textContent = best.word;
+      name.setAttribute("x", x(place) + (late ? -12 : 12));
+      name.setAttribute("y", Math.max(y(best.scores[place]) - 10, 16));
+      name.setAttribute("text-anchor", late ? "end" : "start");
+      for (const [each, line] of drawn) line.classList.toggle("highest", each === best.word);
       const second = every.filter((line) => line !== best).sort((a, b) => b.scores[place] - a.scores[place])[0];
       const sent = best.word === word ? `“${word}” is sent as it is` : `“${best.word}” is sent for “${word}”`;
       finding.textContent = `At ${values[place].toFixed(1)} ${sent}; next would be “${second.word}”.`;
@@ -251,7 +260,7 @@
   const scoreboard = stepped("success of the strongest attack", percent, "What is left of the use, with 95% intervals", (best, risk, rows) => {
     const alike = rows.filter((row) => row !== best && row.high >= best.low).map((row) => row.label);
     const beside = alike.length ? ` Its interval overlaps with those of ${listed(alike)}.` : "";
-    return `Where ${risk} is read back, ${best.label} leaves most: ${percent(best.value)}.${beside}`;
+    return `Where the strongest attack reaches ${risk}, ${best.label} leaves most: ${percent(best.value)}.${beside}`;
   });
 
   // --- What the attacker knows -------------------------------------------------------------------
@@ -272,7 +281,7 @@
       const able = (row) => row.needs.every((need) => boxes.get(need).checked);
       const rows = [...setting.rows].sort((a, b) => able(b) - able(a) || b.value - a.value);
       const best = highest(rows.filter(able));
-      table.replaceChildren(bars("Words recovered, with 95% intervals; attacks that need more are pale", rows, best, (row) => !able(row)));
+      table.replaceChildren(bars("Words recovered, with 95% intervals, pale where the attack needs more", rows, best, (row) => !able(row)));
       finding.textContent = best
         ? `${rows.filter(able).length} of ${rows.length} attacks are possible; the strongest, ${best.label}, recovers ${percent(best.value)} of the words.`
         : "No attack is possible with this.";
