@@ -3,7 +3,8 @@
     python -m tools.site.build                    writes site/, to be opened at site/index.html
     python -m tools.site.build --profile smoke    the same from what a smoke run wrote
 
-Lays out Markdown and notebooks as they lie in the repository, so that their links hold, and has
+Lays out Markdown and notebooks as they lie in the repository, so that their links hold, beside
+pages of their own for play (play.py), claims (judged.py) and the library (reference.py), and has
 Sphinx make the pages (conf.py); a link that leads nowhere is an error. Nothing is executed: a
 notebook shows the outputs of its copy in `runs/`, if that is a whole run of what stands in
 `notebooks/`.
@@ -268,6 +269,9 @@ def front(found: Sequence[Notebook], profile: str) -> str:
         text = re.sub(r"<!--.*?-->\n", "", text).replace("figures/full/", "figures/")
         text = re.sub(r"(?<!!)\[([^\]]*)\]\(figures/(\w+)\.png\)", r"[\1](#\2)", text)
         text = re.sub(r'<img src="([^"]*)"[^>]* alt="([^"]*)">', r"![\2](\1)", text)
+    ways = "[Play](/play.ipynb) · [Figures](/gallery.md) · [Claims](/claims.ipynb)"
+    title, _, rest = text.partition("\n")
+    text = f"{title}\n\n{ways}\n{rest}"
     menu = {
         "Results": ["/play.ipynb", "/gallery.md", "/claims.ipynb", "/data.md"],
         "Notebooks": [f"/notebooks/{source.name}.ipynb" for source in found],

@@ -133,10 +133,7 @@ def ladder(table: pd.DataFrame) -> Json:
 
 
 def scoreboard(table: pd.DataFrame) -> Json:
-    """Utility of each mechanism where attacks succeed equally often; what shares no risk is left.
-
-    Panels that no column names are one.
-    """
+    """Utility of each mechanism where attacks succeed equally often, panel by panel."""
     table = table.assign(panel=table["panel"] if "panel" in table else "Words at equal risk")
     choices = []
     for panel, part in table.groupby("panel", sort=False):
