@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from tools.site import judged, play, reference
+from tools.site import judged, knowledge, play, reference
 
 from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
-from textpriv.report import claims
+from textpriv.report import board, claims, results
 
 SENTENCES = """\
 mechanism,epsilon,sentence,original,sanitized,state,rank,guess_1,posterior_1,guess_2,posterior_2
@@ -32,14 +34,14 @@ LADDER = """corpus,defense,epsilon,attack,value,low,high,n
 imdb,custext,2.0,embedding-inversion,0.1,0.05,0.2,40
 imdb,custext,2.0,an-attack-to-come,0.9,0.8,1,40
 """
-BOARD = """mechanism,risk,epsilon,value,low,high
-tem,0.3,2.1,0.6,0.5,0.7
-tem,0.4,2.2,0.7,0.6,0.8
-madlib,0.3,11,0.5,0.4,0.6
-madlib,0.4,12,,,
-santext,0.3,3,0.4,0.3,0.5
-santext,0.4,3.5,0.5,0.4,0.6
-santext,0.9,7,0.8,0.7,0.9
+BOARD = """panel,mechanism,risk,epsilon,value,low,high
+words,tem,0.3,2.1,0.6,0.5,0.7
+words,tem,0.4,2.2,0.7,0.6,0.8
+words,madlib,0.3,11,0.5,0.4,0.6
+words,madlib,0.4,12,,,
+words,santext,0.3,3,0.4,0.3,0.5
+words,santext,0.4,3.5,0.5,0.4,0.6
+words,santext,0.9,7,0.8,0.7,0.9
 """
 TABLES = {
     "fig00_every_epsilon": SENTENCES,
@@ -52,7 +54,7 @@ TABLES = {
 
 def embedded(folder: Path) -> tuple[dict[str, Any], str]:
     """What the page made of these tables embeds, and all of its text."""
-    cells = play.page(lambda stem: folder / f"{stem}.csv").cells
+    cells = play.page(lambda stem: play.plotted(folder / f"{stem}.csv")).cells
     html = cells[-1].outputs[0].data["text/html"]
     inside = html.removeprefix("<script type='application/json' id='play-data'>")
     found: dict[str, Any] = json.loads(inside.removesuffix("</script>"))
@@ -98,10 +100,10 @@ def test_what_attackers_know(tables: Path) -> None:
     assert setting["label"] == "CusText+, ε = 2, IMDb"
     known, unknown = setting["rows"]
     assert known["needs"] == [] and known["label"] == ON_WORDS["embedding-inversion"].label
-    assert unknown["needs"] == [*play.FACTS] and unknown["label"] == "an-attack-to-come"
-    assert set(play.NEEDS) == set(ON_WORDS), "an attack was added: what does it know?"
-    assert {fact for needs in play.NEEDS.values() for fact in needs} == set(play.FACTS)
-    assert set(play.ASIDE) <= set(ON_TOKENS)
+    assert unknown["needs"] == [*knowledge.FACTS] and unknown["label"] == "an-attack-to-come"
+    assert set(knowledge.NEEDS) == set(ON_WORDS), "an attack was added: what does it know?"
+    assert {fact for needs in knowledge.NEEDS.values() for fact in needs} == set(knowledge.FACTS)
+    assert set(knowledge.ASIDE) <= set(ON_TOKENS)
 
 
 def test_risks_that_mechanisms_share(tables: Path) -> None:
@@ -111,12 +113,37 @@ def test_risks_that_mechanisms_share(tables: Path) -> None:
     assert names == ["TEM", "MADLIB", "SanText"]
     assert [row.get("value") for row in choice["steps"][1]] == [0.7, None, 0.5]
     assert choice["steps"][0][1]["note"] == "ε = 11"
-    two = pd.read_csv(tables / "fig07_risk_utility.csv")
+    two = pd.read_csv(tables / f"{play.SCOREBOARD}.csv")
     both = pd.concat([two.assign(panel="words"), two.assign(panel="documents")])
     labels = [each["label"] for each in play.scoreboard(both)["choices"]]
     assert labels == ["words", "documents"]
     points = two.assign(risk=range(len(two)))  # measured points share no risk: no slider for them
     assert play.scoreboard(points) == {"choices": []}
+
+
+def test_the_scoreboard_is_read_from_results() -> None:
+    """By the columns that notebooks 04 and 07 record, and not by names."""
+    found = {
+        f"{quantity}.{number}": results.Measurement(
+            name=f"{quantity}.{number}", value=0.5, low=0.4, high=0.6, unit="share", columns=columns
+        )
+        for number, (quantity, columns) in enumerate(
+            [
+                ("equal_risk", {"risk": 0.4, "mechanism": "tem", "task": "imdb"}),
+                ("equal_risk", {"risk": 0.4, "mechanism": "tem", "task": "a_new_task"}),
+                ("f1_at_risk", {"risk": 0.2, "mechanism": "tem"}),
+                ("other", {"risk": 0.2, "mechanism": "tem"}),
+            ]
+        )
+    }
+    made = board.Board("default", {}, {})
+    made.__dict__["measured"] = found
+    table = play.at_equal_risk(made)
+    assert table["panel"].str.contains("IMDb|a new task|documents").tolist() == [True] * 3
+    assert table["risk"].tolist() == [0.4, 0.4, 0.2]
+    none = board.Board("default", {}, {})
+    none.__dict__["measured"] = {}
+    assert play.scoreboard(play.at_equal_risk(none)) == {"choices": []}
 
 
 @pytest.mark.parametrize("missing", [*TABLES])
@@ -127,6 +154,51 @@ def test_a_figure_that_is_missing_leaves_its_part_out(tables: Path, missing: str
     assert key not in data and f"play-{key}" not in text and len(data) == len(TABLES) - 1
     (tables / f"{missing}.csv").write_text("other,columns\n1,2\n")
     assert key not in embedded(tables)[0]
+
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+
+
+def in_browser(folder: Path, html: str) -> str:
+    """A page as it stands after its scripts have run."""
+    for script in Path(play.__file__).with_name("static").glob("*.js"):
+        html += f"<script>{script.read_text(encoding='utf-8')}</script>"
+    (folder / "page.html").write_text(f"<meta charset='utf-8'>{html}", encoding="utf-8")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000"]
+    command += [f"--user-data-dir={folder / 'browser'}", "--dump-dom"]
+    done = subprocess.run(
+        [*command, (folder / "page.html").as_uri()], capture_output=True, timeout=60, check=True
+    )
+    return done.stdout.decode()
+
+
+@pytest.mark.skipif(not BROWSER, reason="needs Chromium")
+def test_a_browser_fills_every_part_and_obeys_no_text(tables: Path) -> None:
+    cells = play.page(lambda stem: play.plotted(tables / f"{stem}.csv")).cells
+    shown = [cell.outputs[0].data["text/html"] for cell in cells if cell.cell_type == "code"]
+    made = in_browser(tables, "\n".join(shown)).partition("<script>")[0]
+    assert made.count("<output") == len(play.PARTS)
+    assert made.count('type="range"') == 4 and made.count('type="checkbox"') == 6
+    assert "1 sanitized words: 1 sent as they are" in made  # the middle of two epsilons
+    assert "&lt;/script&gt;" not in made  # sent at the other one
+    assert "“team” is sent for “hockey”" not in made and "“hockey” is sent as it is" in made
+    assert "1 of 2 attacks are possible; the strongest, embedding inversion" in made
+    assert "Its interval overlaps with those of SanText." in made
+    assert not any(wrong in made for wrong in ("undefined", "NaN", "[object"))
+
+
+@pytest.mark.skipif(not BROWSER, reason="needs Chromium")
+def test_a_browser_opens_the_claims_on_what_was_compared(tmp_path: Path) -> None:
+    rows = [
+        judged.Row("tong", "", f"<b>{kind}</b>", "", "02_x", "1", "2", kind, "")
+        for kind in ["differs"] * 50 + ["not comparable"] * 7
+    ]
+    apart = [row for row in rows if row.verdict == "not comparable"]
+    listed = judged.listed(rows[:50], apart)
+    made = in_browser(tmp_path, listed).partition("<script>")[0]
+    assert "50 of 57 claims" in made and "Show 10 more of 10" in made
+    assert made.count("<tr data-verdict") == 40 and "&lt;b&gt;differs" in made
+    assert "not comparable</option>" in made and "<details" not in made
 
 
 def test_the_script_knows_every_part_and_nothing_from_elsewhere() -> None:

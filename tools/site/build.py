@@ -32,7 +32,7 @@ from nbformat import NotebookNode, v4
 import textpriv
 from textpriv import assets, paths, profiles
 from textpriv.errors import RunError, TextprivError
-from textpriv.report import results
+from textpriv.report import board, results
 from tools import notebooks
 from tools.notebooks import Notebook
 from tools.outputs import FORMS, RUN, STATE, edited, stripped, without_widgets
@@ -183,6 +183,14 @@ def _saved(stem: str, profile: str, suffix: str) -> Path:
     return next((path for path in files if path.exists()), files[-1])
 
 
+def _numbers(stem: str, profile: str) -> pd.DataFrame:
+    """What the page of sliders shows of a figure; of mechanisms at equal risk, what results say."""
+    if stem == play.SCOREBOARD:
+        run = "full" if profile == "default" else profile
+        return play.at_equal_risk(board.gather(run, ("04_dp_prompt", "07_scoreboard")))
+    return play.plotted(_saved(stem, profile, ".csv"))
+
+
 def _finding(stem: str, origin: dict[str, Any]) -> str:
     """The title of a figure, which is its finding; its stem in words where none was kept."""
     name = stem.partition("_")[2].replace("_", " ")
@@ -298,7 +306,7 @@ def lay_out(folder: Path, profile: str) -> None:
         "index.md": front(found, profile),
         "gallery.md": findings(found, profile),
         "claims.ipynb": nbformat.writes(judged.page(found, profile)),
-        "play.ipynb": nbformat.writes(play.page(lambda stem: _saved(stem, profile, ".csv"))),
+        "play.ipynb": nbformat.writes(play.page(lambda stem: _numbers(stem, profile))),
         "data.md": cards(),
     }
     pages |= documents()

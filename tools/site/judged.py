@@ -114,15 +114,19 @@ def page(found: Sequence[Notebook], profile: str) -> NotebookNode:
         table(["Paper", *kinds], totals),
         "## What was compared",
     )
-    listed = (
-        f"<div class='claims'>{_table(compared)}<details><summary>Not compared: {len(apart):,} "
-        f"claims, each with the reason</summary>{_table(apart)}</details></div>"
-    )
-    cells = [v4.new_markdown_cell("\n\n".join(text)), shown(listed)]
+    cells = [v4.new_markdown_cell("\n\n".join(text)), shown(listed(compared, apart))]
     return v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
 
 
-def _table(listed: Iterable[Row]) -> str:
+def listed(compared: Sequence[Row], apart: Sequence[Row]) -> str:
+    """Both tables, the second folded."""
+    return (
+        f"<div class='claims'>{_table(compared)}<details><summary>Not compared: {len(apart):,} "
+        f"claims, each with the reason</summary>{_table(apart)}</details></div>"
+    )
+
+
+def _table(rows: Iterable[Row]) -> str:
     heads = "".join(f"<th scope='col'>{name}</th>" for name in COLUMNS)
-    body = "\n".join(row.html for row in listed)
+    body = "\n".join(row.html for row in rows)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"

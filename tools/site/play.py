@@ -1,13 +1,14 @@
 """The page "Play": sliders over the plotted numbers of figures, without a kernel or a network.
 
-`page` reads the CSV files that a run left beside its figures, by their columns: a figure that is
-missing, or lacks a column, leaves its part out. `static/play.js` draws what the page embeds.
+`page` reads the CSV files that a run left beside its figures, and the scoreboard from the results,
+by their columns: a figure that is missing, or lacks a column, leaves its part out.
+`static/play.js` draws what the page embeds.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,48 +19,12 @@ from nbformat import NotebookNode, v4
 from textpriv.data import corpora
 from textpriv.errors import InvalidInput
 from textpriv.report import figures
+from textpriv.report.board import Board
+from tools.site.knowledge import ASIDE, FACTS, NEEDS
 
-Table = Callable[[str], Path]  # from the stem of a figure to its plotted numbers
+Read = Callable[[str], pd.DataFrame]  # from the stem of a figure to its numbers
 Json = dict[str, Any]
-
-FACTS: Mapping[str, str] = {
-    "channel": "how the mechanism chooses: its probabilities",
-    "shadow": "similar texts, and what the mechanism makes of them",
-    "public": "public texts of the same domain",
-    "network": "a pretrained language model",
-    "private": "how often words occur in the private texts (a bound)",
-    "answers": "the attacked sentences themselves, to train on (the paper's bound)",
-}
-"""What an attacker may know beside the embedding and the output, in the words of the page."""
-
-NEEDS: Mapping[str, tuple[str, ...]] = {
-    "embedding-inversion": (),
-    "prior-only": ("shadow",),
-    "inversion-bert-token": ("shadow",),
-    "context-free-bayes": ("channel", "shadow"),
-    "context-free-public": ("channel", "shadow", "public"),
-    "context-free-bound": ("channel", "private"),
-    "noisy-channel-shadow": ("channel", "shadow"),
-    "noisy-channel": ("channel", "shadow", "public"),
-    "noisy-channel-lm": ("channel", "shadow", "public", "network"),
-    "mask-inference": ("network",),
-    "mask-inference-support": ("channel", "network"),
-    "mask-bayes": ("channel", "network"),
-    "inversion-bert": ("channel", "shadow", "network"),
-    "inversion-bert-free": ("shadow", "network"),
-    "contextual-bayes": ("channel", "shadow", "network"),
-    "contextual-bayes-public": ("channel", "shadow", "public", "network"),
-    "contextual-bound": ("channel", "network", "private"),
-    "contextual-bound-seen": ("channel", "network", "private", "answers"),
-}
-"""What each attack of notebook 05 knows, as its tables say; an attack not listed needs all."""
-
-
-ASIDE: Mapping[str, str] = {
-    "anywhere": "counts a token that is found at any position",
-    "naive-skip-elsewhere": "what chance gives",
-}
-"""Of notebook 03, what is measured beside the attacks and answers another question."""
+SCOREBOARD = "fig07_risk_utility"  # shows one risk; the results have several
 
 
 class Part(NamedTuple):
@@ -133,8 +98,12 @@ def ladder(table: pd.DataFrame) -> Json:
 
 
 def scoreboard(table: pd.DataFrame) -> Json:
-    """Utility of each mechanism where attacks succeed equally often, panel by panel."""
-    table = table.assign(panel=table["panel"] if "panel" in table else "Words at equal risk")
+    """Utility of each mechanism where attacks succeed equally often, panel by panel.
+
+    Parameters
+    ----------
+    table : of `at_equal_risk`
+    """
     choices = []
     for panel, part in table.groupby("panel", sort=False):
         shared = part.groupby("risk")["mechanism"].nunique() > 1
@@ -142,6 +111,16 @@ def scoreboard(table: pd.DataFrame) -> Json:
         if shared.sum() > 1 and not part.duplicated(["mechanism", "risk"]).any():
             choices.append(_bars(str(panel), part.assign(name=part["mechanism"]), "risk"))
     return {"choices": choices}
+
+
+def at_equal_risk(board: Board) -> pd.DataFrame:
+    """What the results say of mechanisms at the same risk: panel, mechanism, risk and a share."""
+    words = board.rows("equal_risk", "risk", "mechanism", "task")
+    documents = board.rows("f1_at_risk", "risk", "mechanism")
+    names = {task: corpora.label(task).replace("_", " ") for task in words["task"].unique()}
+    words = words.assign(panel="words, sentiment of " + words["task"].map(names).astype(str))
+    documents = documents.assign(panel="documents, sentiment of those whose author is asked for")
+    return pd.concat([words, documents])
 
 
 def _bars(label: str, table: pd.DataFrame, by: str) -> Json:
@@ -204,7 +183,7 @@ PARTS = (
         ladder,
     ),
     Part(
-        "scoreboard", "fig07_risk_utility", "Mechanisms at equal risk",
+        "scoreboard", SCOREBOARD, "Mechanisms at equal risk",
         "Epsilons of different mechanisms cannot be compared. Here each mechanism has the epsilon "
         "at which the strongest attack succeeds as often as the slider says; the bar is what is "
         "left of the use: accuracy, or F1, of a classifier for the sentiment.",
@@ -213,7 +192,12 @@ PARTS = (
 )  # fmt: skip
 
 
-def page(table: Table) -> NotebookNode:
+def plotted(path: Path) -> pd.DataFrame:
+    """The numbers beside a figure; a word may be "null" or "nan"."""
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
+def page(read: Read) -> NotebookNode:
     """The page, whose parts are those figures that a run has left."""
     intro = (
         "# Play\n\nMove the sliders: everything shown was computed by the run that made the "
@@ -223,8 +207,7 @@ def page(table: Table) -> NotebookNode:
     cells, data = [v4.new_markdown_cell(intro)], {}
     for part in PARTS:
         try:
-            numbers = pd.read_csv(table(part.stem), keep_default_na=False, na_values=[""])
-            made = part.made(numbers)  # a word may be "null" or "nan"
+            made = part.made(read(part.stem))
         except (FileNotFoundError, KeyError):
             continue
         if not any(made.get(key) for key in ("texts", "lines", "choices", "settings")):
