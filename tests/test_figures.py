@@ -41,7 +41,7 @@ def test_provenance_beside_and_inside(tmp_path: Path) -> None:
     figures.save(tmp_path, "fig02_kept", drawn(), DATA, ALT, ORIGIN)
     beside = json.loads((tmp_path / "fig02_kept.json").read_text())
     flat = "Share of words kept against eps: it rises – always."
-    assert beside == {**ORIGIN, "figure": "fig02_kept", "alt": flat}
+    assert beside == {**ORIGIN, "figure": "fig02_kept", "title": "", "alt": flat}
     with Image.open(tmp_path / "fig02_kept.png") as picture:
         assert json.loads(picture.text["Comment"]) == beside
         assert picture.text["Description"] == flat
@@ -49,6 +49,16 @@ def test_provenance_beside_and_inside(tmp_path: Path) -> None:
     pdf = (tmp_path / "fig02_kept.pdf").read_bytes()
     assert b"/Keywords" in pdf and b"/Subject" in pdf and b"/CreationDate" not in pdf
     assert "0" * 40 in pdf.decode("latin-1").replace("\x00", "").replace("\\", "")
+
+
+def test_a_figure_says_its_title() -> None:
+    fig, panels = plt.subplots(1, 2)
+    panels[0].set_title("The only  title", loc="left")
+    assert figures.title_of(fig) == "The only title"
+    panels[1].set_title("another panel's")
+    assert figures.title_of(fig) == ""  # two names of panels are no finding
+    fig.suptitle("Over both")
+    assert figures.title_of(fig) == "Over both"
 
 
 def test_saved_twice_the_bytes_agree(tmp_path: Path) -> None:

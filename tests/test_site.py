@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from nbformat import v4
 from tools import notebooks
-from tools.site import build
+from tools.site import build, reference
 
 from textpriv import paths
 from textpriv.report import claims
@@ -126,6 +126,7 @@ def place(root: Path, patch: pytest.MonkeyPatch) -> Path:
     figure.with_suffix(".json").write_text(json.dumps(origin | {"profile": "default", "seed": 7}))
     for name, folder in {"REPOSITORY": "", "RUNS": "runs", "NOTEBOOKS": "notebooks"}.items():
         patch.setattr(paths, name, root / folder)
+    patch.setattr(reference, "ROOMS", {"neighbors": ("Search", "Of the library, one room.")})
     return root
 
 
@@ -206,10 +207,62 @@ def test_a_notebook_shows_every_kind_of_output(pages: dict[str, Page]) -> None:
 def test_every_claim_has_a_row(pages: dict[str, Page]) -> None:
     page = pages["claims.html"]
     expected = [claim for claim in claims.load() if claim.notebook in NAMES]
-    totals = 1 + 2 * len(claims.PAPERS)  # and the heads of the tables of claims
+    totals = 1 + len(claims.PAPERS) + 2  # and the heads of the two tables of claims
     assert expected and len(page.all("tr")) == totals + len(expected)
     for claim in expected:
-        assert claim.setting in page.text and claim.stated in page.text
+        assert claim.setting in page.text
+        assert claim.trend or claim.stated in page.text
+    folded = page.text.index("Not compared: ")
+    verdict = "not comparable"  # nothing of the small project was measured
+    assert page.text.count(verdict, folded) >= len(expected)
+
+
+def test_pages_have_titles_and_neighbours(pages: dict[str, Page]) -> None:
+    for name, page in pages.items():
+        title = page.path.read_text(encoding="utf-8").partition("<title>")[2].partition("<")[0]
+        assert title and Path(name).stem not in title.split(), (name, title)
+        relations = {tag.get("rel") for tag in page.all("link")}
+        if name not in ("search.html", "index.html"):
+            assert relations & {"next", "prev"}, name
+
+
+def test_a_notebook_can_be_taken_along(pages: dict[str, Page], project: Path) -> None:
+    page = pages["notebooks/02_ann_vs_exact.html"]
+    (link,) = (tag for tag in page.all("a") if "download" in tag)
+    taken = (page.path.parent / unquote(link["href"])).read_bytes()
+    assert taken == (project / "notebooks" / f"{NAMES[0]}.ipynb").read_bytes()
+    assert "colab" not in str(page.all("a"))  # the project names no address
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "address"),
+    [
+        ("CITATION.cff", "repository-code: https://github.com/a/b.git\n", "a/b"),
+        ("CITATION.cff", "repository-code: 'https://github.com/a/b'\n", "a/b"),
+        ("pyproject.toml", '[project.urls]\nSource = "https://github.com/a/b"\n', "a/b"),
+        ("pyproject.toml", '[project.urls]\nHome = "https://example.org/a/b"\n', ""),
+        ("CITATION.cff", "title: https://github.com/a/b\n", ""),
+    ],
+)
+def test_colab_only_where_there_is_an_address(
+    project: Path, file: str, text: str, address: str
+) -> None:
+    (project / file).write_text(text)
+    assert build.repository() == address
+    (first, *_) = notebooks.find()
+    ways = build.notebook(first, "default").cells[1].source
+    assert (f"github/{address}/blob/main/notebooks/{first.file}" in ways) == bool(address)
+    assert ("colab" in ways) == bool(address)
+
+
+def test_figures_stand_under_their_findings(project: Path) -> None:
+    found = notebooks.find()
+    alone = build.findings(found, "default")
+    assert f"[{build.plain(HOSTILE)}](#fig01_line)" in alone  # no title was kept: what it shows
+    path = project / "figures" / "fig01_line.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"title": "Lines are <straight>"}))
+    assert r"[Lines are \<straight\>](#fig01_line)" in build.findings(found, "default")
+    assert r"## Lines are \<straight\>" in build.gallery(found[0], "default").cells[1].source
 
 
 @pytest.mark.parametrize("why", ["missing", "changed", "failed", "unfinished"])
@@ -227,7 +280,7 @@ def test_a_run_that_does_not_count(project: Path, why: str) -> None:
     if why == "missing":
         path.unlink()
     made = build.notebook(source, "default")  # the saved figure is shown all the same
-    assert "./run_all.sh --only 02" in made.cells[1].source
+    assert "./run_all.sh --only 02" in made.cells[2].source
     assert not any(cell.get("outputs") for cell in made.cells)
-    assert "/figures/fig01_line.png" in made.cells[4].source
-    assert "--profile smoke --only 02" in build.notebook(source, "smoke").cells[1].source
+    assert "/figures/fig01_line.png" in made.cells[5].source
+    assert "--profile smoke --only 02" in build.notebook(source, "smoke").cells[2].source

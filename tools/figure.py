@@ -83,7 +83,9 @@ def redraw(found: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
             except (FileNotFoundError, InvalidInput):
                 missing.append(stem)
                 continue
-            for suffix, data in figures.pictures(figure, about).items():
+            about["title"] = figures.title_of(figure)
+            files = {**figures.pictures(figure, about), ".json": figures.about(about)}
+            for suffix, data in files.items():
                 write_atomic(folder / f"{stem}{suffix}", data)
             shown[about["alt"]] = figures.drawn(figure, "png", dpi=figures.SCREEN)
             figures.plt.close(figure)

@@ -3,7 +3,8 @@
     python -m tools.site.build                    writes site/, to be opened at site/index.html
     python -m tools.site.build --profile smoke    the same from what a smoke run wrote
 
-Lays out Markdown and notebooks as they lie in the repository, so that their links hold, and has
+Lays out Markdown and notebooks as they lie in the repository, so that their links hold, beside
+pages of their own for play (play.py), claims (judged.py) and the library (reference.py), and has
 Sphinx make the pages (conf.py); a link that leads nowhere is an error. Nothing is executed: a
 notebook shows the outputs of its copy in `runs/`, if that is a whole run of what stands in
 `notebooks/`.
@@ -18,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,17 +29,19 @@ import nbformat
 import pandas as pd
 from nbformat import NotebookNode, v4
 
+import textpriv
 from textpriv import assets, paths, profiles
 from textpriv.errors import RunError, TextprivError
-from textpriv.report import claims, results, verdicts
+from textpriv.report import board, results
 from tools import notebooks
-from tools.documents import table
 from tools.notebooks import Notebook
 from tools.outputs import FORMS, RUN, STATE, edited, stripped, without_widgets
+from tools.site import judged, play, reference
 
 DOCUMENTS = (
     "REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "claims/*", "benchmarks/*.md", "CITATION.cff"
 )  # fmt: skip
+DOWNLOADS = "downloads"  # folder of the notebooks as they are, which Sphinx makes no pages of
 MOST_ROWS = 500  # of plotted numbers that a page shows; the file beside it has them all
 _TAGS = set("table caption thead tbody tfoot tr th td b br code em i p pre strong sub sup".split())
 _SPANS = {"th": ["colspan", "rowspan", "scope"], "td": ["colspan", "rowspan"]}
@@ -104,8 +107,36 @@ def notebook(source: Notebook, profile: str) -> NotebookNode:
             f"`./run_all.sh{chosen} --only {source.name[:2]}`, then `make site`.\n```"
         )
         cells.insert(1, v4.new_markdown_cell(missing))
+    cells.insert(1, v4.new_markdown_cell(_ways_to_run(source)))
     node.cells = cells
     return node
+
+
+def _ways_to_run(source: Notebook) -> str:
+    """Links to the notebook's file, and to Colab where the project names its address on GitHub."""
+    ways = [f"{{download}}`Download this notebook </{DOWNLOADS}/{source.file}>`"]
+    if address := repository():
+        ways.append(
+            f"[Open in Colab](https://colab.research.google.com/github/{address}/blob/main/"
+            f"notebooks/{source.file})"
+        )
+    return " · ".join(ways)
+
+
+def repository() -> str:
+    """ "owner/name" on GitHub, as pyproject.toml or CITATION.cff has it; "" where neither does."""
+    named: list[str] = []
+    project, citation = (paths.REPOSITORY / each for each in ("pyproject.toml", "CITATION.cff"))
+    if project.exists():
+        urls = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {}).get("urls", {})
+        named += map(str, urls.values())
+    if citation.exists():
+        text = citation.read_text(encoding="utf-8")
+        named += re.findall(r"^repository-code:\s*[\"']?(\S+?)[\"']?\s*$", text, re.MULTILINE)
+    found = (
+        re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?/?", url) for url in named
+    )
+    return next((match[1] for match in found if match), "")
 
 
 def _safe(
@@ -152,14 +183,41 @@ def _saved(stem: str, profile: str, suffix: str) -> Path:
     return next((path for path in files if path.exists()), files[-1])
 
 
-def _name(stem: str) -> str:
-    """The stem in words: `fig02_kept_words` is "kept words"."""
-    return stem.partition("_")[2].replace("_", " ")
+def _numbers(stem: str, profile: str) -> pd.DataFrame:
+    """What the page of sliders shows of a figure; of mechanisms at equal risk, what results say."""
+    if stem == play.SCOREBOARD:
+        run = "full" if profile == "default" else profile
+        return play.at_equal_risk(board.gather(run, ("04_dp_prompt", "07_scoreboard")))
+    return play.plotted(_saved(stem, profile, ".csv"))
+
+
+def _finding(stem: str, origin: dict[str, Any]) -> str:
+    """The title of a figure, which is its finding; its stem in words where none was kept."""
+    name = stem.partition("_")[2].replace("_", " ")
+    return plain(origin.get("title") or name.capitalize())
 
 
 def _picture(stem: str, origin: dict[str, Any]) -> str:
     alt = plain(origin["alt"])
-    return f"[![{alt}](/figures/{stem}.png)](#{stem})\n\n[{_name(stem)}](#{stem}) · {alt}"
+    return (
+        f"[![{alt}](/figures/{stem}.png)](#{stem})\n\n[The figure and its numbers](#{stem}) · {alt}"
+    )
+
+
+def findings(found: Sequence[Notebook], profile: str) -> str:
+    """All figures on one page, small, each under its finding; and the menu of their pages."""
+    parts = ["# Figures by finding"]
+    for source in found:
+        if saved := figures(source, profile):
+            parts.append(f"## {plain(notebooks.heading(source.cells, 0))}")
+            parts.append(
+                "\n".join(
+                    f"- [![{plain(origin['alt'])}](/figures/{stem}.png)](#{stem}) "
+                    f"[{plain(origin.get('title') or origin['alt'].partition('. ')[0])}](#{stem})"
+                    for stem, origin in saved.items()
+                )
+            )
+    return "\n\n".join(parts) + _menu("", [f"/figures/{source.name}.ipynb" for source in found])
 
 
 def gallery(source: Notebook, profile: str) -> NotebookNode:
@@ -173,7 +231,7 @@ def gallery(source: Notebook, profile: str) -> NotebookNode:
         ends = ", ".join(f"[{end[1:]}]({stem}{end})" for end in results.FIGURE_SUFFIXES[1:])
         changed = " with changes that were not committed" if origin["dirty"] else ""
         parts = [
-            f"({stem})=\n## {_name(stem).capitalize()}",
+            f"({stem})=\n## {_finding(stem, origin)}",
             f"![{plain(origin['alt'])}]({stem}.png)",
             plain(origin["alt"]),
             f"Files: {ends}. Made at commit {plain(str(origin['commit'])[:12])}{changed}, profile "
@@ -191,47 +249,7 @@ def gallery(source: Notebook, profile: str) -> NotebookNode:
     return v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
 
 
-# --- Claims and data ----------------------------------------------------------------------
-
-
-def _results(notebook: str, profile: str) -> results.Results | None:
-    return results.load(notebook, profile) if results.file(notebook, profile).exists() else None
-
-
-def judged(found: Sequence[Notebook], profile: str) -> str:
-    """Every claim with the paper's number, ours, the verdict and its reason."""
-    rows: dict[str, list[list[str]]] = {paper: [] for paper in claims.PAPERS}
-    counted: Counter[tuple[str, str]] = Counter()
-    for name in (source.name for source in found):
-        run = results.committed(name) if profile == "default" else _results(name, profile)
-        measured = run.by_name() if run else {}
-        compared = verdicts.table(name, profile, measured).to_dict("records")
-        for claim, row in zip(claims.of(name, profile), compared, strict=True):
-            kind = f", {row['kind']}" if claim.trend else ""
-            link = f"[notebook {name[:2]}](/notebooks/{name}.ipynb)"
-            stated = f"{plain(claim.setting)} ({plain(claim.place)}, {link}{kind})"
-            verdict = f"**{row['verdict']}**: {plain(row['reason'])}"
-            ours = row["ours"] or "not measured"
-            rows[claim.paper].append([stated, plain(claim.stated), plain(ours), verdict])
-            counted[claim.paper, row["verdict"]] += 1
-    every = [str(verdict) for verdict in verdicts.Verdict]
-    totals = [
-        [name, *(str(counted[paper, verdict]) for verdict in every)]
-        for paper, name in claims.PAPERS.items()
-    ]
-    header = ["Claim", "Theirs", "Ours", "Verdict"]
-    parts = [
-        "# Claims of the papers",
-        "The numbers and orderings that the four papers print, and what became of them. "
-        "**Match**: inside the paper's rounding plus our error. **Same trend**: the stated "
-        "ordering or bound holds beyond the error, or within it. **Tie**: mathematics makes the "
-        "two numbers one. **Undecided**: it fails within the error. **Differs**: it fails beyond "
-        "it. **Not comparable**: other data, models or settings, for the reason given. Only a "
-        "*finding* is evidence; what holds by construction or by theorem is none.",
-        table(["Paper", *every], totals),
-        *(f"## {claims.PAPERS[paper]}\n\n{table(header, each)}" for paper, each in rows.items()),
-    ]
-    return "\n\n".join(parts)
+# --- Data and documents ---------------------------------------------------------------------
 
 
 def cards() -> str:
@@ -245,7 +263,8 @@ def documents() -> dict[str, str]:
     for path in (path for pattern in DOCUMENTS for path in sorted(root.glob(pattern))):
         text = path.read_text(encoding="utf-8")
         needs_heading = path.suffix == ".md" and not text.startswith("# ")
-        heading = f"# {path.stem}\n\n" if needs_heading else ""
+        words = (word.upper() if len(word) <= 4 else word for word in path.stem.split("_"))
+        heading = f"# {' '.join(words)}\n\n" if needs_heading else ""
         found[path.relative_to(root).as_posix()] = heading + text
     return found
 
@@ -258,17 +277,22 @@ def front(found: Sequence[Notebook], profile: str) -> str:
         text = re.sub(r"<!--.*?-->\n", "", text).replace("figures/full/", "figures/")
         text = re.sub(r"(?<!!)\[([^\]]*)\]\(figures/(\w+)\.png\)", r"[\1](#\2)", text)
         text = re.sub(r'<img src="([^"]*)"[^>]* alt="([^"]*)">', r"![\2](\1)", text)
-    names = [source.name for source in found]
+    ways = "[Play](/play.ipynb) · [Figures](/gallery.md) · [Claims](/claims.ipynb)"
+    title, _, rest = text.partition("\n")
+    text = f"{title}\n\n{ways}\n{rest}"
     menu = {
-        "Notebooks": [f"/notebooks/{name}.ipynb" for name in names],
-        "Figures": [f"/figures/{name}.ipynb" for name in names],
-        "Results": ["/claims.md", "/data.md"],
+        "Results": ["/play.ipynb", "/gallery.md", "/claims.ipynb", "/data.md"],
+        "Notebooks": [f"/notebooks/{source.name}.ipynb" for source in found],
         "Documents": [f"/{name}" for name in documents() if name.endswith(".md")],
+        "Library": [f"/reference/{name}.md" for name in reference.names()],
     }
-    for caption, pages in menu.items():
-        lines = ["\n```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```\n"]
-        text += "\n".join(lines)
-    return text
+    return text + "".join(_menu(caption, pages) for caption, pages in menu.items())
+
+
+def _menu(caption: str, pages: Iterable[str]) -> str:
+    """Pages for the bar at the side, under a caption where there is one."""
+    named = [f":caption: {caption}"] if caption else []
+    return "\n".join(["\n\n```{toctree}", ":hidden:", *named, "", *pages, "```\n"])
 
 
 # --- The site -----------------------------------------------------------------------------
@@ -280,16 +304,23 @@ def lay_out(folder: Path, profile: str) -> None:
     found = notebooks.find()
     pages = {
         "index.md": front(found, profile),
-        "claims.md": judged(found, profile),
+        "gallery.md": findings(found, profile),
+        "claims.ipynb": nbformat.writes(judged.page(found, profile)),
+        "play.ipynb": nbformat.writes(play.page(lambda stem: _numbers(stem, profile))),
         "data.md": cards(),
     }
     pages |= documents()
+    package = Path(textpriv.__file__).parent
+    pages |= {f"reference/{name}.md": text for name, text in reference.pages(package)}
     for source in found:
         pages[f"notebooks/{source.name}.ipynb"] = nbformat.writes(notebook(source, profile))
         pages[f"figures/{source.name}.ipynb"] = nbformat.writes(gallery(source, profile))
     for name, text in pages.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    (folder / DOWNLOADS).mkdir()
+    for source in found:
+        shutil.copy(paths.NOTEBOOKS / source.file, folder / DOWNLOADS)
     for stem in (stem for source in found for stem in figures(source, profile)):
         for suffix in results.FIGURE_SUFFIXES:
             shutil.copy(_saved(stem, profile, suffix), folder / "figures")

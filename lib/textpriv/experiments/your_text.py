@@ -1,20 +1,27 @@
-"""Notebook 00: sizes of a first look, and its one picture."""
+"""Notebook 00: sizes of a first look, a sentence at every epsilon, and the pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import PercentFormatter
 from pydantic import BaseModel, ConfigDict, Field
 
+from textpriv.attacks.base import NONE, Guesses, Observed, observe
+from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.data.tokens import KEPT, Corpus
 from textpriv.drawing import drawing
+from textpriv.evaluation import risks
 from textpriv.evaluation.evaluate import Evaluation
-from textpriv.evaluation.reading import CLEAR, RIGHT, WRONG, Reading
+from textpriv.evaluation.reading import CLEAR, RIGHT, WRONG, Reader, Reading
+from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.report.figures import label
 
 
@@ -29,6 +36,8 @@ class Sizes(BaseModel):
     corpus: str  # a corpus of the registry, or the path of a file of one's own
     texts: int = Field(ge=8)  # of it that are sanitized and attacked
     settings: dict[str, float]  # epsilon by mechanism
+    quoted: tuple[int, ...] = Field(min_length=1)  # film sentences of the second figure
+    epsilons: dict[str, tuple[float, ...]]  # of that figure, rising, by mechanism
 
 
 def rows(found: Mapping[str, Evaluation]) -> pd.DataFrame:
@@ -43,6 +52,112 @@ def rows(found: Mapping[str, Evaluation]) -> pd.DataFrame:
         if (strongest := each.strongest(finds)) is not None
     ]
     return pd.DataFrame(best).drop(columns="knows").astype({"n": int})
+
+
+KEPT_WORD, NEAR, FAR = "kept", "near", "far"
+NEAREST = 20  # words around the original that count as near: as many as a set of CusText holds
+GUESSES = 5  # of the attacker, for each word
+
+
+def every_epsilon(
+    reader: Reader,
+    sentences: Sequence[str],
+    mechanisms: Mapping[str, FiniteMechanism],
+    epsilons: Mapping[str, Sequence[float]],
+    stream: Callable[[str], np.random.Generator],
+) -> pd.DataFrame:
+    """Sentences as they are sent and read back by the noisy channel, at every epsilon.
+
+    A mechanism draws from the same stream at each epsilon, so that neighbouring settings differ by
+    epsilon alone.
+
+    Parameters
+    ----------
+    reader : gives the words and what the attacker has read
+    mechanisms, epsilons : by name, over the reader's words
+    stream : gives the random stream of a mechanism by its name
+
+    Returns
+    -------
+    a row for each mechanism, epsilon, sentence and word: original, sanitized; state (CLEAR,
+    KEPT_WORD, NEAR or FAR); rank (words nearer to the original than what was sent, by Euclidean
+    distance); named (whether the first guess is right); guess_1 .. and posterior_1 .., which are
+    empty for words in clear
+    """
+    private = reader.tokenizer.encode(list(sentences))
+    written = " ".join(reader.tokenizer.words_of(list(sentences))).split()
+    place = np.arange(len(written)) - private.offsets[private.document]
+    tables = []
+    for name, grid in epsilons.items():
+        for mechanism in mechanisms[name].sweep(grid):
+            observed = observe(mechanism, private, stream(name))
+            attack = NoisyChannel(mechanism, model=reader.language, weight=risks.LANGUAGE_WEIGHT)
+            setting = {"mechanism": name, "epsilon": float(mechanism.epsilon)}
+            words = {"sentence": private.document, "position": place, "original": written}
+            table = pd.DataFrame({**setting, **words})
+            table = table.join(_sent(reader, private, observed))
+            guesses = attack.guess(observed, top=GUESSES)
+            tables.append(table.join(_guessed(reader, private, observed, guesses)))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _sent(reader: Reader, private: Corpus, observed: Observed) -> pd.DataFrame:
+    """What was sent for each word, and how far that is from it."""
+    rows = [
+        _moved(reader, original, sent, hidden) if sent != KEPT else (private.kept[at], CLEAR, 0)
+        for at, (original, sent, hidden) in enumerate(
+            zip(private.ids, observed.corpus.ids, observed.sanitized, strict=True)
+        )
+    ]
+    return pd.DataFrame(rows, columns=["sanitized", "state", "rank"])
+
+
+def _moved(reader: Reader, original: int, sent: int, hidden: bool) -> tuple[str, str, int]:
+    """The word that was sent, its state, and how many words are nearer to the original.
+
+    An original that the vocabulary lacks has no neighbours: what stands for it counts as far.
+    """
+    word = reader.tokenizer.words[sent]
+    if not hidden or sent == original:
+        return word, KEPT_WORD if hidden else CLEAR, 0
+    if original < 0:
+        return word, FAR, len(reader.embedding)
+    vectors = reader.embedding.vectors
+    distance = np.linalg.norm(vectors - vectors[original], axis=1)
+    rank = int((distance < distance[sent]).sum())
+    return word, NEAR if rank <= NEAREST else FAR, rank
+
+
+def _guessed(reader: Reader, private: Corpus, observed: Observed, guesses: Guesses) -> pd.DataFrame:
+    """The attacker's guesses with their posterior, and whether the first one is right."""
+    table = pd.DataFrame({"named": pd.array([pd.NA] * len(private.ids), dtype="boolean")})
+    targets = observed.targets
+    table.loc[targets, "named"] = guesses.words[:, 0] == private.ids[targets]
+    for place in range(GUESSES):
+        known = guesses.words[:, place] != NONE
+        words = [reader.tokenizer.words[each] for each in guesses.words[known, place]]
+        table.loc[targets[known], f"guess_{place + 1}"] = words
+        table.loc[targets[known], f"posterior_{place + 1}"] = guesses.scores[known, place]
+    return table
+
+
+def named_at(table: pd.DataFrame) -> pd.DataFrame:
+    """How many of the sanitized words the attacker names, and how many of these were kept.
+
+    Parameters
+    ----------
+    table : of `every_epsilon`
+
+    Returns
+    -------
+    columns mechanism, epsilon, hidden (sanitized words), named, kept (named and sent as they are)
+    """
+    hidden = table[table["state"] != CLEAR]
+    named = hidden["named"].astype(bool)
+    hidden = hidden.assign(named=named, kept=named & (hidden["state"] == KEPT_WORD))
+    groups = hidden.groupby(["mechanism", "epsilon"], sort=False)
+    counts = groups.agg(hidden=("named", "size"), named=("named", "sum"), kept=("kept", "sum"))
+    return counts.reset_index()
 
 
 @drawing
@@ -103,16 +218,9 @@ def read_back(reading: Reading, title: str) -> Figure:
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.set_axis_off()
     figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
-    widths = [
-        0.0135 * max(len(words[at]) for words in lines) + 0.012 for at in range(len(lines[0]))
-    ]
-    row, left, margin = 0, 0.11, 0.11
-    starts = []
-    for width in widths:
-        if left + width > 1:
-            row, left = row + 1, margin
-        starts.append((row, left))
-        left += width
+    widths = [_width([words[at] for words in lines]) for at in range(len(lines[0]))]
+    starts = [*_flowed(widths, 0.11)]
+    row = starts[-1][0]
     height = 1 / (row + 1)
     for name, offset in (("written", 0.15), ("sent", 0.45), ("read back", 0.75)):
         for each in range(row + 1):
@@ -133,3 +241,79 @@ def read_back(reading: Reading, title: str) -> Figure:
         look = {"color": color, "fontweight": "bold" if marked != "none" else "normal"}
         axes.text(left, 1 - (each + 0.75) * height, lines[2][at], bbox=box, **grey | look)
     return figure
+
+
+MARKS = {CLEAR: "none", KEPT_WORD: "#f5d48a", NEAR: "#bfe0f2", FAR: "#e4e4e4"}
+"""Backgrounds of the words that were sent; the site has its own for dark pages."""
+
+
+@drawing
+def at_five_epsilons(table: pd.DataFrame, title: str) -> Figure:
+    """One sentence as it is sent at up to five epsilons; words that the attacker names are bold.
+
+    Parameters
+    ----------
+    table : one mechanism and one sentence of `every_epsilon`
+    """
+    every = table["epsilon"].unique()
+    shown = every[np.unique(np.linspace(0, len(every) - 1, 5).round().astype(int))]
+    blocks = [table[table["epsilon"] == epsilon] for epsilon in shown]
+    written = blocks[0]["original"].tolist()
+    columns = zip(written, *(block["sanitized"] for block in blocks), strict=True)
+    starts = [*_flowed([_width(words) for words in columns], 0.13)]
+    lines = starts[-1][0] + 1
+    figure = Figure(
+        figsize=(7.2, 0.55 + 0.26 * lines * (len(blocks) + 1)),
+        layout=PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True),
+    )
+    axes = figure.add_axes((0.01, 0.02, 0.98, 0.88))
+    axes.set_axis_off()
+    axes.set(xlim=(0, 1), ylim=(lines * (len(blocks) + 1) + 0.8, 0))  # in lines, from the top
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+    for number, block in enumerate([None, *blocks]):
+        top = number * lines + 0.6
+        name = "written" if block is None else f"ε = {shown[number - 1]:g}"
+        axes.text(0, top, name, fontsize=8, color="#333333")
+        for at, (line, left) in enumerate(starts):
+            if block is None:
+                axes.text(left, top + line, written[at], fontsize=9)
+            else:
+                _word(axes, (left, top + line), block.iloc[at])
+    _legend(axes, lines * (len(blocks) + 1) + 0.6)
+    return figure
+
+
+def _legend(axes: Axes, bottom: float) -> None:
+    """What the backgrounds and the bold letters mean, in one line."""
+    for left, state, said in (
+        (0.13, KEPT_WORD, "sent as it is"),
+        (0.28, NEAR, f"one of the {NEAREST} nearest words"),
+        (0.56, FAR, "farther"),
+    ):
+        box = {"facecolor": MARKS[state], "edgecolor": "none", "pad": 1.5}
+        axes.text(left, bottom, said, fontsize=8, bbox=box)
+    axes.text(0.68, bottom, "named by the attacker", fontsize=8, fontweight="bold")
+
+
+def _word(axes: Axes, place: tuple[float, float], row: pd.Series) -> None:
+    """A word as it was sent, on the colour of its state."""
+    look: dict[str, Any] = {"fontsize": 9, "color": "#777777" if row["state"] == CLEAR else "black"}
+    if row["state"] != CLEAR:
+        look["bbox"] = {"facecolor": MARKS[row["state"]], "edgecolor": "none", "pad": 1.5}
+        look["fontweight"] = "bold" if row["named"] else "normal"
+    axes.text(*place, row["sanitized"], **look)
+
+
+def _width(words: Sequence[str]) -> float:
+    """Room for the longest of these words, as a share of the picture's width."""
+    return 0.0135 * max(map(len, words)) + 0.012
+
+
+def _flowed(widths: Sequence[float], margin: float) -> Iterator[tuple[int, float]]:
+    """Line and left edge of each word, line by line from a margin to 1."""
+    line, left = 0, margin
+    for width in widths:
+        if left + width > 1 and left > margin:
+            line, left = line + 1, margin
+        yield line, left
+        left += width

@@ -185,25 +185,38 @@ def save(
     written = data.drop(columns=[each for each in data if str(each).endswith("influence")])
     if written.empty or not written.columns.is_unique:
         raise InvalidInput(f"{stem}: expected rows of plotted numbers under distinct columns")
-    origin = {**provenance, "figure": stem, "alt": " ".join(alt.split())}
+    named = {"figure": stem, "title": title_of(fig), "alt": " ".join(alt.split())}
+    origin = {**provenance, **named}
     contents = {
         **pictures(fig, origin),
         ".csv": written.to_csv(index=False, lineterminator="\n").encode(),
-        ".json": f"{json.dumps(origin, indent=1, sort_keys=True)}\n".encode(),
+        ".json": about(origin),
     }
     for suffix in FIGURE_SUFFIXES:
         write_atomic(directory / f"{stem}{suffix}", contents[suffix])
     return [directory / f"{stem}{suffix}" for suffix in FIGURE_SUFFIXES]
 
 
+def title_of(fig: Figure) -> str:
+    """What a figure says of itself: the title over all of it, or that of its only titled panel."""
+    panels = {ax.get_title(place) for ax in fig.axes for place in ("left", "center")} - {""}
+    title = fig.get_suptitle() or (panels.pop() if len(panels) == 1 else "")
+    return " ".join(title.split())
+
+
+def about(origin: Mapping[str, Any]) -> bytes:
+    """The file that says where a figure comes from."""
+    return f"{json.dumps(origin, indent=1, sort_keys=True)}\n".encode()
+
+
 def pictures(fig: Figure, origin: Mapping[str, Any]) -> dict[str, bytes]:
     """The files .png and .pdf of a figure, which say what its .json does."""
     stem, alt = origin["figure"], origin["alt"]
-    text = json.dumps(origin, indent=1, sort_keys=True)
-    about = {"Title": stem, "Subject": alt, "Keywords": text, "CreationDate": None}
+    text = about(origin).decode().strip()
+    described = {"Title": stem, "Subject": alt, "Keywords": text, "CreationDate": None}
     return {
         ".png": drawn(fig, "png", {"Title": stem, "Description": alt, "Comment": text}),
-        ".pdf": drawn(fig, "pdf", about),
+        ".pdf": drawn(fig, "pdf", described),
     }
 
 
