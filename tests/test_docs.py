@@ -111,6 +111,7 @@ RULES = [
     Rule(r"et al\. \(?(?:19|20)\d\d\)?", "the year of a paper"),
     Rule(r"GloVe (?:840B|6B)|SST-2|SHA-256|Llama-3-8B|Recall@1|2-Random, 3-Random|1-Diffractor",
          "a name of the field"),
+    Rule(r"be the 21st century's new conan", "a quoted sentence"),
     Rule(r"[Oo]rder [12]|Rank 1 |1/distance|\[0, 1\]|ratio of 1 |ratio\* above 1 ", "a definition"),
     # The library
     Rule(r"Python (3\.\d+)", "the oldest version that pyproject takes",
