@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -449,6 +450,17 @@ def test_risk_at_equal_utility_by_hand() -> None:
     assert table["level"].tolist() == [0.25, 0.5, 0.75]
     assert np.allclose(table[["value", "low", "high"]], -0.2)
     assert (table["p"] < 0.05).all() and set(table["first"] + table["second"]) == {"ab"}
+
+
+def test_pairs_of_all_mechanisms_can_be_decided() -> None:
+    """Eight mechanisms, two utilities: 168 tests of certain differences, corrected for them all."""
+    names, ones = np.repeat([f"m{number}" for number in range(8)], 2), np.ones((16, 40))
+    utility = np.tile([0.0, 1.0], 8)[:, None] * ones
+    recovered = np.arange(8).repeat(2)[:, None] * ones
+    made = risks_of(names.tolist(), utility, recovered, np.full(40, 10.0))
+    both = replace(made, utility={"meaning": utility, "accuracy": utility})
+    table = at_equal_utility(both, np.random.default_rng(0))
+    assert len(table) == 168 and (table["p"] < 0.05).all()
 
 
 def test_what_no_setting_reaches_is_not_compared() -> None:
