@@ -433,6 +433,28 @@ def test_another_training_widens_intervals_and_tests() -> None:
     assert found.share("a", good) == stats.clustered_share(good[good], found.document[good])
 
 
+def test_three_trainings_are_no_hundred() -> None:
+    """Student's t with two degrees of freedom, by hand, where trainings are all that varies."""
+    found = made_up({"a": [True] * 300, "b": [False] * 300}, [5] * 300, list(range(300)))
+    found.hits["a"] = np.full(300, 0.5)
+    found.trainings["a"] = rates = np.array([0.44, 0.5, 0.56])
+    (p,) = experiment.compare([found], [("a", "b")], np.random.default_rng(0))["p"]
+    t = 0.5 / (rates.std(ddof=1) / np.sqrt(3))
+    assert p == pytest.approx(1 - t / np.sqrt(2 + t**2)) and p > 0.004
+
+
+def test_tests_over_trainings_keep_small_levels() -> None:
+    """As Holm's correction asks of them: at 1%, of networks that differ by chance alone."""
+    rng, rejected, times = np.random.default_rng(5), 0, 1000
+    found = made_up({"a": [True] * 60, "b": [False] * 60}, [5] * 60, list(range(60)))
+    for _ in range(times):
+        found.trainings["a"] = 0.5 + 0.05 * rng.standard_normal(3)
+        found.hits["a"] = np.full(60, found.trainings["a"].mean())
+        found.hits["b"] = np.full(60, 0.5)
+        rejected += experiment._p_over_trainings(found, "a", "b") < 0.01
+    assert rejected <= 21  # of 10 by chance with probability below 0.1%
+
+
 def risks_of(
     names: Sequence[str], utility: np.ndarray, recovered: np.ndarray, content: np.ndarray
 ) -> Risks:
