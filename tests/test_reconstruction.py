@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -432,6 +433,28 @@ def test_another_training_widens_intervals_and_tests() -> None:
     assert found.share("a", good) == stats.clustered_share(good[good], found.document[good])
 
 
+def test_three_trainings_are_no_hundred() -> None:
+    """Student's t with two degrees of freedom, by hand, where trainings are all that varies."""
+    found = made_up({"a": [True] * 300, "b": [False] * 300}, [5] * 300, list(range(300)))
+    found.hits["a"] = np.full(300, 0.5)
+    found.trainings["a"] = rates = np.array([0.44, 0.5, 0.56])
+    (p,) = experiment.compare([found], [("a", "b")], np.random.default_rng(0))["p"]
+    t = 0.5 / (rates.std(ddof=1) / np.sqrt(3))
+    assert p == pytest.approx(1 - t / np.sqrt(2 + t**2)) and p > 0.004
+
+
+def test_tests_over_trainings_keep_small_levels() -> None:
+    """As Holm's correction asks of them: at 1%, of networks that differ by chance alone."""
+    rng, rejected, times = np.random.default_rng(5), 0, 1000
+    found = made_up({"a": [True] * 60, "b": [False] * 60}, [5] * 60, list(range(60)))
+    for _ in range(times):
+        found.trainings["a"] = 0.5 + 0.05 * rng.standard_normal(3)
+        found.hits["a"] = np.full(60, found.trainings["a"].mean())
+        found.hits["b"] = np.full(60, 0.5)
+        rejected += experiment._p_over_trainings(found, "a", "b") < 0.01
+    assert rejected <= 21  # of 10 by chance with probability below 0.1%
+
+
 def risks_of(
     names: Sequence[str], utility: np.ndarray, recovered: np.ndarray, content: np.ndarray
 ) -> Risks:
@@ -449,6 +472,17 @@ def test_risk_at_equal_utility_by_hand() -> None:
     assert table["level"].tolist() == [0.25, 0.5, 0.75]
     assert np.allclose(table[["value", "low", "high"]], -0.2)
     assert (table["p"] < 0.05).all() and set(table["first"] + table["second"]) == {"ab"}
+
+
+def test_pairs_of_all_mechanisms_can_be_decided() -> None:
+    """Eight mechanisms, two utilities: 168 tests of certain differences, corrected for them all."""
+    names, ones = np.repeat([f"m{number}" for number in range(8)], 2), np.ones((16, 40))
+    utility = np.tile([0.0, 1.0], 8)[:, None] * ones
+    recovered = np.arange(8).repeat(2)[:, None] * ones
+    made = risks_of(names.tolist(), utility, recovered, np.full(40, 10.0))
+    both = replace(made, utility={"meaning": utility, "accuracy": utility})
+    table = at_equal_utility(both, np.random.default_rng(0))
+    assert len(table) == 168 and (table["p"] < 0.05).all()
 
 
 def test_what_no_setting_reaches_is_not_compared() -> None:

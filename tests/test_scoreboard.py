@@ -422,6 +422,10 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     # 0.04 with an error of 0.0204: p 0.0500, which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker names hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
+    # A wider gap with a wide interval is not what the title tells.
+    unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], low=[0.0, 0.5],
+                                        high=[1.0, 0.6])  # fmt: skip
+    assert findings.headline(unsure).title.startswith("CusText+: 30 of 100")
 
 
 def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> None:

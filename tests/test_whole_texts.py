@@ -9,7 +9,10 @@ import pytest
 from textpriv.attacks.game import Played
 from textpriv.data.embeddings import from_arrays
 from textpriv.experiments import whole_texts as experiment
+from textpriv.mechanisms import SanText
+from textpriv.mechanisms.allotted import Allotted
 from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.privacy.exact import losses
 from textpriv.stats import share
 
 NAMES = ["ann", "bob", "will"]
@@ -55,6 +58,19 @@ def test_the_nearest_word_is_another_one() -> None:
     every = np.arange(4)
     assert experiment.nearest_among(table, every, every).tolist() == [1, 0, 3, 2]
     assert experiment.nearest_among(table, np.array([0, 1]), np.array([2, 3])).tolist() == [2, 2]
+
+
+def test_names_are_compared_with_names_of_their_own_group() -> None:
+    """Names at 0, 1, 2 and 3, in two groups by turns: the nearest of all is of the other group."""
+    points = np.array([[0.0], [1.0], [2.0], [3.0], [9.0], [20.0]])
+    table = from_arrays("made up", list("abcdef"), points)
+    allotted = Allotted(SanText(table, epsilon=2.0), [0, 1, 0, 1, 2, 2], [0.5, 0.25, 1.0])
+    listed = np.arange(4)
+    found = experiment.between_groups(allotted, listed)
+    pairs = np.array([0, 1]), np.array([2, 3])
+    expected = (losses(allotted, *pairs) / [2.0, 1.0]).max()  # epsilon of the group times 2
+    assert found.inside == pytest.approx(expected) and 0 < found.inside <= 1
+    assert (found.secret, found.stranger, found.share) == ("d", "e", 0.25)
 
 
 def test_mechanisms_on_words_are_made_alike() -> None:

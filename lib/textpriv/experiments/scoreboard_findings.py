@@ -120,13 +120,13 @@ def headline(found: pd.DataFrame) -> Finding:
     if found.empty:
         return Finding("Not measured under this profile", "Notebook 05 has not run.")
     above = [row for row in found.to_dict("records") if _beyond(row, len(found))]
-    first = found.iloc[0]
     numbers = "; ".join(
         f"{called(row['mechanism'])} at epsilon {row['epsilon']:g}: {100 * row['kept']:.0f} stay, "
         f"{told(row['value'], row['low'], row['high'])} named"
         for row in found.to_dict("records")
     )
     if above:
+        first = above[0]  # the widest gap of those that are certain
         title = (
             f"{called(first['mechanism'])}: {100 * first['kept']:.0f} of 100 words come out "
             f"unchanged, an attacker names {100 * first['value']:.0f}"

@@ -265,16 +265,18 @@ class BetweenGroups:
 
 
 def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
-    """All listed names (ids), each with the nearest name and the nearest word that is none.
+    """All listed names (ids), with the nearest word that is none and the nearest name of the group.
 
     At all outputs, from the probabilities themselves.
     """
     table = allotted.embedding
     others = np.setdiff1d(np.arange(len(table)), listed)
-    strangers, kin = (nearest_among(table, listed, each) for each in (others, listed))
+    strangers = nearest_among(table, listed, others)
     lost = losses(allotted, listed, strangers)
     read = published_loss(allotted).between(listed, strangers)
-    inside = losses(allotted, listed, kin) / claimed_loss(allotted).between(listed, kin)
+    # Names are of two groups, important for the task or not; no claim holds between these.
+    kin = [(own, nearest_among(table, own, own)) for own in _by_group(allotted, listed)]
+    inside = [losses(allotted, *each) / claimed_loss(allotted).between(*each) for each in kin]
     at = int(read.argmin())
     return BetweenGroups(
         secret=table.words[listed[at]],
@@ -284,8 +286,15 @@ def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
         lost=float(lost[at]),
         read=float(read[at]),
         worst=float((lost / read).max()),
-        inside=float(inside.max()),
+        inside=max((float(each.max()) for each in inside), default=0.0),
     )
+
+
+def _by_group(allotted: Allotted, words: IntArray) -> list[IntArray]:
+    """Words (ids) of each group of which there are two or more."""
+    groups = allotted.group[words]
+    parts = [words[groups == each] for each in np.unique(groups)]
+    return [each for each in parts if len(each) > 1]
 
 
 def by_place(
