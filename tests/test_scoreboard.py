@@ -453,23 +453,18 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> N
     assert "90% (85 to 95) of 200 texts under DP-Prompt and of 30%" in said  # among as many others
     assert "guessing: 0.5%" in said and "at least 1.5 under DP-MLM" in said and "1 of 2" in said
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
-    (choice,) = findings.choice(made, at(), scoreboard.equal_utility(made)).to_dict("records")
-    assert (
-        choice["take"] == "DP-MLM" and "30% (25 to 35) of 200" in choice["an attacker still gets"]
-    )
+    (choice,) = findings.choice(made, at()).to_dict("records")
+    assert choice["take"].startswith("no advice") and "DP-MLM is linked least" in choice["take"]
+    assert "30% (25 to 35) of 200" in choice["an attacker still gets"]
 
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     rows = at(("tem", 0.7, 0.03), ("santext", 0.65, 0.03), ("madlib", 0.6, 0.03))
-    none = scoreboard.equal_utility(board())
-    (said,) = findings.choice(board(), rows, none).to_dict("records")
+    (said,) = findings.choice(board(), rows).to_dict("records")
     assert said["take"] == "none of the 3 is shown to be better; TEM has the best value"
     assert said["what is left"] == "sentiment at an accuracy of 60% to 70%"
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
-    assert findings.choice(board(), two, none)["take"].tolist() == ["TEM"]
-    beaten = scoreboard.equal_utility(board(equal("santext", "tem", -0.1, 0.01)))
-    take = findings.choice(board(), rows, beaten)["take"].tolist()
-    assert take == ["SanText; not told from it: MADLIB"]
+    assert findings.choice(board(), two)["take"].tolist() == ["TEM"]
     tokens = board(
         *(rate(f"pr1.{name}.rotten-tomatoes.context_free", risk)
           for name, risk in (("noise-50", 0.1), ("high-freq", 0.6), ("low-freq", 0.8))),
@@ -478,10 +473,11 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
           for name, value in (("plain", 0.8), ("noise-50", 0.6), ("high-freq", 0.7),
                               ("low-freq", 0.7))),
     )  # fmt: skip
-    (said,) = findings.choice(tokens, rows[:0], none).to_dict("records")
-    assert said["take"] == "high-freq"  # of those that keep half of what plain text gives
+    (said,) = findings.choice(tokens, rows[:0]).to_dict("records")
+    # Of those that keep half of what plain text gives.
+    assert said["take"].startswith("high-freq, by point estimates")
     assert "plain text 80%" in said["what is left"]
-    assert findings.choice(board(), rows[:0], none).empty
+    assert findings.choice(board(), rows[:0]).empty
 
 
 def test_what_the_least_bound_comes_to() -> None:
@@ -489,7 +485,9 @@ def test_what_the_least_bound_comes_to() -> None:
                           "tight": [120.0, math.nan]})  # fmt: skip
     assert "120 (TEM), which rules out next to nothing" in findings.proved(table)
     small = findings.proved(table.assign(tight=[2.0, math.nan]))
-    assert "is 2 (TEM), which rules out much" in small
+    assert small.endswith("is 2 (TEM).")
+    two = findings.proved(table.assign(tight=[120.0, 120.0]))
+    assert "120 (TEM and CusText+)" in two
     assert "make audit" in findings.proved(table[:0])
 
 

@@ -84,8 +84,8 @@ def choice() -> str:
     from textpriv.experiments import scoreboard_findings as findings
 
     gathered = board.gather("full")
-    equal, at = _at_equal_risk(gathered)
-    rows = findings.choice(gathered, at, equal)
+    _, at = _at_equal_risk(gathered)
+    rows = findings.choice(gathered, at)
     return f"{table(rows.columns, rows.to_numpy())}\n\n{findings.proved(scoreboard.statements())}"
 
 

@@ -467,7 +467,7 @@ def guarantees(found: Sequence[Audit]) -> str:
 
 
 def proved(stated: pd.DataFrame) -> str:
-    """What the least of the bounds for one text comes to.
+    """What the least of the bounds for one text comes to, at the settings of the statements.
 
     Parameters
     ----------
@@ -477,34 +477,30 @@ def proved(stated: pd.DataFrame) -> str:
     finite = bounds[np.isfinite(bounds)]
     if finite.empty:
         return "No guarantee for a whole text is kept here: run `make audit`."
-    row, least = stated.loc[finite.idxmin()], finite.min()
-    means = (
-        "which rules out next to nothing, so that the protection measured here is not the "
-        "guarantee's"
-        if least > LARGE
-        else "which rules out much"
-    )
+    least = finite.min()
+    names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
+    means = ", which rules out next to nothing" if least > LARGE else ""
     return (
-        f"The smallest epsilon that is proved for one text at these settings is {least:,.0f} "
-        f"({called(row['mechanism'])}), {means}."
+        "The smallest epsilon that is proved for one text, at the settings that docs/PRIVACY "
+        f"states, is {least:,.0f} ({listed([*names])}){means}."
     )
 
 
 # --- For an engineer ------------------------------------------------------------------------------
 
 
-def choice(board: Board, at: pd.DataFrame, equal: pd.DataFrame) -> pd.DataFrame:
+def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
     """Which mechanism stands out for what one wants to send, by tests.
 
     Parameters
     ----------
-    at, equal : as for `protects`
+    at : as for `at_equal_risk`
 
     Returns
     -------
     you send, take, an attacker still gets, what is left; a row for each thing that was measured
     """
-    rows = [_for_words(at, equal), _for_tokens(board), _for_authors(board), _for_texts(board)]
+    rows = [_for_words(at), _for_tokens(board), _for_authors(board), _for_texts(board)]
     columns = ["you send", "take", "an attacker still gets", "what is left"]
     return pd.DataFrame([row for row in rows if row], columns=columns)
 
@@ -520,14 +516,10 @@ def _take(names: Sequence[str], every: int) -> str:
     return f"{called(names[0])}; not told from it: {listed(names[1:])}"
 
 
-def _for_words(at: pd.DataFrame, equal: pd.DataFrame) -> list[str] | None:
+def _for_words(at: pd.DataFrame) -> list[str] | None:
     if at.empty:
         return None
     names, rows = leaders(at), at.sort_values("value")
-    if len(decided := equal[equal["quarter"] == HALFWAY].dropna(subset=["less"])):
-        worse = decided["first"].where(decided["less"] != decided["first"], decided["second"])
-        beaten = {*worse} | {called(str(each)) for each in worse}
-        names = [each for each in names if not {each, called(each)} & beaten] or names
     left = [f"{row.value:.0%}" for row in (rows.iloc[0], rows.iloc[-1])]
     return [
         "a text in which each word is replaced",
@@ -547,7 +539,7 @@ def _for_tokens(board: Board) -> list[str] | None:
         return None
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        called(row["mapper"]),
+        f"{called(row['mapper'])}, by point estimates: attacks differ by mapping, so no test",
         f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%}",
@@ -575,11 +567,10 @@ def _for_texts(board: Board) -> list[str] | None:
     found = found[found["n"] == found["n"].max()]  # candidates among which a text is looked for
     if found.empty:
         return None
-    rows = found.assign(value=-found["linked"], low=-found["high"], high=-found["low"])
-    row = found.iloc[0]
+    row = found.loc[found["linked"].idxmin()]
     return [
         "a whole text, rewritten",
-        _take(leaders(rows), len(rows)),
+        f"no advice, as what is left was not measured; {called(row['mechanism'])} is linked least",
         f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts",
         "not measured here",
     ]

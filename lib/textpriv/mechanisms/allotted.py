@@ -13,7 +13,7 @@ epsilon: let P_a be the law at epsilon a. Then the loss between x at a and x' at
 
 which does not vanish where x and x' are near each other, not even where they are the same word. For
 SanText it is at most (a d(x, x') + |a - b| D) / 2 and the difference of the normalisers, with D the
-largest distance to an output: it grows with the vocabulary and not with d(x, x'). So a group that
+largest distance to an output: it does not vanish with d(x, x'). So a group that
 is decided by the private word shows in the output, and "this word has epsilon a" promises nothing
 against the words of other groups.
 
