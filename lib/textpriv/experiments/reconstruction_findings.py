@@ -248,6 +248,8 @@ def at_equal_utility(pairs: pd.DataFrame) -> str:
             f"mechanisms are decided (Holm over all {len(pairs)} tests). It gives away: "
             f"{told or 'none less than another'}."
         )
+    if said:
+        said.append("Between its epsilons a mechanism is taken to move along a straight line.")
     return "\n\n".join(said) or "No two mechanisms leave as much of the text in this profile."
 
 
