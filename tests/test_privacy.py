@@ -57,6 +57,7 @@ from textpriv.mechanisms import (
     SanText,
     SanTextPlus,
 )
+from textpriv.mechanisms.allotted import Allotted
 from textpriv.mechanisms.dp_fusion import DPFusion
 from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.mechanisms.maps import LossyMap
@@ -109,6 +110,7 @@ MAKERS: dict[type, Callable[[], Any]] = {
     CusTextPlus: lambda: CusTextPlus(
         SMALL, epsilon=2.0, set_size=6, mapping="conservative", stopwords=["w1", "w7"]
     ),
+    Allotted: lambda: Allotted(SanText(SMALL, epsilon=2.0), np.arange(40) % 2, [0.5, 1]),
     TruncatedLaplace: lambda: TruncatedLaplace(BOX, epsilon=2.0),
     DeepCandidate: lambda: DeepCandidate(CANDIDATES, recode, epsilon=2.0),
 }

@@ -175,13 +175,17 @@ def _replicated(notebook: str) -> str:
 
 def mechanisms() -> str:
     """A row per mechanism, from the claims that the mechanisms themselves state."""
+    from textpriv.mechanisms.allotted import Allotted
     from textpriv.mechanisms.dp_fusion import DPFusion
     from textpriv.mechanisms.dp_mlm import DPMLM
     from textpriv.mechanisms.prompt import DPPrompt
     from textpriv.mechanisms.registry import examples
     from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
 
-    stated = {name: made.claim for name, made in examples().items()}
+    made = examples()
+    santext = made["santext"]
+    by_group = Allotted(santext, np.arange(santext.size) % 2, [0.5, 1])
+    stated = {name: each.claim for name, each in made.items()} | {by_group.name: by_group.claim}
     whole = (TruncatedLaplace, DeepCandidate, DPPrompt, DPMLM, DPFusion)
     stated |= {each.name: each.claim for each in whole}
     header = "mechanism, guarantee, what is protected, unit of eps, stays in clear, unknown words, "
