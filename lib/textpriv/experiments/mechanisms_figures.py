@@ -122,7 +122,7 @@ def sentiment(accuracy: pd.DataFrame, title: str) -> Figure:
             row = part["mechanism"].map(names.index) + 0.2 * (levels.index(level) - 1)
             marks: dict[str, Any] = {"fmt": "o", "ms": 3, "lw": 0.9, "capsize": 1, "color": color}
             ax.errorbar(part["value"], row, xerr=reach(part), label=f"{level:.0%} kept", **marks)
-        ax.set(xlabel="accuracy", title=f"{corpus}, n = {int(table['n'].max()):,}")
+        ax.set(xlabel="accuracy", title=f"{corpus}\nn = {int(table['n'].max()):,}")
         percent(ax.xaxis)
     _name_rows(axes[0], names)
     axes[1].grid(axis="y", visible=False)
