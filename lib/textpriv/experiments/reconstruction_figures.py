@@ -88,7 +88,7 @@ def ladder(found: pd.DataFrame) -> Figure:
         for bound in _bounds(found, defense, epsilon):
             ax.axvline(bound, color=BLACK, lw=1, ls="--", label="the paper's bound (contextual)")
         ax.set(xlim=(0, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
-        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g} ({_n(part)})", fontsize=8.5)
+        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n{_n(part)}", fontsize=8.5)
         ax.set_xlabel("tokens named", fontsize=8.5)
         percent(ax.xaxis)
     attackers = [fill(ON_WORDS[name].attacker, 36) for name in reversed(names)]
