@@ -39,7 +39,8 @@ from tools.outputs import FORMS, RUN, STATE, edited, stripped, without_widgets
 from tools.site import judged, play, reference
 
 DOCUMENTS = (
-    "REPRODUCING.md", "CONTRIBUTING.md", "docs/*.md", "claims/*", "benchmarks/*.md", "CITATION.cff"
+    "REPRODUCING.md", "ARTIFACT-APPENDIX.md", "CONTRIBUTING.md", "docs/*.md", "claims/*",
+    "benchmarks/*.md", "CITATION.cff", "LICENSE",
 )  # fmt: skip
 DOWNLOADS = "downloads"  # folder of the notebooks as they are, which Sphinx makes no pages of
 MOST_ROWS = 500  # of plotted numbers that a page shows; the file beside it has them all
@@ -265,8 +266,17 @@ def documents() -> dict[str, str]:
         needs_heading = path.suffix == ".md" and not text.startswith("# ")
         words = (word.upper() if len(word) <= 4 else word for word in path.stem.split("_"))
         heading = f"# {' '.join(words)}\n\n" if needs_heading else ""
+        if path.suffix == ".md":
+            text = pictured(text)
         found[path.relative_to(root).as_posix()] = heading + text
     return found
+
+
+def pictured(text: str) -> str:
+    """The text with its pictures where the site has them, and links to them into the galleries."""
+    text = text.replace("figures/full/", "figures/")
+    text = re.sub(r"(?<!!)\[([^\]]*)\]\((?:\.\./)?figures/(\w+)\.png\)", r"[\1](#\2)", text)
+    return re.sub(r'<img src="(?:\.\./)?([^"]*)"[^>]* alt="([^"]*)">', r"![\2](/\1)", text)
 
 
 def front(found: Sequence[Notebook], profile: str) -> str:
@@ -274,9 +284,7 @@ def front(found: Sequence[Notebook], profile: str) -> str:
     text = f"# A run of the profile {profile}\n"
     if profile == "default":
         text = (paths.REPOSITORY / "README.md").read_text(encoding="utf-8")
-        text = re.sub(r"<!--.*?-->\n", "", text).replace("figures/full/", "figures/")
-        text = re.sub(r"(?<!!)\[([^\]]*)\]\(figures/(\w+)\.png\)", r"[\1](#\2)", text)
-        text = re.sub(r'<img src="([^"]*)"[^>]* alt="([^"]*)">', r"![\2](\1)", text)
+        text = pictured(re.sub(r"<!--.*?-->\n", "", text))
     ways = "[Play](/play.ipynb) · [Figures](/gallery.md) · [Claims](/claims.ipynb)"
     title, _, rest = text.partition("\n")
     text = f"{title}\n\n{ways}\n{rest}"
