@@ -67,9 +67,10 @@ def found() -> str:
     from textpriv.experiments import scoreboard_findings as findings
 
     gathered = board.gather("full")
+    newer = findings.protects(scoreboard.equal_utility(gathered), _at_equal_risk(gathered))
     said = {
         "Words": findings.context(gathered).text,
-        "Newer mechanisms": f"{findings.protects(*_at_equal_risk(gathered)).title}.",
+        "Newer mechanisms": f"{newer.title}.",
         "Tokens": findings.window(gathered),
         "Documents": findings.documents(gathered),
         "Whole texts": findings.rewritten(scoreboard.whole_texts(gathered)),
@@ -84,19 +85,17 @@ def choice() -> str:
     from textpriv.experiments import scoreboard_findings as findings
 
     gathered = board.gather("full")
-    _, at = _at_equal_risk(gathered)
-    rows = findings.choice(gathered, at)
+    rows = findings.choice(gathered, _at_equal_risk(gathered))
     return f"{table(rows.columns, rows.to_numpy())}\n\n{findings.proved(scoreboard.statements())}"
 
 
-def _at_equal_risk(gathered: board.Board) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Pairs at equal utility, and accuracies at the risk that notebook 07 shows."""
+def _at_equal_risk(gathered: board.Board) -> pd.DataFrame:
+    """Accuracies at the risk that notebook 07 shows."""
     from textpriv.experiments import scoreboard
 
     sizes = profiles.load("full", "07_scoreboard", scoreboard.Sizes, {})
     points = scoreboard.word_points(gathered)
-    at = scoreboard.equal_risk(points, [sizes.shown_risk])
-    return scoreboard.equal_utility(gathered), at
+    return scoreboard.equal_risk(points, [sizes.shown_risk])
 
 
 def chapters() -> str:

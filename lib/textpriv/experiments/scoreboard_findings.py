@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv.experiments import scoreboard
+from textpriv.experiments.reconstruction_findings import at_equal_utility
 from textpriv.experiments.scoreboard import NEWER
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.privacy import Audit
@@ -37,15 +38,6 @@ READABLE = 1 / 3
 
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
-
-HALFWAY = 2
-"""The quarter of a utility's range at which pairs are told one by one."""
-
-UTILITIES: Mapping[str, str] = {
-    "accuracy": "the accuracy of sentiment",
-    "meaning": "the mean cosine of a sentence's vector before and after",
-}
-"""By which notebook 05 says how much of a text is left."""
 
 FEW = 3  # names in a cell of a table
 
@@ -275,14 +267,6 @@ def protects(equal: pd.DataFrame, at: pd.DataFrame) -> Finding:
     if equal.empty:
         return newer(at)
     decided = equal.dropna(subset=["less"])
-    said = []
-    for utility, part in decided[decided["quarter"] == HALFWAY].groupby("utility", sort=False):
-        wins = [
-            f"{called(str(name))} than under {listed(_other(own, own['less']))}"
-            for name, own in part.groupby("less", sort=False)
-        ]
-        where = f"{UTILITIES[str(utility)]} is {part['level'].iloc[0]:.2f}"
-        said.append(f"Where {where}, less is read under {'; '.join(wins)}.")
     names = dict.fromkeys([*equal["first"], *equal["second"]])
     wins = []
     for name in filter(_is_newer, names):
@@ -292,10 +276,10 @@ def protects(equal: pd.DataFrame, at: pd.DataFrame) -> Finding:
         wins.append(f"{called(name)} in {less} of {len(own)} (more in {more - less})")
     against = f"compared with older ones, less is read under {', '.join(wins)}" if wins else ""
     title = f"{len(decided)} of {len(equal)} paired comparisons at equal utility are decided"
-    return Finding(f"{title}; {against}" if against else title, " ".join([f"{title}.", *said]))
+    return Finding(f"{title}; {against}" if against else title, at_equal_utility(equal))
 
 
-def _other(pairs: pd.DataFrame, name: str | pd.Series[str]) -> list[str]:
+def _other(pairs: pd.DataFrame, name: str) -> list[str]:
     """The mechanisms that stand beside `name` in the pairs."""
     return list(pairs["first"].where(pairs["first"] != name, pairs["second"]))
 
@@ -308,10 +292,11 @@ def _is_newer(name: str) -> bool:
 def context(board: Board) -> Finding:
     """Whether reading whole sentences passes the bound of the paper on attacks with context."""
     pair = f"paired.custext.{scoreboard.CORPUS}.eps6."
-    bound, whole = (board.told(pair + each) for each in ("contextual_bound", "noisy_channel"))
+    seen = pair + "contextual_bound_seen"  # as the paper trains it
+    bound, whole = (board.told(each) for each in (seen, pair + "noisy_channel"))
     verdict = board.says(
         pair + "noisy_channel",
-        pair + "contextual_bound",
+        seen,
         above="the bound is one of a method, and not of the attacker",
         below="less than the bound",
     )
