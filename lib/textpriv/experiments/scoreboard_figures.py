@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from textpriv.drawing import drawing
 from textpriv.experiments.scoreboard import COMPARED, OTHER, SET_UP, UNMEASURED
@@ -72,8 +73,10 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=10)
     right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=10)
     fig.suptitle(_fates(findings), fontsize=12)
-    for ax, unit in ((left, "claims"), (right, "statements, each tested as one")):
-        ax.set(xlabel=unit)
+    units = {"claims": (left, counts), "statements, each tested as one": (right, findings)}
+    for unit, (ax, table) in units.items():
+        ax.set(xlabel=unit, xlim=(0, 1.03 * max(1, table.sum(axis=1).max())))
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         ax.grid(visible=False, axis="y")
     shown = [*every.columns[every.any()], *(name for name in COMPARED if findings[name].any())]
     handles = [
