@@ -67,10 +67,9 @@ def found() -> str:
     from textpriv.experiments import scoreboard_findings as findings
 
     gathered = board.gather("full")
-    newer = findings.protects(scoreboard.equal_utility(gathered), _at_equal_risk(gathered))
     said = {
         "Words": findings.context(gathered).text,
-        "Newer mechanisms": f"{newer.title}.",
+        "Newer mechanisms": f"{findings.protects(scoreboard.equal_utility(gathered)).title}.",
         "Tokens": findings.window(gathered),
         "Documents": findings.documents(gathered),
         "Whole texts": findings.rewritten(scoreboard.whole_texts(gathered)),
@@ -85,17 +84,10 @@ def choice() -> str:
     from textpriv.experiments import scoreboard_findings as findings
 
     gathered = board.gather("full")
-    rows = findings.choice(gathered, _at_equal_risk(gathered))
-    return f"{table(rows.columns, rows.to_numpy())}\n\n{findings.proved(scoreboard.statements())}"
-
-
-def _at_equal_risk(gathered: board.Board) -> pd.DataFrame:
-    """Accuracies at the risk that notebook 07 shows."""
-    from textpriv.experiments import scoreboard
-
     sizes = profiles.load("full", "07_scoreboard", scoreboard.Sizes, {})
-    points = scoreboard.word_points(gathered)
-    return scoreboard.equal_risk(points, [sizes.shown_risk])
+    at = scoreboard.equal_risk(scoreboard.word_points(gathered), [sizes.shown_risk])
+    rows = findings.choice(gathered, at)
+    return f"{table(rows.columns, rows.to_numpy())}\n\n{findings.proved(scoreboard.statements())}"
 
 
 def chapters() -> str:

@@ -17,7 +17,6 @@ import pandas as pd
 from textpriv.experiments import scoreboard
 from textpriv.experiments.reconstruction_findings import at_equal_utility
 from textpriv.experiments.scoreboard import NEWER
-from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.privacy import Audit
 from textpriv.report.board import Board
 from textpriv.report.difference import LEVEL, Difference
@@ -222,71 +221,26 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
     )
 
 
-def newer(at: pd.DataFrame) -> Finding:
-    """Which newer mechanisms leave more at one risk than the best of the papers', by a test.
-
-    Parameters
-    ----------
-    at : as for `at_equal_risk`
-
-    Notes
-    -----
-    All were measured on the same texts, so that errors taken for independent are cautious.
-    """
-    ours = _measurements(at[at["mechanism"].isin(NEWER)])
-    older = _measurements(at[~at["mechanism"].isin(NEWER)])
-    if not ours or not older:
-        none = "No newer mechanism shares a risk with an older one under this profile"
-        return Finding(none, f"{none}.")
-    best = older[-1]
-    said, more = [], []
-    for each in ours:
-        # The best of the older ones was chosen for being the best.
-        certain = _p(each, best) * len(ours) * len(older) < LEVEL
-        above = each.value > best.value
-        more += [each.name] if certain and above else []
-        verdict = ("more" if above else "less") if certain else "undecided"
-        said.append(f"{called(each.name)} {each.told('.2f')} ({verdict})")
-    who = f"{listed(more)} leaves more" if more else "No newer mechanism is shown to leave more"
-    return Finding(
-        f"{who} at equal risk than the best of the older ones",
-        f"Where attacks name {at['risk'].iloc[0]:.0%} of the content words, newer mechanisms "
-        f"leave, against {best.told('.2f')} under the best of the older ones "
-        f"({called(best.name)}): {', '.join(said)}.",
-    )
-
-
-def protects(equal: pd.DataFrame, at: pd.DataFrame) -> Finding:
+def protects(equal: pd.DataFrame) -> Finding:
     """Which mechanism is read back less where both leave as much of the text, by paired tests.
 
     Parameters
     ----------
-    equal : of `scoreboard.equal_utility`; where it is empty, what is left at equal risk is said
-    at : as for `at_equal_risk`
+    equal : of `scoreboard.equal_utility`
     """
     if equal.empty:
-        return newer(at)
-    decided = equal.dropna(subset=["less"])
-    names = dict.fromkeys([*equal["first"], *equal["second"]])
+        return Finding("No two were compared at equal utility", at_equal_utility(equal))
+    title = f"{equal['less'].notna().sum()} of {len(equal)} paired comparisons at equal utility "
+    title += "are decided"
     wins = []
-    for name in filter(_is_newer, names):
+    for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
-        own = own[[not _is_newer(each) for each in _other(own, name)]]
-        less, more = own["less"].eq(name).sum(), own["less"].notna().sum()
-        wins.append(f"{called(name)} in {less} of {len(own)} (more in {more - less})")
-    against = f"compared with older ones, less is read under {', '.join(wins)}" if wins else ""
-    title = f"{len(decided)} of {len(equal)} paired comparisons at equal utility are decided"
-    return Finding(f"{title}; {against}" if against else title, at_equal_utility(equal))
-
-
-def _other(pairs: pd.DataFrame, name: str) -> list[str]:
-    """The mechanisms that stand beside `name` in the pairs."""
-    return list(pairs["first"].where(pairs["first"] != name, pairs["second"]))
-
-
-def _is_newer(name: str) -> bool:
-    """Whether one of NEWER is meant, by its name or its label."""
-    return name in NEWER or name in {WORD_LEVEL[each].label for each in NEWER}
+        own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
+        less, decided = own["less"].eq(name).sum(), own["less"].notna().sum()
+        if len(own):
+            wins.append(f"{called(name)} in {less} of {len(own)} (more in {decided - less})")
+    against = f"; compared with older ones, less is read under {', '.join(wins)}" if wins else ""
+    return Finding(title + against, at_equal_utility(equal))
 
 
 def context(board: Board) -> Finding:
