@@ -1019,6 +1019,14 @@ def test_every_registered_mechanism_is_audited() -> None:
     assert noise - {"polar"} == {each.label for each in long.WORKING}  # whose noise has a length
 
 
+def test_the_noise_of_every_listed_mechanism_can_be_watched() -> None:
+    with mock.patch.object(long, "_table", lambda name: SMALL):
+        long.shared_words.cache_clear()
+        audits = [long.inside(name, epsilon, 7) for name, epsilon in long.INSIDE]
+        long.shared_words.cache_clear()
+    assert [audit["mechanism"] for audit in audits] == [name for name, _ in long.INSIDE]
+
+
 def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     by_name = {each.mechanism: each for each in stated.values()}
     attacked = {each.mechanism for each in stated.values() if each.attacked is not None}

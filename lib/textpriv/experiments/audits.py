@@ -357,7 +357,7 @@ def small_generator(words: int, seed: int) -> Generator:
 def inside(name: str, epsilon: float, seed: int) -> dict[str, Any]:
     """Noise on the whole table, in its own dimension, by its density."""
     mechanism = over_table(name, epsilon)
-    if not isinstance(mechanism, Madlib | AfterNoise):
+    if not isinstance(mechanism, Madlib | Polar | AfterNoise):
         raise InvalidInput(f"name: got {name!r}, expected a mechanism of noise")
     return plain(audit_noise(mechanism, stream(seed, "audit", "inside", name)))
 
