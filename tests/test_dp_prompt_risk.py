@@ -147,8 +147,8 @@ def test_what_is_left_where_the_author_is_hidden() -> None:
     table = pd.DataFrame([*clean, *words, *made("tem", [1], [0.1], [0.52])])
     best = "sentiment F1 is at best {} ({}); clean text has 0.70"
     said = f"Where no attacker surely beats guessing, {best}"
-    assert experiment.hidden(table, 0.1) == said.format("0.55", "madlib eps5")
-    assert experiment.hidden(table, 0.13) == said.format("0.65", "madlib eps8")
+    assert experiment.hidden(table, 0.1) == said.format("0.55", "MADLIB, ε 5")
+    assert experiment.hidden(table, 0.13) == said.format("0.65", "MADLIB, ε 8")
     none = "At every setting authors are named; clean text has a sentiment F1 of 0.70"
     assert experiment.hidden(table, -0.1) == none
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +10,20 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
-from textpriv import errors, models, paths, report, seeds
+from textpriv import errors, models, paths, report, seeds, study
 from textpriv.report import claims, provenance, results
 from textpriv.report.results import measure
 from textpriv.stats import clustered_mean
 
 
 @pytest.fixture(autouse=True)
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository of the test's own, so that nothing is written into the real one."""
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
-    monkeypatch.setenv(results.RUNNER, "1")
-    return tmp_path
+    monkeypatch.setenv(results.RUNNER, str(tmp_path / "runner"))
+    yield tmp_path
+    study.keep_in(None)  # or later tests would find these points
 
 
 @pytest.mark.parametrize("name", ["", "kept", "A.b", "a..b", "a.b ", ".a.b", "a/b.c", "2.a"])
@@ -131,7 +133,7 @@ def test_a_notebook_run_by_hand_leaves_what_git_holds(
         run.directory("figures") == root / "runs/by-hand/figures"
         and "run_all.sh" in capsys.readouterr().out
     )
-    monkeypatch.setenv(results.RUNNER, "1")
+    monkeypatch.setenv(results.RUNNER, str(root / "runner"))
     assert report.begin("98_try").directory("results") == root / "results"
     assert report.begin("98_try", "full").directory("results") == root / "results" / "full"
 

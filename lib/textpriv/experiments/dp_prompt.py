@@ -8,6 +8,7 @@ of film reviews beside them (`with_films`), where clean text shows it well.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -212,6 +213,11 @@ def columns_of(mechanism: str, level: float) -> dict[str, Any]:
     """What a table says of an output: mechanism, setting, level."""
     setting = name_of(mechanism, level).removeprefix(f"{mechanism} ")
     return {"mechanism": mechanism, "setting": setting, "level": level}
+
+
+def shown(setting: str) -> str:
+    """How figures and sentences write a setting: "eps8" as "ε 8", "t0.75" as "T 0.75"."""
+    return re.sub(r"^t(?=\d)", "T ", re.sub(r"^eps", "ε ", setting))
 
 
 @dataclass(frozen=True, eq=False)

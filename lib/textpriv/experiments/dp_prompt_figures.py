@@ -13,14 +13,14 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from textpriv.drawing import drawing
-from textpriv.experiments.dp_prompt import CLEAN, EMBEDDING, LARGE, TEXT
-from textpriv.experiments.dp_prompt_risk import ADAPTIVE, STATIC
+from textpriv.experiments.dp_prompt import CLEAN, LARGE, shown
+from textpriv.experiments.dp_prompt_risk import ADAPTIVE
 from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
 
-ACCESS = {EMBEDDING: "sees embeddings", TEXT: "sees texts"}
 TARGETS = {"author": "macro F1 for the author", "sentiment": "macro F1 for the sentiment"}
 GUESSING: dict[str, Any] = {"color": GREY, "lw": 0.8, "ls": ":"}
 
@@ -44,19 +44,23 @@ def plane(
 ) -> Figure:
     """Sentiment against author under the strongest attackers, a line for each mechanism.
 
-    Upper left is useful and private. The ends of every line say which epsilon or temperature.
+    Upper left is useful and private. The mildest setting of every line is written beside it.
     """
-    fig, ax = plt.subplots(figsize=(PAGE, 5))
+    fig, ax = plt.subplots(figsize=(PAGE, 4.6))
     for name in names:
         part = top[top["mechanism"] == name]
         x, y = (part[part["target"] == each].sort_values("level") for each in TARGETS)
-        bars: dict[str, Any] = {"xerr": reach(x), "yerr": reach(y), "elinewidth": 0.4, "capsize": 0}
-        ax.errorbar(x["value"], y["value"], lw=1.4, **bars, **_look(name))
-        for end in {0, len(x) - 1}:
-            place = x["value"].iloc[end], y["value"].iloc[end]
-            text = x["setting"].iloc[end]
-            color = _look(name)["color"]
-            ax.annotate(text, place, (5, 4), textcoords="offset points", color=color, fontsize=7.5)
+        look = _look(name)
+        bars: dict[str, Any] = {
+            "capsize": 0,
+            "elinewidth": 0.6,
+            "ecolor": to_rgba(look["color"], 0.35),
+        }
+        ax.errorbar(x["value"], y["value"], xerr=reach(x), yerr=reach(y), lw=1.4, **bars, **look)
+        mildest = x["value"].argmax()
+        place, text = (x["value"].iloc[mildest], y["value"].iloc[mildest]), x["setting"]
+        written: dict[str, Any] = {"textcoords": "offset points", "color": look["color"]}
+        ax.annotate(shown(text.iloc[mildest]), place, (5, 4), fontsize=8, **written)
     clean = top[top["mechanism"] == CLEAN].set_index("target")["value"]
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 12, "color": BLACK, "zorder": 5}
     ax.plot(clean["author"], clean["sentiment"], label=_name(CLEAN), **star)
@@ -71,35 +75,34 @@ def plane(
 @drawing
 def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
     """Author F1 by trait (columns) and output (rows), as a heat map about what guessing gives."""
-    names = table["mechanism"].map(_name) + ", " + table["setting"]
+    names = table["mechanism"].map(_name) + ", " + table["setting"].map(shown)
     rows = table.assign(output=names.str.removesuffix(", plain"))
     grid = rows.pivot_table(index="output", columns="feature", values="value", sort=False)
-    fig, ax = plt.subplots(figsize=(PAGE, 1.8 + 0.38 * len(grid)))
+    grid.columns = grid.columns.str.replace(" ", "\n")
+    fig, ax = plt.subplots(figsize=(PAGE, 1.4 + 0.34 * len(grid)))
     shades: dict[str, Any] = {"cmap": "vlag", "center": random["author"]}
     sns.heatmap(grid, annot=True, fmt=".2f", **shades, cbar_kws={"label": TARGETS["author"]}, ax=ax)
     ax.set(xlabel="", ylabel="")
-    ax.set_title(f"{title} (n = {table['n'].max()})", fontsize=9)
-    ax.tick_params(axis="x", rotation=30)
-    ax.tick_params(axis="y", rotation=0)
+    ax.set_title(f"{title} (n = {table['n'].max():,})", fontsize=9)
+    ax.tick_params(axis="both", rotation=0)
     return fig
 
 
 @drawing
 def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
-    """Author F1 against the number of averaged outputs: a panel per mechanism."""
-    groups = list(table.groupby(["mechanism", "setting"], sort=False))
-    fig, axes = plt.subplots(1, len(groups), figsize=(PAGE, 3.7), sharey=True, squeeze=False)
-    for ax, ((mechanism, setting), part) in zip(axes[0], groups, strict=True):
-        for attacker, line_style in ((STATIC, "--"), (ADAPTIVE, "-")):
-            line = part[part["attacker"] == attacker].sort_values("k")
-            look = {**_look(mechanism), "label": attacker, "linestyle": line_style}
-            band(ax, line["k"], line["value"], line["low"], line["high"], **look)
-        ax.axhline(random["author"], **GUESSING)
-        ax.set(xscale="log", xlabel="outputs per document, averaged")
-        ax.set_xticks(line["k"], line["k"].astype(str))
-        ax.set_xticks([], minor=True)
-        ax.set_title(f"{_name(mechanism)}, {setting} (n = {part['n'].max()})", fontsize=9)
-        ax.legend()
-    axes[0, 0].set_ylabel(TARGETS["author"])
-    fig.suptitle(title, fontsize=9)
+    """The adaptive attacker's author F1 against the number of averaged outputs, by mechanism."""
+    fig, ax = plt.subplots(figsize=(PAGE, 3.2))
+    adaptive = table[table["attacker"] == ADAPTIVE].sort_values("k")
+    for (mechanism, setting), part in adaptive.groupby(["mechanism", "setting"], sort=False):
+        look = _look(mechanism)
+        look["label"] += f", {shown(setting)}"
+        band(ax, part["k"], part["value"], part["low"], part["high"], **look)
+    ax.axhline(random["author"], label="guessing at random", **GUESSING)
+    ax.set(xscale="log", xlabel="outputs per document, averaged", ylabel=TARGETS["author"])
+    counts = adaptive["k"].unique()
+    ax.set_xticks(counts, counts.astype(str))
+    ax.set_xticks([], minor=True)
+    ax.set_ylim(bottom=0)
+    ax.legend()
+    ax.set_title(f"{title} (n = {table['n'].max():,})", fontsize=9)
     return fig

@@ -30,8 +30,10 @@ from textpriv.experiments.dp_prompt import (
     PROMPTED,
     Output,
     rows_of,
+    shown,
 )
 from textpriv.models import Encoder, similarity
+from textpriv.report.figures import label
 from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ def hidden(table: pd.DataFrame, guessing: float) -> str:
     left = sentiment.loc[is_hidden, "value"]
     if left.empty:
         return f"At every setting authors are named; clean text has a sentiment F1 of {clean:.2f}"
-    best = f"sentiment F1 is at best {left.max():.2f} ({' '.join(left.idxmax())})"
+    mechanism, setting = left.idxmax()
+    best = f"sentiment F1 is at best {left.max():.2f} ({label(mechanism)}, {shown(setting)})"
     return f"Where no attacker surely beats guessing, {best}; clean text has {clean:.2f}"
 
 
