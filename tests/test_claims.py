@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from textpriv import profiles
 from textpriv.errors import InvalidInput, RunError
@@ -101,11 +103,28 @@ def test_pairs_that_all_agree_are_no_certainty() -> None:
     assert verdicts.error_of_difference(agreeing, y) == verdicts.error_of_difference(x, y) > 0.07
 
 
-def test_pairs_are_the_steps_of_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_are_the_steps_and_the_ends_of_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     stated = [trend("decreasing", "a.x", "a.y", "a.z"), trend("greater", "a.v", "a.w"),
               trend("at_least", "a.x", "a.y", bound=0.5), claim()]  # fmt: skip
     monkeypatch.setattr(claims, "of", lambda notebook, profile: stated)
-    assert claims.pairs("any") == [("a.x", "a.y"), ("a.y", "a.z"), ("a.v", "a.w")]
+    steps = [("a.x", "a.y"), ("a.y", "a.z"), ("a.x", "a.z"), ("a.v", "a.w")]
+    assert claims.pairs("any") == steps
+
+
+def test_a_falling_order_is_known_by_its_ends_or_by_its_steps() -> None:
+    """Three measurements with errors of 1, 2 down; by hand."""
+    x, y, z = spread("a.x", 2.0, 1.0), spread("a.y", 1.5, 1.0), spread("a.z", 0.0, 1.0)
+    order = trend("decreasing", "a.x", "a.y", "a.z").trend
+    assert order is not None
+
+    def step(**pairs: dict[str, float]) -> tuple[float, float]:
+        ours = {m.name: m.model_copy(update={"paired_errors": pairs.get(m.name[-1], {})})
+                for m in (x, y, z)}  # fmt: skip
+        return verdicts._average_step(order, ours)
+
+    assert step() == pytest.approx((1.0, math.sqrt(2) / 2))
+    assert step(x={"a.z": 0.5}) == pytest.approx((1.0, 0.25))
+    assert step(x={"a.y": 0.1}, y={"a.z": 0.2}) == pytest.approx((1.0, 0.15))
 
 
 def test_a_share_of_one_is_not_certain() -> None:
@@ -359,7 +378,7 @@ one-map = "one map"
 [under_paper]
 sst2 = { tomatoes = "sst2" }
 [statement]
-"tong.s" = { says = "More is better", most = true }
+"tong.s" = { says = "More is better", of = "most" }
 """
 ROW = {**STATED, "measurements": "a.b"}
 NUMBER = {**ROW, "value": "0.5", "rounding": "0.01"}
@@ -393,7 +412,9 @@ def test_rows_are_claims(read: Callable[..., list[Claim]]) -> None:
         trend("at_most", "a.x", "a.y", bound=0.2, id="tong.w", statement="tong.s"),
         trend("decreasing", "a.x", "a.y", "a.z", id="tong.x", statement="tong.s"),
     ]  # fmt: skip
-    assert claims.statements() == [claims.Statement(id="tong.s", says="More is better", most=True)]
+    assert claims.statements() == [
+        claims.Statement(id="tong.s", says="More is better", of=claims.Of.MOST)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -446,13 +467,16 @@ CELL = {**STATED, "trend": stated_as("greater", "a.x", "a.y"), "statement": "ton
         ([CELL, {**CELL, "id": "tong.u", "kind": "by theorem"}], ["tong.s"],
          r"one paper and kind, got more: tong.s"),
         ([CELL, {**CELL, "id": "harel.u", "paper": "harel"}], ["tong.s"], r"got more: tong.s"),
+        ([CELL | {"trend": stated_as("at_most", "a.x", bound=0.2)}], ["tong.s"],
+         r"tong\.t: got at most 0\.2, expected greater or decreasing, as tong\.s is read on"),
     ],
 )  # fmt: skip
 def test_statements_are_checked(cells: list[dict], said: list[str], message: str) -> None:
     found = tuple(Claim.model_validate(cell) for cell in cells)
     with pytest.raises(InvalidInput, match=message):
         claims._refuse_duplicates(said, "a file")
-        claims._check_statements(found, set(said), "a file")
+        average = [claims.Statement(id=name, says="more", of=claims.Of.AVERAGE) for name in said]
+        claims._check_statements(found, average, "a file")
 
 
 # Ties
@@ -515,7 +539,7 @@ def judged(
     monkeypatch: pytest.MonkeyPatch,
     apart: Sequence[float],
     *,
-    most: bool = False,
+    of: str = "each",
     **changes: Any,
 ) -> verdicts.Judgement:
     """The verdict on a statement whose cells have these differences, with errors of 1."""
@@ -529,33 +553,62 @@ def judged(
     ours = [spread(f"a.x{n}", each, 1.0) for n, each in enumerate(apart)]
     ours += [exact(f"a.y{n}", 0.0) for n in range(len(apart))]
     monkeypatch.setattr(claims, "load", lambda: cells)
-    said = claims.Statement(id="tong.s", says="more", most=most)
+    said = claims.Statement(id="tong.s", says="more", of=claims.Of(of))
     monkeypatch.setattr(claims, "statements", lambda: [said])
     (found,) = verdicts.judge({STATED["notebook"]: {m.name: m for m in ours}})
     return found
 
 
 @pytest.mark.parametrize(
-    ("apart", "most", "expected"),
+    ("apart", "of", "expected"),
     [
-        ([3, 3, 3], False, Verdict.SAME_TREND),  # every cell is certain
-        ([9, 9, 1], False, Verdict.WITHIN),  # the weakest cell decides
-        ([9, 9, -1], False, Verdict.UNDECIDED),
-        ([9, 9, -2.2], False, Verdict.UNDECIDED),  # p 0.028, times three cells
-        ([9, 9, -2.5], False, Verdict.DIFFERS),  # p 0.012, times three cells
-        ([3, 3, -9], True, Verdict.SAME_TREND),  # two of three are most; p 2 * 0.0027
-        ([2.1, 9, -9], True, Verdict.WITHIN),  # p 2 * 0.036
-        ([9, -3, -3], True, Verdict.DIFFERS),  # two of three fail; p 2 * 0.0027
-        ([9, -1, -9], True, Verdict.UNDECIDED),  # one failure leaves most open
+        ([3, 3, 3], "each", Verdict.SAME_TREND),  # every cell is certain
+        ([9, 9, 1], "each", Verdict.WITHIN),  # the weakest cell decides
+        ([9, 9, -1], "each", Verdict.UNDECIDED),
+        ([9, 9, -2.2], "each", Verdict.UNDECIDED),  # p 0.028, times three cells
+        ([9, 9, -2.5], "each", Verdict.DIFFERS),  # p 0.012, times three cells
+        ([3, 3, -9], "most", Verdict.SAME_TREND),  # two of three are most; p 2 * 0.0027
+        ([2.1, 9, -9], "most", Verdict.WITHIN),  # p 2 * 0.036
+        ([9, -3, -3], "most", Verdict.DIFFERS),  # two of three fail; p 2 * 0.0027
+        ([9, -1, -9], "most", Verdict.UNDECIDED),  # one failure leaves most open
+        ([9, 1, -1], "average", Verdict.SAME_TREND),  # 3 with an error of at most 1
+        ([3, 3, -1], "average", Verdict.WITHIN),  # 1.7, p 0.096
+        ([1, -1, -3], "average", Verdict.UNDECIDED),
+        ([1, -5, -3], "average", Verdict.DIFFERS),
     ],
 )
 def test_a_statement_is_tested_as_one(
-    monkeypatch: pytest.MonkeyPatch, apart: list[float], most: bool, expected: Verdict
+    monkeypatch: pytest.MonkeyPatch, apart: list[float], of: str, expected: Verdict
 ) -> None:
-    found = judged(monkeypatch, apart, most=most)
+    found = judged(monkeypatch, apart, of=of)
     assert (found.verdict, len(found.cells)) == (expected, len(apart))
     holding = sum(each > 0 for each in apart)
     assert found.reason.startswith(f"holds in {holding} of {len(apart)} cells, p = ")
+
+
+def test_what_holds_on_average_says_what_is_decided_against(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = judged(monkeypatch, [9, 9, -4], of="average")
+    assert found.verdict == Verdict.SAME_TREND
+    assert found.reason.startswith("holds in 2 of 3 cells, p = 3")
+    assert found.reason.endswith("; 1 decided against by itself")
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
+def test_an_average_keeps_its_level_however_its_cells_depend(shared: float) -> None:
+    """Under no difference at most 5% of 2,000 are below 0.05: 7% would show in all but 0.1%."""
+    rng = np.random.default_rng(3)
+    statement = claims.Statement(id="tong.s", says="more", of=claims.Of.AVERAGE)
+    cells = [trend("greater", f"a.x{n}", f"a.y{n}") for n in range(4)]
+    zero = {f"a.y{n}": exact(f"a.y{n}", 0.0) for n in range(4)}
+    wrong = 0
+    for _ in range(2000):
+        noise = np.sqrt(shared) * rng.normal() + np.sqrt(1 - shared) * rng.normal(size=4)
+        ours = zero | {f"a.x{n}": spread(f"a.x{n}", z, 1.0) for n, z in enumerate(noise)}
+        test = verdicts._test(statement, cells, {STATED["notebook"]: ours})
+        wrong += test is not None and test.p < 0.05
+    assert wrong <= binom.isf(0.001, 2000, 0.05)
 
 
 def test_what_is_not_compared_or_ties_leaves_the_other_cells_to_decide(
@@ -795,7 +848,7 @@ def test_every_statement_is_words_for_its_cells() -> None:
     said = claims.statements()
     assert {each.id for each in said} == cells
     assert len({each.says for each in said}) == len(said)
-    assert [each.id for each in said if each.most] == ["tong.above_baselines"]
+    assert [each.id for each in said if each.of == claims.Of.MOST] == ["tong.above_baselines"]
 
 
 def test_what_is_always_compared_is_recorded() -> None:

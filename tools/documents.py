@@ -313,11 +313,11 @@ run.
 
 **Tolerance.** A statement is an ordering or a bound, of one or many cells of a table. It *holds*
 (*same trend*) or is decided against (*differs*) where that is certain at 5% over all statements
-(Holm), in all of its cells where it does not say of most; one that holds by less than the error is
-*same trend within the error*, one that fails by less is *undecided*, and measurements that
-mathematics makes one *tie*. Only findings are evidence: what holds by construction or by theorem
-tests the code. A printed number may lie half a unit of its last digit from ours, to which our error
-is added, and the paper's where its number of trials is known.
+(Holm): in each of its cells, in most, or on average over them, as its words ask. One that holds by
+less than the error is *same trend within the error*, one that fails by less is *undecided*, and
+measurements that mathematics makes one *tie*. Only findings are evidence: what holds by
+construction or by theorem tests the code. A printed number may lie half a unit of its last digit
+from ours, to which our error is added, and the paper's where its number of trials is known.
 
 Every number and ordering of the papers is a row of [claims.csv](claims/claims.csv), which
 [claims/README](claims/README.md) explains, with the reason where it is not compared; each notebook
@@ -374,12 +374,15 @@ def _section(
     )
 
 
+_READ = {claims.Of.MOST: "most cells", claims.Of.AVERAGE: "the average"}
+
+
 def _judged(found: Judgement) -> list[str]:
     """Place, statement (with what it is evidence of, and of how many cells), verdict, reason."""
     kind = "" if found.kind == claims.Kind.FINDING else f" ({found.kind})"
-    most = " (of most cells)" if found.statement.most else ""
+    of = "" if found.statement.of == claims.Of.EACH else f" (of {_READ[found.statement.of]})"
     place = f"{claims.PAPERS[found.paper].removesuffix(' et al.')}, {found.place}"
-    return [place, f"{found.statement.says}{kind}{most}", str(found.verdict), found.reason]
+    return [place, f"{found.statement.says}{kind}{of}", str(found.verdict), found.reason]
 
 
 def learned_by_the_preview() -> str:

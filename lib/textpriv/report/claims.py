@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import lru_cache
@@ -48,6 +48,14 @@ class Kind(StrEnum):
     THEOREM = "by theorem"
 
 
+class Of(StrEnum):
+    """Of which of its cells a statement says what it says."""
+
+    EACH = "each"
+    MOST = "most"
+    AVERAGE = "average"  # a tendency of one quantity
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -77,6 +85,11 @@ class Trend(_Strict):
             )
         return self
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The first and the last of its measurements."""
+        return self.measurements[0], self.measurements[-1]
+
     def holds(self, values: Mapping[str, float]) -> bool:
         """Whether it is true of these values."""
         found = [values[name] for name in self.measurements]
@@ -95,16 +108,12 @@ class Trend(_Strict):
 class Statement(_Strict):
     """What a paper says, of one or many cells.
 
-    most : whether it says so of most of the cells, and not of all
+    of : each of the cells, most of them, or their average; by the paper's words, never by ours
     """
 
     id: str
     says: str
-    most: bool = False
-
-    def needed(self, cells: int) -> int:
-        """In how many of the cells its property must hold."""
-        return cells // 2 + 1 if self.most else cells
+    of: Of = Of.EACH
 
 
 class Claim(_Strict):
@@ -200,10 +209,14 @@ def of(notebook: str, profile: str = "default") -> list[Claim]:
 
 
 def pairs(notebook: str, profile: str = "default") -> list[tuple[str, str]]:
-    """Which two measurements the orderings about a notebook compare with each other."""
+    """Which two measurements the orderings about a notebook compare: neighbours, and the ends."""
     stated = of(notebook, profile)
     orders = [claim.trend for claim in stated if claim.trend and claim.trend.bound is None]
-    return [pair for order in orders for pair in pairwise(order.measurements)]
+    return [
+        pair
+        for order in orders
+        for pair in dict.fromkeys([*pairwise(order.measurements), order.ends])
+    ]
 
 
 @lru_cache
@@ -216,7 +229,7 @@ def _load(path: Path) -> tuple[tuple[Claim, ...], tuple[Statement, ...]]:
         rows = csv.DictReader(lines, restkey="beyond the last column")
         found = tuple(_claim(row, shared, f"{path.name}, line {rows.line_num}") for row in rows)
     _refuse_duplicates((claim.id for claim in found), path.name)
-    _check_statements(found, {statement.id for statement in said}, path.name)
+    _check_statements(found, said, path.name)
     return found, said
 
 
@@ -256,12 +269,20 @@ def _named(
     return [known[key] for key in keys]
 
 
-def _check_statements(found: Iterable[Claim], known: set[str], where: str) -> None:
-    """Every cell's statement is there, every statement has cells, and they are of one kind."""
+def _check_statements(found: Iterable[Claim], said: Sequence[Statement], where: str) -> None:
+    """Every cell's statement is there, every statement has cells of one kind, and can be read."""
     kinds: dict[str, set[tuple[str, Kind]]] = {}
+    ordered = {statement.id for statement in said if statement.of == Of.AVERAGE}
     for claim in found:
         if claim.statement:
             kinds.setdefault(claim.statement, set()).add((claim.paper, claim.kind))
+        steps = claim.trend and claim.trend.form in ("greater", "decreasing")
+        if claim.statement in ordered and not steps:
+            raise InvalidInput(
+                f"{where}: {claim.id}: got {claim.trend}, expected greater or decreasing, as "
+                f"{claim.statement} is read on average"
+            )
+    known = {statement.id for statement in said}
     if kinds.keys() != known:
         unknown = sorted(kinds.keys() ^ known)
         raise InvalidInput(f"{where}: expected cells of every statement, got {', '.join(unknown)}")

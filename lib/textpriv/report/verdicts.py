@@ -8,17 +8,22 @@ fails within it is *undecided*. Where mathematics makes two numbers one, and the
 identical, they *tie*.
 
 A paper says one thing of many cells of a table. The claims that share a `statement` are its cells,
-and `judge` tests each statement as one. It says that its property holds in at least u of n cells:
-in all of them, or in more than half where the paper says "in most cases". That is the partial
-conjunction of Benjamini & Heller (2008). With the p-values of the cells in rising order:
+and `judge` tests each statement as one, in the sense of its words (`claims.Of`):
 
-    it holds in at least u cells       p = (n - u + 1) p_holds(u)
-    it fails in at least n - u + 1     p = u p_fails(n - u + 1)
+each : all its cells; or *most*, at least u of n. This is the partial conjunction of Benjamini &
+    Heller (2008): with the p-values of the cells in rising order,
+    it holds in at least u cells with p = (n - u + 1) p_holds(u), and
+    it fails in at least n - u + 1 with p = u p_fails(n - u + 1).
+    So for u = n it holds by its weakest cell, and fails by its worst one with Bonferroni's
+    correction.
+average : a tendency ("A higher temperature leaves less"). Differences are averaged over the steps
+    of a cell, which leaves that of its ends, and over the cells. The standard error of an average
+    is at most the average of the standard errors, however the cells depend on each other; it is
+    taken to be that.
 
-so that for u = n it holds by its weakest cell, and fails by its worst one with Bonferroni's
-correction. Holm's step-down then keeps the level over all statements of the four papers. Cells that
-were not compared, or that tie, decide nothing and are left out; where all tie, the statement does.
-What holds by construction or by theorem is a family of tests of its own.
+Holm's step-down then keeps the level over all statements of the four papers. Cells that were not
+compared, or that tie, decide nothing and are left out; where all tie, the statement does. What
+holds by construction or by theorem is a family of tests of its own.
 
 Where a notebook kept what each document did to two measurements, they are compared in pairs: the
 error of their difference is worked out document by document (`Measurement.paired_errors`). Where
@@ -36,10 +41,11 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from textpriv.report import claims, results
-from textpriv.report.claims import Claim, Kind, Statement, Trend
+from textpriv.report.claims import Claim, Kind, Of, Statement, Trend
 from textpriv.report.results import Measurement
 
 Z = 1.96  # intervals are 95% throughout
@@ -187,6 +193,9 @@ def judge(
         if test:
             verdict = _verdict(test.holds, certain[number])
             reason = f"holds in {test.holding} of {test.cells} cells, p = {test.p:.2g}"
+            refuted = [each for each in found.values() if each.verdict == Verdict.DIFFERS]
+            if verdict == Verdict.SAME_TREND and refuted:
+                reason += f"; {len(refuted)} decided against by itself"
         else:  # cells that tie say more than those that were not compared
             tied = [each for each in found.values() if each.verdict == Verdict.TIE]
             verdict, reason = next(iter(tied or found.values()))
@@ -220,13 +229,23 @@ def _test(
     cells: Sequence[Claim],
     measured: Mapping[str, Mapping[str, Measurement]],
 ) -> _Test | None:
-    """The partial conjunction test of a statement; None without a cell that can decide."""
-    if not cells:
-        return None
+    """The test of a statement; None without a cell that can decide."""
     found = [(cell.trend, measured[cell.notebook]) for cell in cells if cell.trend]
-    chances = [_chances(trend, each) for trend, each in found]
-    count, needed = len(cells), statement.needed(len(cells))
+    if not found:
+        return None
+    if statement.of == Of.AVERAGE:
+        steps = np.array([_average_step(trend, each) for trend, each in found])
+        margin, error = steps.mean(axis=0).tolist()
+        holding = int((steps[:, 0] > 0).sum())
+        return _Test(margin > 0, _two_sided(abs(margin), error), holding, len(found))
     holding = sum(trend.holds(_values(trend, each)) for trend, each in found)
+    return _partial_conjunction(statement, [_chances(*each) for each in found], holding)
+
+
+def _partial_conjunction(statement: Statement, chances: Sequence[_Chances], holding: int) -> _Test:
+    """Whether it holds in each, or in most, of the cells."""
+    count = len(chances)
+    needed = count // 2 + 1 if statement.of == Of.MOST else count
     if holding >= needed:
         weakest = sorted(chance.holds for chance in chances)[needed - 1]
         return _Test(True, min(1.0, (count - needed + 1) * weakest), holding, count)
@@ -355,6 +374,17 @@ def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float,
         for left, right in pairwise(chosen)
     ]
     return [(-abs(apart), error) for apart, error in steps] if trend.form == "equal" else steps
+
+
+def _average_step(trend: Trend, found: Mapping[str, Measurement]) -> tuple[float, float]:
+    """By how much an order falls in each of its steps, on average; and the error.
+
+    That of its ends, or of its steps together, which pairs may know better.
+    """
+    (first, last), steps = (found[name] for name in trend.ends), len(trend.measurements) - 1
+    errors = sum(error for _, error in margins(trend, found))
+    error = min(error_of_difference(first, last), errors)
+    return (first.value - last.value) / steps, error / steps
 
 
 class _Chances(NamedTuple):
