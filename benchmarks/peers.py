@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.stats import vonmises_fisher
 
 from textpriv.mechanisms.rantext import noise_epsilon
+from textpriv.models import Encoder
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -122,6 +123,23 @@ def polar_loop(
     for i in ids:
         drawn = vonmises_fisher(units[i], epsilon / np.pi).rvs(random_state=rng)
         outputs.append(int(np.argmax(units @ drawn.ravel())))
+    return outputs
+
+
+def mlm_loop(
+    text: str, encoder: Encoder, low: float, high: float, epsilon: float, rng: np.random.Generator
+) -> list[int]:
+    """The text beside itself with one word masked, all logits of the row, and a choice, by word."""
+    words, outputs = text.split(), []
+    for place in range(len(words)):
+        gap = " ".join([*words[:place], encoder.tokenizer.mask_token, *words[place + 1 :]])
+        row = encoder.tokenizer(text, gap, return_tensors="pt")
+        with torch.inference_mode():
+            logits = encoder.model(**row).logits[0]
+        at = int((row["input_ids"][0] == encoder.tokenizer.mask_token_id).nonzero()[-1])
+        scores = logits[at].clamp(low, high).double() * epsilon / (2 * (high - low))
+        law = torch.softmax(scores, 0).numpy()
+        outputs.append(int(rng.choice(len(law), p=law / law.sum())))
     return outputs
 
 

@@ -25,7 +25,6 @@ from textpriv.report.figures import (
     Style,
     band,
     legend_below,
-    percent,
     reach,
 )
 from textpriv.utility.prediction import TARGET
@@ -43,61 +42,39 @@ HOLLOW: Mapping[str, Any] = {"markerfacecolor": "white"}
 
 @drawing
 def knee(table: pd.DataFrame, title: str) -> Figure:
-    """Share of tokens changed against epsilon, predicted and measured, and their difference.
-
-    On the left the band and the bars are the errors of the directions and of the documents, on the
-    right those of the difference on the same tokens.
-    """
-    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.1))
-    predicted, measured, off = (
-        table[table["what"] == what].sort_values("epsilon")
-        for what in ("predicted", "measured", "difference")
-    )
-    band(left, *_ends(predicted), color=RED, label="predicted")
-    look: dict[str, Any] = {"fmt": "o", "color": BLUE, "ms": 5}
-    left.errorbar(*_ends(measured)[:2], yerr=reach(measured), label="measured", **look)
-    left.set(ylabel="share of tokens changed", ylim=(-0.03, 1.03))
-    left.legend()
-    left.set_title(f"n = {_n(measured)} documents, {_n(predicted):,} tokens", fontsize=9)
-    right.errorbar(*_ends(off)[:2], yerr=reach(off), **look)
-    right.axhline(0, color=RED)
-    right.set(ylabel="difference of shares")
-    right.set_title("measured less predicted, same tokens", fontsize=9)
-    for ax in (left, right):
-        _epsilons(ax, table["epsilon"])
-    fig.suptitle(title)
+    """Share of tokens changed against epsilon, measured less predicted on the same tokens."""
+    fig, ax = plt.subplots(figsize=(PAGE, 2.6))
+    off = table[table["what"] == "difference"]
+    ax.errorbar(off["epsilon"], off["value"], yerr=reach(off), fmt="o", color=BLUE, ms=5)
+    ax.axhline(0, color=RED)
+    ax.set(ylabel="measured less predicted")
+    _epsilons(ax, table["epsilon"])
+    ax.set_title(f"{title} (n = {_n(off)} documents)", fontsize=9)
     return fig
 
 
 @drawing
-def originals(table: pd.DataFrame, worth: pd.DataFrame, title: str) -> Figure:
-    """Similarity of originals and their summaries (the paper's Fig. 2).
+def originals(worth: pd.DataFrame, title: str) -> Figure:
+    """Similarity of originals and their summaries: mean, and what nine in ten exceed (Fig. 2).
 
     Parameters
     ----------
-    table : columns model, document, similarity
     worth : see `slm_utility.worth`
     """
-    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.1))
-    models = list(dict.fromkeys(table["model"]))
+    fig, ax = plt.subplots(figsize=(PAGE, 2.4))
+    models = list(dict.fromkeys(worth["model"]))
     for place, model in enumerate(models):
         look = LOOKS[model]
-        values = table.loc[table["model"] == model, "similarity"]
-        sns.ecdfplot(x=values, color=look.color, ls=look.linestyle, label=look.label, ax=left)
         for what, face in (("original", {}), ("original.p10", HOLLOW)):
             row = worth[(worth["model"] == model) & (worth["what"] == what)]
             dot = {"fmt": look.marker, "color": look.color, "ms": 6, **face}
-            right.errorbar(row["value"], [place], xerr=reach(row), **dot)
-    left.axhline(0.1, color=GREY, lw=0.8)
-    left.set(xlabel="similarity to the original", ylabel="share of documents below")
-    percent(left.yaxis)
-    right.set(xlabel="similarity to the original", ylim=(-0.5, len(models) - 0.5))
-    right.set_yticks(range(len(models)), [LOOKS[model].label for model in models])
-    right.set_title(f"n = {_n(worth)} documents", fontsize=9)
-    fig.suptitle(title)
-    right.plot([], [], "o", color=GREY, label="mean")
-    right.plot([], [], "o", color=GREY, label="exceeded by nine in ten (grey line)", **HOLLOW)
-    legend_below(fig, ncols=3, fontsize=7.5)
+            ax.errorbar(row["value"], [place], xerr=reach(row), **dot)
+    ax.set(xlabel="similarity to the original", ylim=(-0.5, len(models) - 0.5))
+    ax.set_yticks(range(len(models)), [LOOKS[model].label for model in models])
+    ax.plot([], [], "o", color=GREY, label="mean")
+    ax.plot([], [], "o", color=GREY, label="exceeded by nine in ten", **HOLLOW)
+    ax.set_title(f"{title} (n = {_n(worth)} documents)", fontsize=9)
+    legend_below(fig, ncols=2, fontsize=7.5)
     return fig
 
 
@@ -111,8 +88,7 @@ def losses(table: pd.DataFrame, title: str) -> Figure:
     ax.axhline(0, color=GREY, lw=0.8)
     _epsilons(ax, table["epsilon"])
     ax.set(ylabel="share of tokens, loss of similarity")
-    ax.set_title(f"n = {_n(table)} documents, 95% intervals", fontsize=9)
-    fig.suptitle(title)
+    ax.set_title(f"{title} (n = {_n(table)} documents)", fontsize=9)
     legend_below(fig, ncols=3, fontsize=7.5)
     return fig
 
@@ -133,12 +109,12 @@ def distributions(rows: pd.DataFrame) -> Figure:
     ax.axhline(0, color=GREY, lw=0.8)
     ax.tick_params(axis="x", rotation=60 if rows["epsilon"].nunique() > 10 else 0)
     ax.set(ylabel="similarity to the original")
-    ax.set_title(f"n = {rows['document'].nunique()} documents at each epsilon", fontsize=9)
     ends = rows.groupby("epsilon")[TARGET].quantile([0.05, 0.95]).unstack()
     widest = (ends[0.95] - ends[0.05]).max()
-    fig.suptitle(
-        f"At one epsilon nine documents in ten lie up to {widest:.2f} apart "
-        f"({LOOKS['large'].label}'s summary)"
+    ax.set_title(
+        f"At one epsilon nine summaries in ten of the large model lie up to {widest:.2f} apart "
+        f"(n = {rows['document'].nunique()} documents)",
+        fontsize=9,
     )
     sns.move_legend(ax, "upper left", title=None)
     return fig

@@ -230,7 +230,7 @@ class Preview:
         """Usefulness with its interval, and what an attacker reads, against epsilon."""
         import matplotlib.pyplot as plt
 
-        figure, axes = plt.subplots(figsize=(3.4, 3.2), layout="constrained")
+        figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
         epsilon, predicted, low, high, read = (
             self.rows[each] for each in ("epsilon", "predicted", "low", "high", "recovered")
         )
@@ -241,7 +241,13 @@ class Preview:
         axes.set(xscale="log", xlabel="epsilon", ylabel="similarity, share of tokens")
         axes.set_xticks(epsilon, [f"{each:g}" for each in epsilon], rotation=60)
         axes.minorticks_off()
-        figure.legend(loc="outside upper center", fontsize="small")
+        axes.legend(fontsize="small")
+        best = self.rows.loc[predicted.idxmax()]
+        title = (
+            f"At epsilon {best['epsilon']:g} the summary is expected to be worth "
+            f"{best['predicted']:.2f};\n{best['recovered']:.0%} of the tokens are then read"
+        )
+        axes.set_title(title, fontsize=9)
         return figure
 
 
