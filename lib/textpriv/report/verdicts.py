@@ -38,7 +38,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -414,7 +413,7 @@ def p_value(trend: Trend, measured: Mapping[str, Measurement]) -> float:
 def _two_sided(apart: float, error: float) -> float:
     if not apart or math.isinf(error):
         return 1.0
-    return 2 * (1 - NormalDist().cdf(apart / error)) if error else 0.0
+    return math.erfc(apart / error / math.sqrt(2)) if error else 0.0
 
 
 def _certain(chances: Mapping[int, float], kinds: Mapping[int, Kind]) -> dict[int, bool]:
