@@ -8,12 +8,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import ALARM, POWER, embedding, fits, normal_embedding, power_of_fit
+from scipy.spatial.distance import cdist
 
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import SanText
 from textpriv.mechanisms.allotted import STAMP, Allotted, at_positions, by_sensitivity
 from textpriv.mechanisms.polar import Polar
-from textpriv.privacy import audit_exactly, claimed_loss, published_loss
+from textpriv.privacy import audit_exactly, claimed_loss, exact, published_loss
 from textpriv.privacy.exact import every_loss, losses
 
 LINE = embedding([[0.0], [1.0], [10.0]])
@@ -90,6 +91,24 @@ def test_the_loss_between_groups_is_bounded_by_the_vocabulary() -> None:
         farthest = max(apart[x].max(), apart[z].max())
         shift = abs(normalizer[a][x] - normalizer[b][z])
         assert loss <= (min(a, b) * apart[x, z] + abs(a - b) * farthest) / 2 + shift + 1e-9
+
+
+def test_the_audit_compares_words_of_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "EVERY_PAIR", 10)
+    mechanism = Allotted(SanText(CLOUD, epsilon=2.0), HALVES, [1.0, 0.5])
+    first, second = exact.near_and_random(
+        CLOUD.vectors, claimed_loss(mechanism).parts(), 100, np.random.default_rng(0)
+    )
+    assert (HALVES[first] == HALVES[second]).all() and len(first) == 60 + 100
+    apart = cdist(CLOUD.vectors, CLOUD.vectors) + 1e9 * (HALVES[:, None] != HALVES)
+    np.fill_diagonal(apart, np.inf)
+    for word in range(60):
+        near = second[np.flatnonzero(first == word)[0]]
+        assert apart[word, near] == pytest.approx(apart[word].min(), abs=1e-6)
+    audit = audit_exactly(mechanism, random_pairs=100, rng=np.random.default_rng(0))
+    assert audit.pairs == 60 + 100 and audit.verdict == "holds"
+    read = audit_exactly(mechanism, random_pairs=100, rng=np.random.default_rng(0), published=True)
+    assert read.label == f"{mechanism.name}, in the stronger reading" and read.pairs == 160
 
 
 def test_public_positions_keep_their_claims() -> None:

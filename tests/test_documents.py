@@ -18,7 +18,7 @@ from textpriv.evaluation import summaries
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_findings as findings
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
-from textpriv.privacy.results import plain
+from textpriv.privacy.results import FROM_INSIDE, plain
 from textpriv.report import board, claims, results, verdicts
 from textpriv.stats import Estimate
 
@@ -100,17 +100,20 @@ def audit(mechanism: str, worst_ratio: float, draws: int, violations: int = 0) -
 def test_the_table_of_audits(folder: Path) -> None:
     made = [audit("tem", 0.98765, 0), audit("madlib", 1.25, 1_000_000, 3), audit("map", np.nan, 0)]
     made.append(replace(audit("toy", 2.0, 0, 1), published=True))
+    made.append(replace(audit("polar", 1.0, 0), method=FROM_INSIDE))
     write_audits(made, folder / "audits.json", {"mutants_caught": 21, "mutants_tried": 22})
     assert documents.audited().splitlines()[2:] == [
         "| tem | eps 1 | exact \\| sampled | 12,345 | all outputs | 0.988 | 0.000 |  | holds |",
         "| madlib | eps 1 | exact \\| sampled | 12,345 | 1,000,000 | 1.250 | 0.062 | 0.93 | "
         "broken |",
         "| map | eps 1 | exact \\| sampled | 12,345 | all outputs |  | 0.000 |  | no claim |",
-        "| toy, as published | eps 1 | exact \\| sampled | 12,345 | all outputs | 2.000 | 0.000 | "
-        " | broken |",
+        "| toy, in the stronger reading | eps 1 | exact \\| sampled | 12,345 | all outputs | "
+        "2.000 | 0.000 |  | broken |",
+        f"| polar | eps 1 | {FROM_INSIDE} | 12,345 | all outputs | by proof | 0.000 |  | holds |",
         "",
-        "2 attempts to break a claim, 1 successful. Claims as published that do not hold: 1. Of "
-        "mechanisms that were made wrong on purpose the same audits caught 21 of 22.",
+        "Of 3 audits of a claim 1 broke it; 1 of them compared noise with a proof. Of 1 stronger "
+        "readings 1 are broken. Of mechanisms that were made wrong on purpose the same audits "
+        "caught 21 of 22.",
     ]
 
 
@@ -137,8 +140,8 @@ def test_the_table_of_statements(folder: Path) -> None:
         ["1,234", "900", "1,000 (1e-06)", "Bayes", "named 46 of 100 words (44 to 48) |"],
         ["1,234", "at least 420", "1,234 (1e-06)", "none measured", " |"],
         ["1,234", "unknown", "1,234 (1e-06)", "none measured", " |"],
-        ["no bound", "no bound", "no bound (1e-06)", "none measured", " |"],
-        ["no bound", "no bound", "no bound (1e-06)", "none measured", " |"],
+        ["none claimed", "none claimed", "none claimed (1e-06)", "none measured", " |"],
+        ["none claimed", "none claimed", "none claimed (1e-06)", "none measured", " |"],
     ]
 
 

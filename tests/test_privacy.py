@@ -768,7 +768,7 @@ def test_a_statement_by_hand() -> None:
     assert str(found) == (
         "santext (eps 2 per word and unit of distance), a text of 100 words (token policy "
         "private). This holds for 100 words of the vocabulary that the mechanism replaces; the "
-        "policy passes nothing on as it is. The published bound for the worst two texts that "
+        "policy passes nothing on as it is. The claimed bound for the worst two texts that "
         "agree in all that the output shows is eps = "
         f"{100 * worst:,.0f}. The largest loss between such texts, by the mechanism's exact "
         "probabilities, is eps = 150. A bound this large rules out almost nothing: it would allow "
@@ -914,7 +914,7 @@ def test_dp_prompt_states_the_papers_loss_and_the_tight_one(tmp_path: Path) -> N
     assert (found.unit, found.count) == ("tokens", 48)
     assert str(found).startswith(
         "dp-prompt (temperature 1.5, at most 48 tokens written, scores clipped), a text of any "
-        "length. The published bound"
+        "length. The claimed bound"
     )
     assert "The sharpest bound that the same limits give is eps" in str(found)
     recorded = document_statement(prompt.guarantee)  # of numbers alone

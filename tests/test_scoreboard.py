@@ -726,7 +726,7 @@ def test_audits_are_read_where_they_are(kept: Path) -> None:
     assert said.startswith("5 audits; broken claims: wrong. Of 19") and "catch 18" in said
     stated = [*AUDITS, dataclasses.replace(audit("toy", 2.0, violations=1), published=True)]
     said = findings.guarantees(stated)
-    assert "broken claims: wrong. Claims that papers state and the audits refute: toy" in said
+    assert "broken claims: wrong. Readings stronger than the claim, refuted: toy" in said
 
 
 def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:

@@ -218,7 +218,7 @@ def audited() -> str:
         [
             each.label, each.setting, each.method, f"{each.pairs:,}",
             f"{each.draws:,}" if each.draws else "all outputs",
-            "" if np.isnan(each.worst_ratio) else f"{each.worst_ratio:.3f}",
+            _worst(each),
             f"{each.excess:.3f}",
             "" if each.caught_from is None else f"{each.caught_from:.2f}",
             each.verdict,
@@ -226,20 +226,30 @@ def audited() -> str:
         for each in found
     ]  # fmt: skip
     header = "mechanism, setting, audit, pairs, draws, worst ratio, detectable excess, "
-    kept_claims = [each for each in found if not each.published and each.verdict != "no claim"]
-    claimed, broken = len(kept_claims), sum(each.verdict == "broken" for each in kept_claims)
-    overstated = sum(each.published and each.verdict == "broken" for each in found)
+    held = [each for each in found if not each.published and each.verdict != "no claim"]
+    watched, broken = sum(map(_by_proof, held)), sum(each.verdict == "broken" for each in held)
+    read = [each.verdict for each in found if each.published]
     caught = f"{kept['mutants_caught']} of {kept['mutants_tried']}"
     return (
-        f"{table(header + 'caught from, verdict', rows)}\n\n{claimed} attempts to break a claim, "
-        f"{broken} successful.{_overstated(overstated)} Of mechanisms that were made wrong on "
-        f"purpose the same audits caught {caught}."
+        f"{table(header + 'caught from, verdict', rows)}\n\nOf {len(held)} audits of a claim "
+        f"{broken} broke it; {watched} of them compared noise with a proof. Of {len(read)} "
+        f"stronger readings {read.count('broken')} are broken. Of mechanisms that were made wrong "
+        f"on purpose the same audits caught {caught}."
     )
 
 
-def _overstated(count: int) -> str:
-    """What papers state and their mechanisms do not keep, which the audits show."""
-    return f" Claims as published that do not hold: {count}." if count else ""
+def _worst(audit: Any) -> str:
+    """The largest ratio of a loss and its claim, as far as there is one."""
+    if _by_proof(audit):
+        return "by proof"
+    return "" if np.isnan(audit.worst_ratio) else f"{audit.worst_ratio:.3f}"
+
+
+def _by_proof(audit: Any) -> bool:
+    """Whether the loss follows from the density of the noise, and draws were compared with that."""
+    from textpriv.privacy.results import FROM_INSIDE  # late, as above
+
+    return audit.method == FROM_INSIDE
 
 
 def statements() -> str:
@@ -248,7 +258,7 @@ def statements() -> str:
 
     if not (audits.folder() / "statements.json").exists():
         return _NOT_RUN
-    header = "mechanism, setting and text, published eps, tight eps, eps (delta), best attack, "
+    header = "mechanism, setting and text, claimed eps, tight eps, eps (delta), best attack, "
     rows = [
         [
             each["mechanism"], f"{each['setting']}; {each['text']}", _bound(each["nominal"]),
@@ -262,7 +272,7 @@ def statements() -> str:
 
 def _bound(value: object) -> str:
     number = float(str(value))  # infinity is kept as a word
-    return f"{number:,.0f}" if np.isfinite(number) else "no bound"
+    return f"{number:,.0f}" if np.isfinite(number) else "none claimed"
 
 
 def _tight(row: dict[str, Any]) -> str:

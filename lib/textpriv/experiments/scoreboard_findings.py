@@ -38,6 +38,7 @@ READABLE = 1 / 3
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
 
+NO_CLAIM = ("custext+", "rantext", "dp-prompt")  # of what may come out best
 FEW = 3  # names in a cell of a table
 
 LARGE = 10.0
@@ -394,8 +395,8 @@ def guarantees(found: Sequence[Audit]) -> str:
     kept = [each for each in found if not each.published]
     broken = ", ".join(each.label for each in kept if each.verdict == "broken") or "none"
     said = f"{len(found)} audits; broken claims: {broken}."
-    stated = ", ".join(e.label for e in found if e.published and e.verdict == "broken")
-    said += f" Claims that papers state and the audits refute: {stated}." if stated else ""
+    stated = ", ".join(e.mechanism for e in found if e.published and e.verdict == "broken")
+    said += f" Readings stronger than the claim, refuted: {stated}." if stated else ""
     caught, tried = scoreboard.mutants()
     if not tried:
         return said
@@ -446,13 +447,14 @@ def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
 
 def _take(names: Sequence[str], every: int) -> str:
     """The mechanisms that no test sets below the best."""
+    best = called(names[0]) + " (no guarantee)" * (names[0] in NO_CLAIM)
     if len(names) == 1:
-        return called(names[0])
+        return best
     if len(names) == every:
-        return f"none of the {every} is shown to be better; {called(names[0])} has the best value"
+        return f"none of the {every} is shown to be better; {best} has the best value"
     if len(names) > FEW:
-        return f"{called(names[0])}; {len(names) - 1} of {every - 1} others are not told from it"
-    return f"{called(names[0])}; not told from it: {listed(names[1:])}"
+        return f"{best}; {len(names) - 1} of {every - 1} others are not told from it"
+    return f"{best}; not told from it: {listed(names[1:])}"
 
 
 def _for_words(at: pd.DataFrame) -> list[str] | None:

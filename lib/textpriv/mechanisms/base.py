@@ -171,7 +171,7 @@ class Mechanism(ABC):
 
     name: str
     claim: Claim
-    published: Claim | None = None  # what its paper states, where that is more than `claim`
+    published: Claim | None = None  # a stronger reading of its paper, which says whose it is
     vocabulary: str = ""  # `tokens.fingerprint` of the words
     inputs: IntArray | None = None  # words that are replaced, the others pass; None: all
 

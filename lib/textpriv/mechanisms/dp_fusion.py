@@ -75,7 +75,8 @@ class DPFusion:
             "two documents x, x' with one redaction and every output y; of finite order between a "
             "document and its redaction only: Renyi divergence of at most n bound"
         ),
-        protects="the secrets of a document against any others in their place",
+        protects="of infinite order: the secrets of a document against any others in their place; "
+        "of finite order: against none, but for those of its redaction",
         unit="none: the bound is one of log-ratios or of divergences, in nats",
         in_clear="all that the redaction shows: every word that is no secret, and where secrets "
         "stand",

@@ -77,9 +77,10 @@ class RanText(FiniteMechanism):
         protects="no pair of words",
         unit="none (scores are scaled to [0, 1])",
         in_clear="the number of tokens",
-        unknown="cannot be told apart from each other; from a known word without bound",
+        unknown="cannot be told apart from each other; from a known word without a bound",
         composition="none",
     )
+    # The paper's theorem takes the set of words inside the radius for given; its text does not.
     published: Claim | None = replace(
         claim,
         definition="local differential privacy: P(M(w)=y) <= exp(eps) * P(M(w')=y)",

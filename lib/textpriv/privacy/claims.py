@@ -64,6 +64,10 @@ class ClaimedLoss(ABC):
         """Every pair that has a bound, where groups decide that; None where all protected do."""
         return None
 
+    def parts(self) -> list[IntArray]:
+        """The protected words, parted so that any two of a part have a bound."""
+        return [self.protected]
+
     def rows(self, words: IntArray) -> FloatArray:
         """Bounds between some words and all: (len(words), size)."""
         ids = check_ids(words, self.size, what="words")
@@ -74,12 +78,14 @@ class ClaimedLoss(ABC):
 class _Scaled(ClaimedLoss):
     """epsilon times the Euclidean distance of some points, between the words that are protected."""
 
-    per = "word and unit of distance"
-
     def __init__(
-        self, points: NDArray[np.floating], epsilon: float, protected: IntArray | None = None
+        self,
+        points: NDArray[np.floating],
+        epsilon: float,
+        protected: IntArray | None = None,
+        per: str = "word and unit of distance",
     ) -> None:
-        self.points, self.epsilon = np.asarray(points, dtype=np.float64), epsilon
+        self.per, self.points, self.epsilon = per, np.asarray(points, dtype=np.float64), epsilon
         self.size = len(points)
         self.distances = Distances(self.points)
         self.protected = np.arange(self.size) if protected is None else protected
@@ -132,7 +138,7 @@ class _Groups(ClaimedLoss):
 class _Clusters(ClaimedLoss):
     """epsilon (K |c - c'| + min(1, d / D)): c, c' centroids of two words, D the least diameter."""
 
-    per = "word and unit of distance"
+    per = "word inside a cluster, and unit of distance between clusters"
 
     def __init__(
         self, points: NDArray[np.floating], cluster: IntArray, scale: float, epsilon: float
@@ -209,6 +215,10 @@ class _ByGroup(ClaimedLoss):
             result[both] = claim.between(x[both], z[both])
         return result
 
+    def parts(self) -> list[IntArray]:
+        groups = self.group[self.protected]
+        return [self.protected[groups == each] for each in np.unique(groups)]
+
     def largest(self) -> float:
         """inf where words of several groups are protected: no two of different groups have one."""
         if len(np.unique(self.group[self.protected])) != 1:
@@ -236,7 +246,7 @@ def claimed_loss(mechanism: Mechanism) -> ClaimedLoss:
 
 
 def published_loss(mechanism: Mechanism) -> ClaimedLoss:
-    """What its paper claims, as numbers, where that is more than `mechanism.claim`.
+    """The stronger reading of a mechanism, as numbers; see `Mechanism.published`.
 
     Raises
     ------
@@ -316,7 +326,7 @@ def _(mechanism: Diffractor) -> ClaimedLoss:
 def _(mechanism: Polar) -> ClaimedLoss:
     points = mechanism.embedding.vectors.astype(np.float64)
     units = points / np.sqrt((points**2).sum(1, keepdims=True))
-    return _Scaled(units, mechanism.epsilon / np.pi)
+    return _Scaled(units, mechanism.epsilon / np.pi, per="word and pi of chord between directions")
 
 
 @claimed_loss.register

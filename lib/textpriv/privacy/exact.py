@@ -123,14 +123,15 @@ def audit_exactly(
     """Hold a mechanism's probabilities against its claim, at all outputs, and draws against them.
 
     All pairs of protected words, up to EVERY_PAIR words; beyond, every word with its nearest
-    neighbour and some random pairs. Where groups decide, all pairs inside groups.
+    neighbour and some random pairs, of words between which something is claimed. Where groups
+    decide, all pairs inside groups.
 
     Parameters
     ----------
     rng : draws the random pairs, and then outputs; needed beyond EVERY_PAIR words, else None is
         a generator of seed 0
     random_pairs : >= 0
-    published : against what its paper states, where that is more than its own claim
+    published : against the stronger reading, where there is one (`Mechanism.published`)
     """
     _check_finite(mechanism, "audit_words(mechanism, draw_words(...))")
     drawing = np.random.default_rng(0) if rng is None else rng
@@ -146,9 +147,7 @@ def audit_exactly(
     else:
         if rng is None:
             raise InvalidInput("rng: got None, expected a generator: pairs are drawn at random")
-        near, nearest = nearest_pairs(mechanism.embedding.vectors, words)
-        drawn = rng.choice(words, size=(2, random_pairs))
-        pairs = np.append(near, drawn[0]), np.append(nearest, drawn[1])
+        pairs = near_and_random(mechanism.embedding.vectors, claim.parts(), random_pairs, rng)
         method = f"exact, every nearest pair and {random_pairs:,} random ones"
         found = losses(mechanism, *pairs)
     audit = judge(mechanism, *pairs, found, method, claim)
@@ -174,6 +173,22 @@ def nearest_pairs(vectors: NDArray[np.floating], words: IntArray) -> tuple[IntAr
     return words, words[np.where(found[:, 0] == own, found[:, 1], found[:, 0])]
 
 
+def near_and_random(
+    vectors: NDArray[np.floating],
+    parts: Sequence[IntArray],
+    random_pairs: int,
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:
+    """Every word with the nearest other one of its part, and random pairs within parts."""
+    words = sum(map(len, parts))
+    pairs = []
+    for part in parts:
+        pairs.append(np.stack(nearest_pairs(vectors, part)))
+        pairs.append(rng.choice(part, size=(2, round(random_pairs * len(part) / words))))
+    first, second = np.concatenate(pairs, axis=1)
+    return first, second
+
+
 def judge(
     mechanism: Mechanism,
     words: IntArray,
@@ -190,7 +205,7 @@ def judge(
     return audited(
         mechanism,
         method,
-        len(words),
+        int(np.isfinite(claimed).sum()),
         worst_ratio=np.nan if worst is None else float(ratio[worst]),
         worst_pair=("", "") if worst is None else _named(mechanism, words[worst], others[worst]),
         violations=int(_exceeds(found, claimed).sum()),

@@ -43,7 +43,7 @@ from textpriv.privacy.fit import (
     fit_of,
     with_fit,
 )
-from textpriv.privacy.results import Audit, audited
+from textpriv.privacy.results import FROM_INSIDE, Audit, audited
 
 WORDS, DRAWS = 100, 2000  # inputs, and draws of each
 _NEAR = 1e-5  # relative: distances closer than this may be either way round in float32
@@ -280,7 +280,7 @@ def audit_noise(mechanism: Noisy, rng: np.random.Generator) -> Audit:
 
     audit = audited(
         mechanism,
-        "density of the noise, every pair; from inside",
+        FROM_INSIDE,
         mechanism.size * (mechanism.size - 1) // 2,
         f"eps {mechanism.epsilon:g}, {mechanism.size:,} words, dimension {n}",
         worst_ratio=1.0,

@@ -16,6 +16,7 @@ from textpriv.files import write_atomic
 
 MOST_EXCESS = 0.1  # of the claim, beyond which an audit would overlook too much
 LEVEL = 0.001  # probability that right draws are taken for those of another law, per audit
+FROM_INSIDE = "density of the noise, every pair; from inside"  # method of what a proof says
 LEAST_NOISE = 0.8  # of the noise, which every audit of noise has to catch
 
 
@@ -49,8 +50,8 @@ class Audit:
         judged; over all tests of it. None where the draws themselves were judged
     fit_draws : how many there were
     fit_gap : an error of their distribution function that would be caught with probability 0.99
-    published : whether the claim is what a paper states and the mechanism does not keep, so that
-        "broken" is what is expected; its own claim has an audit of its own
+    published : whether the claim is the stronger reading of `Mechanism.published`, which is
+        expected to be broken; what the mechanism claims has an audit of its own
     """
 
     mechanism: str
@@ -90,12 +91,12 @@ class Audit:
 
     @property
     def label(self) -> str:
-        """The mechanism, and whether the claim is its own or what a paper states."""
-        return self.mechanism + ", as published" * self.published
+        """The mechanism, and whether the claim is its own or a stronger one."""
+        return self.mechanism + ", in the stronger reading" * self.published
 
     @property
     def as_expected(self) -> bool:
-        """Whether the claim holds, or is one of which a paper says more than is kept."""
+        """Whether the claim holds, or is a stronger reading and does not."""
         return self.verdict in (("broken",) if self.published else ("holds", "no claim"))
 
 

@@ -96,7 +96,7 @@ class Statement:
     mechanism, setting : what was used
     text : which text: "a text of 100 words"
     unit, count : what the cost adds up over ("words"), and how many there are
-    nominal : the bound as published, summed over the text, for the worst text of that length
+    nominal : the bound as claimed, summed over the text, for the worst text of that length
     tight : the same with the largest loss that can really occur; NaN where it is not known
     least : a loss that can really occur, where `tight` is not known; NaN where none is known
     composed, delta : (composed, delta)-differential privacy
@@ -148,7 +148,7 @@ class Statement:
             return "No bound holds on how well two texts can be told apart."
         pure = self.nominal if math.isnan(self.tight) else min(self.nominal, self.tight)
         parts = [
-            "The published bound for the worst two texts that agree in all that the output shows "
+            "The claimed bound for the worst two texts that agree in all that the output shows "
             f"is eps = {_number(self.nominal)}."
         ]
         if not math.isnan(self.tight):
