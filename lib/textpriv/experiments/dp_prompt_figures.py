@@ -57,10 +57,11 @@ def plane(
             "ecolor": to_rgba(look["color"], 0.35),
         }
         ax.errorbar(x["value"], y["value"], xerr=reach(x), yerr=reach(y), lw=1.4, **bars, **look)
-        mildest = x["value"].argmax()
-        place, text = (x["value"].iloc[mildest], y["value"].iloc[mildest]), x["setting"]
+        mildest = 0 if x["setting"].iloc[0].startswith("t") else -1  # the coldest, the largest eps
+        place = x["value"].iloc[mildest], y["value"].iloc[mildest]
+        text = shown(x["setting"].iloc[mildest])
         written: dict[str, Any] = {"textcoords": "offset points", "color": look["color"]}
-        ax.annotate(shown(text.iloc[mildest]), place, (5, 4), fontsize=8, **written)
+        ax.annotate(text, place, (5, 4), fontsize=8, **written)
     clean = top[top["mechanism"] == CLEAN].set_index("target")["value"]
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 12, "color": BLACK, "zorder": 5}
     ax.plot(clean["author"], clean["sentiment"], label=_name(CLEAN), **star)
@@ -68,7 +69,7 @@ def plane(
     ax.axvline(random["author"], label="guessing at random", **GUESSING)
     ax.set(xlabel=f"{TARGETS['author']} (risk)", ylabel=f"{TARGETS['sentiment']} (utility)")
     legend_below(fig, ncols=3)
-    ax.set_title(fill(title, 80), fontsize=9)
+    ax.set_title(fill(title, 80, break_on_hyphens=False), fontsize=9)
     return fig
 
 
