@@ -590,6 +590,11 @@ def test_tables_and_numbers() -> None:
     assert numbers["audit.madlib.draws"] == (100.0, "draws per input")
     assert numbers["audit.madlib.violations"] == (0.0, "pairs")
     assert "audit.custext-aggressive.worst_ratio" not in numbers
+    read = [tried(mechanism="tem, allotted"), tried(worst_ratio=9.0, violations=2, published=True)]
+    assert audit_numbers([*audits, read[1]]) == numbers  # what is read is not what is claimed
+    assert set(audit_numbers(read[:1])) == {
+        f"audit.tem-allotted.{each}" for each in ("worst_ratio", "pairs", "draws", "violations")
+    }
     assert audit_table([]).empty and audit_numbers([]) == {}
 
 

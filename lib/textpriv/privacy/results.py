@@ -138,12 +138,14 @@ def audit_table(results: Sequence[Audit]) -> pd.DataFrame:
 def audit_numbers(results: Iterable[Audit]) -> dict[str, tuple[float, str]]:
     """Values with units by name, `audit.<mechanism>.<worst_ratio|pairs|draws|violations>`.
 
-    Over all audits of each mechanism; one without a claim has no worst ratio.
+    Over all audits of each mechanism's own claim; one without a claim has no worst ratio. Of a name
+    like "santext, allotted" the words are joined by hyphens.
     """
     found: dict[str, tuple[float, str]] = {}
-    audits = list(results)
-    for name in dict.fromkeys(each.mechanism for each in audits):
-        own = [each for each in audits if each.mechanism == name]
+    audits = [each for each in results if not each.published]
+    for mechanism in dict.fromkeys(each.mechanism for each in audits):
+        own = [each for each in audits if each.mechanism == mechanism]
+        name = mechanism.replace(", ", "-")
         ratios = [each.worst_ratio for each in own if not np.isnan(each.worst_ratio)]
         if ratios:
             found[f"audit.{name}.worst_ratio"] = max(ratios), "ratio"
