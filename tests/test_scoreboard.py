@@ -22,6 +22,7 @@ from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_figures as figures
 from textpriv.experiments import scoreboard_findings as findings
 from textpriv.experiments.scoreboard import Sizes, crossing
+from textpriv.mechanisms import registry
 from textpriv.privacy import Audit, write_audits
 from textpriv.report import board as boards
 from textpriv.report import claims, results
@@ -727,6 +728,15 @@ def test_audits_are_read_where_they_are(kept: Path) -> None:
     stated = [*AUDITS, dataclasses.replace(audit("toy", 2.0, violations=1), published=True)]
     said = findings.guarantees(stated)
     assert "broken claims: wrong. Readings stronger than the claim, refuted: toy" in said
+
+
+def test_advice_says_where_nothing_is_guaranteed() -> None:
+    unclaimed = {
+        name for name, made in registry.examples().items() if made.claim.composition == "none"
+    }
+    assert unclaimed and unclaimed <= set(findings.NO_CLAIM)
+    assert findings._take(["rantext"], 3) == "RANTEXT (no guarantee)"
+    assert findings._take(["tem", "rantext"], 3) == "TEM; not told from it: RANTEXT"
 
 
 def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:

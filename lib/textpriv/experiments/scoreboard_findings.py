@@ -38,7 +38,7 @@ READABLE = 1 / 3
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
 
-NO_CLAIM = ("custext+", "rantext", "dp-prompt")  # of what may come out best
+NO_CLAIM = ("custext+", "rantext", "dp-prompt", "dp-prompt-top-k40", "dp-prompt-top-k80")
 FEW = 3  # names in a cell of a table
 
 LARGE = 10.0
