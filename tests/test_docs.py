@@ -27,7 +27,7 @@ from textpriv.attacks.oracle import OracleBeam
 from textpriv.data import authors
 from textpriv.experiments import ann_vs_exact, slm_utility
 from textpriv.mechanisms import CusText
-from textpriv.privacy import fit, noise
+from textpriv.privacy import audit_exactly, fit, noise
 from textpriv.privacy.results import LEAST_NOISE, LEVEL
 from textpriv.report import claims, verdicts
 from textpriv.utility import prediction
@@ -128,6 +128,8 @@ RULES = [
     Rule(r"not catch (0\.8) is", "the least noise", lambda m: float(m[1]) == LEAST_NOISE),
     Rule(r"probability (0\.001) to (0\.002)", "one or two tests of a row",
          lambda m: (float(m[1]), float(m[2])) == (LEVEL, 2 * LEVEL)),
+    Rule(r"nearest one and ([\d,]+) random pairs", "the audit's default",
+         lambda m: number(m[1]) == default(audit_exactly, "random_pairs")),
     Rule(r"in (\d+) sanitized copies", "the attack's default",
          lambda m: int(m[1]) == default(InversionPerToken, "copies")),
     Rule(r"(?:set of|at most|one of its) (\d+)(?: outputs| nearest|, with)", "CusText's sets",

@@ -37,7 +37,7 @@ EXTRACTIVE = "extractive"
 SAMPLE = "documents"  # by which measurements are compared in pairs
 EPS_ONLY = "eps_only"  # the mean at each epsilon: what anyone can know without looking at a text
 LOST = 0.1  # loss below which the paper takes a model as recovered
-NEARLY_ALL = 0.95  # share of tokens changed
+NEARLY_ALL = 0.94  # share of tokens changed; the grid is chosen for 0.95, on other texts
 MILD = 0.5  # share of tokens changed, up to which a text counts as mildly sanitized
 _RESAMPLES = 2000
 
