@@ -323,12 +323,22 @@ def documents(board: Board) -> str:
         below="less than on clean text",
     )
     bound = board.told("epsilon.dp-prompt-clipped.t0.75.tight", 0)
+    asked = board.rows("repeated", "k", mechanism="madlib", attacker="adaptive")
+    again = ""
+    if len(asked) > 1:
+        once, often = (asked.loc[end] for end in (asked["k"].idxmin(), asked["k"].idxmax()))
+        ends = often["name"], once["name"]
+        gained = board.says(*ends, above="more than from one", below="less than from one")
+        again = (
+            f" From {often['k']:.0f} outputs of MADLIB for the same document the author is told "
+            f"with {board.told(ends[0])}: {gained} ({board.told(ends[1])})."
+        )
     return (
         f"Under DP-Prompt the strongest attacker tells authors apart with a macro F1 of "
         f"{board.told(PROMPT + 'author')}, on clean text {board.told(CLEAR + 'author')}: "
         f"{verdict}. That of the sentiment is {board.told(PROMPT + 'sentiment')} and "
         f"{board.told(CLEAR + 'sentiment')}. What is proved for one document is an epsilon of "
-        f"{bound}."
+        f"{bound}.{again}"
     )
 
 
