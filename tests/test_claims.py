@@ -378,7 +378,7 @@ one-map = "one map"
 [under_paper]
 sst2 = { tomatoes = "sst2" }
 [statement]
-"tong.s" = { says = "More is better", of = "most" }
+"tong.s" = { says = "More is better", reading = "most" }
 """
 ROW = {**STATED, "measurements": "a.b"}
 NUMBER = {**ROW, "value": "0.5", "rounding": "0.01"}
@@ -413,7 +413,7 @@ def test_rows_are_claims(read: Callable[..., list[Claim]]) -> None:
         trend("decreasing", "a.x", "a.y", "a.z", id="tong.x", statement="tong.s"),
     ]  # fmt: skip
     assert claims.statements() == [
-        claims.Statement(id="tong.s", says="More is better", of=claims.Of.MOST)
+        claims.Statement(id="tong.s", says="More is better", reading=claims.Reading.MOST)
     ]
 
 
@@ -475,7 +475,9 @@ def test_statements_are_checked(cells: list[dict], said: list[str], message: str
     found = tuple(Claim.model_validate(cell) for cell in cells)
     with pytest.raises(InvalidInput, match=message):
         claims._refuse_duplicates(said, "a file")
-        average = [claims.Statement(id=name, says="more", of=claims.Of.AVERAGE) for name in said]
+        average = [
+            claims.Statement(id=name, says="more", reading=claims.Reading.AVERAGE) for name in said
+        ]
         claims._check_statements(found, average, "a file")
 
 
@@ -539,7 +541,7 @@ def judged(
     monkeypatch: pytest.MonkeyPatch,
     apart: Sequence[float],
     *,
-    of: str = "each",
+    reading: str = "each",
     **changes: Any,
 ) -> verdicts.Judgement:
     """The verdict on a statement whose cells have these differences, with errors of 1."""
@@ -553,14 +555,14 @@ def judged(
     ours = [spread(f"a.x{n}", each, 1.0) for n, each in enumerate(apart)]
     ours += [exact(f"a.y{n}", 0.0) for n in range(len(apart))]
     monkeypatch.setattr(claims, "load", lambda: cells)
-    said = claims.Statement(id="tong.s", says="more", of=claims.Of(of))
+    said = claims.Statement(id="tong.s", says="more", reading=claims.Reading(reading))
     monkeypatch.setattr(claims, "statements", lambda: [said])
     (found,) = verdicts.judge({STATED["notebook"]: {m.name: m for m in ours}})
     return found
 
 
 @pytest.mark.parametrize(
-    ("apart", "of", "expected"),
+    ("apart", "reading", "expected"),
     [
         ([3, 3, 3], "each", Verdict.SAME_TREND),  # every cell is certain
         ([9, 9, 1], "each", Verdict.WITHIN),  # the weakest cell decides
@@ -578,9 +580,9 @@ def judged(
     ],
 )
 def test_a_statement_is_tested_as_one(
-    monkeypatch: pytest.MonkeyPatch, apart: list[float], of: str, expected: Verdict
+    monkeypatch: pytest.MonkeyPatch, apart: list[float], reading: str, expected: Verdict
 ) -> None:
-    found = judged(monkeypatch, apart, of=of)
+    found = judged(monkeypatch, apart, reading=reading)
     assert (found.verdict, len(found.cells)) == (expected, len(apart))
     holding = sum(each > 0 for each in apart)
     assert found.reason.startswith(f"holds in {holding} of {len(apart)} cells, p = ")
@@ -589,7 +591,7 @@ def test_a_statement_is_tested_as_one(
 def test_what_holds_on_average_says_what_is_decided_against(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = judged(monkeypatch, [9, 9, -4], of="average")
+    found = judged(monkeypatch, [9, 9, -4], reading="average")
     assert found.verdict == Verdict.SAME_TREND
     assert found.reason.startswith("holds in 2 of 3 cells, p = 3")
     assert found.reason.endswith("; 1 decided against by itself")
@@ -599,7 +601,7 @@ def test_what_holds_on_average_says_what_is_decided_against(
 def test_an_average_keeps_its_level_however_its_cells_depend(shared: float) -> None:
     """Under no difference at most 5% of 2,000 are below 0.05: 7% would show in all but 0.1%."""
     rng = np.random.default_rng(3)
-    statement = claims.Statement(id="tong.s", says="more", of=claims.Of.AVERAGE)
+    statement = claims.Statement(id="tong.s", says="more", reading=claims.Reading.AVERAGE)
     cells = [trend("greater", f"a.x{n}", f"a.y{n}") for n in range(4)]
     zero = {f"a.y{n}": exact(f"a.y{n}", 0.0) for n in range(4)}
     wrong = 0
@@ -848,7 +850,7 @@ def test_every_statement_is_words_for_its_cells() -> None:
     said = claims.statements()
     assert {each.id for each in said} == cells
     assert len({each.says for each in said}) == len(said)
-    most = {each.id for each in said if each.of == claims.Of.MOST}
+    most = {each.id for each in said if each.reading == claims.Reading.MOST}
     assert most == {  # section 5.2: "in most cases"
         "tong.above_baselines",
         "tong.contextual_above_inversion_bert",

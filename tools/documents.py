@@ -384,15 +384,16 @@ def _section(
     )
 
 
-_READ = {claims.Of.MOST: "most cells", claims.Of.AVERAGE: "the average"}
+_READ = {claims.Reading.MOST: "most cells", claims.Reading.AVERAGE: "the average"}
 
 
 def _judged(found: Judgement) -> list[str]:
     """Place, statement (with what it is evidence of, and of how many cells), verdict, reason."""
     kind = "" if found.kind == claims.Kind.FINDING else f" ({found.kind})"
-    of = "" if found.statement.of == claims.Of.EACH else f" (of {_READ[found.statement.of]})"
+    reading = found.statement.reading
+    said = f" (of {_READ[reading]})" if reading in _READ else ""
     place = f"{claims.PAPERS[found.paper].removesuffix(' et al.')}, {found.place}"
-    return [place, f"{found.statement.says}{kind}{of}", str(found.verdict), found.reason]
+    return [place, f"{found.statement.says}{kind}{said}", str(found.verdict), found.reason]
 
 
 def learned_by_the_preview() -> str:

@@ -48,7 +48,7 @@ class Kind(StrEnum):
     THEOREM = "by theorem"
 
 
-class Of(StrEnum):
+class Reading(StrEnum):
     """Of which of its cells a statement says what it says."""
 
     EACH = "each"
@@ -108,12 +108,12 @@ class Trend(_Strict):
 class Statement(_Strict):
     """What a paper says, of one or many cells.
 
-    of : each of the cells, most of them, or their average; by the paper's words, never by ours
+    reading : each of the cells, most of them, or their average; by the paper's words, never by ours
     """
 
     id: str
     says: str
-    of: Of = Of.EACH
+    reading: Reading = Reading.EACH
 
 
 class Claim(_Strict):
@@ -272,7 +272,7 @@ def _named(
 def _check_statements(found: Iterable[Claim], said: Sequence[Statement], where: str) -> None:
     """Every cell's statement is there, every statement has cells of one kind, and can be read."""
     kinds: dict[str, set[tuple[str, Kind]]] = {}
-    ordered = {statement.id for statement in said if statement.of == Of.AVERAGE}
+    ordered = {statement.id for statement in said if statement.reading == Reading.AVERAGE}
     for claim in found:
         if claim.statement:
             kinds.setdefault(claim.statement, set()).add((claim.paper, claim.kind))

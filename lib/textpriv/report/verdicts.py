@@ -8,7 +8,7 @@ fails within it is *undecided*. Where mathematics makes two numbers one, and the
 identical, they *tie*.
 
 A paper says one thing of many cells of a table. The claims that share a `statement` are its cells,
-and `judge` tests each statement as one, in the sense of its words (`claims.Of`):
+and `judge` tests each statement as one, in the sense of its words (`claims.Reading`):
 
 each : all its cells; or *most*, at least u of n. This is the partial conjunction of Benjamini &
     Heller (2008): with the p-values of the cells in rising order,
@@ -44,7 +44,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv.report import claims, results
-from textpriv.report.claims import Claim, Kind, Of, Statement, Trend
+from textpriv.report.claims import Claim, Kind, Reading, Statement, Trend
 from textpriv.report.results import Measurement
 
 Z = 1.96  # intervals are 95% throughout
@@ -232,7 +232,7 @@ def _test(
     found = [(cell.trend, measured[cell.notebook]) for cell in cells if cell.trend]
     if not found:
         return None
-    if statement.of == Of.AVERAGE:
+    if statement.reading == Reading.AVERAGE:
         steps = np.array([_average_step(trend, each) for trend, each in found])
         margin, error = steps.mean(axis=0).tolist()
         holding = int((steps[:, 0] > 0).sum())
@@ -244,7 +244,7 @@ def _test(
 def _partial_conjunction(statement: Statement, chances: Sequence[_Chances], holding: int) -> _Test:
     """Whether it holds in each, or in most, of the cells."""
     count = len(chances)
-    needed = count // 2 + 1 if statement.of == Of.MOST else count
+    needed = count // 2 + 1 if statement.reading == Reading.MOST else count
     if holding >= needed:
         weakest = sorted(chance.holds for chance in chances)[needed - 1]
         return _Test(True, min(1.0, (count - needed + 1) * weakest), holding, count)
