@@ -991,7 +991,7 @@ def stated() -> dict[str, Any]:
     ]
     with mock.patch.object(long, "_table", lambda name: SMALL):
         long.shared_words.cache_clear()
-        found = experiment.statements(gather("default"), rows)
+        found = experiment.statements(gather("full"), rows)
         long.shared_words.cache_clear()
     return {f"{each.mechanism} {each.setting}": each for each in found}
 
@@ -1034,7 +1034,7 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     assert attacked >= {"madlib", "mahalanobis", "santext+", "custext+", "tem", "dp-prompt"}
     assert by_name["santext"].tight == 200 and by_name["madlib"].least == 300
     assert np.isnan(by_name["tem"].tight) and np.isnan(by_name["mahalanobis"].least)
-    measured = gather("default").measured
+    measured = gather("full").measured
     for name, setting in (
         ("tem", "tem.eps2.4."),
         ("clusant", "clusant.eps16."),

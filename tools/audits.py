@@ -219,7 +219,7 @@ def restate() -> None:
 def _state(also: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     stated = [
         {**plain(each), "said": str(each)}
-        for each in statements(gather("default"), [*also["tight"], *also["certified"]])
+        for each in statements(gather("full"), [*also["tight"], *also["certified"]])
     ]
     text = json.dumps({**about, "statements": stated}, indent=1, allow_nan=False) + "\n"
     write_atomic(folder() / "statements.json", text.encode())
