@@ -218,7 +218,8 @@ def audited() -> str:
         [
             each.label, each.setting, each.method, f"{each.pairs:,}",
             f"{each.draws:,}" if each.draws else "all outputs",
-            _worst(each),
+            "by proof" if each.by_proof
+            else "" if np.isnan(each.worst_ratio) else f"{each.worst_ratio:.3f}",
             f"{each.excess:.3f}",
             "" if each.caught_from is None else f"{each.caught_from:.2f}",
             each.verdict,
@@ -227,7 +228,10 @@ def audited() -> str:
     ]  # fmt: skip
     header = "mechanism, setting, audit, pairs, draws, worst ratio, detectable excess, "
     held = [each for each in found if not each.published and each.verdict != "no claim"]
-    watched, broken = sum(map(_by_proof, held)), sum(each.verdict == "broken" for each in held)
+    watched, broken = (
+        sum(each.by_proof for each in held),
+        sum(each.verdict == "broken" for each in held),
+    )
     read = [each.verdict for each in found if each.published]
     caught = f"{kept['mutants_caught']} of {kept['mutants_tried']}"
     return (
@@ -236,20 +240,6 @@ def audited() -> str:
         f"stronger readings {read.count('broken')} are broken. Of mechanisms that were made wrong "
         f"on purpose the same audits caught {caught}."
     )
-
-
-def _worst(audit: Any) -> str:
-    """The largest ratio of a loss and its claim, as far as there is one."""
-    if _by_proof(audit):
-        return "by proof"
-    return "" if np.isnan(audit.worst_ratio) else f"{audit.worst_ratio:.3f}"
-
-
-def _by_proof(audit: Any) -> bool:
-    """Whether the loss follows from the density of the noise, and draws were compared with that."""
-    from textpriv.privacy.results import FROM_INSIDE  # late, as above
-
-    return audit.method == FROM_INSIDE
 
 
 def statements() -> str:
@@ -384,14 +374,14 @@ def _section(
     )
 
 
-_READ = {claims.Reading.MOST: "most cells", claims.Reading.AVERAGE: "the average"}
+_READ = {claims.Reading.MOST: "in most cells", claims.Reading.AVERAGE: "on average"}
 
 
 def _judged(found: Judgement) -> list[str]:
     """Place, statement (with what it is evidence of, and of how many cells), verdict, reason."""
     kind = "" if found.kind == claims.Kind.FINDING else f" ({found.kind})"
     reading = found.statement.reading
-    said = f" (of {_READ[reading]})" if reading in _READ else ""
+    said = f" ({_READ[reading]})" if reading in _READ else ""
     place = f"{claims.PAPERS[found.paper].removesuffix(' et al.')}, {found.place}"
     return [place, f"{found.statement.says}{kind}{said}", str(found.verdict), found.reason]
 

@@ -1,7 +1,6 @@
 """The pictures of notebook 04; each takes tables and a title that says the finding.
 
-Hollow markers stand for tables of 300 dimensions; what is left of a figure is private, what is
-high is useful. Intervals are those of the tables, 95%.
+What is left of a figure is private, what is high is useful. Intervals are those of the tables, 95%.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from textpriv.drawing import drawing
-from textpriv.experiments.dp_prompt import CLEAN, LARGE, shown
+from textpriv.experiments.dp_prompt import CLEAN, shown
 from textpriv.experiments.dp_prompt_risk import ADAPTIVE
 from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
 
@@ -26,16 +25,12 @@ GUESSING: dict[str, Any] = {"color": GREY, "lw": 0.8, "ls": ":"}
 
 
 def _look(mechanism: str) -> dict[str, Any]:
-    """Colour, marker, line and name of a mechanism; 300 dimensions are hollow."""
-    look = {**style(mechanism.removesuffix(LARGE)), "label": _name(mechanism)}
-    return look | ({"markerfacecolor": "white"} if mechanism.endswith(LARGE) else {})
+    """Colour, marker, line and name of a mechanism."""
+    return {**style(mechanism), "label": _name(mechanism)}
 
 
 def _name(mechanism: str) -> str:
-    if mechanism == CLEAN:
-        return "clean documents"
-    large = ", 300 dimensions" if mechanism.endswith(LARGE) else ""
-    return label(mechanism.removesuffix(LARGE)) + large
+    return "clean documents" if mechanism == CLEAN else label(mechanism)
 
 
 @drawing
@@ -57,11 +52,11 @@ def plane(
             "ecolor": to_rgba(look["color"], 0.35),
         }
         ax.errorbar(x["value"], y["value"], xerr=reach(x), yerr=reach(y), lw=1.4, **bars, **look)
-        mildest = 0 if x["setting"].iloc[0].startswith("t") else -1  # the coldest, the largest eps
-        place = x["value"].iloc[mildest], y["value"].iloc[mildest]
-        text = shown(x["setting"].iloc[mildest])
-        written: dict[str, Any] = {"textcoords": "offset points", "color": look["color"]}
-        ax.annotate(text, place, (5, 4), fontsize=8, **written)
+        is_prompt = x["setting"].iloc[0].startswith("t")  # whose mildest setting is the coldest
+        end, side, away = (0, "right", -6) if is_prompt else (-1, "left", 5)
+        place, text = (x["value"].iloc[end], y["value"].iloc[end]), shown(x["setting"].iloc[end])
+        written: dict[str, Any] = {"ha": side, "color": look["color"], "fontsize": 8}
+        ax.annotate(text, place, (away, 4), textcoords="offset points", **written)
     clean = top[top["mechanism"] == CLEAN].set_index("target")["value"]
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 12, "color": BLACK, "zorder": 5}
     ax.plot(clean["author"], clean["sentiment"], label=_name(CLEAN), **star)

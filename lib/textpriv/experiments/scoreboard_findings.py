@@ -323,15 +323,17 @@ def documents(board: Board) -> str:
         below="less than on clean text",
     )
     bound = board.told("epsilon.dp-prompt-clipped.t0.75.tight", 0)
-    asked = board.rows("repeated", "k", mechanism="madlib", attacker="adaptive")
+    asked = board.rows("repeated", "k", "setting", mechanism="madlib", attacker="adaptive")
     again = ""
     if len(asked) > 1:
         once, often = (asked.loc[end] for end in (asked["k"].idxmin(), asked["k"].idxmax()))
         ends = often["name"], once["name"]
-        gained = board.says(*ends, above="more than from one", below="less than from one")
+        gained = board.says(*ends, above="more", below="less")
+        strongest = board.told(f"f1_strongest.madlib.{once['setting']}.author")
         again = (
-            f" From {often['k']:.0f} outputs of MADLIB for the same document the author is told "
-            f"with {board.told(ends[0])}: {gained} ({board.told(ends[1])})."
+            f" An attacker on embeddings who averages {often['k']:.0f} outputs of MADLIB for the "
+            f"same document reaches {board.told(ends[0])}, from one {board.told(ends[1])} "
+            f"({gained}); the strongest attacker has {strongest} from one."
         )
     return (
         f"Under DP-Prompt the strongest attacker tells authors apart with a macro F1 of "

@@ -95,6 +95,11 @@ class Audit:
         return self.mechanism + ", in the stronger reading" * self.published
 
     @property
+    def by_proof(self) -> bool:
+        """Whether the density of the noise says the loss, and draws were compared with that."""
+        return self.method == FROM_INSIDE
+
+    @property
     def as_expected(self) -> bool:
         """Whether the claim holds, or is a stronger reading and does not."""
         return self.verdict in (("broken",) if self.published else ("holds", "no claim"))

@@ -242,12 +242,12 @@ class Preview:
         axes.set_xticks(epsilon, [f"{each:g}" for each in epsilon], rotation=60)
         axes.minorticks_off()
         axes.legend(fontsize="small")
-        best = self.rows.loc[predicted.idxmax()]
-        title = (
-            f"At epsilon {best['epsilon']:g} the summary is expected to be worth "
-            f"{best['predicted']:.2f};\n{best['recovered']:.0%} of the tokens are then read"
+        half = self.rows.loc[(read - 0.5).abs().idxmin()]
+        axes.set_title(
+            f"At epsilon {half['epsilon']:g}, where {half['recovered']:.0%} of the tokens would be "
+            f"read,\nthe summary is expected to be worth {half['predicted']:.2f}",
+            fontsize=9,
         )
-        axes.set_title(title, fontsize=9)
         return figure
 
 
