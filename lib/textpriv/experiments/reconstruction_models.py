@@ -251,7 +251,7 @@ def by_shadow_size(
 
     def with_shadow(percent: float) -> Estimate:
         mechanism, seen, outcome = start(
-            material.name, "custext", sizes.focus["custext"][-1], sizes.model_sentences
+            material.name, "custext", sizes.focus["custext"][-1], sizes.detector_sentences
         )
         shadow = material.shadow_of(percent)
         how = detector_options(encoder, sizes, seed, start=None)

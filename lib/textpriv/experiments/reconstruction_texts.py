@@ -52,7 +52,8 @@ class Sizes(BaseModel):
     output_tokens: int = Field(ge=1)
     constants: tuple[float, ...]  # times 1/alpha
     shadow_percents: tuple[float, ...]  # of the private sentences
-    detector_percents: tuple[float, ...] = ()  # the same for the contextual attack
+    detector_percents: tuple[float, ...] = ()  # the same for the contextual attack,
+    detector_sentences: int = Field(48, ge=2)  # on so many sentences
     risk_epsilons: Mapping[str, tuple[float, ...]]
     risk_sentences: int = Field(ge=10)
     model_sentences: int = Field(ge=2)  # attacked with trained models

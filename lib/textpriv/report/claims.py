@@ -38,6 +38,7 @@ PAPERS: Mapping[str, str] = {
     "carpentier": "Carpentier et al.",
 }
 PAPER = "paper"  # the profile with the papers' own models and data
+POINT = 0.01  # a share that differs by less is the same to papers that speak in points
 
 
 class Kind(StrEnum):
@@ -65,7 +66,7 @@ class Trend(_Strict):
 
     greater : the first of two measurements exceeds the second
     decreasing : each measurement exceeds the next
-    equal : each measurement equals the next; a test can only refute it
+    equal : each measurement is less than a point (`POINT`) from the next
     at_least, at_most : all of the measurements lie on that side of the bound
     """
 
@@ -96,7 +97,7 @@ class Trend(_Strict):
         if self.bound is not None:
             return min(found) >= self.bound if self.form == "at_least" else max(found) <= self.bound
         if self.form == "equal":
-            return min(found) == max(found)
+            return all(abs(left - right) < POINT for left, right in pairwise(found))
         return all(left > right for left, right in pairwise(found))
 
     def __str__(self) -> str:
@@ -272,14 +273,14 @@ def _named(
 def _check_statements(found: Iterable[Claim], said: Sequence[Statement], where: str) -> None:
     """Every cell's statement is there, every statement has cells of one kind, and can be read."""
     kinds: dict[str, set[tuple[str, Kind]]] = {}
-    ordered = {statement.id for statement in said if statement.reading == Reading.AVERAGE}
+    averaged = {statement.id for statement in said if statement.reading == Reading.AVERAGE}
     for claim in found:
         if claim.statement:
             kinds.setdefault(claim.statement, set()).add((claim.paper, claim.kind))
-        steps = claim.trend and claim.trend.form in ("greater", "decreasing")
-        if claim.statement in ordered and not steps:
+        is_equality = claim.trend is not None and claim.trend.form == "equal"
+        if claim.statement in averaged and is_equality:
             raise InvalidInput(
-                f"{where}: {claim.id}: got {claim.trend}, expected greater or decreasing, as "
+                f"{where}: {claim.id}: got {claim.trend}, expected an order or a bound, as "
                 f"{claim.statement} is read on average"
             )
     known = {statement.id for statement in said}

@@ -5,7 +5,9 @@ paper's rounding plus our error, and the paper's where its n is known) or *diffe
 ordering or bound holds (*same trend*) or *differs* by a test, corrected (Holm 1979) for all that
 are compared with the same notebook's results; what holds within the error is told apart, and what
 fails within it is *undecided*. Where mathematics makes two numbers one, and the measured ones are
-identical, they *tie*.
+identical, they *tie*. That numbers are equal, or that something adds nothing, no sample can show:
+it is read as less than a point (`claims.POINT`), the distance at which two one-sided tests find
+them equivalent (Schuirmann 1987).
 
 A paper says one thing of many cells of a table. The claims that share a `statement` are its cells,
 and `judge` tests each statement as one, in the sense of its words (`claims.Reading`):
@@ -44,7 +46,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv.report import claims, results
-from textpriv.report.claims import Claim, Kind, Reading, Statement, Trend
+from textpriv.report.claims import POINT, Claim, Kind, Reading, Statement, Trend
 from textpriv.report.results import Measurement
 
 Z = 1.96  # intervals are 95% throughout
@@ -372,18 +374,23 @@ def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float,
         (left.value - right.value, error_of_difference(left, right))
         for left, right in pairwise(chosen)
     ]
-    return [(-abs(apart), error) for apart, error in steps] if trend.form == "equal" else steps
+    if trend.form == "equal":
+        return [(POINT - abs(apart), error) for apart, error in steps]
+    return steps
 
 
 def _average_step(trend: Trend, found: Mapping[str, Measurement]) -> tuple[float, float]:
-    """By how much an order falls in each of its steps, on average; and the error.
+    """By how much an order falls in each of its steps, or a bound is kept, on average; its error.
 
-    That of its ends, or of its steps together, which pairs may know better.
+    That of an order is the error of its ends, or of its steps together, which pairs may know
+    better.
     """
-    (first, last), steps = (found[name] for name in trend.ends), len(trend.measurements) - 1
-    errors = sum(error for _, error in margins(trend, found))
-    error = min(error_of_difference(first, last), errors)
-    return (first.value - last.value) / steps, error / steps
+    steps = margins(trend, found)
+    margin, error = np.mean(steps, axis=0).tolist()
+    if trend.form in ("greater", "decreasing"):
+        ends = error_of_difference(*(found[name] for name in trend.ends))
+        error = min(ends / len(steps), error)
+    return margin, error
 
 
 class _Chances(NamedTuple):
