@@ -127,6 +127,30 @@ def test_a_falling_order_is_known_by_its_ends_or_by_its_steps() -> None:
     assert step(x={"a.y": 0.1}, y={"a.z": 0.2}) == pytest.approx((1.0, 0.15))
 
 
+@pytest.mark.parametrize(
+    ("apart", "error", "expected"),
+    [
+        (0.004, 0.002, Verdict.SAME_TREND),  # 3 errors short of a point
+        (-0.004, 0.002, Verdict.SAME_TREND),
+        (0.004, 0.004, Verdict.WITHIN),  # a sample too small to show that there is nothing
+        (0.012, 0.002, Verdict.UNDECIDED),
+        (0.02, 0.002, Verdict.DIFFERS),
+    ],
+)
+def test_that_two_are_equal_is_certain_once_they_are_certainly_within_a_point(
+    apart: float, error: float, expected: Verdict
+) -> None:
+    ours = [exact("a.y", 0.5), spread("a.x", 0.5 + apart, error)]
+    assert verdict(trend("equal", "a.x", "a.y"), *ours) == expected
+
+
+def test_a_bound_is_averaged_over_what_it_bounds() -> None:
+    bound = trend("at_least", "a.x", "a.y", bound=-0.01).trend
+    assert bound is not None
+    ours = {"a.x": spread("a.x", 0.01, 0.004), "a.y": spread("a.y", -0.02, 0.002)}
+    assert verdicts._average_step(bound, ours) == pytest.approx((0.005, 0.003))
+
+
 def test_a_share_of_one_is_not_certain() -> None:
     assert verdict(claim(value=1.0, rounding=0.001, n=1000), exact("a.b", 0.997)) == Verdict.MATCH
 
@@ -215,13 +239,15 @@ def test_the_paper_profile_may_have_other_names(monkeypatch: pytest.MonkeyPatch)
         (("at_most", "a.x", "a.y"), (0.11, 0.0), False),
         (("equal", "a.x", "a.y", "a.z"), (0.2, 0.2, 0.2), True),
         (("equal", "a.x", "a.y", "a.z"), (0.2, 0.2, 0.1), False),
+        (("equal", "a.x", "a.y"), (0.2, 0.191), True),
+        (("equal", "a.x", "a.y"), (0.2, 0.189), False),
     ],
 )
 def test_trends(form: tuple[str, ...], values: tuple[float, ...], holds: bool) -> None:
     ours = [exact(f"a.{name}", value) for name, value in zip("xyz", values, strict=False)]
     bound = {"at_least": 0.98, "at_most": 0.1}.get(form[0])
     on_the_bound = values[0] == bound  # nothing is certain
-    held = Verdict.WITHIN if on_the_bound or "equal" in form else Verdict.SAME_TREND
+    held = Verdict.WITHIN if on_the_bound else Verdict.SAME_TREND
     stated = trend(*form, bound=bound)
     assert verdict(stated, *ours) == (held if holds else Verdict.DIFFERS)
     assert verdict(stated, *ours[1:]) == Verdict.NOT_COMPARABLE
@@ -467,8 +493,8 @@ CELL = {**STATED, "trend": stated_as("greater", "a.x", "a.y"), "statement": "ton
         ([CELL, {**CELL, "id": "tong.u", "kind": "by theorem"}], ["tong.s"],
          r"one paper and kind, got more: tong.s"),
         ([CELL, {**CELL, "id": "harel.u", "paper": "harel"}], ["tong.s"], r"got more: tong.s"),
-        ([CELL | {"trend": stated_as("at_most", "a.x", bound=0.2)}], ["tong.s"],
-         r"tong\.t: got at most 0\.2, expected greater or decreasing, as tong\.s is read on"),
+        ([CELL | {"trend": stated_as("equal", "a.x", "a.y")}], ["tong.s"],
+         r"tong\.t: got a\.x = a\.y, expected an order or a bound, as tong\.s is read on"),
     ],
 )  # fmt: skip
 def test_statements_are_checked(cells: list[dict], said: list[str], message: str) -> None:
