@@ -77,10 +77,11 @@ def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figu
     grid.columns = grid.columns.str.replace(" ", "\n")
     fig, ax = plt.subplots(figsize=(PAGE, 1.4 + 0.34 * len(grid)))
     shades: dict[str, Any] = {"cmap": "vlag", "center": random["author"]}
-    sns.heatmap(grid, annot=True, fmt=".2f", **shades, cbar_kws={"label": TARGETS["author"]}, ax=ax)
-    ax.set(xlabel="", ylabel="")
+    sns.heatmap(grid, annot=True, fmt=".2f", **shades, cbar=False, ax=ax)
+    ax.set(xlabel=f"{TARGETS['author']}, by what of the text is read", ylabel="")
     ax.set_title(f"{title} (n = {table['n'].max():,})", fontsize=9)
-    ax.tick_params(axis="both", rotation=0)
+    ax.tick_params(axis="y", rotation=0)
+    ax.tick_params(axis="x", rotation=30)
     return fig
 
 

@@ -44,7 +44,7 @@ def success(found: pd.DataFrame) -> Figure:
             part = found[(found["defense"] == defense) & (found["corpus"] == corpus)]
             for name, line in part.groupby("attack", sort=False):
                 _line(ax, line, "epsilon", _look(name))
-            ax.set_title(f"{DEFENSE[defense]}, {corpus_label(corpus)} ({_n(part)})", fontsize=8.5)
+            ax.set_title(f"{DEFENSE[defense]}, {corpus_label(corpus)}\n({_n(part)})", fontsize=8.5)
             ax.set(xlabel="epsilon" if defense == "custext" else "epsilon (1 / distance)")
             ax.set_ylim(0, 1)
             percent(ax.yaxis)
@@ -89,9 +89,9 @@ def ladder(found: pd.DataFrame) -> Figure:
             ax.axvline(bound, color=BLACK, lw=1, ls="--", label="the paper's bound (contextual)")
         ax.set(xlim=(0, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
         ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n{_n(part)}", fontsize=8.5)
-        ax.set_xlabel("tokens named", fontsize=8.5)
+        ax.set_xlabel("tokens\nnamed", fontsize=8.5)
         percent(ax.xaxis)
-    attackers = [fill(ON_WORDS[name].attacker, 36) for name in reversed(names)]
+    attackers = [fill(ON_WORDS[name].attacker, 26) for name in reversed(names)]
     fig.axes[0].set_yticks(range(len(names)), attackers, fontsize=7.5)
     fig.suptitle(_climbed(found, shown), fontsize=9.5)
     legend_below(fig, 1, fontsize=7.5)
@@ -118,27 +118,27 @@ def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
 @drawing
 def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) -> Figure:
     """Success by frequency of the true word, and on person names."""
-    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.6), sharey=True)
+    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 4.4), sharey=True)
     for ax, table, x in ((left, found, "group"), (right, names, "epsilon")):
         for name in attacks:
             if len(line := table[table["attack"] == name].sort_values(x)):
                 _line(ax, line, x, _look(name))
     groups = found.drop_duplicates("group").sort_values("group")
     ticks = [f"{row.ranks}\n({row.n:,})" for row in groups.itertuples()]
-    left.set_xticks(groups["group"], ticks, fontsize=7.5)
-    left.set(xlabel="rank of the true word in the vocabulary (tokens)")
+    left.set_xticks(groups["group"], ticks, fontsize=7.5, rotation=45)
+    left.set(xlabel="rank of the true word (tokens)")
     left.set(ylabel="attack success rate")
     percent(left.yaxis)
     right.set(xlabel="epsilon")
     first = found.iloc[0]
     setting = f"{DEFENSE[first['defense']]} eps {first['epsilon']:g}"
-    left.set_title(f"{setting}, {corpus_label(first['corpus'])}: by frequency", fontsize=9)
+    left.set_title(f"{setting}, {corpus_label(first['corpus'])}:\nby frequency", fontsize=8.5)
     where = "no person names"
     if len(names):
         n, words = int(names["n"].max()), int(names["words"].max())
         corpus, defense = corpus_label(names["corpus"].iloc[0]), DEFENSE[names["defense"].iloc[0]]
-        where = f"{defense}, {corpus}: person names\n({n:,} tokens, {words:,} words)"
-    right.set_title(where, fontsize=9)
+        where = f"{defense}, {corpus}:\n{n:,} person names, {words:,} different"
+    right.set_title(where, fontsize=8.5)
     best = found[found["attack"] == found.loc[found["value"].idxmax(), "attack"]]
     best = best.sort_values("group")
     common, rare = best.iloc[0], best.iloc[-1]
@@ -160,8 +160,8 @@ def calibration(found: pd.DataFrame) -> Figure:
         for name, line in part.groupby("attack", sort=False):
             ax.errorbar(line["stated"], line["value"], reach(line), ms=4, lw=1.2, **_look(name))
         total = int(part.groupby("attack")["n"].sum().max())
-        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n(n = {total:,})", fontsize=9)
-        ax.set(xlabel="stated probability", xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1])
+        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n(n = {total:,})", fontsize=8.5)
+        ax.set(xlabel="stated\nprobability", xlim=(0, 1), ylim=(0, 1), xticks=[0, 1])
     fig.axes[0].set(ylabel="share that is right")
     apart = (found["stated"] - found["value"]).abs() * found["n"]
     off = apart.groupby(found["attack"]).sum() / found.groupby("attack")["n"].sum()
@@ -174,7 +174,7 @@ def calibration(found: pd.DataFrame) -> Figure:
 @drawing
 def risk(found: pd.DataFrame, clean: float) -> Figure:
     """Success of the strongest attack that was run against accuracy on the sanitized text."""
-    fig, ax = plt.subplots(figsize=(5.8, 4.6))
+    fig, ax = plt.subplots(figsize=(PAGE, 4.6))
     strongest = found.loc[found.groupby(["mechanism", "epsilon"], sort=False)["value"].idxmax()]
     for name, line in strongest.groupby("mechanism", sort=False):
         line = line.sort_values("value")

@@ -149,7 +149,7 @@ def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, titl
         f"{label(row.mechanism)}, eps {row.epsilon:g}\n{ways[str(row.mechanism)]}"
         for row in found.itertuples()
     ]
-    ax.set_yticks(places, names, fontsize=9.5)
+    ax.set_yticks(places, names, fontsize=8.5)
     if np.isfinite(guessing):
         ax.axvline(guessing, color=GREY, ls=":", lw=1.4, label=f"guessing ({100 * guessing:.0f})")
     counted = f" (n = {found['n'].max():,.0f})" if len(found) and found["n"].notna().all() else ""
@@ -157,8 +157,8 @@ def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, titl
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f}")
     ax.xaxis.label.set_fontsize(10)
     ax.grid(visible=False, axis="y")
-    fig.suptitle(title, fontsize=12)
-    legend_below(fig, ncols=3, fontsize=10)
+    fig.suptitle(title, fontsize=11)
+    legend_below(fig, ncols=3, fontsize=9)
     return fig
 
 
@@ -180,17 +180,17 @@ def risk_utility(at: pd.DataFrame, chance: float, sentences: float, title: str) 
         ax.annotate(f"{row.value:.0%}", (row.high, place), (6, 0), va="center",
                     textcoords="offset points", fontsize=10)  # fmt: skip
     names = [f"{label(row.mechanism)}, eps {row.epsilon:.3g}" for row in rows.itertuples()]
-    ax.set_yticks(range(len(rows)), names, fontsize=10.5)
+    ax.set_yticks(range(len(rows)), names, fontsize=9)
     ax.axvline(chance, color=GREY, ls=":", lw=1.4)
     ax.annotate("guessing", (chance, len(rows) - 0.55), (4, 0), textcoords="offset points",
                 color=GREY, fontsize=9.5)  # fmt: skip
     counted = f" (n = {sentences:.0f} sentences)" if np.isfinite(sentences) else ""
-    ax.set_xlabel(f"accuracy of a classifier of sentiment{counted}", fontsize=10)
+    ax.set_xlabel(f"accuracy of sentiment{counted}", fontsize=10)
     ax.set_ylim(-0.6, max(1, len(rows)) - 0.2)
     ax.grid(visible=False, axis="y")
     percent(ax.xaxis)
     if rows.empty:
         note = "nothing that could be compared under this profile"
         ax.text(0.5, 0.5, note, ha="center", transform=ax.transAxes, fontsize=10, color=GREY)
-    fig.suptitle(title, fontsize=12)
+    fig.suptitle(title, fontsize=11)
     return fig

@@ -34,7 +34,7 @@ from textpriv.models.classifiers import features
 from textpriv.neighbors import ExactSearch
 from textpriv.privacy import claimed_loss, published_loss
 from textpriv.privacy.exact import losses
-from textpriv.report.figures import COLORS, PAGE, percent
+from textpriv.report.figures import COLORS, PAGE, legend_below, percent
 from textpriv.stats import Estimate, clustered_share
 
 BLANK = "_"  # stands for a secret in a redaction
@@ -416,8 +416,9 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int, title: str) -
     for at, shown, claimed in zip(place, table["shown"], table["claimed"], strict=True):
         proved = f"at least {shown:.1f}" if shown > 0 else "nothing shown"
         inside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
-        where, color = (0.0, "white") if shown > 1.3 else (shown, "black")
-        ax.annotate(proved, (where, at), color=color, xytext=(4, -4), **inside)
+        where, color = (0.0, "white") if shown > 1.9 else (shown, "black")
+        box = {"color": "white", "pad": 0.5} if color == "black" else None
+        ax.annotate(proved, (where, at), color=color, xytext=(4, -4), bbox=box, **inside)
         if np.isnan(claimed):
             ax.annotate("no epsilon is claimed", (1, at), xycoords=("axes fraction", "data"),
                         ha="right", xytext=(-4, -4), **inside)  # fmt: skip
@@ -430,7 +431,7 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int, title: str) -
         ax.annotate("claimed", (claims[first], at), xytext=(0, 8), textcoords="offset points",
                     fontsize=10, ha="center", color=COLORS["orange"])  # fmt: skip
     ax.set(xscale="symlog", xlim=(0, None))
-    ax.set_xlabel(f"epsilon of a whole text (bars: lower bounds, {draws} outputs of either text)")
+    ax.set_xlabel(f"epsilon of a whole text\n(bars: lower bounds, {draws} outputs of either text)")
     ax.set_yticks(place, table["mechanism"] + "\n" + table["pair"], fontsize=10)
     fig.suptitle(title)
     return fig
@@ -460,8 +461,6 @@ def inversions(table: pd.DataFrame, guessing: str, title: str) -> Figure:
         ax.set(xlabel=f"{kind} found (n = {here['n'].max():.0f})")
         percent(ax.xaxis)
     axes[0, 0].set_yticks(np.arange(len(releases)), releases, fontsize=10)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncol=len(labels), fontsize=9,
-               handlelength=1.2, columnspacing=1.2)  # fmt: skip
+    legend_below(fig, 3, fontsize=8.5, handlelength=1.2, columnspacing=1.2)
     fig.suptitle(title)
     return fig

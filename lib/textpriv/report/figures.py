@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.text import Text
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-PAGE = 6.9
+PAGE = 5.4
 """Width of a page of a paper, in inches."""
 
 SCREEN = 100
@@ -149,12 +150,30 @@ def percent(*axes: Axis) -> None:
 
 
 def legend_below(fig: Figure, ncols: int, keys: Iterable[Artist] = (), **look: Any) -> None:
-    """One legend below all panels: `keys`, then what the panels name, each name once."""
+    """One legend below all panels: `keys`, then what the panels name, each name once.
+
+    In `ncols` columns, or as many as there is room for.
+    """
     drawn = [handle for ax in fig.axes for handle in ax.get_legend_handles_labels()[0]]
     named: dict[object, Artist] = {}
     for each in (*keys, *drawn):
         named.setdefault(each.get_label(), each)
-    fig.legend(handles=[*named.values()], loc="outside lower center", ncols=ncols, **look)
+    look |= {"handles": [*named.values()], "loc": "outside lower center"}
+    for columns in range(ncols, 0, -1):
+        legend = fig.legend(ncols=columns, **look)
+        fig.draw_without_rendering()
+        if columns == 1 or legend.get_window_extent().width <= 0.95 * fig.bbox.width:
+            return
+        legend.remove()
+
+
+def wrap_titles(fig: Figure) -> None:
+    """Break titles into lines that the figure has room for, but not what stands in parentheses."""
+    titles = {ax.get_title(place) for ax in fig.axes for place in ("left", "center")} - {""}
+    for text in fig.findobj(Text):
+        if text.get_text() in titles | {fig.get_suptitle()}:
+            whole = re.sub(r"\(n = [^)]*\)", lambda n: n[0].replace(" ", "\xa0"), text.get_text())
+            text.set(text=whole, wrap=True)
 
 
 def save(
@@ -227,6 +246,7 @@ def drawn(
     dpi: float | str | None = None,
 ) -> bytes:
     """A figure as the bytes of a file; in the dots per inch of the style where `dpi` is None."""
+    wrap_titles(fig)
     buffer = io.BytesIO()
     fig.savefig(buffer, format=kind, metadata=metadata, dpi=dpi or plt.rcParams["savefig.dpi"])
     return buffer.getvalue()
