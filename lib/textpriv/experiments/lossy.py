@@ -60,12 +60,11 @@ class Sizes(BaseModel):
     sigmas: tuple[float, ...]
     crossing: tuple[int, float]  # window and sigma at which the paper varies the other
     etas: tuple[float, ...]
-    seeds: int = Field(ge=1)  # splits of the probes, draws of the random maps
+    seeds: int = Field(ge=1)  # draws of the random maps and the noise
+    splits: int = Field(ge=1)  # of the probes
     test_share: float = Field(gt=0, lt=1)
     tuned: tuple[str, ...]  # labels for which the encoder is fine-tuned
-    tuned_seeds: int = Field(
-        default=1, ge=1
-    )  # splits for which it is, with a draw of the maps each
+    tuned_seeds: int = Field(1, ge=1)  # the first so many splits, with a draw of the maps each
     tuned_steps: Mapping[str, int]  # 0: not on this corpus
     tuned_rates: Mapping[str, float] = Field(default_factory=dict)  # learning rates, 1e-4 if absent
     attacked: Mapping[str, int]  # documents under attack
@@ -181,7 +180,7 @@ class Text:
     def of(
         cls, documents: Documents, name: str, encoder: Encoder, sizes: Sizes, seed: int | None
     ) -> Self:
-        """The documents as an encoder of this name reads them, split `sizes.seeds` times."""
+        """The documents as an encoder of this name reads them, split `sizes.splits` times."""
         longest = sizes.longest[documents.name]
         first, second = (
             pieces.encode(encoder.tokenizer, texts, longest=longest)
@@ -237,7 +236,7 @@ def _splits(
     if len(np.unique(cluster)) < len(labels):
         kind, groups = GroupShuffleSplit, cluster
     found = []
-    for number in range(sizes.seeds):
+    for number in range(sizes.splits):
         state = int(stream(seed, "03", "split", name, number).integers(2**32))
         splitter = kind(1, test_size=sizes.test_share, random_state=state)
         found += splitter.split(labels, labels, groups)
