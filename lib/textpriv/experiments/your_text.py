@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from textpriv.evaluation import risks
 from textpriv.evaluation.evaluate import Evaluation
 from textpriv.evaluation.reading import CLEAR, RIGHT, WRONG, Reader, Reading
 from textpriv.mechanisms.finite import FiniteMechanism
-from textpriv.report.figures import label
+from textpriv.report.figures import PAGE, label
 
 
 class Sizes(BaseModel):
@@ -210,17 +211,11 @@ def read_back(reading: Reading, title: str) -> Figure:
     Words stand one below the other, so that each can be followed down.
     """
     lines = (reading.original, reading.sanitized, reading.guessed)
-    figure = Figure(
-        figsize=(7.2, 2.9),
-        layout=PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True),
-    )
-    axes = figure.add_axes((0.01, 0.02, 0.98, 0.84))
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    axes.set_axis_off()
-    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
     widths = [_width([words[at] for words in lines]) for at in range(len(lines[0]))]
-    starts = [*_flowed(widths, 0.11)]
+    starts = [*_flowed(widths, MARGIN)]
     row = starts[-1][0]
+    figure, axes = _sheet(title, 1.1 * (row + 1))
+    axes.set(xlim=(0, 1), ylim=(0, 1))
     height = 1 / (row + 1)
     for name, offset in (("written", 0.15), ("sent", 0.45), ("read back", 0.75)):
         for each in range(row + 1):
@@ -260,16 +255,11 @@ def at_five_epsilons(table: pd.DataFrame, title: str) -> Figure:
     blocks = [table[table["epsilon"] == epsilon] for epsilon in shown]
     written = blocks[0]["original"].tolist()
     columns = zip(written, *(block["sanitized"] for block in blocks), strict=True)
-    starts = [*_flowed([_width(words) for words in columns], 0.13)]
+    starts = [*_flowed([_width(words) for words in columns], MARGIN)]
     lines = starts[-1][0] + 1
-    figure = Figure(
-        figsize=(7.2, 0.55 + 0.26 * lines * (len(blocks) + 1)),
-        layout=PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True),
-    )
-    axes = figure.add_axes((0.01, 0.02, 0.98, 0.88))
-    axes.set_axis_off()
-    axes.set(xlim=(0, 1), ylim=(lines * (len(blocks) + 1) + 0.8, 0))  # in lines, from the top
-    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+    bottom = lines * (len(blocks) + 1)
+    figure, axes = _sheet(title, 0.26 * (bottom + 2))
+    axes.set(xlim=(0, 1), ylim=(bottom + 2, 0))  # in lines, from the top
     for number, block in enumerate([None, *blocks]):
         top = number * lines + 0.6
         name = "written" if block is None else f"ε = {shown[number - 1]:g}"
@@ -279,20 +269,35 @@ def at_five_epsilons(table: pd.DataFrame, title: str) -> Figure:
                 axes.text(left, top + line, written[at], fontsize=9)
             else:
                 _word(axes, (left, top + line), block.iloc[at])
-    _legend(axes, lines * (len(blocks) + 1) + 0.6)
+    _legend(axes, bottom + 0.7)
     return figure
 
 
+MARGIN = 0.15  # what stands to the left of a sentence, as a share of the picture's width
+
+
+def _sheet(title: str, height: float) -> tuple[Figure, Axes]:
+    """A picture under a title, to write words on: its axes have so many inches of height."""
+    lines = fill(title, 58)
+    above = 0.12 + 0.2 * (lines.count("\n") + 1)
+    engine = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True)
+    figure = Figure(figsize=(PAGE, above + height), layout=engine)
+    axes = figure.add_axes((0.01, 0.0, 0.98, height / (above + height)))
+    axes.set_axis_off()
+    figure.suptitle(lines, x=0.01, ha="left", fontsize=10, fontweight="bold")
+    return figure, axes
+
+
 def _legend(axes: Axes, bottom: float) -> None:
-    """What the backgrounds and the bold letters mean, in one line."""
-    for left, state, said in (
-        (0.13, KEPT_WORD, "sent as it is"),
-        (0.28, NEAR, f"one of the {NEAREST} nearest words"),
-        (0.56, FAR, "farther"),
+    """What the backgrounds and the bold letters mean, in two lines."""
+    for left, line, state, said in (
+        (MARGIN, 0, KEPT_WORD, "sent as it is"),
+        (0.45, 0, NEAR, f"one of the {NEAREST} nearest words"),
+        (MARGIN, 1, FAR, "farther"),
     ):
         box = {"facecolor": MARKS[state], "edgecolor": "none", "pad": 1.5}
-        axes.text(left, bottom, said, fontsize=8, bbox=box)
-    axes.text(0.68, bottom, "named by the attacker", fontsize=8, fontweight="bold")
+        axes.text(left, bottom + line, said, fontsize=8, bbox=box)
+    axes.text(0.45, bottom + 1, "named by the attacker", fontsize=8, fontweight="bold")
 
 
 def _word(axes: Axes, place: tuple[float, float], row: pd.Series) -> None:
@@ -306,7 +311,7 @@ def _word(axes: Axes, place: tuple[float, float], row: pd.Series) -> None:
 
 def _width(words: Sequence[str]) -> float:
     """Room for the longest of these words, as a share of the picture's width."""
-    return 0.0135 * max(map(len, words)) + 0.012
+    return (0.097 * max(map(len, words)) + 0.086) / PAGE
 
 
 def _flowed(widths: Sequence[float], margin: float) -> Iterator[tuple[int, float]]:
