@@ -61,7 +61,9 @@ def test_git_holds_the_figures_that_notebooks_draw_and_no_others() -> None:
 
 def test_the_score_counts_every_statement_once(monkeypatch: pytest.MonkeyPatch) -> None:
     (said,) = re.findall(r"<!-- generated: score -->\n(.*)\n<!-- end -->", README)
-    assert said.startswith("No printed number is compared on these models. Of ")
+    assert said.startswith(
+        "The papers' printed numbers are of other models and are not compared. Of "
+    )
     tested, holds, against, tie, left_open, leaning, settled, untested = map(
         int, re.findall(r"(\d+) [a-z]", said.replace("07_", ""))
     )

@@ -350,9 +350,9 @@ def run(apart: float) -> Any:
 @pytest.mark.parametrize(
     ("rates", "apart", "says"),
     [
-        ({"contextual-bayes": 0.6, TOKEN: 0.3}, 0.05, "contextual +"),
-        ({"contextual-bayes": 0.2, TOKEN: 0.6}, -0.05, "contextual -"),
-        ({"contextual-bayes": 0.0, TOKEN: 0.0}, 0.0, "contextual (of none)"),
+        ({"contextual-bayes": 0.6, TOKEN: 0.3}, 0.05, "relatively +"),
+        ({"contextual-bayes": 0.2, TOKEN: 0.6}, -0.05, "relatively -"),
+        ({"contextual-bayes": 0.0, TOKEN: 0.0}, 0.0, "relatively (of none)"),
     ],
 )
 def test_verdicts_follow_the_numbers(
@@ -373,10 +373,10 @@ def test_verdicts_follow_the_numbers(
     assert text.startswith("- **The headline.**")
     assert "nan" not in text.lower().replace("finance", "")
     form = next(line for line in text.splitlines() if findings.FORMS[TOKEN] in line)
-    ours = form.split("; ")[0]
+    ours = form.split("; the ")[0]
     assert says in ours
-    expected = {0.05: "above", -0.05: "below", 0.0: "undecided"}[apart]
-    assert f", {expected}" in ours
+    expected = {0.05: "higher", -0.05: "lower", 0.0: "not significantly different"}[apart]
+    assert f"the contextual attack is {expected}" in ours
     assert f"compared with that bound it is {expected}" in text.lower()
     above = len(sizes.santext_epsilons) if apart > 0 else 0
     assert f"is above context-free Bayes at {above} of {len(sizes.santext_epsilons)}" in text
@@ -513,6 +513,6 @@ def test_only_decided_pairs_are_said() -> None:
         "p": [0.01, 0.4, 0.01],
     }  # fmt: skip
     said = findings.at_equal_utility(pd.DataFrame(rows))
-    assert "1 of 2 pairs" in said and "**MADLIB** less than TEM (by 10.0% of the words)" in said
+    assert "1 of 2 pairs" in said and "**MADLIB** than under TEM (10 points)" in said
     assert "CluSanT" not in said
     assert findings.at_equal_utility(pd.DataFrame(columns=[*rows])).startswith("No two mechanisms")

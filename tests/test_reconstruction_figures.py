@@ -37,8 +37,8 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
     expected = "CusText+ at eps 2: 60% of the tokens are read back, where the paper's bound is 30%"
     assert title(figure) == expected
     names = [each.get_text() for each in figure.axes[0].get_yticklabels()]
-    last = "whole sentences against what people\nwrite, from public texts"
-    assert names[::-1] == ["the word nearest to what came out", last]
+    last = "whole sentences against\nwhat people write, from\npublic texts"
+    assert names[::-1] == ["the word nearest to what\ncame out", last]
     assert [ax.lines[-1].get_xdata()[0] for ax in figure.axes] == [0.3, 0.7]
     without = figures.ladder(found[found["attack"] != "contextual-bound"])
     assert title(without) == "CusText+ at eps 6: 80% of the tokens are read back"
@@ -80,5 +80,5 @@ def test_calibration_names_the_attack_that_is_off_most() -> None:
         ("custext", 2.0, "noisy-channel", 0.5), ("custext", 2.0, "context-free-bayes", 0.5)
     )
     found = found.assign(stated=[0.45, 0.6])
-    expected = "On average stated probabilities are off by at most 10 points (context-free Bayes)"
+    expected = "The worst-calibrated attack (context-free Bayes) is off by 10 points on average"
     assert title(figures.calibration(found)) == expected

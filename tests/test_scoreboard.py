@@ -339,12 +339,13 @@ def test_mechanisms_at_equal_risk_differ_only_by_a_test() -> None:
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     found = findings.at_equal_risk(two)
     assert found.title == "At equal risk TEM leaves more than MADLIB"
-    assert "names 50%" in found.text and found.text.endswith("1 of the 1 pairs are told apart.")
+    assert "recovers 50%" in found.text
+    assert found.text.endswith("1 of the 1 pairs differ significantly.")
     assert found.text.index("60%") < found.text.index("70%")
     three = pd.concat([two, at(("santext", 0.65, 0.03))])
     found = findings.at_equal_risk(three)
     assert found.title == "At equal risk no mechanism is shown to leave more than another"
-    assert found.text.endswith("of the 3 pairs none is told apart.")
+    assert found.text.endswith("of the 3 pairs none differs significantly.")
     assert findings.at_equal_risk(two[:1]).title.startswith("No two mechanisms share a risk")
     assert findings.apart(two) == (("tem", "madlib"), 1) and findings.apart(three) == (None, 0)
     assert findings.leaders(two) == ["tem"]
@@ -372,14 +373,16 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     table = scoreboard.equal_utility(board(*pairs))
     found = findings.protects(table)
     assert found.title == (
-        "4 of 5 paired comparisons at equal utility are decided; compared with older ones, less "
-        "is read under CluSanT in 2 of 3 (more in 1), RANTEXT in 0 of 1 (more in 0)"
+        "At equal utility 4 of 5 pairs of mechanisms differ significantly in what an attacker "
+        "recovers; compared with older ones it is less under CluSanT in 2 of 3 pairs (more in 1), "
+        "RANTEXT in 0 of 1 pairs (more in 0)"
     )
-    assert "**CluSanT** less than TEM (by 5.0% of the words)" in found.text
-    assert "**SanText+** less than CluSanT" in found.text
+    assert "**CluSanT** than under TEM (5 points)" in found.text
+    assert "**SanText+** than under CluSanT" in found.text
     none = scoreboard.equal_utility(board(equal("tem", "madlib", 0.0, 1.0)))
     assert findings.protects(none).title == (
-        "0 of 1 paired comparisons at equal utility are decided"
+        "At equal utility 0 of 1 pairs of mechanisms differ significantly in what an attacker "
+        "recovers"
     )
     assert findings.protects(table[:0]).title.startswith("No two were compared")
 
@@ -396,13 +399,12 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
         ["custext+", 4.0, 0.55], ["madlib", 13.0, 0.4],
     ]  # fmt: skip
     said = findings.headline(found)
-    assert said.title == "CusText+: 30 of 100 words come out unchanged, an attacker names 55"
-    assert (
-        said.text.startswith("Under CusText+ an attacker names more") and "MADLIB not" in said.text
-    )
+    assert said.title == "CusText+: 30 of 100 words come out unchanged, an attacker recovers 55"
+    assert said.text.startswith("Under CusText+ an attacker recovers significantly more")
+    assert "under MADLIB no more than those" in said.text
     close = found.assign(value=found["kept"] + 0.04, low=found["kept"], high=found["kept"] + 0.08)
     # 0.04 with an error of 0.0204: p 0.0500, which would be enough for one setting
-    assert findings.headline(close).title.startswith("An attacker names hardly more")
+    assert findings.headline(close).title.startswith("An attacker recovers hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
     # A wider gap with a wide interval is not what the title tells.
     unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], low=[0.0, 0.5],
@@ -487,7 +489,7 @@ def test_what_hiding_costs_is_said_by_a_test() -> None:
     said = findings.least_read(made, scoreboard.manipulated_tokens(made))
     assert "punctuated stencil, window 9, sigma 1.0 is read back least" in said
     assert "30% of the tokens" in said
-    assert said.endswith("a loss beyond the error.")
+    assert said.endswith("significantly less.")
     close = board(
         *(each for each in made.measured.values() if each.name != "accuracy.plain.imdb.all"),
         rate("accuracy.plain.imdb.all", 0.61, 0.01),
@@ -735,8 +737,8 @@ def test_advice_says_where_nothing_is_guaranteed() -> None:
         name for name, made in registry.examples().items() if made.claim.composition == "none"
     }
     assert unclaimed and unclaimed <= set(findings.NO_CLAIM)
-    assert findings._take(["rantext"], 3) == "RANTEXT (no guarantee)"
-    assert findings._take(["tem", "rantext"], 3) == "TEM; not told from it: RANTEXT"
+    assert findings._take(["rantext"], 3) == "RANTEXT (no proven guarantee)"
+    assert findings._take(["tem", "rantext"], 3) == "TEM; without a significant difference: RANTEXT"
 
 
 def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:

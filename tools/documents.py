@@ -315,8 +315,11 @@ run.
 (*same trend*) or is decided against (*differs*) where that is certain at 5% over all statements
 (Holm): in each of its cells, in most, or on average over them, as its words ask. One that holds by
 less than the error is *same trend within the error*, one that fails by less is *undecided*, and
-measurements that mathematics makes one *tie*. Only findings are evidence: what holds by
-construction or by theorem tests the code. A printed number may lie half a unit of its last digit
+measurements that mathematics makes one *tie*. That there is nothing, or that two are comparable,
+no sample can show: it is read as less than a point (of F1, which is printed to one, two points).
+Only findings are evidence: what holds by construction or by theorem tests the code. How statements
+are read was written down when first results were known, by the papers' words alone, and checked by
+a reader who had not seen them; *reread* marks those that were put right later. A printed number may lie half a unit of its last digit
 from ours, to which our error is added, and the paper's where its number of trials is known.
 
 Every number and ordering of the papers is a row of [claims.csv](claims/claims.csv), which
@@ -382,6 +385,7 @@ def _judged(found: Judgement) -> list[str]:
     kind = "" if found.kind == claims.Kind.FINDING else f" ({found.kind})"
     reading = found.statement.reading
     said = f" ({_READ[reading]})" if reading in _READ else ""
+    said += " *reread*" if found.statement.reread else ""
     place = f"{claims.PAPERS[found.paper].removesuffix(' et al.')}, {found.place}"
     return [place, f"{found.statement.says}{kind}{said}", str(found.verdict), found.reason]
 

@@ -165,8 +165,11 @@ def calibration(found: pd.DataFrame) -> Figure:
     fig.axes[0].set(ylabel="share that is right")
     apart = (found["stated"] - found["value"]).abs() * found["n"]
     off = apart.groupby(found["attack"]).sum() / found.groupby("attack")["n"].sum()
-    worst = f"{100 * off.max():.0f} points ({label(str(off.idxmax()))})"
-    fig.suptitle(f"On average stated probabilities are off by at most {worst}", fontsize=9.5)
+    worst = label(str(off.idxmax()))
+    fig.suptitle(
+        f"The worst-calibrated attack ({worst}) is off by {100 * off.max():.0f} points on average",
+        fontsize=9.5,
+    )
     legend_below(fig, 2, fontsize=7.5)
     return fig
 

@@ -139,7 +139,7 @@ def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, titl
     fig, ax = plt.subplots(figsize=(PAGE, 1.3 + 0.75 * max(1, len(found))))
     places = np.arange(len(found))[::-1]
     ax.barh(places + 0.19, found["kept"], 0.34, color=PALE, label="come out unchanged")
-    ax.barh(places - 0.19, found["value"], 0.34, color=BLUE, label="named by an attacker")
+    ax.barh(places - 0.19, found["value"], 0.34, color=BLUE, label="recovered by an attacker")
     ax.errorbar(found["value"], places - 0.19, xerr=reach(found), fmt="none", color=BLACK, lw=1)
     for place, row in zip(places, found.itertuples(), strict=True):
         for value, end, up in ((row.kept, row.kept, 0.19), (row.value, row.high, -0.19)):

@@ -113,23 +113,23 @@ def headline(found: pd.DataFrame) -> Finding:
         return Finding("Not measured under this profile", "Notebook 05 has not run.")
     above = [row for row in found.to_dict("records") if _beyond(row, len(found))]
     numbers = "; ".join(
-        f"{called(row['mechanism'])} at epsilon {row['epsilon']:g}: {100 * row['kept']:.0f} stay, "
-        f"{told(row['value'], row['low'], row['high'])} named"
+        f"{called(row['mechanism'])} at epsilon {row['epsilon']:g}: {100 * row['kept']:.0f} "
+        f"unchanged, {told(row['value'], row['low'], row['high'])} recovered"
         for row in found.to_dict("records")
     )
     if above:
         first = above[0]  # the widest gap of those that are certain
         title = (
             f"{called(first['mechanism'])}: {100 * first['kept']:.0f} of 100 words come out "
-            f"unchanged, an attacker names {100 * first['value']:.0f}"
+            f"unchanged, an attacker recovers {100 * first['value']:.0f}"
         )
         same = [row["mechanism"] for row in found.to_dict("records") if row not in above]
-        text = f"Under {listed(row['mechanism'] for row in above)} an attacker names more words "
-        text += "than come out unchanged, beyond the error"
-        text += f"; under {listed(same)} not. " if same else ". "
+        text = f"Under {listed(row['mechanism'] for row in above)} an attacker recovers "
+        text += "significantly more words than come out unchanged"
+        text += f"; under {listed(same)} no more than those. " if same else ". "
     else:
-        title = "An attacker names hardly more words than come out unchanged"
-        text = "Under none of these settings more words are named, beyond the error. "
+        title = "An attacker recovers hardly more words than come out unchanged"
+        text = "Under none of these settings significantly more words are recovered. "
     return Finding(title, f"{text}Of 100 content words: {numbers}.")
 
 
@@ -206,9 +206,9 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
     pair, count = apart(rows)
     every = math.comb(len(rows), 2)
     verdict = (
-        f"{count} of the {every} pairs are told apart"
+        f"{count} of the {every} pairs differ significantly"
         if pair
-        else f"of the {every} pairs none is told apart"
+        else f"of the {every} pairs none differs significantly"
     )
     title = (
         f"At equal risk {called(pair[0])} leaves more than {called(pair[1])}"
@@ -217,8 +217,8 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
     )
     return Finding(
         title,
-        f"Where the better of two attacks names {risk:.0%} of the content words, a classifier of "
-        f"sentiment reaches from {worst} to {best}; {verdict}.",
+        f"Where the better of two attacks recovers {risk:.0%} of the content words, a classifier "
+        f"of sentiment reaches from {worst} to {best}; {verdict}.",
     )
 
 
@@ -231,16 +231,16 @@ def protects(equal: pd.DataFrame) -> Finding:
     """
     if equal.empty:
         return Finding("No two were compared at equal utility", at_equal_utility(equal))
-    title = f"{equal['less'].notna().sum()} of {len(equal)} paired comparisons at equal utility "
-    title += "are decided"
+    title = f"At equal utility {equal['less'].notna().sum()} of {len(equal)} pairs of mechanisms "
+    title += "differ significantly in what an attacker recovers"
     wins = []
     for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
         own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
         less, decided = own["less"].eq(name).sum(), own["less"].notna().sum()
         if len(own):
-            wins.append(f"{called(name)} in {less} of {len(own)} (more in {decided - less})")
-    against = f"; compared with older ones, less is read under {', '.join(wins)}" if wins else ""
+            wins.append(f"{called(name)} in {less} of {len(own)} pairs (more in {decided - less})")
+    against = f"; compared with older ones it is less under {', '.join(wins)}" if wins else ""
     return Finding(title + against, at_equal_utility(equal))
 
 
@@ -252,13 +252,13 @@ def context(board: Board) -> Finding:
     verdict = board.says(
         pair + "noisy_channel",
         seen,
-        above="the bound is one of a method, and not of the attacker",
+        above="the bound limits one method, and not every attacker",
         below="less than the bound",
     )
     return Finding(
         "Words under CusText+",
         f"Tong's bound on attacks with context is {bound} at epsilon 6, and decoding whole "
-        f"sentences with word triples of public text names {whole}: {verdict}. With a language "
+        f"sentences with word triples of public text recovers {whole}: {verdict}. With a language "
         f"model it is {board.told(pair + 'noisy_channel_lm')}.",
     )
 
@@ -295,7 +295,7 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     if row is None:
         return ""
     plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
-    lost = board.says(plain, other, above="a loss beyond the error", below="more, beyond the error")
+    lost = board.says(plain, other, above="significantly less", below="significantly more")
     return (
         f"Of the token mechanisms {called(row['mapper'])} is read back least by the best of the "
         f"attacks that were run on it ({row['risk']:.0%} of the tokens, {called(row['attack'])}); "
@@ -312,6 +312,7 @@ def _least_read(board: Board, tokens: pd.DataFrame) -> pd.Series | None:
 
 
 PROMPT, CLEAR = "f1_strongest.dp-prompt-clipped.t0.75.", "f1_strongest.clean.plain."
+EPSILON = "epsilon.dp-prompt-clipped.t0.75.tight"
 
 
 def documents(board: Board) -> str:
@@ -322,25 +323,26 @@ def documents(board: Board) -> str:
         above="more than on clean text",
         below="less than on clean text",
     )
-    bound = board.told("epsilon.dp-prompt-clipped.t0.75.tight", 0)
+    bound = board.measured.get(EPSILON)
+    weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
     asked = board.rows("repeated", "k", "setting", mechanism="madlib", attacker="adaptive")
     again = ""
     if len(asked) > 1:
         once, often = (asked.loc[end] for end in (asked["k"].idxmin(), asked["k"].idxmax()))
         ends = often["name"], once["name"]
-        gained = board.says(*ends, above="more", below="less")
+        gained = board.says(*ends, above="significantly more", below="significantly less")
         strongest = board.told(f"f1_strongest.madlib.{once['setting']}.author")
         again = (
-            f" An attacker on embeddings who averages {often['k']:.0f} outputs of MADLIB for the "
-            f"same document reaches {board.told(ends[0])}, from one {board.told(ends[1])} "
-            f"({gained}); the strongest attacker has {strongest} from one."
+            f" From one output of MADLIB an attacker on embeddings reaches {board.told(ends[1])}, "
+            f"from the average of {often['k']:.0f} outputs {board.told(ends[0])} ({gained}); the "
+            f"strongest attacker on one output reaches {strongest}."
         )
     return (
-        f"Under DP-Prompt the strongest attacker tells authors apart with a macro F1 of "
+        f"Under DP-Prompt the strongest attacker identifies authors with a macro F1 of "
         f"{board.told(PROMPT + 'author')}, on clean text {board.told(CLEAR + 'author')}: "
-        f"{verdict}. That of the sentiment is {board.told(PROMPT + 'sentiment')} and "
-        f"{board.told(CLEAR + 'sentiment')}. What is proved for one document is an epsilon of "
-        f"{bound}.{again}"
+        f"{verdict}. The sentiment is read with {board.told(PROMPT + 'sentiment')}, on clean text "
+        f"{board.told(CLEAR + 'sentiment')}. The epsilon proved for one document is "
+        f"{board.told(EPSILON, 0)}{weak}.{again}"
     )
 
 
@@ -381,7 +383,7 @@ def search(board: Board) -> str:
     verdict = board.says(
         kept + "exact",
         kept + "annoy",
-        above="papers that use the one and quote the other speak of different mechanisms",
+        above="with another search it is another mechanism",
         below="Annoy keeps more",
     )
     return (
@@ -459,14 +461,14 @@ def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
 
 def _take(names: Sequence[str], every: int) -> str:
     """The mechanisms that no test sets below the best."""
-    best = called(names[0]) + " (no guarantee)" * (names[0] in NO_CLAIM)
+    best = called(names[0]) + " (no proven guarantee)" * (names[0] in NO_CLAIM)
     if len(names) == 1:
         return best
     if len(names) == every:
         return f"none of the {every} is shown to be better; {best} has the best value"
     if len(names) > FEW:
-        return f"{best}; {len(names) - 1} of {every - 1} others are not told from it"
-    return f"{best}; not told from it: {listed(names[1:])}"
+        return f"{best}; {len(names) - 1} of {every - 1} others do not differ significantly"
+    return f"{best}; without a significant difference: {listed(names[1:])}"
 
 
 def _for_words(at: pd.DataFrame) -> list[str] | None:

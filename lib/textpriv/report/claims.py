@@ -110,11 +110,13 @@ class Statement(_Strict):
     """What a paper says, of one or many cells.
 
     reading : each of the cells, most of them, or their average; by the paper's words, never by ours
+    reread : whether its cells or its reading were put right after a result had been seen
     """
 
     id: str
     says: str
     reading: Reading = Reading.EACH
+    reread: bool = False
 
 
 class Claim(_Strict):

@@ -129,8 +129,8 @@ class Findings(NamedTuple):
             return "No statement of the four papers can be tested under this profile."
         return (
             f"Of {self.tested} statements of the four papers that these models can test, "
-            f"{self.holds} hold, {self.against} are decided against, {self.tie} tie and "
-            f"{self.open} are open ({self.leaning} of them hold, by less than the error). "
+            f"{self.holds} are confirmed, {self.against} contradicted, {self.tie} tie and "
+            f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). "
             f"{self.settled} more hold by construction or by theorem and are no evidence; "
             f"{self.untested} are about other models and settings or were not measured."
         )
@@ -211,9 +211,10 @@ def score(judged: Iterable[Judgement], profile: str = "default") -> str:
     """What became of the papers' numbers and statements, in sentences."""
     numbers = [claim for claim in claims.load() if claim.value is not None]
     compared = sum(claim.is_compared(profile) for claim in numbers) if profile != "smoke" else 0
-    said = f"{compared} of the {len(numbers)} numbers" if compared else "No printed number"
-    verb = "are" if compared > 1 else "is"
-    return f"{said} {verb} compared on these models. {Findings.of(judged)}"
+    said = "The papers' printed numbers are of other models and are not compared."
+    if compared:
+        said = f"{compared} of the {len(numbers)} printed numbers are compared on these models."
+    return f"{said} {Findings.of(judged)}"
 
 
 class _Test(NamedTuple):
@@ -374,8 +375,11 @@ def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float,
         (left.value - right.value, error_of_difference(left, right))
         for left, right in pairwise(chosen)
     ]
-    if trend.form == "equal":
-        return [(POINT - abs(apart), error) for apart, error in steps]
+    if trend.form == "equal":  # paired errors say how often they differ, and not how far
+        return [
+            (POINT - abs(left.value - right.value), _independent(left, right))
+            for left, right in pairwise(chosen)
+        ]
     return steps
 
 
@@ -471,7 +475,11 @@ def _error_at(bound: float, found: Measurement) -> float:
 def error_of_difference(left: Measurement, right: Measurement) -> float:
     """Standard error of left minus right: in pairs where they share documents."""
     paired = left.paired_errors.get(right.name) or right.paired_errors.get(left.name)
-    return paired or math.hypot(_standard_error(left), _standard_error(right))
+    return paired or _independent(left, right)
+
+
+def _independent(left: Measurement, right: Measurement) -> float:
+    return math.hypot(_standard_error(left), _standard_error(right))
 
 
 def _binomial_error(share: float, n: int | None) -> float:
