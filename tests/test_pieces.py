@@ -79,6 +79,17 @@ def test_the_first_pieces_are_kept(tokenizer: Any, longest: int) -> None:
         assert some[row].tolist() == every[row][:longest].tolist()
 
 
+def test_texts_that_are_read_in_parts_are_the_same_texts(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [" ".join(PIECES[-n:]) for n in (3, 1, 4)] + ["", " ".join(PIECES[-2:])]
+    whole = pieces.encode(tokenizer, texts, longest=3)
+    monkeypatch.setattr(pieces, "_TEXTS", 2)
+    parts = pieces.encode(tokenizer, texts, longest=3)
+    assert np.diff(parts.offsets).max() == 3 and (parts.offsets == whole.offsets).all()
+    assert (parts.ids == whole.ids).all()
+
+
 def test_a_text_beyond_the_models_length_is_whole_without_a_warning(
     tokenizer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

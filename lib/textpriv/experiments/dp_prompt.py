@@ -244,14 +244,13 @@ class Output:
 
 
 def embedded(encoder: Encoder, texts: Mapping[Setting, Sequence[Sequence[str]]]) -> list[Output]:
-    """Outputs with the mean sentence vectors of their documents, in one pass over the encoder."""
-    flat = [text for runs in texts.values() for run in runs for text in run]
-    vectors = embed(encoder, flat, longest=PIECES).mean()
-    ends = np.cumsum([sum(map(len, runs)) for runs in texts.values()])
-    return [
-        Output(*key, runs, part.reshape(len(runs), -1, encoder.width))
-        for (key, runs), part in zip(texts.items(), np.split(vectors, ends[:-1]), strict=True)
-    ]
+    """Outputs with the mean sentence vectors of their documents."""
+    outputs = []
+    for key, runs in texts.items():  # one at a time: all sentences of all settings fill gigabytes
+        flat = [text for run in runs for text in run]
+        vectors = embed(encoder, flat, longest=PIECES).mean()
+        outputs.append(Output(*key, runs, vectors.reshape(len(runs), -1, encoder.width)))
+    return outputs
 
 
 def drawn_inside(mechanism: DeepCandidate, vectors: SentenceVectors) -> FloatArray:
