@@ -157,12 +157,12 @@ def forests_apart(forests: pd.DataFrame) -> str:
     cut, whole = by_forest["glove6b50_cut"], by_forest["glove6b50"]
     verdict = UNDECIDED
     if count > 1 and ttest_ind(cut, whole, equal_var=False).pvalue < 0.05:
-        verdict = "more" if cut.mean() > whole.mean() else "fewer"
+        verdict = f"significantly {'more' if cut.mean() > whole.mean() else 'fewer'}"
     moved = (by_word.max() - by_word.min()).max()
     between = f"Between {count} forests of one table a word's share moves by up to {moved:.2f}. "
     return (
-        f"{between if count > 1 else ''}Cut to the words of the other table, GloVe 6B keeps "
-        f"{cut.mean():.0%} of the words under Annoy, whole {whole.mean():.0%} ({verdict})."
+        f"{between if count > 1 else ''}Annoy keeps {cut.mean():.0%} of the words with GloVe 6B "
+        f"cut to the shared words, and {whole.mean():.0%} with all of it ({verdict})."
     )
 
 
@@ -240,8 +240,7 @@ def nearest_says(bands: pd.DataFrame) -> str:
         f"{row.share:.1%} ({row.low:.1%} to {row.high:.1%}) in {row.dimension} dimensions"
         for row in most.itertuples()
     )
-    rule = "nowhere half" if most["high"].max() < 0.5 else "in some case half, within the error"
-    return f"At the best epsilon the ten nearest words make up {shares} of all outputs: {rule}."
+    return f"At the epsilon where it is largest, the share of the ten nearest words is {shares}."
 
 
 # --- Approximate indexes and the rank repair ---------------------------------------------------
