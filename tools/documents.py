@@ -319,8 +319,9 @@ measurements that mathematics makes one *tie*. That there is nothing, or that tw
 no sample can show: it is read as less than a point (of F1, which is printed to one, two points).
 Only findings are evidence: what holds by construction or by theorem tests the code. How statements
 are read was written down when first results were known, by the papers' words alone, and checked by
-a reader who had not seen them; *reread* marks those that were put right later. A printed number may lie half a unit of its last digit
-from ours, to which our error is added, and the paper's where its number of trials is known.
+a reader who had not seen them; *reread* marks those that were put right later. A printed number may
+lie half a unit of its last digit from ours, to which our error is added, and the paper's where its
+number of trials is known.
 
 Every number and ordering of the papers is a row of [claims.csv](claims/claims.csv), which
 [claims/README](claims/README.md) explains, with the reason where it is not compared; each notebook
