@@ -7,9 +7,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from textpriv.report.figures import wrap_titles
+
 
 def drawn(figure: Figure) -> None:
     """It can be drawn, and no panel with its labels covers another, the legend, or the margin."""
+    wrap_titles(figure)  # as when it is saved
     figure.canvas.draw()
     boxes: list[Any] = [each.get_tightbbox() for each in (*figure.axes, *figure.legends)]
     for first, second in combinations(boxes, 2):

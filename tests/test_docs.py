@@ -132,7 +132,7 @@ RULES = [
          lambda m: number(m[1]) == default(audit_exactly, "random_pairs")),
     Rule(r"in (\d+) sanitized copies", "the attack's default",
          lambda m: int(m[1]) == default(InversionPerToken, "copies")),
-    Rule(r"(?:set of|at most|one of its) (\d+)(?: outputs| nearest|, with)", "CusText's sets",
+    Rule(r"(?:set of|at most|one of its) (\d+)(?: outputs| nearest|, likelier)", "CusText's sets",
          lambda m: int(m[1]) == default(CusText, "set_size")),
     Rule(r"blocks of ([\d,]+) words", "the experiment's constant",
          lambda m: number(m[1]) == ann_vs_exact.WORDS_AT_ONCE),
@@ -162,10 +162,8 @@ RULES = [
     Rule(r"(\d+) million parameters", "SmolLM2's weights",
          lambda m: abs(assets.registry()["smollm2-135m-instruct"].weights / 1e6 - int(m[1])) < 0.5),
     # Settings
-    Rule(r"from epsilon (\d+) on|at epsilon (19) and (25)", "a setting of Table 2",
+    Rule(r"tried, from (\d+) up|[Aa]t epsilon (19) and (25)", "a setting of Table 2",
          in_profile("02_ann_vs_exact", "table2_epsilons")),
-    Rule(r"share kept at epsilon (\d+):", "a setting",
-         in_profile("02_ann_vs_exact", "nw_epsilons")),
     Rule(r"evaluates ([\d,]+) and 1,000 tokens", "a setting",
          in_profile("05_reconstruction_attacks", "output_tokens")),
     # Papers
@@ -236,7 +234,7 @@ def test_a_planted_number_is_found() -> None:
         "It keeps 93.2% of the words.",
         "with F1 of `0.87`",
         "by a factor of $17$",
-        "a set of 25, with a score",
+        "a set of 25, likelier",
         "GloVe 840B (33,861 words, 300 dimensions)",
         "Notebook 05 finds 5 of them",
     ):

@@ -135,7 +135,7 @@ def index_trade_off(found: pd.DataFrame) -> Figure:
             look["label"] = exact.get(str(index)) or label(str(index))
             speed = part["queries_per_second"]
             ax.errorbar(speed, part["recall"], reach(part, "recall"), ms=6, **look)
-        ax.set(xscale="log", xlabel="queries per second (batch, this machine)", ylim=(0, 1.04))
+        ax.set(xscale="log", xlabel="queries per second", ylim=(0, 1.04))
         best = panel.loc[~panel["index"].isin(exact), "recall"].max()
         n = f"n = {int(panel['n'].max()):,} noisy queries"
         ax.set_title(f"epsilon {epsilon:g}: approximate at best {best:.0%}\n{n}", fontsize=9)
