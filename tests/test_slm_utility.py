@@ -223,11 +223,11 @@ def test_headlines_by_hand() -> None:
     assert (found["n"] == 2).all()
 
 
-def test_headlines_at_the_widest_epsilon() -> None:
+def test_headlines_where_half_of_the_tokens_change() -> None:
     found = headlines(**{TARGET: [[0.1, 0.0, 0.8], [0.2, 0.6, 0.9]]})["value"]
-    assert found["similarity.llm.widest.lowest"] == 0
-    assert found["similarity.llm.widest.highest"] == 0.6
-    assert found["similarity.llm.widest.p80_minus_p20"] == pytest.approx(0.6 * 0.6)
+    assert found["similarity.llm.half_changed.lowest"] == 0
+    assert found["similarity.llm.half_changed.highest"] == 0.6
+    assert found["similarity.llm.half_changed.p80_minus_p20"] == pytest.approx(0.6 * 0.6)
 
 
 def test_headlines_leave_out_what_is_not_there() -> None:
