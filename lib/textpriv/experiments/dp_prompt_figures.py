@@ -6,7 +6,6 @@ What is left of a figure is private, what is high is useful. Intervals are those
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -64,7 +63,7 @@ def plane(
     ax.axvline(random["author"], label="guessing at random", **GUESSING)
     ax.set(xlabel=f"{TARGETS['author']} (risk)", ylabel=f"{TARGETS['sentiment']} (utility)")
     legend_below(fig, ncols=3)
-    ax.set_title(fill(title, 80, break_on_hyphens=False), fontsize=9)
+    ax.set_title(title, fontsize=9)
     return fig
 
 

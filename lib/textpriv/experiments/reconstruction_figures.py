@@ -89,7 +89,7 @@ def ladder(found: pd.DataFrame) -> Figure:
             ax.axvline(bound, color=BLACK, lw=1, ls="--", label="the paper's bound (contextual)")
         ax.set(xlim=(0, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
         ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n{_n(part)}", fontsize=8.5)
-        ax.set_xlabel("tokens\nnamed", fontsize=8.5)
+        ax.set_xlabel("tokens\nrecovered", fontsize=8.5)
         percent(ax.xaxis)
     attackers = [fill(ON_WORDS[name].attacker, 26) for name in reversed(names)]
     fig.axes[0].set_yticks(range(len(names)), attackers, fontsize=7.5)

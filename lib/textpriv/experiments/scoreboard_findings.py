@@ -126,7 +126,7 @@ def headline(found: pd.DataFrame) -> Finding:
         same = [row["mechanism"] for row in found.to_dict("records") if row not in above]
         text = f"Under {listed(row['mechanism'] for row in above)} an attacker recovers "
         text += "significantly more words than come out unchanged"
-        text += f"; under {listed(same)} no more than those. " if same else ". "
+        text += f"; under {listed(same)} not significantly more. " if same else ". "
     else:
         title = "An attacker recovers hardly more words than come out unchanged"
         text = "Under none of these settings significantly more words are recovered. "

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 PAGE = 5.4
-"""Width of a page of a paper, in inches."""
+"""Inches; printed in a column of 3.3 inches, text of 8 points has 5."""
 
 SCREEN = 100
 """Dots per inch of figures as notebooks show them."""

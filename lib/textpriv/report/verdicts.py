@@ -375,7 +375,7 @@ def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float,
         (left.value - right.value, error_of_difference(left, right))
         for left, right in pairwise(chosen)
     ]
-    if trend.form == "equal":  # paired errors say how often they differ, and not how far
+    if trend.form == "equal":  # paired errors are too small where few documents differ
         return [
             (POINT - abs(left.value - right.value), _independent(left, right))
             for left, right in pairwise(chosen)
