@@ -301,7 +301,7 @@ def knee(
 
     - "predicted": its error is that of the random directions, one for each token (n: tokens)
     - "measured": shares of tokens, whose error is that of the documents (n: documents)
-    - "difference": measured less predicted, of the same tokens. Its interval, by document, holds
+    - "difference": measured minus predicted, of the same tokens. Its interval, by document, holds
       the errors of the directions and of the noise, and not the choice of documents.
     """
     document, result = original.document, []
