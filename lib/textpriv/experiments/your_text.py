@@ -238,7 +238,7 @@ def read_back(reading: Reading, title: str) -> Figure:
     return figure
 
 
-MARKS = {CLEAR: "none", KEPT_WORD: "#f5d48a", NEAR: "#bfe0f2", FAR: "#e4e4e4"}
+MARKS = {CLEAR: "none", KEPT_WORD: "#dcc6ee", NEAR: "#bfe0f2", FAR: "#e4e4e4"}
 """Backgrounds of the words that were sent; the site has its own for dark pages."""
 
 
