@@ -297,7 +297,7 @@ def _legend(axes: Axes, bottom: float) -> None:
     ):
         box = {"facecolor": MARKS[state], "edgecolor": "none", "pad": 1.5}
         axes.text(left, bottom + line, said, fontsize=8, bbox=box)
-    axes.text(0.45, bottom + 1, "named by the attacker", fontsize=8, fontweight="bold")
+    axes.text(0.45, bottom + 1, "read back by the attacker", fontsize=8, fontweight="bold")
 
 
 def _word(axes: Axes, place: tuple[float, float], row: pd.Series) -> None:
