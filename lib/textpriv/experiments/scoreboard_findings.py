@@ -257,7 +257,7 @@ def context(board: Board) -> Finding:
     verdict = board.says(
         pair + "noisy_channel",
         seen,
-        above="it does not limit an attacker who has read more",
+        above="the bound does not limit an attacker who has read more",
         below="less than the bound",
     )
     return Finding(
