@@ -262,8 +262,8 @@ def context(board: Board) -> Finding:
     )
     return Finding(
         "Words under CusText+",
-        f"Under CusText+ at epsilon 6 our estimate of Tong's bound on attacks with context (by a "
-        f"briefly trained detector) is {bound}; decoding whole sentences with word triples of "
+        f"Under CusText+ at epsilon 6 our estimate of Tong's bound on attacks with context (by our "
+        f"own detector) is {bound}; decoding whole sentences with word triples of "
         f"public text recovers {whole}: {verdict}. From the paper's shadow data alone it is "
         f"{shadow}, with a language model, which may have read these sentences, {language}.",
     )
@@ -377,9 +377,8 @@ def rewritten(found: pd.DataFrame) -> str:
     worst = games.sort_values("shown").iloc[-1]
     return (
         f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
-        f"of at least {worst['shown']:.1f} under {called(worst['mechanism'])} (near the most that "
-        f"so few draws can show), and of more than 0 under {(games['shown'] > 0).sum()} of "
-        f"{len(games)} mechanisms."
+        f"of at least {worst['shown']:.1f} under {called(worst['mechanism'])}, and of more than 0 "
+        f"under {(games['shown'] > 0).sum()} of {len(games)} mechanisms."
     )
 
 
@@ -510,10 +509,11 @@ def _for_tokens(board: Board) -> list[str] | None:
     row = _least_read(board, useful)
     if row is None:
         return None
+    unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])} (no guarantee), read least of those that keep half "
-        "of plain text's gain over guessing",
+        f"{called(row['mapper'])}{unproved}, read least of those that keep half of plain text's "
+        "gain over guessing",
         f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%}",
