@@ -112,8 +112,8 @@ def distributions(rows: pd.DataFrame) -> Figure:
     ends = rows.groupby("epsilon")[TARGET].quantile([0.05, 0.95]).unstack()
     widest = (ends[0.95] - ends[0.05]).max()
     ax.set_title(
-        f"At the same epsilon the worth of the large model's summaries differs by up to "
-        f"{widest:.2f}\n(middle 90%, n = {rows['document'].nunique()} documents)",
+        f"At the same epsilon the worth of the large model's summaries\ndiffers by up to "
+        f"{widest:.2f} (middle 90%, n = {rows['document'].nunique()} documents)",
         fontsize=9,
     )
     sns.move_legend(ax, "upper left", title=None)
