@@ -893,12 +893,10 @@ def test_every_statement_is_words_for_its_cells() -> None:
 
 
 def test_what_is_always_compared_is_recorded() -> None:
-    """In the full run or, where it lacks a number, in the default one."""
     absent: dict[str, set[str]] = {}
     for each in claims.load():
         if each.compared == "always":
-            default = results.load(each.notebook, "default").by_name()
-            missing = {*each.measurements} - {*default, *results.committed(each.notebook).by_name()}
+            missing = {*each.measurements} - {*results.committed(each.notebook).by_name()}
             if missing:
                 absent[each.id] = missing
     assert not absent
