@@ -352,7 +352,13 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
         for each in trained
         for name, rates in each.outcome.trainings.items()
     ]
-    run.record_rows(pd.DataFrame(spreads), f"spread.{where}.{attack}", unit="standard deviation")
+    columns = [
+        *SETTING,
+        "value",
+        "n",
+    ]  # stated, as none was trained more than once where it is empty
+    several = pd.DataFrame(spreads, columns=columns)
+    run.record_rows(several, f"spread.{where}.{attack}", unit="standard deviation")
     run.record_rows(detector_accuracies(trained), f"detector.{where}.{{when}}")
     _record_table1(run, trained)
 

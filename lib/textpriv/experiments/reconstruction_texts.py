@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from textpriv.attacks.base import BoolArray, IntArray, is_sensitive, observe
 from textpriv.attacks.ngrams import Lexicon, NGrams
@@ -74,6 +74,23 @@ class Sizes(BaseModel):
     pretrained: bool  # whether a pretrained causal model is tried as a prior
 
     corpus: str = ""  # one of your own, in place of all others
+
+    @model_validator(mode="after")
+    def _looks_closer_at_what_it_has(self) -> Self:
+        """Only the epsilons of the two defenses can be looked at again."""
+        for defense, own in (
+            ("custext", self.custext_epsilons),
+            ("santext", self.santext_epsilons),
+        ):
+            for key, name in (
+                ("focus", defense),
+                ("model_focus", defense),
+                ("risk_epsilons", f"{defense}+"),
+            ):
+                if unknown := {*getattr(self, key).get(name, ())} - {*own}:
+                    message = f"{key}.{name}: got {sorted(unknown)}, expected some of {own}"
+                    raise ValueError(f"{message}; extend {defense}_epsilons or choose from them")
+        return self
 
     @classmethod
     def for_corpus(cls, values: Mapping[str, Any], corpus: str) -> dict[str, Any]:
