@@ -138,6 +138,8 @@ def _explain(problem: Mapping[str, Any], known: Iterable[str]) -> str:
         return f"unknown key {key!r} {_suggest(key, known)}"
     if problem["type"] == "missing":
         return f"key {key!r} is missing"
+    if not key:  # keys that do not fit each other: the message names them
+        return str(problem["msg"]).removeprefix("Value error, ")
     return f"key {key!r}: {problem['msg']}, got {problem['input']!r}"
 
 
