@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from textpriv.attacks.bayes import ContextFreeBound, PriorOnly
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding, from_arrays
-from textpriv.errors import InvalidInput
+from textpriv.errors import InvalidInput, ProfileError
 from textpriv.experiments import reconstruction as experiment
 from textpriv.experiments import reconstruction_findings as findings
 from textpriv.experiments import reconstruction_models as networks
@@ -525,3 +526,20 @@ def test_only_decided_pairs_are_said() -> None:
     assert "1 of 2 pairs" in said and "**MADLIB** than under TEM (10 points)" in said
     assert "CluSanT" not in said
     assert findings.at_equal_utility(pd.DataFrame(columns=[*rows])).startswith("No two mechanisms")
+
+
+@pytest.mark.parametrize("profile", profiles.names())
+def test_profiles_look_closer_only_at_epsilons_of_their_defenses(profile: str) -> None:
+    assert profiles.load(profile, "05_reconstruction_attacks", sources.Sizes)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("focus", "custext"), ("model_focus", "santext"), ("risk_epsilons", "santext+")],
+)
+def test_epsilons_that_no_defense_has_are_named(key: str, name: str) -> None:
+    table = profiles.table("default", "05_reconstruction_attacks")[key]
+    with pytest.raises(ProfileError, match=rf"{key}\.{re.escape(name)}: got \[99.*epsilons"):
+        profiles.load(
+            "default", "05_reconstruction_attacks", sources.Sizes, {key: {**table, name: [99]}}
+        )
