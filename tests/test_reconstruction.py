@@ -75,6 +75,7 @@ def sizes() -> sources.Sizes:
         "public": None,
         "santext_epsilons": [2.0, 6.0],
         "focus": {"custext": [2, 6], "santext": [2.0]},
+        "risk_epsilons": {"custext+": [2, 6], "santext+": [2.0]},
         "attacked": {kind: dict.fromkeys(COUNTS, 50) for kind in ("custext", "santext")},
     }
     return profiles.load("smoke", "05_reconstruction_attacks", sources.Sizes, changes)
@@ -405,7 +406,7 @@ def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
 
 
 def test_the_budget_leaves_out_what_the_sizes_say() -> None:
-    sizes = profiles.load("default", "05_reconstruction_attacks", sources.Sizes)
+    sizes = profiles.load("full", "05_reconstruction_attacks", sources.Sizes)
     first, *_, last = sizes.model_focus["custext"]
     assert networks.EXTENDED not in networks.budget(sizes, "custext", first)[1]
     assert networks.EXTENDED in networks.budget(sizes, "custext", last)[1]
