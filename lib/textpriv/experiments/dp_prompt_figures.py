@@ -13,6 +13,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from textpriv.drawing import drawing
 from textpriv.experiments.dp_prompt import CLEAN, shown
@@ -55,6 +56,7 @@ def plane(
         end, side, away = (0, "right", -6) if is_prompt else (-1, "left", 5)
         place, text = (x["value"].iloc[end], y["value"].iloc[end]), shown(x["setting"].iloc[end])
         written: dict[str, Any] = {"ha": side, "color": look["color"], "fontsize": 8}
+        written["path_effects"] = [withStroke(linewidth=2, foreground="white")]
         ax.annotate(text, place, (away, 4), textcoords="offset points", **written)
     clean = top[top["mechanism"] == CLEAN].set_index("target")["value"]
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 12, "color": BLACK, "zorder": 5}
