@@ -78,23 +78,23 @@ def test_a_number_matches_inside_rounding_and_errors(
     n: int | None, value: float, half: float, matches: bool
 ) -> None:
     ours = measure("a.b", value, value - half, value + half) if half else exact("a.b", value)
-    assert verdict(claim(n=n), ours) == (Verdict.MATCH if matches else Verdict.DIFFERS)
+    assert verdict(claim(n=n), ours) == (Verdict.MATCH if matches else Verdict.CONTRADICTED)
 
 
 def test_measurements_of_the_same_documents_are_compared_in_pairs() -> None:
     order = trend("greater", "a.x", "a.y")
     x, y = measure("a.x", 0.6, 0.5, 0.7), measure("a.y", 0.5, 0.4, 0.6)
     apart = {"a.x": x, "a.y": y}
-    assert verdict(order, x, y) == Verdict.WITHIN  # as if independent: 0.1, its error 0.072
+    assert verdict(order, x, y) == Verdict.LEANS_FOR  # as if independent: 0.1, its error 0.072
     paired = x.model_copy(update={"paired_errors": {"a.y": 0.02}})
-    assert compare(order, {**apart, "a.x": paired}).verdict == Verdict.SAME_TREND
+    assert compare(order, {**apart, "a.x": paired}).verdict == Verdict.CONFIRMED
     other = y.model_copy(update={"paired_errors": {"a.x": 0.02}})
     either_knows = compare(order, {**apart, "a.y": other})
-    assert either_knows.verdict == Verdict.SAME_TREND
+    assert either_knows.verdict == Verdict.CONFIRMED
     elsewhere = x.model_copy(update={"paired_errors": {"a.z": 0.02}})
-    assert compare(order, {**apart, "a.x": elsewhere}).verdict == Verdict.WITHIN
+    assert compare(order, {**apart, "a.x": elsewhere}).verdict == Verdict.LEANS_FOR
     worse = trend("greater", "a.y", "a.x")
-    assert compare(worse, {**apart, "a.x": paired}).verdict == Verdict.DIFFERS
+    assert compare(worse, {**apart, "a.x": paired}).verdict == Verdict.CONTRADICTED
 
 
 def test_pairs_that_all_agree_are_no_certainty() -> None:
@@ -130,11 +130,11 @@ def test_a_falling_order_is_known_by_its_ends_or_by_its_steps() -> None:
 @pytest.mark.parametrize(
     ("apart", "error", "expected"),
     [
-        (0.004, 0.002, Verdict.SAME_TREND),  # 3 errors short of a point
-        (-0.004, 0.002, Verdict.SAME_TREND),
-        (0.004, 0.004, Verdict.WITHIN),  # a sample too small to show that there is nothing
-        (0.012, 0.002, Verdict.UNDECIDED),
-        (0.02, 0.002, Verdict.DIFFERS),
+        (0.004, 0.002, Verdict.CONFIRMED),  # 3 errors short of a point
+        (-0.004, 0.002, Verdict.CONFIRMED),
+        (0.004, 0.004, Verdict.LEANS_FOR),  # a sample too small to show that there is nothing
+        (0.012, 0.002, Verdict.LEANS_AGAINST),
+        (0.02, 0.002, Verdict.CONTRADICTED),
     ],
 )
 def test_that_two_are_equal_is_certain_once_they_are_certainly_within_a_point(
@@ -164,20 +164,20 @@ def test_without_an_interval_nothing_that_was_measured_is_certain() -> None:
     found = compare(claim(), {"a.b": measure("a.b", 0.5)})
     assert found[:2] == (Verdict.NOT_COMPARABLE, "the error of the measurement is unknown")
     order = trend("greater", "a.x", "a.y")
-    assert verdict(order, measure("a.x", 0.1), measure("a.y", 0.9)) == Verdict.UNDECIDED
-    assert verdict(order, measure("a.x", 0.9), measure("a.y", 0.1)) == Verdict.WITHIN
+    assert verdict(order, measure("a.x", 0.1), measure("a.y", 0.9)) == Verdict.LEANS_AGAINST
+    assert verdict(order, measure("a.x", 0.9), measure("a.y", 0.1)) == Verdict.LEANS_FOR
 
 
 def test_equal_numbers_refute_no_order() -> None:
     order, equal = trend("greater", "a.x", "a.y"), [exact("a.x", 0.1), exact("a.y", 0.1)]
-    assert verdict(order, *equal) == Verdict.UNDECIDED
+    assert verdict(order, *equal) == Verdict.LEANS_AGAINST
 
 
 def test_an_interval_that_was_cut_has_the_error_of_its_wider_side() -> None:
     """0.02 below and 0.06 above: a bound at 0.07 is within the error, by the mean it would not."""
     bound = trend("at_least", "a.x", bound=0.075)
-    assert verdict(bound, measure("a.x", 0.02, 0.0, 0.08)) == Verdict.UNDECIDED
-    assert verdict(bound, measure("a.x", 0.02, 0.0, 0.04)) == Verdict.DIFFERS
+    assert verdict(bound, measure("a.x", 0.02, 0.0, 0.08)) == Verdict.LEANS_AGAINST
+    assert verdict(bound, measure("a.x", 0.02, 0.0, 0.04)) == Verdict.CONTRADICTED
 
 
 def test_never_compared() -> None:
@@ -196,7 +196,7 @@ def test_some_claims_are_compared_under_the_paper_profile_only() -> None:
     for profile in ("smoke", "default"):
         assert compare(only, ours, profile)[:2] == (Verdict.NOT_COMPARABLE, "another model")
     assert compare(only, ours, "paper").verdict == Verdict.MATCH
-    assert compare(only, {"a.b": exact("a.b", 0.6)}, "paper").verdict == Verdict.DIFFERS
+    assert compare(only, {"a.b": exact("a.b", 0.6)}, "paper").verdict == Verdict.CONTRADICTED
     assert compare(only, {}, "paper").reason == "not measured: a.b"
     assert compare(claim(reason="held here on another"), ours, "paper").verdict == Verdict.MATCH
 
@@ -220,9 +220,9 @@ def test_the_paper_profile_may_have_other_names(monkeypatch: pytest.MonkeyPatch)
         assert claims.pairs(VALUE["notebook"], profile) == [(name, "a.c")]
     ours = {m.name: m for m in (exact("a.sst2.b", 0.5), exact("a.c", 0.4))}
     table = verdicts.table(VALUE["notebook"], "paper", ours)
-    assert [*table["verdict"]] == ["match", "same trend", "same trend"]
+    assert [*table["verdict"]] == ["match", "confirmed", "confirmed"]
     assert table["ours"].iloc[0] == "0.5"
-    assert verdicts.count(VALUE["notebook"], ours, "paper") == {"match": 1, "same trend": 2}
+    assert verdicts.count(VALUE["notebook"], ours, "paper") == {"match": 1, "confirmed": 2}
     assert verdicts.count(VALUE["notebook"], ours) == {"not comparable": 3}
 
 
@@ -247,29 +247,31 @@ def test_trends(form: tuple[str, ...], values: tuple[float, ...], holds: bool) -
     ours = [exact(f"a.{name}", value) for name, value in zip("xyz", values, strict=False)]
     bound = {"at_least": 0.98, "at_most": 0.1}.get(form[0])
     on_the_bound = values[0] == bound  # nothing is certain
-    held = Verdict.WITHIN if on_the_bound else Verdict.SAME_TREND
+    held = Verdict.LEANS_FOR if on_the_bound else Verdict.CONFIRMED
     stated = trend(*form, bound=bound)
-    assert verdict(stated, *ours) == (held if holds else Verdict.DIFFERS)
+    assert verdict(stated, *ours) == (held if holds else Verdict.CONTRADICTED)
     assert verdict(stated, *ours[1:]) == Verdict.NOT_COMPARABLE
 
 
-@pytest.mark.parametrize(("half", "expected"), [(0.06, Verdict.UNDECIDED), (0.01, Verdict.DIFFERS)])
+@pytest.mark.parametrize(
+    ("half", "expected"), [(0.06, Verdict.LEANS_AGAINST), (0.01, Verdict.CONTRADICTED)]
+)
 def test_an_order_that_fails_within_the_error_is_undecided(half: float, expected: Verdict) -> None:
     def found(name: str, value: float) -> Measurement:
         return measure(name, value, value - half, value + half)
 
     order = trend("decreasing", "a.x", "a.y", "a.z")
     assert verdict(order, found("a.x", 0.5), found("a.y", 0.55), found("a.z", 0.3)) == expected
-    held = Verdict.WITHIN if expected == Verdict.UNDECIDED else Verdict.SAME_TREND
+    held = Verdict.LEANS_FOR if expected == Verdict.LEANS_AGAINST else Verdict.CONFIRMED
     assert verdict(order, found("a.x", 0.6), found("a.y", 0.55), found("a.z", 0.3)) == held
     # One step beyond the error decides, whatever the other does.
     far = found("a.x", 0.3), found("a.y", 0.55), found("a.z", 0.3)
-    assert verdict(order, *far) == Verdict.DIFFERS
+    assert verdict(order, *far) == Verdict.CONTRADICTED
     for bound in (trend("at_most", "a.x", bound=0.5), trend("at_least", "a.x", bound=0.6)):
         assert verdict(bound, found("a.x", 0.55)) == expected  # 0.05 beyond it
-        assert verdict(bound, exact("a.x", 0.55)) == Verdict.DIFFERS
+        assert verdict(bound, exact("a.x", 0.55)) == Verdict.CONTRADICTED
         # Without an interval the error of what was measured is unknown.
-        assert verdict(bound, measure("a.x", 0.55)) == Verdict.UNDECIDED
+        assert verdict(bound, measure("a.x", 0.55)) == Verdict.LEANS_AGAINST
 
 
 def spread(name: str, value: float, error: float) -> Measurement:
@@ -287,25 +289,25 @@ def test_tests_are_corrected_for_their_number() -> None:
         return trend("greater", names[0], names[1]), list(pair)
 
     alone, ours = held(0, 2.4)
-    assert verdict(alone, *ours) == Verdict.DIFFERS
+    assert verdict(alone, *ours) == Verdict.CONTRADICTED
     six = [held(number, apart) for number, apart in enumerate([2.4, 2.4, 2.4, 2.4, 2.4, 4.0])]
     stated = [each for each, _ in six]
     measured = {m.name: m for _, pair in six for m in pair}
     found = compare_all(stated, measured)
     # Holm goes on after the first rejection with 0.05 / 5, which 0.016 does not reach.
-    assert [each.verdict for each in found] == [Verdict.UNDECIDED] * 5 + [Verdict.DIFFERS]
+    assert [each.verdict for each in found] == [Verdict.LEANS_AGAINST] * 5 + [Verdict.CONTRADICTED]
     # After three rejections 0.05 is left, which 0.016 does reach, unlike 0.05 / 4: a step down.
     four = [held(number, apart) for number, apart in enumerate([2.4, 4.0, 4.0, 4.0])]
     measured = {m.name: m for _, pair in four for m in pair}
     found = compare_all([each for each, _ in four], measured)
-    assert [each.verdict for each in found] == [Verdict.DIFFERS] * 4
+    assert [each.verdict for each in found] == [Verdict.CONTRADICTED] * 4
     # What cannot be compared is no test: it costs the others nothing.
     elsewhere = Claim.model_validate(
         {**STATED, "trend": alone.trend, "compared": "never", "reason": "another corpus"}
     )
     others = [elsewhere] * 20 + [trend("greater", "no.x", "no.y")]
     found = compare_all([alone, *others], {m.name: m for m in ours})
-    assert found[0].verdict == Verdict.DIFFERS
+    assert found[0].verdict == Verdict.CONTRADICTED
     assert {each.verdict for each in found[1:]} == {Verdict.NOT_COMPARABLE}
     assert found[1].reason == "another corpus"
 
@@ -316,9 +318,9 @@ def test_the_steps_of_an_order_are_corrected_for_too() -> None:
     ours = [
         spread(f"a.{name}", value, 0.5**0.5) for name, value in zip("wxyz", values, strict=True)
     ]
-    assert verdict(trend("decreasing", "a.w", "a.x"), *ours) == Verdict.DIFFERS
+    assert verdict(trend("decreasing", "a.w", "a.x"), *ours) == Verdict.CONTRADICTED
     order = trend("decreasing", "a.w", "a.x", "a.y", "a.z")
-    assert verdict(order, *ours) == Verdict.UNDECIDED
+    assert verdict(order, *ours) == Verdict.LEANS_AGAINST
 
 
 def test_a_trend_is_certain_by_its_weakest_step() -> None:
@@ -329,25 +331,25 @@ def test_a_trend_is_certain_by_its_weakest_step() -> None:
         }
         return compare(trend("decreasing", "a.x", "a.y", "a.z"), ours)
 
-    assert found(3, 2, 1) == (Verdict.SAME_TREND, "ours: 3, 2, 1")
-    assert found(3, 2, 1.9) == (Verdict.WITHIN, "ours: 3, 2, 1.9")
+    assert found(3, 2, 1) == (Verdict.CONFIRMED, "ours: 3, 2, 1")
+    assert found(3, 2, 1.9) == (Verdict.LEANS_FOR, "ours: 3, 2, 1.9")
 
 
 def test_observations_that_all_agree_are_not_certain() -> None:
     order = trend("greater", "a.x", "a.y")
     few, many = measure("a.y", 1.0, 1.0, 1.0, n=10), measure("a.y", 1.0, 1.0, 1.0, n=10_000)
-    assert verdict(order, exact("a.x", 0.9), few) == Verdict.UNDECIDED
-    assert verdict(order, exact("a.x", 0.9), many) == Verdict.DIFFERS
+    assert verdict(order, exact("a.x", 0.9), few) == Verdict.LEANS_AGAINST
+    assert verdict(order, exact("a.x", 0.9), many) == Verdict.CONTRADICTED
     tokens = measure("a.y", 1.0, 1.0, 1.0, n=10, unit="tokens")
-    assert verdict(order, exact("a.x", 0.0), tokens) == Verdict.UNDECIDED
+    assert verdict(order, exact("a.x", 0.0), tokens) == Verdict.LEANS_AGAINST
 
 
 def test_a_share_is_held_against_a_bound_with_the_error_at_the_bound() -> None:
     """One of a hundred: 0.05 is four of its own errors away, and 1.8 of those at the bound."""
     bound = trend("at_least", "a.x", bound=0.05)
-    assert verdict(bound, measure("a.x", 0.01, 0.0, 0.0295, n=100)) == Verdict.UNDECIDED
-    assert verdict(bound, measure("a.x", 0.01, 0.0, 0.0295, n=1000)) == Verdict.DIFFERS
-    assert verdict(bound, measure("a.x", 0.01, 0.0, 0.0295)) == Verdict.DIFFERS  # n is unknown
+    assert verdict(bound, measure("a.x", 0.01, 0.0, 0.0295, n=100)) == Verdict.LEANS_AGAINST
+    assert verdict(bound, measure("a.x", 0.01, 0.0, 0.0295, n=1000)) == Verdict.CONTRADICTED
+    assert verdict(bound, measure("a.x", 0.01, 0.0, 0.0295)) == Verdict.CONTRADICTED  # n is unknown
 
 
 def test_a_number_with_an_interval_without_width_is_not_compared() -> None:
@@ -523,20 +525,20 @@ def test_a_tie_is_one_only_where_the_measurements_are_identical() -> None:
     assert compare(tie(*ORDER), ours) == (Verdict.TIE, "one map; ours: 0.4, 0.4")
     assert compare(tie("equal", "a.x", "a.y"), ours).verdict == Verdict.TIE
     # Equal by chance, without a reason in mathematics: nothing is decided.
-    assert verdict(trend(*ORDER), x, y) == Verdict.UNDECIDED
+    assert verdict(trend(*ORDER), x, y) == Verdict.LEANS_AGAINST
     # Equal shares of other tokens: pairs tell them apart.
     others = x.model_copy(update={"paired_errors": {"a.y": 0.02}})
-    assert compare(tie(*ORDER), {**ours, "a.x": others}).verdict == Verdict.UNDECIDED
+    assert compare(tie(*ORDER), {**ours, "a.x": others}).verdict == Verdict.LEANS_AGAINST
     same = x.model_copy(update={"paired_errors": {"a.y": 0.0}})
     assert compare(tie(*ORDER), {**ours, "a.x": same}).verdict == Verdict.TIE
     for other in (measure("a.y", 0.4, 0.3, 0.5, n=99), measure("a.y", 0.4, 0.2, 0.5, n=100)):
-        assert compare(tie(*ORDER), {**ours, "a.y": other}).verdict == Verdict.UNDECIDED
+        assert compare(tie(*ORDER), {**ours, "a.y": other}).verdict == Verdict.LEANS_AGAINST
 
 
 def test_a_tie_that_is_none_shows() -> None:
     apart = {"a.x": exact("a.x", 0.4), "a.y": exact("a.y", 0.3)}
     found = compare(tie(*ORDER), apart)
-    assert found.verdict == Verdict.SAME_TREND
+    assert found.verdict == Verdict.CONFIRMED
     assert found.reason == "expected a tie (one map), but they differ; ours: 0.4, 0.3"
 
 
@@ -546,15 +548,15 @@ def test_ties_cost_the_other_tests_nothing() -> None:
     measured = {m.name: m for m in ours}
     stated = [trend(*ORDER), tie("greater", "a.v", "a.w")]
     verdicts = [each.verdict for each in compare_all(stated, measured)]
-    assert verdicts == [Verdict.SAME_TREND, Verdict.TIE]
+    assert verdicts == [Verdict.CONFIRMED, Verdict.TIE]
 
 
 def test_only_findings_are_tested_with_findings() -> None:
     ours = {m.name: m for m in (spread("a.x", 2.4, 1.0), exact("a.y", 0.0))}
     theorem = trend(*ORDER, kind="by theorem")
     for others, expected in (
-        ([trend(*ORDER)] * 9, Verdict.WITHIN),
-        ([theorem] * 9, Verdict.SAME_TREND),
+        ([trend(*ORDER)] * 9, Verdict.LEANS_FOR),
+        ([theorem] * 9, Verdict.CONFIRMED),
     ):
         first = compare_all([trend(*ORDER), *others], ours)[0]
         assert first.verdict == expected
@@ -590,19 +592,19 @@ def judged(
 @pytest.mark.parametrize(
     ("apart", "reading", "expected"),
     [
-        ([3, 3, 3], "each", Verdict.SAME_TREND),  # every cell is certain
-        ([9, 9, 1], "each", Verdict.WITHIN),  # the weakest cell decides
-        ([9, 9, -1], "each", Verdict.UNDECIDED),
-        ([9, 9, -2.2], "each", Verdict.UNDECIDED),  # p 0.028, times three cells
-        ([9, 9, -2.5], "each", Verdict.DIFFERS),  # p 0.012, times three cells
-        ([3, 3, -9], "most", Verdict.SAME_TREND),  # two of three are most; p 2 * 0.0027
-        ([2.1, 9, -9], "most", Verdict.WITHIN),  # p 2 * 0.036
-        ([9, -3, -3], "most", Verdict.DIFFERS),  # two of three fail; p 2 * 0.0027
-        ([9, -1, -9], "most", Verdict.UNDECIDED),  # one failure leaves most open
-        ([9, 1, -1], "average", Verdict.SAME_TREND),  # 3 with an error of at most 1
-        ([3, 3, -1], "average", Verdict.WITHIN),  # 1.7, p 0.096
-        ([1, -1, -3], "average", Verdict.UNDECIDED),
-        ([1, -5, -3], "average", Verdict.DIFFERS),
+        ([3, 3, 3], "each", Verdict.CONFIRMED),  # every cell is certain
+        ([9, 9, 1], "each", Verdict.LEANS_FOR),  # the weakest cell decides
+        ([9, 9, -1], "each", Verdict.LEANS_AGAINST),
+        ([9, 9, -2.2], "each", Verdict.LEANS_AGAINST),  # p 0.028, times three cells
+        ([9, 9, -2.5], "each", Verdict.CONTRADICTED),  # p 0.012, times three cells
+        ([3, 3, -9], "most", Verdict.CONFIRMED),  # two of three are most; p 2 * 0.0027
+        ([2.1, 9, -9], "most", Verdict.LEANS_FOR),  # p 2 * 0.036
+        ([9, -3, -3], "most", Verdict.CONTRADICTED),  # two of three fail; p 2 * 0.0027
+        ([9, -1, -9], "most", Verdict.LEANS_AGAINST),  # one failure leaves most open
+        ([9, 1, -1], "average", Verdict.CONFIRMED),  # 3 with an error of at most 1
+        ([3, 3, -1], "average", Verdict.LEANS_FOR),  # 1.7, p 0.096
+        ([1, -1, -3], "average", Verdict.LEANS_AGAINST),
+        ([1, -5, -3], "average", Verdict.CONTRADICTED),
     ],
 )
 def test_a_statement_is_tested_as_one(
@@ -611,16 +613,16 @@ def test_a_statement_is_tested_as_one(
     found = judged(monkeypatch, apart, reading=reading)
     assert (found.verdict, len(found.cells)) == (expected, len(apart))
     holding = sum(each > 0 for each in apart)
-    assert found.reason.startswith(f"holds in {holding} of {len(apart)} cells, p = ")
+    assert found.reason.startswith(f"as the paper says in {holding} of {len(apart)} cells, p = ")
 
 
 def test_what_holds_on_average_says_what_is_decided_against(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = judged(monkeypatch, [9, 9, -4], reading="average")
-    assert found.verdict == Verdict.SAME_TREND
-    assert found.reason.startswith("holds in 2 of 3 cells, p = 3")
-    assert found.reason.endswith("; 1 decided against by itself")
+    assert found.verdict == Verdict.CONFIRMED
+    assert found.reason.startswith("as the paper says in 2 of 3 cells, p = 3")
+    assert found.reason.endswith("; 1 contradicted by itself")
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
@@ -657,7 +659,7 @@ def test_what_is_not_compared_or_ties_leaves_the_other_cells_to_decide(
     for cells, expected, reason in (
         ([one], Verdict.TIE, "one map; ours: 0.4, 0.4"),
         ([one, absent], Verdict.TIE, "one map; ours: 0.4, 0.4"),
-        ([one, two, absent], Verdict.SAME_TREND, "holds in 1 of 1 cells, p = 0"),
+        ([one, two, absent], Verdict.CONFIRMED, "as the paper says in 1 of 1 cells, p < 1e-12"),
         ([absent], Verdict.NOT_COMPARABLE, "not measured: a.absent"),
     ):
         monkeypatch.setattr(claims, "load", lambda cells=cells: cells)
@@ -708,10 +710,13 @@ def test_table_and_count() -> None:
                                 exact("table2.hockey.eps19.annoy.kept", 0.45)]}  # fmt: skip
     table = verdicts.table("02_ann_vs_exact", measured=ours).set_index("claim")
     row = table.loc["carpentier.table2.hockey.eps19.annoy_keeps_fewer"]
-    assert (row.verdict, row.ours) == ("same trend", "0.988, 0.45")
+    assert (row.verdict, row.ours) == ("confirmed", "0.988, 0.45")
     assert table.loc["carpentier.table2.hockey.eps19.exact"].verdict == "not comparable"
-    assert verdicts.count("02_ann_vs_exact", ours)["same trend"] == 1
+    assert verdicts.count("02_ann_vs_exact", ours)["confirmed"] == 1
     assert sum(verdicts.count("02_ann_vs_exact", ours).values()) == len(table)
+    stated = verdicts.by_statement("02_ann_vs_exact", ours)
+    assert [*stated["verdict"]].count("confirmed") == 1
+    assert {*stated["verdict"]} == {"confirmed", "not comparable"}
     with pytest.raises(RunError):
         verdicts.table("99_absent")
 

@@ -14,7 +14,7 @@ import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv import profiles, stats, study
-from textpriv.attacks.base import Guesses
+from textpriv.attacks.base import NONE, Guesses
 from textpriv.attacks.bayes import ContextFreeBound, PriorOnly
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
@@ -25,7 +25,11 @@ from textpriv.experiments import reconstruction_findings as findings
 from textpriv.experiments import reconstruction_models as networks
 from textpriv.experiments import reconstruction_texts as sources
 from textpriv.experiments.reconstruction_models import FREE, TOKEN
-from textpriv.experiments.reconstruction_risk import Risks, at_equal_utility
+from textpriv.experiments.reconstruction_risk import (
+    Risks,
+    at_equal_utility,
+    likeliest_except,
+)
 from textpriv.experiments.statements import ATTACKERS
 from textpriv.mechanisms import CusTextPlus, SanTextPlus, least_frequent
 from textpriv.models import LearningCurve
@@ -460,6 +464,11 @@ def risks_of(
 ) -> Risks:
     table = pd.DataFrame({"mechanism": names, "epsilon": np.arange(len(names), dtype=float)})
     return Risks(table, 0.8, recovered, content, {"meaning": utility})
+
+
+def test_who_counts_content_words_never_guesses_a_function_word() -> None:
+    words = np.array([[4, 7, 9], [7, 4, NONE], [4, 5, NONE], [NONE, NONE, NONE]])
+    assert likeliest_except(words, np.array([4, 5])).tolist() == [7, 7, NONE, NONE]
 
 
 def test_risk_at_equal_utility_by_hand() -> None:

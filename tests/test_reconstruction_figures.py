@@ -34,14 +34,14 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
         ("custext", 6.0, "mask-inference", 0.9),  # no step of the ladder
     )
     figure = figures.ladder(found)
-    expected = "CusText+ at eps 2: 60% of the tokens are read back, where the paper's bound is 30%"
+    expected = "CusText+ at ε 2: 60% of the tokens are read back, where the K-ASR bound is 30%"
     assert title(figure) == expected
     names = [each.get_text() for each in figure.axes[0].get_yticklabels()]
     last = "whole sentences against\nwhat people write, from\npublic texts"
     assert names[::-1] == ["the word nearest to what\ncame out", last]
     assert [ax.lines[-1].get_xdata()[0] for ax in figure.axes] == [0.3, 0.7]
     without = figures.ladder(found[found["attack"] != "contextual-bound"])
-    assert title(without) == "CusText+ at eps 6: 80% of the tokens are read back"
+    assert title(without) == "CusText+ at ε 6: 80% of the tokens are read back"
 
 
 def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
@@ -52,7 +52,7 @@ def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
         ("santext", 2.4, "noisy-channel", 0.4),
     )
     said = title(figures.success(found))
-    assert said.startswith("CusText+ at eps 2, IMDb: word by word 20% are read back")
+    assert said.startswith("CusText+ at ε 2, IMDb: word by word 20% are read back")
     assert said.endswith("as whole sentences 50%")
 
 

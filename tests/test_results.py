@@ -98,13 +98,13 @@ def test_documents_that_all_agree_make_nothing_certain(monkeypatch: pytest.Monke
 def test_finish_writes_what_the_design_lists(root: Path) -> None:
     run = report.begin("98_try", "smoke", 3, {"cell_minutes": 4})
     run.record("a.b", 0.5, 0.4, 0.6, n=100)
-    table = run.finish()
+    run.finish()
     path = root / "runs" / "smoke-custom" / "results" / "98_try.json"
     found = json.loads(path.read_text())
     assert found["measurements"][0] == {
         "name": "a.b", "value": 0.5, "low": 0.4, "high": 0.6, "n": 100, "unit": "share",
     }  # fmt: skip
-    assert list(table["name"]) == ["a.b", "run.seconds", "run.peak_mb"]
+    assert [each["name"] for each in found["measurements"]] == ["a.b", "run.seconds", "run.peak_mb"]
     assert (found["seed"], found["overrides"]) == (3, {"cell_minutes": 4})
     assert found["peak_mb"] > 20
     assert found["versions"]["numpy"] == np.__version__

@@ -218,11 +218,11 @@ OURS = (
     rate("a.low", 0.2, 0.01),
 )
 EXPECTED = {
-    "tong.same": Verdict.SAME_TREND,
-    "tong.within": Verdict.WITHIN,
+    "tong.same": Verdict.CONFIRMED,
+    "tong.within": Verdict.LEANS_FOR,
     "tong.tie": Verdict.TIE,
-    "tong.open": Verdict.UNDECIDED,
-    "tong.differs": Verdict.DIFFERS,
+    "tong.open": Verdict.LEANS_AGAINST,
+    "tong.differs": Verdict.CONTRADICTED,
     "tong.match": Verdict.MATCH,
     "tong.missing": scoreboard.UNMEASURED,
     "tong.other": scoreboard.OTHER,
@@ -254,7 +254,7 @@ def test_statements_are_shown_with_their_verdicts(examples: None) -> None:
     found = judge(board(*OURS).by_notebook)
     table = scoreboard.judged(found)
     assert table["verdict"].tolist() == [
-        "same trend", "same trend within the error", "tie", "undecided", "differs",
+        "confirmed", "leans towards the paper", "tie", "leans against the paper", "contradicted",
     ]  # fmt: skip
     assert table["cells"].tolist() == [1] * 5 and set(table["paper"]) == {"tong"}
     counted = scoreboard.counts_of_findings(found)
@@ -820,7 +820,7 @@ def test_verdicts_are_drawn_as_long_as_their_counts(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS))
     findings = scoreboard.counts_of_findings(judge(board(*OURS).by_notebook))
     fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings)
-    assert fig.get_suptitle() == "Of 5 statements 1 hold for certain, 1 are decided against"
+    assert fig.get_suptitle() == "Of 5 statements 1 are confirmed, 1 contradicted"
     left, right = fig.axes
     widths = [[bar.get_width() for bar in ax.patches if bar.get_width()] for ax in (left, right)]
     assert widths == [[6, 1, 1, 1], [1] * 5]  # six are compared with ours

@@ -311,11 +311,11 @@ One notebook, one command, the statements of the papers that it tests. Results a
 full profile where it has been run, else of the default one; minutes and memory are those of that
 run.
 
-**Tolerance.** A statement is an ordering or a bound, of one or many cells of a table. It *holds*
-(*same trend*) or is decided against (*differs*) where that is certain at 5% over all statements
-(Holm): in each of its cells, in most, or on average over them, as its words ask. One that holds by
-less than the error is *same trend within the error*, one that fails by less is *undecided*, and
-measurements that mathematics makes one *tie*. That there is nothing, or that two are comparable,
+**Tolerance.** A statement is an ordering or a bound, of one or many cells of a table. It is
+*confirmed* or *contradicted* where a test at 5% over all statements (Holm) says so: in each of its
+cells, in most, or on average over them, as its words ask. Where the test decides nothing, our
+estimate *leans towards the paper* or *leans against the paper*; measurements that mathematics makes
+one *tie*. That there is nothing, or that two are comparable,
 no sample can show: it is read as less than a point (of F1, which is printed to one, two points).
 Only findings are evidence: what holds by construction or by theorem tests the code. How statements
 are read was written down when first results were known, by the papers' words alone, and checked by

@@ -106,11 +106,12 @@ def page(found: Sequence[Notebook], profile: str) -> NotebookNode:
     text = (
         "# Claims of the papers",
         "The numbers and orderings that the four papers print, and what became of them. "
-        "**Match**: inside the paper's rounding plus our error. **Same trend**: the stated "
-        "ordering or bound holds beyond the error, or within it. **Tie**: mathematics makes the "
-        "two numbers one. **Undecided**: it fails within the error. **Differs**: it fails beyond "
-        "it. **Not comparable**: other data, models or settings, for the reason given. Only a "
-        "*finding* is evidence; what holds by construction or by theorem is none.",
+        "**Match**: inside the paper's rounding plus our error. **Confirmed**, "
+        "**contradicted**: a test decides that the stated ordering or bound holds, or fails; where "
+        "it decides nothing, our estimate **leans towards the paper** or **against the paper**. "
+        "**Tie**: mathematics makes the two numbers one. **Not comparable**: other data, models or "
+        "settings, for the reason given. Only a *finding* is evidence; what holds by construction "
+        "or by theorem is none.",
         table(["Paper", *kinds], totals),
         "## What was compared",
     )

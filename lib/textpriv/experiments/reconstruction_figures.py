@@ -61,7 +61,7 @@ def _lifted(found: pd.DataFrame) -> str:
     whole, single = rates["noisy-channel"], rates["context-free-bayes"]
     defense, corpus, epsilon = at = (whole - single).idxmax()
     return (
-        f"{DEFENSE[defense]} at eps {epsilon:g}, {corpus_label(corpus)}: word by word "
+        f"{DEFENSE[defense]} at ε {epsilon:g}, {corpus_label(corpus)}: word by word "
         f"{single[at]:.0%} are read back, as whole sentences {whole[at]:.0%}"
     )
 
@@ -86,9 +86,11 @@ def ladder(found: pd.DataFrame) -> Figure:
                         textcoords="offset points", fontsize=8, zorder=9,
                         bbox={"color": "white", "pad": 0.5})  # fmt: skip
         for bound in _bounds(found, defense, epsilon):
-            ax.axvline(bound, color=BLACK, lw=1, ls="--", label="the paper's bound (contextual)")
+            ax.axvline(
+                bound, color=BLACK, lw=1, ls="--", label="K-ASR bound, as Tong et al. estimate it"
+            )
         ax.set(xlim=(0, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
-        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n{_n(part)}", fontsize=8.5)
+        ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n{_n(part)}", fontsize=8.5)
         ax.set_xlabel("tokens\nrecovered", fontsize=8.5)
         percent(ax.xaxis)
     attackers = [fill(ON_WORDS[name].attacker, 26) for name in reversed(names)]
@@ -110,8 +112,8 @@ def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
     bounds = shown[["defense", "epsilon"]].apply(lambda at: _bounds(found, *at).max(), axis=1)
     best = (shown["value"] - bounds.fillna(0)).idxmax()
     row, bound = shown.loc[best], bounds[best]
-    beside = "" if pd.isna(bound) else f", where the paper's bound is {bound:.0%}"
-    setting = f"{DEFENSE[row['defense']]} at eps {row['epsilon']:g}"
+    beside = "" if pd.isna(bound) else f", where the K-ASR bound is {bound:.0%}"
+    setting = f"{DEFENSE[row['defense']]} at ε {row['epsilon']:g}"
     return f"{setting}: {row['value']:.0%} of the tokens are read back{beside}"
 
 
@@ -131,7 +133,7 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
     percent(left.yaxis)
     right.set(xlabel="epsilon")
     first = found.iloc[0]
-    setting = f"{DEFENSE[first['defense']]} eps {first['epsilon']:g}"
+    setting = f"{DEFENSE[first['defense']]} ε {first['epsilon']:g}"
     left.set_title(f"{setting}, {corpus_label(first['corpus'])}:\nby frequency", fontsize=8.5)
     where = "no person names"
     if len(names):
@@ -160,7 +162,7 @@ def calibration(found: pd.DataFrame) -> Figure:
         for name, line in part.groupby("attack", sort=False):
             ax.errorbar(line["stated"], line["value"], reach(line), ms=4, lw=1.2, **_look(name))
         total = int(part.groupby("attack")["n"].sum().max())
-        ax.set_title(f"{DEFENSE[defense]}\neps {epsilon:g}\n(n = {total:,})", fontsize=8.5)
+        ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n(n = {total:,})", fontsize=8.5)
         ax.set(xlabel="stated\nprobability", xlim=(0, 1), ylim=(0, 1), xticks=[0, 1])
     fig.axes[0].set(ylabel="share that is right")
     apart = (found["stated"] - found["value"]).abs() * found["n"]
@@ -188,7 +190,7 @@ def risk(found: pd.DataFrame, clean: float) -> Figure:
     original: dict[str, Any] = {**style("original"), "marker": ""}
     ax.axvline(clean, **original, lw=1)
     ax.set(xlabel="accuracy of sentiment on sanitized text")
-    ax.set_title(f"The stronger of both attacks ({_n(strongest)})", fontsize=8.5)
+    ax.set_title(f"The strongest of the attacks ({_n(strongest)})", fontsize=8.5)
     useful = strongest[strongest["accuracy"] >= clean - CLOSE]
     least = f"at least {useful['value'].min():.0%} of content words are read back"
     none = "nothing was measured"

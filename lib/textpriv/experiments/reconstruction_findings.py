@@ -35,6 +35,7 @@ MEASURED_BY = {
     "meaning": "the mean cosine of a sentence before and after",
     "accuracy": "the accuracy of sentiment",
 }
+SAID = {"above": "higher", "below": "lower", "undecided": "not significantly different"}
 FORMS = {
     TOKEN: "as the paper runs it: a classifier per output, which reads the output alone",
     SENTENCE: "one network, which reads the sentence and names a word that the channel allows",
@@ -57,7 +58,7 @@ def verdict(found: Difference | None, *, p: bool = True) -> str:
     """Higher, lower or neither, with the difference in points, its interval and its p-value."""
     if found is None:
         return "not run in this profile"
-    said = found.says(above="higher", below="lower", undecided="not significantly different")
+    said = found.says(**SAID)
     value, low, high = (100 * each for each in (found.value, found.low, found.high))
     tested = f"; p = {found.p:.4f}" if p else ""
     return f"{said} ({value:+.1f} points, {low:+.1f} to {high:+.1f}{tested})"
@@ -100,7 +101,13 @@ class Quotes:
             epsilon: tested(self.duels, self.corpus, first, second, epsilon)
             for epsilon in self.sizes.model_focus["custext"]
         }
-        return "; ".join(f"{verdict(each)} (epsilon {at:g})" for at, each in tests.items())
+        run = {epsilon: each for epsilon, each in tests.items() if each}
+        agree = len({each.verdict for each in run.values()}) == 1
+        if not agree or len(run) < max(2, len(tests)):
+            return "; ".join(f"{verdict(each)} (epsilon {at:g})" for at, each in tests.items())
+        said = next(iter(run.values())).says(**SAID)
+        apart = ", ".join(f"{100 * each.value:+.1f} at {at:g}" for at, each in run.items())
+        return f"{said} at every epsilon ({apart}, in points)"
 
 
 def findings(run: Run, trained: Sequence[Trained], duels: pd.DataFrame, sizes: Sizes) -> str:

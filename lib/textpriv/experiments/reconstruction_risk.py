@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from statsmodels.stats.multitest import multipletests
 
 from textpriv import stats, study
-from textpriv.attacks.base import FloatArray, is_input, observe
+from textpriv.attacks.base import NONE, FloatArray, IntArray, is_input, observe
 from textpriv.attacks.bayes import Bayes
 from textpriv.channel import Channel
 from textpriv.data.embeddings import Embedding
@@ -33,6 +33,7 @@ from textpriv.models.similarity import cosine
 from textpriv.neighbors import ExactSearch
 from textpriv.seeds import stream
 
+AS_SENT = "as-sent"  # the attack that believes what it sees
 UTILITIES = ("accuracy", "meaning")  # of sentiment, and of a sentence's vector
 QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
 _DRAWS = 4000  # of sentences, held at once
@@ -103,6 +104,9 @@ def risk(
 ) -> Risks:
     """Success of attacks on content words, and what is left of sentiment and of meaning.
 
+    Function words count for nothing, so every attack guesses the likeliest of the other words. The
+    simplest believes each word as it was sent.
+
     All mechanisms sanitize the same sentences. The classifier has learned from other sentences,
     in clear; meaning is the cosine of a sentence's vector before and after. Of a corpus without
     labels every accuracy is NaN.
@@ -114,8 +118,9 @@ def risk(
     words = tokenizer.words_of(material.texts)
     labels = np.zeros(len(words)) if material.labels is None else material.labels
     model = None if material.labels is None else classifier(0).fit(words[count:], labels[count:])
-    private, prior = material.first(count), material.private.counts(len(embedding)).astype(float)
+    private, aim = material.first(count), material.private.counts(len(embedding)).astype(float)
     spared = embedding.ids(sorted(ENGLISH_STOP_WORDS))
+    aim[spared[spared >= 0]] = 0
     content = np.flatnonzero((private.ids >= 0) & ~np.isin(private.ids, spared))
     of_sentence = private.document[content]
 
@@ -129,20 +134,25 @@ def risk(
             utility["accuracy"] = (model.predict(made) == labels[:count]).astype(float)
         worth = {name: stats.mean(each, bounds=(-1, 1)) for name, each in utility.items()}
         targets = content[seen.sanitized[content]]
-        bound = Bayes(channel, prior * is_input(channel), name="context-free-bound")
+        bound = Bayes(channel, aim * is_input(channel), name="context-free-bound")
+        decoder = noisy(channel, knowledge.public, PUBLIC, weights, sizes)
+        named = {AS_SENT: seen.corpus.ids[targets]}
+        for attack in (bound, decoder):
+            guesses = attack.guess(seen, targets, top=sizes.kept)
+            named[attack.name] = likeliest_except(guesses.words, spared)
         rows: list[dict[str, Any]] = []
         hits: list[FloatArray] = []
-        for attack in (bound, noisy(channel, knowledge.public, PUBLIC, weights, sizes)):
+        for attack_name, guessed in named.items():
             recovered = np.ones(len(private.ids), dtype=bool)  # what passes in clear is
-            recovered[targets] = attack.guess(seen, targets).hits(private.ids[targets])
+            recovered[targets] = guessed == private.ids[targets]
             rate = stats.clustered_share(recovered[content], of_sentence)
-            named = recovered[content].astype(float)
-            hits.append(np.bincount(of_sentence, named, count).astype(float))
+            right = recovered[content].astype(float)
+            hits.append(np.bincount(of_sentence, right, count).astype(float))
             rows.append(
                 {
                     "mechanism": mechanism.name,
                     "epsilon": mechanism.epsilon,
-                    "attack": attack.name,
+                    "attack": attack_name,
                     **rate.columns(),
                     **_utilities(worth),
                     "sentences": count,
@@ -162,6 +172,19 @@ def risk(
         np.bincount(of_sentence, minlength=count).astype(float),
         {name: np.array([each[name] for each in utility]) for name in utility[0]},
     )
+
+
+def likeliest_except(guesses: IntArray, excluded: IntArray) -> IntArray:
+    """The first guess for each token that is not excluded; NONE where there is none.
+
+    Parameters
+    ----------
+    guesses : (tokens, top) ids, the best first, as `Guesses.words`
+    excluded : (words,) ids that are not guessed
+    """
+    aimed = ~np.isin(guesses, [*excluded, NONE])
+    first = guesses[np.arange(len(aimed)), aimed.argmax(axis=1)]
+    return np.where(aimed.any(axis=1), first, NONE)
 
 
 def _utilities(worth: Mapping[str, stats.Estimate]) -> dict[str, float]:

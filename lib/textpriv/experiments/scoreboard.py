@@ -38,7 +38,7 @@ from textpriv.report.difference import LEVEL
 from textpriv.report.verdicts import Comparison, Judgement, Verdict, Z, ours, verdicts_of
 
 VALUE, SETTING = "number", "set-up"
-OTHER, UNMEASURED, SET_UP = "another setting", "not measured here", "number of the set-up"
+OTHER, UNMEASURED, SET_UP = "another setting", "not measured here", "describes the experiment"
 COMPARED = tuple(each for each in Verdict if each != Verdict.NOT_COMPARABLE)
 OUTCOMES = (*COMPARED, OTHER, UNMEASURED, SET_UP)
 

@@ -34,11 +34,11 @@ from textpriv.report.verdicts import Verdict
 # Told apart by lightness and hatching as well as by hue.
 OUTCOMES: Mapping[str, dict[str, str]] = {
     Verdict.MATCH: {"color": BLUE, "hatch": ""},
-    Verdict.SAME_TREND: {"color": GREEN, "hatch": ""},
-    Verdict.WITHIN: {"color": SKY, "hatch": ""},
+    Verdict.CONFIRMED: {"color": GREEN, "hatch": ""},
+    Verdict.LEANS_FOR: {"color": SKY, "hatch": ""},
     Verdict.TIE: {"color": "#FFFFFF", "hatch": "...."},
-    Verdict.UNDECIDED: {"color": "#D9D9D9", "hatch": ""},
-    Verdict.DIFFERS: {"color": RED, "hatch": "////"},
+    Verdict.LEANS_AGAINST: {"color": "#D9D9D9", "hatch": ""},
+    Verdict.CONTRADICTED: {"color": RED, "hatch": "////"},
     OTHER: {"color": "#B3B3B3", "hatch": ""},
     UNMEASURED: {"color": "#E6E6E6", "hatch": "xxxx"},
     SET_UP: {"color": "#FFFFFF", "hatch": ""},
@@ -89,12 +89,14 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
 
 
 def _fates(findings: pd.DataFrame) -> str:
-    """The finding: how many statements are decided, and which way."""
+    """The finding: how many statements a test decides, and which way."""
     tested = int(findings.to_numpy().sum())
     if not tested:
         return "No statement of the papers can be tested under this profile"
-    holds, against = (int(findings[each].sum()) for each in (Verdict.SAME_TREND, Verdict.DIFFERS))
-    return f"Of {tested} statements {holds} hold for certain, {against} are decided against"
+    holds, against = (
+        int(findings[each].sum()) for each in (Verdict.CONFIRMED, Verdict.CONTRADICTED)
+    )
+    return f"Of {tested} statements {holds} are confirmed, {against} contradicted"
 
 
 def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, str]]) -> None:
@@ -146,7 +148,7 @@ def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, titl
             ax.annotate(f"{100 * value:.0f}", (end, place + up), (4, 0), va="center",
                         textcoords="offset points", fontsize=11)  # fmt: skip
     names = [
-        f"{label(row.mechanism)}, eps {row.epsilon:g}\n{ways[str(row.mechanism)]}"
+        f"{label(row.mechanism)}, ε {row.epsilon:g}\n{ways[str(row.mechanism)]}"
         for row in found.itertuples()
     ]
     ax.set_yticks(places, names, fontsize=8.5)
@@ -179,7 +181,7 @@ def risk_utility(at: pd.DataFrame, chance: float, sentences: float, title: str) 
         ax.errorbar(row.value, place, xerr=ends, **look)
         ax.annotate(f"{row.value:.0%}", (row.high, place), (6, 0), va="center",
                     textcoords="offset points", fontsize=10)  # fmt: skip
-    names = [f"{label(row.mechanism)}, eps {row.epsilon:.3g}" for row in rows.itertuples()]
+    names = [f"{label(row.mechanism)}, ε {row.epsilon:.3g}" for row in rows.itertuples()]
     ax.set_yticks(range(len(rows)), names, fontsize=9)
     ax.axvline(chance, color=GREY, ls=":", lw=1.4)
     ax.annotate("guessing", (chance, len(rows) - 0.55), (4, 0), textcoords="offset points",

@@ -72,9 +72,9 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def told(value: float, low: float, high: float) -> str:
-    """A share in percent, with its interval where there is one."""
-    whole = f"{100 * value:.0f}%"
+def told(value: float, low: float, high: float, unit: str = "%") -> str:
+    """A share of a hundred, with its interval where there is one."""
+    whole = f"{100 * value:.0f}{unit}"
     return whole if math.isnan(low) else f"{whole} ({100 * low:.0f} to {100 * high:.0f})"
 
 
@@ -114,7 +114,7 @@ def headline(found: pd.DataFrame) -> Finding:
     above = [row for row in found.to_dict("records") if _beyond(row, len(found))]
     numbers = "; ".join(
         f"{called(row['mechanism'])} at epsilon {row['epsilon']:g}: {100 * row['kept']:.0f} "
-        f"unchanged, {told(row['value'], row['low'], row['high'])} recovered"
+        f"unchanged, {told(row['value'], row['low'], row['high'], '')} recovered"
         for row in found.to_dict("records")
     )
     if above:
@@ -130,7 +130,10 @@ def headline(found: pd.DataFrame) -> Finding:
     else:
         title = "An attacker recovers hardly more words than come out unchanged"
         text = "Under none of these settings significantly more words are recovered. "
-    return Finding(title, f"{text}Of 100 content words: {numbers}.")
+    return Finding(
+        title,
+        f"{text}Of 100 content words (those that come out unchanged are recovered): {numbers}.",
+    )
 
 
 def _beyond(row: Mapping[str, float], tests: int) -> bool:
@@ -211,13 +214,13 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
         else f"of the {every} pairs none differs significantly"
     )
     title = (
-        f"At equal risk {called(pair[0])} leaves more than {called(pair[1])}"
+        f"At equal risk sentiment is read better under {called(pair[0])} than {called(pair[1])}"
         if pair
-        else "At equal risk no mechanism is shown to leave more than another"
+        else "At equal risk no mechanism is shown to leave more of the sentiment than another"
     )
     return Finding(
         title,
-        f"Where the better of two attacks recovers {risk:.0%} of the content words, a classifier "
+        f"Where the stronger of two attacks recovers {risk:.0%} of the content words, a classifier "
         f"of sentiment reaches from {worst} to {best}; {verdict}.",
     )
 
@@ -231,16 +234,16 @@ def protects(equal: pd.DataFrame) -> Finding:
     """
     if equal.empty:
         return Finding("No two were compared at equal utility", at_equal_utility(equal))
-    title = f"At equal utility {equal['less'].notna().sum()} of {len(equal)} pairs of mechanisms "
-    title += "differ significantly in what an attacker recovers"
+    title = f"In {equal['less'].notna().sum()} of {len(equal)} comparisons, of two mechanisms at a "
+    title += "utility that both reach, an attacker recovers significantly fewer words under one"
     wins = []
     for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
         own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
         less, decided = own["less"].eq(name).sum(), own["less"].notna().sum()
         if len(own):
-            wins.append(f"{called(name)} in {less} of {len(own)} pairs (more in {decided - less})")
-    against = f"; compared with older ones it is less under {', '.join(wins)}" if wins else ""
+            wins.append(f"{called(name)} in {less} of {len(own)} (more in {decided - less})")
+    against = f"; compared with older mechanisms, under {', '.join(wins)}" if wins else ""
     return Finding(title + against, at_equal_utility(equal))
 
 
@@ -257,9 +260,9 @@ def context(board: Board) -> Finding:
     )
     return Finding(
         "Words under CusText+",
-        f"Tong's bound on attacks with context is {bound} at epsilon 6, and decoding whole "
-        f"sentences with word triples of public text recovers {whole}: {verdict}. With a language "
-        f"model it is {board.told(pair + 'noisy_channel_lm')}.",
+        f"Under CusText+ at epsilon 6 Tong's bound on attacks with context is {bound}, and an "
+        f"attack that decodes whole sentences with word triples of public text recovers {whole}: "
+        f"{verdict}. With a language model it recovers {board.told(pair + 'noisy_channel_lm')}.",
     )
 
 
@@ -270,15 +273,16 @@ def window(board: Board) -> str:
     """What solving the linear map finds of a punctuated stencil, beside the paper's attacker."""
     stencil = f"pr5.punctuated-stencil-w9-s1.0.{scoreboard.CORPUS}."
     verdict = board.says(
-        stencil + "deconvolution_lm",
+        stencil + "deconvolution",
         stencil + "naive_skip",
         above="what hides from one attacker need not hide from the next",
         below="here that is worse",
     )
     return (
-        f"Harel's punctuated stencil gives {board.told(stencil + 'naive_skip')} of the tokens to "
-        f"the paper's attacker, who looks at one place, and "
-        f"{board.told(stencil + 'deconvolution_lm')} to one who solves the linear map: {verdict}."
+        "Of tokens under Harel's punctuated stencil (window 9, sigma 1), five guesses of the "
+        f"paper's attacker, who looks at one place, have {board.told(stencil + 'naive_skip')}; "
+        f"those of one who solves the linear map {board.told(stencil + 'deconvolution')}, and "
+        f"{board.told(stencil + 'deconvolution_lm')} with a language model: {verdict}."
     )
 
 
@@ -297,9 +301,10 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
     lost = board.says(plain, other, above="significantly less", below="significantly more")
     return (
-        f"Of the token mechanisms {called(row['mapper'])} is read back least by the best of the "
-        f"attacks that were run on it ({row['risk']:.0%} of the tokens, {called(row['attack'])}); "
-        f"its accuracy is {row['value']:.2f}, on plain text {board.told(plain)}: {lost}."
+        f"Of the token mechanisms {called(row['mapper'])} is read back least, at the first guess "
+        f"of the strongest attack that was run on it ({row['risk']:.0%} of the tokens, "
+        f"{called(row['attack'])}); a classifier has an accuracy of {row['value']:.2f}, on plain "
+        f"text {board.told(plain)}: {lost}."
     )
 
 
@@ -320,8 +325,8 @@ def documents(board: Board) -> str:
     verdict = board.says(
         PROMPT + "author",
         CLEAR + "author",
-        above="more than on clean text",
-        below="less than on clean text",
+        above="significantly more than on clean text",
+        below="significantly less than on clean text",
     )
     bound = board.measured.get(EPSILON)
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
@@ -340,14 +345,14 @@ def documents(board: Board) -> str:
     return (
         f"Under DP-Prompt the strongest attacker identifies authors with a macro F1 of "
         f"{board.told(PROMPT + 'author')}, on clean text {board.told(CLEAR + 'author')}: "
-        f"{verdict}. The sentiment is read with {board.told(PROMPT + 'sentiment')}, on clean text "
-        f"{board.told(CLEAR + 'sentiment')}. The epsilon proved for one document is "
+        f"{verdict}. The sentiment is identified with {board.told(PROMPT + 'sentiment')}, on clean "
+        f"text {board.told(CLEAR + 'sentiment')}. The guarantee for one document is an epsilon of "
         f"{board.told(EPSILON, 0)}{weak}.{again}"
     )
 
 
 def rewritten(found: pd.DataFrame) -> str:
-    """How often whole texts are linked to their originals, and what the game proves.
+    """How often whole texts are linked to their originals, and what the game shows.
 
     Parameters
     ----------
@@ -368,8 +373,8 @@ def rewritten(found: pd.DataFrame) -> str:
         return said
     worst = games.sort_values("shown").iloc[-1]
     return (
-        f"{said} A game of guessing which of two texts was sanitized proves an epsilon of at least "
-        f"{worst['shown']:.1f} under {called(worst['mechanism'])}, and of more than 0 under "
+        f"{said} An attacker who guesses which of two texts was sanitized shows that epsilon is at "
+        f"least {worst['shown']:.1f} under {called(worst['mechanism'])}, and more than 0 under "
         f"{(games['shown'] > 0).sum()} of {len(games)} mechanisms."
     )
 
@@ -396,9 +401,10 @@ def worth(board: Board) -> str:
     """How well the worth of a sanitized prompt is predicted."""
     return (
         f"The mean at each epsilon predicts what a summary will be worth with an R2 of "
-        f"{board.told('regression.eps_only.r2.by_document')} on unseen documents; the small model "
-        f"adds {board.told('gain.all.r2')}, the similarity of original and sanitized text, alone, "
-        f"{board.told('gain.text.r2')}."
+        f"{board.told('regression.eps_only.r2.by_document')} on unseen documents. A prediction "
+        "from what the small model makes of the text has an R2 that differs from it by "
+        f"{board.told('gain.all.r2')}, one from the similarity of original and sanitized text "
+        f"alone by {board.told('gain.text.r2')}."
     )
 
 
@@ -435,7 +441,7 @@ def proved(stated: pd.DataFrame) -> str:
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     means = ", which rules out next to nothing" if least > LARGE else ""
     return (
-        "The smallest epsilon that is proved for one text, at the settings that docs/PRIVACY "
+        "The smallest epsilon that is guaranteed for one text, at the settings that docs/PRIVACY "
         f"states, is {least:,.0f} ({listed([*names])}){means}."
     )
 
@@ -465,7 +471,7 @@ def _take(names: Sequence[str], every: int) -> str:
     if len(names) == 1:
         return best
     if len(names) == every:
-        return f"none of the {every} is shown to be better; {best} has the best value"
+        return f"no clear winner among {every}; {best} has the best value"
     if len(names) > FEW:
         return f"{best}; {len(names) - 1} of {every - 1} others do not differ significantly"
     return f"{best}; without a significant difference: {listed(names[1:])}"
@@ -474,13 +480,16 @@ def _take(names: Sequence[str], every: int) -> str:
 def _for_words(at: pd.DataFrame) -> list[str] | None:
     if at.empty:
         return None
-    names, rows = leaders(at), at.sort_values("value")
-    left = [f"{row.value:.0%}" for row in (rows.iloc[0], rows.iloc[-1])]
+    names, rows = leaders(at), at.sort_values("value", ascending=False, kind="stable")
+    best, others = rows.iloc[0], rows["value"].iloc[1:]
+    left = told(best["value"], best["low"], best["high"])
+    if len(others):
+        left += f"; under the others {others.min():.0%} to {others.max():.0%}"
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),
         f"{at['risk'].iloc[0]:.0%} of the content words, by choice of the setting",
-        f"sentiment at an accuracy of {left[0]} to {left[1]}",
+        f"sentiment at an accuracy of {left}",
     ]
 
 
@@ -495,7 +504,7 @@ def _for_tokens(board: Board) -> list[str] | None:
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
         f"{called(row['mapper'])}, by point estimates: attacks differ by mapping, so no test",
-        f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens",
+        f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%}",
     ]

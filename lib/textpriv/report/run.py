@@ -177,11 +177,11 @@ class Run:
         _show(fig, alt)
 
     def claims(self) -> pd.DataFrame:
-        """The papers' claims about this notebook against what this run has recorded."""
-        return verdicts.table(self.notebook, self.profile, self._paired())
+        """The papers' statements about this notebook against what this run has recorded."""
+        return verdicts.by_statement(self.notebook, self._paired(), self.profile)
 
-    def finish(self) -> pd.DataFrame:
-        """Write the results and return them as a table; the notebook's last call."""
+    def finish(self) -> None:
+        """Write the results, and say where; the notebook's last call."""
         seconds = time.perf_counter() - self._start + study.seconds_before()
         peak = provenance.peak_mb()
         import torch  # late: notebook 07 needs none of it until here
@@ -208,7 +208,6 @@ class Run:
         results.write(found, path)
         print(f"{len(self._measurements)} measurements, {len(self._figures)} figures, in")
         print(f"{seconds:.0f} s and {peak:.0f} MB, written under {self._shown}")
-        return pd.DataFrame([m.model_dump(exclude={"columns"}) for m in found.measurements])
 
     def _paired(self) -> dict[str, results.Measurement]:
         """The measurements with the errors of the differences that claims are about."""

@@ -1,13 +1,13 @@
 """Whether what we measured agrees with what the papers print.
 
 `compare_all` gives a verdict with its reason to every claim. A number is a *match* (inside the
-paper's rounding plus our error, and the paper's where its n is known) or *differs*. A stated
-ordering or bound holds (*same trend*) or *differs* by a test, corrected (Holm 1979) for all that
-are compared with the same notebook's results; what holds within the error is told apart, and what
-fails within it is *undecided*. Where mathematics makes two numbers one, and the measured ones are
-identical, they *tie*. That numbers are equal, or that something adds nothing, no sample can show:
-it is read as less than a point (`claims.POINT`), the distance at which two one-sided tests find
-them equivalent (Schuirmann 1987).
+paper's rounding plus our error, and the paper's where its n is known) or *contradicted*. A stated
+ordering or bound is *confirmed* or *contradicted* by a test, corrected (Holm 1979) for all that are
+compared with the same notebook's results; where the test decides nothing, our estimate *leans
+towards the paper* or *leans against the paper*. Where mathematics makes two numbers one, and the
+measured ones are identical, they *tie*. That numbers are equal, or that something adds nothing, no
+sample can show: it is read as less than a point (`claims.POINT`), the distance at which two
+one-sided tests find them equivalent (Schuirmann 1987).
 
 A paper says one thing of many cells of a table. The claims that share a `statement` are its cells,
 and `judge` tests each statement as one, in the sense of its words (`claims.Reading`):
@@ -51,6 +51,7 @@ from textpriv.report.results import Measurement
 
 Z = 1.96  # intervals are 95% throughout
 LEVEL = 0.05  # of all tests of one notebook's claims together
+LEAST_P = 1e-12  # smaller ones say no more
 EXACT = "nats"  # unit of what is computed and has no error
 
 
@@ -58,11 +59,11 @@ class Verdict(StrEnum):
     """In the order in which tables count them."""
 
     MATCH = "match"
-    SAME_TREND = "same trend"
-    WITHIN = "same trend within the error"
+    CONFIRMED = "confirmed"
+    LEANS_FOR = "leans towards the paper"
     TIE = "tie"
-    UNDECIDED = "undecided"
-    DIFFERS = "differs"
+    LEANS_AGAINST = "leans against the paper"
+    CONTRADICTED = "contradicted"
     NOT_COMPARABLE = "not comparable"
 
 
@@ -88,8 +89,8 @@ class Judgement(NamedTuple):
 class Findings(NamedTuple):
     """How the statements fared that are evidence; for those that are not, `settled`.
 
-    open : hold or fail within the error
-    leaning : those of the open ones that hold
+    open : no test decides
+    leaning : those of the open ones that lean the paper's way
     untested : not compared on these models, or not measured
     settled : hold by construction or by theorem, whatever the paper found
     """
@@ -108,14 +109,14 @@ class Findings(NamedTuple):
         every = list(judged)
         found = Counter(each.verdict for each in every if each.kind == Kind.FINDING)
         return cls(
-            holds=found[Verdict.SAME_TREND],
-            against=found[Verdict.DIFFERS],
+            holds=found[Verdict.CONFIRMED],
+            against=found[Verdict.CONTRADICTED],
             tie=found[Verdict.TIE],
-            open=found[Verdict.WITHIN] + found[Verdict.UNDECIDED],
-            leaning=found[Verdict.WITHIN],
+            open=found[Verdict.LEANS_FOR] + found[Verdict.LEANS_AGAINST],
+            leaning=found[Verdict.LEANS_FOR],
             untested=found[Verdict.NOT_COMPARABLE],
             settled=sum(
-                each.kind != Kind.FINDING and each.verdict in (Verdict.SAME_TREND, Verdict.WITHIN)
+                each.kind != Kind.FINDING and each.verdict in (Verdict.CONFIRMED, Verdict.LEANS_FOR)
                 for each in every
             ),
         )
@@ -193,10 +194,10 @@ def judge(
     for number, (statement, group, found, test) in enumerate(judged):
         if test:
             verdict = _verdict(test.holds, certain[number])
-            reason = f"holds in {test.holding} of {test.cells} cells, p = {test.p:.2g}"
-            refuted = [each for each in found.values() if each.verdict == Verdict.DIFFERS]
-            if verdict == Verdict.SAME_TREND and refuted:
-                reason += f"; {len(refuted)} decided against by itself"
+            reason = f"as the paper says in {test.holding} of {test.cells} cells, {_told(test.p)}"
+            refuted = [each for each in found.values() if each.verdict == Verdict.CONTRADICTED]
+            if verdict == Verdict.CONFIRMED and refuted:
+                reason += f"; {len(refuted)} contradicted by itself"
         else:  # cells that tie say more than those that were not compared
             tied = [each for each in found.values() if each.verdict == Verdict.TIE]
             verdict, reason = next(iter(tied or found.values()))
@@ -215,6 +216,10 @@ def score(judged: Iterable[Judgement], profile: str = "default") -> str:
     if compared:
         said = f"{compared} of the {len(numbers)} printed numbers are compared on these models."
     return f"{said} {Findings.of(judged)}"
+
+
+def _told(p: float) -> str:
+    return f"p = {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:g}"
 
 
 class _Test(NamedTuple):
@@ -283,6 +288,37 @@ def table(
     return pd.DataFrame(rows, columns=columns)
 
 
+def by_statement(
+    notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
+) -> pd.DataFrame:
+    """What the papers state about a notebook, and how many of the cells each verdict has.
+
+    Cells that cannot be compared are left out, where another one can. Notebook 07 tests each
+    statement as one.
+
+    Returns
+    -------
+    columns statement, place, verdict
+    """
+    says = {each.id: each.says for each in claims.statements()}
+    cells: dict[tuple[str, str], list[Verdict]] = {}
+    for claim, found in verdicts_of(notebook, measured, profile):
+        named = says.get(claim.statement or claim.id, claim.setting), claim.place.split(",")[0]
+        cells.setdefault(named, []).append(found.verdict)
+    return pd.DataFrame(
+        [[*named, _counted(found)] for named, found in cells.items()],
+        columns=["statement", "place", "verdict"],
+    )
+
+
+def _counted(found: Sequence[Verdict]) -> str:
+    """The verdict of one cell, or how many of several have which."""
+    compared = [each for each in found if each != Verdict.NOT_COMPARABLE]
+    if len(compared) < 2:
+        return str(compared[0] if compared else Verdict.NOT_COMPARABLE)
+    return ", ".join(f"{compared.count(each)} {each}" for each in Verdict if each in compared)
+
+
 def count(
     notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> Counter[str]:
@@ -334,14 +370,14 @@ def _compare_value(claim: Claim, measured: Mapping[str, Measurement]) -> Compari
     apart = abs(found.value - claim.value)
     # ulps of the subtraction must not decide a value that lies on the edge of the rounding
     inside = apart <= tolerance or math.isclose(apart, tolerance)
-    verdict = Verdict.MATCH if inside else Verdict.DIFFERS
+    verdict = Verdict.MATCH if inside else Verdict.CONTRADICTED
     return Comparison(verdict, f"{apart:.3g} apart, {tolerance:.3g} allowed")
 
 
 def _verdict(holds: bool, certain: bool) -> Verdict:
     if holds:
-        return Verdict.SAME_TREND if certain else Verdict.WITHIN
-    return Verdict.DIFFERS if certain else Verdict.UNDECIDED
+        return Verdict.CONFIRMED if certain else Verdict.LEANS_FOR
+    return Verdict.CONTRADICTED if certain else Verdict.LEANS_AGAINST
 
 
 def _values(trend: Trend, measured: Mapping[str, Measurement]) -> dict[str, float]:
