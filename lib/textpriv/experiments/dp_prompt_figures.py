@@ -101,6 +101,6 @@ def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Fi
     ax.set_xticks(counts, counts.astype(str))
     ax.set_xticks([], minor=True)
     ax.set_ylim(bottom=0)
-    ax.legend()
+    legend_below(fig, ncols=3)
     ax.set_title(f"{title} (n = {table['n'].max():,})", fontsize=9)
     return fig
