@@ -694,11 +694,14 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     found.append(judged(monkeypatch, [9], kind="by theorem"))
     found.append(judged(monkeypatch, [9], compared="never", reason="why"))
     counted = verdicts.Findings.of(found)
-    assert counted == (2, 1, 0, 2, 1, 1, 1) and counted.tested == 5
+    assert counted == (2, 1, 0, 2, 1, 1, 1, 0) and counted.tested == 5
     assert str(counted).startswith(
-        "Of 5 statements of the four papers that these models can test, 2 are confirmed, "
-        "1 contradicted, 0 tie and 2 are inconclusive (1 of these lean"
+        "Of 5 statements of the four papers that these models can test, 2 are confirmed "
+        "(0 by a reading that was changed after a result had been seen), 1 contradicted, "
+        "0 tie and 2 are inconclusive (1 of these lean"
     )
+    reread = found[0]._replace(statement=found[0].statement.model_copy(update={"reread": True}))
+    assert verdicts.Findings.of([reread, *found[1:]]).reread == 1
     assert "can be tested under this profile" in str(verdicts.Findings.of([]))
     assert verdicts.score(found).startswith(
         "The papers' printed numbers are of other models and are not compared. Of 5"

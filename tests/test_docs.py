@@ -142,7 +142,7 @@ RULES = [
          lambda m: number(m[1]) == default(stats.paired_test, "resamples")),
     Rule(r"at (\d+)%|(\d+)% intervals", "the level of intervals",
          lambda m: int(m[1] or m[2]) == 100 * stats.CONFIDENCE),
-    Rule(r"certain at (\d+)%", "the level of the tests of claims",
+    Rule(r"decides, at the (\d+)% level", "the level of the tests of claims",
          lambda m: math.isclose(int(m[1]) / 100, 1 - stats.CONFIDENCE)),
     Rule(r"rating \((\d+) against at most (\d+)\)", "sentiment from ratings",
          lambda m: (int(m[1]), int(m[2])) == (default(authors.by_rating, "positive"),

@@ -239,7 +239,7 @@ def test_every_outcome(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS)).set_index("claim")
     assert table["outcome"].to_dict() == EXPECTED
     assert table.loc["tong.same", "ours"] == "0.5, 0.2"
-    assert table.loc["tong.differs", "verdict"] == "differs"
+    assert table.loc["tong.differs", "verdict"] == "contradicted"
     assert set(EXPECTED.values()) == set(scoreboard.OUTCOMES)
     counted = scoreboard.counts(table.reset_index(), "paper")
     assert counted.loc["tong"].to_dict() == dict.fromkeys(scoreboard.OUTCOMES, 1)
@@ -338,14 +338,17 @@ def test_mechanisms_at_equal_risk_differ_only_by_a_test() -> None:
     """0.1 apart with errors of 0.03 each: p 0.018, which three pairs make 0.055."""
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     found = findings.at_equal_risk(two)
-    assert found.title == "At equal risk TEM leaves more than MADLIB"
+    assert found.title == "At equal risk sentiment is read better under TEM than MADLIB"
     assert "recovers 50%" in found.text
-    assert found.text.endswith("1 of the 1 pairs differ significantly.")
+    assert found.text.partition(". ")[0].endswith("1 of the 1 pairs differ significantly")
     assert found.text.index("60%") < found.text.index("70%")
     three = pd.concat([two, at(("santext", 0.65, 0.03))])
     found = findings.at_equal_risk(three)
-    assert found.title == "At equal risk no mechanism is shown to leave more than another"
-    assert found.text.endswith("of the 3 pairs none differs significantly.")
+    assert (
+        found.title
+        == "At equal risk no mechanism is shown to leave more of the sentiment than another"
+    )
+    assert "of the 3 pairs none differs significantly. " in found.text
     assert findings.at_equal_risk(two[:1]).title.startswith("No two mechanisms share a risk")
     assert findings.apart(two) == (("tem", "madlib"), 1) and findings.apart(three) == (None, 0)
     assert findings.leaders(two) == ["tem"]
@@ -373,16 +376,16 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     table = scoreboard.equal_utility(board(*pairs))
     found = findings.protects(table)
     assert found.title == (
-        "At equal utility 4 of 5 pairs of mechanisms differ significantly in what an attacker "
-        "recovers; compared with older ones it is less under CluSanT in 2 of 3 pairs (more in 1), "
-        "RANTEXT in 0 of 1 pairs (more in 0)"
+        "In 4 of 5 comparisons, of two mechanisms at a utility that both reach, an attacker "
+        "recovers significantly fewer words under one; compared with older mechanisms, under "
+        "CluSanT in 2 of 3 (more in 1), RANTEXT in 0 of 1 (more in 0)"
     )
     assert "**CluSanT** than under TEM (5 points)" in found.text
     assert "**SanText+** than under CluSanT" in found.text
     none = scoreboard.equal_utility(board(equal("tem", "madlib", 0.0, 1.0)))
     assert findings.protects(none).title == (
-        "At equal utility 0 of 1 pairs of mechanisms differ significantly in what an attacker "
-        "recovers"
+        "In 0 of 1 comparisons, of two mechanisms at a utility that both reach, an attacker "
+        "recovers significantly fewer words under one"
     )
     assert findings.protects(table[:0]).title.startswith("No two were compared")
 
@@ -445,8 +448,9 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> N
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     rows = at(("tem", 0.7, 0.03), ("santext", 0.65, 0.03), ("madlib", 0.6, 0.03))
     (said,) = findings.choice(board(), rows).to_dict("records")
-    assert said["take"] == "none of the 3 is shown to be better; TEM has the best value"
-    assert said["what is left"] == "sentiment at an accuracy of 60% to 70%"
+    assert said["take"] == "no clear winner among 3; TEM has the best value"
+    left = "sentiment at an accuracy of 70% (64 to 76); under the others 60% to 65%"
+    assert said["what is left"] == left
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     assert findings.choice(board(), two)["take"].tolist() == ["TEM"]
     tokens = board(
@@ -459,7 +463,7 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     )  # fmt: skip
     (said,) = findings.choice(tokens, rows[:0]).to_dict("records")
     # Of those that keep half of what plain text gives.
-    assert said["take"].startswith("high-freq, by point estimates")
+    assert said["take"].startswith("high-freq (no guarantee), read least")
     assert "plain text 80%" in said["what is left"]
     assert findings.choice(board(), rows[:0]).empty
 
@@ -787,7 +791,7 @@ def test_bars_of_the_first_figure_are_as_long_as_their_shares() -> None:
     assert [bar.get_width() for bar in named] == [0.5, 0.4]
     tops = [bar.get_y() for bar in named]
     assert tops[0] > tops[1] and "n = 2,000" in ax.get_xlabel()
-    assert [text.get_text() for text in ax.get_yticklabels()][0] == "CusText+, eps 4\nsimilar words"
+    assert [text.get_text() for text in ax.get_yticklabels()][0] == "CusText+, ε 4\nsimilar words"
     assert fig.get_suptitle() == "A title"
     assert figures.headline(table[:0], ways, math.nan, "Nothing").axes[0].containers
 

@@ -93,6 +93,7 @@ class Findings(NamedTuple):
     leaning : those of the open ones that lean the paper's way
     untested : not compared on these models, or not measured
     settled : hold by construction or by theorem, whatever the paper found
+    reread : confirmed ones whose cells or reading were changed after a result had been seen
     """
 
     holds: int
@@ -102,6 +103,7 @@ class Findings(NamedTuple):
     leaning: int
     untested: int
     settled: int
+    reread: int
 
     @classmethod
     def of(cls, judged: Iterable[Judgement]) -> Findings:
@@ -119,6 +121,12 @@ class Findings(NamedTuple):
                 each.kind != Kind.FINDING and each.verdict in (Verdict.CONFIRMED, Verdict.LEANS_FOR)
                 for each in every
             ),
+            reread=sum(
+                each.statement.reread
+                and each.kind == Kind.FINDING
+                and each.verdict == Verdict.CONFIRMED
+                for each in every
+            ),
         )
 
     @property
@@ -130,7 +138,8 @@ class Findings(NamedTuple):
             return "No statement of the four papers can be tested under this profile."
         return (
             f"Of {self.tested} statements of the four papers that these models can test, "
-            f"{self.holds} are confirmed, {self.against} contradicted, {self.tie} tie and "
+            f"{self.holds} are confirmed ({self.reread} by a reading that was changed after a "
+            f"result had been seen), {self.against} contradicted, {self.tie} tie and "
             f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). "
             f"{self.settled} more hold by construction or by theorem and are no evidence; "
             f"{self.untested} are about other models and settings or were not measured."
