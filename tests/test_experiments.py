@@ -99,8 +99,8 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
         ]
     )
     said = ann_vs_exact.frequency_says(kept)
-    assert "a 60% against 40% (more: +0.200" in said
-    assert "b 40% against 41% (undecided at this size: -0.010" in said
+    assert "a keeps 60% of the most frequent words and 40% of the rarest (more: +0.200" in said
+    assert "b keeps 40% of the most frequent words and 41% of the rarest (undecided" in said
 
     near = {"band": "rank 1-10", "dimension": 3, "epsilon": 1.0, "n": 50}
     few = pd.DataFrame([{**near, "share": 0.1, "low": 0.05, "high": 0.2}])
@@ -125,8 +125,8 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
         ]
     )
     said = ann_vs_exact.forests_apart(forests)
-    assert "up to 0.04" in said and "keeps 58% of the words with GloVe 6B cut" in said
-    assert said.endswith("and 32% with all of it (significantly more).")
+    assert "up to 0.04" in said and "keeps 58% of the words of GloVe 6B cut" in said
+    assert said.endswith("and 32% of those of the whole (significantly more).")
     alone = ann_vs_exact.forests_apart(forests[forests["forest"] == 0])
     assert alone.startswith("Annoy keeps") and alone.endswith("(undecided at this size).")
 

@@ -62,9 +62,9 @@ def test_equal_measurements_decide_nothing() -> None:
     text = said(Made())
     assert text.count("undecided at this size") == 4  # a title each, and once more in the text
     assert "in 0 of" in text and "nan" not in text.lower()
-    assert ", more" not in text and ", less" not in text
+    assert "significantly more" not in text and "significantly less" not in text
     table = findings.language_model(Made(), NAMES, SIZES)  # type: ignore[arg-type]
-    assert table["language model over ridge, Pr@1"].str.endswith("undecided").all()
+    assert table["language model over ridge, Pr@1"].str.endswith("no significant difference").all()
     assert len(table) == 2 * 2 * 2 and not table.isna().any().any()
 
 
@@ -72,7 +72,7 @@ def test_equal_measurements_decide_nothing() -> None:
     ("values", "title"),
     [
         ({".deconvolution": 0.9}, "finds what looking at the same position misses"),
-        ({"2-random.imdb.mrr": 0.9}, "ranks the true text higher under pairs"),
+        ({"2-random.imdb.mrr": 0.9}, "finds the true text more easily under pairs"),
         ({"high-freq.imdb.all": 0.9}, "keeps the frequent words costs a classifier less"),
         ({"high-freq.imdb.all": 0.1}, "keeps the frequent words costs a classifier more"),
     ],
@@ -82,13 +82,15 @@ def test_titles_follow_the_measurements(values: dict[str, float], title: str) ->
     assert title not in said(Made(error=9.0, **values))
 
 
-@pytest.mark.parametrize(("value", "verdict"), [(0.9, "more"), (0.1, "less")])
+@pytest.mark.parametrize(
+    ("value", "verdict"), [(0.9, "significantly more"), (0.1, "significantly less")]
+)
 def test_what_changes_follows_the_measurements(value: float, verdict: str) -> None:
-    for error, expected in ((0.01, verdict), (9.0, "undecided")):
+    for error, expected in ((0.01, verdict), (9.0, "no significant difference")):
         run: Any = Made(error, **{"w9-s1.0.imdb.all": value, ".deconvolution_lm": value})
         first, second = findings.sigma_window(run, "imdb", SIZES).split("; from window 5 to 9")
         assert f"at window 9 the accuracy changes by {value - 0.5:+.3f} (" in first
-        assert first.endswith(f"), {expected}") and second.endswith(", undecided.")
+        assert first.endswith(f"), {expected}") and second.endswith(", no significant difference.")
         table = findings.language_model(run, NAMES, SIZES)
         assert table["language model over ridge, Pr@1"].str.endswith(expected).all()
 

@@ -265,6 +265,16 @@ def test_figures_stand_under_their_findings(project: Path) -> None:
     assert r"## Lines are \<straight\>" in build.gallery(found[0], "default").cells[1].source
 
 
+def test_a_page_shows_the_full_run_as_its_figures_do(project: Path) -> None:
+    source, node = notebooks.find()[0], ran()
+    node.cells[-1].outputs = [v4.new_output("stream", name="stdout", text="of the full run")]
+    (project / "runs" / "full").mkdir()
+    nbformat.write(node, project / "runs" / "full" / f"{NAMES[0]}.ipynb")
+    shown = build.executed(source, "default")
+    assert shown is not None and shown.cells[-1].outputs[0].text == "of the full run"
+    assert build.executed(source, "smoke") is None
+
+
 @pytest.mark.parametrize("why", ["missing", "changed", "failed", "unfinished"])
 def test_a_run_that_does_not_count(project: Path, why: str) -> None:
     path, node = project / "runs" / "default" / f"{NAMES[0]}.ipynb", ran()

@@ -223,11 +223,11 @@ def test_headlines_by_hand() -> None:
     assert (found["n"] == 2).all()
 
 
-def test_headlines_at_the_widest_epsilon() -> None:
+def test_headlines_where_half_of_the_tokens_change() -> None:
     found = headlines(**{TARGET: [[0.1, 0.0, 0.8], [0.2, 0.6, 0.9]]})["value"]
-    assert found["similarity.llm.widest.lowest"] == 0
-    assert found["similarity.llm.widest.highest"] == 0.6
-    assert found["similarity.llm.widest.p80_minus_p20"] == pytest.approx(0.6 * 0.6)
+    assert found["similarity.llm.half_changed.lowest"] == 0
+    assert found["similarity.llm.half_changed.highest"] == 0.6
+    assert found["similarity.llm.half_changed.p80_minus_p20"] == pytest.approx(0.6 * 0.6)
 
 
 def test_headlines_leave_out_what_is_not_there() -> None:
@@ -311,7 +311,8 @@ def test_the_verdict_on_the_knee_is_that_of_the_difference() -> None:
     table = pd.DataFrame(ends, columns=["low", "high"]).assign(value=ends.mean(1))
     table = table.assign(what="difference", epsilon=[10.0, 11.0])
     missed = findings.knee(table).text
-    assert missed.startswith("At 1 of 2 epsilons") and "11: -0.0070, -0.0120 to -0.0020" in missed
+    assert "the 95% interval at 1 of 2 epsilons" in missed
+    assert "(outside at 11: -0.0070, -0.0120 to -0.0020)" in missed
 
 
 # --- Prediction, intervals, decisions -----------------------------------------------------------
@@ -460,7 +461,7 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
     record(0.01, **{"regression.all.r2.by_row": 0.6, "loss.llm.eps3": 0.6, "loss.llm.eps12": 0.1})
     record(0.01, **{"knee.llm.eps": 11.0})
     found = findings.prediction(run)
-    assert found.title == "Who looks at the text predicts better than its epsilon alone"
+    assert found.title == "The text predicts better than its epsilon alone"
     gain = run.difference("regression.all.r2.by_document", "regression.eps_only.r2.by_document")
     assert f"with the small model (a gain, {gain})" in found.text
     assert "with free features instead (undecided at this size, +0.000" in found.text
@@ -470,7 +471,10 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
     record(0.01, **{f"decision.{each}.cost.at0.5": value for each, value in costs.items()})
     said = findings.decision(run, sizes()).text
     assert "(less, -0.100" in said and "(more, +0.100" in said
-    for name, expected in (("knee.llm.eps", "knee.llm.eps 11.000"), ("", "none on this grid")):
+    for name, expected in (
+        ("knee.llm.eps", "at epsilon 11.0 (11.0 to 11.0) for the large model"),
+        ("", "nowhere on this grid"),
+    ):
         one = findings.losses(run, [3.0, 12.0], pd.DataFrame({"name": [name]}))
         assert one.title == "The large model's loss falls as epsilon grows"
-        assert expected in one.text and "knee.slm" not in one.text
+        assert expected in one.text and "small model" not in one.text

@@ -59,10 +59,12 @@ def plain(text: object) -> str:
 def executed(source: Notebook, profile: str) -> NotebookNode | None:
     """A notebook with its outputs, from `runs/` or as git holds it; None where neither counts.
 
-    It has to be this notebook, run to its end without an error.
+    It has to be this notebook, run to its end without an error. As for figures, a full run comes
+    before a default one, so that a page shows one run.
     """
-    copy, committed = paths.RUNS / profile / f"{source.name}.ipynb", paths.NOTEBOOKS / source.file
-    for path in [copy, *([committed] if profile == "default" else [])]:
+    committed = paths.NOTEBOOKS / source.file
+    full, copy = (paths.RUNS / run / f"{source.name}.ipynb" for run in ("full", profile))
+    for path in [full, committed, copy] if profile == "default" else [copy]:
         if not path.exists():
             continue
         node = nbformat.read(path, as_version=4)

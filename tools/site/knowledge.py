@@ -15,6 +15,7 @@ FACTS: Mapping[str, str] = {
 """What an attacker may know beside the embedding and the output, in the words of the page."""
 
 NEEDS: Mapping[str, tuple[str, ...]] = {
+    "as-sent": (),
     "embedding-inversion": (),
     "prior-only": ("shadow",),
     "inversion-bert-token": ("shadow",),

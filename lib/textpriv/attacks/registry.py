@@ -32,6 +32,11 @@ class Entry(NamedTuple):
 
 ON_WORDS: Mapping[str, Entry] = MappingProxyType(
     {
+        "as-sent": Entry(
+            "each word as sent",
+            "the word that came out",
+            "grey", "v", ":",
+        ),
         "embedding-inversion": Entry(
             "embedding inversion",
             "the word nearest to what came out",

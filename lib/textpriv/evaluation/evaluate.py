@@ -120,9 +120,9 @@ class Evaluation:
     def ruled_out(self) -> str:
         """The epsilon per text that cannot be true, in a sentence."""
         return (
-            "If each text is sanitized by draws of its own, no pure epsilon for whole texts, any "
-            f"two of these, can be below {self.certified:.2g} ({self.certified_by}, confidence "
-            f"95%; so many texts could show at most {self.most_certified:.2g})."
+            f"The linkage ({self.certified_by}) shows with 95% confidence that no pure epsilon "
+            f"below {self.certified:.2g} can hold for whole texts that are sanitized by draws of "
+            f"their own; so many texts cannot show more than {self.most_certified:.2g}."
         )
 
     def card(self, *, examples: bool = False) -> dict[str, Any]:

@@ -161,8 +161,8 @@ def forests_apart(forests: pd.DataFrame) -> str:
     moved = (by_word.max() - by_word.min()).max()
     between = f"Between {count} forests of one table a word's share moves by up to {moved:.2f}. "
     return (
-        f"{between if count > 1 else ''}Annoy keeps {cut.mean():.0%} of the words with GloVe 6B "
-        f"cut to the shared words, and {whole.mean():.0%} with all of it ({verdict})."
+        f"{between if count > 1 else ''}Annoy keeps {cut.mean():.0%} of the words of GloVe 6B cut "
+        f"to the other table's words, and {whole.mean():.0%} of those of the whole ({verdict})."
     )
 
 
@@ -202,11 +202,11 @@ def frequency_says(kept: pd.DataFrame) -> str:
         frequent, rare = (Estimate(r.kept, r.low, r.high, r.n) for r in ends.itertuples())
         apart = _difference(frequent, rare)
         verdict = apart.says(above="more", below="fewer", undecided=UNDECIDED)
-        said.append(f"{name} {frequent.value:.0%} against {rare.value:.0%} ({verdict}: {apart})")
-    return (
-        f"At epsilon {epsilon:g}, of the most frequent words compared with the rarest are kept: "
-        f"{'; '.join(said)}."
-    )
+        said.append(
+            f"{name} keeps {frequent.value:.0%} of the most frequent words and "
+            f"{rare.value:.0%} of the rarest ({verdict}: {apart})"
+        )
+    return f"At epsilon {epsilon:g}, {'; '.join(said)}."
 
 
 def shares_by_rank(

@@ -45,9 +45,11 @@ def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
     ticks = [t for t in ax.get_xticks() if 0 < t <= found["radius"].max()]
     top_axis.set_xticks(ticks, [f"{dimension / t:.0f}" for t in ticks])
     top_axis.set_xlabel("epsilon whose noise has this mean length", fontsize=8.5)
-    ax.set(ylabel="score  r <u, z - x> - |z - x|²/2")
-    ax.set_title(f"“{word}” is nearest up to r = {crossings.min():.0f}, then others are")
-    sns.move_legend(ax, "center left", bbox_to_anchor=(1.0, 0.5), title="wins somewhere")
+    ax.set(ylabel="score of a word (the highest comes out)")
+    ax.set_title(
+        f"“{word}” comes out up to a noise of length {crossings.min():.0f}, then other words"
+    )
+    sns.move_legend(ax, "center left", bbox_to_anchor=(1.0, 0.5), title="comes out somewhere")
     return fig
 
 
@@ -66,12 +68,15 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
         wide = panel.pivot(index="epsilon", columns="search", values=["kept", "n"])
         widest = wide.loc[(wide["kept", "exact"] - wide["kept", "annoy"]).abs().idxmax()]
         kept, n = widest["kept"], widest["n"]
-        finding = f"epsilon {widest.name:g}: exact {kept['exact']:.0%}, Annoy {kept['annoy']:.0%}"
+        finding = (
+            f"At epsilon {widest.name:g} the exact search\nkeeps {kept['exact']:.0%}, Annoy "
+            f"{kept['annoy']:.0%}"
+        )
         words = f"(n = {n['exact']:,.0f} and {n['annoy']:,.0f} words)"
         ax.set_title(f"{finding}\n{EMBEDDINGS[str(name)]}\n{words}", fontsize=8.5)
         ax.set(xlabel="epsilon (1 / distance)", ylim=(-0.02, 1.04))
     first = axes[0, 0]  # its table is the one like theirs
-    first.set(ylabel="share of words kept, N_w")
+    first.set(ylabel="share of words kept")
     percent(first.yaxis)
     star: dict[str, Any] = {"ls": "", "marker": "*", "ms": 11, "mec": "black", "mew": 0.6}
     for row in paper.itertuples():
@@ -117,7 +122,7 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
         axis.set_major_formatter(PercentFormatter(1))  # as many decimals as its steps need
     most = found.loc[found["band"] == "rank 1-10", "share"].max()
     n = f"n = {int(found['n'].max()):,} words"
-    ax.set_title(f"At most {most:.0%} of outputs are near words, {n}", fontsize=9)
+    ax.set_title(f"At most {most:.1%} of outputs are near words, {n}", fontsize=9)
     ax.legend()
     return fig
 
@@ -138,8 +143,11 @@ def index_trade_off(found: pd.DataFrame) -> Figure:
         ax.set(xscale="log", xlabel="queries per second", ylim=(0, 1.04))
         best = panel.loc[~panel["index"].isin(exact), "recall"].max()
         n = f"n = {int(panel['n'].max()):,} noisy queries"
-        ax.set_title(f"epsilon {epsilon:g}: approximate at best {best:.0%}\n{n}", fontsize=9)
-    axes[0, 0].set(ylabel="recall@1")
+        ax.set_title(
+            f"At epsilon {epsilon:g} approximate searches\nfind at best {best:.0%} ({n})",
+            fontsize=9,
+        )
+    axes[0, 0].set(ylabel="nearest word found")
     percent(axes[0, 0].yaxis)
     legend_below(fig, ncols=5)
     return fig

@@ -27,7 +27,12 @@ def told(run: Run, name: str) -> str:
 def compared(run: Run, one: str, other: str) -> str:
     """How far one measurement lies above another, and whether that is more than the error."""
     apart = run.difference(one, other)
-    return f"{apart}, {apart.says(above='more', below='less', undecided='undecided')}"
+    verdict = apart.says(
+        above="significantly more",
+        below="significantly less",
+        undecided="no significant difference",
+    )
+    return f"{apart}, {verdict}"
 
 
 def language_model(run: Run, corpora: Sequence[str], sizes: Sizes) -> pd.DataFrame:
@@ -100,8 +105,8 @@ def _noise(run: Run, corpus: str, sizes: Sizes) -> str:
 def _maps(run: Run, corpus: str) -> str:
     known, context = (f"pr1.2-random.{corpus}.{a}" for a in ("context_free", "noisy_channel"))
     return (
-        "**Lossy maps.** Who knows the pairs and counts word frequencies has "
-        f"{told(run, known)} of the tokens back under 2-Random, with triples of pieces "
+        "**Lossy maps.** An attacker who knows the pairs and counts word frequencies recovers "
+        f"{told(run, known)} of the tokens under 2-Random, with triples of pieces "
         f"{told(run, context)}: {compared(run, context, known)}."
     )
 
@@ -110,8 +115,8 @@ def oracle(run: Run, corpus: str) -> str:
     """A title: which map resists who knows the groups."""
     pairs, triplets = (f"oracle.{kind}.{corpus}.mrr" for kind in ("2-random", "3-random"))
     return run.difference(pairs, triplets).says(
-        above="Who knows the groups ranks the true text higher under pairs than under triplets",
-        below="Who knows the groups ranks the true text lower under pairs than under triplets",
+        above="Whoever knows the groups finds the true text more easily under pairs than triplets",
+        below="Whoever knows the groups finds the true text more easily under triplets than pairs",
         undecided="Whether pairs or triplets resist the oracle better is undecided at this size",
     )
 
@@ -128,7 +133,7 @@ def utility(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
         undecided="Which map costs a classifier less is undecided at this size",
     )
     steps = "; ".join(
-        f"{one} less {two} {compared(run, name(one), name(two))}" for one, two in pairwise(ORDER)
+        f"{one} minus {two} {compared(run, name(one), name(two))}" for one, two in pairwise(ORDER)
     )
     settings = [each.label for each in crossing(sizes)[1:]]
     helped = [

@@ -518,7 +518,7 @@ def shown(table: pd.DataFrame, digits: int = 2) -> str:
     counts = [each for each in numbers if (numbers[each].dropna() % 1 == 0).all()]
     whole = table.astype(dict.fromkeys(counts, "Int64")).rename_axis(columns=None)
     html = whole.to_html(
-        index=False, border=0, na_rep="", justify="left", float_format=f"{{:.{digits}f}}".format
+        index=False, border=0, na_rep="", justify="left", float_format=f"{{:,.{digits}f}}".format
     )
     left = "text-align: left; white-space: normal"
     html = html.replace("&lt;NA&gt;", "").replace("<td>", f'<td style="{left}">')

@@ -108,7 +108,7 @@ def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, str]])
         look = _fill(looks[str(name)])
         ax.barh(range(len(table)), widths, left=begin, height=0.62, ec=BLACK, lw=0.5, **look)
         for place, (start, width) in enumerate(zip(begin, widths, strict=True)):
-            if width > 0.038 * len(f"{width:.0f}") * widest:
+            if width > (0.055 * len(f"{width:.0f}") - 0.015) * widest:
                 dark = looks[str(name)]["color"] in (BLACK, BLUE, GREEN)
                 box = {"fc": "white", "ec": "none", "pad": 0.4} if look["hatch"] else None
                 text: dict[str, Any] = {

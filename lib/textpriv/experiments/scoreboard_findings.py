@@ -132,8 +132,7 @@ def headline(found: pd.DataFrame) -> Finding:
         text = "Under none of these settings significantly more words are recovered. "
     return Finding(
         title,
-        f"{text}Of 100 content words, with the unchanged ones among the recovered where the attack "
-        f"names them: {numbers}.",
+        f"{text}Of 100 content words: {numbers}.",
     )
 
 
@@ -236,8 +235,8 @@ def protects(equal: pd.DataFrame) -> Finding:
     """
     if equal.empty:
         return Finding("No two were compared at equal utility", at_equal_utility(equal))
-    title = f"In {equal['less'].notna().sum()} of {len(equal)} comparisons, of two mechanisms at a "
-    title += "utility that both reach, an attacker recovers significantly fewer words under one"
+    title = f"In {equal['less'].notna().sum()} of {len(equal)} comparisons of two mechanisms at "
+    title += "equal utility an attacker recovers significantly fewer words under one"
     wins = []
     for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
@@ -258,16 +257,15 @@ def context(board: Board) -> Finding:
     verdict = board.says(
         pair + "noisy_channel",
         seen,
-        above="it does not limit an attacker who has read more",
+        above="the bound does not limit an attacker who has read more",
         below="less than the bound",
     )
     return Finding(
         "Words under CusText+",
-        f"Under CusText+ at epsilon 6 our estimate of Tong's bound on attacks with context is "
-        f"{bound} (from a detector that is trained far less than theirs), and an attack that "
-        f"decodes whole sentences with word triples of public text recovers {whole}: {verdict}. "
-        f"From the paper's shadow data alone it recovers {shadow}, with a language model, which "
-        f"may have read these sentences, {language}.",
+        f"Under CusText+ at epsilon 6 our estimate of Tong's bound on attacks with context (by our "
+        f"own detector) is {bound}; decoding whole sentences with word triples of "
+        f"public text recovers {whole}: {verdict}. From the paper's shadow data alone it is "
+        f"{shadow}, with a language model, which may have read these sentences, {language}.",
     )
 
 
@@ -341,13 +339,11 @@ def documents(board: Board) -> str:
         once, often = (asked.loc[end] for end in (asked["k"].idxmin(), asked["k"].idxmax()))
         ends = often["name"], once["name"]
         gained = board.says(*ends, above="significantly more", below="significantly less")
-        strongest = board.told(f"f1_strongest.madlib.{once['setting']}.author")
         epsilon = once["setting"].removeprefix("eps")
         again = (
             f" From one output of MADLIB at epsilon {epsilon} per unit of distance an attacker on "
             f"embeddings reaches {board.told(ends[1])}, from the average of {often['k']:.0f} "
-            f"outputs {board.told(ends[0])} ({gained}), on the documents of one part; on all "
-            f"documents the strongest attacker on one output reaches {strongest}."
+            f"outputs {board.told(ends[0])} ({gained})."
         )
     return (
         f"Under DP-Prompt (clipped, temperature 0.75) the strongest of the attackers that were run "
@@ -380,9 +376,8 @@ def rewritten(found: pd.DataFrame) -> str:
         return said
     worst = games.sort_values("shown").iloc[-1]
     return (
-        f"{said} At these settings, an attacker who guesses which of two texts was sanitized shows "
-        f"with 95% confidence that epsilon is at least {worst['shown']:.1f} under "
-        f"{called(worst['mechanism'])} (near the most that so few draws can show), and more than 0 "
+        f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
+        f"of at least {worst['shown']:.1f} under {called(worst['mechanism'])}, and of more than 0 "
         f"under {(games['shown'] > 0).sum()} of {len(games)} mechanisms."
     )
 
@@ -450,9 +445,8 @@ def proved(stated: pd.DataFrame) -> str:
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     means = ", which rules out next to nothing" if least > LARGE else ""
     return (
-        "The smallest epsilon that is guaranteed for one text against others that may differ in "
-        f"any sentence, at the settings that docs/PRIVACY states, is {least:,.0f} "
-        f"({listed([*names])}){means}."
+        "The smallest epsilon that docs/PRIVACY states for one text, against others that may "
+        f"differ in any sentence, is {least:,.0f} ({listed([*names])}){means}."
     )
 
 
@@ -515,10 +509,11 @@ def _for_tokens(board: Board) -> list[str] | None:
     row = _least_read(board, useful)
     if row is None:
         return None
+    unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])} (no guarantee), read least of those that keep half "
-        "of plain text's gain over guessing, by point estimates",
+        f"{called(row['mapper'])}{unproved}, read least of those that keep half of plain text's "
+        "gain over guessing",
         f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%}",
@@ -549,8 +544,8 @@ def _for_texts(board: Board) -> list[str] | None:
     row = found.loc[found["linked"].idxmin()]
     return [
         "a whole text, rewritten",
-        f"no advice, as what is left was not measured; by point estimates "
-        f"{called(row['mechanism'])} is linked least of those that write {row['n']:.0f} texts",
+        f"no advice, as what is left was not measured; {called(row['mechanism'])} is linked least, "
+        "by point estimates",
         f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts",
         "not measured here",
     ]

@@ -169,8 +169,8 @@ def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     - `changed.lowest_eps`, `loss.text.highest_eps` and so on: means over documents
     - `similarity.slm.mild`, `loss.llm.mild` and so on: means over the epsilons at which at most
       MILD of the tokens change; absent if there is none
-    - `similarity.llm.widest.lowest` and `highest`: of all documents at the epsilon of
-      `similarity.llm.widest.p80_minus_p20`, without interval
+    - `similarity.llm.half_changed.lowest` and `highest`: of all documents where half of the tokens
+      change, without interval
 
     Parameters
     ----------
@@ -189,18 +189,23 @@ def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
             alike, loss = _levels(lost, summary)[:, mild], _levels(lost, losses[name])[:, mild]
             found[f"similarity.{name}.mild", "similarity"] = _mean(alike.mean(1), (-1.0, 1.0))
             found[f"loss.{name}.mild", "similarity"] = _mean(loss.mean(1))
-    widest = large[:, _spread(large).argmax()]
-    for end, value in {"lowest": float(widest.min()), "highest": float(widest.max())}.items():
-        exact = Estimate(value, value, value, len(widest))
-        found[f"similarity.llm.widest.{end}", "similarity"] = exact
+    half = large[:, _half_changed(changed)]
+    for end, value in {"lowest": float(half.min()), "highest": float(half.max())}.items():
+        exact = Estimate(value, value, value, len(half))
+        found[f"similarity.llm.half_changed.{end}", "similarity"] = exact
     return _named(found)
+
+
+def _half_changed(changed: FloatArray) -> int:
+    """The epsilon at which about half of the tokens change, by its number."""
+    return int(np.abs(changed.mean(0) - 0.5).argmin())
 
 
 def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, str], Estimate]:
     """The headlines, by name and unit, whose interval is a bootstrap over documents.
 
-    - `similarity.llm.widest.p80_minus_p20`: at the epsilon at which these quantiles are farthest
-      apart, which the resamples take as known
+    - `similarity.llm.half_changed.p80_minus_p20`: at the epsilon at which about half of the tokens
+      change; where it is widest it would be too wide, being chosen for that
     - `loss.range.lowest_eps`: how far the mean losses of the two models are apart
     - `knee.slm.eps`, `knee.llm.eps`: where the mean loss falls below LOST, on the line between
       the logarithms of two epsilons of the grid. Absent if it never does; a resample in which it
@@ -210,8 +215,9 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
     """
     grid, large = np.unique(lost["epsilon"]), _levels(lost, TARGET)
     losses = {"slm": _levels(lost, "small"), "llm": _levels(lost, "large")}
-    nearly = int((_levels(lost, "changed").mean(0) >= NEARLY_ALL).sum()) - 1
-    widest, apart = large[:, _spread(large).argmax()], (losses["slm"] - losses["llm"])[:, 0]
+    changed = _levels(lost, "changed")
+    nearly = int((changed.mean(0) >= NEARLY_ALL).sum()) - 1
+    half, apart = large[:, _half_changed(changed)], (losses["slm"] - losses["llm"])[:, 0]
 
     def mean_apart(values: FloatArray) -> Any:
         return abs(values.mean())
@@ -220,7 +226,7 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
         return _crossing(grid, levels.mean(0)) or grid[-1]
 
     asked: dict[tuple[str, str], tuple[FloatArray, Callable[[FloatArray], Any]]] = {
-        ("similarity.llm.widest.p80_minus_p20", "similarity"): (widest, _spread),
+        ("similarity.llm.half_changed.p80_minus_p20", "similarity"): (half, _spread),
         ("loss.range.lowest_eps", "similarity"): (apart, mean_apart),
     }
     for name, levels in losses.items():
@@ -295,7 +301,7 @@ def knee(
 
     - "predicted": its error is that of the random directions, one for each token (n: tokens)
     - "measured": shares of tokens, whose error is that of the documents (n: documents)
-    - "difference": measured less predicted, of the same tokens. Its interval, by document, holds
+    - "difference": measured minus predicted, of the same tokens. Its interval, by document, holds
       the errors of the directions and of the noise, and not the choice of documents.
     """
     document, result = original.document, []

@@ -42,12 +42,12 @@ HOLLOW: Mapping[str, Any] = {"markerfacecolor": "white"}
 
 @drawing
 def knee(table: pd.DataFrame, title: str) -> Figure:
-    """Share of tokens changed against epsilon, measured less predicted on the same tokens."""
+    """Share of tokens changed against epsilon, measured minus predicted on the same tokens."""
     fig, ax = plt.subplots(figsize=(PAGE, 2.6))
     off = table[table["what"] == "difference"]
     ax.errorbar(off["epsilon"], off["value"], yerr=reach(off), fmt="o", color=BLUE, ms=5)
     ax.axhline(0, color=RED)
-    ax.set(ylabel="measured less predicted")
+    ax.set(ylabel="measured minus predicted")
     _epsilons(ax, table["epsilon"])
     ax.set_title(f"{title} (n = {_n(off)} documents)", fontsize=9)
     return fig
@@ -112,8 +112,8 @@ def distributions(rows: pd.DataFrame) -> Figure:
     ends = rows.groupby("epsilon")[TARGET].quantile([0.05, 0.95]).unstack()
     widest = (ends[0.95] - ends[0.05]).max()
     ax.set_title(
-        f"At one epsilon nine summaries in ten of the large model lie up to {widest:.2f} apart "
-        f"(n = {rows['document'].nunique()} documents)",
+        f"At the same epsilon the worth of the large model's summaries\ndiffers by up to "
+        f"{widest:.2f} (middle 90%, n = {rows['document'].nunique()} documents)",
         fontsize=9,
     )
     sns.move_legend(ax, "upper left", title=None)

@@ -24,9 +24,10 @@ class Finding(NamedTuple):
     text: str
 
 
-def _told(run: Run, name: str) -> str:
+def _told(run: Run, name: str, digits: int = 3) -> str:
     found = run.measurement(name)
-    return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+    value, low, high = (f"{each:.{digits}f}" for each in (found.value, found.low, found.high))
+    return f"{value} ({low} to {high})"
 
 
 def _apart(run: Run, first: str, second: str, above: str, below: str) -> str:
@@ -45,21 +46,21 @@ def knee(table: pd.DataFrame) -> Finding:
         f"{row.epsilon:g}: {row.value:+.4f}, {row.low:+.4f} to {row.high:+.4f}"
         for row in missed.itertuples()
     )
-    text = (
-        f"At {len(missed)} of {len(off)} epsilons, which share one draw of the noise, the 95% "
-        f"interval of measured less predicted leaves out 0 ({where or 'none'}); the largest "
-        f"difference is {most['value']:+.4f} at epsilon {most['epsilon']:g}."
-    )
     good = f"{len(off) - len(missed)} of {len(off)} epsilons"
-    return Finding(f"How many tokens change is predicted: within the error at {good}", text)
+    text = (
+        f"The prediction lies inside the 95% interval at {good}, which share one draw of the noise"
+        f"{where and f' (outside at {where})'}; the largest difference is {most['value']:+.4f} at "
+        f"epsilon {most['epsilon']:g}."
+    )
+    return Finding(f"The share of changed tokens is predicted within the error at {good}", text)
 
 
 def models(run: Run) -> Finding:
     """Which of the two models summarizes originals better."""
     large, small = "similarity.llm.original", "similarity.slm.original"
     title = run.difference(large, small).says(
-        above="Of originals, the large model writes the better summaries",
-        below="Of originals, the small model has the better summaries",
+        above="The large model summarizes the originals better",
+        below="The small model summarizes the originals better",
         undecided="Which model summarizes originals better is undecided at this size",
     )
     return Finding(
@@ -78,11 +79,13 @@ def losses(run: Run, epsilons: Sequence[float], headlines: pd.DataFrame) -> Find
         below="The large model's loss rises as epsilon grows",
         undecided="Whether the large model's loss falls is undecided at this size",
     )
-    knees = [name for name in ("knee.slm.eps", "knee.llm.eps") if name in recorded]
-    told = "; ".join(f"{name} {_told(run, name)}" for name in knees) or "none on this grid"
+    places = {"small": "knee.slm.eps", "large": "knee.llm.eps"}
+    knees = [f"at epsilon {_told(run, name, 1)} for the {size} model"
+             for size, name in places.items() if name in recorded]  # fmt: skip
+    told = " and ".join(knees) or "nowhere on this grid"
     text = (
         f"The large model's mean loss is {_told(run, first)} at the smallest epsilon and "
-        f"{_told(run, last)} at the largest. Knees, in epsilon: {told}."
+        f"{_told(run, last)} at the largest. The knee lies {told}."
     )
     if "loss.llm.mild" in recorded:
         mild = _apart(run, "loss.llm.mild", "loss.slm.mild", "greater", "smaller")
@@ -97,9 +100,9 @@ def prediction(run: Run) -> Finding:
     """What features add to the mean at each epsilon."""
     r2 = "regression.{}.r2.by_document".format
     title = run.difference(r2("everything"), r2("eps_only")).says(
-        above="Who looks at the text predicts better than its epsilon alone",
-        below="Who looks at the text predicts worse than its epsilon alone",
-        undecided="Whether a look at the text betters the prediction is undecided at this size",
+        above="The text predicts better than its epsilon alone",
+        below="The text predicts worse than its epsilon alone",
+        undecided="Whether the text improves the prediction is undecided at this size",
     )
     looks = {
         "all": "with the small model",
@@ -126,10 +129,11 @@ def intervals(run: Run, sizes: Sizes) -> Finding:
     worst = worst_coverage(sizes.level, trained, sizes.folds)
     return Finding(
         "Intervals",
-        f"Those of {sizes.level:.0%} cover {_told(run, 'interval.everything.covered.every')} of "
-        f"new documents' rows; with {trained} documents in {sizes.folds} folds theory guarantees "
-        f"{worst:.2f}. They are {_told(run, width('everything'))} wide, those around the mean at "
-        f"each epsilon {_told(run, width('eps_only'))}: "
+        f"At the {sizes.level:.0%} level they cover "
+        f"{_told(run, 'interval.everything.covered.every')} of the rows of new documents; with "
+        f"{trained} documents in {sizes.folds} folds theory guarantees {worst:.2f}. "
+        f"They are {_told(run, width('everything'))} wide, those around the mean at each epsilon "
+        f"{_told(run, width('eps_only'))}: "
         f"{_apart(run, width('everything'), width('eps_only'), 'wider', 'narrower')}.",
     )
 

@@ -94,8 +94,9 @@ def author(board: Board, mechanism: str, setting: str) -> Source:
     clear = board.rows("f1", mechanism="clean", setting="plain", target="author")["value"].max()
     return Source(
         rows.assign(attack=rows["attacker"] + "." + rows["access"]),
-        "told the authors of shortened reviews apart: {} out of 100 (macro F1; guessing reaches "
-        f"{100 * guessing:.0f}, and the best attack on the texts as they are {100 * clear:.0f})",
+        "told the authors of shortened reviews apart with a macro F1, in hundredths, of {} "
+        f"(guessing reaches {100 * guessing:.0f}, the best attack on the texts as they are "
+        f"{100 * clear:.0f})",
     )
 
 

@@ -238,7 +238,7 @@ def read_back(reading: Reading, title: str) -> Figure:
     return figure
 
 
-MARKS = {CLEAR: "none", KEPT_WORD: "#f5d48a", NEAR: "#bfe0f2", FAR: "#e4e4e4"}
+MARKS = {CLEAR: "none", KEPT_WORD: "#dcc6ee", NEAR: "#bfe0f2", FAR: "#e4e4e4"}
 """Backgrounds of the words that were sent; the site has its own for dark pages."""
 
 
@@ -297,7 +297,7 @@ def _legend(axes: Axes, bottom: float) -> None:
     ):
         box = {"facecolor": MARKS[state], "edgecolor": "none", "pad": 1.5}
         axes.text(left, bottom + line, said, fontsize=8, bbox=box)
-    axes.text(0.45, bottom + 1, "named by the attacker", fontsize=8, fontweight="bold")
+    axes.text(0.45, bottom + 1, "read back by the attacker", fontsize=8, fontweight="bold")
 
 
 def _word(axes: Axes, place: tuple[float, float], row: pd.Series) -> None:

@@ -11,9 +11,10 @@ an order.
 What that bounds is how far an output is from one of the *redaction*. Two documents with the same
 redaction are each near it, and are as near to each other as a triangle inequality allows. Where the
 order is infinite there is one: |ln q/r| <= bound for both gives |ln q/q'| <= 2 bound. At a finite
-order there is none. Let a token have probability t under r, and let one document say nothing else
-and another never say it. At order 2 the mixtures give it about sqrt(bound t) and t^2 / bound: both
-lie within the bound of r, and from each other they lie about ln(bound^2 / t) apart.
+order there is none of the same order. Let a token have probability t under r, and let one document
+say nothing else and another never say it. At order 2 the mixtures give it about sqrt(bound t) and
+t^2 / bound: both lie within the bound of r, and from each other they lie about ln(bound^2 / t)
+apart.
 """
 
 from __future__ import annotations

@@ -347,7 +347,9 @@ class CusText(SparseChannel, FiniteMechanism):
                 else "none: the output sets of two words differ, so no finite eps holds"
             ),
             protects=(
-                "one word against another word of its group" if conservative else "no pair of words"
+                "one word against another word of its group"
+                if conservative
+                else "no pair of words in general"
             ),
             unit="none (scores are scaled to [0, 1])",
             in_clear="the number of tokens, and "

@@ -74,7 +74,7 @@ class RanText(FiniteMechanism):
     name = "rantext"
     claim = Claim(
         definition="none: radii that reach a far word are likelier from one word than from another",
-        protects="no pair of words",
+        protects="no pair of words in general",
         unit="none (scores are scaled to [0, 1])",
         in_clear="the number of tokens",
         unknown="cannot be told apart from each other; from a known word without a bound",

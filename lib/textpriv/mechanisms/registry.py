@@ -82,7 +82,7 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
         "santext+": Entry(_santext_plus, "SanText+", "orange", "s", FINITE),
         "custext-conservative": Entry(
             lambda embedding, _: CusText(embedding, epsilon=4, mapping="conservative"),
-            "CusText, conservative", "purple", "s", FINITE,
+            "conservative CusText", "purple", "s", FINITE,
         ),
         "custext+": Entry(
             lambda embedding, _: CusTextPlus(
@@ -106,7 +106,7 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
             lambda embedding, _: RanText(embedding, epsilon=6), "RANTEXT", "blue", "s", FINITE
         ),
         "polar": Entry(
-            lambda embedding, _: Polar(embedding, epsilon=400), "STAMP, polar", "orange", "D", NOISE
+            lambda embedding, _: Polar(embedding, epsilon=400), "STAMP polar", "orange", "D", NOISE
         ),
     }
 )  # fmt: skip
