@@ -53,7 +53,9 @@ def plane(
         }
         ax.errorbar(x["value"], y["value"], xerr=reach(x), yerr=reach(y), lw=1.4, **bars, **look)
         is_prompt = x["setting"].iloc[0].startswith("t")  # whose mildest setting is the coldest
-        end, side, away = (0, "right", -6) if is_prompt else (-1, "left", 5)
+        end = 0 if is_prompt else -1
+        # The two forms of DP-Prompt lie side by side: one is named on its left.
+        side, away = ("right", -6) if name == "dp-prompt-clipped" else ("left", 5)
         place, text = (x["value"].iloc[end], y["value"].iloc[end]), shown(x["setting"].iloc[end])
         written: dict[str, Any] = {"ha": side, "color": look["color"], "fontsize": 8}
         written["path_effects"] = [withStroke(linewidth=2, foreground="white")]
