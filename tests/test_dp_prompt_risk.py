@@ -146,7 +146,7 @@ def test_what_is_left_where_the_author_is_hidden() -> None:
     words = made("madlib", [2, 5, 8], [0.05, 0.2, 0.23], [0.5, 0.55, 0.65])
     table = pd.DataFrame([*clean, *words, *made("tem", [1], [0.1], [0.52])])
     best = "sentiment F1 is at best {} ({}); clean text has 0.70"
-    said = f"Where no attacker surely beats guessing, {best}"
+    said = f"Where no attacker is significantly better than guessing, {best}"
     assert experiment.hidden(table, 0.1) == said.format("0.55", "MADLIB, ε 5")
     assert experiment.hidden(table, 0.13) == said.format("0.65", "MADLIB, ε 8")
     none = "At every setting authors are named; clean text has a sentiment F1 of 0.70"

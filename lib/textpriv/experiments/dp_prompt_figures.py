@@ -13,6 +13,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from textpriv.drawing import drawing
 from textpriv.experiments.dp_prompt import CLEAN, shown
@@ -52,9 +53,12 @@ def plane(
         }
         ax.errorbar(x["value"], y["value"], xerr=reach(x), yerr=reach(y), lw=1.4, **bars, **look)
         is_prompt = x["setting"].iloc[0].startswith("t")  # whose mildest setting is the coldest
-        end, side, away = (0, "right", -6) if is_prompt else (-1, "left", 5)
+        end = 0 if is_prompt else -1
+        # The two forms of DP-Prompt lie side by side: one is named on its left.
+        side, away = ("right", -6) if name == "dp-prompt-clipped" else ("left", 5)
         place, text = (x["value"].iloc[end], y["value"].iloc[end]), shown(x["setting"].iloc[end])
         written: dict[str, Any] = {"ha": side, "color": look["color"], "fontsize": 8}
+        written["path_effects"] = [withStroke(linewidth=2, foreground="white")]
         ax.annotate(text, place, (away, 4), textcoords="offset points", **written)
     clean = top[top["mechanism"] == CLEAN].set_index("target")["value"]
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 12, "color": BLACK, "zorder": 5}
@@ -99,6 +103,6 @@ def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Fi
     ax.set_xticks(counts, counts.astype(str))
     ax.set_xticks([], minor=True)
     ax.set_ylim(bottom=0)
-    ax.legend()
+    legend_below(fig, ncols=3)
     ax.set_title(f"{title} (n = {table['n'].max():,})", fontsize=9)
     return fig

@@ -85,13 +85,14 @@ def hidden(table: pd.DataFrame, guessing: float) -> str:
         return f"At every setting authors are named; clean text has a sentiment F1 of {clean:.2f}"
     mechanism, setting = left.idxmax()
     best = f"sentiment F1 is at best {left.max():.2f} ({label(mechanism)}, {shown(setting)})"
-    return f"Where no attacker surely beats guessing, {best}; clean text has {clean:.2f}"
+    hides = "Where no attacker is significantly better than guessing"
+    return f"{hides}, {best}; clean text has {clean:.2f}"
 
 
 def compared(
     run: Run, cases: Iterable[Any], first: str, second: str, *, tests: int = 1
 ) -> pd.DataFrame:
-    """First less second of recorded measurements, in pairs, and which is above at the 5% level.
+    """First minus second of recorded measurements, in pairs, and which is above at the 5% level.
 
     Two maxima over k attackers differ by at most as much as some attacker's two values do, so
     that their difference is one of k (Bonferroni). Columns: value, low, high, p, verdict ("above",
@@ -268,7 +269,7 @@ def _relative_fall(first: Estimate, last: Estimate) -> Estimate:
 
 
 def _top_k_gains(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Sentiment F1 with a cut to the likeliest tokens less that without, at every temperature."""
+    """Sentiment F1 with a cut to the likeliest tokens minus that without, at every temperature."""
     same = ["setting", "target", "attacker", "access"]
     sentiment = table[table["target"] == "sentiment"]
     uncut = sentiment[sentiment["mechanism"] == PROMPTED].set_index(same)
