@@ -393,7 +393,9 @@ def _judged(found: Judgement) -> list[str]:
 
 def learned_by_the_preview() -> str:
     """From the rows behind the boxes of notebook 06."""
-    return summaries.learned_from(pd.read_csv(paths.REPOSITORY / "figures/fig06_distributions.csv"))
+    run = results.load_or_default("06_slm_utility", "full")
+    rows = paths.output_directory(run.profile, "figures") / "fig06_distributions.csv"
+    return summaries.learned_from(pd.read_csv(rows))
 
 
 def main() -> None:
