@@ -71,10 +71,10 @@ def described(*asset_ids: str) -> str:
 
 
 def in_profile(notebook: str, key: str) -> Callable[[Match], bool]:
-    """All groups of the match are values that the default profile has under a key."""
+    """All groups of the match are values that the full profile has: the notebooks show its run."""
 
     def holds(match: Match) -> bool:
-        value = profiles.table("default", notebook)[key]
+        value = profiles.table("full", notebook)[key]
         values = value if isinstance(value, list) else [value]
         return all(number(group) in values for group in match.groups() if group)
 
