@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -17,6 +18,9 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+import zmq.asyncio
+from jupyter_client.channels import AsyncZMQSocketChannel
+from jupyter_client.session import Session
 from nbformat import v4
 from tools import execute, notebooks, runner, state
 
@@ -600,3 +604,28 @@ def test_help_needs_nothing_installed(tmp_path: Path) -> None:
     done = as_user("bash", str(tmp_path / "run_all.sh"), "--only", "01", "--help", PYTHON=str(bare))
     assert done.returncode == 0 and "--scheduler ADDRESS" in done.stdout, done.stderr
     assert not (tmp_path / ".venv").exists()
+
+
+async def heard(channel: type[AsyncZMQSocketChannel]) -> bool:
+    """Whether a message is read that comes while its socket is used past the event loop."""
+    context, session = zmq.asyncio.Context(), Session(key=b"")
+    kernel, client = context.socket(zmq.DEALER), context.socket(zmq.DEALER)
+    try:
+        client.connect(f"tcp://127.0.0.1:{kernel.bind_to_random_port('tcp://127.0.0.1')}")
+        session.send(client, "here")  # both ends are connected once this has arrived
+        await kernel.recv_multipart()
+        waiting = asyncio.create_task(channel(client, session).get_msg())
+        await asyncio.sleep(0.1)
+        session.send(kernel, "execute_reply")
+        time.sleep(0.2)  # without the loop, as when an output widget's state is sent
+        session.send(client, "comm_msg")
+        done, _ = await asyncio.wait([waiting], timeout=3)
+        waiting.cancel()
+        return bool(done)
+    finally:
+        context.destroy(linger=0)
+
+
+def test_a_reply_that_comes_while_a_widget_is_shown_ends_its_cell() -> None:
+    assert not asyncio.run(heard(AsyncZMQSocketChannel))  # else the class is needed no more
+    assert asyncio.run(heard(execute.Watched))

@@ -7,6 +7,7 @@ executed copy is the old one until the new one is complete.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import sys
@@ -18,6 +19,8 @@ from typing import Any
 
 import papermill
 import psutil
+from jupyter_client.asynchronous import AsyncKernelClient
+from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -36,8 +39,31 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # has no place in a log file
 logging.getLogger("papermill").setLevel(logging.CRITICAL)  # our own lines say it all
 
 
+class Watched(AsyncZMQSocketChannel):
+    """A channel that looks again every second.
+
+    nbclient sends an output widget's state while it waits for the end of its cell, on the same
+    socket and past the event loop. A reply that comes at this moment wakes nobody: without another
+    look the cell never ends, which happened in half of the runs on a busy machine.
+    """
+
+    async def get_msg(  # type: ignore[override]  # the class above says the same of its own
+        self, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """The next message; Empty after so many seconds."""
+        end = time.monotonic() + (math.inf if timeout is None else timeout)
+        while not await self.socket.poll(1000) and time.monotonic() < end:
+            pass
+        return await super().get_msg(timeout=0)
+
+
 class OwnKernel(AsyncKernelManager):
     """Of this very interpreter, whatever the user has installed under the name "python3"."""
+
+    def client(self, **options: Any) -> AsyncKernelClient:  # type: ignore[override]
+        made = super().client(**options)
+        made.shell_channel_class = Watched
+        return made
 
     @property
     def kernel_spec(self) -> KernelSpec:
