@@ -106,7 +106,11 @@ def test_accuracies_pool_draws_and_splits() -> None:
     assert (row.value, row.low, row.high, row.n) == (0.6, expected.low, expected.high, 10)
     shares = [(each.ids == pieces.ids).mean() for each in seen]
     assert row.unchanged == pytest.approx(np.mean(shares))
-    assert row.unchanged_low < row.unchanged < row.unchanged_high
+    these = stats.combined([0.5, 0.5], [given.unchanged(each) for each in seen], bounds=(0.0, 1.0))
+    labels = stats.draw_labels("draw of 2-random", [0, 1])
+    drawn = stats.over_draws(these, shares, labels, bounds=(0.0, 1.0))
+    assert (row.unchanged_low, row.unchanged_high) == (drawn.low, drawn.high)
+    assert row.unchanged_influence.error == drawn.influence.error > 1.5 * these.influence.error
     assert only(table, label="plain", scenario="all").n == 3  # one split was asked about
     # What one scenario has over the other is known in pairs.
     other = only(table, label="2-random", scenario="all")

@@ -58,15 +58,14 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
 
     Columns: corpus, label, kind, window, sigma, eta, scenario, the estimate of the accuracy (95% by
     cluster, with the error of splits and of draws of random maps), and unchanged (share of pieces
-    that stay; with unchanged_low, _high, _influence).
+    that stay, with the error of draws too; with unchanged_low, _high, _influence).
     """
     draws = pd.DataFrame([row for rows in found for row in rows])
     keys = ["corpus", *Setting("plain").columns(), "scenario"]
     rows = []
     for key, several in draws.groupby(keys, sort=False):
         row = dict(zip(keys, key, strict=True))
-        weights = [1 / len(several)] * len(several)
-        kept = stats.combined(weights, [*several["unchanged"]], bounds=(0.0, 1.0))
+        kept = _unchanged(several, row["label"])
         row |= _accuracy(several, row["label"]).columns() | {"unchanged": kept.value}
         row |= {"unchanged_low": kept.low, "unchanged_high": kept.high}
         rows.append(row | {"unchanged_influence": kept.influence})
@@ -83,6 +82,14 @@ def _accuracy(several: pd.DataFrame, label: str) -> stats.Estimate:
         labels = stats.draw_labels(what, means.index)
         found = stats.over_draws(found, means, labels, bounds=(0.0, 1.0))
     return found
+
+
+def _unchanged(several: pd.DataFrame, label: str) -> stats.Estimate:
+    """Over documents and draws: which pieces a map exchanges decides how many of them stay."""
+    each = [*several["unchanged"]]
+    found = stats.combined([1 / len(each)] * len(each), each, bounds=(0.0, 1.0))
+    labels = stats.draw_labels(f"draw of {label}", several["draw"])
+    return stats.over_draws(found, [one.value for one in each], labels, bounds=(0.0, 1.0))
 
 
 def unchanged(accuracy: pd.DataFrame) -> pd.DataFrame:
