@@ -529,11 +529,6 @@ def test_only_decided_pairs_are_said() -> None:
     assert findings.at_equal_utility(pd.DataFrame(columns=[*rows])).startswith("No two mechanisms")
 
 
-@pytest.mark.parametrize("profile", profiles.names())
-def test_profiles_look_closer_only_at_epsilons_of_their_defenses(profile: str) -> None:
-    assert profiles.load(profile, "05_reconstruction_attacks", sources.Sizes)
-
-
 @pytest.mark.parametrize(
     ("key", "name"),
     [("focus", "custext"), ("model_focus", "santext"), ("risk_epsilons", "santext+")],

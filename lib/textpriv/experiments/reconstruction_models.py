@@ -352,13 +352,9 @@ def record_claims(run: Run, trained: Sequence[Trained]) -> None:
         for each in trained
         for name, rates in each.outcome.trainings.items()
     ]
-    columns = [
-        *SETTING,
-        "value",
-        "n",
-    ]  # stated, as none was trained more than once where it is empty
-    several = pd.DataFrame(spreads, columns=columns)
-    run.record_rows(several, f"spread.{where}.{attack}", unit="standard deviation")
+    # The columns are stated, since there are no rows where nothing is trained twice.
+    spread = pd.DataFrame(spreads, columns=[*SETTING, "value", "n"])
+    run.record_rows(spread, f"spread.{where}.{attack}", unit="standard deviation")
     run.record_rows(detector_accuracies(trained), f"detector.{where}.{{when}}")
     _record_table1(run, trained)
 

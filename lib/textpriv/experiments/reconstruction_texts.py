@@ -78,17 +78,16 @@ class Sizes(BaseModel):
     @model_validator(mode="after")
     def _looks_closer_at_what_it_has(self) -> Self:
         """Only the epsilons of the two defenses can be looked at again."""
-        for defense, own in (
-            ("custext", self.custext_epsilons),
-            ("santext", self.santext_epsilons),
-        ):
-            for key, name in (
-                ("focus", defense),
-                ("model_focus", defense),
-                ("risk_epsilons", f"{defense}+"),
-            ):
-                if unknown := {*getattr(self, key).get(name, ())} - {*own}:
-                    message = f"{key}.{name}: got {sorted(unknown)}, expected some of {own}"
+        swept = {"custext": self.custext_epsilons, "santext": self.santext_epsilons}
+        for defense, epsilons in swept.items():
+            asked = {
+                f"focus.{defense}": self.focus.get(defense, ()),
+                f"model_focus.{defense}": self.model_focus.get(defense, ()),
+                f"risk_epsilons.{defense}+": self.risk_epsilons.get(f"{defense}+", ()),
+            }
+            for key, chosen in asked.items():
+                if unknown := sorted({*chosen} - {*epsilons}):
+                    message = f"{key}: got {unknown}, expected some of {epsilons}"
                     raise ValueError(f"{message}; extend {defense}_epsilons or choose from them")
         return self
 
