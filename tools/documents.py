@@ -308,8 +308,8 @@ _HEAD = """# Reproducing
 *Made by `make readme`; do not edit.*
 
 One notebook, one command, the statements of the papers that it tests. Results are those of the
-full profile where it has been run, else of the default one; minutes and memory are those of that
-run.
+full profile where it has been run, else of the default one; minutes and memory (of the
+notebook's own process, without its workers) are those of that run.
 
 **Tolerance.** A statement is an ordering or a bound, of one or many cells of a table. It is
 *confirmed* or *contradicted* where a test at 5% over all statements (Holm) says so: in each of its
