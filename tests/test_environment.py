@@ -112,9 +112,9 @@ def test_everything_imported_is_declared() -> None:
     declared = set(bounds(PROJECT["dependencies"]))
     for extra in EXTRAS.values():
         declared |= set(bounds(extra))
-    # through declared ones: jupyter_client and IPython by ipykernel, PIL by matplotlib, triton by
-    # torch's CUDA build, ...
-    through = {"jupyter-client", "ipython", "pillow", "packaging", "tokenizers", "triton"}
+    # through declared ones: jupyter_client, zmq and IPython by ipykernel, PIL by matplotlib, triton
+    # by torch's CUDA build, ...
+    through = {"jupyter-client", "pyzmq", "ipython", "pillow", "packaging", "tokenizers", "triton"}
     for module in sorted(modules - sys.stdlib_module_names - {"textpriv"} - own_modules()):
         known = distributions_of(module) & (declared | through)
         assert known, f"{module} is imported, not declared"
