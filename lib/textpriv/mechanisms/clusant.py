@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
@@ -168,12 +169,16 @@ class CluSanT(FiniteMechanism):
         return weights - logsumexp(weights, axis=1, keepdims=True)
 
     @cached_property
+    @torch.inference_mode()
     def _log_normalizers(self) -> FloatArray:
         """log of the sum of the second choice's weights: (clusters, inputs)."""
-        result = np.empty((len(self.members), self.size))
-        for start in range(0, self.size, self.row_chunk):
-            rows = np.arange(start, min(start + self.row_chunk, self.size))
-            result[:, rows] = self._log_sums(self._log_weights(rows)).T
+        result = np.full((len(self.members), self.size), -np.inf)
+        for log_sum, members, rate in zip(result, self.members, self.rates, strict=True):
+            for part in np.array_split(members, -(-len(members) // self.row_chunk)):
+                distance = self.distances.to(part)  # |x - y| = |y - x|: from words of the cluster
+                nearest = distance.amin(0)
+                sums = distance.sub_(nearest).mul_(-rate).exp_().sum(0)
+                np.logaddexp(log_sum, (sums.log_() - rate * nearest).numpy(), out=log_sum)
         return result
 
     def _log_weights(self, inputs: IntArray) -> FloatArray:
