@@ -61,7 +61,7 @@ def rows(found: Sequence[Notebook], profile: str) -> list[Row]:
     """The claims about these notebooks, in the order of the papers."""
     made, says = [], {each.id: each.says for each in claims.statements()}
     for name in (source.name for source in found):
-        run = results.committed(name) if profile == "default" else _results(name, profile)
+        run = results.committed(name) if profile == "default" else results.found(name, profile)
         compared = verdicts.table(name, profile, run.by_name() if run else {}).to_dict("records")
         for claim, row in zip(claims.of(name, profile), compared, strict=True):
             place = f"{claim.place}, {row['kind']}" if claim.trend else claim.place
@@ -86,10 +86,6 @@ def shortened(claim: Claim) -> str:
         last += 1
     apart = [" ".join(name[first : len(name) - last]).replace("_", " ") for name in names]
     return (" = " if claim.trend.form == "equal" else " > ").join(apart)
-
-
-def _results(notebook: str, profile: str) -> results.Results | None:
-    return results.load(notebook, profile) if results.file(notebook, profile).exists() else None
 
 
 def page(found: Sequence[Notebook], profile: str) -> NotebookNode:

@@ -156,6 +156,11 @@ def load(notebook: str, profile: str = "default") -> Results:
         raise RunError(f"{_shown(path)} is not a result: {error}") from error
 
 
+def found(notebook: str, profile: str) -> Results | None:
+    """As `load`; None where no run has left any."""
+    return load(notebook, profile) if file(notebook, profile).exists() else None
+
+
 def file(notebook: str, profile: str = "default") -> Path:
     """Where a notebook's results lie."""
     return paths.output_directory(profile, "results") / f"{notebook}.json"
@@ -176,9 +181,9 @@ def load_or_default(notebook: str, profile: str) -> Results:
     return load(notebook, profile)
 
 
-def write(found: Results, path: Path) -> None:
+def write(made: Results, path: Path) -> None:
     """Write results, complete or not at all."""
-    write_atomic(path, (found.model_dump_json(indent=1) + "\n").encode())
+    write_atomic(path, (made.model_dump_json(indent=1) + "\n").encode())
 
 
 def _shown(path: Path) -> str:
