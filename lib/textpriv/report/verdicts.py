@@ -275,17 +275,6 @@ def verdicts_of(
     return list(zip(stated, compare_all(stated, measured, profile), strict=True))
 
 
-def table(notebook: str, profile: str, measured: Mapping[str, Measurement]) -> pd.DataFrame:
-    """Claims about a notebook with our values and verdicts, for display."""
-    rows = [
-        [claim.id, claim.place, claim.stated, ours(claim, measured),
-         str(claim.kind) if claim.trend else "number", str(found.verdict), found.reason]
-        for claim, found in verdicts_of(notebook, measured, profile)
-    ]  # fmt: skip
-    columns = ["claim", "place", "paper", "ours", "kind", "verdict", "reason"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def by_statement(
     notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> pd.DataFrame:
