@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
-from textpriv import paths
+from textpriv import paths, profiles
 from textpriv.errors import InvalidInput
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_figures as figures
@@ -753,7 +753,7 @@ def test_statements(kept: Path) -> None:
     assert table["success"].iloc[0] == 0.34 and math.isnan(table["success"].iloc[1])
 
 
-@pytest.mark.parametrize("profile", ["smoke", "default", "paper"])
+@pytest.mark.parametrize("profile", profiles.names())
 def test_sizes_of_every_profile(profile: str) -> None:
     sizes = Run("07_scoreboard", profile, 7, {}).sizes(Sizes)
     assert sizes.shown_risk in sizes.risks

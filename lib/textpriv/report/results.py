@@ -136,8 +136,8 @@ def measure(
 def run_name(profile: str, seed: int | None, overrides: Mapping[str, Any]) -> str:
     """What a run is called: its profile, or `default-custom` and the like.
 
-    The committed figures and results come from the default profile as it stands, so one
-    with another seed or with overrides is kept apart.
+    The committed figures and results come from profiles as they stand, so a run with another
+    seed or with overrides is kept apart.
     """
     return f"{profile}-custom" if seed != DEFAULT_SEED or overrides else profile
 
