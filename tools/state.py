@@ -132,7 +132,9 @@ def _asset_digest(asset_id: str) -> str:
 def _measured(notebook: str, run: str) -> list[dict[str, Any]] | None:
     """Another notebook's measurements, without what its run happened to cost."""
     found = results.found(notebook, run)
-    return found and [m.model_dump() for m in found.measurements if not m.name.startswith("run.")]
+    if found is None:
+        return None
+    return [m.model_dump() for m in found.measurements if not m.name.startswith("run.")]
 
 
 def _content(name: str, run: str) -> str | None:

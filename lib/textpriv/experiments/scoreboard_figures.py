@@ -32,7 +32,7 @@ from textpriv.report.figures import (
 from textpriv.report.verdicts import Verdict
 
 # Told apart by lightness and hatching as well as by hue.
-OUTCOMES: Mapping[str, dict[str, str]] = {
+OUTCOMES: Mapping[str, dict[str, Any]] = {
     Verdict.MATCH: {"fc": BLUE, "hatch": ""},
     Verdict.CONFIRMED: {"fc": GREEN, "hatch": ""},
     Verdict.LEANS_FOR: {"fc": SKY, "hatch": ""},
@@ -99,13 +99,13 @@ def _fates(findings: pd.DataFrame) -> str:
     return f"Of {tested} statements {holds} are confirmed, {against} contradicted"
 
 
-def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, str]]) -> None:
+def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, Any]]) -> None:
     """Bars side by side in a row, with their numbers where these fit."""
     begin = np.zeros(len(table))
     widest = max(1.0, float(table.sum(axis=1).max()))
     for name in table:
         widths = table[name].to_numpy(dtype=float)
-        look: dict[str, Any] = looks[str(name)]
+        look = looks[str(name)]
         ax.barh(range(len(table)), widths, left=begin, height=0.62, ec=BLACK, lw=0.5, **look)
         for place, (start, width) in enumerate(zip(begin, widths, strict=True)):
             if width > (0.055 * len(f"{width:.0f}") - 0.015) * widest:
