@@ -8,7 +8,6 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -247,15 +246,7 @@ def test_the_scheduler_is_asked_before_anything_starts(
 # Loops of notebooks
 
 
-@contextmanager
-def here() -> Iterator[None]:
-    """On this machine, inside a test that is `on_dask`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(parallel.SCHEDULER)
-        yield
-
-
-def test_the_loop_over_a_grid(on_dask: LocalCluster) -> None:
+def test_the_loop_over_a_grid(on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a function that stands in a notebook, with what was defined before it."""
     tables = {"one": table(), "other": table() + 1}
 
@@ -265,8 +256,8 @@ def test_the_loop_over_a_grid(on_dask: LocalCluster) -> None:
 
     over = study.grid(corpus=tables, epsilon=[1.0, 2.0, 4.0])
     there = study.measure(measured, over)
-    with here():
-        assert study.measure(measured, over) == there
+    monkeypatch.delenv(parallel.SCHEDULER)  # on this machine
+    assert study.measure(measured, over) == there
     assert len(set(there)) == len(over)
 
 

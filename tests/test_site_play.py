@@ -270,7 +270,7 @@ def test_the_reference_shows_what_is_public(
     room = tmp_path / "package" / "room"
     room.mkdir(parents=True)
     (room / "module.py").write_text(SOURCE)
-    (room / "_inside.py").write_text(SOURCE)
+    (room / "__main__.py").write_text(SOURCE)
     (room / "__init__.py").write_text('"""The room."""')
     monkeypatch.setattr(reference, "ROOMS", {"room": ("A room", "It has `modules`.")})
     ((name, page),) = reference.pages(tmp_path / "package")
@@ -282,4 +282,4 @@ def test_the_reference_shows_what_is_public(
     assert "- `first, second`: two \\*things\\*\\, in two lines" in page
     assert "- `method(x: float) -> int`: What it does\\." in page
     assert "plain_function(*args: int) -> None" in page and "](javascript" not in page
-    assert not any(word in page for word in ("_hidden", "_private", "_inside", "Never"))
+    assert not any(word in page for word in ("_hidden", "_private", "main", "Never"))

@@ -1,16 +1,15 @@
 """A run beside the committed full run: do their numbers agree within the joint error?
 
-`python -m tools.compare default` is what a default run ends with. The full run has the same names
-with larger samples. Two intervals of 95% give the error of a difference as if the samples had
-nothing in common; where the smaller is a part of the larger one this is too wide, and more than
-95% of the differences lie inside. Those that lie outside whatever their number (Bonferroni, 5% over
-all) are named: a run with another law is told by them. A classifier that the full run gives more
-documents to learn from is another one, and its accuracy another number: see `LEARNED`.
+A default run ends with it. The full run has the same names with larger samples. Two intervals of
+95% give the error of a difference as if the samples had nothing in common; where the smaller is a
+part of the larger one this is too wide, and more than 95% of the differences lie inside. Those that
+lie outside whatever their number (Bonferroni, 5% over all) are named: a run with another law is
+told by them. A classifier that the full run gives more documents to learn from is another one, and
+its accuracy another number: see `LEARNED`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from textpriv.errors import TextprivError
 from textpriv.report import results, verdicts
 from textpriv.report.results import Measurement
 from textpriv.stats import CONFIDENCE
@@ -75,17 +73,14 @@ def compared(
 
 def with_full(notebooks: Iterable[str], run: str) -> list[Comparison]:
     """Of the notebooks that both runs have finished."""
+    both = ((name, results.found(name, run), results.found(name, FULL)) for name in notebooks)
     return [
-        compared(name, results.load(name, run).by_name(), results.load(name, FULL).by_name())
-        for name in notebooks
-        if results.file(name, run).exists() and results.file(name, FULL).exists()
+        compared(name, ours.by_name(), full.by_name()) for name, ours, full in both if ours and full
     ]
 
 
 def summary(found: Sequence[Comparison]) -> str:
-    """A line for each notebook, and one over all."""
-    if not found:
-        return "no notebook has run in both"
+    """A line for each of some notebooks, and one over all."""
     every = Comparison("all", pd.concat([each.table for each in found], ignore_index=True))
     low, high = EXPECTED
     lies = "as expected of separate samples"
@@ -95,20 +90,3 @@ def summary(found: Sequence[Comparison]) -> str:
         f"{every.inside:.0%} of {len(every.table)} numbers agree, {lies} ({low:.0%} to {high:.0%})"
     )
     return "\n".join([*map(str, found), f"beside the full run: {said}"])
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the comparison of a run, `default` unless another is named."""
-    from tools import notebooks
-
-    (run,) = arguments or sys.argv[1:] or ["default"]
-    try:
-        print(summary(with_full([each.name for each in notebooks.find()], run)))
-    except TextprivError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

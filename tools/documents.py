@@ -17,6 +17,8 @@ import pandas as pd
 
 from textpriv import assets, paths, profiles
 from textpriv.evaluation import summaries
+from textpriv.experiments import scoreboard
+from textpriv.experiments import scoreboard_findings as findings
 from textpriv.report import board, claims, results, verdicts
 from textpriv.report.verdicts import Judgement, Verdict
 from tools import forecast
@@ -55,17 +57,12 @@ def score() -> str:
 
 def headline() -> str:
     """Whether a changed word is a hidden one: the sentence beside the first figure."""
-    from textpriv.experiments import scoreboard, scoreboard_findings
-
     points = scoreboard.word_points(board.gather("full"))
-    return scoreboard_findings.headline(scoreboard_findings.settings(points)).text
+    return findings.headline(findings.settings(points)).text
 
 
 def found() -> str:
     """What notebook 07 concludes beside the choice of a mechanism, in a list."""
-    from textpriv.experiments import scoreboard
-    from textpriv.experiments import scoreboard_findings as findings
-
     gathered = board.gather("full")
     said = {
         "Words": findings.context(gathered).text,
@@ -80,9 +77,6 @@ def found() -> str:
 
 def choice() -> str:
     """Which mechanism stands out for what one wants to send, and what is proved."""
-    from textpriv.experiments import scoreboard
-    from textpriv.experiments import scoreboard_findings as findings
-
     gathered = board.gather("full")
     sizes = profiles.load("full", "07_scoreboard", scoreboard.Sizes, {})
     at = scoreboard.equal_risk(scoreboard.word_points(gathered), [sizes.shown_risk])
@@ -98,11 +92,7 @@ def chapters() -> str:
 
 def costs() -> str:
     """A row per notebook: minutes and memory of the runs that git holds, and their sum."""
-    runs = [
-        [results.load(each.name, profile) if results.file(each.name, profile).exists() else None
-         for profile in ("default", "full")]
-        for each in find()
-    ]  # fmt: skip
+    runs = [[results.found(each.name, run) for run in ("default", "full")] for each in find()]
     rows = [
         [_link(each, "notebooks"), *(cell for run in pair for cell in _cost(run))]
         for each, pair in zip(find(), runs, strict=True)

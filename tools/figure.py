@@ -52,7 +52,8 @@ def make(stem: str, found: Sequence[Notebook], parameters: Mapping[str, Any]) ->
     minutes = profiles.settings(profile).cell_minutes
     execute.execute(notebook, executed, parameters, minutes, Event(), source=executed)
     made = paths.output_directory(run, "figures") / f"{stem}.png"
-    print(f"{made.relative_to(paths.REPOSITORY)}: {_compared(made, paths.REPOSITORY / 'figures')}")
+    held = paths.output_directory("full" if profile == "full" else "default", "figures")
+    print(f"{made.relative_to(paths.REPOSITORY)}: {_compared(made, held)}")
     return made
 
 
@@ -62,7 +63,7 @@ def _compared(made: Path, held: Path) -> str:
     if not other.exists():
         return "git holds no figure of that name"
     same = made.with_suffix(".csv").read_bytes() == other.read_bytes()
-    return f"its numbers are {'' if same else 'not '}those of figures/{other.name}"
+    return f"its numbers are {'' if same else 'not '}those of {other.relative_to(paths.REPOSITORY)}"
 
 
 def redraw(found: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
@@ -136,7 +137,11 @@ def names(source: str) -> tuple[set[str], set[str], set[str]]:
         if isinstance(statement, ast.AugAssign):  # which reads what it sets
             read.add(_base(statement.target))
         reads |= read - sets
-        sets |= {each.get_name() for each in own if _is_set(each)}
+        sets |= {
+            each.get_name()
+            for each in own
+            if each.is_assigned() or each.is_imported() or each.is_namespace()
+        }
     changes = set(map(_changed, ast.walk(ast.parse(source))))
     called = {
         node.attr
@@ -168,10 +173,6 @@ def _changed(node: ast.AST) -> str:
         called = node.value.func  # as in `rows.append(row)`
         return _base(called) if isinstance(called, ast.Attribute) else ""
     return ""
-
-
-def _is_set(symbol: symtable.Symbol) -> bool:
-    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
 
 
 def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

@@ -92,8 +92,7 @@ def _weights(models: Iterable[assets.Asset], device: str) -> Iterator[str]:
 def cost(notebook: str, profile: str) -> str:
     """Time and memory that were measured, and of what."""
     for measured in (profile, "default"):
-        if results.file(notebook, measured).exists():
-            found = results.load(notebook, measured)
+        if found := results.found(notebook, measured):
             said = f"{found.seconds / 60:.1f} min and {gb(found.peak_mb * 1e6)} on {found.device}"
             if measured == profile:
                 return f"{said}, measured"

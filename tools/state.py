@@ -131,10 +131,10 @@ def _asset_digest(asset_id: str) -> str:
 
 def _measured(notebook: str, run: str) -> list[dict[str, Any]] | None:
     """Another notebook's measurements, without what its run happened to cost."""
-    if not results.file(notebook, run).exists():
+    found = results.found(notebook, run)
+    if found is None:
         return None
-    found = results.load(notebook, run).measurements
-    return [m.model_dump() for m in found if not m.name.startswith("run.")]
+    return [m.model_dump() for m in found.measurements if not m.name.startswith("run.")]
 
 
 def _content(name: str, run: str) -> str | None:

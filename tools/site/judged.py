@@ -57,19 +57,19 @@ class Row(NamedTuple):
         return f"<tr data-verdict='{escape(self.verdict)}'>{drawn}</tr>"
 
 
-def rows(found: Sequence[Notebook], profile: str) -> list[Row]:
+def rows(notebooks: Sequence[Notebook], profile: str) -> list[Row]:
     """The claims about these notebooks, in the order of the papers."""
     made, says = [], {each.id: each.says for each in claims.statements()}
-    for name in (source.name for source in found):
-        run = results.committed(name) if profile == "default" else _results(name, profile)
-        compared = verdicts.table(name, profile, run.by_name() if run else {}).to_dict("records")
-        for claim, row in zip(claims.of(name, profile), compared, strict=True):
-            place = f"{claim.place}, {row['kind']}" if claim.trend else claim.place
-            ours = str(row["ours"] or "not measured")
-            reason = re.sub(rf"(; |^)ours: {re.escape(ours)}$", "", str(row["reason"]))
+    for name in (source.name for source in notebooks):
+        run = results.committed(name) if profile == "default" else results.found(name, profile)
+        measured = run.by_name() if run else {}
+        for claim, found in verdicts.verdicts_of(name, measured, profile):
+            place = f"{claim.place}, {claim.kind}" if claim.trend else claim.place
+            ours = verdicts.ours(claim, measured) or "not measured"
+            reason = re.sub(rf"(; |^)ours: {re.escape(ours)}$", "", found.reason)
             of_what = (says.get(claim.statement, ""), claim.setting, place, name)
             made.append(
-                Row(claim.paper, *of_what, shortened(claim), ours, str(row["verdict"]), reason)
+                Row(claim.paper, *of_what, shortened(claim), ours, str(found.verdict), reason)
             )
     return sorted(made, key=lambda row: [*claims.PAPERS].index(row.paper))
 
@@ -86,10 +86,6 @@ def shortened(claim: Claim) -> str:
         last += 1
     apart = [" ".join(name[first : len(name) - last]).replace("_", " ") for name in names]
     return (" = " if claim.trend.form == "equal" else " > ").join(apart)
-
-
-def _results(notebook: str, profile: str) -> results.Results | None:
-    return results.load(notebook, profile) if results.file(notebook, profile).exists() else None
 
 
 def page(found: Sequence[Notebook], profile: str) -> NotebookNode:

@@ -42,12 +42,8 @@ def pages(package: Path) -> Iterator[tuple[str, str]]:
     """
     for name, (room, (title, says)) in zip(names(), ROOMS.items(), strict=True):
         files = sorted((package / room).rglob("*.py") if room else package.glob("*.py"))
-        parts = [_module(path, package) for path in files if not _private(path)]
+        parts = [_module(path, package) for path in files if path.stem != "__main__"]
         yield name, "\n\n".join([f"# {title}", says, *filter(None, parts)])
-
-
-def _private(path: Path) -> bool:
-    return path.stem.startswith("_") and path.stem != "__init__"
 
 
 def _module(path: Path, package: Path) -> str:

@@ -18,7 +18,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -233,45 +233,44 @@ def untrue_of_own_numbers() -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a curve reaches what was asked: `weight` of the way from row `left` to the next.
+    """Where a curve reaches what was asked: `weight` of the way between two of its rows.
 
     Attributes
     ----------
-    error : standard error of the place, in the unit of the curve's column `along`
+    along : the column that reaches it
+    error : standard error of the place, in the unit of that column
     """
 
-    curve: pd.DataFrame
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
     along: str
-    left: int
     weight: float
-    error: float = 0.0
+    error: float
 
-    def of(self, column: str | pd.Series[float]) -> float:
+    def of(self, column: str) -> float:
         """A column of the curve there, interpolated."""
-        values = self.curve[column] if isinstance(column, str) else column
-        return float((1 - self.weight) * values[self.left] + self.weight * values[self.left + 1])
-
-    def step(self, column: str) -> float:
-        """From the row before to the row after."""
-        return float(self.curve[column][self.left + 1] - self.curve[column][self.left])
+        return self._between(self.before[column], self.after[column])
 
     def slope(self, column: str) -> float:
         """By how much a column changes per unit of `along` there, without sign."""
-        return abs(self.step(column) / self.step(self.along))
+        first, last = self.before, self.after
+        return abs(float((last[column] - first[column]) / (last[self.along] - first[self.along])))
 
     def estimate(self) -> dict[str, float]:
         """Value and interval there, with both errors: the value's own, and the place's.
 
         The two neighbours were measured on the same texts, so their errors add up in full.
         """
-        value, own = self.of("value"), self.of(_errors(self.curve["low"], self.curve["high"]))
+        value, own = self.of("value"), self._own_error("low", "high")
         reach = Z * math.hypot(own, self.error * self.slope("value"))
         return {"value": value, "low": max(0.0, value - reach), "high": min(1.0, value + reach)}
 
+    def _own_error(self, low: str, high: str) -> float:
+        """Standard error behind 95% intervals, interpolated."""
+        return self._between(*((e[high] - e[low]) / (2 * Z) for e in (self.before, self.after)))
 
-def _errors(low: pd.Series[float], high: pd.Series[float]) -> pd.Series[float]:
-    """Standard errors behind 95% intervals."""
-    return (high - low) / (2 * Z)
+    def _between(self, before: float, after: float) -> float:
+        return float((1 - self.weight) * before + self.weight * after)
 
 
 def crossing(curve: pd.DataFrame, along: str, wanted: float, error: float = 0.0) -> Place | None:
@@ -282,14 +281,13 @@ def crossing(curve: pd.DataFrame, along: str, wanted: float, error: float = 0.0)
     curve : a row per epsilon, in their order
     error : standard error of what is wanted; that of the column is taken where the curve has one
     """
-    curve = curve.reset_index(drop=True)
-    for left, (low, high) in enumerate(pairwise(curve[along])):
+    for before, after in pairwise(curve.to_dict("records")):
+        low, high = before[along], after[along]
         if min(low, high) <= wanted <= max(low, high) and low != high:
-            place = Place(curve, along, left, float((wanted - low) / (high - low)), error)
-            if f"{along}_low" not in curve:
-                return place
-            errors = _errors(curve[f"{along}_low"], curve[f"{along}_high"])
-            return Place(curve, along, left, place.weight, place.of(errors))
+            place = Place(before, after, along, float((wanted - low) / (high - low)), error)
+            if f"{along}_low" in curve:
+                error = place._own_error(f"{along}_low", f"{along}_high")
+            return replace(place, error=error)
     return None
 
 
@@ -458,17 +456,12 @@ def statements() -> pd.DataFrame:
     Columns: mechanism, setting, nominal and tight (epsilon of the whole text; NaN: not known),
     success (of the best attack that was measured). Empty when it has not run here.
     """
-    rows = [
-        {
-            "mechanism": row["mechanism"],
-            "setting": row["setting"],
-            "nominal": float(row["nominal"]),  # infinity and NaN are kept as words
-            "tight": float(row["tight"]),
-            "success": row["attacked"]["success"]["value"] if row["attacked"] else np.nan,
-        }
-        for row in _kept("statements").get("statements", [])
-    ]
-    return pd.DataFrame(rows, columns=["mechanism", "setting", "nominal", "tight", "success"])
+    columns = ["mechanism", "setting", "nominal", "tight", "attacked"]
+    table = pd.DataFrame(_kept("statements").get("statements", []), columns=columns)
+    attacked = table.pop("attacked")
+    success = [e["success"]["value"] if isinstance(e, dict) else np.nan for e in attacked]
+    numbers = {"nominal": float, "tight": float}  # infinity and NaN are kept as words
+    return table.astype(numbers).assign(success=success)
 
 
 def audit_summary(found: Sequence[Audit]) -> pd.DataFrame:
@@ -477,20 +470,13 @@ def audit_summary(found: Sequence[Audit]) -> pd.DataFrame:
     Columns: mechanism, audits, worst ratio (largest loss as a share of the claim; NaN without a
     claim), verdict (the worst one).
     """
-    worst = ("broken", "undecided", "holds", "no claim")
-    groups: dict[str, list[Audit]] = {}
-    for each in found:
-        groups.setdefault(each.label, []).append(each)
-    rows = [
-        {
-            "mechanism": name,
-            "audits": len(group),
-            "worst ratio": pd.Series([each.worst_ratio for each in group]).max(),
-            "verdict": min((each.verdict for each in group), key=worst.index),
-        }
-        for name, group in groups.items()
-    ]
-    return pd.DataFrame(rows, columns=["mechanism", "audits", "worst ratio", "verdict"])
+    worst = ["broken", "undecided", "holds", "no claim"]
+    rows = [[each.label, each.worst_ratio, worst.index(each.verdict)] for each in found]
+    table = pd.DataFrame(rows, columns=["mechanism", "worst ratio", "verdict"])
+    groups = table.groupby("mechanism", sort=False)
+    worst_of = groups.agg({"worst ratio": "max", "verdict": "min"})
+    worst_of.insert(0, "audits", groups.size())
+    return worst_of.assign(verdict=[worst[each] for each in worst_of["verdict"]]).reset_index()
 
 
 def mutants() -> tuple[int, int]:

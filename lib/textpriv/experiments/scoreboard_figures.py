@@ -32,16 +32,16 @@ from textpriv.report.figures import (
 from textpriv.report.verdicts import Verdict
 
 # Told apart by lightness and hatching as well as by hue.
-OUTCOMES: Mapping[str, dict[str, str]] = {
-    Verdict.MATCH: {"color": BLUE, "hatch": ""},
-    Verdict.CONFIRMED: {"color": GREEN, "hatch": ""},
-    Verdict.LEANS_FOR: {"color": SKY, "hatch": ""},
-    Verdict.TIE: {"color": "#FFFFFF", "hatch": "...."},
-    Verdict.LEANS_AGAINST: {"color": "#D9D9D9", "hatch": ""},
-    Verdict.CONTRADICTED: {"color": RED, "hatch": "////"},
-    OTHER: {"color": "#B3B3B3", "hatch": ""},
-    UNMEASURED: {"color": "#E6E6E6", "hatch": "xxxx"},
-    SET_UP: {"color": "#FFFFFF", "hatch": ""},
+OUTCOMES: Mapping[str, dict[str, Any]] = {
+    Verdict.MATCH: {"fc": BLUE, "hatch": ""},
+    Verdict.CONFIRMED: {"fc": GREEN, "hatch": ""},
+    Verdict.LEANS_FOR: {"fc": SKY, "hatch": ""},
+    Verdict.TIE: {"fc": "#FFFFFF", "hatch": "...."},
+    Verdict.LEANS_AGAINST: {"fc": "#D9D9D9", "hatch": ""},
+    Verdict.CONTRADICTED: {"fc": RED, "hatch": "////"},
+    OTHER: {"fc": "#B3B3B3", "hatch": ""},
+    UNMEASURED: {"fc": "#E6E6E6", "hatch": "xxxx"},
+    SET_UP: {"fc": "#FFFFFF", "hatch": ""},
 }
 ALL_COMPARED = "compared with ours"
 PALE = "#C9C9C9"
@@ -65,7 +65,7 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.7), width_ratios=(1, 1.35))
     held = counts[list(COMPARED)].sum(axis=1)
     every = counts[[OTHER, UNMEASURED, SET_UP]].assign(**{ALL_COMPARED: held})
-    looks = {**OUTCOMES, ALL_COMPARED: {"color": BLACK, "hatch": ""}}
+    looks = {**OUTCOMES, ALL_COMPARED: {"fc": BLACK, "hatch": ""}}
     _stacked(left, every[[ALL_COMPARED, OTHER, UNMEASURED, SET_UP]], looks)
     _stacked(right, findings, looks)
     left.set_yticks(range(len(papers)), [claims.PAPERS[paper] for paper in papers])
@@ -80,7 +80,7 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
         ax.grid(visible=False, axis="y")
     shown = [*every.columns[every.any()], *(name for name in COMPARED if findings[name].any())]
     handles = [
-        plt.Rectangle((0, 0), 1, 1, label=name, ec=BLACK, lw=0.5, **_fill(looks[name]))
+        plt.Rectangle((0, 0), 1, 1, label=name, ec=BLACK, lw=0.5, **looks[name])
         for name in (ALL_COMPARED, *OUTCOMES)
         if name in shown
     ]
@@ -99,30 +99,23 @@ def _fates(findings: pd.DataFrame) -> str:
     return f"Of {tested} statements {holds} are confirmed, {against} contradicted"
 
 
-def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, str]]) -> None:
+def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, Any]]) -> None:
     """Bars side by side in a row, with their numbers where these fit."""
     begin = np.zeros(len(table))
     widest = max(1.0, float(table.sum(axis=1).max()))
     for name in table:
         widths = table[name].to_numpy(dtype=float)
-        look = _fill(looks[str(name)])
+        look = looks[str(name)]
         ax.barh(range(len(table)), widths, left=begin, height=0.62, ec=BLACK, lw=0.5, **look)
         for place, (start, width) in enumerate(zip(begin, widths, strict=True)):
             if width > (0.055 * len(f"{width:.0f}") - 0.015) * widest:
-                dark = looks[str(name)]["color"] in (BLACK, BLUE, GREEN)
+                dark = look["fc"] in (BLACK, BLUE, GREEN)
                 box = {"fc": "white", "ec": "none", "pad": 0.4} if look["hatch"] else None
-                text: dict[str, Any] = {
-                    "fontsize": SMALL_PRINT,
-                    "color": "white" if dark else BLACK,
-                    "bbox": box,
-                }
-                middle: dict[str, Any] = {"ha": "center", "va": "center"}
-                ax.text(start + width / 2, place, f"{width:.0f}", **middle, **text)
+                ax.text(
+                    start + width / 2, place, f"{width:.0f}", ha="center", va="center",
+                    fontsize=SMALL_PRINT, color="white" if dark else BLACK, bbox=box,
+                )  # fmt: skip
         begin += widths
-
-
-def _fill(look: Mapping[str, str]) -> dict[str, Any]:
-    return {"fc": look["color"], "hatch": look["hatch"]}
 
 
 # --- Risk and utility ---------------------------------------------------------------------------

@@ -111,11 +111,12 @@ def headline(found: pd.DataFrame) -> Finding:
     """
     if found.empty:
         return Finding("Not measured under this profile", "Notebook 05 has not run.")
-    above = [row for row in found.to_dict("records") if _beyond(row, len(found))]
+    rows = found.to_dict("records")
+    above = [row for row in rows if _beyond(row, len(rows))]
     numbers = "; ".join(
         f"{called(row['mechanism'])} at epsilon {row['epsilon']:g}: {100 * row['kept']:.0f} "
         f"unchanged, {told(row['value'], row['low'], row['high'], '')} recovered"
-        for row in found.to_dict("records")
+        for row in rows
     )
     if above:
         first = above[0]  # the widest gap of those that are certain
@@ -123,26 +124,22 @@ def headline(found: pd.DataFrame) -> Finding:
             f"{called(first['mechanism'])}: {100 * first['kept']:.0f} of 100 words come out "
             f"unchanged, an attacker recovers {100 * first['value']:.0f}"
         )
-        same = [row["mechanism"] for row in found.to_dict("records") if row not in above]
+        same = [row["mechanism"] for row in rows if row not in above]
         text = f"Under {listed(row['mechanism'] for row in above)} an attacker recovers "
         text += "significantly more words than come out unchanged"
         text += f"; under {listed(same)} not significantly more. " if same else ". "
     else:
         title = "An attacker recovers hardly more words than come out unchanged"
         text = "Under none of these settings significantly more words are recovered. "
-    return Finding(
-        title,
-        f"{text}Of 100 content words: {numbers}.",
-    )
+    return Finding(title, f"{text}Of 100 content words: {numbers}.")
 
 
 def _beyond(row: Mapping[str, float], tests: int) -> bool:
     """Whether more words are named than stay, by an interval that many tests widen."""
-    error = (row["high"] - row["low"]) / (2 * scoreboard.Z)
     apart = Measurement(name="named", value=row["value"], low=row["low"], high=row["high"])
     same = Measurement(name="kept", value=row["kept"], low=row["kept"], high=row["kept"])
     found = Difference.between(apart, same)
-    return bool(error > 0 and found.value > 0 and found.p * tests < LEVEL)
+    return row["high"] > row["low"] and found.value > 0 and found.p * tests < LEVEL
 
 
 def guessing(board: Board) -> float:
@@ -208,16 +205,12 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
     )
     pair, count = apart(rows)
     every = math.comb(len(rows), 2)
-    verdict = (
-        f"{count} of the {every} pairs differ significantly"
-        if pair
-        else f"of the {every} pairs none differs significantly"
-    )
-    title = (
-        f"At equal risk sentiment is read better under {called(pair[0])} than {called(pair[1])}"
-        if pair
-        else "At equal risk no mechanism is shown to leave more of the sentiment than another"
-    )
+    title = "At equal risk no mechanism is shown to leave more of the sentiment than another"
+    verdict = f"of the {every} pairs none differs significantly"
+    if pair:
+        better, worse = map(called, pair)
+        title = f"At equal risk sentiment is read better under {better} than {worse}"
+        verdict = f"{count} of the {every} pairs differ significantly"
     return Finding(
         title,
         f"Where the strongest of the attacks recovers {risk:.0%} of the content words, a "

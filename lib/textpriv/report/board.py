@@ -28,6 +28,7 @@ NOTEBOOKS = (
     "08_whole_texts",
 )
 FIXED = ["name", "quantity", "value", "low", "high", "n"]
+OWN = {*FIXED} - {"quantity"}  # fields of a measurement
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +59,8 @@ class Board:
     def table(self) -> pd.DataFrame:
         """A row per measurement: FIXED, and the columns that it was recorded with."""
         rows = [
-            {
-                **each.columns,
-                "name": each.name,
-                "quantity": each.name.partition(".")[0],
-                "value": each.value,
-                "low": each.low,
-                "high": each.high,
-                "n": each.n,
-            }
-            for each in self.measured.values()
+            each.columns | {"quantity": name.partition(".")[0]} | each.model_dump(include=OWN)
+            for name, each in self.measured.items()
         ]
         table = pd.DataFrame(rows, columns=None if rows else FIXED)
         numbers = ["value", "low", "high"]

@@ -184,16 +184,13 @@ class Claim(_Strict):
         """The claim about what a profile measures, under the names that it records."""
         if profile != PAPER or not self.under_paper:
             return self
-        names = [self._renamed(name) for name in self.measurements]
+        names = self.measurements
+        for ours, other in self.under_paper.items():
+            names = [name.replace(ours, other) for name in names]
         if self.trend:
             trend = self.trend.model_copy(update={"measurements": names})
             return self.model_copy(update={"trend": trend})
         return self.model_copy(update={"measurement": names[0]})
-
-    def _renamed(self, name: str) -> str:
-        for ours, other in self.under_paper.items():
-            name = name.replace(ours, other)
-        return name
 
 
 def load() -> list[Claim]:

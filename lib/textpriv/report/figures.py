@@ -26,7 +26,6 @@ from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
 from textpriv.errors import InvalidInput
 from textpriv.files import write_atomic
 from textpriv.mechanisms.registry import WORD_LEVEL
-from textpriv.report.results import FIGURE_SUFFIXES
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -64,12 +63,18 @@ COLORS = {
 }  # fmt: skip
 """By the names that the registries of mechanisms and attacks use."""
 
+
+def _registered(entries: Mapping[str, Any]) -> dict[str, Style]:
+    """How the entries of a registry look, by their names."""
+    return {
+        name: Style(entry.label, COLORS[entry.color], entry.marker, entry.line)
+        for name, entry in entries.items()
+    }
+
+
 # A family shares its line style; inside a group no two share colour and marker.
 MECHANISMS = {
-    **{
-        name: Style(entry.label, COLORS[entry.color], entry.marker, entry.line)
-        for name, entry in WORD_LEVEL.items()
-    },
+    **_registered(WORD_LEVEL),
     "noise": Style("noise", GREY, "v", "-"),
     "custext-aggressive": Style("CusText, aggressive", PURPLE, "o", "--"),
     "truncated-laplace": Style("truncated Laplace", GREY, "s", "-."),
@@ -87,13 +92,7 @@ MECHANISMS = {
     "stencil": Style("stencil", RED, "s", "-"),
     "punctuated-stencil": Style("punctuated stencil", PURPLE, "D", "-"),
 }
-ATTACKS, TOKEN_ATTACKS = (
-    {
-        name: Style(entry.label, COLORS[entry.color], entry.marker, entry.line)
-        for name, entry in registered.items()
-    }
-    for registered in (ON_WORDS, ON_TOKENS)
-)
+ATTACKS, TOKEN_ATTACKS = _registered(ON_WORDS), _registered(ON_TOKENS)
 SEARCHES = {
     "exact": Style("exact", BLUE, "o", "-"),
     "annoy": Style("Annoy", RED, "s", "--"),
@@ -118,8 +117,8 @@ def style(name: str) -> dict[str, str]:
 
     Underscores may stand for hyphens, so that a name from the results can be passed on.
     """
-    look = _look(name)
-    return {"color": look.color, "marker": look.marker, "linestyle": look.linestyle}
+    look = _look(name)._asdict()
+    return {key: look[key] for key in ("color", "marker", "linestyle")}
 
 
 def label(name: str) -> str:
@@ -183,7 +182,7 @@ def save(
     data: pd.DataFrame,
     alt: str,
     provenance: Mapping[str, Any],
-) -> list[Path]:
+) -> None:
     """Write `<stem>.png`, `.pdf`, `.csv` and `.json` into `directory`.
 
     Parameters
@@ -192,10 +191,6 @@ def save(
     data : the plotted numbers, one row per point; its index and influences are not written
     alt : what the figure shows, in a sentence or two, for those who cannot see it
     provenance : JSON values; the alternative text joins them
-
-    Returns
-    -------
-    the files, in the order of `FIGURE_SUFFIXES`
     """
     if not _STEM.fullmatch(stem):
         raise InvalidInput(f"figure: expected a name like 'fig02_kept_words', got {stem!r}")
@@ -211,9 +206,8 @@ def save(
         ".csv": written.to_csv(index=False, lineterminator="\n").encode(),
         ".json": about(origin),
     }
-    for suffix in FIGURE_SUFFIXES:
-        write_atomic(directory / f"{stem}{suffix}", contents[suffix])
-    return [directory / f"{stem}{suffix}" for suffix in FIGURE_SUFFIXES]
+    for suffix, data in contents.items():
+        write_atomic(directory / f"{stem}{suffix}", data)
 
 
 def title_of(fig: Figure) -> str:

@@ -136,8 +136,8 @@ def measure(
 def run_name(profile: str, seed: int | None, overrides: Mapping[str, Any]) -> str:
     """What a run is called: its profile, or `default-custom` and the like.
 
-    The committed figures and results come from the default profile as it stands, so one
-    with another seed or with overrides is kept apart.
+    The committed figures and results come from profiles as they stand, so a run with another
+    seed or with overrides is kept apart.
     """
     return f"{profile}-custom" if seed != DEFAULT_SEED or overrides else profile
 
@@ -154,6 +154,11 @@ def load(notebook: str, profile: str = "default") -> Results:
         return Results.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         raise RunError(f"{_shown(path)} is not a result: {error}") from error
+
+
+def found(notebook: str, profile: str) -> Results | None:
+    """As `load`; None where no run has left any."""
+    return load(notebook, profile) if file(notebook, profile).exists() else None
 
 
 def file(notebook: str, profile: str = "default") -> Path:
@@ -176,9 +181,9 @@ def load_or_default(notebook: str, profile: str) -> Results:
     return load(notebook, profile)
 
 
-def write(found: Results, path: Path) -> None:
+def write(made: Results, path: Path) -> None:
     """Write results, complete or not at all."""
-    write_atomic(path, (found.model_dump_json(indent=1) + "\n").encode())
+    write_atomic(path, (made.model_dump_json(indent=1) + "\n").encode())
 
 
 def _shown(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import string
 import time
@@ -142,8 +141,8 @@ class Run:
             raise InvalidInput(f"{name}: the table lacks {missing}, it has {[*table.columns]}")
         optional = [each for each in ("low", "high", "n", "influence") if each in table]
         for row in table.to_dict("records"):
-            known = {each: row[each] for each in optional if not _missing(row[each])}
-            columns = {each: _plain(row[each]) for each in asked if not _missing(row[each])}
+            known = {each: row[each] for each in optional if not pd.isna(row[each])}
+            columns = {each: _plain(row[each]) for each in asked if not pd.isna(row[each])}
             self.record(
                 _NAMES.vformat(name, (), row), row["value"], **known, unit=unit, columns=columns
             )
@@ -262,11 +261,6 @@ def _plain(value: Any) -> str | int | float:
     """A cell as JSON has it."""
     plain = value.item() if isinstance(value, np.generic) else value
     return plain if isinstance(plain, str | int | float) else str(plain)
-
-
-def _missing(value: object) -> bool:
-    """Whether a cell of a table says nothing."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _show(fig: Figure, alt: str) -> None:

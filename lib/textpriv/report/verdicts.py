@@ -45,7 +45,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from textpriv.report import claims, results
+from textpriv.report import claims
 from textpriv.report.claims import POINT, Claim, Kind, Reading, Statement, Trend
 from textpriv.report.results import Measurement
 
@@ -109,7 +109,8 @@ class Findings(NamedTuple):
     def of(cls, judged: Iterable[Judgement]) -> Findings:
         """Count statements by their verdicts."""
         every = list(judged)
-        found = Counter(each.verdict for each in every if each.kind == Kind.FINDING)
+        evidence = [each for each in every if each.kind == Kind.FINDING]
+        found = Counter(each.verdict for each in evidence)
         return cls(
             holds=found[Verdict.CONFIRMED],
             against=found[Verdict.CONTRADICTED],
@@ -122,10 +123,7 @@ class Findings(NamedTuple):
                 for each in every
             ),
             reread=sum(
-                each.statement.reread
-                and each.kind == Kind.FINDING
-                and each.verdict == Verdict.CONFIRMED
-                for each in every
+                each.statement.reread and each.verdict == Verdict.CONFIRMED for each in evidence
             ),
         )
 
@@ -277,26 +275,6 @@ def verdicts_of(
     return list(zip(stated, compare_all(stated, measured, profile), strict=True))
 
 
-def table(
-    notebook: str,
-    profile: str = "default",
-    measured: Mapping[str, Measurement] | None = None,
-) -> pd.DataFrame:
-    """Claims about a notebook with our values and verdicts, for display.
-
-    `measured` is read from the notebook's results when None.
-    """
-    if measured is None:
-        measured = results.load(notebook, profile).by_name()
-    rows = [
-        [claim.id, claim.place, claim.stated, ours(claim, measured),
-         str(claim.kind) if claim.trend else "number", str(found.verdict), found.reason]
-        for claim, found in verdicts_of(notebook, measured, profile)
-    ]  # fmt: skip
-    columns = ["claim", "place", "paper", "ours", "kind", "verdict", "reason"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def by_statement(
     notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> pd.DataFrame:
@@ -416,16 +394,15 @@ def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float,
         return [
             (side * (each.value - trend.bound), _error_at(trend.bound, each)) for each in chosen
         ]
-    steps = [
-        (left.value - right.value, error_of_difference(left, right))
-        for left, right in pairwise(chosen)
-    ]
     if trend.form == "equal":  # paired errors are too small where few documents differ
         return [
             (POINT - abs(left.value - right.value), _independent(left, right))
             for left, right in pairwise(chosen)
         ]
-    return steps
+    return [
+        (left.value - right.value, error_of_difference(left, right))
+        for left, right in pairwise(chosen)
+    ]
 
 
 def _average_step(trend: Trend, found: Mapping[str, Measurement]) -> tuple[float, float]:
