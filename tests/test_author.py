@@ -357,7 +357,7 @@ def test_the_weights_of_the_best_epoch_are_copied() -> None:
                 seen.append(model.eval()(values).detach().clone())
                 return float(rule[len(seen) - 1])
 
-            author._train(model, values, truth, measure, 5, 16, rng())
+            author._train(model, values, truth, measure, 5, rng())
         found = model.eval()(values)
         assert [torch.equal(found, each) for each in seen] == [row == best for row in range(5)]
 

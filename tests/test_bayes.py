@@ -27,7 +27,6 @@ from textpriv.attacks.bayes import (
     PriorOnly,
     bayes_success,
     prior_of,
-    smoothed_prior,
 )
 from textpriv.data.tokens import KEPT, UNKNOWN
 from textpriv.errors import InvalidInput
@@ -54,12 +53,15 @@ def guesses(attack: TokenAttack, outputs: list[int], top: int) -> tuple[Any, Flo
 def test_a_prior_by_hand() -> None:
     np.testing.assert_allclose(prior_of(CHANNEL, SHADOW), np.array([1, 4, 2, 0]) / 7)
     np.testing.assert_allclose(prior_of(PART, SHADOW), np.array([1, 4, 0, 0]) / 5)
-    np.testing.assert_allclose(smoothed_prior(CHANNEL, SHADOW), np.array([2, 5, 3, 1]) / 7)
+    np.testing.assert_allclose(ContextFreeBayes(CHANNEL, SHADOW).prior * 7, [2, 5, 3, 1])
     # The constant goes to words that are replaced, seen or not, and to no other.
-    np.testing.assert_allclose(smoothed_prior(PART, SHADOW), np.array([2, 5, 0, 1]) / 5)
-    found = smoothed_prior(PART, SHADOW, constant=0.5)
-    np.testing.assert_allclose(found, [0.7, 1.3, 0, 0.5])
-    np.testing.assert_allclose(smoothed_prior(PART, SHADOW, constant=0), [0.2, 0.8, 0, 0])
+    for constant, expected in (
+        (None, [0.4, 1, 0, 0.2]),
+        (0.5, [0.7, 1.3, 0, 0.5]),
+        (0, [0.2, 0.8, 0, 0]),
+    ):
+        found = ContextFreeBayes(PART, SHADOW, constant=constant).prior
+        np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize("make", [ContextFreeBayes, ContextFreeBound, PriorOnly])
@@ -116,6 +118,8 @@ def test_ties_go_to_the_lower_word() -> None:
         assert words == [[*range(min(6, top)), *[NONE] * (top - 6)]]
     words, _ = guesses(Bayes(channel, np.array([1, 2, 1, 2, 0, 1]), name="tie"), [3], 3)
     assert words == [[1, 3, 0]]
+    words, scores = guesses(Bayes(channel, np.zeros(6), name="no word"), [3], 1)
+    assert words == [[NONE]] and np.isneginf(scores).all()
 
 
 @pytest.mark.parametrize(
@@ -259,7 +263,7 @@ EVEN = np.full(4, 0.25)
     [
         *(
             (
-                lambda each=each: smoothed_prior(CHANNEL, SHADOW, constant=each),
+                lambda each=each: ContextFreeBayes(CHANNEL, SHADOW, constant=each),
                 "constant: got .*expected",
             )
             for each in (-1e-9, np.nan, np.inf)
@@ -286,8 +290,3 @@ EVEN = np.full(4, 0.25)
 def test_bad_input_is_named(call: Any, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         call()
-
-
-def test_a_prior_without_any_word_gives_no_guess() -> None:
-    words, scores = guesses(Bayes(CHANNEL, np.zeros(4), name="nothing"), [0, 1], 2)
-    assert words == [[NONE, NONE]] * 2 and np.isneginf(scores).all()

@@ -170,7 +170,7 @@ def test_log_likelihoods_are_those_of_a_loop(train: Any, read: Any, order: int) 
 
 def test_log_likelihoods_see_kept_and_unknown_tokens() -> None:
     text = corpus([[0, KEPT, 1], [], [KEPT, UNKNOWN]], {1: "!", 3: "?"})
-    lexicon = Lexicon(2, [text], minimum=1)
+    lexicon = Lexicon(2, [text] * 3)
     model = NGrams.train(lexicon, [text], order=3)
     bang, query, unknown = 2, 3, 4
     sentences = [[0, bang, 1], [], [query, unknown]]
@@ -220,9 +220,8 @@ def test_a_lexicon_by_hand() -> None:
     assert lexicon.kept == {".": 3}
     assert (lexicon.unknown, lexicon.end, lexicon.start, lexicon.events) == (4, 5, 6, 6)
     assert lexicon.ids(text).tolist() == [0, 3, 4, 3, 4, 2, 3, 4]
-    every = Lexicon(3, [text], minimum=1)
+    every = Lexicon(3, [text, text, text])
     assert every.kept == {",": 3, ".": 4, "Bob": 5} and every.unknown == 6
-    assert Lexicon(3, [text, text], minimum=2).kept == {",": 3, ".": 4, "Bob": 5}
     # A lexicon of one text reads another, whose own tokens are unknown to it.
     other = corpus([[KEPT, 1]], {0: "?"})
     assert lexicon.ids(other).tolist() == [4, 1]
@@ -235,8 +234,7 @@ def test_a_lexicon_by_hand() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: Lexicon(0), "got size 0 and minimum 3"),
-        (lambda: Lexicon(2, minimum=0), "got size 2 and minimum 0"),
+        (lambda: Lexicon(0), "size: got 0"),
         (lambda: Lexicon(3).ids(corpus([[0, 3]])), "corpus: got id 3, expected 0..2"),
         *(
             (

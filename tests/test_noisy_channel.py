@@ -167,7 +167,7 @@ def test_any_text_any_prior_any_channel(
         [[KEPT if word > 3 else word for word in document] for document in read],
         {i: "!?"[word - 4] for i, word in enumerate(text) if word > 3},
     )
-    lexicon = Lexicon(4, [known], minimum=1)
+    lexicon = Lexicon(4, [known] * 3)
     ids = lexicon.ids(known)
     documents = [ids[a:b].tolist() for a, b in zip(known.offsets, known.offsets[1:], strict=False)]
     reference = Plain(documents, lexicon.unknown + 1, order)
