@@ -47,9 +47,6 @@ def guesses(attack: TokenAttack, outputs: list[int], top: int) -> tuple[Any, Flo
     return made.words.tolist(), made.scores
 
 
-# --- Priors -------------------------------------------------------------------------------------
-
-
 def test_a_prior_by_hand() -> None:
     np.testing.assert_allclose(prior_of(CHANNEL, SHADOW), np.array([1, 4, 2, 0]) / 7)
     np.testing.assert_allclose(prior_of(PART, SHADOW), np.array([1, 4, 0, 0]) / 5)
@@ -69,9 +66,6 @@ def test_a_prior_by_hand() -> None:
 def test_shadow_data_without_a_sensitive_token_are_refused(make: Any, ids: list[int]) -> None:
     with pytest.raises(InvalidInput, match=f"none of its {len(ids)} tokens is replaced"):
         make(PART, corpus(ids))
-
-
-# --- Guesses by hand ----------------------------------------------------------------------------
 
 
 def test_context_free_bayes_by_hand() -> None:
@@ -151,9 +145,6 @@ class TestEveryTokenAttack:
         np.testing.assert_array_equal(some.words, every.words[[2, 0, 2]])
         np.testing.assert_array_equal(some.scores, every.scores[[2, 0, 2]])
         assert attack.guess(seen, np.array([], dtype=int), top=3).words.shape == (0, 3)
-
-
-# --- Expected success, by enumeration of all outputs --------------------------------------------
 
 
 def expected_success(attack: TokenAttack, law: FloatArray, truth: FloatArray) -> float:
@@ -236,9 +227,6 @@ def test_wrong_versions_fall_short_of_the_bound() -> None:
     assert best - expected_success(Forgets(Table(law), truth), law, prior) > 0.05
     wrong = ContextFreeBound(transposed(law), truth)
     assert best - expected_success(wrong, law, prior) > 0.05
-
-
-# --- The closed form ----------------------------------------------------------------------------
 
 
 def test_the_success_of_the_best_attacker_by_hand() -> None:

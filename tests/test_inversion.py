@@ -230,9 +230,6 @@ def test_wrong_options(encoder: Encoder, options: Any, says: str) -> None:
         attack(encoder, **options)
 
 
-# --- A classifier per token ---------------------------------------------------------------------
-
-
 def shadow_of(*words: int) -> Corpus:
     return Corpus(ids=np.array(words, dtype=np.int64), offsets=np.array([0, len(words)]))
 

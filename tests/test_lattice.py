@@ -104,9 +104,6 @@ def assert_best(made: Lattice, chosen: Any) -> None:
         assert every[path] >= max(every.values()) * (1 - 1e-12)
 
 
-# --- Against enumeration ------------------------------------------------------------------------
-
-
 @given(seeds, kinds)
 @predictable
 def test_posteriors_are_those_of_all_paths(seed: int, kind: str) -> None:
@@ -156,9 +153,6 @@ def test_ties_and_impossible_steps(seed: int, kind: str) -> None:
         assert_best(made, viterbi(made))
 
 
-# --- Scale --------------------------------------------------------------------------------------
-
-
 @given(seeds, kinds, st.sampled_from([1e-300, 1e-150, 1e100, 1e300]))
 @predictable
 def test_factors_of_a_position_do_not_matter(seed: int, kind: str, factor: float) -> None:
@@ -198,8 +192,6 @@ def test_long_documents_do_not_underflow() -> None:
     np.testing.assert_allclose(totals[np.unique(key)], 1)
     assert viterbi(made).sum() == 500 + 7 + 499
 
-
-# --- Wrong versions -----------------------------------------------------------------------------
 
 EXAMPLE = random_lattice(11, lengths=[4, 1, 3])
 

@@ -102,8 +102,6 @@ def assert_same_law(model: NGrams, reference: Plain) -> None:
         assert found.sum() == pytest.approx(1, abs=1e-12) and (found > 0).all()
 
 
-# --- By hand ------------------------------------------------------------------------------------
-
 DOCUMENTS = [[0, 1], [0, 1, 2], [0, 2], [1]]
 
 
@@ -138,23 +136,15 @@ def test_after_the_start_of_a_sentence_counts_are_raw() -> None:
     assert_same_law(NGrams.train(Lexicon(3), [corpus(DOCUMENTS)], order=3), reference)
 
 
-# --- Any corpus ---------------------------------------------------------------------------------
-
 texts = st.lists(st.lists(st.integers(0, 3), max_size=5), min_size=1, max_size=12).filter(any)
-
-
-@given(texts, st.integers(1, 3))
-@predictable
-def test_the_model_is_modified_kneser_ney(documents: list[list[int]], order: int) -> None:
-    model = NGrams.train(Lexicon(4), [corpus(documents)], order=order)
-    assert_same_law(model, plain(documents, 4, order))
 
 
 @given(texts, texts, st.integers(1, 3))
 @predictable
-def test_several_corpora_are_one_text(a: Any, b: Any, order: int) -> None:
-    apart = NGrams.train(Lexicon(4), [corpus(a), corpus(b)], order=order)
-    assert_same_law(apart, plain(a + b, 4, order))
+def test_the_model_is_modified_kneser_ney(a: Any, b: Any, order: int) -> None:
+    """Of several corpora as of one text."""
+    model = NGrams.train(Lexicon(4), [corpus(a), corpus(b)], order=order)
+    assert_same_law(model, plain(a + b, 4, order))
 
 
 @given(texts, texts, st.integers(1, 3))
@@ -208,9 +198,6 @@ def test_wrong_models_are_found_out(order: int) -> None:
         assert_same_law(forgetful, plain(documents, 3, order))
 
 
-# --- Lexicon ------------------------------------------------------------------------------------
-
-
 def test_a_lexicon_by_hand() -> None:
     text = corpus(
         [[0, KEPT, KEPT], [KEPT, UNKNOWN, 2, KEPT, KEPT]],
@@ -226,9 +213,6 @@ def test_a_lexicon_by_hand() -> None:
     other = corpus([[KEPT, 1]], {0: "?"})
     assert lexicon.ids(other).tolist() == [4, 1]
     assert Lexicon(3).ids(corpus([[]])).tolist() == []
-
-
-# --- Bad input ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -270,9 +254,6 @@ def test_keys_fit_in_64_bits_or_are_refused() -> None:
     seen = model.parts(np.array([size - 1, 0]), np.repeat(last, 2, axis=0))[0]
     assert seen[0] > 0 == seen[1]
     assert model.parts(np.array([model.lexicon.end]), last)[0][0] > 0
-
-
-# --- Tables -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bits", [1, 3, 25])

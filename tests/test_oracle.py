@@ -408,11 +408,3 @@ def test_texts_that_do_not_fit() -> None:
         found[0].rank(np.array([1, 2, 3]))
     with pytest.raises(InvalidInput, match="truth: got ids"):
         token_success([result([8])], corpus([8]), PAIRS)
-
-
-def test_the_fixture_is_a_bigram_model() -> None:
-    """What the tests above compute by hand is what the model says."""
-    law, made = np.array(LAW), bigrams(LAW)
-    states = made.states(torch.tensor([[0, 1, 6, 4, 3, 2, 5, 7]]))[0].detach()
-    found = np.exp(made.next_log_probability(states, np.tile(np.arange(8), (8, 1))))
-    assert np.abs(found - law[[0, 1, 6, 4, 3, 2, 5, 7]]).max() < 1e-5

@@ -5,13 +5,12 @@
 Every output stands for a mixture m = W x of the vectors of the text (W: `Stencil.weights`, known
 to all). Four attackers, from the one of the paper to the strongest here:
 
-- `TokenInversion` looks at the same position only: the tokens nearest to the output. Against the
-  punctuated stencil it finds nothing, since the token itself has no part in its mixture.
+- `TokenInversion` looks at the same position only. Against the punctuated stencil it finds
+  nothing, since the token itself has no part in its mixture.
 - `Deconvolution` solves W x = vectors of the outputs, with a ridge, since W is badly conditioned
-  and an output is not quite its mixture; then it takes the nearest tokens.
+  and an output is not quite its mixture.
 - `LanguageDeconvolution` knows by rehearsal how large that error is and in which directions, and
-  lets a language model choose among the nearest tokens. `calibrated` learns by a second rehearsal
-  how much each sign of a token counts, and how much the language model.
+  lets a language model choose.
 - `StencilSimulation` asks of every candidate which output the stencil would have given: that an
   output differs from its input, no linear map expresses.
 
@@ -288,7 +287,8 @@ class LanguageDeconvolution(SentenceAttack):
         unbiased, variance = self._unbiased(observed)
         solved = Deconvolution(self.stencil).estimate(observed)[observed.targets]
         ridge = table.nearest(solved, -(-self.candidates // 2))[0]
-        words = np.concatenate([self._near(unbiased), ridge], axis=1)
+        near = self.stencil.inputs[self.search.nearest(unbiased, self.nearest_count)[0]]
+        words = np.concatenate([near, ridge], axis=1)
         evidence = np.empty((*words.shape, 4))
         for first in range(0, len(words), _PAIRS):
             rows = slice(first, first + _PAIRS)
@@ -352,10 +352,6 @@ class LanguageDeconvolution(SentenceAttack):
         estimate, gain = undone(self.stencil, observed, outputs, self.ridge)
         share = np.clip(gain[observed.targets], 1e-6, 1 - 1e-6)
         return estimate[observed.targets] / share[:, None], known.spread * (1 / share - 1)
-
-    def _near(self, unbiased: FloatArray) -> IntArray:
-        """The nearest tokens to whitened estimates: (replaced, candidates)."""
-        return self.stencil.inputs[self.search.nearest(unbiased, self.nearest_count)[0]]
 
 
 class StencilSimulation(SentenceAttack):

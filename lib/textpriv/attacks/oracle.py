@@ -88,14 +88,14 @@ class OracleBeam:
         the token that opens it.
         """
         check_ids(output.ids, self.mapper.size, what="output")
-        texts = (output[number].tolist() for number in range(len(output)))
-        beams = [_Beam([*map(self._preimages, text)]) for text in texts]
         lengths = np.diff(output.offsets)
         if lengths.max(initial=0) >= self.generator.longest:
             raise InvalidInput(
                 f"output: got a text of {lengths.max()} tokens, expected at most "
                 f"{self.generator.longest - 1}"
             )
+        texts = (output[number].tolist() for number in range(len(output)))
+        beams = [_Beam([*map(self._preimages, text)]) for text in texts]
         for of in by_length(lengths, self.batch):
             together = [beams[number] for number in of.tolist()]
             for step in range(int(lengths[of].max())):
