@@ -249,13 +249,7 @@ EVEN = np.full(4, 0.25)
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        *(
-            (
-                lambda each=each: ContextFreeBayes(CHANNEL, SHADOW, constant=each),
-                "constant: got .*expected",
-            )
-            for each in (-1e-9, np.nan, np.inf)
-        ),
+        (lambda: ContextFreeBayes(CHANNEL, SHADOW, constant=-1e-9), "constant: got .*expected"),
         *(
             (
                 lambda each=each: bayes_success(CHANNEL, np.array(each)),
@@ -263,12 +257,9 @@ EVEN = np.full(4, 0.25)
             )
             for each in ([1] * 4, [1 / 3] * 3, [0.5, 0.5, 0.5, -0.5], [np.nan, 0.5, 0.25, 0.25])
         ),
-        *(
-            (
-                lambda each=each: guesses(Bayes(CHANNEL, np.array(each), name="wrong"), [0], 1),
-                "prior: expected 4 finite weights >= 0",
-            )
-            for each in ([1.0] * 3, [1.0, 1, 1, -1], [1, 1, 1, np.nan])
+        (
+            lambda: guesses(Bayes(CHANNEL, np.array([1.0, 1, 1, -1]), name="wrong"), [0], 1),
+            "prior: expected 4 finite weights >= 0",
         ),
         (lambda: bayes_success(UNEVEN, EVEN), "channel: the row of input 2 sums to 1.1"),
         (lambda: guesses(Bayes(CHANNEL, EVEN, name="x"), [4], 1), "outputs: got ids 4..4"),

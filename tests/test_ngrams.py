@@ -220,20 +220,8 @@ def test_a_lexicon_by_hand() -> None:
     [
         (lambda: Lexicon(0), "size: got 0"),
         (lambda: Lexicon(3).ids(corpus([[0, 3]])), "corpus: got id 3, expected 0..2"),
-        *(
-            (
-                lambda order=order: NGrams.train(Lexicon(3), [corpus([[0]])], order=order),
-                "order: got .*expected 1, 2 or 3",
-            )
-            for order in (0, 4, 2.5, None)
-        ),
-        *(
-            (
-                lambda corpora=corpora: NGrams.train(Lexicon(3), corpora, order=2),
-                "corpora: got no token",
-            )
-            for corpora in ([], [corpus([])], [corpus([[], []]), corpus([[]])])
-        ),
+        (lambda: NGrams.train(Lexicon(3), [corpus([[0]])], order=4), "order: got 4, expected 1,"),
+        (lambda: NGrams.train(Lexicon(3), [corpus([[], []])], order=2), "corpora: got no token"),
     ],
 )
 def test_bad_input_is_named(call: Any, says: str) -> None:
