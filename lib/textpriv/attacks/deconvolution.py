@@ -309,7 +309,7 @@ class LanguageDeconvolution(SentenceAttack):
             possible[~possible.any(1), 0] = True
         return words, evidence, possible
 
-    def calibrated(self, public: Corpus) -> Self:
+    def calibrated(self, public: Corpus) -> LanguageDeconvolution:
         """This attack with the calibration that names most tokens of a rehearsal first.
 
         Under the weights 1 and 0.5 of the language model the factors are those of greatest
@@ -331,7 +331,7 @@ class LanguageDeconvolution(SentenceAttack):
         true = ((words == truth[:, None]) & possible).argmax(1)
         log_prior = np.log(self.model.unigram[words])
 
-        def fitted(weight: float, signs: int) -> Self:
+        def fitted(weight: float, signs: int) -> LanguageDeconvolution:
             prior = np.where(possible, weight * log_prior, -np.inf)[held]
             factors = np.zeros(evidence.shape[2])
             factors[:signs] = likeliest_factors(evidence[held, :, :signs], prior, true[held])
@@ -339,7 +339,7 @@ class LanguageDeconvolution(SentenceAttack):
             made.calibration = Calibration(factors, weight)
             return made
 
-        def first_hits(made: Self) -> int:
+        def first_hits(made: LanguageDeconvolution) -> int:
             found = made.judged(observed, words, evidence, possible)
             return int(found.guesses(observed.targets, 1).hits(truth).sum())
 
