@@ -53,10 +53,8 @@ def test_macro_f1_equals_scikit_learn(classes: int, documents: int, seed: int) -
     ("truth", "guess", "classes", "says"),
     [
         ([0, 1], [0], 2, "guess: got 1 for 2 true classes"),
-        ([], [], 2, "truth: got float64"),
         (np.zeros(0, int), np.zeros(0, int), 2, "guess: got 0 for 0"),
         ([0, 2], [0, 1], 2, r"truth: got 0..2, expected 0..1"),
-        ([0, 1], [0, -1], 2, r"guess: got -1..0"),
         ([0, 1], [0.0, 1.0], 2, "guess: got float64"),
         ([0, 0], [0, 0], 1, "classes: got 1, expected an integer >= 2"),
     ],
@@ -357,7 +355,7 @@ def test_the_weights_of_the_best_epoch_are_copied() -> None:
                 seen.append(model.eval()(values).detach().clone())
                 return float(rule[len(seen) - 1])
 
-            author._train(model, values, truth, measure, 5, 16, rng())
+            author._train(model, values, truth, measure, 5, rng())
         found = model.eval()(values)
         assert [torch.equal(found, each) for each in seen] == [row == best for row in range(5)]
 
@@ -472,11 +470,8 @@ def test_texts_without_words_and_without_anything() -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"train": "one text"}, "train: got one string, expected a list of strings"),
         ({"tests": ["one text"]}, "tests: got one string"),
         ({"validation": [1]}, "validation: got 1 in number 0"),
-        ({"train_labels": [0, 0]}, r"train_labels: got \[0\]"),
-        ({"train_labels": [0]}, "train_labels: got|train: got 2 documents with 1 labels"),
         ({"validation": []}, "validation: got 0 documents with 1 labels"),
     ],
 )
@@ -523,11 +518,8 @@ def test_cumulative_means(releases: int, data: Any) -> None:
     ("vectors", "counts", "says"),
     [
         (np.zeros((2, 3)), [1], r"vectors: got shape \(2, 3\)"),
-        (np.full((2, 1, 1), np.nan), [1], "finite"),
         (np.zeros((2, 1, 1)), [3], "counts: got 3, expected an integer from 1 to 2"),
-        (np.zeros((2, 1, 1)), [0], "counts: got 0"),
         (np.zeros((2, 1, 1)), [2, 1], r"counts: got \[2, 1\], expected ascending"),
-        (np.zeros((2, 1, 1)), [], r"counts: got \[\]"),
     ],
 )
 def test_what_cumulative_means_refuse(vectors: Any, counts: Any, says: str) -> None:

@@ -27,7 +27,6 @@ from textpriv.attacks.bayes import (
     PriorOnly,
     bayes_success,
     prior_of,
-    smoothed_prior,
 )
 from textpriv.data.tokens import KEPT, UNKNOWN
 from textpriv.errors import InvalidInput
@@ -48,18 +47,18 @@ def guesses(attack: TokenAttack, outputs: list[int], top: int) -> tuple[Any, Flo
     return made.words.tolist(), made.scores
 
 
-# --- Priors -------------------------------------------------------------------------------------
-
-
 def test_a_prior_by_hand() -> None:
     np.testing.assert_allclose(prior_of(CHANNEL, SHADOW), np.array([1, 4, 2, 0]) / 7)
     np.testing.assert_allclose(prior_of(PART, SHADOW), np.array([1, 4, 0, 0]) / 5)
-    np.testing.assert_allclose(smoothed_prior(CHANNEL, SHADOW), np.array([2, 5, 3, 1]) / 7)
+    np.testing.assert_allclose(ContextFreeBayes(CHANNEL, SHADOW).prior * 7, [2, 5, 3, 1])
     # The constant goes to words that are replaced, seen or not, and to no other.
-    np.testing.assert_allclose(smoothed_prior(PART, SHADOW), np.array([2, 5, 0, 1]) / 5)
-    found = smoothed_prior(PART, SHADOW, constant=0.5)
-    np.testing.assert_allclose(found, [0.7, 1.3, 0, 0.5])
-    np.testing.assert_allclose(smoothed_prior(PART, SHADOW, constant=0), [0.2, 0.8, 0, 0])
+    for constant, expected in (
+        (None, [0.4, 1, 0, 0.2]),
+        (0.5, [0.7, 1.3, 0, 0.5]),
+        (0, [0.2, 0.8, 0, 0]),
+    ):
+        found = ContextFreeBayes(PART, SHADOW, constant=constant).prior
+        np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize("make", [ContextFreeBayes, ContextFreeBound, PriorOnly])
@@ -67,9 +66,6 @@ def test_a_prior_by_hand() -> None:
 def test_shadow_data_without_a_sensitive_token_are_refused(make: Any, ids: list[int]) -> None:
     with pytest.raises(InvalidInput, match=f"none of its {len(ids)} tokens is replaced"):
         make(PART, corpus(ids))
-
-
-# --- Guesses by hand ----------------------------------------------------------------------------
 
 
 def test_context_free_bayes_by_hand() -> None:
@@ -116,6 +112,8 @@ def test_ties_go_to_the_lower_word() -> None:
         assert words == [[*range(min(6, top)), *[NONE] * (top - 6)]]
     words, _ = guesses(Bayes(channel, np.array([1, 2, 1, 2, 0, 1]), name="tie"), [3], 3)
     assert words == [[1, 3, 0]]
+    words, scores = guesses(Bayes(channel, np.zeros(6), name="no word"), [3], 1)
+    assert words == [[NONE]] and np.isneginf(scores).all()
 
 
 @pytest.mark.parametrize(
@@ -147,9 +145,6 @@ class TestEveryTokenAttack:
         np.testing.assert_array_equal(some.words, every.words[[2, 0, 2]])
         np.testing.assert_array_equal(some.scores, every.scores[[2, 0, 2]])
         assert attack.guess(seen, np.array([], dtype=int), top=3).words.shape == (0, 3)
-
-
-# --- Expected success, by enumeration of all outputs --------------------------------------------
 
 
 def expected_success(attack: TokenAttack, law: FloatArray, truth: FloatArray) -> float:
@@ -234,9 +229,6 @@ def test_wrong_versions_fall_short_of_the_bound() -> None:
     assert best - expected_success(wrong, law, prior) > 0.05
 
 
-# --- The closed form ----------------------------------------------------------------------------
-
-
 def test_the_success_of_the_best_attacker_by_hand() -> None:
     # max over x of P(y|x) P(x) with P = (1, 4, 2, 0) / 7: y = 0: 2.0, 1: 1.2, 2: 1.6, 3: 0.
     assert bayes_success(CHANNEL, prior_of(CHANNEL, SHADOW)) == pytest.approx(4.8 / 7)
@@ -257,13 +249,7 @@ EVEN = np.full(4, 0.25)
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        *(
-            (
-                lambda each=each: smoothed_prior(CHANNEL, SHADOW, constant=each),
-                "constant: got .*expected",
-            )
-            for each in (-1e-9, np.nan, np.inf)
-        ),
+        (lambda: ContextFreeBayes(CHANNEL, SHADOW, constant=-1e-9), "constant: got .*expected"),
         *(
             (
                 lambda each=each: bayes_success(CHANNEL, np.array(each)),
@@ -271,12 +257,9 @@ EVEN = np.full(4, 0.25)
             )
             for each in ([1] * 4, [1 / 3] * 3, [0.5, 0.5, 0.5, -0.5], [np.nan, 0.5, 0.25, 0.25])
         ),
-        *(
-            (
-                lambda each=each: guesses(Bayes(CHANNEL, np.array(each), name="wrong"), [0], 1),
-                "prior: expected 4 finite weights >= 0",
-            )
-            for each in ([1.0] * 3, [1.0, 1, 1, -1], [1, 1, 1, np.nan])
+        (
+            lambda: guesses(Bayes(CHANNEL, np.array([1.0, 1, 1, -1]), name="wrong"), [0], 1),
+            "prior: expected 4 finite weights >= 0",
         ),
         (lambda: bayes_success(UNEVEN, EVEN), "channel: the row of input 2 sums to 1.1"),
         (lambda: guesses(Bayes(CHANNEL, EVEN, name="x"), [4], 1), "outputs: got ids 4..4"),
@@ -286,8 +269,3 @@ EVEN = np.full(4, 0.25)
 def test_bad_input_is_named(call: Any, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         call()
-
-
-def test_a_prior_without_any_word_gives_no_guess() -> None:
-    words, scores = guesses(Bayes(CHANNEL, np.zeros(4), name="nothing"), [0, 1], 2)
-    assert words == [[NONE, NONE]] * 2 and np.isneginf(scores).all()

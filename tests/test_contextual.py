@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,9 @@ from textpriv.attacks import contextual
 from textpriv.attacks.base import NONE, Attack, Guesses, IntArray, Observed, check_targets, observe
 from textpriv.attacks.contextual import (
     ContextualBayes,
-    ContextualBound,
     Detector,
     Pairs,
     Reader,
-    pair_rows,
     repeat,
     training_pairs,
     weigh,
@@ -125,15 +124,14 @@ def test_labels_say_whether_the_candidate_is_the_truth() -> None:
 SENTENCES = corpus([THE, SNOWBALL, SAT, ON, THE, MAT], [CAT, SAT, KEPT], kept={8: "!"})
 
 
-def sentences(pieces: Pieces, encoder: Encoder, position: int, word: int, **options: Any) -> Any:
-    options = {"window": None, "longest": 40, **options}
-    rows = pair_rows(pieces, np.array([position]), np.array([word]), **options)
+def sentences(encoder: Encoder, position: int, word: int, window: int | None = None) -> Any:
+    pieces = Pieces(encoder.tokenizer, WORDS, SENTENCES)
+    rows = Reader(encoder, window).rows(pieces, np.array([position]), np.array([word]))
     return " ".join(encoder.tokenizer.convert_ids_to_tokens(rows.ids[0].tolist())), rows
 
 
 def test_the_pair_is_the_sentence_and_the_same_with_the_candidate(encoder: Encoder) -> None:
-    pieces = Pieces(encoder.tokenizer, WORDS, SENTENCES)
-    text, rows = sentences(pieces, encoder, 1, CAT)
+    text, rows = sentences(encoder, 1, CAT)
     assert text == (
         "[CLS] the snow ##ball sat on the mat [SEP] the cat sat on the mat [SEP]"
     )  # as the tokenizer writes the two sentences, spaces and long words included
@@ -145,25 +143,21 @@ def test_the_pair_is_the_sentence_and_the_same_with_the_candidate(encoder: Encod
 
 
 def test_the_sentences_differ_in_the_target_only(encoder: Encoder) -> None:
-    pieces = Pieces(encoder.tokenizer, WORDS, SENTENCES)
-    text, _ = sentences(pieces, encoder, 4, FISH)  # the second "the", not the first
+    text, _ = sentences(encoder, 4, FISH)  # the second "the", not the first
     assert (
         text == "[CLS] the snow ##ball sat on the mat [SEP] the snow ##ball sat on fish mat [SEP]"
     )
-    text, _ = sentences(pieces, encoder, 6, SNOWBALL)  # no word of the sentence before
+    text, _ = sentences(encoder, 6, SNOWBALL)  # no word of the sentence before
     assert text == "[CLS] cat sat ! [SEP] snow ##ball sat ! [SEP]"
-    text, _ = sentences(pieces, encoder, 6, CAT)
+    text, _ = sentences(encoder, 6, CAT)
     assert text == "[CLS] cat sat ! [SEP] cat sat ! [SEP]"
 
 
-def test_windows_and_long_sentences(encoder: Encoder) -> None:
-    pieces = Pieces(encoder.tokenizer, WORDS, SENTENCES)
-    assert sentences(pieces, encoder, 1, CAT, window=1)[0] == (
-        "[CLS] the snow ##ball sat [SEP] the cat sat [SEP]"
-    )
-    assert sentences(pieces, encoder, 1, CAT, window=0)[0] == "[CLS] snow ##ball [SEP] cat [SEP]"
+def test_windows_and_long_sentences(encoder: Encoder, tmp_path: Path) -> None:
+    assert sentences(encoder, 1, CAT, 1)[0] == "[CLS] the snow ##ball sat [SEP] the cat sat [SEP]"
+    assert sentences(encoder, 1, CAT, 0)[0] == "[CLS] snow ##ball [SEP] cat [SEP]"
     # 3 special, 2 + 1 pieces of the words: 6 pieces are left, 3 on each side pair
-    text, rows = sentences(pieces, encoder, 1, CAT, longest=12)
+    text, rows = sentences(tiny_encoder(tmp_path, longest=12), 1, CAT)
     assert text == "[CLS] the snow ##ball sat on [SEP] the cat sat on [SEP]"
     assert rows.ids.shape[1] <= 12
 
@@ -233,8 +227,6 @@ def test_a_detector_goes_on_from_another(encoder: Encoder, trained: Detector) ->
     assert again.curve.accuracy == (1.0,)
     fresh = fit(encoder, steps=1, learning_rate=1e-9, seed=9)
     assert fresh.curve.accuracy[0] < 0.9
-    with pytest.raises(InvalidInput, match="start: got pooling 'target', expected 'first'"):
-        fit(encoder, steps=1, pooling="first", start=trained)
 
 
 def test_held_out_tokens_measure_and_do_not_train(
@@ -254,7 +246,7 @@ def test_probability_does_not_depend_on_the_batch(encoder: Encoder) -> None:
     observed = Observed(SENTENCES, np.isin(np.arange(9), [1, 6]))
     positions, candidates = np.array([1, 6, 1, 6]), np.array([CAT, CAT, FISH, SNOWBALL])
     together = detector.probability(observed, positions, candidates)
-    alone = detector.probability(observed, positions, candidates, batch=1)
+    alone = [detector.probability(observed, positions[[i]], candidates[[i]])[0] for i in range(4)]
     assert np.allclose(together, alone, atol=0.02)  # bfloat16 rounds padded rows differently
     assert len(set(np.round(together, 3))) == 4
 
@@ -312,10 +304,10 @@ def shadow(seed: int = 2, size: int = 100) -> Corpus:
     return corpus(*([THE, word, [SAT, ON][word]] for word in words.tolist()))
 
 
-def attack(encoder: Encoder, kind: Any = ContextualBayes, **options: Any) -> ContextualBayes:
+def attack(encoder: Encoder, **options: Any) -> ContextualBayes:
     training = Training(steps=100, learning_rate=5e-3)
     given = {"context_free": FAKE, "reader": Reader(encoder), "training": training, "seed": 1}
-    return kind(swapping(), shadow(), **given | options)
+    return ContextualBayes(swapping(), shadow(), **given | options)
 
 
 def test_the_attack_uses_the_context(encoder: Encoder) -> None:
@@ -342,20 +334,15 @@ def test_scores_are_context_free_score_times_detector(encoder: Encoder) -> None:
     before, after = FAKE.guess(observed, top=2), made.guess(observed, top=2)
     for row, position in enumerate(observed.targets):
         weight = made.detector.probability(observed, np.full(2, position), before.words[row])
-        product = dict(zip(before.words[row].tolist(), before.scores[row] * weight, strict=True))
-        assert np.allclose(
-            [product[word] for word in after.words[row].tolist()], after.scores[row], rtol=0.05
-        )
+        product = np.sort(before.scores[row] * weight)[::-1]
+        assert np.allclose(product, after.scores[row], rtol=0.05)
 
 
-def test_names_and_seeds(encoder: Encoder) -> None:
-    small = Training(steps=2)
-    assert attack(encoder, training=small).name == "contextual-bayes"
-    bound = attack(encoder, ContextualBound, training=small)
-    assert bound.name == "contextual-bound" and isinstance(bound, ContextualBayes)
+def test_one_seed_one_attack(encoder: Encoder) -> None:
     observed = observe(swapping(), shadow(seed=3), np.random.default_rng(4))
     one, same, other = (
-        attack(encoder, training=small, seed=seed).guess(observed).scores for seed in (5, 5, 6)
+        attack(encoder, training=Training(steps=2), seed=seed).guess(observed).scores
+        for seed in (5, 5, 6)
     )
     assert (one == same).all() and (one != other).any()
 

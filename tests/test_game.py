@@ -24,8 +24,6 @@ def test_the_bound_by_hand() -> None:
     assert played.epsilon == pytest.approx(np.log(low / high)) == most_shown(100)
     assert played.accuracy.value == 1 and played.accuracy.n == 100
     assert (played.likely.value, played.unlikely.value) == (1, 0)
-    allowing = play(["yes"] * 100, ["no"] * 100, np.random.default_rng(0), delta=0.5)
-    assert allowing.epsilon == pytest.approx(np.log((low - 0.5) / high))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 2.0])
@@ -43,7 +41,7 @@ def test_the_bound_of_an_event_holds_at_its_confidence(epsilon: float, n: int) -
     for one in hits:
         for other in hits:
             scores = np.concatenate([hits[1:] <= one, hits[1:] <= other]).astype(float)
-            bound, *_ = _bound(scores, is_first, 0.5, True, 0.0, 0.9)
+            bound, *_ = _bound(scores, is_first, 0.5, True, 0.9)
             probability = likely[one] * unlikely[other]
             wrong += probability * (bound > epsilon)
             plain += probability * (one > np.exp(epsilon) * other)
@@ -90,5 +88,3 @@ def test_wrong_use() -> None:
         play(["a"] * 5, ["b"] * 5, rng)
     with pytest.raises(InvalidInput, match="got texts and vectors"):
         play(["a"] * 30, np.zeros((30, 2)), rng)
-    with pytest.raises(InvalidInput, match="delta"):
-        play(["a"] * 30, ["b"] * 30, rng, delta=1.0)

@@ -67,9 +67,9 @@ def private() -> tuple[Observed, IntArray]:
     return observed, clear.ids[observed.targets]
 
 
-@pytest.mark.parametrize("options", [{"classes": "vocabulary"}, {"copies": 2}])
-def test_it_learns_what_context_tells(encoder: Encoder, options: Any) -> None:
-    made = attack(encoder, **options)
+@pytest.mark.parametrize("classes", ["vocabulary", "possible"])
+def test_it_learns_what_context_tells(encoder: Encoder, classes: Any) -> None:
+    made = attack(encoder, classes=classes)
     assert made.curve.steps == (75, 150) and made.curve.accuracy[-1] > 0.9
     observed, truth = private()
     found = made.guess(observed, top=2)
@@ -221,7 +221,6 @@ def test_a_mechanism_without_channel(encoder: Encoder) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"copies": 1.5}, "copies: got 1.5"),
         ({"classes": "seen"}, "classes: got 'seen'"),
         ({"mechanism": TableMechanism(np.eye(len(WORDS)), np.array([9]))}, "corpus: none"),
     ],
@@ -229,9 +228,6 @@ def test_a_mechanism_without_channel(encoder: Encoder) -> None:
 def test_wrong_options(encoder: Encoder, options: Any, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         attack(encoder, **options)
-
-
-# --- A classifier per token ---------------------------------------------------------------------
 
 
 def shadow_of(*words: int) -> Corpus:

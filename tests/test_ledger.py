@@ -28,9 +28,6 @@ KNOWN = {"dress", "fit", "great", "size", "small", "wore", "color", "night"}
 WORDS = sorted(KNOWN)
 
 
-# --- Features by hand ---------------------------------------------------------------------------
-
-
 def test_length() -> None:
     (found, nothing) = np.expm1(length(["It fits. I wore it!", ""]))
     assert found == pytest.approx([19, 5, 2, 2.5, 19 / 5])
@@ -103,9 +100,6 @@ def test_features_look_at_nothing_else() -> None:
 def test_no_texts() -> None:
     for name, feature in features(KNOWN).items():
         assert feature([]).shape == (0, feature(["a"]).shape[1]), name
-
-
-# --- The ledger ---------------------------------------------------------------------------------
 
 
 LEAKS = {

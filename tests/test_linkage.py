@@ -75,9 +75,6 @@ def test_true_positives_at_a_low_rate_of_false_ones() -> None:
     assert linkage.true_positive_rate(scores, 0.01).value == pytest.approx(0.5, abs=0.02)
 
 
-# --- An epsilon that is ruled out ---------------------------------------------------------------
-
-
 def hidden_bits(texts: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """Scores of the best attacker on randomized response: one bit of each text is put out."""
     bits = rng.random(texts) < 0.5
@@ -119,9 +116,6 @@ def test_a_tool_that_says_nothing_shows_nothing() -> None:
 def test_scores_have_a_column_for_each_text(scores: np.ndarray) -> None:
     with pytest.raises(InvalidInput, match="scores: got shape"):
         linkage.linked(scores)
-
-
-# --- Word for word ------------------------------------------------------------------------------
 
 
 def test_words_are_paired_where_texts_have_as_many() -> None:

@@ -66,11 +66,19 @@ def uniform(generator: Generator, folder: Path) -> Generator:
     return replace(generator, model=blank.model)
 
 
+def made_of(
+    generator: Generator, lattice: NoisyChannel, shadow: Corpus, weight: float = 0.75, **how: Any
+) -> NeuralChannel:
+    """The attack with other settings than its own."""
+    kind = type("Changed", (NeuralChannel,), how)
+    made: NeuralChannel = kind(lattice, WORDS, generator, shadow, weight=weight)
+    return made
+
+
 def attack(generator: Generator, **options: Any) -> NeuralChannel:
-    law = options.pop("law", SOFT)
-    lattice = NoisyChannel(channel(law), [encode(READ)], candidates=4, kept=4)
+    lattice = NoisyChannel(channel(SOFT), [encode(READ)], candidates=4, kept=4)
     plain = {"examples": 2, "trust": 1.0, "beam": 300}
-    return NeuralChannel(lattice, WORDS, generator, encode(READ), **plain | options)
+    return made_of(generator, lattice, encode(READ), **plain | options)
 
 
 def all_sentences(
@@ -151,18 +159,18 @@ def test_a_narrow_beam_keeps_true_weights(generator: Generator, monkeypatch: Any
         made = attack(generator, beam=beam)
         made.decode(observed)
         assert len(kept) == 2  # the document without a target is not searched
-        for document, sentences in zip((0, 2), kept, strict=True):
+        for document, (sentences, scores) in zip((0, 2), kept, strict=True):
             paths, log_weights, found = all_sentences(made, observed, document)
-            assert sentences.scores.shape == (beam,)
+            assert scores.shape == (beam,)
             known = {tuple(path): weight for path, weight in zip(paths, log_weights, strict=True)}
             first, last = observed.corpus.offsets[document : document + 2].tolist()
             is_target = observed.sanitized[first:last]
             starts = found.offsets[first:last][is_target]
-            for taken, score in zip(sentences.taken, sentences.scores, strict=True):
+            for taken, score in zip(sentences, scores, strict=True):
                 path = np.full(last - first, -1)
                 path[is_target] = starts + taken[-len(starts) :]
                 assert score == pytest.approx(known[tuple(path.tolist())], abs=1e-3)
-            assert len(np.unique(sentences.taken, axis=0)) == beam
+            assert len(np.unique(sentences, axis=0)) == beam
 
 
 def test_a_model_that_says_nothing_leaves_the_lattice(generator: Generator, tmp_path: Path) -> None:
@@ -170,14 +178,15 @@ def test_a_model_that_says_nothing_leaves_the_lattice(generator: Generator, tmp_
     observed = seen(["the cat sat , the dog ran .", "cat ran on the dog"])
     blank = uniform(generator, tmp_path)
     lattice = NoisyChannel(swapping(0.7), [encode(READ)], candidates=4, kept=4)
+    wide: Any = {"shadow": encode(READ), "beam": 16, "trust": 1.0}
     for made in (
-        NeuralChannel(lattice, WORDS, blank, encode(READ), beam=16, trust=1.0),
-        NeuralChannel(lattice, WORDS, generator, encode(READ), beam=16, trust=1.0, weight=0.0),
+        made_of(blank, lattice, **wide),
+        made_of(generator, lattice, weight=0.0, **wide),
     ):
         expected, got = lattice.decode(observed).keep(lattice.kept), made.decode(observed)
         assert np.abs(got.posterior - expected.posterior).max() < 1e-5
         assert np.ptp(expected.posterior[observed.corpus.offsets[1] :]) > 0.1
-    told = NeuralChannel(lattice, WORDS, generator, encode(READ), beam=16, trust=1.0)
+    told = made_of(generator, lattice, **wide)
     assert np.abs(told.decode(observed).posterior - expected.posterior).max() > 0.01
 
 
@@ -190,7 +199,7 @@ def test_the_channel_decides_where_nothing_else_does(
     observed = seen(["the cat ran", "the dog ran"])
     for stay, expected in ((0.95, [CAT, DOG]), (0.05, [DOG, CAT])):
         lattice = NoisyChannel(swapping(stay), [encode(["the cat ran the dog ran"])], candidates=4)
-        made = NeuralChannel(lattice, WORDS, blank, encode(READ), beam=beam)
+        made = made_of(blank, lattice, encode(READ), beam=beam)
         guesses = made.guess(observed, top=2)
         assert guesses.words[:, 0].tolist() == expected
         assert (guesses.scores[:, 0] > 0.8).all()
@@ -238,7 +247,7 @@ def test_the_prompt_shows_shadow_text(generator: Generator) -> None:
         (hidden, "the cat sat on the mat.\na cat\n"),
     ):
         lattice = NoisyChannel(channel(SOFT), [encode(READ)])
-        made = NeuralChannel(lattice, WORDS, generator, shadow, examples=2)
+        made = made_of(generator, lattice, shadow, examples=2)
         assert made.prompt[0] == generator.opening
         assert generator.tokenizer.decode(made.prompt[1:]) == expected
 
@@ -256,23 +265,10 @@ def test_written_as_people_write(tokens: str, text: str) -> None:
     assert written(tokens.split()) == text
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"beam": 0}, "beam: got 0"),
-        ({"weight": -1.0}, "weight: got -1.0"),
-        ({"weight": float("nan")}, "weight: got nan"),
-        ({"trust": 1.5}, "trust: got 1.5"),
-        ({"examples": -1}, "examples: got -1"),
-    ],
-)
-def test_wrong_settings(generator: Generator, options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        attack(generator, **options)
-
-
-def test_wrong_words_and_missing_text(generator: Generator) -> None:
+def test_wrong_use(generator: Generator) -> None:
     lattice = NoisyChannel(channel(SOFT), [encode(READ)])
+    with pytest.raises(InvalidInput, match="weight: got nan"):
+        attack(generator, weight=float("nan"))
     with pytest.raises(InvalidInput, match="words: got 9, expected 10"):
         NeuralChannel(lattice, WORDS[1:], generator, encode(READ))
     likeliest = NoisyChannel(channel(SOFT), [encode(READ)], decoding="viterbi")
@@ -282,8 +278,5 @@ def test_wrong_words_and_missing_text(generator: Generator) -> None:
     hidden = observed.corpus.with_ids(np.where(observed.sanitized, observed.corpus.ids, UNKNOWN))
     with pytest.raises(InvalidInput, match="unknown words have no text"):
         attack(generator).guess(Observed(hidden, observed.sanitized))
-
-
-def test_a_document_that_is_too_long(generator: Generator) -> None:
     with pytest.raises(InvalidInput, match="expected at most 160"):
         attack(generator, beam=1).guess(seen(["the cat sat on the mat " * 12]))

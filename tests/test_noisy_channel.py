@@ -78,11 +78,12 @@ def enumerated(
     law: FloatArray,
     prior: Callable[[list[int]], float],
     sets: Sets = all_words,
+    lexicon: Lexicon = LEXICON,
 ) -> tuple[dict[int, dict[int, float]], dict[int, int]]:
     """Posterior of every word at every sanitized position, and the words of the best sentences."""
     posterior: dict[int, dict[int, float]] = {}
     best: dict[int, int] = {}
-    clear = LEXICON.ids(observed.corpus)
+    clear = lexicon.ids(observed.corpus)
     for document in range(len(observed.corpus)):
         start, end = observed.corpus.offsets[document : document + 2].tolist()
         places = list(range(start, end))
@@ -167,7 +168,7 @@ def test_any_text_any_prior_any_channel(
         [[KEPT if word > 3 else word for word in document] for document in read],
         {i: "!?"[word - 4] for i, word in enumerate(text) if word > 3},
     )
-    lexicon = Lexicon(4, [known], minimum=1)
+    lexicon = Lexicon(4, [known] * 3)
     ids = lexicon.ids(known)
     documents = [ids[a:b].tolist() for a, b in zip(known.offsets, known.offsets[1:], strict=False)]
     reference = Plain(documents, lexicon.unknown + 1, order)
@@ -179,38 +180,11 @@ def test_any_text_any_prior_any_channel(
     tokens = sum(seen, [])
     text_seen = corpus(seen, {i: "#" for i, word in enumerate(tokens) if word == KEPT})
     observed = Observed(text_seen, np.isin(text_seen.ids, [0, 1, 2]))
-    made = NoisyChannel(
-        channel, model=NGrams.train(lexicon, [known], order=order), weight=weight
-    ).guess(observed, top=3)
-    row = 0
-    for document in range(len(text_seen)):
-        start, end = text_seen.offsets[document : document + 2].tolist()
-        hidden = [i for i in range(start, end) if observed.sanitized[i]]
-        sums = np.zeros((len(hidden), 3))
-        for words in product(range(3), repeat=len(hidden)):
-            guess = dict(zip(hidden, words, strict=True))
-            sentence = [
-                guess.get(i, 3 if text_seen.ids[i] == 3 else lexicon.unknown)
-                for i in range(start, end)
-            ]
-            value = sentence_weight(reference, sentence, weight)
-            for i, word in guess.items():
-                value *= law[word, text_seen.ids[i]]
-            sums[np.arange(len(hidden)), list(words)] += value
-        for total in sums:
-            found = np.zeros(3)
-            found[made.words[row]] = made.scores[row]
-            np.testing.assert_allclose(found, total / total.sum(), rtol=1e-9, atol=1e-12)
-            row += 1
-    assert row == len(made.words)
-
-
-@orders
-def test_a_prior_that_was_trained_and_one_that_is_given_are_one(order: int) -> None:
-    made = NoisyChannel(CHANNEL, [READ], order=order).guess(OBSERVED, top=3)
-    given_model = NoisyChannel(CHANNEL, model=model_of(order)).guess(OBSERVED, top=3)
-    np.testing.assert_array_equal(made.words, given_model.words)
-    np.testing.assert_array_equal(made.scores, given_model.scores)
+    model = NGrams.train(lexicon, [known], order=order)
+    expected, _ = enumerated(
+        observed, law, lambda s: sentence_weight(reference, s, weight), lexicon=lexicon
+    )
+    assert_posterior(NoisyChannel(channel, model=model, weight=weight), observed, expected)
 
 
 # --- Fewer candidates ---------------------------------------------------------------------------

@@ -105,9 +105,9 @@ def law_of(text: Any) -> float:
     return float(np.prod([LAW[a][b] for a, b in itertools.pairwise([0, *text])]))
 
 
-def log_of(generator: Generator, text: Any, prompt: Any = ()) -> float:
+def log_of(generator: Generator, text: Any) -> float:
     """ln P of a text token by token, each from a run of its own over all that is before it."""
-    given, total = [generator.opening, *prompt], 0.0
+    given, total = [generator.opening], 0.0
     for token in text:
         with torch.inference_mode():
             scores = generator.model(torch.tensor([given])).logits[0, -1].double()
@@ -121,30 +121,33 @@ def corpus(*texts: Any) -> Corpus:
     return Corpus(ids, np.cumsum([0, *map(len, texts)]))
 
 
-def result(*texts: Any, log_probability: Any = None) -> Found:
+def search(attack: OracleBeam, output: Any) -> Found:
+    """What is left of one text."""
+    return attack.search_corpus(corpus(output))[0]
+
+
+def result(*texts: Any) -> Found:
     """What a search has left, the best first."""
-    known = -np.arange(len(texts), dtype=float) if log_probability is None else log_probability
     sequences = np.array(texts, dtype=np.int64).reshape(len(texts), -1)
-    return Found(sequences, np.asarray(known), capped=0, kept=1.0, scored=0)
+    return Found(sequences, -np.arange(len(texts), dtype=float), capped=0, kept=1.0, scored=0)
 
 
 # --- The search ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("group", [2, 3])
-@pytest.mark.parametrize("prompt", [(), (9, 30, 7)])
-def test_all_mass_is_enumeration(generator: Generator, group: int, prompt: Any) -> None:
+def test_all_mass_is_enumeration(generator: Generator, group: int) -> None:
     """Every text written out and run alone, with a softmax over the whole vocabulary."""
     rng = np.random.default_rng(group)
     size = len(generator.tokenizer)
     mapper = LossyMap.random(size, group, rng, fixed=np.array([generator.opening]))
     truth = rng.integers(1, size, 4)
-    attack = OracleBeam(generator, mapper, mass=1.0, most=1000, prompt=prompt)
+    attack = OracleBeam(generator, mapper, mass=1.0, most=1000)
     seen = mapper.representative[truth]
     for _ in range(2):  # a search leaves nothing behind
-        found = attack.search(seen)
+        found = search(attack, seen)
         every = list(itertools.product(*(mapper.preimages(token) for token in seen.tolist())))
-        expected = {text: log_of(generator, text, prompt) for text in every}
+        expected = {text: log_of(generator, text) for text in every}
         got = {
             tuple(text): value
             for text, value in zip(
@@ -166,8 +169,8 @@ def test_pruned_searches_keep_true_probabilities(generator: Generator) -> None:
     mapper = LossyMap.random(size, 3, rng, fixed=np.array([generator.opening]))
     truth = rng.integers(1, size, 7)
     seen = mapper.representative[truth]
-    whole = OracleBeam(generator, mapper, mass=1.0, most=3**7).search(seen)
-    cut = OracleBeam(generator, mapper, mass=0.9, most=40).search(seen)
+    whole = search(OracleBeam(generator, mapper, mass=1.0, most=3**7), seen)
+    cut = search(OracleBeam(generator, mapper, mass=0.9, most=40), seen)
     assert 1 < len(cut.sequences) <= 40
     for text, value in zip(cut.sequences, cut.log_probability, strict=True):
         assert value == pytest.approx(log_of(generator, text), abs=1e-3)
@@ -183,13 +186,13 @@ def test_pruning_by_hand() -> None:
     (0.25) would come before 14 (0.2). Step 3 has 0.084, 0.042, 0.006 and 0.054 of 0.186.
     """
     attack = OracleBeam(bigrams(LAW), PAIRS, mass=0.7)
-    one = attack.search(np.array([1]))
+    one = search(attack, [1])
     assert one.sequences.tolist() == [[1], [2]] and one.kept == 1
-    two = attack.search(np.array([1, 3]))
+    two = search(attack, [1, 3])
     assert two.sequences.tolist() == [[2, 3], [1, 4]]
     assert np.exp(two.log_probability) == pytest.approx([0.14, 0.06], abs=1e-5)
     assert two.kept == pytest.approx(0.20 / 0.28, abs=1e-4) and two.capped == 0
-    three = attack.search(np.array([1, 3, 5]))
+    three = search(attack, [1, 3, 5])
     assert three.sequences.tolist() == [[2, 3, 5], [1, 4, 6]]
     assert np.exp(three.log_probability) == pytest.approx([0.084, 0.054], abs=1e-5)
     assert three.kept == pytest.approx(0.20 / 0.28, abs=1e-4)  # the smallest, not the last
@@ -234,7 +237,7 @@ def _last_step_alone() -> Any:
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_the_cap_is_told(most: int) -> None:
     attack = OracleBeam(bigrams(LAW), PAIRS, mass=0.99, most=most)
-    found = attack.search(np.array([1, 3, 5]))
+    found = search(attack, [1, 3, 5])
     assert len(found.sequences) == most
     if most == 1:  # greedy: 1, then 14, then 146
         assert found.sequences.tolist() == [[1, 4, 6]]
@@ -256,10 +259,10 @@ def test_texts_side_by_side(generator: Generator, batch: int) -> None:
     lengths = [6, 0, 2, 9, 9, 1, 4]
     texts = [rng.choice([40, *rng.integers(1, size, 9)], length) for length in lengths]
     seen = mapper.sanitize_corpus(corpus(*texts))
-    settings: dict[str, Any] = {"mass": 0.9, "most": 12, "prompt": [9, 30]}
-    single = OracleBeam(generator, mapper, **settings)
-    alone = [single.search(seen[number]) for number in range(len(seen))]
-    together = OracleBeam(generator, mapper, batch=batch, **settings).search_corpus(seen)
+    attack = OracleBeam(generator, mapper, mass=0.9, most=12)
+    alone = [search(attack, seen[number]) for number in range(len(seen))]
+    attack.batch = batch
+    together = attack.search_corpus(seen)
     assert any(each.capped for each in alone) and len({len(each.sequences) for each in alone}) > 2
     for one, other in zip(alone, together, strict=True):
         assert one.sequences.tolist() == other.sequences.tolist()
@@ -271,16 +274,16 @@ def test_texts_side_by_side(generator: Generator, batch: int) -> None:
 
 def test_texts_without_choice() -> None:
     attack = OracleBeam(bigrams(LAW), PAIRS)
-    empty = attack.search(np.zeros(0, np.int64))
+    empty = search(attack, [])
     assert empty.sequences.shape == (1, 0) and empty.log_probability.tolist() == [0.0]
     assert (empty.capped, empty.kept, empty.scored) == (0, 1.0, 0)
     assert empty.rank(np.zeros(0, np.int64)) == 1
-    one = attack.search(np.array([1]))
+    one = search(attack, [1])
     assert np.exp(one.log_probability) == pytest.approx([0.3, 0.2], abs=1e-5)
-    fixed = attack.search(np.array([7, 7, 0]))
+    fixed = search(attack, [7, 7, 0])
     assert fixed.sequences.tolist() == [[7, 7, 0]]
     assert np.exp(fixed.log_probability) == pytest.approx([0.5 * 0.1 * 0.2], abs=1e-5)
-    between = attack.search(np.array([1, 7, 5]))  # what is fixed still tells 1 from 2
+    between = search(attack, [1, 7, 5])  # what is fixed still tells 1 from 2
     assert between.sequences[:, 1].tolist() == [7] * 4
     assert np.exp(between.log_probability[0]) == pytest.approx(0.3 * 0.7 * 0.1, abs=1e-5)
 
@@ -291,36 +294,26 @@ def test_texts_without_choice() -> None:
         ([1, 2], "output: got 2, to which no word is sent"),
         ([1, 8], "output: got ids 1..8, expected 0..7"),
         ([-1], "output: got ids -1..-1, expected 0..7"),
-        ([[1, 3]], "expected a 1-d integer array"),
-        ([0.5], "expected a 1-d integer array"),
-        ([1] * LONGEST, f"got {LONGEST} tokens after 1, expected at most {LONGEST} together"),
+        ([1] * LONGEST, f"got a text of {LONGEST} tokens, expected at most {LONGEST - 1}"),
     ],
 )
 def test_wrong_texts(output: Any, says: str) -> None:
     attack = OracleBeam(bigrams(LAW), PAIRS)
     with pytest.raises(InvalidInput, match=says):
-        attack.search(np.array(output))
-    assert len(attack.search(np.array([1, 3])).sequences) == 4  # no harm was done
+        search(attack, output)
+    assert len(search(attack, [1, 3]).sequences) == 4  # no harm was done
 
 
 def test_the_longest_text() -> None:
     attack = OracleBeam(bigrams(LAW), PAIRS, most=2)
-    assert attack.search(np.array([1] * (LONGEST - 1))).sequences.shape == (2, LONGEST - 1)
-    prompted = OracleBeam(bigrams(LAW), PAIRS, most=2, prompt=[1])
-    with pytest.raises(InvalidInput, match=f"got {LONGEST - 1} tokens after 2"):
-        prompted.search(np.array([1] * (LONGEST - 1)))
+    assert search(attack, [1] * (LONGEST - 1)).sequences.shape == (2, LONGEST - 1)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"mass": 0.0}, "mass: got 0.0"),
-        ({"mass": 1.01}, "mass: got 1.01"),
-        ({"mass": float("nan")}, "mass: got nan"),
         ({"most": 0}, "most: got 0"),
-        ({"most": 1.5}, "most: got 1.5"),
-        ({"batch": 0}, "batch: got 0"),
-        ({"prompt": [8]}, "prompt: got ids 8..8"),
     ],
 )
 def test_wrong_settings(options: dict[str, Any], says: str) -> None:
@@ -370,10 +363,6 @@ def test_ranks_by_hand() -> None:
     truth = corpus([1, 2], [3, 4], [6, 5], [1, 5], [])
     assert reciprocal_rank(found, truth).tolist() == [1, 1 / 2, 0, 1 / 6, 1]
     assert among_first(found, truth).tolist() == [True, True, False, False, True]
-    assert among_first(found, truth, top=1).tolist() == [True, False, False, False, True]
-    assert among_first(found, truth, top=6).tolist() == [True, True, False, True, True]
-    with pytest.raises(InvalidInput, match="top: got 0"):
-        among_first(found, truth, top=0)
 
 
 def test_distances_by_hand() -> None:
@@ -381,8 +370,6 @@ def test_distances_by_hand() -> None:
     truth = corpus([2, 3, 4, 5], [1, 2], [])
     # One deletion and one insertion, though every token is wrong at its place.
     assert edit_distances(found, truth).tolist() == [2, 0, 0]
-    half = [result([1, 9, 3, 8])]
-    assert edit_distances(half, corpus([1, 2, 3, 4])).tolist() == [2]
 
 
 def test_edit_distance_cell_by_cell() -> None:
@@ -414,20 +401,10 @@ def test_token_success_leaves_out_what_has_no_choice() -> None:
 def test_texts_that_do_not_fit() -> None:
     found = [result([1, 2])]
     for truth in (corpus([1, 2], [1]), corpus([1, 2, 3]), corpus()):
-        for function in (reciprocal_rank, among_first, edit_distances):
+        for call in (reciprocal_rank, edit_distances):
             with pytest.raises(InvalidInput, match="truth: got texts of"):
-                function(found, truth)
-        with pytest.raises(InvalidInput, match="truth: got texts of"):
-            token_success(found, truth, PAIRS)
+                call(found, truth)
     with pytest.raises(InvalidInput, match=r"truth: got \(3,\), expected \(2,\)"):
         found[0].rank(np.array([1, 2, 3]))
     with pytest.raises(InvalidInput, match="truth: got ids"):
         token_success([result([8])], corpus([8]), PAIRS)
-
-
-def test_the_fixture_is_a_bigram_model() -> None:
-    """What the tests above compute by hand is what the model says."""
-    law, made = np.array(LAW), bigrams(LAW)
-    states = made.states(torch.tensor([[0, 1, 6, 4, 3, 2, 5, 7]]))[0].detach()
-    found = np.exp(made.next_log_probability(states, np.tile(np.arange(8), (8, 1))))
-    assert np.abs(found - law[[0, 1, 6, 4, 3, 2, 5, 7]]).max() < 1e-5

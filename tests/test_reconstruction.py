@@ -151,22 +151,16 @@ def test_overlapping_documents_are_dropped_from_what_models_read(
     assert (len(found.shadow), len(found.read), len(found.public)) == (30, 26, 83)
 
 
-def test_sentences_of_one_review_are_one_cluster(
-    materials: dict[str, sources.Material],
+def test_no_review_is_on_both_sides_of_a_rehearsal(
+    materials: dict[str, sources.Material], knowledge: dict[str, sources.Knowledge]
 ) -> None:
-    assert len(np.unique(materials["imdb"].cluster)) < len(materials["imdb"].private)
+    material, known = materials["imdb"], knowledge["imdb"]
+    assert len(np.unique(material.cluster)) < len(material.private)
     rotten = materials["rotten-tomatoes"]
     assert len(np.unique(rotten.cluster)) == len(rotten.private)
-
-
-def test_no_review_is_on_both_sides_of_a_rehearsal(
-    materials: dict[str, sources.Material], embedding: Embedding
-) -> None:
-    material = materials["imdb"]
-    knowledge = sources.learn(material, len(embedding))
-    cluster = material.pool_cluster[: len(knowledge.read)]
+    cluster = material.pool_cluster[: len(known.read)]
     assert len(np.unique(cluster)) < len(cluster)  # reviews give several sentences
-    decoded, learned = cluster[knowledge.rehearsed], cluster[~knowledge.rehearsed]
+    decoded, learned = cluster[known.rehearsed], cluster[~known.rehearsed]
     assert len(decoded) and len(learned)
     assert not set(decoded) & set(learned)
 

@@ -35,33 +35,11 @@ def prior_of(channel: Channel, corpus: Corpus) -> FloatArray:
     return counts / counts.sum()
 
 
-@checked(constant=(None, NOT_NEGATIVE))
-def smoothed_prior(
-    channel: Channel, shadow: Corpus, *, constant: float | None = None
-) -> FloatArray:
-    """Pr_shadow(x) + constant for every word that the channel replaces: (size,).
-
-    Parameters
-    ----------
-    constant : None takes 1 / alpha, alpha the number of tokens in the shadow data that the
-        channel would replace (Tong et al., Eq. 10)
-    """
-    sensitive = is_sensitive(channel, shadow)
-    added = 1 / int(sensitive.sum()) if constant is None else constant
-    return prior_of(channel, shadow) + added * is_input(channel)
-
-
 class Bayes(TokenAttack):
     """argmax_x P(y|x) P(x) for a given prior.
 
-    Parameters
-    ----------
-    prior : (size,) weights >= 0 of any sum; words of weight 0 are never guessed
-    name : what the attack is called, which its prior decides
-
-    Notes
-    -----
-    An output that no word of the prior can give gets no guess.
+    `prior` are (size,) weights >= 0 of any sum; words of weight 0 are never guessed, and an output
+    that no other word can give gets no guess.
     """
 
     posterior = True
@@ -81,30 +59,24 @@ class Bayes(TokenAttack):
 
 
 class ContextFreeBayes(Bayes):
-    """argmax_x P(y|x) (Pr_shadow(x) + 1/alpha).
+    """argmax_x P(y|x) (Pr_shadow(x) + constant), over the words that the channel replaces.
 
-    Parameters
-    ----------
-    constant : in place of 1/alpha, see `smoothed_prior`
-
-    References
-    ----------
-    Tong et al., Eq. 10.
+    As in Tong et al., Eq. 10, `constant` is by default 1 / alpha, alpha the number of tokens in the
+    shadow data that the channel would replace.
     """
 
+    @checked(constant=(None, NOT_NEGATIVE))
     def __init__(self, channel: Channel, shadow: Corpus, *, constant: float | None = None) -> None:
-        prior = smoothed_prior(channel, shadow, constant=constant)
+        added = 1 / int(is_sensitive(channel, shadow).sum()) if constant is None else constant
+        prior = prior_of(channel, shadow) + added * is_input(channel)
         super().__init__(channel, prior, name="context-free-bayes")
 
 
 class ContextFreeBound(Bayes):
     """argmax_x P(y|x) P(x) with the frequencies of the private text itself.
 
-    Its success rate is the context-free ASR bound; `bayes_success` is its expectation.
-
-    References
-    ----------
-    Tong et al., Theorem 1 and Definition 1.
+    Its success rate is the context-free ASR bound of Tong et al. (Theorem 1, Definition 1);
+    `bayes_success` is its expectation.
     """
 
     def __init__(self, channel: Channel, private: Corpus) -> None:
@@ -127,13 +99,9 @@ class PriorOnly(TokenAttack):
 
 
 class EmbeddingInversion(TokenAttack):
-    """The inputs whose vectors are nearest to that of the output; scores are -distance.
+    """The inputs whose vectors are nearest to that of the output (Qu et al. 2021).
 
-    An output that can itself be an input is its own nearest word.
-
-    References
-    ----------
-    Qu et al. 2021.
+    Scores are -distance. An output that can itself be an input is its own nearest word.
     """
 
     name = "embedding-inversion"
@@ -158,13 +126,7 @@ class EmbeddingInversion(TokenAttack):
 def bayes_success(channel: Channel, prior: FloatArray) -> float:
     """sum_y max_x P(y|x) P(x): what the best attacker on one token achieves in expectation.
 
-    Parameters
-    ----------
-    prior : (size,) probabilities of the inputs, which sum to 1
-
-    Raises
-    ------
-    InvalidInput : an invalid prior, or a row of the channel that does not sum to 1
+    `prior` are (size,) probabilities of the inputs.
     """
     check_channel(channel)
     weights = np.asarray(prior, dtype=np.float64)

@@ -10,9 +10,10 @@ from scipy.special import log_softmax
 
 from textpriv.attacks.base import NONE, BoolArray, FloatArray, IntArray, Observed
 from textpriv.attacks.ngrams import NGrams
-from textpriv.attacks.noisy_channel import Candidates, decode
+from textpriv.attacks.noisy_channel import Candidates, decode_each
 
 _CONSIDERED = 25  # likeliest words of each token, by themselves, that are looked at in context
+_KEPT = 8  # of these, after decoding in pairs; see `NoisyChannel`
 _PENALTY = 1e-3  # on squared standardised factors: keeps the calibration on few tokens finite
 
 
@@ -63,28 +64,23 @@ def chosen(
     words: IntArray,
     log_likelihood: FloatArray,
     observed: Observed,
-    model: NGrams | None,
-    kept: int = 8,
-    *,
-    weight: float = 1.0,
+    model: NGrams,
+    weight: float,
 ) -> Candidates:
     """Posterior of candidates under a language model; tokens in clear stand for themselves.
 
     Parameters
     ----------
     words, log_likelihood : (replaced, candidates); -inf rules a candidate out, one must be left
-    model : None weighs all words alike
-    kept : see `NoisyChannel`
     weight : exponent of the model, as in `NoisyChannel`; 0 weighs all words alike
     """
     present = ~np.isneginf(log_likelihood)
     likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True))
-    prior = np.ones(words.shape) if model is None else model.unigram[words] ** weight
-    posterior = likelihood * prior
+    posterior = likelihood * model.unigram[words] ** weight
     posterior /= posterior.sum(1, keepdims=True)
-    clear = observed.corpus.ids if model is None else model.lexicon.ids(observed.corpus)
-    named = np.where(present, words, NONE)
+    clear, named = model.lexicon.ids(observed.corpus), np.where(present, words, NONE)
     result = Candidates.of(observed, clear, named, likelihood, posterior)
-    if model is None or model.order == 1 or not weight:
+    if model.order == 1 or not weight:
         return result
-    return decode(result.keep(_CONSIDERED), observed.corpus, model, kept=kept, weight=weight)
+    considered = result.keep(_CONSIDERED)
+    return decode_each(considered, observed.corpus, model, [weight], kept=_KEPT)[0]

@@ -56,10 +56,7 @@ from textpriv.seeds import stream
 Pooling = Literal["target", "first"]
 HELD_OUT = 0.1  # share of the shadow documents that measure the detector and do not train it
 MEASURED = 1000  # held-out pairs at most, so that measuring costs less than training
-SECOND = 5  # segments of a pair from here on are its second sequence; see `pair_rows`
-
-
-# --- Training data ------------------------------------------------------------------------------
+SECOND = 5  # segments of a pair from here on are its second sequence; see `Reader.rows`
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,26 +88,6 @@ def training_pairs(best: IntArray, truth: IntArray) -> Pairs:
     return Pairs(present // 2, candidates[present], labels[present])
 
 
-def pair_rows(
-    pieces: Pieces, positions: IntArray, candidates: IntArray, *, window: int | None, longest: int
-) -> Rows:
-    """Sanitized sentence and the same with a candidate in place of the token, as WordPieces.
-
-    Segments: 0 opening, 1 before, 2 token, 3 after, 4 end; 5 before, 6 candidate, 7 after, 8 end.
-
-    Parameters
-    ----------
-    window : words on either side of the token; None: the whole sentence
-    longest : pieces that fit in the encoder; a longer sentence loses what is farthest away
-    """
-    count = len(positions)
-    token, candidate = pieces.tokens(positions), pieces.words(candidates)
-    room = (longest - 3 - token[1] - candidate[1]) // 2
-    before, after = pieces.around(positions, window=window, room=room)
-    first, last = pieces.special("first", count), pieces.special("last", count)
-    return pieces.rows([first, before, token, after, last, before, candidate, after, last])
-
-
 # --- The detector -------------------------------------------------------------------------------
 
 
@@ -136,9 +113,17 @@ class Reader:
             raise InvalidInput(f"pooling: got {self.pooling!r}, expected 'target' or 'first'")
 
     def rows(self, pieces: Pieces, positions: IntArray, candidates: IntArray) -> Rows:
-        """What is read of these positions and candidates; see `pair_rows`."""
-        longest = self.encoder.longest
-        return pair_rows(pieces, positions, candidates, window=self.window, longest=longest)
+        """Sanitized sentence and the same with a candidate in place of the token, as WordPieces.
+
+        Segments: 0 opening, 1 before, 2 token, 3 after, 4 end; 5 before, 6 candidate, 7 after,
+        8 end. A sentence that is too long for the encoder loses what is farthest away.
+        """
+        count = len(positions)
+        token, candidate = pieces.tokens(positions), pieces.words(candidates)
+        room = (self.encoder.longest - 3 - token[1] - candidate[1]) // 2
+        before, after = pieces.around(positions, window=self.window, room=room)
+        first, last = pieces.special("first", count), pieces.special("last", count)
+        return pieces.rows([first, before, token, after, last, before, candidate, after, last])
 
 
 class Detector(torch.nn.Module):
@@ -211,9 +196,6 @@ class Detector(torch.nn.Module):
         copy = replace(reader, encoder=reader.encoder.clone(dropout=training.dropout))
         detector = cls(copy, words, seed=seed)
         if start is not None:
-            if start.reader.pooling != reader.pooling:
-                got, expected = start.reader.pooling, reader.pooling
-                raise InvalidInput(f"start: got pooling {got!r}, expected {expected!r}")
             detector.load_state_dict(start.state_dict())
         pieces = Pieces(reader.encoder.tokenizer, words, observed.corpus)
         groups = np.searchsorted(pairs.rows, np.arange(len(targets) + 1))  # a token's pairs
@@ -240,22 +222,19 @@ class Detector(torch.nn.Module):
         return detector
 
     def probability(
-        self, observed: Observed, positions: IntArray, candidates: IntArray, *, batch: int = 64
+        self, observed: Observed, positions: IntArray, candidates: IntArray
     ) -> FloatArray:
         """Probability of label 1 for aligned positions and candidate words: (positions,)."""
         pieces = Pieces(self.encoder.tokenizer, self.words, observed.corpus)
-        odds = self._log_odds(pieces, positions, candidates, batch=batch)
-        return 1.0 / (1.0 + np.exp(-odds))
+        return 1.0 / (1.0 + np.exp(-self._log_odds(pieces, positions, candidates)))
 
     @torch.inference_mode()
-    def _log_odds(
-        self, pieces: Pieces, positions: IntArray, candidates: IntArray, *, batch: int = 64
-    ) -> FloatArray:
+    def _log_odds(self, pieces: Pieces, positions: IntArray, candidates: IntArray) -> FloatArray:
         odds = np.empty(len(positions))
         room = np.full(len(positions), self.encoder.longest)
         before, after = pieces.around(positions, window=self.reader.window, room=room)
         lengths = 2 * (before[1] + after[1]) + pieces.tokens(positions)[1]
-        for of in by_length(lengths + pieces.words(candidates)[1], batch):
+        for of in by_length(lengths + pieces.words(candidates)[1], 64):
             rows = self.reader.rows(pieces, positions[of], candidates[of])
             odds[of] = self(rows).double().cpu().numpy()
         return odds
@@ -283,9 +262,7 @@ class ContextualBayes(Attack):
     candidates : K >= 1; more than a token has is no error, its further places stay empty. With
         K = 1 this is the context-free attack, by definition.
 
-    References
-    ----------
-    Tong et al. 2025, section 4.3, equations 11 and 12, appendix F.2. Other than in the
+    After Tong et al. 2025, section 4.3, equations 11 and 12, appendix F.2. Other than in the
     released code, words of any length stay in both sentences, and these differ in one word.
     """
 
@@ -378,13 +355,9 @@ class ContextualBound(ContextualBayes):
 
     It is called with `shadow` the private sentences and `context_free` the context-free bound
     (P(x) of the private sentences, no constant). The detector sees other sanitized copies of
-    the private sentences than the one under attack. In spite of its
-    name it bounds no attacker: it is what one trained detector achieves in place of the exact
-    P(c|x, y) of Theorem 2.
-
-    References
-    ----------
-    Tong et al. 2025, Definition 2 and appendix F.1 (30 copies).
+    the private sentences than the one under attack. In spite of its name it bounds no attacker: it
+    is what one trained detector achieves in place of the exact P(c|x, y) of Theorem 2 (Tong et al.
+    2025, Definition 2 and appendix F.1: 30 copies).
     """
 
     name = "contextual-bound"

@@ -5,13 +5,12 @@
 Every output stands for a mixture m = W x of the vectors of the text (W: `Stencil.weights`, known
 to all). Four attackers, from the one of the paper to the strongest here:
 
-- `TokenInversion` looks at the same position only: the tokens nearest to the output. Against the
-  punctuated stencil it finds nothing, since the token itself has no part in its mixture.
+- `TokenInversion` looks at the same position only. Against the punctuated stencil it finds
+  nothing, since the token itself has no part in its mixture.
 - `Deconvolution` solves W x = vectors of the outputs, with a ridge, since W is badly conditioned
-  and an output is not quite its mixture; then it takes the nearest tokens.
+  and an output is not quite its mixture.
 - `LanguageDeconvolution` knows by rehearsal how large that error is and in which directions, and
-  lets a language model choose among the nearest tokens. `calibrated` learns by a second rehearsal
-  how much each sign of a token counts, and how much the language model.
+  lets a language model choose.
 - `StencilSimulation` asks of every candidate which output the stencil would have given: that an
   output differs from its input, no linear map expresses.
 
@@ -21,7 +20,8 @@ and the test of `hits_anywhere`, with the call commented out and the best guess 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
@@ -45,7 +45,7 @@ from textpriv.attacks.base import (
 from textpriv.attacks.calibration import Calibration, chosen, likeliest_factors, named_first
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import Candidates, SentenceAttack
-from textpriv.checks import COUNT, NOT_NEGATIVE, POSITIVE, at_least, check_count, checked
+from textpriv.checks import COUNT, NOT_NEGATIVE, check_count, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.stencil import Stencil, TokenTable
@@ -60,15 +60,10 @@ def watch(stencil: Stencil, private: Corpus) -> Observed:
 
 
 class TokenInversion(Attack):
-    """The tokens nearest to the output, as if it were the input with noise.
+    """The tokens nearest to the output, as if it were the input with noise (Qu et al. 2021).
 
-    Parameters
-    ----------
-    skip : leave out the observed token itself, as the paper does for Noise and Stencil
-
-    References
-    ----------
-    Qu et al. 2021; Harel et al. 2024, section 3.2.
+    `skip` leaves out the observed token itself, as Harel et al. 2024 (section 3.2) do for Noise and
+    Stencil.
     """
 
     name = "embedding-inversion"
@@ -98,14 +93,9 @@ def _without(ids: IntArray, words: IntArray, distances: FloatArray) -> tuple[Int
 class Deconvolution(Attack):
     """Solves for the vectors of the text, then takes the nearest tokens.
 
-    Parameters
-    ----------
-    ridge : >= 0, added to the squared singular values of W; 0 inverts W as it is, where its
-        smallest singular values blow up whatever an output is off its mixture
-
-    Notes
-    -----
-    Where outputs differ from inputs, which is no secret, the output is never a guess.
+    `ridge` >= 0 is added to the squared singular values of W; 0 inverts W as it is, where its
+    smallest singular values blow up whatever an output is off its mixture. Where outputs differ
+    from inputs, which is no secret, the output is never a guess.
     """
 
     name = "deconvolution"
@@ -197,8 +187,8 @@ def undone(
 class Rehearsal:
     """What an attacker learns by running the stencil on public text.
 
-    Vectors are centred, and where `whiten` says so mapped so that the error of the outputs is
-    about alike in all directions: there, scale * output = mixture + noise.
+    Vectors are centred, and mapped so that the error of the outputs is about alike in all
+    directions: there, scale * output = mixture + noise.
     """
 
     points: FloatArray  # (size, dimension) the tokens' vectors, centred and mapped
@@ -207,7 +197,7 @@ class Rehearsal:
     spread: float  # and of the tokens' own vectors
 
     @classmethod
-    def learn(cls, stencil: Stencil, public: Corpus, *, whiten: bool = True) -> Self:
+    def learn(cls, stencil: Stencil, public: Corpus) -> Self:
         """From public text that is not the attacked one; some thousand tokens suffice."""
         observed = watch(stencil, public)
         rows = observed.targets
@@ -221,11 +211,9 @@ class Rehearsal:
         # Forwards, from mixture to output: the other way round would pull towards the mean.
         scale = float((mixtures**2).sum() / (mixtures * outputs).sum())
         error = scale * outputs - mixtures
-        mapping = np.eye(vectors.shape[1])
-        if whiten:
-            power, directions = np.linalg.eigh(error.T @ error / len(error))
-            # Half way to equal power: the weakest directions are known from few errors.
-            mapping = (directions / np.sqrt(power + power.mean())) @ directions.T
+        power, directions = np.linalg.eigh(error.T @ error / len(error))
+        # Half way to equal power: the weakest directions are known from few errors.
+        mapping = (directions / np.sqrt(power + power.mean())) @ directions.T
         return cls(
             points=centered @ mapping,
             scale=scale,
@@ -234,38 +222,27 @@ class Rehearsal:
         )
 
 
-# The whitened estimate alone; below 1, since the errors of 384 coordinates are no 384 independent
-# witnesses.
-UNCALIBRATED = Calibration(np.array([0.0, 0.0, 0.3, 0.0]), weight=1.0)
-
-
 class LanguageDeconvolution(SentenceAttack):
     """Deconvolution with the error learned by rehearsal, and a language model to choose.
 
     Parameters
     ----------
     rehearsal : see `Rehearsal`; its noise / spread is the ridge
-    model : n-grams over the token table; None: no language model
+    model : n-grams over the token table
     candidates : >= 1 nearest tokens of the whitened estimate that the model chooses from, to
         which come half as many of the estimate of `Deconvolution`
-    kept : see `NoisyChannel`
-    calibration : what counts how much; see `calibrated`
     """
 
     name = "deconvolution-lm"
+    # What counts how much; see `calibrated`. Here it is the whitened estimate alone, below 1, since
+    # the errors of 384 coordinates are no 384 independent witnesses.
+    calibration = Calibration(np.array([0.0, 0.0, 0.3, 0.0]), weight=1.0)
 
-    @checked(candidates=COUNT, kept=COUNT)
+    @checked(candidates=COUNT)
     def __init__(
-        self,
-        stencil: Stencil,
-        rehearsal: Rehearsal,
-        model: NGrams | None,
-        *,
-        candidates: int = 50,
-        kept: int = 8,
-        calibration: Calibration = UNCALIBRATED,
+        self, stencil: Stencil, rehearsal: Rehearsal, model: NGrams, *, candidates: int = 50
     ) -> None:
-        if model is not None and model.lexicon.size != stencil.size:
+        if model.lexicon.size != stencil.size:
             raise InvalidInput(
                 f"model: got a vocabulary of {model.lexicon.size}, expected {stencil.size}"
             )
@@ -274,7 +251,7 @@ class LanguageDeconvolution(SentenceAttack):
             got = f"noise {rehearsal.noise!r} and spread {rehearsal.spread!r}"
             raise InvalidInput(f"rehearsal: got {got}, expected finite numbers > 0")
         self.stencil, self.rehearsal, self.model = stencil, rehearsal, model
-        self.candidates, self.kept, self.calibration = candidates, kept, calibration
+        self.candidates = candidates
         self.search = ExactSearch(rehearsal.points[stencil.inputs].astype(np.float32))
         self.nearest_count = min(candidates, len(stencil.inputs))  # to the whitened estimate
 
@@ -286,8 +263,7 @@ class LanguageDeconvolution(SentenceAttack):
     ) -> Candidates:
         """What follows from what `evidence` gives."""
         log_likelihood = np.where(possible, evidence @ self.calibration.factors, -np.inf)
-        weight = self.calibration.weight
-        return chosen(words, log_likelihood, observed, self.model, self.kept, weight=weight)
+        return chosen(words, log_likelihood, observed, self.model, self.calibration.weight)
 
     def evidence(self, observed: Observed) -> tuple[IntArray, FloatArray, BoolArray]:
         """What speaks for each candidate, the nearest to either of two estimates.
@@ -311,7 +287,8 @@ class LanguageDeconvolution(SentenceAttack):
         unbiased, variance = self._unbiased(observed)
         solved = Deconvolution(self.stencil).estimate(observed)[observed.targets]
         ridge = table.nearest(solved, -(-self.candidates // 2))[0]
-        words = np.concatenate([self._near(unbiased), ridge], axis=1)
+        near = self.stencil.inputs[self.search.nearest(unbiased, self.nearest_count)[0]]
+        words = np.concatenate([near, ridge], axis=1)
         evidence = np.empty((*words.shape, 4))
         for first in range(0, len(words), _PAIRS):
             rows = slice(first, first + _PAIRS)
@@ -332,19 +309,18 @@ class LanguageDeconvolution(SentenceAttack):
             possible[~possible.any(1), 0] = True
         return words, evidence, possible
 
-    def calibrated(self, public: Corpus, *, weights: Sequence[float] = (1.0, 0.5)) -> Self:
+    def calibrated(self, public: Corpus) -> LanguageDeconvolution:
         """This attack with the calibration that names most tokens of a rehearsal first.
 
-        Under each weight of the language model the factors are those of greatest likelihood,
-        with the frequencies of single words for the language model. Beside these stand the
-        factors without a language model, and `Deconvolution` by itself, so that what is added
+        Under the weights 1 and 0.5 of the language model the factors are those of greatest
+        likelihood, with the frequencies of single words for the language model. Beside these stand
+        the factors without a language model, and `Deconvolution` by itself, so that what is added
         to it loses by no more than the error of the rehearsal.
 
         Parameters
         ----------
         public : text that neither the `Rehearsal` nor the language model has read; some
             thousand tokens suffice
-        weights : of the language model, each above 0 and at most 1
         """
         observed = watch(self.stencil, public)
         truth = public.ids[observed.targets]
@@ -353,26 +329,21 @@ class LanguageDeconvolution(SentenceAttack):
         if not held.any():
             raise InvalidInput("public: got no token that is replaced and among its candidates")
         true = ((words == truth[:, None]) & possible).argmax(1)
-        unigram = np.ones(self.stencil.size) if self.model is None else self.model.unigram
-        log_prior = np.log(unigram[words])
+        log_prior = np.log(self.model.unigram[words])
 
-        def fitted(weight: float, signs: int) -> Calibration:
+        def fitted(weight: float, signs: int) -> LanguageDeconvolution:
             prior = np.where(possible, weight * log_prior, -np.inf)[held]
             factors = np.zeros(evidence.shape[2])
             factors[:signs] = likeliest_factors(evidence[held, :, :signs], prior, true[held])
-            return Calibration(factors, weight)
+            made = copy(self)
+            made.calibration = Calibration(factors, weight)
+            return made
 
-        def first_hits(calibration: Calibration) -> int:
-            log_likelihood = np.where(possible, evidence @ calibration.factors, -np.inf)
-            found = chosen(
-                words, log_likelihood, observed, self.model, self.kept, weight=calibration.weight
-            )
+        def first_hits(made: LanguageDeconvolution) -> int:
+            found = made.judged(observed, words, evidence, possible)
             return int(found.guesses(observed.targets, 1).hits(truth).sum())
 
-        heard = [] if self.model is None else [fitted(weight, 4) for weight in weights]
-        best = max([*heard, fitted(0.0, 4), fitted(0.0, 1)], key=first_hits)
-        sizes = {"candidates": self.candidates, "kept": self.kept}
-        return type(self)(self.stencil, self.rehearsal, self.model, **sizes, calibration=best)
+        return max([fitted(1.0, 4), fitted(0.5, 4), fitted(0.0, 4), fitted(0.0, 1)], key=first_hits)
 
     def _unbiased(self, observed: Observed) -> tuple[FloatArray, FloatArray]:
         """Of every replaced token the whitened estimate, not shrunk, and its variance."""
@@ -381,13 +352,6 @@ class LanguageDeconvolution(SentenceAttack):
         estimate, gain = undone(self.stencil, observed, outputs, self.ridge)
         share = np.clip(gain[observed.targets], 1e-6, 1 - 1e-6)
         return estimate[observed.targets] / share[:, None], known.spread * (1 / share - 1)
-
-    def _near(self, unbiased: FloatArray) -> IntArray:
-        """The nearest tokens to whitened estimates: (replaced, candidates)."""
-        return self.stencil.inputs[self.search.nearest(unbiased, self.nearest_count)[0]]
-
-
-# --- Simulation -------------------------------------------------------------------------------
 
 
 class StencilSimulation(SentenceAttack):
@@ -401,31 +365,18 @@ class StencilSimulation(SentenceAttack):
     token outweighs its neighbours (a small sigma); where it has little or no part in its own
     mixture, the deconvolution by itself is the better attack.
 
-    Parameters
-    ----------
-    start : proposes candidates and the first beliefs
-    candidates : >= 2, of either kind: nearest to the output, nearest to the deconvolution
-    rivals : >= 2, tokens near an output that it is compared with
-    sharpness : > 0, factor of the cosines (or of minus half the squared distances)
-    rounds : >= 1
+    `start` proposes candidates and the first beliefs.
     """
 
     name = "stencil-simulation"
+    candidates = 40  # of either kind: nearest to the output, nearest to the deconvolution
+    rivals = 40  # tokens near an output that it is compared with
+    sharpness = 50.0  # factor of the cosines (or of minus half the squared distances)
+    rounds = 3
     least_weight = 0.03  # outputs that a token enters with less say next to nothing about it
 
-    @checked(candidates=at_least(2), rivals=at_least(2), sharpness=POSITIVE, rounds=COUNT)
-    def __init__(
-        self,
-        start: LanguageDeconvolution,
-        *,
-        candidates: int = 40,
-        rivals: int = 40,
-        sharpness: float = 50.0,
-        rounds: int = 3,
-    ) -> None:
+    def __init__(self, start: LanguageDeconvolution) -> None:
         self.start, self.stencil, self.table = start, start.stencil, start.stencil.table
-        self.candidates, self.rivals = candidates, rivals
-        self.sharpness, self.rounds = sharpness, rounds
 
     def decode(self, observed: Observed) -> Candidates:
         known = self.start.evidence(observed)
@@ -436,7 +387,7 @@ class StencilSimulation(SentenceAttack):
             believed = self._means(found, observed)
             log_likelihood = self.likelihoods(observed, words, believed, rivals)
             log_likelihood = np.where(possible, log_likelihood, -np.inf)
-            found = chosen(words, log_likelihood, observed, self.start.model, self.start.kept)
+            found = chosen(words, log_likelihood, observed, self.start.model, 1.0)
         return found
 
     def propose(self, observed: Observed, start: IntArray) -> tuple[IntArray, BoolArray]:

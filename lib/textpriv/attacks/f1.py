@@ -146,8 +146,6 @@ def _counts(
 def _jackknife(sample: str, unit: IntArray, right: FloatArray, both: FloatArray) -> Influence:
     """That of every document on macro F1: what leaving it out takes from it, times a factor near 1.
 
-    References
-    ----------
     Efron & Tibshirani 1993, An Introduction to the Bootstrap, section 11.2.
     """
     without = _mean_f1(right.sum(0) - right, both.sum(0) - both)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 from textpriv import stats
 from textpriv.attacks.linkage import checked_pair_of_lists
-from textpriv.checks import LEVEL, Interval, check_generator, checked
+from textpriv.checks import LEVEL, check_generator, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
 
@@ -58,13 +57,12 @@ class Played:
     unlikely: Estimate
 
 
-@checked(delta=Interval(Real, 0, 1, closed="left"), confidence=LEVEL)
+@checked(confidence=LEVEL)
 def play(
     first: Sequence[str] | FloatArray,
     second: Sequence[str] | FloatArray,
     rng: np.random.Generator,
     *,
-    delta: float = 0.0,
     confidence: float = stats.CONFIDENCE,
 ) -> Played:
     """Tell outputs of one text from those of another, and bound the epsilon that allows it.
@@ -73,22 +71,14 @@ def play(
     ----------
     first, second : at least FEWEST outputs each, independent draws: texts, or vectors as rows
     rng : divides them into halves
-    delta : of the guarantee that is refuted, (epsilon, delta)
     confidence : that epsilon is not below the bound
-
-    Raises
-    ------
-    InvalidInput : fewer outputs; texts beside vectors
 
     Notes
     -----
     Both ends of the bound are Clopper and Pearson's and hold together (Bonferroni). A small bound
-    says that this attacker shows no more with so few draws; see `most_shown`.
-
-    References
-    ----------
-    Jagielski, Ullman, Oprea 2020, Auditing Differentially Private Machine Learning (for training);
-    here each draw is one output.
+    says that this attacker shows no more with so few draws; see `most_shown`. After Jagielski,
+    Ullman, Oprea 2020, Auditing Differentially Private Machine Learning; here each draw is one
+    output.
     """
     check_generator(rng)
     x, classifier = _seen(first, second)
@@ -104,10 +94,10 @@ def play(
     tried = cross_val_predict(classifier, *taught, cv=folds, method="predict_proba")[:, 1]
     thresholds = np.unique(np.quantile(tried, np.linspace(0, 1, _EVENTS)))
     events = [(threshold, towards) for threshold in thresholds for towards in (True, False)]
-    found = [_bound(tried, taught[1], *event, delta, confidence)[0] for event in events]
+    found = [_bound(tried, taught[1], *event, confidence)[0] for event in events]
     scores = classifier.fit(*taught).predict_proba(counted[0])[:, 1]
     best = events[int(np.argmax(found))]
-    epsilon, likely, unlikely = _bound(scores, counted[1], *best, delta, confidence)
+    epsilon, likely, unlikely = _bound(scores, counted[1], *best, confidence)
     right = int(((scores > 0.5) == counted[1]).sum())
     return Played(max(0.0, epsilon), stats.share(right, len(scores)), likely, unlikely)
 
@@ -125,10 +115,9 @@ def _bound(
     is_first: NDArray[np.bool_],
     threshold: float,
     towards: bool,
-    delta: float,
     confidence: float,
 ) -> tuple[float, Estimate, Estimate]:
-    """ln (P(event | one) - delta) / P(event | other) from below, and both shares.
+    """ln P(event | one) / P(event | other) from below, and both shares.
 
     The event is a score from the threshold on, which speaks for the first text, or one below it.
     """
@@ -138,7 +127,7 @@ def _bound(
         for of in (is_first == towards, is_first != towards)
     )
     with np.errstate(divide="ignore"):
-        bound = np.log(max(likely.low - delta, 0.0)) - np.log(unlikely.high)
+        bound = np.log(likely.low) - np.log(unlikely.high)
     return float(bound), likely, unlikely
 
 

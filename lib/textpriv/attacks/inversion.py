@@ -72,12 +72,10 @@ class InversionBert(Attack):
         "possible": for each token the inputs that can give it, P(y|x) > 0, which are the classes
         of the classifier per token that Tong et al. train (`InversionPerToken`)
     training : `batch` counts sentences
-    copies : sanitized copies of the shadow data; fewer are made where the training uses fewer
     seed : of sanitizing and of the order
 
     Attributes
     ----------
-    limit : with "possible", at most so many classes per token, those with the largest P(y|x)
     curve : held-out share of first guesses that are right, along the training
 
     Notes
@@ -94,9 +92,10 @@ class InversionBert(Attack):
 
     name = "inversion-bert"
     posterior = True
-    limit = 256
+    copies = 10  # of the shadow data, sanitized; fewer where the training uses fewer
+    limit = 256  # classes per token that are "possible", those with the largest P(y|x)
 
-    @checked(classes=StrOptions({"possible", "vocabulary"}), copies=COUNT)
+    @checked(classes=StrOptions({"possible", "vocabulary"}))
     def __init__(
         self,
         mechanism: Mechanism,
@@ -105,7 +104,6 @@ class InversionBert(Attack):
         encoder: Encoder,
         training: Training,
         classes: Classes = "possible",
-        copies: int = 10,
         seed: int = 0,
     ) -> None:
         check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
@@ -127,8 +125,8 @@ class InversionBert(Attack):
         self._bias = torch.nn.Embedding.from_pretrained(bias[:, None], freeze=False)
         self._bias.to(encoder.device)
 
-        copies = min(copies, max(1, -(-training.steps * training.batch // len(shadow))))
-        clear = repeat(shadow, copies)
+        used = max(1, -(-training.steps * training.batch // len(shadow)))
+        clear = repeat(shadow, min(self.copies, used))
         observed = observe(mechanism, clear, stream(seed, "shadow copies"))
         self.curve = self._train(clear.ids, observed, is_held, training, seed)
 
@@ -204,14 +202,9 @@ class InversionPerToken(TokenAttack):
     Notes
     -----
     An output that no copy shows has no classifier and gets no guess, which counts as a failure,
-    as in the released code. With ever more copies the guess becomes that of `ContextFreeBayes`
-    without its constant.
-
-    References
-    ----------
-    Tong et al. 2025, section 2 ("on a one-to-one basis") and the released code, whose
-    classifiers train on pairs of a sanitized token and its original for three epochs of 100
-    copies.
+    as in the released code, whose classifiers train on pairs of a sanitized token and its original
+    for three epochs of 100 copies (Tong et al. 2025, section 2, "on a one-to-one basis"). With ever
+    more copies the guess becomes that of `ContextFreeBayes` without its constant.
     """
 
     name = "inversion-bert-token"

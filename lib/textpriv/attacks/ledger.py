@@ -52,9 +52,7 @@ _STOPWORDS = sorted(ENGLISH_STOP_WORDS)
 def features(vocabulary: Collection[str]) -> dict[str, Feature]:
     """Every kind of feature by its name; each maps texts to (documents, features).
 
-    Parameters
-    ----------
-    vocabulary : public words in lower case; those outside count as unknown
+    `vocabulary` are public words in lower case; those outside count as unknown.
     """
     known = frozenset(vocabulary)
     if not known:
@@ -175,19 +173,9 @@ def ledger(
     class of the same weight, with the penalty of PENALTIES that has the best macro F1 on the
     validation texts (of equal ones the strongest).
 
-    Parameters
-    ----------
-    kinds : see `features`; none is called EVERYTHING
-    known, tests, classes : see `attacks.author.text_attack`
-
-    Returns
-    -------
-    guesses (documents,) int64 for every test set, by kind; EVERYTHING comes last
-
-    Notes
-    -----
-    On the clothes reviews in clear, gradient boosting on histograms and random trees reach less on
-    average over the kinds, and take ten times as long.
+    Guesses stand by kind, as those of `attacks.author.text_attack`; EVERYTHING comes last. On the
+    clothes reviews in clear, gradient boosting on histograms and random trees reach less on average
+    over the kinds, and take ten times as long.
     """
     truth, held = labels_of_texts(known, tests, classes)
     if not kinds or EVERYTHING in kinds:

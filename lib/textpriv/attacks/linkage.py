@@ -40,18 +40,9 @@ _SATURATION, _LENGTH = 1.5, 0.75  # k1 and b of BM25, its usual values
 def bm25(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
     """BM25 of every candidate, the sanitized text being the query: words that were kept.
 
-    Parameters
-    ----------
-    originals, sanitized : at least one of each
-
-    Returns
-    -------
-    (sanitized, originals) scores >= 0; all 0 where no word is in common
-
-    References
-    ----------
-    Robertson & Zaragoza 2009, The Probabilistic Relevance Framework, equation 3.15, with the
-    inverse document frequency that stays positive.
+    (sanitized, originals) scores >= 0; all 0 where no word is in common. Robertson & Zaragoza 2009,
+    The Probabilistic Relevance Framework, equation 3.15, with the inverse document frequency that
+    stays positive.
     """
     known, seen = checked_pair_of_lists(originals, sanitized)
     words = CountVectorizer(token_pattern=_WORD)
@@ -70,10 +61,7 @@ def bm25(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
 
 
 def letters(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
-    """Cosine of TF-IDF weights of runs of 3 to 5 letters: parts of words that were kept, style.
-
-    Parameters and returns as in `bm25`.
-    """
+    """Cosine of TF-IDF weights of runs of 3 to 5 letters: parts of words that were kept, style."""
     known, seen = checked_pair_of_lists(originals, sanitized)
     view = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True)
     try:
@@ -86,13 +74,8 @@ def letters(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
 def by_vectors(originals: NDArray[np.floating], sanitized: NDArray[np.floating]) -> FloatArray:
     """Cosine of document vectors, centred on the candidates: meaning that was kept.
 
-    Parameters
-    ----------
-    originals, sanitized : (texts, width) finite, as many columns in both
-
-    Returns
-    -------
-    (sanitized, originals) in -1 .. 1, 0 where a vector is the candidates' mean
+    From vectors (texts, width) to (sanitized, originals) in -1 .. 1, 0 where a vector is the
+    candidates' mean.
     """
     known, seen = _directions(originals, sanitized)
     return seen @ known.T
@@ -140,15 +123,8 @@ def named_first(scores: FloatArray) -> FloatArray:
 def linked(scores: FloatArray, *, sample: str | None = None) -> Estimate:
     """Share of texts whose original the attacker names; guessing blindly gives 1 / candidates.
 
-    Parameters
-    ----------
-    scores : (sanitized, originals), see the module
-    sample : of `stats.clustered_share`
-
-    Notes
-    -----
     The interval is over texts, for as many candidates as there are: with more of them less is
-    linked.
+    linked. `sample` is that of `stats.clustered_share`.
     """
     _check_scores(scores)
     return stats.clustered_share(named_first(scores), np.arange(len(scores)), sample=sample)
@@ -187,6 +163,10 @@ def certified_epsilon(
     Two things have to hold: each text is sanitized by draws of its own, and each row of the scores
     looks at one sanitized text only (who sees both a and b sanitized has seen two outputs).
 
+    It says nothing against (epsilon, delta), nor against a guarantee for texts that agree in
+    something, their length for instance. A small result says that this attacker shows no more with
+    so few texts; see `most_certified`.
+
     Parameters
     ----------
     scores : (texts, texts), at least FEWEST
@@ -196,12 +176,6 @@ def certified_epsilon(
     Returns
     -------
     the lower bound (0: nothing shown), and the share of all games won (guessing gives 0.5)
-
-    Notes
-    -----
-    It says nothing against (epsilon, delta), nor against a guarantee for texts that agree in
-    something, their length for instance. A small result says that this attacker shows no more with
-    so few texts; see `most_certified`.
     """
     _check_scores(scores, least=FEWEST)
     check_generator(rng)

@@ -31,6 +31,7 @@ from textpriv.channel import Channel
 from textpriv.checks import StrOptions, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Pieces, by_length, pieces_of
+from textpriv.models.rows import Spans
 
 Knowledge = Literal["inputs", "support", "likelihood"]
 NAMES = {
@@ -58,12 +59,8 @@ class MaskInference(Attack):
     Attributes
     ----------
     can_guess : (size,) words that the attack can guess at all: replaced by the channel, and a
-        single WordPiece. The masked LM fills one gap with one piece, so that the published
-        attack cannot guess longer words; they count as failures.
-
-    Notes
-    -----
-    The hidden word is one [MASK], however many pieces the sanitized word has.
+        single WordPiece. The hidden word is one [MASK], however many pieces the sanitized word
+        has, which the masked LM fills with one; longer words count as failures.
 
     References
     ----------
@@ -130,9 +127,7 @@ class MaskInference(Attack):
             scores += torch.from_numpy(columns).to(scores.device)
         return scores
 
-    def _around(
-        self, pieces: Pieces, positions: IntArray
-    ) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+    def _around(self, pieces: Pieces, positions: IntArray) -> tuple[Spans, Spans]:
         room = np.full(len(positions), self.encoder.longest - 3)
         return pieces.around(positions, window=None, room=room)
 

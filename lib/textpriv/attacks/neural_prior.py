@@ -30,7 +30,7 @@ from scipy.special import softmax
 
 from textpriv.attacks.base import Attack, FloatArray, Guesses, IntArray, Observed, check_targets
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
-from textpriv.checks import COUNT, NOT_NEGATIVE, SHARE, at_least, checked
+from textpriv.checks import NOT_NEGATIVE, checked
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models.generators import ROOT, Generator, Prefixes
@@ -49,13 +49,8 @@ class NeuralChannel(Attack):
     generator : the neural model
     shadow : documents in clear. The first ones without unknown words are written before each
         sentence, so that the model knows what kind of text to expect.
-    examples : how many of them, >= 0
     weight : >= 0, exponent of the neural model. To be chosen by rehearsal: sanitize shadow
         documents that `lattice` has not read, and compare.
-    beam : >= 1, prefixes that are kept; time grows with it, roughly in proportion
-    trust : 0 to 1, share of the sentences' votes in a posterior; the rest is that of `lattice`.
-        With 1 the attack is too sure of itself: n-grams and neural model have much in common,
-        and the few sentences that are left agree on most of their words.
 
     Notes
     -----
@@ -67,8 +62,14 @@ class NeuralChannel(Attack):
 
     name = "noisy-channel-lm"
     posterior = True
+    examples = 6  # shadow documents that are shown
+    beam = 8  # prefixes that are kept; time grows with it, roughly in proportion
+    # Share of the sentences' votes in a posterior; the rest is that of the lattice. With 1 the
+    # attack is too sure of itself: n-grams and neural model have much in common, and the few
+    # sentences that are left agree on most of their words.
+    trust = 0.75
 
-    @checked(examples=at_least(0), weight=NOT_NEGATIVE, beam=COUNT, trust=SHARE)
+    @checked(weight=NOT_NEGATIVE)
     def __init__(
         self,
         lattice: NoisyChannel,
@@ -76,10 +77,7 @@ class NeuralChannel(Attack):
         generator: Generator,
         shadow: Corpus,
         *,
-        examples: int = 6,
         weight: float = 0.75,
-        beam: int = 8,
-        trust: float = 0.75,
     ) -> None:
         if len(words) != lattice.channel.size:
             raise InvalidInput(
@@ -91,9 +89,8 @@ class NeuralChannel(Attack):
                 "something to choose from"
             )
         self.lattice, self.words, self.generator = lattice, tuple(words), generator
-        self.vocabulary = lattice.vocabulary
-        self.beam, self.weight, self.trust = beam, weight, trust
-        text = "".join(f"{each}\n" for each in self._examples(shadow, examples))
+        self.vocabulary, self.weight = lattice.vocabulary, weight
+        text = "".join(f"{each}\n" for each in self._examples(shadow))
         self.prompt = [generator.opening, *generator.encode([text])[0]]
 
     def guess(
@@ -104,27 +101,30 @@ class NeuralChannel(Attack):
         return self.decode(part).guesses(place, top)
 
     def decode(self, observed: Observed) -> Candidates:
-        """Every token's candidates with their posterior probabilities."""
-        return self.rescore(observed, self.lattice.decode(observed).keep(self.lattice.kept))
-
-    def rescore(self, observed: Observed, found: Candidates) -> Candidates:
-        """The same candidates with the posterior that the neural model brings about."""
+        """Candidates of the lattice with the posterior that the neural model brings about."""
+        found = self.lattice.decode(observed).keep(self.lattice.kept)
         prefixes = Prefixes(self.generator, self.prompt)
         posterior = found.posterior.copy()
         for document in range(len(observed.corpus)):
             choices = self._choices(observed, found, document)
             if any(choice.place is not None for choice in choices):
-                sentences = self.search(prefixes, choices)
-                shares = softmax(sentences.scores)
-                for choice, taken in zip(choices, sentences.taken.T, strict=True):
+                taken, scores = self.search(prefixes, choices)
+                shares = softmax(scores)
+                for choice, options in zip(choices, taken.T, strict=True):
                     if choice.place is not None:
-                        votes = np.bincount(taken, shares, len(choice.options))
+                        votes = np.bincount(options, shares, len(choice.options))
                         mixed = self.trust * votes + (1 - self.trust) * posterior[choice.place]
                         posterior[choice.place] = mixed
         return replace(found, posterior=posterior)
 
-    def search(self, prefixes: Prefixes, choices: Sequence[Choice]) -> Sentences:
-        """The sentences that are left of all that can be made of the choices."""
+    def search(self, prefixes: Prefixes, choices: Sequence[Choice]) -> tuple[IntArray, FloatArray]:
+        """The sentences that are left of all that can be made of the choices.
+
+        Returns
+        -------
+        taken : (sentences, choices) number of the option
+        scores : (sentences,) logarithm of the weight, up to a constant
+        """
         prefixes.keep()
         model, weight = self.generator, self.weight
         nodes, states = np.array([ROOT]), prefixes.root
@@ -151,7 +151,7 @@ class NeuralChannel(Attack):
             )
             states = grown[chains.last]
             nodes = prefixes.keep(len(prefixes) - len(chains.tokens) + chains.last)
-        return Sentences(taken, scores)
+        return taken, scores
 
     def _choices(self, observed: Observed, found: Candidates, document: int) -> list[Choice]:
         """What is to be chosen in a document, each with the words in clear that follow it."""
@@ -179,11 +179,13 @@ class NeuralChannel(Attack):
         choices[-1].follow(self.generator.encode(["\n"])[0])
         return choices if choices[0].options[0] else choices[1:]
 
-    def _examples(self, shadow: Corpus, count: int) -> list[str]:
+    def _examples(self, shadow: Corpus) -> list[str]:
         """The first documents that can be written."""
         found: list[str] = []
         for first, last in pairwise(shadow.offsets.tolist()):
-            if len(found) < count and first < last and (shadow.ids[first:last] != UNKNOWN).all():
+            if len(found) == self.examples:
+                break
+            if first < last and (shadow.ids[first:last] != UNKNOWN).all():
                 texts = [_text(self.words, shadow, token) for token in range(first, last)]
                 found.append(written(texts))
         return found
@@ -201,14 +203,6 @@ class Choice:
         """Write pieces behind every option."""
         for option in self.options:
             option.extend(pieces)
-
-
-@dataclass(frozen=True, eq=False)
-class Sentences:
-    """What a search has found."""
-
-    taken: IntArray  # (sentences, choices) number of the option
-    scores: FloatArray  # (sentences,) logarithm of the weight, up to a constant
 
 
 class _Chains:
@@ -247,7 +241,5 @@ def _documents_of(observed: Observed, positions: IntArray) -> tuple[Observed, In
     corpus = observed.corpus
     documents = np.unique(corpus.document[positions])
     held = np.flatnonzero(np.isin(corpus.document, documents))
-    offsets = np.concatenate([[0], np.cumsum(np.diff(corpus.offsets)[documents])])
-    kept = {new: corpus.kept[old] for new, old in enumerate(held.tolist()) if old in corpus.kept}
-    part = Corpus(ids=corpus.ids[held], offsets=offsets.astype(np.int64), kept=kept)
-    return Observed(part, observed.sanitized[held]), np.searchsorted(held, positions)
+    part = Observed(corpus.subset(documents), observed.sanitized[held])
+    return part, np.searchsorted(held, positions)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from textpriv.checks import check_count
 from textpriv.data.tokens import KEPT, Corpus, check_corpora, check_corpus
 from textpriv.errors import InvalidInput
 
@@ -30,18 +31,17 @@ class Lexicon:
     """Ids of a language model: the vocabulary's words, tokens that stay in clear, and the rest.
 
     Words keep their ids, 0 .. size - 1; a kept token (punctuation, a number, a name that the
-    vocabulary lacks) that occurs at least `minimum` times in the corpora gets an id above them; all
+    vocabulary lacks) that occurs at least three times in the corpora gets an id above them; all
     else is one unknown word.
     """
 
-    def __init__(self, size: int, corpora: Sequence[Corpus] = (), *, minimum: int = 3) -> None:
-        if size < 1 or minimum < 1:
-            raise InvalidInput(f"got size {size} and minimum {minimum}, expected both >= 1")
+    def __init__(self, size: int, corpora: Sequence[Corpus] = ()) -> None:
+        check_count(size, what="size")
         check_corpora(corpora, size, what="corpora")
         counts: Counter[str] = Counter()
         for corpus in corpora:
             counts.update(corpus.kept.values())
-        frequent = sorted(text for text, count in counts.items() if count >= minimum)
+        frequent = sorted(text for text, count in counts.items() if count >= 3)
         self.kept = {text: size + row for row, text in enumerate(frequent)}
         self.size = size
         self.unknown = size + len(frequent)
@@ -107,13 +107,7 @@ class NGrams:
 
     @classmethod
     def train(cls, lexicon: Lexicon, corpora: Sequence[Corpus], *, order: int) -> NGrams:
-        """Count n-grams inside the documents of all corpora and smooth them.
-
-        Parameters
-        ----------
-        corpora : text over the lexicon's vocabulary; every document is one sequence
-        order : 1 to 3
-        """
+        """Count n-grams inside the documents of all corpora, order 1 to 3, and smooth them."""
         if order not in (1, 2, 3):
             raise InvalidInput(f"order: got {order!r}, expected 1, 2 or 3")
         check_corpora(corpora, lexicon.size, what="corpora")

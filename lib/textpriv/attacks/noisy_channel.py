@@ -112,14 +112,15 @@ class NoisyChannel(SentenceAttack):
         self.vocabulary = channel.vocabulary
         self.candidates, self.kept, self.weight = candidates, kept, weight
 
-    def decode(self, observed: Observed, found: Candidates | None = None) -> Candidates:
-        """Every token's candidates with their posterior probabilities.
-
-        `found` are those of `context_free`, where several attacks share them.
-        """
-        found = self.context_free(observed) if found is None else found
-        how: Any = {"kept": self.kept, "weight": self.weight, "decoding": self.decoding}
-        return decode(found, observed.corpus, self.model, **how)
+    def decode(self, observed: Observed) -> Candidates:
+        return decode_each(
+            self.context_free(observed),
+            observed.corpus,
+            self.model,
+            [self.weight],
+            kept=self.kept,
+            decoding=self.decoding,
+        )[0]
 
     def context_free(self, observed: Observed) -> Candidates:
         """What each token may have been by itself: the word if in clear, else likely inputs."""
@@ -141,19 +142,6 @@ class NoisyChannel(SentenceAttack):
         return Candidates.of(observed, clear, words[inverse], *weights)
 
 
-def decode(
-    found: Candidates,
-    corpus: Corpus,
-    model: NGrams,
-    *,
-    kept: int,
-    weight: float,
-    decoding: Literal["posterior", "viterbi"] = "posterior",
-) -> Candidates:
-    """Candidates with the posterior that a language model brings about; see `NoisyChannel`."""
-    return decode_each(found, corpus, model, [weight], kept=kept, decoding=decoding)[0]
-
-
 def decode_each(
     found: Candidates,
     corpus: Corpus,
@@ -163,7 +151,10 @@ def decode_each(
     kept: int,
     decoding: Literal["posterior", "viterbi"] = "posterior",
 ) -> list[Candidates]:
-    """`decode` with each of several weights: what the lattices of pairs cost, they cost once."""
+    """Candidates with the posterior that a language model brings about, with each of some weights.
+
+    See `NoisyChannel`. What the lattices of pairs cost, they cost once.
+    """
     solve = viterbi if decoding == "viterbi" else forward_backward
     if model.order < 3:
         return _solved(found, corpus, model, model.order, weights, solve)
@@ -388,22 +379,18 @@ def _trigram_lattice(
     earlier = np.where(before < 0, 1, counts[before])  # words before, one at the first step
     node_own = np.repeat(np.arange(len(own)), earlier[own_place])
     node_place = own_place[node_own]
-    node_before = np.arange(len(node_own)) - np.repeat(
-        np.cumsum(earlier[own_place]) - earlier[own_place], earlier[own_place]
-    )  # the number of the earlier candidate
+    # The number of the earlier candidate.
+    node_before = ranges(np.zeros(len(own), dtype=np.int64), earlier[own_place])
     first_of = np.concatenate([[0], np.cumsum(counts)])  # of a place among `own`
     is_first = before[node_place] < 0
-    previous = np.where(
-        is_first, start, words[np.where(is_first, 0, first_of[before[node_place]] + node_before)]
-    )
+    place_before = np.where(is_first, 0, before[node_place])
+    previous = np.where(is_first, start, words[first_of[place_before] + node_before])
     word = words[node_own]
     # Nodes of a place: own candidate slow, earlier candidate fast.
     nodes_of = np.concatenate([[0], np.cumsum(counts * earlier)])
-    fan = np.where(is_first, 0, earlier[np.where(is_first, 0, before[node_place])])
+    fan = np.where(is_first, 0, earlier[place_before])
     target = np.repeat(np.arange(len(node_own)), fan)
-    through = np.arange(len(target)) - np.repeat(np.cumsum(fan) - fan, fan)
-    place_before = before[node_place[target]]
-    source = nodes_of[place_before] + node_before[target] * earlier[place_before] + through
+    source = ranges(nodes_of[place_before] + node_before * earlier[place_before], fan)
     history = np.stack([previous[source], word[source]], axis=1)
     first = np.flatnonzero(is_first)
     base = np.zeros(len(word))

@@ -3,10 +3,9 @@
     generator = load_generator()
     mapper = LossyMap.random(len(generator.tokenizer), 2, rng, fixed=special)
     attack = OracleBeam(generator, mapper)
-    found = attack.search(mapper.sanitize_corpus(private)[0])      # one text
-    found.sequences[0], found.log_probability[0]                   # the likeliest original
-    every = attack.search_corpus(mapper.sanitize_corpus(private))
-    reciprocal_rank(every, private).mean()                         # MRR
+    found = attack.search_corpus(mapper.sanitize_corpus(private))
+    found[0].sequences[0], found[0].log_probability[0]             # the likeliest original
+    reciprocal_rank(found, private).mean()                         # MRR
 
 The attacker knows the partition. A map is deterministic, so all that is left of Bayes' rule is
 the prior: P(x | y) is P_LM(x) among the texts that are sent to y, and 0 elsewhere. There are
@@ -14,7 +13,7 @@ the prior: P(x | y) is P_LM(x) among the texts that are sent to y, and 0 elsewhe
 every preimage of the next token, the model says how likely each became, and the least likely
 ones are dropped. A prefix is at least as likely as all that begins with it, so that a text
 which is likely at every step stays. One that begins oddly is lost, however well it goes on: with
-a larger `mass` fewer are, and public text in `prompt` tells the model what is odd.
+a larger `mass` fewer are.
 
 The released search runs every prefix afresh at each step, prunes from step 6 on, and gives a
 text up when more prefixes are needed than it allows. Here every token of the tree of prefixes
@@ -39,7 +38,7 @@ from scipy.special import softmax
 
 from textpriv.attacks.base import BoolArray, FloatArray, IntArray
 from textpriv.channel import check_ids
-from textpriv.checks import COUNT, Interval, check_count, checked
+from textpriv.checks import COUNT, Interval, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.maps import LossyMap
@@ -59,9 +58,6 @@ class OracleBeam:
     mass : 0 < mass <= 1; after every step the fewest prefixes are kept that hold this share of
         the probability of all that the step has made. 1 keeps all.
     most : >= 1, prefixes that are kept at most, whatever they hold; time and memory grow with it
-    prompt : tokens of public text that stands before every text, after the token that opens one
-    batch : >= 1, texts that are searched side by side; it changes only time,
-        memory and rounding
 
     Notes
     -----
@@ -71,17 +67,11 @@ class OracleBeam:
     """
 
     name = "oracle-beam"
+    batch = 8  # texts that are searched side by side; it changes only time, memory and rounding
 
-    @checked(mass=Interval(Real, 0, 1, closed="right"), most=COUNT, batch=COUNT)
+    @checked(mass=Interval(Real, 0, 1, closed="right"), most=COUNT)
     def __init__(
-        self,
-        generator: Generator,
-        mapper: LossyMap,
-        *,
-        mass: float = 0.9975,
-        most: int = 150,
-        prompt: Sequence[int] | IntArray = (),
-        batch: int = 8,
+        self, generator: Generator, mapper: LossyMap, *, mass: float = 0.9975, most: int = 150
     ) -> None:
         size = len(generator.tokenizer)
         if mapper.size != size:
@@ -89,33 +79,23 @@ class OracleBeam:
                 f"mapper: got a map over {mapper.size} ids, expected {size} (the tokens of "
                 f"{generator.name})"
             )
-        self.generator, self.mapper = generator, mapper
-        self.mass, self.most, self.batch = mass, most, batch
-        self.prompt = [generator.opening, *check_ids(prompt, size, what="prompt").tolist()]
-
-    def search(self, output: IntArray) -> Found:
-        """The likeliest originals of one text.
-
-        Parameters
-        ----------
-        output : (length,) what the map has put out; with the prompt and the opening token at
-            most the model's `longest`
-        """
-        seen = check_ids(output, self.mapper.size, what="output")
-        return self.search_corpus(Corpus(seen, np.array([0, len(seen)])))[0]
+        self.generator, self.mapper, self.mass, self.most = generator, mapper, mass, most
 
     def search_corpus(self, output: Corpus) -> list[Found]:
-        """The likeliest originals of every text; see `search`."""
+        """The likeliest originals of every text.
+
+        `output` is what the map has put out; a text is shorter than the model's `longest`, for
+        the token that opens it.
+        """
         check_ids(output.ids, self.mapper.size, what="output")
+        lengths = np.diff(output.offsets)
+        if lengths.max(initial=0) >= self.generator.longest:
+            raise InvalidInput(
+                f"output: got a text of {lengths.max()} tokens, expected at most "
+                f"{self.generator.longest - 1}"
+            )
         texts = (output[number].tolist() for number in range(len(output)))
         beams = [_Beam([*map(self._preimages, text)]) for text in texts]
-        lengths = np.diff(output.offsets)
-        longest = len(self.prompt) + lengths.max(initial=0)
-        if longest > self.generator.longest:
-            raise InvalidInput(
-                f"output: got {lengths.max()} tokens after {len(self.prompt)}, expected at most "
-                f"{self.generator.longest} together"
-            )
         for of in by_length(lengths, self.batch):
             together = [beams[number] for number in of.tolist()]
             for step in range(int(lengths[of].max())):
@@ -125,7 +105,7 @@ class OracleBeam:
     def _advance(self, beams: Sequence[_Beam]) -> None:
         """Take the next step of some texts that have come equally far."""
         states = self._states(beams)
-        counts = [len(beam.reached) for beam in beams]
+        counts = [len(beam.nodes) for beam in beams]
         most = max(len(beam.options) for beam in beams)
         # Where a token has fewer preimages than another, some are asked for again.
         asked = np.repeat([np.resize(beam.options, most) for beam in beams], counts, axis=0)
@@ -139,12 +119,12 @@ class OracleBeam:
         The last token of a text is never run, since what is known after it is never asked for.
         """
         prefixes = self._prefixes
-        if not beams[0].length:
+        if not beams[0].found.sequences.shape[1]:
             return prefixes.root.expand(len(beams), -1)
         # At first all hang on the root: what an earlier search has left is forgotten.
         parents = prefixes.keep(np.concatenate([beam.nodes for beam in beams]))
         first = len(prefixes)
-        tokens = np.concatenate([beam.sequences[:, -1] for beam in beams])
+        tokens = np.concatenate([beam.found.sequences[:, -1] for beam in beams])
         states = prefixes.grow(parents, tokens)
         for beam in beams:
             beam.nodes = first + np.arange(len(beam.nodes))
@@ -153,8 +133,8 @@ class OracleBeam:
 
     @cached_property
     def _prefixes(self) -> Prefixes:
-        """The tree, in which the prompt is run once for all texts."""
-        return Prefixes(self.generator, self.prompt)
+        """The tree, in which the opening token is run once for all texts."""
+        return Prefixes(self.generator, [self.generator.opening])
 
     def _preimages(self, token: int) -> IntArray:
         """The words that are sent to a token, or InvalidInput where there is none."""
@@ -172,37 +152,29 @@ class _Beam:
 
     def __init__(self, choices: Sequence[IntArray]) -> None:
         self.choices = choices
-        # (prefixes, length) and ln of their probability (prefixes,), the likeliest first.
-        self.sequences, self.reached = np.zeros((1, 0), dtype=np.int64), np.zeros(1)
+        self.found = Found(np.zeros((1, 0), dtype=np.int64), np.zeros(1), 0, 1.0, 0)
         # Of each in the tree or, before its last token was run, of what stands before that.
         self.nodes = np.array([ROOT])
-        self._capped, self._kept, self._scored = 0, 1.0, 0
-
-    @property
-    def length(self) -> int:
-        """Tokens that are chosen."""
-        return self.sequences.shape[1]
 
     @property
     def options(self) -> IntArray:
         """What the next token may have been."""
-        return self.choices[self.length]
-
-    @property
-    def found(self) -> Found:
-        """What is left."""
-        return Found(self.sequences, self.reached, self._capped, self._kept, self._scored)
+        return self.choices[self.found.sequences.shape[1]]
 
     def advance(self, known: FloatArray, *, mass: float, most: int) -> None:
         """Go on with every option and prune, given ln P(option | prefix): (prefixes, options)."""
-        options, candidates = self.options, (self.reached[:, None] + known).ravel()
+        options, before = self.options, self.found
+        candidates = (before.log_probability[:, None] + known).ravel()
         best, held, is_capped = prune(candidates, mass=mass, most=most)
         prefix, option = np.divmod(best, len(options))
-        self.sequences = np.column_stack([self.sequences[prefix], options[option]])
-        self.reached, self.nodes = candidates[best], self.nodes[prefix]
-        self._capped += is_capped
-        self._kept = min(self._kept, held)
-        self._scored += len(candidates)
+        self.nodes = self.nodes[prefix]
+        self.found = Found(
+            np.column_stack([before.sequences[prefix], options[option]]),
+            candidates[best],
+            before.capped + is_capped,
+            min(before.kept, held),
+            before.scored + len(candidates),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +182,7 @@ class Found:
     """The texts that are left of a search, all different."""
 
     sequences: IntArray  # (count, length) ids, the likeliest first; count >= 1
-    log_probability: FloatArray  # (count,) ln P_LM(sequence) after the prompt, whole vocabulary
+    log_probability: FloatArray  # (count,) ln P_LM(sequence), whole vocabulary
     capped: int  # steps that needed more prefixes than were allowed
     kept: float  # the smallest share of the probability that a step has kept, 0 to 1
     scored: int  # prefixes whose probability was computed, in all steps together
@@ -228,11 +200,8 @@ class Found:
 def prune(log_probability: FloatArray, *, mass: float, most: int) -> tuple[IntArray, float, bool]:
     """The fewest candidates that hold a share of the probability, at most `most` of them.
 
-    Returns
-    -------
-    kept : their numbers, the likeliest first, of equal ones the first
-    held : the share that they hold, at least `mass` unless capped
-    capped : whether more were needed than `most`
+    Beside their numbers, the likeliest first (of equal ones the first), the share that they hold
+    and whether more were needed than `most`.
     """
     order = np.argsort(-log_probability, kind="stable")
     shares = softmax(log_probability[order])
@@ -255,16 +224,15 @@ def reciprocal_rank(found: Sequence[Found], truth: Corpus) -> FloatArray:
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
 
-def among_first(found: Sequence[Found], truth: Corpus, *, top: int = 5) -> BoolArray:
-    """Whether each true text is among the `top` likeliest, top >= 1: (texts,)."""
-    check_count(top, what="top")
+def among_first(found: Sequence[Found], truth: Corpus) -> BoolArray:
+    """Whether each true text is among the five likeliest: (texts,)."""
     ranks = _ranks(found, truth)
-    return (ranks > 0) & (ranks <= top)
+    return (ranks > 0) & (ranks <= 5)
 
 
 def edit_distances(found: Sequence[Found], truth: Corpus) -> IntArray:
     """Edits from each text's best guess to the truth, in tokens: (texts,)."""
-    pairs = [edit_distance(best, original) for best, original in _best(found, truth)]
+    pairs = [edit_distance(each.sequences[0], text) for each, text in _pairs(found, truth)]
     return np.array(pairs, dtype=np.int64)
 
 
@@ -275,7 +243,8 @@ def token_success(
 
     Beside it the number of each token's text, the cluster of an interval.
     """
-    guessed = np.concatenate([np.zeros(0, np.int64), *(best for best, _ in _best(found, truth))])
+    best = (each.sequences[0] for each, _ in _pairs(found, truth))
+    guessed = np.concatenate([np.zeros(0, np.int64), *best])
     check_ids(truth.ids, mapper.size, what="truth")
     members = np.bincount(mapper.representative, minlength=mapper.size)
     hidden = members[mapper.representative[truth.ids]] > 1
@@ -299,11 +268,6 @@ def edit_distance(first: IntArray, second: IntArray) -> int:
 
 def _ranks(found: Sequence[Found], truth: Corpus) -> IntArray:
     return np.array([each.rank(text) for each, text in _pairs(found, truth)], dtype=np.int64)
-
-
-def _best(found: Sequence[Found], truth: Corpus) -> Iterator[tuple[IntArray, IntArray]]:
-    """The best guess and the truth, text by text."""
-    return ((each.sequences[0], text) for each, text in _pairs(found, truth))
 
 
 def _pairs(found: Sequence[Found], truth: Corpus) -> Iterator[tuple[Found, IntArray]]:

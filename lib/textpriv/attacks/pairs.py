@@ -27,6 +27,7 @@ from textpriv.errors import InvalidInput
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+_FOLDS = 4
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
@@ -81,15 +82,19 @@ class WordPairs:
         """Whether each guess is the original."""
         return guesses == self.original
 
-    def learned(self, folds: int = 4) -> IntArray:
+    @property
+    def fold(self) -> IntArray:
+        """Which quarter of the texts each word stands in: (words,)."""
+        return np.asarray(np.unique(self.document, return_inverse=True)[1] % _FOLDS)
+
+    def learned(self) -> IntArray:
         """The original that most often stood behind each output in the other folds' texts.
 
         An output that they lack is taken for the original, as it is among equally frequent ones.
         """
-        size = len(self.words)
-        fold = np.unique(self.document, return_inverse=True)[1] % folds
+        size, fold = len(self.words), self.fold
         guesses = self.output.copy()
-        for number in range(folds):
+        for number in range(_FOLDS):
             asked = fold == number
             learned, original = self.output[~asked], self.original[~asked]
             behind, count = np.unique(learned * size + original, return_counts=True)
@@ -101,11 +106,11 @@ class WordPairs:
             guesses[asked] = best[self.output[asked]]
         return guesses
 
-    def most_frequent(self, folds: int = 4) -> IntArray:
+    def most_frequent(self) -> IntArray:
         """Chance: the content word that is most frequent in the other folds' texts."""
-        fold = np.unique(self.document, return_inverse=True)[1] % folds
         guesses, content = np.zeros(len(self.output), dtype=np.int64), self.content
-        for number in range(folds):
+        fold = self.fold
+        for number in range(_FOLDS):
             counts = np.bincount(self.original[(fold != number) & content], minlength=1)
             guesses[fold == number] = counts.argmax()
         return guesses

@@ -32,15 +32,9 @@ class Entry(NamedTuple):
 
 ON_WORDS: Mapping[str, Entry] = MappingProxyType(
     {
-        "as-sent": Entry(
-            "each word as sent",
-            "the word that came out",
-            "grey", "v", ":",
-        ),
+        "as-sent": Entry("each word as sent", "the word that came out", "grey", "v", ":"),
         "embedding-inversion": Entry(
-            "embedding inversion",
-            "the word nearest to what came out",
-            "grey", "o", "-",
+            "embedding inversion", "the word nearest to what came out", "grey", "o", "-"
         ),
         "inversion-bert-token": Entry(
             "inversion BERT, the token alone",
@@ -58,9 +52,7 @@ ON_WORDS: Mapping[str, Entry] = MappingProxyType(
             "sky", "D", "--",
         ),
         "mask-inference": Entry(
-            "mask inference",
-            "a language model that fills in the word",
-            "green", "^", "-",
+            "mask inference", "a language model that fills in the word", "green", "^", "-"
         ),
         "mask-inference-support": Entry(
             "mask inference, possible words",

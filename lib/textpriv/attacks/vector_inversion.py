@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray
-from textpriv.checks import COUNT, Interval, check_texts, checked
+from textpriv.checks import COUNT, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.models.generators import Generator
 
@@ -45,12 +44,7 @@ class VectorInversion:
     generator : a causal language model, the attacker's knowledge of what people write
     encode : the attacker's encoder: sentences to vectors (sentences, width), a fixed map
     public : sentences that the attacker has, at least one
-    beam : beginnings that are kept of each sentence
-    expansions : tokens that the language model proposes for each, and as many of the public ones
     tokens : most tokens of a sentence
-    fluency : weight of the mean ln P of a token beside the cosine
-    neighbors : nearest public sentences whose tokens are proposed
-    patience : a search ends after so many tokens that have not raised its best score
 
     References
     ----------
@@ -58,30 +52,21 @@ class VectorInversion:
     a model that corrects its guess; nothing is trained here.
     """
 
-    @checked(
-        beam=COUNT, expansions=COUNT, tokens=COUNT, neighbors=COUNT, patience=COUNT,
-        fluency=Interval(Real, 0, None, closed="left"),
-    )  # fmt: skip
+    beam = 3  # beginnings that are kept of each sentence
+    expansions = 8  # tokens that the model proposes for each, and as many of the public ones
+    fluency = 0.02  # weight of the mean ln P of a token beside the cosine
+    neighbors = 20  # nearest public sentences whose tokens are proposed
+    patience = 4  # a search ends after so many tokens that have not raised its best score
+
+    @checked(tokens=COUNT)
     def __init__(
-        self,
-        generator: Generator,
-        encode: Encode,
-        public: Sequence[str],
-        *,
-        beam: int = 3,
-        expansions: int = 8,
-        tokens: int = 20,
-        fluency: float = 0.02,
-        neighbors: int = 20,
-        patience: int = 4,
+        self, generator: Generator, encode: Encode, public: Sequence[str], *, tokens: int = 20
     ) -> None:
         generator.check_causal()
         self.public = check_texts(public, what="public")
         if not self.public:
             raise InvalidInput("public: got none, expected sentences that the attacker has")
-        self.generator, self.encode = generator, encode
-        self.beam, self.expansions, self.tokens = beam, expansions, tokens
-        self.fluency, self.neighbors, self.patience = float(fluency), neighbors, patience
+        self.generator, self.encode, self.tokens = generator, encode, tokens
         self._vectors = _directions(encode(self.public))
 
     def nearest(self, released: NDArray[np.floating]) -> list[str]:

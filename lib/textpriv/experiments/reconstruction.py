@@ -258,14 +258,15 @@ def compare(
     del table["influence"]
     couples = zip(table["defense"], table["first"], table["second"], strict=True)
     table["planned"] = [each[0] == "custext" and each[1:] in planned for each in couples]
-    permuted = [
-        stats.paired_test(
-            found.hits[first], found.hits[second], found.document, rng, resamples=resamples
+    table["p"] = [
+        max(
+            stats.paired_test(
+                found.hits[first], found.hits[second], found.document, rng, resamples=resamples
+            ),
+            _p_over_trainings(found, first, second),
         )
         for found, first, second in _met(outcomes, pairs)
     ]
-    over_all = [_p_over_trainings(*each) for each in _met(outcomes, pairs)]
-    table["p"] = np.maximum(permuted, over_all)
     families = table.groupby("planned")["p"]
     table["p"] = families.transform(lambda p: multipletests(p, method="holm")[1])
     return table
@@ -449,8 +450,8 @@ def shadow_sizes(
         knowledge = learn(material, next(iter(mechanisms.values())).size, documents=documents)
         for epsilon in sizes.focus["custext"]:
             mechanism = mechanisms[epsilon]
-            keys = material.name, mechanism.name, epsilon
-            rng = stream(seed, "05", *keys)  # the sanitized text of all other experiments
+            # The sanitized text of all other experiments.
+            rng = stream(seed, "05", material.name, mechanism.name, epsilon)
             observed, found = sanitized(material, "custext", mechanism, private, rng)
             rng = stream(seed, "05", "shadow size", percent, epsilon)
             for made in reading(mechanism, knowledge.read, knowledge, sizes, rng):

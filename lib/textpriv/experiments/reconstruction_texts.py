@@ -298,15 +298,11 @@ def learn(material: Material, size: int, *, documents: int | None = None) -> Kno
 
 
 def weights_of(
-    mechanism: FiniteMechanism,
-    knowledge: Knowledge,
-    rng: np.random.Generator,
-    *,
-    documents: int = 150,
+    mechanism: FiniteMechanism, knowledge: Knowledge, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Weights of the language models, tuned by rehearsing on some of the shadow data."""
+    """Weights of the language models, tuned by rehearsing on 150 documents of the shadow data."""
     count = len(knowledge.read)
-    rows = np.unique(np.linspace(0, count - 1, min(documents, count)).astype(int))
+    rows = np.unique(np.linspace(0, count - 1, min(150, count)).astype(int))
     shadow = knowledge.read.subset(rows)
     rehearsal = observe(mechanism, shadow, rng)
     apart = rehearsal.targets[knowledge.rehearsed[rows][shadow.document[rehearsal.targets]]]
