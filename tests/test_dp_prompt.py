@@ -16,7 +16,7 @@ from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
 
 from textpriv import models, profiles
-from textpriv.attacks.f1 import macro_f1
+from textpriv.attacks.f1 import f1_estimate
 from textpriv.data import embeddings
 from textpriv.data.authors import NEITHER, as_many_of_each, by_authors, by_rating
 from textpriv.data.corpora import Documents
@@ -321,10 +321,10 @@ def test_answers_of_parts_are_pooled_and_kept_by_document() -> None:
     assert found["low"] < found["value"] < found["high"] and found["n"] == len(rows)
     influence = found["influence"]
     assert influence.sample == experiment.DOCUMENTS and influence.unit.tolist() == rows.tolist()
-    every = range(len(rows))
-    without = np.array([macro_f1(np.delete(truth, at), np.delete(guess, at), 3) for at in every])
-    expected = np.sqrt((len(rows) - 1) / len(rows)) * (without.mean() - without)
-    np.testing.assert_allclose(influence.effect, expected)
+    by_document: Any = {"document": rows, "sample": experiment.DOCUMENTS}
+    expected = f1_estimate(truth, guess, 3, np.random.default_rng(0), **by_document).influence
+    assert expected is not None
+    np.testing.assert_allclose(influence.effect, expected.effect)
 
 
 # --- The notebook's loop ------------------------------------------------------------------------

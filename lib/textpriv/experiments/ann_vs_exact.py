@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from scipy.stats import chi2_contingency, ttest_ind
 from scipy.stats.contingency import crosstab
 from sklearn.decomposition import PCA
@@ -34,10 +34,8 @@ RANK_BANDS = ("itself", "rank 1-10", "rank 11-1000", "rank over 1000")
 BAND_STARTS = (1, 11, 1001)  # of all but the first, as `numpy.digitize` takes them
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 02, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     table2_words: tuple[str, ...]
     table2_epsilons: tuple[float, ...]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from scipy.optimize import brentq
 from scipy.special import logit
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -26,10 +26,8 @@ from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.sweep import chance_kept
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 01, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: str  # of sentences with a label
     vocabulary: int | None = None  # most frequent words of the embedding; None: all

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import PercentFormatter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from textpriv.attacks.base import NONE, Guesses, Observed, observe
 from textpriv.attacks.noisy_channel import NoisyChannel
@@ -26,10 +26,8 @@ from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.report.figures import PAGE, label, reach
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 00, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     words: int | None  # of the vocabulary, the most frequent; None: all
     draws: int = Field(ge=1)  # of the first sentence
@@ -224,18 +222,16 @@ def at_five_epsilons(table: pd.DataFrame, title: str) -> Figure:
         for row, (line, left) in zip(block.itertuples(), starts, strict=True):
             look: dict[str, Any] = {"color": "#777777"}
             if row.state != CLEAR:
-                look = {
-                    "fontweight": "bold" if row.named else "normal",
-                    "bbox": _box(MARKS[row.state]),
-                }
+                weight = "bold" if row.named else "normal"
+                look = {"fontweight": weight, "bbox": _box(MARKS[row.state])}
             axes.text(left, number * lines + 0.6 + line, row.sanitized, fontsize=9, **look)
     # What the backgrounds and the bold letters mean, in two lines.
-    for left, line, state, said in (
+    for left, down, state, said in (
         (MARGIN, 0.7, KEPT_WORD, "sent as it is"),
         (0.45, 0.7, NEAR, f"one of the {NEAREST} nearest words"),
         (MARGIN, 1.7, FAR, "farther"),
     ):
-        axes.text(left, bottom + line, said, fontsize=8, bbox=_box(MARKS[state]))
+        axes.text(left, bottom + down, said, fontsize=8, bbox=_box(MARKS[state]))
     bold: dict[str, Any] = {"fontsize": 8, "fontweight": "bold"}
     axes.text(0.45, bottom + 1.7, "read back by the attacker", **bold)
     return figure
