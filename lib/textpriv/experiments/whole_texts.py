@@ -14,8 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
-from scipy import sparse
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from textpriv.attacks import linkage
 from textpriv.attacks.game import Played
@@ -142,13 +141,8 @@ def encode(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
 
 def mean_of_words(table: Embedding, texts: Sequence[str]) -> FloatArray:
     """Another encoder: the mean of the vectors of a text's words, 0 where none is known."""
-    spelled = [_spelled(text) for text in texts]
-    row = np.repeat(np.arange(len(spelled)), [len(words) for words in spelled])
-    ids = table.ids([word for words in spelled for word in words])
-    known = ids >= 0
-    counts = sparse.csr_matrix(
-        (np.ones(known.sum()), (row[known], ids[known])), shape=(len(spelled), len(table))
-    )
+    counter = CountVectorizer(vocabulary=table.index, analyzer=_spelled, dtype=np.float64)
+    counts = counter.transform(texts)
     return np.asarray(counts @ table.vectors / np.maximum(counts.sum(1), 1))
 
 
