@@ -16,7 +16,7 @@ from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
 
 from textpriv import models, profiles
-from textpriv.attacks.f1 import macro_f1
+from textpriv.attacks.f1 import f1_estimate
 from textpriv.data import embeddings
 from textpriv.data.authors import NEITHER, as_many_of_each, by_authors, by_rating
 from textpriv.data.corpora import Documents
@@ -38,7 +38,7 @@ from textpriv.models import Encoder, generators
 from textpriv.models.generators import Generator
 from textpriv.models.vectors import embed
 from textpriv.seeds import stream
-from textpriv.stats import clustered_mean
+from textpriv.stats import Estimate, clustered_mean
 
 IntArray = NDArray[np.int64]
 
@@ -67,11 +67,6 @@ def encoder(exact: None, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 @pytest.fixture(scope="module")
 def generator(exact: None, tmp_path_factory: pytest.TempPathFactory) -> Generator:
     return tiny_generator(tmp_path_factory.mktemp("generator"), longest=256)
-
-
-def close(found: Any, expected: Any) -> None:
-    """But for what a vector owes to its batch."""
-    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 # --- Sizes --------------------------------------------------------------------------------------
@@ -201,7 +196,8 @@ def test_every_run_is_embedded_for_itself(encoder: Encoder) -> None:
         assert output.texts == runs
         assert output.vectors.shape == (len(runs), 2, encoder.width)
         for vectors, run in zip(output.vectors, runs, strict=True):
-            close(vectors, embed(encoder, run, longest=256).mean())
+            expected = embed(encoder, run, longest=256).mean()
+            np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
 def test_whether_a_candidate_lies_inside(encoder: Encoder) -> None:
@@ -213,18 +209,18 @@ def test_whether_a_candidate_lies_inside(encoder: Encoder) -> None:
     def first_coordinate(vectors: Any) -> Any:
         return np.asarray(vectors, dtype=np.float64)[:, :1]
 
-    for epsilon in (1.0, 1e9):
-        mechanism = DeepCandidate(public, first_coordinate, epsilon=epsilon)
-        spans = pairwise(documents.offsets.tolist())
-        depths = [mechanism.depth(documents.vectors[start:end]) for start, end in spans]
-        expected = [
-            float((depth > 0).any()) if epsilon > 1
-            else np.exp(depth / 2)[depth > 0].sum() / np.exp(depth / 2).sum()
-            for depth in depths
-        ]  # fmt: skip
-        found = experiment.drawn_inside(mechanism, documents)
-        np.testing.assert_allclose(found, expected, atol=1e-9)
-        assert 0 < found.mean() < 1
+    mechanism = DeepCandidate(public, first_coordinate, epsilon=1.0)
+    spans = pairwise(documents.offsets.tolist())
+    depths = [mechanism.depth(documents.vectors[start:end]) for start, end in spans]
+    weights = [np.exp(depth / 2) for depth in depths]
+    inside = [
+        each[depth > 0].sum() / each.sum() for each, depth in zip(weights, depths, strict=True)
+    ]
+    found = experiment.drawn_inside(mechanism, documents)
+    np.testing.assert_allclose(found, inside, atol=1e-9)
+    assert 0 < found.mean() < 1
+    found = experiment.drawn_inside(mechanism.with_epsilon(1e9), documents)
+    np.testing.assert_allclose(found, [float((depth > 0).any()) for depth in depths], atol=1e-9)
 
 
 # --- DP-Prompt ----------------------------------------------------------------------------------
@@ -255,8 +251,7 @@ def test_guarantees_and_what_clipping_changes(generator: Generator) -> None:
     def both(which: int, scores: Any, documents: IntArray) -> None:
         watch(which, scores, documents)
         if which == 1:
-            clipped = prompts["dp-prompt-clipped", 1.5].moved_by_clipping(scores)
-            steps.append((documents, *clipped))
+            steps.append((documents, *[*prompts.values()][1].moved_by_clipping(scores)))
 
     sanitize_at([*prompts.values()], private, seed=0, batch=5, watch=both)
     document, *shares = (np.concatenate(each) for each in zip(*steps, strict=True))
@@ -270,10 +265,7 @@ def test_guarantees_and_what_clipping_changes(generator: Generator) -> None:
     assert [row["trace"] for row in rows] == ["logits_clipped", "probability_moved"]
     assert {(row["mechanism"], row["setting"]) for row in rows} == {("dp-prompt-clipped", "t1.5")}
     for row, share in zip(rows, shares, strict=True):
-        expected = clustered_mean(share, document, bounds=(0.0, 1.0))
-        assert (row["value"], row["low"], row["high"]) == (
-            expected.value, expected.low, expected.high,
-        )  # fmt: skip
+        assert Estimate.of(row) == clustered_mean(share, document, bounds=(0.0, 1.0))
         assert set(document) == {0, 1, 2} and 0 < row["value"] < 1
 
 
@@ -297,56 +289,42 @@ NUMBER = np.arange(36)
 AUTHOR, SENTIMENT, PART = NUMBER % 3, NUMBER // 3 % 2, NUMBER // 6 % 3
 
 
-def test_every_document_is_asked_about_once() -> None:
-    made = experiment.folds(AUTHOR, PART, 3)
+@pytest.mark.parametrize("asked", [36, 20])
+def test_every_document_is_asked_about_once(asked: int) -> None:
+    """Who is asked for nothing is in no fold; a tenth of 24 is 2, but validation needs all."""
+    labels = np.where(asked > NUMBER, AUTHOR, NEITHER)
+    made = experiment.folds(labels, PART, 3)
     assert [fold.number for fold in made] == [0, 1, 2]
     for fold in made:
         assert (PART[fold.test] == fold.number).all()
         whole = np.concatenate([fold.train, fold.validation, fold.test])
-        assert sorted(whole) == NUMBER.tolist()  # none in two of them
-        for rows in (fold.train, fold.validation, fold.test):
-            assert (np.diff(rows) > 0).all()
-        # A tenth of 24 is 2, but validation needs every author.
+        assert sorted(whole) == list(range(asked))  # none in two of them
+        assert all((np.diff(rows) > 0).all() for rows in (fold.train, fold.validation, fold.test))
         assert np.bincount(AUTHOR[fold.validation]).tolist() == [1, 1, 1]
-
-
-def test_who_is_asked_for_nothing_is_in_no_fold() -> None:
-    labels = np.where(NUMBER < 20, AUTHOR, NEITHER)
-    for fold in experiment.folds(labels, PART, 3):
-        whole = np.concatenate([fold.train, fold.validation, fold.test])
-        assert sorted(whole) == list(range(20)) and (PART[fold.test] == fold.number).all()
 
 
 def test_folds_have_a_tenth_for_validation_and_a_seed() -> None:
     number = np.arange(300)
-    made, again, other = (
-        experiment.folds(number % 10, number // 10 % 3, seed) for seed in (1, 1, 2)
-    )
-    for fold, same, different in zip(made, again, other, strict=True):
-        assert np.bincount(fold.validation % 10, minlength=10).tolist() == [2] * 10
-        assert fold.validation.tolist() == same.validation.tolist()
-        assert fold.validation.tolist() != different.validation.tolist()
+    made = [experiment.folds(number % 10, number // 10 % 3, seed) for seed in (1, 1, 2)]
+    for one, same, other in zip(*made, strict=True):
+        assert np.bincount(one.validation % 10, minlength=10).tolist() == [2] * 10
+        assert one.validation.tolist() == same.validation.tolist() != other.validation.tolist()
 
 
 def test_answers_of_parts_are_pooled_and_kept_by_document() -> None:
-    folds = experiment.folds(AUTHOR, PART, 3)
+    parts = experiment.folds(AUTHOR, PART, 3)[:2]
     answers = np.where(NUMBER % 5 == 0, (AUTHOR + 1) % 3, AUTHOR)
-    for parts in (folds, folds[:1]):
-        rows = np.concatenate([fold.test for fold in parts])
-        found = experiment.macro_f1_of([answers[fold.test] for fold in parts], parts, AUTHOR, 3)
-        assert found["value"] == pytest.approx(
-            f1_score(AUTHOR[rows], answers[rows], average="macro")
-        )
-        assert found["low"] < found["value"] < found["high"] and found["n"] == len(rows)
-        influence = found["influence"]
-        assert influence.sample == experiment.DOCUMENTS
-        assert influence.unit.tolist() == sorted(rows)
-        truth, guess = AUTHOR[np.sort(rows)], answers[np.sort(rows)]
-        without = np.array(
-            [macro_f1(np.delete(truth, at), np.delete(guess, at), 3) for at in range(len(rows))]
-        )
-        expected = np.sqrt((len(rows) - 1) / len(rows)) * (without.mean() - without)
-        np.testing.assert_allclose(influence.effect, expected)
+    rows = np.sort(np.concatenate([fold.test for fold in parts]))
+    found = experiment.macro_f1_of([answers[fold.test] for fold in parts], parts, AUTHOR, 3)
+    truth, guess = AUTHOR[rows], answers[rows]
+    assert found["value"] == pytest.approx(f1_score(truth, guess, average="macro"))
+    assert found["low"] < found["value"] < found["high"] and found["n"] == len(rows)
+    influence = found["influence"]
+    assert influence.sample == experiment.DOCUMENTS and influence.unit.tolist() == rows.tolist()
+    by_document: Any = {"document": rows, "sample": experiment.DOCUMENTS}
+    expected = f1_estimate(truth, guess, 3, np.random.default_rng(0), **by_document).influence
+    assert expected is not None
+    np.testing.assert_allclose(influence.effect, expected.effect)
 
 
 # --- The notebook's loop ------------------------------------------------------------------------
@@ -357,14 +335,10 @@ CODES = {"clean plain": 0, "madlib eps8": 1, "truncated-laplace eps5": 2, "dp-pr
 def coded(name: str, runs: int) -> Output:
     """Whose vectors say which output, run and document they are, and whose texts say so too."""
     mechanism, setting = name.split()
-    vectors = np.stack(
-        [
-            np.column_stack([np.full(36, CODES[name]), np.full(36, run), NUMBER])
-            for run in range(runs)
-        ]
-    ).astype(float)
-    texts = [[" ".join(map(str, map(int, row))) for row in run] for run in vectors]
+    rows = [[(CODES[name], run, number) for number in range(36)] for run in range(runs)]
+    texts = [[" ".join(map(str, row)) for row in run] for run in rows]
     level = float(setting.lstrip("epst")) if setting != "plain" else 0.0
+    vectors = np.array(rows, dtype=float)
     return Output(mechanism, level, [] if "laplace" in mechanism else texts, vectors)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawing import drawn
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.stats import binomtest, gamma
 
@@ -19,7 +18,7 @@ from textpriv import seeds
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.experiments import ann_vs_exact, mechanisms, mechanisms_figures
 from textpriv.experiments import ann_vs_exact_figures as figures
-from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, SanText
+from textpriv.mechanisms import TEM, CusText, Madlib, SanText
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.neighbors import (
     AllRadii,
@@ -85,19 +84,10 @@ def test_table_2_side_by_side_by_hand() -> None:
     assert table.index.to_list() == [(1.0, 1), (1.0, 2)]
 
 
-def strata(value: float) -> dict[str, float]:
-    return {"epsilon": 10.0, "kept": value, "low": value - 0.05, "high": value + 0.05, "n": 100}
-
-
 def test_sentences_of_notebook_02_follow_their_tests() -> None:
-    kept = pd.DataFrame(
-        [
-            {"embedding": "a", "stratum": 0, **strata(0.6)},
-            {"embedding": "a", "stratum": 1, **strata(0.4)},
-            {"embedding": "b", "stratum": 0, **strata(0.40)},
-            {"embedding": "b", "stratum": 1, **strata(0.41)},
-        ]
-    )
+    ends = {("a", 0): 0.6, ("a", 1): 0.4, ("b", 0): 0.40, ("b", 1): 0.41}
+    kept = pd.Series(ends, name="kept").rename_axis(["embedding", "stratum"]).reset_index()
+    kept = kept.assign(epsilon=10.0, low=kept["kept"] - 0.05, high=kept["kept"] + 0.05, n=100)
     said = ann_vs_exact.frequency_says(kept)
     assert "a keeps 60% of the most frequent words and 40% of the rarest (more: +0.200" in said
     assert "b keeps 40% of the most frequent words and 41% of the rarest (undecided" in said
@@ -117,13 +107,9 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
     assert "undecided" in ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 4)
     assert "nothing to compare" in ann_vs_exact.repair_says(pd.DataFrame(rows[:2]), 0.5, 4)
 
-    forests = pd.DataFrame(
-        [
-            {"table": table, "forest": forest, "search": "annoy", "word": "w", "value": value}
-            for table, pair in {"glove6b50": (0.30, 0.34), "glove6b50_cut": (0.60, 0.56)}.items()
-            for forest, value in enumerate(pair)
-        ]
-    )
+    forests = pd.DataFrame({"glove6b50": [0.30, 0.34], "glove6b50_cut": [0.60, 0.56]})
+    forests = forests.rename_axis("forest").reset_index().melt("forest", var_name="table")
+    forests = forests.assign(search="annoy", word="w")
     said = ann_vs_exact.forests_apart(forests)
     assert "up to 0.04" in said and "keeps 58% of the words of GloVe 6B cut" in said
     assert said.endswith("and 32% of those of the whole (significantly more).")
@@ -273,18 +259,6 @@ def test_matching_is_exact_for_a_channel_and_says_when_it_is_out_of_reach(
     assert np.isnan(mechanisms.epsilon_keeping(0.1, mechanisms.kept_curve(two, ids, rng)))
 
 
-@pytest.mark.parametrize("kind", [Madlib, Mahalanobis])
-def test_the_kept_curve_of_noise_agrees_with_draws(
-    embedding: Embedding, kind: type[Madlib]
-) -> None:
-    mechanism = kind(embedding, epsilon=5)
-    ids = np.tile(np.arange(300), 10)
-    curve = mechanisms.kept_curve(mechanism, ids, np.random.default_rng(0))
-    drawn = (mechanism.sanitize_ids(ids, np.random.default_rng(1)) == ids).mean()
-    assert 0.1 < drawn < 0.9
-    assert abs(curve(5.0) - drawn) < 6 * np.sqrt(2 * 0.25 / len(ids))
-
-
 def test_the_range_of_a_matched_epsilon_by_hand() -> None:
     """Two standard errors are 0.1; the share grows by 0.05 when epsilon grows by a tenth."""
     low, high = mechanisms.epsilon_range(5.0, lambda epsilon: min(1.0, epsilon / 10), 100)
@@ -312,19 +286,6 @@ def test_the_search_for_an_epsilon_starts_anywhere_and_asks_little(
     assert np.isnan(mechanisms.epsilon_keeping(kept, lambda _: (1 + kept) / 2, near))
 
 
-def test_shares_look_at_a_curve_at_the_same_epsilons_first() -> None:
-    asked: list[set[float]] = []
-
-    def curve(epsilon: float) -> float:
-        asked[-1].add(epsilon)
-        return epsilon / (epsilon + 64)
-
-    for kept in (0.3, 0.7):
-        asked.append(set())
-        mechanisms.epsilon_keeping(kept, curve, near=4.0)
-    assert len(asked[0] & asked[1]) >= 4  # 4, 8, 16, 32
-
-
 def test_the_window_of_a_logistic_curve_by_hand() -> None:
     """At odds epsilon^2 the share is 10% at epsilon 1/3 and 90% at 3, between points or not."""
     epsilons = np.geomspace(1 / 16, 16, 4)
@@ -336,8 +297,7 @@ def test_the_window_of_a_logistic_curve_by_hand() -> None:
     assert np.isnan(mechanisms.window([1, 2], [0.0, 0.89]))
 
 
-def made_up_figures() -> dict[str, tuple[Figure, int]]:
-    """Each figure of notebook 01 of every mechanism, and how many series its fullest panel has."""
+def test_figures_of_notebook_01_fit_a_column_with_at_most_eight_series() -> None:
     use_style()
     names, few = [*WORD_LEVEL], {"low": 0.4, "high": 0.7, "n": 40}
     at = [(name, relative) for name in names for relative in (0.25, 1.0, 4.0)]
@@ -351,30 +311,18 @@ def made_up_figures() -> dict[str, tuple[Figure, int]]:
     points += [("sentences", "original", 1.0), ("reviews", "original", 1.0)]
     accuracy = pd.DataFrame(points, columns=["corpus", "mechanism", "kept"])
     accuracy = accuracy.assign(value=0.6, **few)
-    chance = {10: 0.01, 1000: 0.2}
-    return {
-        "kept": (mechanisms_figures.kept_and_distinct(curves, distinct, "Kept"), 8),
-        "far": (mechanisms_figures.how_far(near, chance, "Far"), 4),
-        "sentiment": (mechanisms_figures.sentiment(accuracy, "Sentiment"), 5),
-    }
-
-
-@pytest.mark.parametrize("name", ["kept", "far", "sentiment"])
-def test_figures_of_notebook_01_fit_a_column_with_at_most_eight_series(name: str) -> None:
-    figure, series = made_up_figures()[name]
-    assert figure.get_figwidth() <= 4.5
-    for ax in figure.axes:
-        assert len(ax.get_legend_handles_labels()[0]) <= series
-    drawn(figure)
-    smallest = min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text())
-    assert smallest * 3.35 / figure.get_figwidth() >= 5  # points where it is printed at 85 mm
-
-
-def test_the_mechanisms_are_parted_and_named_with_their_outputs() -> None:
-    upper, lower = made_up_figures()["kept"][0].axes
-    named = [ax.get_legend_handles_labels()[1] for ax in (upper, lower)]
-    assert sorted(map(len, named)) == [5, 8] and "MADLIB: 0" in named[0]
-    assert "SanText: 3" in named[1] and not {*named[0]} & {*named[1]}
+    kept = mechanisms_figures.kept_and_distinct(curves, distinct, "Kept")
+    named = [ax.get_legend_handles_labels()[1] for ax in kept.axes]
+    assert "MADLIB: 0" in named[0] and "SanText: 3" in named[1]
+    far = mechanisms_figures.how_far(near, {10: 0.01, 1000: 0.2}, "Far")
+    sentiment = mechanisms_figures.sentiment(accuracy, "Sentiment")
+    for figure, series in ((kept, 8), (far, 4), (sentiment, 5)):
+        assert figure.get_figwidth() <= 4.5
+        for ax in figure.axes:
+            assert len(ax.get_legend_handles_labels()[0]) <= series
+        drawn(figure)
+        smallest = min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text())
+        assert smallest * 3.35 / figure.get_figwidth() >= 5  # points where it is printed at 85 mm
 
 
 def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:

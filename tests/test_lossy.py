@@ -73,28 +73,20 @@ def text(name: str, encoder: Encoder, sizes: Sizes) -> Text:
 # --- Settings -----------------------------------------------------------------------------------
 
 
-def test_labels() -> None:
-    assert Setting("punctuated-stencil", 11, 1.0).label == "punctuated-stencil-w11-s1.0"
-    assert [Setting("noise", eta=100.0).label, Setting("plain").label] == ["noise-100", "plain"]
-    random = [kind for kind in ("plain", *lossy.MAPS, "noise") if Setting(kind).is_random]
-    assert random == ["2-random", "3-random", "noise"]
-
-
 def test_the_crossing_is_that_of_the_papers_tables() -> None:
+    """A label that it does not have is refused."""
+    wrong = profiles.load("smoke", "03_lossy_and_stencil", Sizes, {"tuned": ["high-frequency"]})
+    with pytest.raises(InvalidInput, match=r"tuned: got \['high-frequency'\], expected .*plain"):
+        lossy.crossing(wrong)
     sizes = profiles.load("default", "03_lossy_and_stencil", Sizes)
     labels = [each.label for each in lossy.crossing(sizes)]
     assert len(set(labels)) == len(labels)
+    random = [kind for kind in ("plain", *lossy.MAPS, "noise") if Setting(kind).is_random]
+    assert random == ["2-random", "3-random", "noise"]
     for kind in lossy.STENCILS:
         shown = {f"w9-s{sigma}" for sigma in (0.2, 0.6, 0.8, 1.0)}
         shown |= {f"w{window}-s0.2" for window in (5, 7, 11)}
         assert {each for each in labels if each.startswith(kind)} == {f"{kind}-{s}" for s in shown}
-
-
-def test_a_label_that_no_setting_has_is_refused() -> None:
-    wrong = {"tuned": ["plain", "high-frequency"]}
-    sizes = profiles.load("smoke", "03_lossy_and_stencil", Sizes, wrong)
-    with pytest.raises(InvalidInput, match=r"tuned: got \['high-frequency'\], expected .*plain"):
-        lossy.crossing(sizes)
 
 
 def test_the_paper_profile_has_every_size_of_every_corpus() -> None:
@@ -182,16 +174,15 @@ def test_pairs_become_two_texts_each(t5: Encoder, sizes: Sizes) -> None:
 
 
 def test_no_window_reaches_across_a_pair(t5: Encoder, sizes: Sizes) -> None:
-    """Both texts come out as they do alone; a map is the same one for both."""
+    """Both texts come out as they do alone."""
     given, vocabulary = text("qnli", t5, sizes), Vocabulary.of(t5, documents("imdb").texts, 3)
-    for punctuated in (False, True):
-        stencil = Stencil(vocabulary.table, window=5, sigma=0.8, punctuated=punctuated)
-        both = stencil.sanitize_corpus(given.pieces)
-        halves = (given.pieces.subset(np.arange(50) + start) for start in (0, 50))
-        alone = [stencil.sanitize_corpus(each).ids for each in halves]
-        assert (both.ids == np.concatenate(alone)).all()
-        end_to_end = Corpus(given.pieces.ids, np.array([0, len(given.pieces.ids)]))
-        assert (stencil.sanitize_corpus(end_to_end).ids != both.ids).any()
+    stencil = Stencil(vocabulary.table, window=5, sigma=0.8)
+    both = stencil.sanitize_corpus(given.pieces)
+    halves = (given.pieces.subset(np.arange(50) + start) for start in (0, 50))
+    alone = [stencil.sanitize_corpus(each).ids for each in halves]
+    assert (both.ids == np.concatenate(alone)).all()
+    end_to_end = Corpus(given.pieces.ids, np.array([0, len(given.pieces.ids)]))
+    assert (stencil.sanitize_corpus(end_to_end).ids != both.ids).any()
 
 
 # --- Vocabularies and noise -----------------------------------------------------------------------
@@ -222,9 +213,8 @@ def test_public_text_is_counted_in_the_tokens_of_another_model(
     encoder: Encoder, t5: Encoder
 ) -> None:
     known = Vocabulary.of(encoder, documents("imdb").texts, 3)
-    found = known.counted_in(t5.tokenizer, 7)
-    spelt = pieces.decode(encoder.tokenizer, known.public.subset(np.arange(7)))
-    expected = pieces.encode(t5.tokenizer, spelt)
+    found = known.counted_in(t5.tokenizer)
+    expected = pieces.encode(t5.tokenizer, pieces.decode(encoder.tokenizer, known.public))
     assert (found.counts == np.bincount(expected.ids, minlength=len(t5.tokenizer))).all()
     LossyMap.random(len(found.counts), 2, np.random.default_rng(0), fixed=found.fixed)
 

@@ -1,28 +1,18 @@
-"""Sentences and pictures of notebook 03 on made-up measurements: no verdict without its test."""
+"""Sentences of notebook 03 on made-up measurements: no verdict without its test."""
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import drawn
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 
-from textpriv.experiments import lossy
-from textpriv.experiments import lossy_figures as figures
 from textpriv.experiments import lossy_findings as findings
-from textpriv.experiments.lossy import MAPS, Sizes
+from textpriv.experiments.lossy import Sizes
 from textpriv.report.difference import Difference
-from textpriv.report.figures import use_style
 from textpriv.report.results import Measurement, measure
 from textpriv.stats import Influence
-
-matplotlib.use("Agg")
 
 SIZES = Sizes(
     encoder="tiny", corpora={"imdb": 9, "sst2": 9}, longest={}, public=10, windows=(5, 9),
@@ -110,55 +100,3 @@ def test_grammar_survives_where_its_interval_is_above_chance() -> None:
     text = findings.language(pd.DataFrame(rows, columns=columns))
     assert text.endswith("in 1 of 2 settings: a.")
     assert "1.00 bits per character, a has the most, 2.50" in text
-
-
-# Pictures
-
-CORPORA = ("rotten-tomatoes", "imdb")
-
-
-def made_up(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Rows with values of their own and intervals around them."""
-    values = np.random.default_rng(len(rows)).uniform(0.1, 0.9, len(rows)).round(4)
-    return pd.DataFrame(rows).assign(value=values, low=values - 0.01, high=values + 0.01, n=50)
-
-
-def points(ax: Axes, *, hollow: bool) -> list[float]:
-    """Where single markers stand along x, ascending."""
-    single = [line for line in ax.lines if len(line.get_xdata()) == 1]
-    found = [line for line in single if line.get_marker() not in ("|", "_", "None", "")]
-    chosen = [line for line in found if (line.get_markerfacecolor() == "white") == hollow]
-    return sorted(float(np.asarray(line.get_xdata())[0]) for line in chosen)
-
-
-def test_published_reads_the_claims() -> None:
-    values = figures.published().set_index(["kind", "corpus", "measure"])["value"]
-    assert values.index.is_unique and values.notna().all()
-    assert values["high-freq", "imdb", "mrr"] == 0.63
-    assert values["2-random", "rotten-tomatoes", "pr5"] == 0.97
-
-
-def test_figures_draw_every_value() -> None:
-    use_style()
-    over = product(CORPORA, lossy.crossing(SIZES), ("test", "all"))
-    probed = made_up([{"corpus": c, **each.columns(), "scenario": s} for c, each, s in over])
-    tuned = probed.head(6)
-    figure = figures.accuracy(probed, tuned, "What it shows")
-    drawn(figure)
-    both = pd.concat([probed, tuned])
-    both = both[both["kind"].isin((*MAPS, "noise"))]
-    for ax, corpus in zip(figure.axes, CORPORA, strict=True):
-        for scenario in ("test", "all"):
-            asked = both.query(f"corpus == '{corpus}' and scenario == '{scenario}'")
-            assert points(ax, hollow=scenario == "test") == sorted(asked["value"])
-
-    kinds, measures, paper = ("2-random", "high-freq"), ("mrr", "pr5"), figures.published()
-    every = product(CORPORA, kinds, (*measures, "token_success"))
-    table = made_up([{"corpus": c, "kind": kind, "measure": m} for c, kind, m in every])
-    figure = figures.oracle(table, paper, "What it shows")
-    drawn(figure)
-    for ax, (corpus, each) in zip(figure.axes, product(CORPORA, measures), strict=True):
-        asked = f"corpus == '{corpus}' and measure == '{each}' and kind in {kinds}"
-        assert points(ax, hollow=False) == sorted(table.query(asked)["value"])
-        assert points(ax, hollow=True) == sorted(paper.query(asked)["value"])
-    plt.close("all")

@@ -54,7 +54,10 @@ CORPUS = TOKENIZER.encode(TEXTS)
 FOREIGN = Tokenizer(OTHER.words).encode(["x0 x1 x2", "x3 x4"])
 SEEN = observe(SANTEXT, CORPUS, np.random.default_rng(0))
 BAYES = ContextFreeBayes(SANTEXT, CORPUS)
-STENCIL = Stencil(TokenTable(TABLE.vectors))
+STENCIL, MAP = Stencil(TokenTable(TABLE.vectors)), LossyMap("m", np.arange(12))
+ANOTHERS = observe(SanText(OTHER, epsilon=3.0), FOREIGN, np.random.default_rng(0))
+OLD: Any = np.random.RandomState(0)
+NETWORK: Any = SimpleNamespace()
 FRAME = pd.DataFrame({"text": TEXTS, "label": [0, 1]})
 
 ENCODE = r"expected a Corpus; encode texts first, Tokenizer\(mechanism.embedding.words\)"
@@ -78,7 +81,6 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: SANTEXT.sanitize(pd.Series(["w1", np.nan])),
         "texts: got nan in number 1, expected a string; drop it or put a text in its place",
     ),
-    "a dictionary": (lambda: SANTEXT.sanitize({"text": "w1"}), "texts: got an object of type dict"),
     "a set": (lambda: SANTEXT.sanitize({"w1", "w2"}), "texts: got an object of type set"),
     "a corpus for texts": (lambda: SANTEXT.sanitize(CORPUS), "texts: got an object of type Corpus"),
     "no texts to encode": (lambda: TOKENIZER.encode(None), "texts: got None"),
@@ -90,10 +92,7 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "a seed for a sweep": (lambda: sweep(SANTEXT, CORPUS.ids, [1.0], 7), GENERATOR),
     "a seed for a map": (lambda: LossyMap.random(12, 2, 7), GENERATOR),
     "a seed for an estimate": (lambda: NoiseChannel.estimate(MADLIB, [1.0], 7), GENERATOR),
-    "the old kind of generator": (
-        lambda: SANTEXT.sanitize(TEXTS, np.random.RandomState(0)),
-        "rng: got an object of type RandomState",
-    ),
+    "the old kind of generator": (lambda: SANTEXT.sanitize(TEXTS, OLD), "rng: got .*RandomState"),
     "the name of a policy": (
         lambda: SANTEXT.sanitize(TEXTS, policy="private"),
         "policy: got 'private', expected a TokenPolicy; take PRIVATE or KEEP_UNKNOWN",
@@ -115,25 +114,16 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "texts for a corpus": (lambda: SANTEXT.sanitize_corpus(TEXTS), ENCODE),
     "texts to observe": (lambda: observe(SANTEXT, TEXTS), ENCODE),
     "texts to decode": (lambda: TOKENIZER.decode(TEXTS), ENCODE),
-    "texts for a map": (lambda: LossyMap("m", np.arange(12)).sanitize_corpus(TEXTS), ENCODE),
+    "texts for a map": (lambda: MAP.sanitize_corpus(TEXTS), ENCODE),
     "texts for a stencil": (lambda: STENCIL.sanitize_corpus(TEXTS), ENCODE),
     "texts to account": (lambda: account_texts(SANTEXT, TEXTS), ENCODE),
     "texts to compare": (lambda: account_texts(SANTEXT, CORPUS, other=TEXTS), f"other: .*{ENCODE}"),
     "texts as shadow data": (lambda: ContextFreeBayes(SANTEXT, TEXTS), ENCODE),
     "texts for a prior": (lambda: PriorOnly(SANTEXT, TEXTS), ENCODE),
     "corpora for a corpus": (lambda: ContextFreeBayes(SANTEXT, [CORPUS]), ENCODE),
-    "strings as public text": (
-        lambda: NoisyChannel(SANTEXT, TEXTS),
-        f"text: got 'w0 w1 w2', {ENCODE}",
-    ),
-    "a string as public text": (
-        lambda: NoisyChannel(SANTEXT, "w1"),
-        "text: got 'w1', expected a list",
-    ),
-    "a corpus as public text": (
-        lambda: NoisyChannel(SANTEXT, CORPUS),
-        r"text: got one corpus.*\[corpus\]",
-    ),
+    "strings as public text": (lambda: NoisyChannel(SANTEXT, TEXTS), f"got 'w0 w1 w2', {ENCODE}"),
+    "a string as public text": (lambda: NoisyChannel(SANTEXT, "w1"), "got 'w1', expected a list"),
+    "one corpus as public text": (lambda: NoisyChannel(SANTEXT, CORPUS), r"one corp.*\[corpus\]"),
     "strings for n-grams": (lambda: NGrams.train(Lexicon(12), TEXTS, order=2), ENCODE),
     # Another vocabulary of the same size
     "another vocabulary": (lambda: SANTEXT.sanitize_corpus(FOREIGN), ANOTHER),
@@ -146,20 +136,14 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "private data of another": (lambda: ContextFreeBound(SANTEXT, FOREIGN), ANOTHER),
     "public text of another": (lambda: NoisyChannel(SANTEXT, [CORPUS, FOREIGN]), ANOTHER),
     "vectors of another": (lambda: EmbeddingInversion(SANTEXT, OTHER), r"embedding: got .*'other'"),
-    "outputs of another": (
-        lambda: BAYES.guess(observe(SanText(OTHER, epsilon=3.0), FOREIGN)),
-        "observed: got a text over another vocabulary.*encode both with one Tokenizer",
-    ),
+    "outputs of another": (lambda: BAYES.guess(ANOTHERS), "over another vocab.*with one Tokenizer"),
     # Mechanisms without a channel
     "noise for Bayes' rule": (lambda: ContextFreeBayes(MADLIB, CORPUS), ESTIMATE),
     "noise for its bound": (lambda: ContextFreeBound(MADLIB, CORPUS), ESTIMATE),
     "noise for a prior": (lambda: Bayes(MADLIB, np.ones(12), name="x"), ESTIMATE),
     "noise for its success": (lambda: bayes_success(MADLIB, np.ones(12) / 12), ESTIMATE),
     "noise for sentences": (lambda: NoisyChannel(MADLIB, [CORPUS]), ESTIMATE),
-    "noise for a network": (
-        lambda: MaskInference(MADLIB, TABLE.words, SimpleNamespace()),
-        ESTIMATE,
-    ),
+    "noise for a network": (lambda: MaskInference(MADLIB, TABLE.words, NETWORK), ESTIMATE),
     "ranks for Bayes' rule": (
         lambda: ContextFreeBayes(RankRepair(MADLIB, c=0.1), CORPUS),
         "got rank-repair, expected a Channel.*PriorOnly and EmbeddingInversion need none",
@@ -176,44 +160,26 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "a class to observe": (lambda: observe(SanText, CORPUS), rf"got the class SanText.*{ONE}"),
     "a class to attack": (lambda: NoisyChannel(SanText, [CORPUS]), rf"the class SanText.*{ONE}"),
     "a class and its prior": (lambda: PriorOnly(SanText, CORPUS), rf"the class SanText.*{ONE}"),
-    "a class for its claim": (
-        lambda: claimed_loss(TEM),
-        "got the class TEM.*made with its epsilon",
-    ),
+    "a class for its claim": (lambda: claimed_loss(TEM), "class TEM.*made with its epsilon"),
     "a class for a tight loss": (lambda: tight_loss(TEM), rf"got the class TEM.*{ONE}"),
     "a class for an audit": (lambda: audit_exactly(Madlib), "got the class Madlib.*audit_words"),
     # Other kinds
     "nothing to state": (lambda: document_statement(None), "mechanism: got None, expected an obj"),
     "a name to state": (lambda: document_statement("santext"), "mechanism: got 'santext', expect"),
     "text for a loss": (lambda: document_statement(SANTEXT, tight="1"), "tight: got '1', expected"),
-    "a loss below 0": (
-        lambda: document_statement(SANTEXT, least=-1.0),
-        "least: got -1.0, expected",
-    ),
+    "a loss below 0": (lambda: document_statement(SANTEXT, least=-1.0), "least: got -1.0, expect"),
     "a policy for a corpus": (
         lambda: document_statement(SANTEXT, CORPUS, policy=KEEP_UNKNOWN),
         "policy: got one for a corpus, which is encoded already",
     ),
-    "the name of a policy to state": (
-        lambda: document_statement(SANTEXT, policy="x"),
-        "policy: got 'x'",
-    ),
-    "a text for a map": (
-        lambda: document_statement(LossyMap("m", np.arange(12)), "w1"),
-        "text: got one for m, which replaces no words",
-    ),
-    "a mechanism for a map": (
-        lambda: audit_map(SANTEXT),
-        "mapper: got .*SanText, expected a LossyMap",
-    ),
+    "its name to state": (lambda: document_statement(SANTEXT, policy="x"), "policy: got 'x'"),
+    "a text for a map": (lambda: document_statement(MAP, "w1"), "for m, which replaces no words"),
+    "a mechanism for a map": (lambda: audit_map(SANTEXT), "got .*SanText, expected a LossyMap"),
     "a corpus to guess from": (lambda: BAYES.guess(CORPUS), r"observed: got .*Corpus.*observe\("),
     "texts to guess from": (lambda: BAYES.guess(TEXTS), r"observed: got .*list.*observe\("),
     "words for vectors": (lambda: EmbeddingInversion(SANTEXT, TABLE.words), "embedding: got"),
     "a dictionary of weights": (lambda: Bayes(SANTEXT, {"w1": 1}, name="x"), "prior: got .*dict"),
-    "text for a constant": (
-        lambda: ContextFreeBayes(SANTEXT, CORPUS, constant="1"),
-        "constant: got '1'",
-    ),
+    "text for a constant": (lambda: ContextFreeBayes(SANTEXT, CORPUS, constant="1"), "got '1'"),
     "text for a weight": (lambda: NoisyChannel(SANTEXT, [CORPUS], weight="1"), "weight: got '1'"),
 }
 

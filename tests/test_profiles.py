@@ -36,23 +36,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_values_come_from_the_table() -> None:
+    """Or from the profile that it inherits from."""
     sizes = load("default", "02_ann", Sizes)
     assert (sizes.draws, sizes.eps, sizes.words) == (1000, (19.0, 25.5), ("hockey",))
-    assert settings("default").model_dump() == {"device": "cpu", "cell_minutes": None}
-
-
-def test_inherits_what_it_does_not_state() -> None:
     assert load("smoke", "02_ann", Sizes) == Sizes(draws=9, eps=(19.0, 25.5))
-    assert settings("smoke").cell_minutes == 2
-    assert settings("smoke").device == "cpu"
+    assert settings("default").model_dump() == {"device": "cpu", "cell_minutes": None}
+    assert settings("smoke").model_dump() == {"device": "cpu", "cell_minutes": 2}
     assert profiles.table("smoke", "03_other") == {"x": 1}
     assert profiles.names() == ["default", "smoke"]
 
 
 def test_overrides_reach_sizes_and_settings() -> None:
     overrides = {"draws": 5, "device": "cuda", "annoy": {"trees": 7}}
-    assert load("default", "02_ann", Sizes, overrides).draws == 5
-    assert load("default", "02_ann", Sizes, overrides).annoy.trees == 7
+    sizes = load("default", "02_ann", Sizes, overrides)
+    assert (sizes.draws, sizes.annoy.trees) == (5, 7)
     assert settings("default", overrides).device == "cuda"
 
 
@@ -70,37 +67,33 @@ def test_a_corpus_of_ones_own_takes_the_place_of_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "messages"),
+    ("overrides", "message"),
     [
-        ({"drows": 5}, ["unknown override 'drows'", "did you mean 'draws'", "eps", "device"]),
-        ({"draws": "5"}, ["'draws'", "integer", "got '5'"]),
-        ({"draws": 5.5}, ["'draws'", "integer", "got 5.5"]),
-        ({"eps": [1, "x"]}, ["'eps.1'", "got 'x'"]),
-        ({"annoy": {"tress": 7}}, ["annoy.tress"]),
-        ({"draws": {1, 2}}, ["plain values"]),
+        ({"drows": 5}, "(?s)unknown override 'drows'.*did you mean 'draws'.*device.*eps"),
+        ({"draws": "5"}, "'draws'.*integer.*got '5'"),
+        ({"draws": 5.5}, "'draws'.*integer.*got 5.5"),
+        ({"eps": [1, "x"]}, "'eps.1'.*got 'x'"),
+        ({"annoy": {"tress": 7}}, "annoy.tress"),
+        ({"draws": {1, 2}}, "plain values"),
     ],
 )
-def test_wrong_overrides_are_named(overrides: dict, messages: list[str]) -> None:
-    with pytest.raises(ProfileError) as error:
+def test_wrong_overrides_are_named(overrides: dict, message: str) -> None:
+    with pytest.raises(ProfileError, match=message):
         load("default", "02_ann", Sizes, overrides)
-    for message in messages:
-        assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "messages"),
+    ("text", "message"),
     [
-        ("[t]\ndraws = 1\n", ["'eps' is missing"]),
-        ("[t]\ndraws = 1\neps = []\ndraw = 2\n", ["unknown key 'draw'", "did you mean 'draws'"]),
-        ("[t]\ndraws =\n", ["not valid TOML"]),
+        ("[t]\ndraws = 1\n", "odd.*'eps' is missing"),
+        ("[t]\ndraws = 1\neps = []\ndraw = 2\n", "odd.*unknown key 'draw'.*mean 'draws'"),
+        ("[t]\ndraws =\n", "odd.*not valid TOML"),
     ],
 )
-def test_wrong_tables_are_named(folder: Path, text: str, messages: list[str]) -> None:
+def test_wrong_tables_are_named(folder: Path, text: str, message: str) -> None:
     (folder / "odd.toml").write_text(text)
-    with pytest.raises(ProfileError) as error:
+    with pytest.raises(ProfileError, match=message):
         load("odd", "t", Sizes)
-    for message in ["odd", *messages]:
-        assert message in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -32,19 +32,24 @@ def test_names_are_replaced_wherever_they_have_a_capital() -> None:
 
 def test_content_words_and_names_by_hand() -> None:
     texts, guesses = ["The old film was dull", "Bob saw it"], ["an old OLD play", "bob slept"]
-    found = experiment.words_found(texts, guesses)  # old, film, dull; bob, saw
-    assert (found.value, found.n) == (pytest.approx(2 / 5), 5)
-    names = experiment.names_found([frozenset({"ann", "eve"}), frozenset({"bob"})], guesses)
-    assert (names.value, names.n) == (pytest.approx(1 / 3), 3)
+    names = [frozenset({"ann", "eve"}), frozenset({"bob"})]
+    table = experiment.read_off({"vector": {"beam": guesses}}, texts, names)
+    words, people = table.itertuples()
+    assert (words.what, people.what) == ("content words", "names")
+    assert (words.value, words.n, words.share) == (pytest.approx(2 / 5), 5, "40%")
+    assert (people.value, people.n) == (pytest.approx(1 / 3), 3)
 
 
 def test_the_strongest_game_is_told_beside_its_own_claim() -> None:
     """One that shows less but refutes its pair's claim comes first: not the least of all claims."""
     weak, strong = (Played(shown, share(5, 10), share(1, 10), share(1, 10)) for shown in (0.9, 2.0))
-    told = experiment.strongest([weak, strong, weak], [9.0, 8.0, 7.0])
-    assert (told["shown"], told["claimed"]) == (2.0, 8.0)
-    told = experiment.strongest([weak, strong], [0.5, 8.0])
-    assert (told["shown"], told["claimed"]) == (0.9, 0.5)
+    over = [{"name": name} for name in "aaabbc"]
+    claimed = [9.0, 8.0, 7.0, 0.5, 8.0, np.inf]
+    games = [weak, strong, weak, weak, strong, weak]
+    table = experiment.game_table(dict.fromkeys("abc", "names"), over, games, claimed)
+    assert table["shown"].tolist() == [2.0, 0.9, 0.9]
+    assert table["claimed"].fillna(0).tolist() == [8.0, 0.5, 0]
+    assert table["refuted"].tolist() == [False, True, False]
 
 
 def test_pairs_that_differ_in_one_word() -> None:

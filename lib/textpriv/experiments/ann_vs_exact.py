@@ -1,7 +1,7 @@
 """Notebook 02: does d_X-privacy return near words, or the word itself and then anything?
 
-Carpentier et al., section 4.5, and the experiment of Feyisetan et al. that it repeats. The notebook
-shows the experiment; here are its sizes, what it samples and counts with, and its sentences.
+Carpentier et al., section 4.5, and the experiment of Feyisetan et al. that it repeats: sizes, what
+it samples and counts with, and sentences.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from scipy.stats import chi2_contingency, ttest_ind
+from scipy.stats.contingency import crosstab
 from sklearn.decomposition import PCA
 
 from textpriv import assets, stats
+from textpriv.channel import FloatArray, IntArray
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.neighbors import AllRadii, AnnoySearch, Envelope, Search, annoy_build, largest_radius
 from textpriv.report.difference import Difference
 from textpriv.report.results import measure
 from textpriv.stats import Estimate
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 UNDECIDED = "undecided at this size"
 WORDS_AT_ONCE = 1024
@@ -35,10 +34,8 @@ RANK_BANDS = ("itself", "rank 1-10", "rank 11-1000", "rank over 1000")
 BAND_STARTS = (1, 11, 1001)  # of all but the first, as `numpy.digitize` takes them
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 02, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     table2_words: tuple[str, ...]
     table2_epsilons: tuple[float, ...]
@@ -145,10 +142,8 @@ def side_by_side(table2: pd.DataFrame, top: int = 4) -> pd.DataFrame:
 def forests_apart(forests: pd.DataFrame) -> str:
     """A sentence on how much a forest decides, and on a vocabulary that is cut.
 
-    Parameters
-    ----------
-    forests : columns table, forest, search, word, value (share of draws that keep the word).
-        Forests are the units of the comparison (Welch's t-test).
+    Of columns table, forest, search, word, value (share of draws that keep the word). Forests are
+    the units of the comparison (Welch's t-test).
     """
     annoy = forests[forests["search"] == "annoy"]
     count = annoy["forest"].nunique()
@@ -174,12 +169,8 @@ def kept_table(
 ) -> pd.DataFrame:
     """N_w at every epsilon, over all words (stratum -1) and per stratum.
 
-    Columns: epsilon, stratum, kept, low, high, n.
-
-    Parameters
-    ----------
-    kept : (epsilons, words) probability, or whether, a word is kept
-    stratum : (words,) from 0
+    Of the probability that a word is kept, or whether it is: (epsilons, words). Columns: epsilon,
+    stratum, kept, low, high, n.
     """
     rows = []
     for epsilon, values in zip(epsilons, kept, strict=True):
@@ -214,11 +205,8 @@ def shares_by_rank(
 ) -> pd.DataFrame:
     """Share of outputs per band of rank: epsilon, band, share, low, high, n (words).
 
-    Parameters
-    ----------
-    envelope : the same number of directions for every word, the words in order
-    rank : of each segment's output among the neighbours of its word
-    stratum : (words,) from 0
+    The envelope has as many directions for every word, the words in order; `rank` is that of each
+    segment's output among the neighbours of its word.
     """
     directions = len(envelope.word) // len(stratum)
     place = envelope.pair // directions, np.digitize(rank, BAND_STARTS)
@@ -253,12 +241,8 @@ def recall_and_speed(
 ) -> pd.DataFrame:
     """Recall@1 of an index and its speed, the median of three batches, by epsilon.
 
-    Columns: epsilon, recall, low, high, n, queries_per_second, build_seconds.
-
-    Parameters
-    ----------
-    queries : (count, dimension) noisy vectors, by epsilon
-    truth : (count, 1) their nearest rows
+    Of noisy vectors, (count, dimension), and their nearest rows, (count, 1). Columns: epsilon,
+    recall, low, high, n, queries_per_second, build_seconds.
     """
     rows, began = [], time.perf_counter()
     search = build()
@@ -270,20 +254,16 @@ def recall_and_speed(
             answers = search.nearest(noisy)[0]
             seconds.append(time.perf_counter() - began)
         right = stats.share(int((answers == truth[epsilon]).sum()), len(noisy)).columns()
-        speed = len(noisy) / float(np.median(seconds))
-        row = {"epsilon": epsilon, **right, "queries_per_second": speed, "build_seconds": built}
-        rows.append(row)
+        speed = {"queries_per_second": len(noisy) / float(np.median(seconds))}
+        rows.append({"epsilon": epsilon, **right, **speed, "build_seconds": built})
     return pd.DataFrame(rows).rename(columns={"value": "recall"})
 
 
 def at_equal_kept(bands: pd.DataFrame, kept: Sequence[float]) -> pd.DataFrame:
     """Shares of the bands at given shares of kept words, interpolated along epsilon.
 
-    Shares that are out of reach on the grid of epsilon of a c are left out.
-
-    Parameters
-    ----------
-    bands : columns c, epsilon and one of shares per band of rank
+    Of columns c, epsilon and one per band of rank. Shares that are out of reach on the grid of
+    epsilon of a c are left out.
     """
     rows = []
     for c, part in bands.groupby("c", sort=False):
@@ -364,12 +344,9 @@ def same_law(first: IntArray, second: IntArray) -> float:
     Words are pooled until each cell expects at least five in the smaller sample; with
     one cell left there is nothing to test.
     """
-    words, inverse = np.unique(np.concatenate([first, second]), return_inverse=True)
-    sample = np.repeat([0, 1], [len(first), len(second)])
-    counts = np.zeros((2, len(words)), dtype=np.int64)
-    np.add.at(counts, (sample, inverse), 1)
-    total = len(first) + len(second)
-    rare = counts.sum(0) * min(len(first), len(second)) < 5 * total
+    sizes = len(first), len(second)
+    counts = crosstab(np.repeat([0, 1], sizes), np.concatenate([first, second])).count
+    rare = counts.sum(0) * min(sizes) < 5 * sum(sizes)
     pooled = np.column_stack([counts[:, ~rare], counts[:, rare].sum(1)])
-    pooled = pooled[:, pooled.sum(0) * min(len(first), len(second)) >= 5 * total]
+    pooled = pooled[:, pooled.sum(0) * min(sizes) >= 5 * sum(sizes)]
     return float(chi2_contingency(pooled).pvalue) if pooled.shape[1] > 1 else float("nan")

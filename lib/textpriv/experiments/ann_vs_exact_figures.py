@@ -55,10 +55,7 @@ def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
 
 @drawing
 def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
-    """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top.
-
-    Titles say how far the two come apart, and of how many words they are.
-    """
+    """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top."""
     panels = found[found["stratum"] < 0].groupby("embedding", sort=False)
     fig, axes = plt.subplots(1, len(panels), figsize=(PAGE, 3.4), sharey=True, squeeze=False)
     for ax, (name, panel) in zip(axes[0], panels, strict=True):
@@ -68,12 +65,12 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
         wide = panel.pivot(index="epsilon", columns="search", values=["kept", "n"])
         widest = wide.loc[(wide["kept", "exact"] - wide["kept", "annoy"]).abs().idxmax()]
         kept, n = widest["kept"], widest["n"]
-        finding = (
+        ax.set_title(
             f"At epsilon {widest.name:g} the exact search\nkeeps {kept['exact']:.0%}, Annoy "
-            f"{kept['annoy']:.0%}"
+            f"{kept['annoy']:.0%}\n{EMBEDDINGS[str(name)]}\n"
+            f"(n = {n['exact']:,.0f} and {n['annoy']:,.0f} words)",
+            fontsize=8.5,
         )
-        words = f"(n = {n['exact']:,.0f} and {n['annoy']:,.0f} words)"
-        ax.set_title(f"{finding}\n{EMBEDDINGS[str(name)]}\n{words}", fontsize=8.5)
         ax.set(xlabel="epsilon (1 / distance)", ylim=(-0.02, 1.04))
     first = axes[0, 0]  # its table is the one like theirs
     first.set(ylabel="share of words kept")

@@ -1,9 +1,8 @@
 """Notebook 04: documents of real authors, what mechanisms make of them, and who asks about whom.
 
-The notebook makes the mechanisms and the attackers, and loops over them. What a mechanism puts out
-at one setting is an `Output`. Documents are divided into parts, and each part is asked about by
-attackers who have learned from the others (`Fold`). Authors are asked for of reviews, the sentiment
-of film reviews beside them (`with_films`), where clean text shows it well.
+What a mechanism puts out at one setting is an `Output`. Documents are divided into parts, and each
+part is asked about by attackers who have learned from the others (`Fold`). Authors are asked for of
+reviews, the sentiment of film reviews beside them (`with_films`), where clean text shows it well.
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from sklearn.model_selection import train_test_split
 
 from textpriv.attacks.author import Known
 from textpriv.attacks.f1 import f1_estimate
+from textpriv.channel import FloatArray, IntArray
 from textpriv.data import corpora, embeddings
 from textpriv.data.authors import NEITHER, by_authors, by_rating
 from textpriv.data.corpora import Documents
@@ -35,8 +35,6 @@ from textpriv.models.vectors import SentenceVectors, embed
 from textpriv.seeds import stream
 from textpriv.stats import clustered_mean
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Seen = FloatArray | Sequence[str]  # what an attacker has of every document
 Setting = tuple[str, float]  # a mechanism's name, and its epsilon or temperature
 Tokens = Sequence[NDArray[Any]]  # document, share of logits clipped, probability moved of each
@@ -45,7 +43,7 @@ PROMPTED, CLIPPED, CLEAN = "dp-prompt", "dp-prompt-clipped", "clean"
 BY_WORD = ("madlib", "mahalanobis", "tem")
 LARGE = "-300d"  # ends the name of a mechanism over the table of 300 dimensions
 WHOLE = "madlib-whole"  # MADLIB over the whole table of 50 dimensions
-EMBEDDING, TEXT = "embedding", "text"  # what an attacker sees of a document
+EMBEDDING = "embedding"  # what an attacker sees of a document, in place of its text
 DOCUMENTS = "private documents"  # the sample of all estimates here; a unit is a document's row
 PIECES = 256  # that the encoder reads of a document or of a sentence
 VALIDATION = 0.1  # of the documents that train, as in the paper
@@ -53,10 +51,8 @@ FILMS = "rotten-tomatoes"  # labelled film reviews
 CHUNK = 60  # documents that are written anew at once; an interrupted run goes on with the next
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 04, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: str
     encoder: str
@@ -145,13 +141,8 @@ def public_documents(
 ) -> Documents:
     """Documents of other authors, cut, that share no run of eight words with a private one.
 
-    Where a corpus has no other authors, those that are not private.
-
-    Parameters
-    ----------
-    author : the column of the corpus that names authors
-    chosen : all documents of the authors under attack
-    private : those of them that are attacked, uncut
+    Where a corpus has no other authors, those that are not `private`, the uncut documents under
+    attack, of all that were `chosen`; the column `author` says whose they are.
     """
     who, ours = corpus.columns[author], set(chosen.texts)
     names = np.unique(who[np.array([text in ours for text in corpus.texts])])
@@ -290,20 +281,20 @@ class ClippingWatch:
 
     def __init__(self, prompts: Mapping[Setting, DPPrompt]) -> None:
         self.prompts = list(prompts.items())
-        self.seen: dict[int, list[tuple[IntArray, FloatArray, FloatArray]]] = {}
+        self.seen: dict[Setting, list[tuple[IntArray, FloatArray, FloatArray]]] = {}
 
     def __call__(self, which: int, scores: torch.Tensor, documents: IntArray) -> None:
         """The number of a mechanism, what it draws from, and for which documents."""
-        _, mechanism = self.prompts[which]
+        setting, mechanism = self.prompts[which]
         if mechanism.limits is not None:
             moved = mechanism.moved_by_clipping(scores)
-            self.seen.setdefault(which, []).append((documents, *moved))
+            self.seen.setdefault(setting, []).append((documents, *moved))
 
     def tokens(self) -> dict[Setting, Tokens]:
         """What it has seen of every setting with limits, in the order of time."""
         return {
-            self.prompts[which][0]: [np.concatenate(each) for each in zip(*steps, strict=True)]
-            for which, steps in self.seen.items()
+            setting: [np.concatenate(each) for each in zip(*steps, strict=True)]
+            for setting, steps in self.seen.items()
         }
 
 
@@ -325,10 +316,7 @@ def runs_of(
 ) -> dict[Setting, list[list[str]]]:
     """Chunks of documents put together: of every setting its runs, each of all documents.
 
-    Parameters
-    ----------
-    chunks : in the order of documents, what became of some documents at some settings
-    points : of every chunk, the "number" of its run
+    Chunks are in the order of documents; the "number" of its point says of which run one is.
     """
     runs: dict[Setting, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for point, chunk in zip(points, chunks, strict=True):

@@ -24,11 +24,6 @@ TARGETS = {"author": "macro F1 for the author", "sentiment": "macro F1 for the s
 GUESSING: dict[str, Any] = {"color": GREY, "lw": 0.8, "ls": ":"}
 
 
-def _look(mechanism: str) -> dict[str, Any]:
-    """Colour, marker, line and name of a mechanism."""
-    return {**style(mechanism), "label": _name(mechanism)}
-
-
 def _name(mechanism: str) -> str:
     return "clean documents" if mechanism == CLEAN else label(mechanism)
 
@@ -45,13 +40,10 @@ def plane(
     for name in names:
         part = top[top["mechanism"] == name]
         x, y = (part[part["target"] == each].sort_values("level") for each in TARGETS)
-        look = _look(name)
-        bars: dict[str, Any] = {
-            "capsize": 0,
-            "elinewidth": 0.6,
-            "ecolor": to_rgba(look["color"], 0.35),
-        }
-        ax.errorbar(x["value"], y["value"], xerr=reach(x), yerr=reach(y), lw=1.4, **bars, **look)
+        look: dict[str, Any] = {**style(name), "label": _name(name)}
+        bars: dict[str, Any] = {"capsize": 0, "elinewidth": 0.6, "lw": 1.4}
+        bars["ecolor"] = to_rgba(look["color"], 0.35)
+        ax.errorbar(x["value"], y["value"], xerr=reach(x), yerr=reach(y), **bars, **look)
         is_prompt = x["setting"].iloc[0].startswith("t")  # whose mildest setting is the coldest
         end = 0 if is_prompt else -1
         # The two forms of DP-Prompt lie side by side: one is named on its left.
@@ -94,8 +86,7 @@ def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Fi
     fig, ax = plt.subplots(figsize=(PAGE, 3.2))
     adaptive = table[table["attacker"] == ADAPTIVE].sort_values("k")
     for (mechanism, setting), part in adaptive.groupby(["mechanism", "setting"], sort=False):
-        look = _look(mechanism)
-        look["label"] += f", {shown(setting)}"
+        look = {**style(mechanism), "label": f"{_name(mechanism)}, {shown(setting)}"}
         band(ax, part["k"], part["value"], part["low"], part["high"], **look)
     ax.axhline(random["author"], label="guessing at random", **GUESSING)
     ax.set(xscale="log", xlabel="outputs per document, averaged", ylabel=TARGETS["author"])

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from textpriv.attacks.f1 import bonferroni, strongest
+from textpriv.channel import IntArray
 from textpriv.experiments.dp_prompt import (
     BY_WORD,
     CLEAN,
@@ -39,15 +39,9 @@ from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, comb
 if TYPE_CHECKING:
     from textpriv.report.run import Run
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-
 STATIC, ADAPTIVE = "static", "adaptive"
 STRONGEST, ANY = "strongest", "any"  # attacker and access of the greatest F1 of all
 ATTACK = ["mechanism", "target", "attacker", "access"]
-
-_RISKS = tuple(np.linspace(0, 1, 101).tolist())
-
 
 # --- The strongest attacker ---------------------------------------------------------------------
 
@@ -94,15 +88,10 @@ def compared(
 ) -> pd.DataFrame:
     """First minus second of recorded measurements, in pairs, and which is above at the 5% level.
 
-    Two maxima over k attackers differ by at most as much as some attacker's two values do, so
-    that their difference is one of k (Bonferroni). Columns: value, low, high, p, verdict ("above",
-    "below" or "undecided").
-
-    Parameters
-    ----------
-    cases : a string or a tuple each, a row of the table
-    first, second : names of two measurements, format strings over a case
-    tests : of how many at once intervals and p-values shall hold
+    A row for each case, a string or a tuple, over which the two names are format strings. Intervals
+    and p-values hold for so many `tests` at once: two maxima over k attackers differ by at most as
+    much as some attacker's two values do, so that their difference is one of k (Bonferroni).
+    Columns: value, low, high, p, verdict ("above", "below" or "undecided").
     """
     wider, rows = bonferroni(max(1, tests)), {}
     for case in cases:
@@ -134,16 +123,12 @@ def at_equal_risk(
 ) -> pd.DataFrame:
     """What is left of the sentiment where every mechanism gives the author away alike.
 
-    Along a mechanism's settings, in the order of their author F1, the sentiment F1 is interpolated.
-    Its interval allows for the errors of both F1 and, where they are those of the strongest, for
-    the number of attackers (Bonferroni); see `_influence_at`. Where no setting has so much or so
-    little risk there is no row. Columns: mechanism, risk, level (epsilon or temperature,
-    interpolated), value, low, high, by (who names the author on either side), influence.
-
-    Parameters
-    ----------
-    table : as of `strongest_of`, or with the rows of one attacker
-    risks : author F1
+    Of the table of `strongest_of`, or one with other attackers. Along a mechanism's settings, in
+    the order of their author F1, the sentiment F1 is interpolated at the risks. Its interval allows
+    for the errors of both F1 and, where they are those of the strongest, for the number of
+    attackers (Bonferroni); see `_influence_at`. Where no setting has so much or so little risk
+    there is no row. Columns: mechanism, risk, level (epsilon or temperature, interpolated), value,
+    low, high, by (who names the author on either side), influence.
     """
     chosen = table[(table["attacker"] == attacker) & (table["access"] == access)]
     if "by" not in chosen:
@@ -219,11 +204,6 @@ def summaries(
     f1.fall : of DP-Prompt, from the lowest temperature to the highest, as a share of the first
     f1.excess : of DeepCandidate, the static attacker's mean beyond guessing at random
     f1.gain : sentiment F1 that a cut to the likeliest tokens adds at the same temperature
-
-    Parameters
-    ----------
-    table : of the static and the adaptive attackers
-    random : F1 of guessing, by target
     """
     guessing = pd.DataFrame(random.items(), columns=["target", "value"])
     yield "f1.random.plain.{target}", "share", guessing
@@ -289,7 +269,8 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
     risks; then the largest difference between two mechanisms of 50 dimensions, without an interval,
     which would be that of one pair and not of a maximum.
     """
-    level = at_equal_risk(table, _RISKS, attacker=attacker, access=EMBEDDING)
+    risks = np.linspace(0, 1, 101).tolist()
+    level = at_equal_risk(table, risks, attacker=attacker, access=EMBEDDING)
     level = level.assign(n=int(table["n"].min()))
     at = level.set_index(["mechanism", "risk"])
     wide = level.pivot_table(index="risk", columns="mechanism", values="value")
@@ -297,10 +278,10 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
     gains, spreads = [], []
     for name in BY_WORD:
         both = [name + LARGE, name]
-        risks = wide[both].dropna().index.tolist() if {*both} <= {*wide} else []
-        if risks:
-            weights = [sign / len(risks) for sign in (1, -1) for _ in risks]
-            ends = [Estimate.of(at.loc[each, risk]) for each in both for risk in risks]
+        within = wide[both].dropna().index.tolist() if {*both} <= {*wide} else []
+        if within:
+            weights = [sign / len(within) for sign in (1, -1) for _ in within]
+            ends = [Estimate.of(at.loc[each, risk]) for each in both for risk in within]
             gain = combined(weights, ends, bounds=(-1.0, 1.0))
             gains.append({"mechanism": name + LARGE, **attack, **gain.columns()})
     words = wide[[name for name in BY_WORD if name in wide]].dropna()
@@ -316,14 +297,10 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
 def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> pd.DataFrame:
     """BERTScore F1 and cosine of original and sanitized document, by the encoder at hand.
 
-    Of several runs the first. The mechanism "other" has another document's original in place of
-    the sanitized one: what two texts of this corpus have in common anyway. Columns: mechanism,
-    setting, level, measure ("bertscore" or "cosine"), and those of an `Estimate`.
-
-    Parameters
-    ----------
-    outputs : the clean documents, and what mechanisms make of them
-    documents : rows of those that are compared
+    The first output is of clean documents; of several runs the first counts, of `documents` these
+    rows. The mechanism "other" has another document's original in place of the sanitized one: what
+    two texts of this corpus have in common anyway. Columns: mechanism, setting, level, measure
+    ("bertscore" or "cosine"), and those of an `Estimate`.
     """
     clean, *sanitized = outputs
     originals = rows_of(clean.texts[0], documents)

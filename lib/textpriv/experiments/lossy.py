@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 
 from textpriv import stats
@@ -20,16 +20,14 @@ from textpriv.attacks.base import (
     NONE,
     Attack,
     BoolArray,
-    FloatArray,
     Guesses,
-    IntArray,
     Observed,
     check_targets,
-    check_top,
     hits_anywhere,
 )
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
+from textpriv.channel import FloatArray, IntArray
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import from_arrays
@@ -46,10 +44,8 @@ MAPS = ("2-random", "3-random", "high-freq", "low-freq")
 STENCILS = ("stencil", "punctuated-stencil")
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 03, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     encoder: str
     encoders: Mapping[str, str] = Field(default_factory=dict)  # of corpora that another one reads
@@ -193,9 +189,17 @@ class Text:
         offsets = np.concatenate([first.offsets, len(first.ids) + second.offsets[1:]])
         both = Corpus(np.concatenate([first.ids, second.ids]), offsets)
         longest = texts * longest + sum(map(len, encoder.framed(texts)))
-        parts = _splits(documents.name, labels, cluster, sizes, seed)
+        # Splits are stratified, or keep clusters on one side.
+        splitter, groups = StratifiedShuffleSplit, None
+        if len(np.unique(cluster)) < len(labels):
+            splitter, groups = GroupShuffleSplit, cluster
+        parts = []
+        for number in range(sizes.splits):
+            rng = stream(seed, "03", "split", documents.name, number)
+            split = splitter(1, test_size=sizes.test_share, random_state=int(rng.integers(2**32)))
+            parts += split.split(labels, labels, groups)
         about = documents.name, name, documents.texts, labels, cluster
-        return cls(*about, both, longest, parts)
+        return cls(*about, both, longest, tuple(parts))
 
     @property
     def unit(self) -> IntArray:
@@ -228,21 +232,6 @@ class Text:
         return stats.clustered_share(seen.ids == self.pieces.ids, self.unit, sample=self.name)
 
 
-def _splits(
-    name: str, labels: IntArray, cluster: IntArray, sizes: Sizes, seed: int | None
-) -> tuple[tuple[IntArray, IntArray], ...]:
-    """Documents to train and to test on: stratified, or with clusters kept on one side."""
-    kind, groups = StratifiedShuffleSplit, None
-    if len(np.unique(cluster)) < len(labels):
-        kind, groups = GroupShuffleSplit, cluster
-    found = []
-    for number in range(sizes.splits):
-        state = int(stream(seed, "03", "split", name, number).integers(2**32))
-        splitter = kind(1, test_size=sizes.test_share, random_state=state)
-        found += splitter.split(labels, labels, groups)
-    return tuple(found)
-
-
 @dataclass(frozen=True, eq=False)
 class Counted:
     """A vocabulary whose pieces are counted in public text: all that a lossy map needs."""
@@ -270,9 +259,9 @@ class Vocabulary(Counted):
         counts = text.counts(len(vectors))
         return cls(counts, table.fixed, encoder.tokenizer, table, text, rehearsed)
 
-    def counted_in(self, tokenizer: FastTokenizer, most: int = 2000) -> Counted:
-        """Another model's tokens, counted in the first public reviews as spelt by these pieces."""
-        first = self.public.subset(np.arange(min(most, len(self.public))))
+    def counted_in(self, tokenizer: FastTokenizer) -> Counted:
+        """Another model's tokens, counted in 2,000 public reviews as spelt by these pieces."""
+        first = self.public.subset(np.arange(min(2000, len(self.public))))
         text = pieces.encode(tokenizer, pieces.decode(self.tokenizer, first))
         return Counted(text.counts(len(tokenizer)), pieces.special_ids(tokenizer))
 
@@ -307,8 +296,7 @@ class TokenNoise:
     def sanitize_rows(self, corpus: Corpus) -> Corpus:
         """A text in MADLIB's numbers after the noise."""
         ids = corpus.ids.copy()
-        replaced = np.flatnonzero(ids >= 0)
-        ids[replaced] = self.madlib.sanitize_ids(ids[replaced], self.rng)
+        ids[ids >= 0] = self.madlib.sanitize_ids(ids[ids >= 0], self.rng)
         return corpus.with_ids(ids)
 
     def sanitize_corpus(self, corpus: Corpus) -> Corpus:
@@ -328,7 +316,6 @@ class OutputItself(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        check_top(top)
         words = observed.corpus.ids[check_targets(observed, targets)][:, None]
         return Guesses(words, np.zeros(words.shape))
 

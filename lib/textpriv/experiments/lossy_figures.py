@@ -10,7 +10,6 @@ import re
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,7 +19,7 @@ from textpriv.data.corpora import label as corpus_label
 from textpriv.drawing import drawing
 from textpriv.experiments.lossy import MAPS, STENCILS
 from textpriv.report import claims
-from textpriv.report.figures import GREY, PAGE, band, label, legend_below, percent, style
+from textpriv.report.figures import GREY, PAGE, band, label, legend_below, percent, reach, style
 
 HOLLOW = {"markerfacecolor": "white"}
 WEIGHT = {  # the naive attacker as a broad stripe, the one with a language model as a thick line
@@ -158,8 +157,8 @@ def _name_rows(ax: Axes, settings: pd.DataFrame) -> dict[str, int]:
 
 def _dot(ax: Axes, row: Any, height: float, **look: Any) -> None:
     """A measurement and its interval along the x axis."""
-    reach = np.clip([[row.value - row.low], [row.high - row.value]], 0, None)
-    ax.errorbar(row.value, height, xerr=reach, **{**look, "linestyle": ""})
+    spread = reach(pd.DataFrame([row]))
+    ax.errorbar(row.value, height, xerr=spread, **{**look, "linestyle": ""})
 
 
 def _n(found: pd.DataFrame, what: str) -> str:

@@ -26,13 +26,8 @@ def told(run: Run, name: str) -> str:
 
 def compared(run: Run, one: str, other: str) -> str:
     """How far one measurement lies above another, and whether that is more than the error."""
-    apart = run.difference(one, other)
-    verdict = apart.says(
-        above="significantly more",
-        below="significantly less",
-        undecided="no significant difference",
-    )
-    return f"{apart}, {verdict}"
+    apart, more, less = run.difference(one, other), "significantly more", "significantly less"
+    return f"{apart}, {apart.says(above=more, below=less, undecided='no significant difference')}"
 
 
 def language_model(run: Run, corpora: Sequence[str], sizes: Sizes) -> pd.DataFrame:
@@ -88,10 +83,6 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
         f"{told(run, simulated)} at the first guess; compared with the deconvolution, "
         f"{compared(run, simulated, stencil('stencil', low, LANGUAGE, 1))}."
     )
-    return title, "\n\n".join([punctuated, plain, _noise(run, corpus, sizes), _maps(run, corpus)])
-
-
-def _noise(run: Run, corpus: str, sizes: Sizes) -> str:
     said = []
     for eta in sizes.etas:
         near, channel = (f"pr1.noise-{eta:g}.{corpus}.{a}" for a in ("naive", "noisy_channel"))
@@ -99,16 +90,14 @@ def _noise(run: Run, corpus: str, sizes: Sizes) -> str:
             f"eta {eta:g}: {told(run, near)} by the nearest piece, {told(run, channel)} by the "
             f"noisy channel ({compared(run, channel, near)})"
         )
-    return f"**Noise**, at the first guess: {'; '.join(said)}."
-
-
-def _maps(run: Run, corpus: str) -> str:
+    noise = f"**Noise**, at the first guess: {'; '.join(said)}."
     known, context = (f"pr1.2-random.{corpus}.{a}" for a in ("context_free", "noisy_channel"))
-    return (
+    maps = (
         "**Lossy maps.** An attacker who knows the pairs and counts word frequencies recovers "
         f"{told(run, known)} of the tokens under 2-Random, with triples of pieces "
         f"{told(run, context)}: {compared(run, context, known)}."
     )
+    return title, "\n\n".join([punctuated, plain, noise, maps])
 
 
 def oracle(run: Run, corpus: str) -> str:

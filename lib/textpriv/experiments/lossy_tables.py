@@ -61,35 +61,28 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
     that stay, with the error of draws too; with unchanged_low, _high, _influence).
     """
     draws = pd.DataFrame([row for rows in found for row in rows])
-    keys = ["corpus", *Setting("plain").columns(), "scenario"]
+    keys, bounds = ["corpus", *Setting("plain").columns(), "scenario"], (0.0, 1.0)
     rows = []
     for key, several in draws.groupby(keys, sort=False):
         row = dict(zip(keys, key, strict=True))
-        kept = _unchanged(several, row["label"])
-        row |= _accuracy(several, row["label"]).columns() | {"unchanged": kept.value}
-        row |= {"unchanged_low": kept.low, "unchanged_high": kept.high}
-        rows.append(row | {"unchanged_influence": kept.influence})
+        # Over documents, splits and draws; all settings share their splits, none its draws.
+        every = several[["correct", "unit", "split", "draw"]].explode(["correct", "unit", "split"])
+        right, unit = every["correct"].astype(float), every["unit"].astype(np.int64)
+        accuracy = stats.clustered_share(right, unit, sample=row["corpus"])
+        own = f"draw of {row['label']}"
+        for level, what in (("split", "split"), ("draw", own)):
+            means = right.groupby(every[level].astype(int)).mean()
+            labels = stats.draw_labels(what, means.index)
+            accuracy = stats.over_draws(accuracy, means, labels, bounds=bounds)
+        # Which pieces a map exchanges decides how many of them stay.
+        each = [*several["unchanged"]]
+        kept = stats.combined([1 / len(each)] * len(each), each, bounds=bounds)
+        labels = stats.draw_labels(own, several["draw"])
+        kept = stats.over_draws(kept, [one.value for one in each], labels, bounds=bounds)
+        row |= accuracy.columns() | {"unchanged": kept.value, "unchanged_low": kept.low}
+        row |= {"unchanged_high": kept.high, "unchanged_influence": kept.influence}
+        rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _accuracy(several: pd.DataFrame, label: str) -> stats.Estimate:
-    """Over documents, splits and draws; all settings share their splits, none its draws."""
-    every = several[["correct", "unit", "split", "draw"]].explode(["correct", "unit", "split"])
-    correct, unit = every["correct"].astype(float), every["unit"].astype(np.int64)
-    found = stats.clustered_share(correct, unit, sample=several["corpus"].iloc[0])
-    for level, what in (("split", "split"), ("draw", f"draw of {label}")):
-        means = correct.groupby(every[level].astype(int)).mean()
-        labels = stats.draw_labels(what, means.index)
-        found = stats.over_draws(found, means, labels, bounds=(0.0, 1.0))
-    return found
-
-
-def _unchanged(several: pd.DataFrame, label: str) -> stats.Estimate:
-    """Over documents and draws: which pieces a map exchanges decides how many of them stay."""
-    each = [*several["unchanged"]]
-    found = stats.combined([1 / len(each)] * len(each), each, bounds=(0.0, 1.0))
-    labels = stats.draw_labels(f"draw of {label}", several["draw"])
-    return stats.over_draws(found, [one.value for one in each], labels, bounds=(0.0, 1.0))
 
 
 def unchanged(accuracy: pd.DataFrame) -> pd.DataFrame:

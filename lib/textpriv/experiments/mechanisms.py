@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from scipy.optimize import brentq
 from scipy.special import logit
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -26,10 +26,8 @@ from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.sweep import chance_kept
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 01, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: str  # of sentences with a label
     vocabulary: int | None = None  # most frequent words of the embedding; None: all
@@ -63,14 +61,9 @@ def kept_curve(
 def epsilon_keeping(kept: float, curve: Callable[[float], float], near: float = 10.0) -> float:
     """Epsilon between 0.1 and 2,000 at which a `kept_curve` reaches `kept`, to one in a thousand.
 
-    NaN where the mechanism keeps more or fewer at every epsilon.
-
-    Parameters
-    ----------
-    kept : inside (0, 1)
-    curve : grows with epsilon. It is looked at in steps of a factor of two away from `near`, which
-        are the same for every share, so that a curve that remembers is asked little
-    near : an epsilon, from which the search starts
+    NaN where the mechanism keeps more or fewer at every epsilon. The curve, which grows, is looked
+    at in steps of a factor of two away from `near`, the same for every share, so that a curve that
+    remembers is asked little.
     """
 
     def excess(log_epsilon: float) -> float:
@@ -109,11 +102,8 @@ def epsilon_range(
 def window(epsilons: ArrayLike, shares: ArrayLike) -> float:
     """Factor by which epsilon grows while a share goes from 10% to 90%; NaN beyond these epsilons.
 
-    Between two epsilons the log odds of the share are taken for straight in log epsilon.
-
-    Parameters
-    ----------
-    epsilons, shares : (points,) numbers > 0, ascending, and the share at each
+    Of ascending epsilons and the share at each, (points,). Between two of them the log odds of the
+    share are taken for straight in log epsilon.
     """
     reached = np.maximum.accumulate(np.asarray(shares, dtype=np.float64))  # but for errors of draws
     if reached[0] > 0.1 or reached[-1] < 0.9:

@@ -12,7 +12,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from textpriv.drawing import drawing
@@ -37,14 +36,8 @@ def kept_and_distinct(curves: pd.DataFrame, distinct: pd.DataFrame, title: str) 
     every = max(1, len(curves["relative"].unique()) // 4)
     for ax, (noise, family) in zip(axes, FAMILIES.items(), strict=True):
         for name, part in curves[is_noise == noise].groupby("mechanism", sort=False):
-            text = f"{label(str(name))}: {outputs[name]:,.0f}"
-            look: dict[str, Any] = {
-                **style(str(name)),
-                "label": text,
-                "ms": 4,
-                "lw": 1.3,
-                "markevery": every,
-            }
+            look: dict[str, Any] = {**style(str(name)), "ms": 4, "lw": 1.3, "markevery": every}
+            look["label"] = f"{label(str(name))}: {outputs[name]:,.0f}"
             band(ax, part["relative"], part["value"], part["low"], part["high"], **look)
         ax.axhline(0.5, color="black", lw=0.6, zorder=1)
         ax.set(ylabel="draws that keep the word", title=family, ylim=(-0.02, 1.02))
@@ -72,28 +65,15 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
         for row in near[near["within"] == within].itertuples():
             spread = reach(pd.DataFrame([row]))
             color = style(str(row.mechanism))["color"]
-            shape: dict[str, Any] = {
-                "fmt": "o",
-                "ms": 4.5,
-                "lw": 1,
-                "markerfacecolor": fill or color,
-            }
-            ax.errorbar(row.value, place[row.mechanism], xerr=spread, color=color, **shape)
-        dots: dict[str, Any] = {
-            "color": "black",
-            "marker": "o",
-            "ls": "",
-            "ms": 4.5,
-            "mfc": fill or "black",
-        }
-        ax.plot([], [], label=f"among the {within:,} nearest", **dots)
-        dashes: dict[str, Any] = {
-            "color": style("chance")["color"],
-            "lw": 1,
-            "ls": "-" if fill is None else ":",
-        }
-        ax.axvline(share, label=f"uniform word: {share:.2%}", **dashes)
-    _name_rows(ax, order["mechanism"].tolist(), order["n"].tolist())
+            dot: dict[str, Any] = {"fmt": "o", "ms": 4.5, "lw": 1, "color": color, "mfc": fill}
+            ax.errorbar(row.value, place[row.mechanism], xerr=spread, **dot)
+        key = f"among the {within:,} nearest"
+        ax.plot([], [], color="black", marker="o", ls="", ms=4.5, mfc=fill, label=key)
+        line, uniform = "-" if fill is None else ":", f"uniform word: {share:.2%}"
+        ax.axvline(share, color=style("chance")["color"], lw=1, ls=line, label=uniform)
+    counted = order["mechanism"].map(label) + order["n"].map(" ({:,})".format)
+    ax.set_yticks(range(len(order)), counted)
+    ax.grid(axis="y", visible=False)
     ax.set(xlim=(-0.02, 1.02), xlabel="share of replacements")
     percent(ax.xaxis)
     legend_below(fig, 2, fontsize=7)
@@ -124,17 +104,9 @@ def sentiment(accuracy: pd.DataFrame, title: str) -> Figure:
             ax.errorbar(part["value"], row, xerr=reach(part), label=f"{level:.0%} kept", **marks)
         ax.set(xlabel="accuracy", title=f"{corpus}\nn = {int(table['n'].max()):,}")
         percent(ax.xaxis)
-    _name_rows(axes[0], names)
-    axes[1].grid(axis="y", visible=False)
+    axes[0].set_yticks(range(len(names)), [label(name) for name in names])
+    for ax in axes:
+        ax.grid(axis="y", visible=False)
     legend_below(fig, 3, fontsize=7)
     fig.suptitle(title)
     return fig
-
-
-def _name_rows(ax: Axes, names: list[str], counts: list[int] | None = None) -> None:
-    """The labels of mechanisms, with their counts, on the left of their rows."""
-    texts = [label(name) for name in names]
-    if counts:
-        texts = [f"{text} ({count:,})" for text, count in zip(texts, counts, strict=True)]
-    ax.set_yticks(range(len(names)), texts)
-    ax.grid(axis="y", visible=False)

@@ -1,22 +1,23 @@
-"""What notebook 06 needs beside the library's parts: its sizes, and tables that are long and dull.
+"""What notebook 06 needs beside the library's parts: its sizes and tables.
 
-The experiment itself, from documents to predictions, stands in the notebook. `rows` is its table
-with one line per document and epsilon: document, epsilon, the features of `prediction`, what the
-summaries are worth (similarity to the original), and the texts.
+`rows` is the notebook's table with one line per document and epsilon: document, epsilon, the
+features of `prediction`, what the summaries are worth (similarity to the original), and the texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from numpy.typing import ArrayLike
+from pydantic import BaseModel, Field
 from sklearn.metrics import r2_score
 
 from textpriv import stats
+from textpriv.channel import FloatArray
 from textpriv.data import corpora
 from textpriv.data.corpora import Documents
 from textpriv.data.tokens import UNKNOWN, Corpus
@@ -29,8 +30,6 @@ from textpriv.utility.prediction import TARGET, Predictor, Scores, decide, folds
 from textpriv.utility.preview import PieceTable
 from textpriv.utility.summaries import INSTRUCTION, similarity
 
-FloatArray = NDArray[np.float64]
-
 Mechanism = Literal["madlib", "rank-repair", "tem"]  # as the notebook makes them
 
 EXTRACTIVE = "extractive"
@@ -42,10 +41,8 @@ MILD = 0.5  # share of tokens changed, up to which a text counts as mildly sanit
 _RESAMPLES = 2000
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 06, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: str
     documents: int = Field(ge=4)  # private: those that are sanitized
@@ -172,9 +169,7 @@ def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     - `similarity.llm.half_changed.lowest` and `highest`: of all documents where half of the tokens
       change, without interval
 
-    Parameters
-    ----------
-    lost : `rows` with what is lost, as columns text, small and large
+    Of `rows` with what is lost, as columns text, small and large.
     """
     changed, large = _levels(lost, "changed"), _levels(lost, TARGET)
     losses = {"text": "text", "slm": "small", "llm": "large"}
@@ -219,6 +214,9 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
     nearly = int((changed.mean(0) >= NEARLY_ALL).sum()) - 1
     half, apart = large[:, _half_changed(changed)], (losses["slm"] - losses["llm"])[:, 0]
 
+    def middle(values: FloatArray) -> Any:
+        return np.ptp(np.quantile(values, [0.2, 0.8]))
+
     def mean_apart(values: FloatArray) -> Any:
         return abs(values.mean())
 
@@ -226,7 +224,7 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
         return _crossing(grid, levels.mean(0)) or grid[-1]
 
     asked: dict[tuple[str, str], tuple[FloatArray, Callable[[FloatArray], Any]]] = {
-        ("similarity.llm.half_changed.p80_minus_p20", "similarity"): (half, _spread),
+        ("similarity.llm.half_changed.p80_minus_p20", "similarity"): (half, middle),
         ("loss.range.lowest_eps", "similarity"): (apart, mean_apart),
     }
     for name, levels in losses.items():
@@ -236,11 +234,6 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
         gained = large[:, nearly] - large[:, 0]
         asked["similarity.llm.gain.nearly_all_changed", "similarity"] = gained, np.mean
     return {name: _bootstrapped(*each, rng) for name, each in asked.items()}
-
-
-def _spread(values: FloatArray) -> Any:
-    """From the 20% to the 80% quantile of the documents, at each level."""
-    return np.ptp(np.quantile(values, [0.2, 0.8], axis=0), axis=0)
 
 
 def _crossing(grid: FloatArray, loss: FloatArray) -> float | None:
@@ -289,15 +282,8 @@ def knee(
 ) -> pd.DataFrame:
     """Share of tokens changed, as it was predicted and as it was measured.
 
-    Parameters
-    ----------
-    original : the documents of `rows`
-    predicted : by epsilon, for every token but the UNKNOWN ones, which always change, the chance
-        that it changes
-
-    Returns
-    -------
-    Columns: epsilon, what, value, low, high, n.
+    Predicted is, by epsilon, for every token of the original documents but the UNKNOWN ones, which
+    always change, the chance that it changes. Columns: epsilon, what, value, low, high, n.
 
     - "predicted": its error is that of the random directions, one for each token (n: tokens)
     - "measured": shares of tokens, whose error is that of the documents (n: documents)
@@ -329,9 +315,7 @@ def gains(
 ) -> pd.DataFrame:
     """By how much sets of features beat each other on the same documents: rows as of `headlines`.
 
-    Parameters
-    ----------
-    predicted : out of fold, by features and by what folds keep together ("document" or "row")
+    Predictions are out of fold, by features and by what folds keep together ("document" or "row").
 
     - `gain.{features}.r2` and `.rmse`: over the mean at each epsilon, in folds by document; a
       difference in R2 is good above 0, one in RMSE below
@@ -366,13 +350,10 @@ def gains(
 
 
 def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Coverage and width of intervals, at each epsilon and over all; errors are by document.
+    """Coverage and width of `prediction.cross_intervals`, at each epsilon and over all.
 
-    Columns: features, epsilon (NaN: all), what ("covered", "width"), value, low, high, n.
-
-    Parameters
-    ----------
-    found : `prediction.cross_intervals` of every set of features
+    Errors are by document. Columns: features, epsilon (NaN: all), what ("covered", "width"), value,
+    low, high, n.
     """
     result = []
     for features, table in found.items():
@@ -401,20 +382,16 @@ def decisions(
     (documents), influence.
     """
     truth, revealed = _levels(rows, TARGET), 1 - _levels(rows, "changed")
-    believed = {
-        (features, rule): _levels(table, rule)
-        for features, table in found.items()
-        for rule in ("predicted", "low")
-    }
+    rules = product(found, ("predicted", "low"))
+    believed = {(each, rule): _levels(found[each], rule) for each, rule in rules}
     believed["truth", "truth"] = truth
     result = []
-    for threshold in thresholds:
-        for (features, rule), table in believed.items():
-            made = decide(table, truth, revealed, threshold)
-            where = {"threshold": threshold, "features": features, "rule": rule}
-            for what, values in made.items():
-                most = 2.0 if what == "cost" else 1.0  # who pays for nothing misses no answer
-                result.append({**where, "what": what, **_mean(values, (0.0, most)).columns()})
+    for threshold, ((features, rule), table) in product(thresholds, believed.items()):
+        made = decide(table, truth, revealed, threshold)
+        where = {"threshold": threshold, "features": features, "rule": rule}
+        for what, values in made.items():
+            most = 2.0 if what == "cost" else 1.0  # who pays for nothing misses no answer
+            result.append({**where, "what": what, **_mean(values, (0.0, most)).columns()})
     return pd.DataFrame(result)
 
 

@@ -57,9 +57,7 @@ def knee(table: pd.DataFrame, title: str) -> Figure:
 def originals(worth: pd.DataFrame, title: str) -> Figure:
     """Similarity of originals and their summaries: mean, and what nine in ten exceed (Fig. 2).
 
-    Parameters
-    ----------
-    worth : see `slm_utility.worth`
+    Of a table of `slm_utility.worth`.
     """
     fig, ax = plt.subplots(figsize=(PAGE, 2.4))
     models = list(dict.fromkeys(worth["model"]))
@@ -83,7 +81,9 @@ def losses(table: pd.DataFrame, title: str) -> Figure:
     """Tokens changed and similarity lost against epsilon (Fig. 4)."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.9))
     for what, part in table.groupby("what", sort=False):
-        band(ax, *_ends(part.sort_values("epsilon")), **LOOKS[str(what)]._asdict(), ms=5)
+        part = part.sort_values("epsilon")
+        ends = (part[each] for each in ("epsilon", "value", "low", "high"))
+        band(ax, *ends, **LOOKS[str(what)]._asdict(), ms=5)
     ax.axhline(LOST, color=BLACK, lw=0.8, ls=":", label=f"loss of {LOST:g}")
     ax.axhline(0, color=GREY, lw=0.8)
     _epsilons(ax, table["epsilon"])
@@ -130,11 +130,6 @@ def _epsilons(ax: Axes, epsilons: pd.Series) -> None:
     ax.set(xscale="log", xlabel="epsilon")
     ax.set_xticks(named, [f"{each:g}" for each in named], rotation=60)
     ax.minorticks_off()
-
-
-def _ends(found: pd.DataFrame) -> list[pd.Series]:
-    """What `band` draws."""
-    return [found[each] for each in ("epsilon", "value", "low", "high")]
 
 
 def _n(found: pd.DataFrame) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from operator import ne
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -12,9 +13,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
-from scipy import sparse
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from pydantic import BaseModel, Field
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from textpriv.attacks import linkage
 from textpriv.attacks.game import Played
@@ -34,7 +34,7 @@ from textpriv.models.classifiers import features
 from textpriv.neighbors import ExactSearch
 from textpriv.privacy import claimed_loss, published_loss
 from textpriv.privacy.exact import losses
-from textpriv.report.figures import COLORS, PAGE, legend_below, percent
+from textpriv.report.figures import COLORS, PAGE, legend_below, percent, reach
 from textpriv.stats import Estimate, clustered_share
 
 BLANK = "_"  # stands for a secret in a redaction
@@ -45,10 +45,8 @@ _MATCHED = 300  # content words at which mechanisms on words are made alike
 _LONGEST = 64  # pieces that the encoder reads of a sentence
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 08, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     encoder: str
     generator: str
@@ -80,23 +78,15 @@ class Sizes(BaseModel):
 
 @dataclass(frozen=True)
 class Secrets:
-    """Sentences, the same without the names in them, and with other names.
-
-    Attributes
-    ----------
-    texts, redacted, swapped : one for each sentence
-    names : those of each sentence, in lower case
-    listed : all names that the list has, in lower case
-    reviews, public : other reviews, and sentences of them
-    """
+    """Sentences, the same without the names in them, and with other names."""
 
     texts: list[str]
     redacted: list[str]
     swapped: list[str]
-    names: list[frozenset[str]]
-    listed: list[str]
-    reviews: list[str]
-    public: list[str]
+    names: list[frozenset[str]]  # of each sentence, in lower case
+    listed: list[str]  # all names that the list has, in lower case
+    reviews: list[str]  # other ones
+    public: list[str]  # sentences of these
 
 
 def gather(sizes: Sizes, rng: np.random.Generator) -> Secrets:
@@ -151,36 +141,21 @@ def encode(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
 
 def mean_of_words(table: Embedding, texts: Sequence[str]) -> FloatArray:
     """Another encoder: the mean of the vectors of a text's words, 0 where none is known."""
-    spelled = [_spelled(text) for text in texts]
-    row = np.repeat(np.arange(len(spelled)), [len(words) for words in spelled])
-    ids = table.ids([word for words in spelled for word in words])
-    known = ids >= 0
-    counts = sparse.csr_matrix(
-        (np.ones(known.sum()), (row[known], ids[known])), shape=(len(spelled), len(table))
-    )
+    counter = CountVectorizer(vocabulary=table.index, analyzer=_spelled, dtype=np.float64)
+    counts = counter.transform(texts)
     return np.asarray(counts @ table.vectors / np.maximum(counts.sum(1), 1))
 
 
 # --- What is counted ----------------------------------------------------------------------------
 
 
-def words_found(texts: Sequence[str], guesses: Sequence[str]) -> Estimate:
-    """Share of the content words of all texts that their guesses have."""
+def found(wanted: Sequence[Set[str]], guesses: Sequence[str]) -> Estimate:
+    """Share of the words that are wanted of each text, in lower case, that its guess has."""
     rows = [
-        (number, word in set(_spelled(guess)))
-        for number, (text, guess) in enumerate(zip(texts, guesses, strict=True))
-        for word in sorted(set(_spelled(text)) - ENGLISH_STOP_WORDS)
-    ]
-    sentence, hits = zip(*rows, strict=True)
-    return clustered_share(hits, sentence, sample=SENTENCES)
-
-
-def names_found(names: Sequence[frozenset[str]], guesses: Sequence[str]) -> Estimate:
-    """Share of the names of all texts that their guesses have."""
-    rows = [
-        (number, name in _spelled(guess))
-        for number, (own, guess) in enumerate(zip(names, guesses, strict=True))
-        for name in sorted(own)
+        (number, word in spelled)
+        for number, (words, guess) in enumerate(zip(wanted, guesses, strict=True))
+        for spelled in [set(_spelled(guess))]
+        for word in sorted(words)
     ]
     sentence, hits = zip(*rows, strict=True)
     return clustered_share(hits, sentence, sample=SENTENCES)
@@ -190,28 +165,22 @@ def _spelled(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def strongest(played: Sequence[Played], claimed: Sequence[float]) -> dict[str, float]:
-    """Of games about several pairs the one that says most, beside what is claimed for its pair.
-
-    One that refutes its own claim comes before all others; then the one that shows most.
-    """
-    pairs = zip(played, claimed, strict=True)
-    best, claim = max(pairs, key=lambda pair: (pair[0].epsilon > pair[1], pair[0].epsilon))
-    return {"shown": best.epsilon, "claimed": claim, **best.accuracy.columns()}
-
-
 def game_table(
     pairs: Mapping[str, str], over: Sequence[Mapping[str, object]], played: Sequence[Played],
     claimed: Sequence[float],
 ) -> pd.DataFrame:  # fmt: skip
-    """`strongest` of each mechanism, whose kind of pairs is given: a row each.
+    """Of each mechanism's games the one that says most, beside what is claimed for its pair.
 
-    `over` names the mechanism of every game; a claim that is infinite is NaN, and not refuted.
+    A row for each mechanism, whose kind of pairs is given; `over` names that of every game. One
+    that refutes its own claim comes before all others; then the one that shows most. A claim that
+    is infinite is NaN, and not refuted.
     """
     rows = []
     for name, pair in pairs.items():
-        own = [number for number, point in enumerate(over) if point["name"] == name]
-        told = strongest([played[each] for each in own], [claimed[each] for each in own])
+        games = zip(over, played, claimed, strict=True)
+        own = [(each, claim) for point, each, claim in games if point["name"] == name]
+        best, claim = max(own, key=lambda game: (game[0].epsilon > game[1], game[0].epsilon))
+        told = {"shown": best.epsilon, "claimed": claim, **best.accuracy.columns()}
         rows.append({"mechanism": name, "pair": pair, **told})
     table = pd.DataFrame(rows).replace(np.inf, np.nan)
     return table.assign(refuted=table["shown"] > table["claimed"])
@@ -242,26 +211,16 @@ def along(fusion: DPFusion, texts: tuple[str, str], redacted: str, output: str) 
 
 @dataclass(frozen=True)
 class BetweenGroups:
-    """What budgets by groups lose between a listed name and the nearest word that is none.
+    """What budgets by groups lose between a listed name and the nearest word that is none."""
 
-    Attributes
-    ----------
-    secret, stranger : the name and the word that lie nearest to each other, of all names
-    distance : of their vectors
-    share : of the largest epsilon, for the secret's group
-    lost, read : nats of theirs, at the worst output; and the largest epsilon times the distance
-    worst : of all names, the largest share of that which is lost
-    inside : largest share of its claim that a name and the nearest name of its group lose
-    """
-
-    secret: str
+    secret: str  # the name and the word that lie nearest to each other, of all names
     stranger: str
-    distance: float
-    share: float
-    lost: float
-    read: float
-    worst: float
-    inside: float
+    distance: float  # of their vectors
+    share: float  # of the largest epsilon, for the secret's group
+    lost: float  # nats of theirs, at the worst output
+    read: float  # the largest epsilon times the distance
+    worst: float  # of all names, the largest share of that which is lost
+    inside: float  # largest share of its claim that a name and the nearest of its group lose
 
 
 def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
@@ -275,8 +234,12 @@ def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
     lost = losses(allotted, listed, strangers)
     read = published_loss(allotted).between(listed, strangers)
     # Names are of two groups, important for the task or not; no claim holds between these.
-    kin = [(own, nearest_among(table, own, own)) for own in _by_group(allotted, listed)]
-    inside = [losses(allotted, *each) / claimed_loss(allotted).between(*each) for each in kin]
+    inside, groups = 0.0, allotted.group[listed]
+    for own in (listed[groups == each] for each in np.unique(groups)):
+        if len(own) > 1:
+            kin = own, nearest_among(table, own, own)
+            told = losses(allotted, *kin) / claimed_loss(allotted).between(*kin)
+            inside = max(inside, float(told.max()))
     at = int(read.argmin())
     return BetweenGroups(
         secret=table.words[listed[at]],
@@ -286,15 +249,8 @@ def between_groups(allotted: Allotted, listed: IntArray) -> BetweenGroups:
         lost=float(lost[at]),
         read=float(read[at]),
         worst=float((lost / read).max()),
-        inside=max((float(each.max()) for each in inside), default=0.0),
+        inside=inside,
     )
-
-
-def _by_group(allotted: Allotted, words: IntArray) -> list[IntArray]:
-    """Words (ids) of each group of which there are two or more."""
-    groups = allotted.group[words]
-    parts = [words[groups == each] for each in np.unique(groups)]
-    return [each for each in parts if len(each) > 1]
 
 
 def by_place(
@@ -313,14 +269,12 @@ def read_off(
     names: Sequence[frozenset[str]],
 ) -> pd.DataFrame:
     """Content words and names found by each attack's guesses, for each release: a row each."""
+    content = [set(_spelled(text)) - ENGLISH_STOP_WORDS for text in goal]
     rows = [
-        {"release": release, "attack": attack, "what": what, **found.columns()}
+        {"release": release, "attack": attack, "what": what, **found(wanted, guesses).columns()}
         for release, attacks in releases.items()
         for attack, guesses in attacks.items()
-        for what, found in (
-            ("content words", words_found(goal, guesses)),
-            ("names", names_found(names, guesses)),
-        )
+        for what, wanted in (("content words", content), ("names", names))
     ]
     table = pd.DataFrame(rows)
     return table.assign(share=[f"{value:.0%}" for value in table["value"]])
@@ -328,15 +282,12 @@ def read_off(
 
 def one_word_apart(texts: Sequence[str], others: Sequence[str]) -> list[int]:
     """Rows of which both texts have as many words, one of them another."""
-    spelled = [
-        (row, _spelled(one), _spelled(other))
-        for row, (one, other) in enumerate(zip(texts, others, strict=True))
-    ]
-    return [
-        row
-        for row, one, other in spelled
-        if len(one) == len(other) and sum(x != y for x, y in zip(one, other, strict=True)) == 1
-    ]
+    rows = []
+    for row, pair in enumerate(zip(texts, others, strict=True)):
+        one, other = map(_spelled, pair)
+        if len(one) == len(other) and sum(map(ne, one, other)) == 1:
+            rows.append(row)
+    return rows
 
 
 def nearest_among(table: Embedding, words: IntArray, among: IntArray) -> IntArray:
@@ -366,36 +317,25 @@ def half_kept(
 def linkage_table(
     released: Mapping[str, tuple[Sequence[str], Sequence[str] | FloatArray]], encoder: Encoder
 ) -> pd.DataFrame:
-    """`linked` for the texts and outputs of every mechanism, with a column for its name."""
-    return pd.DataFrame(
-        {"mechanism": name, **row}
-        for name, given in released.items()
-        for row in linked(*given, encoder)
-    )
-
-
-def linked(
-    texts: Sequence[str], outputs: Sequence[str] | FloatArray, encoder: Encoder
-) -> list[dict[str, object]]:
-    """Each attack of `linkage` on one output for every text, a text or a vector: a row each."""
-    vectors = encode(encoder, texts)
-    if isinstance(outputs, np.ndarray):
-        scores = {"vectors": linkage.by_vectors(vectors, outputs)}
-    else:
-        scores = {
-            "words": linkage.bm25(texts, outputs),
-            "letters": linkage.letters(texts, outputs),
-            "vectors": linkage.by_vectors(vectors, encode(encoder, outputs)),
-        }
-    return [
-        {
-            "attack": attack,
-            **linkage.linked(each, sample=SENTENCES).columns(),
-            "mean_rank": float(linkage.ranks_of_truth(each).mean()),
-            "at_1_percent": linkage.true_positive_rate(each, 0.01).value,
-        }
-        for attack, each in scores.items()
-    ]
+    """Each attack of `linkage` on one output for every text, a text or a vector, by mechanism."""
+    rows = []
+    for name, (texts, outputs) in released.items():
+        vectors = encode(encoder, texts)
+        if isinstance(outputs, np.ndarray):
+            scores = {"vectors": linkage.by_vectors(vectors, outputs)}
+        else:
+            scores = {
+                "words": linkage.bm25(texts, outputs),
+                "letters": linkage.letters(texts, outputs),
+                "vectors": linkage.by_vectors(vectors, encode(encoder, outputs)),
+            }
+        for attack, each in scores.items():
+            row: dict[str, object] = {"mechanism": name, "attack": attack}
+            row |= linkage.linked(each, sample=SENTENCES).columns()
+            row["mean_rank"] = float(linkage.ranks_of_truth(each).mean())
+            row["at_1_percent"] = linkage.true_positive_rate(each, 0.01).value
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 # --- What is drawn ------------------------------------------------------------------------------
@@ -454,8 +394,8 @@ def inversions(table: pd.DataFrame, guessing: str, title: str) -> Figure:
         for number, attack in enumerate(attacks):
             part = here[here["attack"] == attack].set_index("release").reindex(releases)
             place = np.arange(len(part)) - 0.36 * (number - (len(attacks) - 1) / 2)
-            reach = [part["value"] - part["low"], part["high"] - part["value"]]
-            ax.barh(place, part["value"], 0.34, xerr=reach, color=colors[attack], label=attack)
+            look = {"color": colors[attack], "label": attack}
+            ax.barh(place, part["value"], 0.34, xerr=reach(part), **look)
         chance = here.loc[here["attack"] == guessing, "value"].mean()
         ax.axvline(chance, ls=":", color="black", label=guessing)
         ax.set(xlabel=f"{kind} found (n = {here['n'].max():.0f})")

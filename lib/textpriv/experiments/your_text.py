@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import PercentFormatter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from textpriv.attacks.base import NONE, Guesses, Observed, observe
 from textpriv.attacks.noisy_channel import NoisyChannel
@@ -23,13 +23,11 @@ from textpriv.evaluation import risks
 from textpriv.evaluation.evaluate import Evaluation
 from textpriv.evaluation.reading import CLEAR, RIGHT, WRONG, Reader, Reading
 from textpriv.mechanisms.finite import FiniteMechanism
-from textpriv.report.figures import PAGE, label
+from textpriv.report.figures import PAGE, label, reach
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 00, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     words: int | None  # of the vocabulary, the most frequent; None: all
     draws: int = Field(ge=1)  # of the first sentence
@@ -69,21 +67,11 @@ def every_epsilon(
 ) -> pd.DataFrame:
     """Sentences as they are sent and read back by the noisy channel, at every epsilon.
 
-    A mechanism draws from the same stream at each epsilon, so that neighbouring settings differ by
-    epsilon alone.
-
-    Parameters
-    ----------
-    reader : gives the words and what the attacker has read
-    mechanisms, epsilons : by name, over the reader's words
-    stream : gives the random stream of a mechanism by its name
-
-    Returns
-    -------
-    a row for each mechanism, epsilon, sentence and word: original, sanitized; state (CLEAR,
-    KEPT_WORD, NEAR or FAR); rank (words nearer to the original than what was sent, by Euclidean
-    distance); named (whether the first guess is right); guess_1 .. and posterior_1 .., which are
-    empty for words in clear
+    A mechanism draws from the same stream, which `stream` gives by its name, at each epsilon, so
+    that neighbouring settings differ by epsilon alone. A row for each mechanism, epsilon, sentence
+    and word: original, sanitized; state (CLEAR, KEPT_WORD, NEAR or FAR); rank (words nearer to the
+    original than what was sent, by Euclidean distance); named (whether the first guess is right);
+    guess_1 .. and posterior_1 .., which are empty for words in clear.
     """
     private = reader.tokenizer.encode(list(sentences))
     written = " ".join(reader.tokenizer.words_of(list(sentences))).split()
@@ -96,21 +84,15 @@ def every_epsilon(
             setting = {"mechanism": name, "epsilon": float(mechanism.epsilon)}
             words = {"sentence": private.document, "position": place, "original": written}
             table = pd.DataFrame({**setting, **words})
-            table = table.join(_sent(reader, private, observed))
+            every = zip(private.ids, observed.corpus.ids, observed.sanitized, strict=True)
+            sent = [
+                (private.kept[at], CLEAR, 0) if to == KEPT else _moved(reader, word, to, hidden)
+                for at, (word, to, hidden) in enumerate(every)
+            ]
+            table = table.join(pd.DataFrame(sent, columns=["sanitized", "state", "rank"]))
             guesses = attack.guess(observed, top=GUESSES)
             tables.append(table.join(_guessed(reader, private, observed, guesses)))
     return pd.concat(tables, ignore_index=True)
-
-
-def _sent(reader: Reader, private: Corpus, observed: Observed) -> pd.DataFrame:
-    """What was sent for each word, and how far that is from it."""
-    rows = [
-        _moved(reader, original, sent, hidden) if sent != KEPT else (private.kept[at], CLEAR, 0)
-        for at, (original, sent, hidden) in enumerate(
-            zip(private.ids, observed.corpus.ids, observed.sanitized, strict=True)
-        )
-    ]
-    return pd.DataFrame(rows, columns=["sanitized", "state", "rank"])
 
 
 def _moved(reader: Reader, original: int, sent: int, hidden: bool) -> tuple[str, str, int]:
@@ -143,15 +125,9 @@ def _guessed(reader: Reader, private: Corpus, observed: Observed, guesses: Guess
 
 
 def named_at(table: pd.DataFrame) -> pd.DataFrame:
-    """How many of the sanitized words the attacker names, and how many of these were kept.
+    """How many of the sanitized words of `every_epsilon` the attacker names, by setting.
 
-    Parameters
-    ----------
-    table : of `every_epsilon`
-
-    Returns
-    -------
-    columns mechanism, epsilon, hidden (sanitized words), named, kept (named and sent as they are)
+    Columns: mechanism, epsilon, hidden (sanitized words), named, kept (named and sent as they are).
     """
     hidden = table[table["state"] != CLEAR]
     named = hidden["named"].astype(bool)
@@ -165,34 +141,21 @@ def named_at(table: pd.DataFrame) -> pd.DataFrame:
 def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
     """Words read back and texts linked, a point with its interval for each mechanism.
 
-    Parameters
-    ----------
-    table : columns mechanism, finds ("words", "texts"), value, low, high, chance
+    Of columns mechanism, finds ("words", "texts"), value, low, high, chance.
     """
     figure = Figure(figsize=(5.2, 0.9 + 0.5 * table["mechanism"].nunique()), layout="constrained")
     axes = figure.subplots()
     order = list(dict.fromkeys(table["mechanism"]))[::-1]
-    looks = zip(
-        (("words", "words read back"), ("texts", "texts linked")),
-        sns.color_palette("colorblind"),
-        strict=False,
-    )
-    for (finds, said), color in looks:
+    blue, orange = sns.color_palette("colorblind", 2)
+    for finds, said, color, shift, guessing in (
+        ("words", "words read back", blue, 0.12, None),
+        ("texts", "texts linked", orange, -0.12, "guessing"),
+    ):
         rows = table[table["finds"] == finds]
-        height = [
-            order.index(name) + (0.12 if finds == "words" else -0.12) for name in rows["mechanism"]
-        ]
-        reach = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
-        axes.errorbar(
-            rows["value"], height, xerr=reach, fmt="o", color=color, capsize=3, label=said
-        )
-        axes.plot(
-            rows["chance"],
-            height,
-            "|",
-            color="black",
-            label="guessing" if finds == "texts" else None,
-        )
+        height = rows["mechanism"].map(order.index) + shift
+        look: dict[str, Any] = {"fmt": "o", "color": color, "capsize": 3, "label": said}
+        axes.errorbar(rows["value"], height, xerr=reach(rows), **look)
+        axes.plot(rows["chance"], height, "|", color="black", label=guessing)
     axes.set_yticks(range(len(order)), [label(name) for name in order])
     axes.set(xlim=(-0.02, 1.02), xlabel="share found by the strongest attack that was run")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
@@ -210,35 +173,29 @@ def read_back(reading: Reading, title: str) -> Figure:
 
     Words stand one below the other, so that each can be followed down.
     """
-    lines = (reading.original, reading.sanitized, reading.guessed)
-    widths = [_width([words[at] for words in lines]) for at in range(len(lines[0]))]
-    starts = [*_flowed(widths, MARGIN)]
-    row = starts[-1][0]
-    figure, axes = _sheet(title, 1.1 * (row + 1))
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    height = 1 / (row + 1)
-    for name, offset in (("written", 0.15), ("sent", 0.45), ("read back", 0.75)):
-        for each in range(row + 1):
-            top = 1 - (each + offset) * height
-            axes.text(0, top, name, fontsize=7.5, color="#555555", va="baseline")
-    for at, (each, left) in enumerate(starts):
-        color, marked = LOOKS[reading.states[at]]
-        grey: dict[str, Any] = {"fontsize": 9, "va": "baseline", "color": "#777777"}
-        hidden = reading.states[at] != CLEAR
-        axes.text(left, 1 - (each + 0.15) * height, lines[0][at], **grey | {"color": "black"})
-        axes.text(
-            left,
-            1 - (each + 0.45) * height,
-            lines[1][at],
-            **grey | ({"color": "black"} if hidden else {}),
+    columns = [*zip(reading.original, reading.sanitized, reading.guessed, strict=True)]
+    starts = _flowed(columns)
+    rows = starts[-1][0] + 1
+    figure, axes = _sheet(title, 1.1 * rows)
+    axes.set(xlim=(0, 1), ylim=(rows, 0))  # in rows, from the top
+    offsets = (0.15, 0.45, 0.75)
+    for name, offset in zip(("written", "sent", "read back"), offsets, strict=True):
+        for row in range(rows):
+            axes.text(0, row + offset, name, fontsize=7.5, color="#555555")
+    for words, state, (row, left) in zip(columns, reading.states, starts, strict=True):
+        color, marked = LOOKS[state]
+        weight = "bold" if marked != "none" else "normal"
+        looks: tuple[dict[str, Any], ...] = (
+            {"color": "black"},
+            {"color": "#777777" if state == CLEAR else "black"},
+            {"color": color, "fontweight": weight, "bbox": _box(marked)},
         )
-        box = {"facecolor": marked, "edgecolor": "none", "pad": 1.5}
-        look = {"color": color, "fontweight": "bold" if marked != "none" else "normal"}
-        axes.text(left, 1 - (each + 0.75) * height, lines[2][at], bbox=box, **grey | look)
+        for word, offset, look in zip(words, offsets, looks, strict=True):
+            axes.text(left, row + offset, word, fontsize=9, **look)
     return figure
 
 
-MARKS = {CLEAR: "none", KEPT_WORD: "#dcc6ee", NEAR: "#bfe0f2", FAR: "#e4e4e4"}
+MARKS = {KEPT_WORD: "#dcc6ee", NEAR: "#bfe0f2", FAR: "#e4e4e4"}
 """Backgrounds of the words that were sent; the site has its own for dark pages."""
 
 
@@ -246,30 +203,37 @@ MARKS = {CLEAR: "none", KEPT_WORD: "#dcc6ee", NEAR: "#bfe0f2", FAR: "#e4e4e4"}
 def at_five_epsilons(table: pd.DataFrame, title: str) -> Figure:
     """One sentence as it is sent at up to five epsilons; words that the attacker names are bold.
 
-    Parameters
-    ----------
-    table : one mechanism and one sentence of `every_epsilon`
+    Of one mechanism and one sentence of `every_epsilon`.
     """
     every = table["epsilon"].unique()
     shown = every[np.unique(np.linspace(0, len(every) - 1, 5).round().astype(int))]
     blocks = [table[table["epsilon"] == epsilon] for epsilon in shown]
     written = blocks[0]["original"].tolist()
-    columns = zip(written, *(block["sanitized"] for block in blocks), strict=True)
-    starts = [*_flowed([_width(words) for words in columns], MARGIN)]
+    starts = _flowed(zip(written, *(block["sanitized"] for block in blocks), strict=True))
     lines = starts[-1][0] + 1
     bottom = lines * (len(blocks) + 1)
     figure, axes = _sheet(title, 0.26 * (bottom + 2))
     axes.set(xlim=(0, 1), ylim=(bottom + 2, 0))  # in lines, from the top
-    for number, block in enumerate([None, *blocks]):
-        top = number * lines + 0.6
-        name = "written" if block is None else f"ε = {shown[number - 1]:g}"
-        axes.text(0, top, name, fontsize=8, color="#333333")
-        for at, (line, left) in enumerate(starts):
-            if block is None:
-                axes.text(left, top + line, written[at], fontsize=9)
-            else:
-                _word(axes, (left, top + line), block.iloc[at])
-    _legend(axes, bottom + 0.7)
+    for number, name in enumerate(["written", *(f"ε = {each:g}" for each in shown)]):
+        axes.text(0, number * lines + 0.6, name, fontsize=8, color="#333333")
+    for word, (line, left) in zip(written, starts, strict=True):
+        axes.text(left, line + 0.6, word, fontsize=9)
+    for number, block in enumerate(blocks, 1):
+        for row, (line, left) in zip(block.itertuples(), starts, strict=True):
+            look: dict[str, Any] = {"color": "#777777"}
+            if row.state != CLEAR:
+                weight = "bold" if row.named else "normal"
+                look = {"fontweight": weight, "bbox": _box(MARKS[row.state])}
+            axes.text(left, number * lines + 0.6 + line, row.sanitized, fontsize=9, **look)
+    # What the backgrounds and the bold letters mean, in two lines.
+    for left, down, state, said in (
+        (MARGIN, 0.7, KEPT_WORD, "sent as it is"),
+        (0.45, 0.7, NEAR, f"one of the {NEAREST} nearest words"),
+        (MARGIN, 1.7, FAR, "farther"),
+    ):
+        axes.text(left, bottom + down, said, fontsize=8, bbox=_box(MARKS[state]))
+    bold: dict[str, Any] = {"fontsize": 8, "fontweight": "bold"}
+    axes.text(0.45, bottom + 1.7, "read back by the attacker", **bold)
     return figure
 
 
@@ -288,37 +252,18 @@ def _sheet(title: str, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _legend(axes: Axes, bottom: float) -> None:
-    """What the backgrounds and the bold letters mean, in two lines."""
-    for left, line, state, said in (
-        (MARGIN, 0, KEPT_WORD, "sent as it is"),
-        (0.45, 0, NEAR, f"one of the {NEAREST} nearest words"),
-        (MARGIN, 1, FAR, "farther"),
-    ):
-        box = {"facecolor": MARKS[state], "edgecolor": "none", "pad": 1.5}
-        axes.text(left, bottom + line, said, fontsize=8, bbox=box)
-    axes.text(0.45, bottom + 1, "read back by the attacker", fontsize=8, fontweight="bold")
+def _box(color: str) -> dict[str, Any]:
+    """A background of this colour."""
+    return {"facecolor": color, "edgecolor": "none", "pad": 1.5}
 
 
-def _word(axes: Axes, place: tuple[float, float], row: pd.Series) -> None:
-    """A word as it was sent, on the colour of its state."""
-    look: dict[str, Any] = {"fontsize": 9, "color": "#777777" if row["state"] == CLEAR else "black"}
-    if row["state"] != CLEAR:
-        look["bbox"] = {"facecolor": MARKS[row["state"]], "edgecolor": "none", "pad": 1.5}
-        look["fontweight"] = "bold" if row["named"] else "normal"
-    axes.text(*place, row["sanitized"], **look)
-
-
-def _width(words: Sequence[str]) -> float:
-    """Room for the longest of these words, as a share of the picture's width."""
-    return (0.097 * max(map(len, words)) + 0.086) / PAGE
-
-
-def _flowed(widths: Sequence[float], margin: float) -> Iterator[tuple[int, float]]:
-    """Line and left edge of each word, line by line from a margin to 1."""
-    line, left = 0, margin
-    for width in widths:
-        if left + width > 1 and left > margin:
-            line, left = line + 1, margin
-        yield line, left
+def _flowed(columns: Iterable[Sequence[str]]) -> list[tuple[int, float]]:
+    """Line and left edge of each column of words, from the margin to 1, wide as its longest."""
+    starts, line, left = [], 0, MARGIN
+    for words in columns:
+        width = (0.097 * max(map(len, words)) + 0.086) / PAGE
+        if left + width > 1 and left > MARGIN:
+            line, left = line + 1, MARGIN
+        starts.append((line, left))
         left += width
+    return starts
