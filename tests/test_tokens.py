@@ -85,13 +85,6 @@ def test_contractions_follow_the_vocabulary() -> None:
     assert Tokenizer(("he", "is")).encode(["he's"]).ids.tolist() == [0]
 
 
-def test_case_is_kept_where_the_policy_says_so() -> None:
-    keep = TokenPolicy(name="cased", case="keep")
-    assert Tokenizer(("Rock", "rock"), keep).encode(["Rock rock ROCK"]).ids.tolist() == [0, 1, -1]
-    assert Tokenizer(("Rock", "rock")).encode(["Rock rock ROCK"]).ids.tolist() == [1, 1, 1]
-    assert Tokenizer(("Do", "not"), keep).split("DON'T Don't") == ["DO", "not", "Do", "not"]
-
-
 @given(everything)
 @predictable
 def test_tokens_are_what_is_not_white_space(text: str) -> None:
@@ -227,7 +220,7 @@ def test_what_is_kept_comes_out_at_its_place() -> None:
 
 
 def test_a_policy_has_no_other_options() -> None:
-    for key in ("case", "punctuation", "numbers", "unknown"):
+    for key in ("punctuation", "numbers", "unknown"):
         value: Any = "hide"
         with pytest.raises(InvalidInput, match=f"{key}: got .*expected one of"):
             TokenPolicy(name="wrong", **{key: value})

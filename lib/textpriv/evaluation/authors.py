@@ -48,10 +48,10 @@ def identify_authors(
     classes = int(who.max()) + 1
     rng = np.random.default_rng(seed)
     chance = random_baseline(who, classes)
-    named = mechanisms if isinstance(mechanisms, Mapping) else {}
-    made = {name: sanitizer(each) for name, each in named.items()}
-    if not isinstance(mechanisms, Mapping):
-        made = {each.name + f" ({each.setting})": each for each in map(sanitizer, mechanisms)}
+    if isinstance(mechanisms, Mapping):
+        made = {name: sanitizer(each) for name, each in mechanisms.items()}
+    else:
+        made = {f"{each.name} ({each.setting})": each for each in map(sanitizer, mechanisms)}
     rows = []
     for name, each in {"in clear": None, **made}.items():
         guesses: dict[str, list[np.ndarray]] = {}

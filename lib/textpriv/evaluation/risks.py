@@ -47,6 +47,7 @@ IntArray = NDArray[np.int64]
 Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
 
 LANGUAGE_WEIGHT = 0.75  # of the language model: what most rehearsals of notebook 05 choose
+FOLDS = 3  # of the texts whose label is told
 DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
 
 
@@ -286,6 +287,12 @@ def language(size: int, public: Corpus) -> NGrams:
     return NGrams.train(Lexicon(size, [public]), [public], order=3)
 
 
+def passing(mechanism: Mechanism, corpus: Corpus) -> NDArray[np.bool_]:
+    """Tokens that go through the mechanism, those that its vocabulary lacks too: (tokens,)."""
+    replaced = np.append(is_input(mechanism), True)  # the last stands for what is unknown
+    return (corpus.ids != KEPT) & replaced[np.maximum(corpus.ids, UNKNOWN)]
+
+
 def observed_of(
     mechanism: Mechanism, private: Corpus, sanitized: Sequence[str]
 ) -> tuple[Corpus, Observed, int]:
@@ -298,21 +305,20 @@ def observed_of(
     -------
     the private texts that take part, what is seen of them, and how many texts were left out
     """
-    index = {word: row for row, word in enumerate(mechanism.embedding.words)}
-    lengths = np.diff(private.offsets)
+    index = mechanism.embedding.index
+    through = passing(mechanism, private)
     outputs, level = [], []
-    replaced = is_input(mechanism)
     for number, text in enumerate(sanitized):
         words = text.split(" ") if text else []
         own = private[number]
         ids = np.array([index.get(word, -1) for word in words], dtype=np.int64)
-        first = int(private.offsets[number])
-        clear = [private.kept.get(first + at) for at in np.flatnonzero(own == KEPT).tolist()]
-        spared = (own >= 0) & ~np.append(replaced, True)[own]
+        first, last = private.offsets[number : number + 2].tolist()
+        kept = np.flatnonzero(own == KEPT).tolist()
+        spared = (own != KEPT) & ~through[first:last]
         if (
-            len(words) == lengths[number]
+            len(words) == len(own)
             and (ids[own != KEPT] >= 0).all()
-            and clear == [words[at] for at in np.flatnonzero(own == KEPT).tolist()]
+            and all(private.kept[first + at] == words[at] for at in kept)
             and (ids[spared] == own[spared]).all()
         ):
             outputs.append(np.where(own == KEPT, KEPT, ids))
@@ -323,9 +329,8 @@ def observed_of(
             f"{mechanism.name}; give the mechanism and the token policy that made them"
         )
     part = private.subset(np.array(level))
-    seen = part.with_ids(np.concatenate(outputs) if outputs else part.ids[:0])
-    through = (part.ids == UNKNOWN) | ((part.ids >= 0) & np.append(replaced, False)[part.ids])
-    return part, Observed(seen, through), len(sanitized) - len(level)
+    seen = Observed(part.with_ids(np.concatenate(outputs)), passing(mechanism, part))
+    return part, seen, len(sanitized) - len(level)
 
 
 def word_risks(
@@ -385,24 +390,21 @@ def guessed_labels(
     seed: int | None,
     *,
     adaptive: bool,
-    folds: int = 3,
 ) -> IntArray:
     """The label that a classifier gives every sanitized text, having learned from other texts.
 
-    Parameters
-    ----------
-    adaptive : whether it has learned from sanitized texts, or from originals
-    folds : every text is asked about once; a quarter of the others validates
+    Every text is asked about once, in one of `FOLDS`; a quarter of the others validates. `adaptive`
+    says whether it has learned from sanitized texts, or from originals.
     """
     learned = np.array(sanitized if adaptive else originals, dtype=object)
     asked, classes = np.array(sanitized, dtype=object), int(labels.max()) + 1
     fewest = int(np.bincount(labels).min())
-    if fewest < folds:
+    if fewest < FOLDS:
         raise InvalidInput(
-            f"labels: got {fewest} texts of one label, expected at least {folds} of each"
+            f"labels: got {fewest} texts of one label, expected at least {FOLDS} of each"
         )
     guesses = np.empty(len(labels), dtype=np.int64)
-    outer = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    outer = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     for rest, test in outer.split(labels, labels):
         order = np.random.default_rng(seed).permutation(rest)
         held = order[: max(1, len(order) // 4)]
