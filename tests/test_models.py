@@ -21,13 +21,11 @@ from tiny_models import (
     THE,
     WORDS,
     piece,
-    tiny_encoder,
     tiny_family,
     write_family,
 )
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from textpriv import models
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.models import (
@@ -48,11 +46,6 @@ from textpriv.models import (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def encoder(folder: Path) -> Encoder:
-    return tiny_encoder(folder / "plain")
 
 
 # --- Encoders -----------------------------------------------------------------------------------
@@ -95,11 +88,8 @@ def two_rows(encoder: Encoder) -> Rows:
     )
 
 
-def test_states_and_gradients_at_some_positions(
-    any_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_and_gradients_at_some_positions(any_encoder: Encoder, exact: None) -> None:
     """Packed they are those of the whole model, whatever the padding and the types."""
-    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
     encoder, rows = any_encoder.clone(), two_rows(any_encoder)
     row, column = np.array([1, 0, 1]), np.array([rows.ids.shape[1] - 1, 1, 0])
     types = np.tile(np.arange(rows.ids.shape[1]) > 0, (2, 1))
@@ -159,9 +149,8 @@ def test_positions_of_a_roberta_start_behind_the_padding(roberta: Encoder) -> No
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
-def test_heads(folder: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads(folder: Path, family: str, exact: None) -> None:
     """A head of the folder is read as it is; an absent one lets the state itself ask the table."""
-    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
     where = write_family(folder / f"{family}-head", family, head=True)
     encoder = from_folder(family, where, digest="")
     rows = two_rows(encoder)
@@ -192,11 +181,8 @@ def test_a_t5_has_no_head(t5: Encoder, cache: Path) -> None:
         masked_language_model(t5, texts(60), small(1))
 
 
-def test_every_family_is_one_of_sentence_transformers(
-    any_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_family_is_one_of_sentence_transformers(any_encoder: Encoder, exact: None) -> None:
     """Its `encode` gives the states of each text alone, pooled, by the encoder's own weights."""
-    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
     encoder, sentences = any_encoder, ["the cat", "", "the cat sat on " * 30, "the dog ran"]
     whole = encoder.sentence_transformer()
     assert [each.data_ptr() for each in whole.parameters()] == [
@@ -313,16 +299,6 @@ def test_fine_tuning_reaches_the_minimum() -> None:
     assert abs(curve.accuracy[-1] - 3) < 0.01 and abs(float(layer.bias.detach()) - 1) < 0.01
 
 
-def test_fine_tuning_leaves_the_global_generator_alone() -> None:
-    layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1))
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    sizes = Training(steps=2)
-    fine_tune([layer], lambda _: layer(torch.ones(2, 4)).sum(), sizes, seed=1, measure=lambda: 0.0)
-    assert torch.equal(torch.rand(3), expected)
-
-
 def test_endless_order() -> None:
     order = endless(np.array([4, 5, 6]), np.random.default_rng(0))
     drawn = order(0, 8)
@@ -342,7 +318,7 @@ def texts(count: int, seed: int = 0) -> list[str]:
 
 
 def small(steps: int = 150, **options: Any) -> MaskedSizes:
-    training = Training(steps=steps, batch=16, learning_rate=5e-3, marks=2)
+    training = Training(steps=steps, batch=16, learning_rate=5e-3)
     return MaskedSizes(
         **{"training": training, "length": 24, "held_out": 40, "frequent": 1.0} | options
     )
@@ -352,8 +328,7 @@ def test_a_masked_lm_learns_and_says_how_well(encoder: Encoder, cache: Path) -> 
     before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
     filler = masked_language_model(encoder, texts(200), small())
     assert filler.can_fill and filler.name == "tiny-masked-lm" and filler.digest != encoder.digest
-    assert filler.curve is not None and filler.curve.steps == (75, 150)
-    assert filler.accuracy == filler.curve.accuracy[-1] and filler.accuracy > 0.75
+    assert filler.accuracy is not None and filler.accuracy > 0.75
     assert all(torch.equal(value, before[key]) for key, value in encoder.model.state_dict().items())
     held, _ = filling._blocks(encoder, texts(60, seed=9), 24, 40, 1)
     for verb, other in (("sat", "ran"), ("ran", "sat")):
@@ -368,7 +343,7 @@ def test_a_masked_lm_learns_and_says_how_well(encoder: Encoder, cache: Path) -> 
         assert is_right.float().mean() > 0.75  # 0.5 without context
     (kept,) = (cache / "derived").glob("tiny-masked-lm-*/")
     measured = json.loads((kept / "measured.json").read_text())
-    assert measured["accuracy"] == filler.accuracy and measured["masked_words"] > 50
+    assert measured["accuracy"] == filler.accuracy
 
 
 def test_it_is_trained_once_and_again_when_something_changes(
@@ -384,7 +359,7 @@ def test_it_is_trained_once_and_again_when_something_changes(
     monkeypatch.setattr(filling, "_train_masked", count)
     one = masked_language_model(encoder, texts(60), small(2))
     same = masked_language_model(encoder, texts(60), small(2))
-    assert len(trained) == 1 and one.accuracy == same.accuracy and one.curve == same.curve
+    assert len(trained) == 1 and one.accuracy == same.accuracy
     assert all(
         torch.equal(value, same.model.state_dict()[key])
         for key, value in one.model.state_dict().items()
