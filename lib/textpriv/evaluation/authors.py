@@ -12,6 +12,7 @@ from textpriv.attacks.f1 import f1_estimate
 from textpriv.evaluation.risks import guessed_labels
 from textpriv.evaluation.sanitizers import sanitizer
 from textpriv.evaluation.texts import column_of, texts_of
+from textpriv.mechanisms.base import simulation
 
 
 def identify_authors(
@@ -57,7 +58,8 @@ def identify_authors(
         guesses: dict[str, list[np.ndarray]] = {}
         for _ in range(repeats):
             split = int(rng.integers(2**31))
-            after = given if each is None else each.sanitize(given, rng)
+            with simulation():  # what comes out is attacked, and not released
+                after = given if each is None else each.sanitize(given, rng)
             for kind in ("static", "adaptive") if each else ("static",):
                 found = guessed_labels(given, after, who, split, adaptive=kind == "adaptive")
                 guesses.setdefault(kind, []).append(found)

@@ -361,11 +361,11 @@ class _Run:
         found, guesses = measured.word_risks(private, observed, attacks, tokenizer.words)
         self.risks += found
         if found and not out:
-            best = max(found, key=lambda each: each.value)
-            guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best.attack]))
+            best = max(found, key=lambda each: each["value"])["attack"]
+            guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best]))
             self.read_back = tokenizer.decode(guess)
             self.readings = readings(
-                tokenizer, self.before[: self.quoted], private, observed, guess, best.attack
+                tokenizer, self.before[: self.quoted], private, observed, guess, best
             )
 
     def _known(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,41 +50,27 @@ FOLDS = 3  # of the texts whose label is told
 DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
 
 
-@dataclass(frozen=True)
-class Risk:
-    """What one attacker finds.
+FINDS = ("words", "texts", "authors")
+COLUMNS = ("finds", "attack", "knows", "value", "low", "high", "n", "chance")
 
-    Attributes
-    ----------
-    finds : "words", "texts" or "authors"
-    attack, knows : its name, and what it has to know, in words
-    value, low, high, n : share found (macro F1 for authors), its 95% interval, and trials
-    chance : what guessing without a look at the output finds
-    """
+Risk = dict[str, Any]
+"""What one attacker finds: COLUMNS by name.
 
-    finds: str
-    attack: str
-    knows: str
-    value: float
-    low: float
-    high: float
-    n: int
-    chance: float
+`finds` is one of FINDS; `attack` and `knows` are its name and what it has to know, in words; then
+the share found (macro F1 for authors), its 95% interval and its trials; and what guessing without a
+look at the output finds.
+"""
 
-    @classmethod
-    def of(cls, finds: str, attack: str, knows: str, rate: Estimate, chance: float) -> Risk:
-        return cls(finds, attack, knows, rate.value, rate.low, rate.high, rate.n, float(chance))
+
+def _risk(finds: str, attack: str, knows: str, rate: Estimate, chance: float) -> Risk:
+    named = {"finds": finds, "attack": attack, "knows": knows}
+    return {**named, **rate.columns(), "chance": float(chance)}
 
 
 def table(risks: Sequence[Risk]) -> pd.DataFrame:
     """One row per risk, the strongest attack on each thing first."""
-    frame = pd.DataFrame([asdict(each) for each in risks], columns=list(Risk.__annotations__))
-    order = frame["finds"].map({"words": 0, "texts": 1, "authors": 2})
-    return (
-        frame.assign(order=order)
-        .sort_values(["order", "value"], ascending=[True, False], ignore_index=True, kind="stable")
-        .drop(columns="order")
-    )
+    ordered = sorted(risks, key=lambda each: (FINDS.index(each["finds"]), -each["value"]))
+    return pd.DataFrame(ordered, columns=list(COLUMNS))
 
 
 # --- Whole texts --------------------------------------------------------------------------------
@@ -171,7 +156,7 @@ def text_risks(
         scores = np.empty_like(found)
         scores[:, order] = found
         rate = linkage.linked(scores)
-        risks.append(Risk.of("texts", each.label, each.knows, rate, 1 / len(originals)))
+        risks.append(_risk("texts", each.label, each.knows, rate, 1 / len(originals)))
         if each.alone and len(originals) >= linkage.FEWEST:
             epsilon, _ = linkage.certified_epsilon(scores, rng, confidence=level)
             shown.append((epsilon, each.label))
@@ -202,8 +187,8 @@ def pair_risks(originals: Sequence[str], sanitized: Sequence[str]) -> list[Risk]
     part = "" if level == pairs.texts else f" ({level} of {pairs.texts} texts)"
     chance = rate(pairs.most_frequent()).value
     return [
-        Risk.of("words", "kept as they are" + part, "nothing", rate(pairs.output), chance),
-        Risk.of(
+        _risk("words", "kept as they are" + part, "nothing", rate(pairs.output), chance),
+        _risk(
             "words",
             "learned from pairs" + part,
             "other texts before and after",
@@ -369,7 +354,7 @@ def word_risks(
             read[label] = knows, guessed
     chance = np.bincount(truth[content & (truth >= 0)], minlength=1).max() / content.sum()
     return [
-        Risk.of(
+        _risk(
             "words",
             label,
             knows,
@@ -421,7 +406,7 @@ def author_risks(
     classes, rng = int(authors.max()) + 1, np.random.default_rng(seed)
     chance = random_baseline(authors, classes)
     return [
-        Risk.of(
+        _risk(
             "authors", f"authorship, {kind}", knows,
             f1_estimate(
                 authors,
