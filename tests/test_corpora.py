@@ -424,16 +424,16 @@ def test_load_reviews_with_authors(members: Path) -> None:
     assert (reviews.texts, reviews.columns["author"].tolist()) == (("Good food.",), [3])
 
 
-def test_paraphrases_of_unknown_layout_are_described(members: Path, name: str = "imdb") -> None:
-    path = members / f"chatgpt_zero_shot_paraphrase_{name}.zip"
+def test_paraphrases_of_unknown_layout_are_described(members: Path) -> None:
+    path, name = members / "chatgpt_zero_shot_paraphrase_imdb.zip", "chatgpt-paraphrases-imdb"
     write_archive(path, {"t=1.0.csv": "review\na\n", "t=1.5.csv": "review\na\n"})
     with pytest.raises(InvalidInput, match=r"2 tables in an archive.* t=1\.0\.csv, t=1\.5\.csv"):
-        corpora.load(f"chatgpt-paraphrases-{name}")
+        corpora.load(name)
     write_archive(path, {"all.csv": "t=1.0,t=1.5\na,b\n"})
     with pytest.raises(InvalidInput, match=r"columns \['paraphrase'\], got only \['t=1\.0', 't="):
-        corpora.load(f"chatgpt-paraphrases-{name}")
+        corpora.load(name)
     write_archive(path, {"all.csv": "paraphrase\na\n"})
-    assert corpora.load(f"chatgpt-paraphrases-{name}").texts == ("a",)
+    assert corpora.load(name).texts == ("a",)
 
 
 def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +13,11 @@ import pandas as pd
 import pytest
 from helpers import share_fits
 from tiny_generators import tiny_generator
-from tiny_models import PIECES, SPECIAL, tiny_encoder
+from tiny_models import PIECES, SPECIAL
 
 from textpriv.data.embeddings import from_arrays
 from textpriv.data.tokens import UNKNOWN
-from textpriv.errors import InvalidInput, SeededOutput
+from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.models import Encoder
@@ -38,11 +37,6 @@ class FirstWord:
     def summarize(self, texts: Sequence[str]) -> list[str]:
         words = [text.split()[0] if text else "" for text in texts]
         return ["" if word == "fish" else word for word in words]
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return tiny_encoder(tmp_path_factory.mktemp("preview"))
 
 
 @pytest.fixture(scope="module")
@@ -214,16 +208,6 @@ def test_the_seed_decides_and_entropy_is_the_default(reader: Reader, predictor: 
         shown_by(reader, predictor, text=text, rng=None).rows["sanitized"][0] for _ in range(2)
     }
     assert len(drawn) == 2
-
-
-def test_only_a_generator_that_was_passed_in_is_warned_of(
-    reader: Reader, predictor: Predictor
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", SeededOutput)
-        shown_by(reader, predictor, rng=None)
-    with pytest.warns(SeededOutput, match="a generator was passed"):
-        shown_by(reader, predictor)
 
 
 def test_short_and_long_texts(reader: Reader, predictor: Predictor) -> None:

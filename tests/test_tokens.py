@@ -397,19 +397,6 @@ def test_without_reuse_every_token_has_its_own_draw() -> None:
 # --- Parts of a corpus --------------------------------------------------------------------------
 
 
-def test_a_subset_keeps_documents_and_their_kept_tokens() -> None:
-    whole = corpus([0, KEPT, 1, UNKNOWN, KEPT, 2], 2, 0, 3, 1, kept={1: "!", 4: "Bob"})
-    part = whole.subset(np.array([3, 2, 1, 0, 2]))
-    assert part.ids.tolist() == [2, 1, UNKNOWN, KEPT, 0, KEPT, 1, UNKNOWN, KEPT]
-    assert part.offsets.tolist() == [0, 1, 4, 4, 6, 9]
-    assert part.kept == {3: "Bob", 5: "!", 8: "Bob"}
-    assert part.ids.dtype == part.offsets.dtype == np.int64
-    assert len(whole.subset(np.array([], dtype=np.int64))) == 0
-    assert whole.subset(np.array([1])).ids.tolist() == []
-    with pytest.raises(IndexError):
-        whole.subset(np.array([4]))
-
-
 @given(
     st.lists(st.lists(st.integers(-2, 5), max_size=4), min_size=1, max_size=6),
     st.lists(st.integers(0, 100), max_size=8),
