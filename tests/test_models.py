@@ -51,17 +51,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- Encoders -----------------------------------------------------------------------------------
 
 
-def test_padding_and_types(encoder: Encoder) -> None:
-    """What is padded does not matter to the rest; the type of a sequence does."""
-    ids, end = np.array([[2, 5, 3, 0], [2, 5, 3, 9]]), np.array([[0, 0, 0, -1]] * 2)
-    padded = encoder.states(Rows(ids, end))
-    assert torch.equal(padded[0, :3], padded[1, :3])
-    seen = encoder.states(Rows(ids, np.zeros((2, 4), dtype=np.int64)))
-    assert not torch.allclose(seen[0, :3], seen[1, :3], atol=1e-2)
-    typed = encoder.states(Rows(ids, end), types=np.array([[0, 0, 1, 0]] * 2, dtype=bool))
-    assert not torch.allclose(typed[0, :3], padded[0, :3], atol=1e-2)
-
-
 @pytest.fixture(scope="module", params=FAMILIES)
 def any_encoder(folder: Path, request: pytest.FixtureRequest) -> Encoder:
     return tiny_family(folder / f"any-{request.param}", request.param)
@@ -133,19 +122,6 @@ def test_the_longest_row_fits(any_encoder: Encoder) -> None:
                     any_encoder.states(rows)
             else:
                 assert any_encoder.states(rows).shape[1] == any_encoder.longest + more
-
-
-def test_positions_of_a_roberta_start_behind_the_padding(roberta: Encoder) -> None:
-    seen: list[Any] = []
-    table = roberta.body.get_submodule("embeddings.position_embeddings")
-    hook = table.register_forward_hook(lambda _, given, __: seen.append(given[0].tolist()))
-    rows = two_rows(roberta)
-    roberta.states(rows, types=rows.segments == 0)  # types it has none of
-    hook.remove()
-    lengths = (rows.segments >= 0).sum(1)
-    assert lengths[0] < lengths[1]
-    padding = [1] * int(lengths[1] - lengths[0])
-    assert seen == [[[*range(2, 2 + lengths[0]), *padding], [*range(2, 2 + lengths[1])]]]
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
