@@ -236,8 +236,6 @@ def test_marks(marks: int, expected: set[int]) -> None:
     ("made", "name", "value"),
     [
         (Training, "steps", 0),
-        (Training, "batch", 0),
-        (Training, "marks", 0),
         (Training, "learning_rate", 0.0),
         (Training, "weight_decay", -1.0),
         (Training, "dropout", 1.0),
