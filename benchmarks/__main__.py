@@ -26,12 +26,7 @@ from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.attacks.oracle import OracleBeam
 from textpriv.data import corpora, embeddings
 from textpriv.data.tokens import Corpus, Tokenizer
-from textpriv.mechanisms import (
-    TEM,
-    CusTextPlus,
-    Madlib,
-    SanText,
-)
+from textpriv.mechanisms import TEM, CusTextPlus, Madlib, SanText
 from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.dp_fusion import largest_weight
@@ -42,13 +37,7 @@ from textpriv.mechanisms.rantext import RanText
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import load_encoder, pieces
 from textpriv.models.generators import load_generator
-from textpriv.neighbors import (
-    AllRadii,
-    ExactSearch,
-    FaissSearch,
-    radius_cdf,
-    random_directions,
-)
+from textpriv.neighbors import AllRadii, ExactSearch, FaissSearch, radius_cdf, random_directions
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
 
@@ -199,14 +188,8 @@ def stencil_rows() -> Iterator[Row]:
 
     assert stencil.sanitize_corpus(corpus).ids[:count].tolist() == per_token()  # the same work
     whole = (lambda: stencil.sanitize_corpus(corpus), len(corpus.ids))
-    yield compare(
-        "stencil, 30,522 pieces, against a loop per token",
-        "tokens/s",
-        whole,
-        (per_token, count),
-        30,
-        repeats=3,
-    )
+    what = "stencil, 30,522 pieces, against a loop per token"
+    yield compare(what, "tokens/s", whole, (per_token, count), 30, repeats=3)
 
 
 # --- Attacks ------------------------------------------------------------------------------------
@@ -216,12 +199,10 @@ def stencil_rows() -> Iterator[Row]:
 class Scene:
     """Reviews cut into sentences of 20 words, a mechanism, and what an attacker sees and knows."""
 
-    embedding: embeddings.Embedding
     mechanism: CusTextPlus
     shadow: Corpus
-    private: Corpus
     observed: Observed
-    models: dict[int, NGrams]
+    model: NGrams
 
     def part(self, targets: int) -> Observed:
         """The first sentences, with about so many sanitized tokens."""
@@ -246,11 +227,9 @@ def scene() -> Scene:
         return Corpus(ids[: 20 * count], np.arange(count + 1) * 20)
 
     private, read = sentences(texts[:3000]), sentences(texts[3000:6000])
-    shadow = read.subset(np.arange(1000))
     observed = observe(mechanism, private, np.random.default_rng(0))
-    lexicon = Lexicon(len(embedding), [read])
-    models = {order: NGrams.train(lexicon, [read], order=order) for order in (2, 3)}
-    return Scene(embedding, mechanism, shadow, private, observed, models)
+    model = NGrams.train(Lexicon(len(embedding), [read]), [read], order=2)
+    return Scene(mechanism, read.subset(np.arange(1000)), observed, model)
 
 
 def attack_rows() -> Iterator[Row]:
@@ -267,16 +246,8 @@ def token_rows(made: Scene) -> Iterator[Row]:
     attack = ContextFreeBayes(made.mechanism, made.shadow)
     columns = made.mechanism.matrix.tocsc()
     bounds = columns.indptr
-    sources = {
-        y: dict(
-            zip(
-                columns.indices[bounds[y] : bounds[y + 1]].tolist(),
-                columns.data[bounds[y] : bounds[y + 1]].tolist(),
-                strict=True,
-            )
-        )
-        for y in range(made.mechanism.size)
-    }
+    pairs = list(zip(columns.indices.tolist(), columns.data.tolist(), strict=True))
+    sources = {y: dict(pairs[bounds[y] : bounds[y + 1]]) for y in range(made.mechanism.size)}
     prior = dict(enumerate(attack.prior.tolist()))
     few = seen.corpus.ids[seen.targets[:20_000]].tolist()
     whole = (lambda: attack.guess(seen, top=1), len(seen.targets))
@@ -287,7 +258,7 @@ def token_rows(made: Scene) -> Iterator[Row]:
 
 def decoding_rows(made: Scene) -> Iterator[Row]:
     """Forward-backward over whole corpora against one pair of candidates at a time."""
-    seen, few, model = made.part(20_000), made.part(200), made.models[2]
+    seen, few, model = made.part(20_000), made.part(200), made.model
     attack = NoisyChannel(made.mechanism, model=model)
     found = attack.context_free(few)
     bounds = found.offsets.tolist()
@@ -302,15 +273,10 @@ def decoding_rows(made: Scene) -> Iterator[Row]:
         return seen_pairs.get(a * base + b, 0.0) + backoff.get(a, 1.0) * unigram[b]
 
     def loop() -> list[list[int]]:
+        ends = model.lexicon.start, model.lexicon.end
         return [
-            peers.forward_backward_loop(
-                words[start : start + 20],
-                chances[start : start + 20],
-                step,
-                model.lexicon.start,
-                model.lexicon.end,
-            )
-            for start in range(0, len(words), 20)
+            peers.forward_backward_loop(words[a : a + 20], chances[a : a + 20], step, *ends)
+            for a in range(0, len(words), 20)
         ]
 
     ours = attack.decode(few).guesses(np.arange(len(words)), 1).words[:, 0]
@@ -351,14 +317,8 @@ def oracle_row() -> Row:
     # The same work. In bfloat16 two ways to a number differ, and then the last prefix to stay.
     assert [best for best, _ in ours] == [best for best, _ in theirs]
     assert abs(many / as_many - 1) < 0.05
-    return compare(
-        "oracle beam, against scoring each prefix afresh",
-        "candidates/s",
-        (search, many),
-        (loop, as_many),
-        5,
-        repeats=2,
-    )
+    what = "oracle beam, against scoring each prefix afresh"
+    return compare(what, "candidates/s", (search, many), (loop, as_many), 5, repeats=2)
 
 
 def main() -> None:

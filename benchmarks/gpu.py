@@ -1,33 +1,28 @@
-"""What runs on a GPU: checked against float64 on the processor, timed, put beside the limits.
+"""What runs on a GPU: checked against float64 on the processor, timed, put beside the limit.
 
-    python -m benchmarks.gpu --out gpu.json                      # all parts
-    python -m benchmarks.gpu --out gpu.json --part radius --all-words
-    python -m benchmarks.gpu --out gpu.json --small              # seconds on any processor
+    python -m benchmarks.gpu > gpu.md                   # minutes on a GPU
+    python -m benchmarks.gpu --all-words                # N_w of every word
+    python -m benchmarks.gpu --small                    # seconds on any processor
 
-Every row names what was counted as work. Its fraction is that work over the time, against the
-rate of a large matrix product, measured in the same run. Beside the table of `--vectors` there are
-synthetic ones. The table in Markdown is written next to the JSON, after every part. That encoders
-and generators give on a GPU what they give on a processor is in tests/test_gpu_paths.py.
+The output is a table in Markdown. Every speed names what was counted as work. Its fraction is that
+work over the time, against the rate of a large matrix product, measured in the same run. Beside the
+table of `--vectors` there are synthetic ones. That encoders and generators give on a GPU what they
+give on a processor is in tests/test_gpu_paths.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.special import gammainc
 
-from textpriv.neighbors import AllRadii, ExactSearch, fused, random_directions
+from textpriv.neighbors import AllRadii, ExactSearch, random_directions
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
 
@@ -49,49 +44,32 @@ SMALL = Sizes(
 )
 
 
-@dataclass(frozen=True)
-class Check:
-    """One comparison with float64: the largest difference found, and what is allowed."""
-
-    what: str
-    found: float
-    bound: float
-
-    @property
-    def is_right(self) -> bool:
-        """NaN never is."""
-        return self.found <= self.bound
-
-
-@dataclass(frozen=True)
-class Timed:
-    """One speed, with the work that was counted and its fraction of the limit."""
-
-    what: str
-    unit: str
-    per_second: float
-    seconds: float
-    work: str
-    fraction: float
-
-
-@dataclass
 class Run:
-    """A run's device, sizes and limits, and what was found so far; written after every part."""
+    """A run on one device, which prints each row of its table; `right` says that no check failed.
 
-    out: Path
-    device: str
-    sizes: Sizes
-    vectors: Path | None = None  # a real table, as .npy
-    all_words: bool = False  # in N_w, which takes minutes
-    limits: dict[str, float] = field(default_factory=dict)
-    checks: list[Check] = field(default_factory=list)
-    timed: list[Timed] = field(default_factory=list)
-    measured: dict[str, Any] = field(default_factory=dict)
+    Parameters
+    ----------
+    vectors : a real table, as .npy
+    all_words : in N_w, which takes minutes
+    """
+
+    def __init__(
+        self, device: str, sizes: Sizes, vectors: Path | None = None, all_words: bool = False
+    ) -> None:
+        self.device, self.sizes, self.vectors, self.all_words = device, sizes, vectors, all_words
+        self.right = True
+        name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
+        print(f"{name}, torch {torch.__version__}\n")
+        print("| what | found | allowed, or seconds | |\n|---|---|---|---|")
+        self.limit = self._limit()
+        print(f"| bf16 product | {self.limit:.3g} FLOP/s | | |", flush=True)
 
     def check(self, what: str, found: float, bound: float) -> None:
-        self.checks.append(Check(what, float(found), bound))
-        print(self.checks[-1], flush=True)
+        """The largest difference from float64; NaN is never right."""
+        is_right = bool(found <= bound)
+        self.right &= is_right
+        mark = "ok" if is_right else "WRONG"
+        print(f"| {what} | {found:.3g} | {bound:.3g} | {mark} |", flush=True)
 
     def time(
         self, what: str, unit: str, action: Callable[[], object], items: float, *, work: str,
@@ -99,99 +77,36 @@ class Run:
     ) -> None:  # fmt: skip
         """Median seconds of `action`, which does `items` of `each` operations."""
         action()  # compiling, caches
-        seconds = float(np.median([self.seconds(action) for _ in range(repeats)]))
-        fraction = items * each / seconds / self.limits[PRODUCT]
-        self.timed.append(Timed(what, unit, items / seconds, seconds, work, fraction))
-        print(self.timed[-1], flush=True)
+        seconds = float(np.median([self._seconds(action) for _ in range(repeats)]))
+        share = items * each / seconds / self.limit
+        print(
+            f"| {what} | {items / seconds:,.0f} {unit} | {seconds:.3g} | "
+            f"{share:.1%} of the product, {work} |",
+            flush=True,
+        )
 
-    def seconds(self, action: Callable[[], object]) -> float:
-        self.wait()
+    def _seconds(self, action: Callable[[], object]) -> float:
+        self._wait()
         start = time.perf_counter()
         action()
-        self.wait()
+        self._wait()
         return time.perf_counter() - start
 
-    def wait(self) -> None:
+    def _wait(self) -> None:
         if self.device != "cpu":
             torch.cuda.synchronize()
 
-    def write(self) -> None:
-        found = {
-            **self.machine(),
-            "sizes": asdict(self.sizes),
-            "limits": self.limits,
-            "checks": [asdict(each) | {"is_right": each.is_right} for each in self.checks],
-            "timed": [asdict(each) for each in self.timed],
-            "measured": self.measured,
-        }
-        self.out.write_text(json.dumps(found, indent=1) + "\n")
-        self.out.with_suffix(".md").write_text(self.table() + "\n")
+    def _limit(self) -> float:
+        """FLOP/s of a large product; of random numbers, since zeros run faster."""
+        size = self.sizes.product
+        left, right = (torch.randn(size, size, device=self.device).bfloat16() for _ in range(2))
 
-    def machine(self) -> dict[str, str]:
-        """Names and versions of the device and of what drives it."""
-        found = {"device": "cpu", "torch": torch.__version__}
-        if self.device != "cpu":
-            found |= {"device": torch.cuda.get_device_name(), "driver": driver()}
-            found["cuda"] = str(torch.version.cuda)
-            found["triton"] = getattr(fused.triton, "__version__", "none")
-        return found
+        def ten() -> None:
+            for _ in range(10):
+                left @ right
 
-    def table(self) -> str:
-        """All that was found, in Markdown."""
-        lines = ["", ", ".join(f"{name} {value}" for name, value in self.machine().items()), ""]
-        lines += ["| limit | measured |", "|---|---|"]
-        lines += [f"| {name} | {value:.3g} |" for name, value in self.limits.items()]
-        lines += ["", "| check against float64 | found | allowed | |", "|---|---|---|---|"]
-        lines += [
-            f"| {c.what} | {c.found:.3g} | {c.bound:.3g} | {'ok' if c.is_right else 'WRONG'} |"
-            for c in self.checks
-        ]
-        lines += ["", "| what | speed | seconds | work counted | fraction of the bf16 product |"]
-        lines += ["|---|---|---|---|---|"]
-        lines += [
-            f"| {t.what} | {t.per_second:,.0f} {t.unit} | {t.seconds:.3g} | {t.work} | "
-            f"{t.fraction:.1%} |"
-            for t in self.timed
-        ]
-        lines += [f"\n{name}: {value}" for name, value in self.measured.items()]
-        return "\n".join(lines)
-
-
-def driver() -> str:
-    """Version of the GPU's driver."""
-    if shutil.which("nvidia-smi") is None:
-        return "unknown"
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    answer = subprocess.run(query, capture_output=True, text=True, check=False).stdout
-    return answer.split("\n")[0].strip() or "unknown"
-
-
-# --- Limits -------------------------------------------------------------------------------------
-
-PRODUCT = "the bf16 product (FLOP/s)"
-
-
-def limits(run: Run) -> None:
-    """Rates of large products; of random numbers, since zeros run faster."""
-    size, device = run.sizes.product, run.device
-    allowed = torch.backends.cuda.matmul.allow_tf32
-    for name, dtype, tf32 in (
-        (PRODUCT, torch.bfloat16, False),
-        ("the tf32 product (FLOP/s)", torch.float32, True),
-        ("the fp32 product (FLOP/s)", torch.float32, False),
-    ):
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-        run.limits[name] = 2 * size**3 / rate(run, lambda a=left, b=right: a @ b)
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    print(run.limits, flush=True)
-
-
-def rate(run: Run, action: Callable[[], object]) -> float:
-    """Seconds of one of ten calls in a row, median of five such rows."""
-    action()
-    return float(np.median([run.seconds(lambda: [action() for _ in range(10)]) / 10
-                            for _ in range(5)]))  # fmt: skip
+        ten()
+        return 20 * size**3 / float(np.median([self._seconds(ten) for _ in range(5)]))
 
 
 # --- Neighbours ---------------------------------------------------------------------------------
@@ -265,22 +180,13 @@ def radius_part(run: Run) -> None:
             continue
         count = len(table) if run.all_words else min(sizes.words, len(table))
         words = np.sort(rng.choice(len(table), count, replace=False))
-        curves: list[np.ndarray] = []
-
-        def kept(
-            words: np.ndarray = words, radii: AllRadii = radii, curves: list[np.ndarray] = curves
-        ) -> None:
-            curves.append(radii.kept(words, EPSILONS, directions=sizes.directions, rng=rng))
-
         what = f"N_w, {sizes.directions} directions and {len(EPSILONS)} epsilons a word, {label}"
         run.time(
-            f"{what}, {count:,} words", "words/s", kept, count,
-            work="2 x rows x dimensions x directions", each=2.0 * table.size * sizes.directions,
-            repeats=1 if run.all_words else 2,
+            f"{what}, {count:,} words", "words/s",
+            lambda r=radii, w=words: r.kept(w, EPSILONS, directions=sizes.directions, rng=rng),
+            count, work="2 x rows x dimensions x directions",
+            each=2.0 * table.size * sizes.directions, repeats=1 if run.all_words else 2,
         )  # fmt: skip
-        run.measured[f"N_w, mean over {count:,} words, {label}"] = dict(
-            zip(EPSILONS.tolist(), curves[-1].mean(1).round(5).tolist(), strict=True)
-        )
 
 
 def check_radii(
@@ -299,7 +205,10 @@ def check_radii(
             with np.errstate(divide="ignore", invalid="ignore"):
                 crossing = np.where(slope > 0, cost / slope, np.inf)
             crossing[word] = np.inf
-            error = max(error, float(np.abs(found[row] / crossing.min(0) - 1).max()))
+            first = crossing.min(0)
+            with np.errstate(invalid="ignore"):
+                apart = np.where(found[row] == first, 0.0, np.abs(found[row] / first - 1))
+            error = float(np.maximum(error, apart.max()))  # NaN stays
             others += int((takers[row] != crossing.argmin(0)).sum())
         run.check(f"first crossing, relative, {k} directions, {label}", error, 1e-9)
         run.check(f"words that cross first and differ, {k} directions, {label}", others, 0)
@@ -312,26 +221,19 @@ def check_radii(
 
 # --- All of it ----------------------------------------------------------------------------------
 
-PARTS = {"search": search_part, "radius": radius_part}
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
-    parser.add_argument("--part", choices=PARTS, nargs="+", default=[*PARTS])
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try it out")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--all-words", action="store_true", help="N_w of every word: minutes")
     parser.add_argument("--vectors", type=Path, help="a real table too, as .npy")
     chosen = parser.parse_args()
     sizes = SMALL if chosen.small else Sizes()
-    run = Run(chosen.out, chosen.device, sizes, chosen.vectors, chosen.all_words)
-    limits(run)
-    for name in chosen.part:
-        print(f"{name}: {run.seconds(partial(PARTS[name], run)):.0f} s", flush=True)
-        run.write()
-    print(run.table())
-    if not all(check.is_right for check in run.checks):
+    run = Run(chosen.device, sizes, chosen.vectors, chosen.all_words)
+    search_part(run)
+    radius_part(run)
+    if not run.right:
         raise SystemExit("a check failed: see the table")
 
 

@@ -13,6 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from tiny_assets import Tiny
 
+    from textpriv.models import Encoder
+    from textpriv.models.generators import Generator
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
 os.environ["MPLBACKEND"] = "agg"
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -41,6 +44,32 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("TEXTPRIV_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float32 throughout, so that two ways to the same number agree."""
+    from textpriv import models
+    from textpriv.models import generators
+
+    for module in (models.encoders, generators.generator):
+        monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    """A tiny BERT, which no test may change; a module may have an `encoder` of its own."""
+    from tiny_models import tiny_encoder
+
+    return tiny_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture
+def generator(tmp_path: Path, exact: None) -> Generator:
+    """A tiny Llama in float32; a module may have a `generator` of its own."""
+    from tiny_generators import tiny_generator
+
+    return tiny_generator(tmp_path / "tiny")
 
 
 @pytest.fixture

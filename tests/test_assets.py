@@ -253,16 +253,6 @@ def test_a_member_that_is_missing_different_or_larger_than_pinned(shop: Tiny) ->
     shop.assert_nothing_kept()
 
 
-def test_a_file_is_hashed_once_per_process_and_by_verify_always(shop: Tiny) -> None:
-    path = assets.file("tiny", "words.txt")
-    before = path.stat()
-    path.write_bytes(b"X" * len(MEMBERS["words.txt"]))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # size, time, inode as before
-    assert assets.file("tiny", "words.txt") == path
-    with pytest.raises(AssetCorrupt):
-        fetch_anew("tiny")
-
-
 # --- Storage ------------------------------------------------------------------------------
 
 

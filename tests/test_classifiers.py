@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,10 @@ from helpers import POWER, power_of_share, share_fits
 from tiny_models import (
     FAMILIES,
     PIECES,
-    TELLING,
     piece,
-    tiny_encoder,
     tiny_family,
     words_of_many_lengths,
 )
-from tiny_models import FILLERS as WORDS
 
 from textpriv import models
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
@@ -33,17 +29,6 @@ LONGEST = 40
 FIRST, LAST = piece("[CLS]"), piece("[SEP]")
 CAT, DOG, FISH = piece("cat"), piece("dog"), piece("fish")
 FILLERS = [piece(name) for name in ("the", "sat", "ran", "on", "mat", "!")]
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return tiny_encoder(tmp_path_factory.mktemp("utility"), longest=LONGEST)
-
-
-@pytest.fixture
-def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """float32 products on every processor."""
-    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
 
 
 def corpus(documents: list[list[int]]) -> Corpus:
@@ -177,47 +162,6 @@ def test_pairs_are_those_of_the_library(
     assert np.allclose(found, expected, atol=1e-5)
     swapped = features(encoder, two, second=one, longest=LONGEST)
     assert np.abs(found - swapped).max(1).min() > 1e-3
-
-
-def test_rows_of_pairs_by_hand(tmp_path: Path) -> None:
-    """Two closing pieces in the middle of RoBERTa's, none before T5's; both padded as they are."""
-    for family, opening, middle, last, pad in (
-        ("bert", [2], [3], [3], 0), ("roberta", [0], [2, 2], [2], 1), ("t5", [], [1], [1], 0)
-    ):  # fmt: skip
-        encoder = tiny_family(tmp_path / family, family)
-        first, second = corpus([[5, 6], [7]]), corpus([[8], [9, 5, 6]])
-        rows = utility.sequences(encoder, first, second, longest=12).rows(np.arange(2))
-        one = [*opening, 5, 6, *middle, 8, *last]
-        other = [*opening, 7, *middle, 9, 5, 6, *last]
-        assert rows.ids.tolist() == [[*one, pad], other]
-        before = len(opening) + len(middle)
-        second_text = np.where(rows.segments < 0, -1, rows.segments >= utility.SECOND)
-        assert second_text.tolist() == [
-            [0] * (before + 2) + [1, 1, -1],
-            [0] * (before + 1) + [1, 1, 1, 1],
-        ]
-
-
-def test_every_family_learns(family: tuple[Encoder, Any]) -> None:
-    """The word that decides stands in the second text; the first one says nothing."""
-    encoder, _ = family
-
-    def pairs(count: int, seed: int) -> tuple[Corpus, Corpus, Any]:
-        rng = np.random.default_rng(seed)
-        labels = rng.integers(2, size=count)
-        first, second = [], []
-        for label in labels:
-            first.append(" ".join(["", *rng.choice(TELLING, size=2)]))
-            second.append(" ".join(["", *rng.choice(WORDS, size=2), TELLING[label]]))
-        one, two = (encode(encoder.tokenizer, texts) for texts in (first, second))
-        return one, two, labels
-
-    first, second, labels = pairs(300, 0)
-    model = tuned(encoder, first, labels, 120, second=second)
-    first, second, truth = pairs(200, 1)
-    # Who does not read the second text is right on half; on 80% of 200 with p below 1e-16.
-    assert (model.predict(first, second) == truth).mean() > 0.8
-    assert not torch.equal(model.encoder.table, encoder.table)
 
 
 # --- The probe ----------------------------------------------------------------------------------

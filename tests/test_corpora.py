@@ -201,11 +201,8 @@ def test_missing_values_in_other_columns(tmp_path: Path) -> None:
         ("t.tsv", b"text\tlabels\na\t1\n", r"expected the columns \['label'\], got only"),
         ("t.tsv", b"text\tlabel\n", "at least one row, got an empty table"),
         ("t.csv", b"", "expected a table, got: No columns"),
-        ("t.jsonl", b"", r"expected the columns \['text', 'label'\]"),
         ("t.tsv", b"text\tlabel\ncaf\xe9\t1\n", "expected UTF-8"),
         ("t.tsv", b"text\tlabel\na\t1\n\t0\n", "got 1 without, the first of them row 1"),
-        ("t.csv", b"text,label\na,1\n,0\n,1\n", "got 2 without, the first of them row 1"),
-        ("t.jsonl", b'{"text": "a", "label": 1}\n{"label": 0}\n', "got 1 without.* row 1"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n[3]\n', "line 2 is not a JSON object"),
         ("t.jsonl", b'{"text": 5, "label": 1}\n', "expected texts in column 'text', got 5"),
@@ -424,16 +421,16 @@ def test_load_reviews_with_authors(members: Path) -> None:
     assert (reviews.texts, reviews.columns["author"].tolist()) == (("Good food.",), [3])
 
 
-def test_paraphrases_of_unknown_layout_are_described(members: Path, name: str = "imdb") -> None:
-    path = members / f"chatgpt_zero_shot_paraphrase_{name}.zip"
+def test_paraphrases_of_unknown_layout_are_described(members: Path) -> None:
+    path, name = members / "chatgpt_zero_shot_paraphrase_imdb.zip", "chatgpt-paraphrases-imdb"
     write_archive(path, {"t=1.0.csv": "review\na\n", "t=1.5.csv": "review\na\n"})
     with pytest.raises(InvalidInput, match=r"2 tables in an archive.* t=1\.0\.csv, t=1\.5\.csv"):
-        corpora.load(f"chatgpt-paraphrases-{name}")
+        corpora.load(name)
     write_archive(path, {"all.csv": "t=1.0,t=1.5\na,b\n"})
     with pytest.raises(InvalidInput, match=r"columns \['paraphrase'\], got only \['t=1\.0', 't="):
-        corpora.load(f"chatgpt-paraphrases-{name}")
+        corpora.load(name)
     write_archive(path, {"all.csv": "paraphrase\na\n"})
-    assert corpora.load(f"chatgpt-paraphrases-{name}").texts == ("a",)
+    assert corpora.load(name).texts == ("a",)
 
 
 def test_parsing_happens_once_per_content(members: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import save_file
 
 from textpriv import assets
 from textpriv.data import embeddings
@@ -211,15 +210,6 @@ def test_load_glove_6b(members: Path) -> None:
     np.save(members / "glove_6B_50d_emb.npy", np.array([print], dtype=object))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         embeddings.load("glove-6b-50d")
-
-
-def test_load_minilm_tokens(members: Path) -> None:
-    tensors = {"embeddings.word_embeddings.weight": VECTORS, "pooler.dense.bias": VECTORS[0]}
-    save_file(tensors, members / "model.safetensors")
-    (members / "vocab.txt").write_text("[PAD]\nthe\n##ing\n…\n\u2028\n", encoding="utf-8")
-    loaded = embeddings.load("minilm-l6-tokens")
-    assert loaded.words == ("[PAD]", "the", "##ing", "…", "\u2028")
-    np.testing.assert_array_equal(loaded.vectors, VECTORS)
 
 
 @pytest.mark.parametrize("name", embeddings._LOADERS)

@@ -185,7 +185,7 @@ def test_text_that_says_nothing_is_not() -> None:
 def test_who_knows_the_mechanism_reads_more_and_knows_what_was_kept() -> None:
     found = evaluated()
     rows = found.risks[found.risks["finds"] == "words"].set_index("attack")["value"]
-    assert rows["context-free Bayes"] >= rows["kept as they are"] - 0.05 > rows.min() - 0.06
+    assert rows["context-free Bayes"] >= rows["kept as they are"] - 0.05
     assert {"kept as they are", "context-free Bayes", "noisy channel"} == set(rows.index)
     assert "eps 8 per word" in found.statement and set(found.examples) == {
         "original", "sanitized", "read_back"
@@ -206,9 +206,9 @@ def test_what_passes_in_clear_is_read() -> None:
 def test_outputs_of_another_policy_are_left_out() -> None:
     named = [f"{text} zyx{number}" for number, text in enumerate(TEXTS)]
     after = [f"{text} other" for text in TEXTS]
+    options = {"mechanism": "santext", "epsilon": 1.0, "policy": "keep-unknown", "public": None}
     with pytest.raises(InvalidInput, match="give the mechanism and the token policy"):
-        evaluated_pair = {"mechanism": "santext", "epsilon": 1.0, "policy": "keep-unknown"}
-        textpriv.evaluate(named, after, public=None, **evaluated_pair)
+        textpriv.evaluate(named, after, **options)
 
 
 def test_outputs_from_elsewhere_are_attacked_as_if_they_were_made_here() -> None:
@@ -257,13 +257,16 @@ def test_labels_and_authors_are_told_where_texts_tell_them() -> None:
     assert hidden.strongest("authors")["value"] < 0.7
 
 
+@pytest.mark.filterwarnings("error::textpriv.errors.SeededOutput")  # it is no release
 def test_authors_under_several_mechanisms_stand_in_one_table() -> None:
     kinds = np.repeat(["red", "blue"], 30)
     marked = [f"{text} {kind}" for text, kind in zip(TEXTS, kinds, strict=True)]
-    table = textpriv.identify_authors(marked, kinds, {"shout": shout}, repeats=2, seed=1)
-    assert table["mechanism"].tolist() == ["in clear", "shout", "shout"]
+    several = {"shout": shout, "santext": textpriv.sanitizer("santext", epsilon=1.0)}
+    table = textpriv.identify_authors(marked, kinds, several, repeats=2, seed=1)
+    assert table["mechanism"].tolist() == ["in clear", *["shout"] * 2, *["santext"] * 2]
     # Who has learned from originals knows no capital letters.
-    assert (table["value"] > 0.9).tolist() == [True, False, True] and (table["n"] == 120).all()
+    assert (table["value"] > 0.9).tolist() == [True, False, True, False, False]
+    assert (table["n"] == 120).all()
 
 
 def test_public_texts_that_share_a_passage_are_not_read() -> None:

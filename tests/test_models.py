@@ -21,13 +21,11 @@ from tiny_models import (
     THE,
     WORDS,
     piece,
-    tiny_encoder,
     tiny_family,
     write_family,
 )
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from textpriv import models
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.models import (
@@ -50,23 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
 
 
-@pytest.fixture(scope="module")
-def encoder(folder: Path) -> Encoder:
-    return tiny_encoder(folder / "plain")
-
-
 # --- Encoders -----------------------------------------------------------------------------------
-
-
-def test_padding_and_types(encoder: Encoder) -> None:
-    """What is padded does not matter to the rest; the type of a sequence does."""
-    ids, end = np.array([[2, 5, 3, 0], [2, 5, 3, 9]]), np.array([[0, 0, 0, -1]] * 2)
-    padded = encoder.states(Rows(ids, end))
-    assert torch.equal(padded[0, :3], padded[1, :3])
-    seen = encoder.states(Rows(ids, np.zeros((2, 4), dtype=np.int64)))
-    assert not torch.allclose(seen[0, :3], seen[1, :3], atol=1e-2)
-    typed = encoder.states(Rows(ids, end), types=np.array([[0, 0, 1, 0]] * 2, dtype=bool))
-    assert not torch.allclose(typed[0, :3], padded[0, :3], atol=1e-2)
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -95,11 +77,8 @@ def two_rows(encoder: Encoder) -> Rows:
     )
 
 
-def test_states_and_gradients_at_some_positions(
-    any_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_and_gradients_at_some_positions(any_encoder: Encoder, exact: None) -> None:
     """Packed they are those of the whole model, whatever the padding and the types."""
-    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
     encoder, rows = any_encoder.clone(), two_rows(any_encoder)
     row, column = np.array([1, 0, 1]), np.array([rows.ids.shape[1] - 1, 1, 0])
     types = np.tile(np.arange(rows.ids.shape[1]) > 0, (2, 1))
@@ -145,23 +124,9 @@ def test_the_longest_row_fits(any_encoder: Encoder) -> None:
                 assert any_encoder.states(rows).shape[1] == any_encoder.longest + more
 
 
-def test_positions_of_a_roberta_start_behind_the_padding(roberta: Encoder) -> None:
-    seen: list[Any] = []
-    table = roberta.body.get_submodule("embeddings.position_embeddings")
-    hook = table.register_forward_hook(lambda _, given, __: seen.append(given[0].tolist()))
-    rows = two_rows(roberta)
-    roberta.states(rows, types=rows.segments == 0)  # types it has none of
-    hook.remove()
-    lengths = (rows.segments >= 0).sum(1)
-    assert lengths[0] < lengths[1]
-    padding = [1] * int(lengths[1] - lengths[0])
-    assert seen == [[[*range(2, 2 + lengths[0]), *padding], [*range(2, 2 + lengths[1])]]]
-
-
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
-def test_heads(folder: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads(folder: Path, family: str, exact: None) -> None:
     """A head of the folder is read as it is; an absent one lets the state itself ask the table."""
-    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
     where = write_family(folder / f"{family}-head", family, head=True)
     encoder = from_folder(family, where, digest="")
     rows = two_rows(encoder)
@@ -192,11 +157,8 @@ def test_a_t5_has_no_head(t5: Encoder, cache: Path) -> None:
         masked_language_model(t5, texts(60), small(1))
 
 
-def test_every_family_is_one_of_sentence_transformers(
-    any_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_family_is_one_of_sentence_transformers(any_encoder: Encoder, exact: None) -> None:
     """Its `encode` gives the states of each text alone, pooled, by the encoder's own weights."""
-    monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda device: False)
     encoder, sentences = any_encoder, ["the cat", "", "the cat sat on " * 30, "the dog ran"]
     whole = encoder.sentence_transformer()
     assert [each.data_ptr() for each in whole.parameters()] == [
@@ -274,8 +236,6 @@ def test_marks(marks: int, expected: set[int]) -> None:
     ("made", "name", "value"),
     [
         (Training, "steps", 0),
-        (Training, "batch", 0),
-        (Training, "marks", 0),
         (Training, "learning_rate", 0.0),
         (Training, "weight_decay", -1.0),
         (Training, "dropout", 1.0),
@@ -313,16 +273,6 @@ def test_fine_tuning_reaches_the_minimum() -> None:
     assert abs(curve.accuracy[-1] - 3) < 0.01 and abs(float(layer.bias.detach()) - 1) < 0.01
 
 
-def test_fine_tuning_leaves_the_global_generator_alone() -> None:
-    layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1))
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    sizes = Training(steps=2)
-    fine_tune([layer], lambda _: layer(torch.ones(2, 4)).sum(), sizes, seed=1, measure=lambda: 0.0)
-    assert torch.equal(torch.rand(3), expected)
-
-
 def test_endless_order() -> None:
     order = endless(np.array([4, 5, 6]), np.random.default_rng(0))
     drawn = order(0, 8)
@@ -342,7 +292,7 @@ def texts(count: int, seed: int = 0) -> list[str]:
 
 
 def small(steps: int = 150, **options: Any) -> MaskedSizes:
-    training = Training(steps=steps, batch=16, learning_rate=5e-3, marks=2)
+    training = Training(steps=steps, batch=16, learning_rate=5e-3)
     return MaskedSizes(
         **{"training": training, "length": 24, "held_out": 40, "frequent": 1.0} | options
     )
@@ -352,8 +302,7 @@ def test_a_masked_lm_learns_and_says_how_well(encoder: Encoder, cache: Path) -> 
     before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
     filler = masked_language_model(encoder, texts(200), small())
     assert filler.can_fill and filler.name == "tiny-masked-lm" and filler.digest != encoder.digest
-    assert filler.curve is not None and filler.curve.steps == (75, 150)
-    assert filler.accuracy == filler.curve.accuracy[-1] and filler.accuracy > 0.75
+    assert filler.accuracy is not None and filler.accuracy > 0.75
     assert all(torch.equal(value, before[key]) for key, value in encoder.model.state_dict().items())
     held, _ = filling._blocks(encoder, texts(60, seed=9), 24, 40, 1)
     for verb, other in (("sat", "ran"), ("ran", "sat")):
@@ -368,7 +317,7 @@ def test_a_masked_lm_learns_and_says_how_well(encoder: Encoder, cache: Path) -> 
         assert is_right.float().mean() > 0.75  # 0.5 without context
     (kept,) = (cache / "derived").glob("tiny-masked-lm-*/")
     measured = json.loads((kept / "measured.json").read_text())
-    assert measured["accuracy"] == filler.accuracy and measured["masked_words"] > 50
+    assert measured["accuracy"] == filler.accuracy
 
 
 def test_it_is_trained_once_and_again_when_something_changes(
@@ -384,7 +333,7 @@ def test_it_is_trained_once_and_again_when_something_changes(
     monkeypatch.setattr(filling, "_train_masked", count)
     one = masked_language_model(encoder, texts(60), small(2))
     same = masked_language_model(encoder, texts(60), small(2))
-    assert len(trained) == 1 and one.accuracy == same.accuracy and one.curve == same.curve
+    assert len(trained) == 1 and one.accuracy == same.accuracy
     assert all(
         torch.equal(value, same.model.state_dict()[key])
         for key, value in one.model.state_dict().items()

@@ -10,24 +10,17 @@ import pytest
 import torch
 from tiny_generators import tiny_family, tiny_generator
 
-from textpriv import models
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import paraphraser
 from textpriv.mechanisms.paraphraser import PARAPHRASE, train_paraphraser
 from textpriv.mechanisms.prompt import DPPrompt, Limits
-from textpriv.models import Training, generators
+from textpriv.models import Training
 from textpriv.models.generators import Generator, generate, likeliest
 
 WORDS = ("cat", "dog")
 SENTENCES = [f"{a} {b}" for a in WORDS for b in WORDS]
 TEMPLATE = "{text}:"
 SIZES = Training(steps=100, batch=8, learning_rate=0.01, from_start=True)
-
-
-@pytest.fixture
-def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (models.encoders, generators.generator):
-        monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from tiny_models import PIECES, SPECIAL, piece, tiny_family
 
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.maps import LossyMap
 from textpriv.models import pieces
 
 UNUSED = ["[unused0]", "[unused12]"]
@@ -152,18 +151,6 @@ def test_texts_become_pieces_of_every_family(tmp_path: Path) -> None:
         assert np.diff(corpus.offsets).tolist() == [3, 0, 3]
         found = [text.strip() for text in pieces.decode(tokenizer, corpus)]
         assert found == ["the cat sat", "", "on the mat"]
-
-
-def test_a_map_of_pieces_leaves_special_ones_alone(tokenizer: Any) -> None:
-    fixed = pieces.special_ids(tokenizer)
-    mapper = LossyMap.random(
-        len(pieces.vocabulary(tokenizer)), 2, np.random.default_rng(0), fixed=fixed
-    )
-    corpus = pieces.encode(tokenizer, ["cat xyz dog", "the snowball"])
-    found = mapper.sanitize_corpus(corpus)
-    assert found.ids[1] == piece("[UNK]")
-    assert (np.isin(found.ids, fixed) == np.isin(corpus.ids, fixed)).all()
-    assert len(pieces.decode(tokenizer, found)) == 2
 
 
 @pytest.mark.parametrize(

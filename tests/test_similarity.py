@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_models import tiny_encoder
 
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, similarity
@@ -13,11 +12,6 @@ from textpriv.models.similarity import BertScore, bert_score, cosine
 
 REFERENCES = ["the cat sat on the mat", "a dog", "cat dog cat", "the"]
 CANDIDATES = ["a cat sat", "a dog", "", "mat mat the the mat on a"]
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return tiny_encoder(tmp_path_factory.mktemp("encoder"))
 
 
 def states(encoder: Encoder, text: str) -> torch.Tensor:

@@ -91,12 +91,6 @@ def test_short_texts_are_shared_as_a_whole_or_not() -> None:
     assert shares_ngram([third, texts[0]], [SENTENCE]).tolist() == [False, True]
 
 
-def test_runs_end_with_their_document() -> None:
-    first, second = "one two three four", "five six seven eight"
-    assert not shares_ngram([SENTENCE], [first, second]).any()
-    assert not shares_ngram([first, second + " five"], [SENTENCE], shortest=5).any()
-
-
 def test_overlap_of_nothing() -> None:
     assert shares_ngram([], [SENTENCE]).shape == (0,)
     assert not shares_ngram([SENTENCE], []).any()

@@ -10,18 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_generators import tiny_family, tiny_generator
-from tiny_models import PIECES, tiny_encoder
+from tiny_models import PIECES
 
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, pieces
 from textpriv.models.classifiers import features
 from textpriv.models.generators import Generator, generate, likeliest
 from textpriv.utility.summaries import INSTRUCTION, Extractive, Writer, similarity
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return tiny_encoder(tmp_path_factory.mktemp("summaries"))
 
 
 def cut(small: Extractive, texts: list[str]) -> list[list[str]]:
@@ -137,42 +132,19 @@ def generator(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Generat
 TEXTS = ["the cat", "do the dog the cat sat", "", "a cat sat on the dog the cat"]
 
 
-def test_every_family_writes_a_summary(generator: Generator) -> None:
-    writer = Writer(generator, tokens=5, batch=2)
-    found = writer.summarize(TEXTS)
-    assert len(found) == 4
-    prompts = [generator.ask(f"{INSTRUCTION}\n\n{text}") for text in TEXTS]
-    for row, prompt in enumerate(prompts):
+@pytest.mark.parametrize("instruction", [INSTRUCTION, ""])
+def test_every_family_writes_a_summary(generator: Generator, instruction: str) -> None:
+    """Without an instruction the text stands alone."""
+    texts = [text for text in TEXTS if text or instruction]
+    found = Writer(generator, tokens=5, batch=2, instruction=instruction).summarize(texts)
+    for text, said in zip(texts, found, strict=True):
+        prompt = generator.ask(f"{instruction}\n\n{text}" if instruction else text)
         ((_, outputs),) = generate(generator, [prompt], likeliest, tokens=5)
-        assert found[row] == generator.say(outputs)[0]
+        assert said == generator.say(outputs)[0]
     assert any(found)
 
 
-def test_without_an_instruction_the_text_stands_alone(generator: Generator) -> None:
-    (found,) = Writer(generator, tokens=6, instruction="").summarize(["the cat sat"])
-    ((_, outputs),) = generate(generator, [generator.ask("the cat sat")], likeliest, tokens=6)
-    assert found == generator.say(outputs)[0]
-
-
-def test_a_text_that_is_too_long_is_refused(tmp_path: Path) -> None:
-    writer = Writer(tiny_generator(tmp_path, longest=64), tokens=5, instruction="")
-    with pytest.raises(InvalidInput, match="cut it"):
-        writer.summarize(["x" * 100])
-
-
 # --- Similarity ---------------------------------------------------------------------------------
-
-
-def test_similarity_is_the_cosine_of_mean_states(encoder: Encoder) -> None:
-    texts, others = ["cat sat on", "dog", "cat sat on"], ["cat sat on", "fish ran", "dog"]
-    found = similarity(encoder, texts, others)
-    states = [
-        features(encoder, pieces.encode(encoder.tokenizer, each), longest=40).astype(float)
-        for each in (texts, others)
-    ]
-    first, second = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in states)
-    np.testing.assert_allclose(found, (first * second).sum(1), atol=1e-3)  # other batches
-    assert found[0] == pytest.approx(1) and found[1] < 0.999
 
 
 def test_nothing_said_is_worth_nothing(encoder: Encoder) -> None:
@@ -191,7 +163,7 @@ def test_bad_input_is_named(encoder: Encoder, tmp_path: Path) -> None:
     for weight in (0, 1.5):
         with pytest.raises(InvalidInput, match="weight: got"):
             Extractive(encoder, weight=weight)
-    with pytest.raises(InvalidInput, match="others: got 2 texts, expected 1"):
+    with pytest.raises(InvalidInput, match="candidates: got 2 for 1 references"):
         similarity(encoder, ["cat"], ["cat", "dog"])
     writer = Writer(tiny_generator(tmp_path))
     for call in (writer.summarize, Extractive(encoder).summarize):

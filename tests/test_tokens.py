@@ -85,13 +85,6 @@ def test_contractions_follow_the_vocabulary() -> None:
     assert Tokenizer(("he", "is")).encode(["he's"]).ids.tolist() == [0]
 
 
-def test_case_is_kept_where_the_policy_says_so() -> None:
-    keep = TokenPolicy(name="cased", case="keep")
-    assert Tokenizer(("Rock", "rock"), keep).encode(["Rock rock ROCK"]).ids.tolist() == [0, 1, -1]
-    assert Tokenizer(("Rock", "rock")).encode(["Rock rock ROCK"]).ids.tolist() == [1, 1, 1]
-    assert Tokenizer(("Do", "not"), keep).split("DON'T Don't") == ["DO", "not", "Do", "not"]
-
-
 @given(everything)
 @predictable
 def test_tokens_are_what_is_not_white_space(text: str) -> None:
@@ -227,7 +220,7 @@ def test_what_is_kept_comes_out_at_its_place() -> None:
 
 
 def test_a_policy_has_no_other_options() -> None:
-    for key in ("case", "punctuation", "numbers", "unknown"):
+    for key in ("punctuation", "numbers", "unknown"):
         value: Any = "hide"
         with pytest.raises(InvalidInput, match=f"{key}: got .*expected one of"):
             TokenPolicy(name="wrong", **{key: value})
@@ -402,19 +395,6 @@ def test_without_reuse_every_token_has_its_own_draw() -> None:
 
 
 # --- Parts of a corpus --------------------------------------------------------------------------
-
-
-def test_a_subset_keeps_documents_and_their_kept_tokens() -> None:
-    whole = corpus([0, KEPT, 1, UNKNOWN, KEPT, 2], 2, 0, 3, 1, kept={1: "!", 4: "Bob"})
-    part = whole.subset(np.array([3, 2, 1, 0, 2]))
-    assert part.ids.tolist() == [2, 1, UNKNOWN, KEPT, 0, KEPT, 1, UNKNOWN, KEPT]
-    assert part.offsets.tolist() == [0, 1, 4, 4, 6, 9]
-    assert part.kept == {3: "Bob", 5: "!", 8: "Bob"}
-    assert part.ids.dtype == part.offsets.dtype == np.int64
-    assert len(whole.subset(np.array([], dtype=np.int64))) == 0
-    assert whole.subset(np.array([1])).ids.tolist() == []
-    with pytest.raises(IndexError):
-        whole.subset(np.array([4]))
 
 
 @given(

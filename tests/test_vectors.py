@@ -123,8 +123,6 @@ def test_the_vectors_of_sentence_transformers(tmp_path: Path, encoder: Encoder) 
         ("the cat", {}, "texts: got one string, expected a list of strings"),
         ([], {}, "texts: got no document"),
         (["cat"], {"longest": 2}, "longest: got 2, expected an integer from 3 to 300"),
-        (["cat"], {"longest": 301}, "longest: got 301"),
-        (["cat"], {"batch": 0}, "batch: got 0"),
     ],
 )
 def test_bad_input(encoder: Encoder, texts: Any, options: dict[str, int], says: str) -> None:

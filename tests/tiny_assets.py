@@ -28,7 +28,7 @@ METADATA = (
 
 def fetch_anew(asset_id: str) -> Path:
     """As a new process does, which has not hashed anything yet."""
-    store.forget()
+    store._hashed.clear()
     return assets.fetch(asset_id)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 import torch
@@ -102,9 +103,13 @@ def write_tiny_family(
         if family in WITH_ENCODER
         else transformers.AutoModelForCausalLM
     )
+    return _written(folder, tokenizer, kind.from_config, config, seed)
+
+
+def _written(folder: Path, tokenizer: Any, made: Any, config: Any, seed: int) -> Path:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        kind.from_config(config).save_pretrained(folder)
+        made(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -119,23 +124,9 @@ def tiny_family(
 def write_tiny_generator(folder: Path, *, seed: int = 0, longest: int = 64) -> Path:
     """Configuration, weights and tokenizer in the format of the hub."""
     tokenizer = tiny_tokenizer()
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=longest,
-        initializer_range=0.5,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    config = _sizes(longest=longest)["llama"](len(tokenizer))
+    config.num_key_value_heads = 1
+    return _written(folder, tokenizer, transformers.LlamaForCausalLM, config, seed)
 
 
 def tiny_generator(folder: Path, *, seed: int = 0, longest: int = 64) -> Generator:

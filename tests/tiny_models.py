@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tokenizers
@@ -22,6 +23,12 @@ PIECES = [*SPECIAL, "cat", "dog", "fish", "snow", "##ball", "the", "sat", "ran",
 CAT, DOG, FISH, SNOWBALL, THE, SAT, RAN, XYZ, ON, MAT = range(len(WORDS))
 
 
+SIZES: dict[str, Any] = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+    "initializer_range": 0.3,
+}  # fmt: skip
+
+
 def piece(name: str) -> int:
     return PIECES.index(name)
 
@@ -35,15 +42,7 @@ def write_tiny_model(folder: Path, *, seed: int = 0, longest: int = 40, head: bo
     )
     tokenizer.save_pretrained(folder)
     config = transformers.BertConfig(
-        vocab_size=len(PIECES),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=longest,
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
-        initializer_range=0.3,
+        vocab_size=len(PIECES), max_position_embeddings=longest, **SIZES
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -83,14 +82,8 @@ def _tokenizer(family: str) -> transformers.PreTrainedTokenizerFast:
     if family == "roberta":
         return _byte_level()
     if family == "t5":
-        names = [
-            "<pad>",
-            "</s>",
-            "<unk>",
-            "▁",
-            "ball",
-            *(f"▁{word}" for word in words if "#" not in word),
-        ]
+        names = ["<pad>", "</s>", "<unk>", "▁", "ball"]
+        names += [f"▁{word}" for word in words if "#" not in word]
         names += ["<extra_id_1>", "<extra_id_0>"]
         return transformers.T5TokenizerFast(vocab=[(name, -1.0) for name in names], extra_ids=2)
     if family == "mpnet":
@@ -110,20 +103,10 @@ def write_family(folder: Path, family: str, *, head: bool = False, longest: int 
     """
     tokenizer = _tokenizer(family)
     tokenizer.save_pretrained(folder)
-    common = {
-        "hidden_size": 16,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-        "initializer_range": 0.3,
-        "vocab_size": len(tokenizer),
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    roberta = {
-        "max_position_embeddings": longest + 2,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-    } | common
+    common = SIZES | {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    roberta = common | {
+        "max_position_embeddings": longest + 2, "bos_token_id": 0, "eos_token_id": 2
+    }  # fmt: skip
     t5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2,
           "vocab_size": len(tokenizer) + BEYOND, "initializer_factor": 1.0,
           "decoder_start_token_id": 0}  # fmt: skip

@@ -105,8 +105,7 @@ def check_kind(
     """
     if isinstance(value, kinds):
         return
-    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
-    if isinstance(value, type) and issubclass(value, wanted):
+    if isinstance(value, type) and issubclass(value, kinds):
         do = f"make one, {value.__name__}(...)"
     advice = f"; {do}" if do else ""
     raise InvalidInput(f"{what}: got {described(value)}, expected {expected}{advice}")

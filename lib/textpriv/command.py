@@ -11,7 +11,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +65,7 @@ def _options(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
-        return wraps(command)(command)
+        return command
 
     return decorate
 

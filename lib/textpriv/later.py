@@ -1,15 +1,12 @@
 """Packages of the extras, imported when they are first used: the core is there without them.
 
-if TYPE_CHECKING:
-    import transformers
-else:
-    transformers = later("transformers", extra="models")
+from textpriv.later import transformers
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textpriv.errors import MissingPackage
 
@@ -39,3 +36,9 @@ def later(name: str, *, extra: str) -> Any:
     MissingPackage : then, where it is not installed; it names the extra
     """
     return _Later(name, extra)
+
+
+if TYPE_CHECKING:
+    import transformers as transformers
+else:
+    transformers = later("transformers", extra="models")

@@ -44,7 +44,7 @@ def settings(profile: str, overrides: Mapping[str, Any] | None = None) -> Settin
     """Settings of a profile; `overrides` may replace them."""
     _check_overrides(overrides)
     top = {key: value for key, value in _read(profile).items() if not isinstance(value, dict)}
-    chosen = {key: value for key, value in (overrides or {}).items() if _is_setting(key)}
+    chosen = {key: value for key, value in (overrides or {}).items() if key in _SETTINGS}
     return _fill(Settings, top | chosen, f"profile {profile!r}, top of the file")
 
 
@@ -67,10 +67,9 @@ def load(
     """
     _check_overrides(overrides)
     known = list(model.model_fields)
-    shadowed = [key for key in known if _is_setting(key)]
-    if shadowed:
+    if shadowed := [key for key in known if key in _SETTINGS]:
         raise ProfileError(f"{model.__name__}: {shadowed} belong to the top of the profile")
-    chosen = {key: value for key, value in (overrides or {}).items() if not _is_setting(key)}
+    chosen = {key: value for key, value in (overrides or {}).items() if key not in _SETTINGS}
     for key in chosen:
         if key not in known:
             raise ProfileError(f"unknown override {key!r} {_suggest(key, [*known, *_SETTINGS])}")
@@ -94,10 +93,6 @@ def _check_overrides(overrides: object) -> None:
         raise ProfileError(
             f"overrides: got {described(overrides)}, expected a mapping such as {{'seed': 1}}"
         )
-
-
-def _is_setting(key: str) -> bool:
-    return key in _SETTINGS
 
 
 def _read(profile: str, inheritors: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -177,6 +177,7 @@ def clustered_mean(
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     sample: str | None = None,
+    are_trials: bool = False,
 ) -> Estimate:
     """Mean of observations that come in independent clusters (the tokens of a document).
 
@@ -188,18 +189,8 @@ def clustered_mean(
     values, cluster : (n,) finite observations, n >= 1, and the integer label of each one's cluster
     bounds : range of the quantity
     sample : name of what the clusters were drawn from; keeps the `Influence` of each
+    are_trials : whether the interval is never narrower than that of as many independent trials
     """
-    return _clustered(values, cluster, bounds, sample, are_trials=False)
-
-
-def _clustered(
-    values: ArrayLike,
-    cluster: ArrayLike,
-    bounds: tuple[float, float],
-    sample: str | None,
-    *,
-    are_trials: bool,
-) -> Estimate:
     observed = np.asarray(values, dtype=np.float64)
     if observed.ndim != 1 or not len(observed) or np.shape(cluster) != observed.shape:
         raise InvalidInput(
@@ -222,17 +213,10 @@ def _clustered(
 
 
 def clustered_share(
-    successes: ArrayLike,
-    cluster: ArrayLike,
-    *,
-    sample: str | None = None,
+    successes: ArrayLike, cluster: ArrayLike, *, sample: str | None = None
 ) -> Estimate:
-    """A share of trials that come in clusters; see `clustered_mean`.
-
-    The interval is never narrower than that of as many independent trials.
-    """
-    success = np.asarray(successes, dtype=np.float64)
-    return _clustered(success, cluster, (0.0, 1.0), sample, are_trials=True)
+    """A share of trials that come in clusters; see `clustered_mean`."""
+    return clustered_mean(successes, cluster, bounds=(0.0, 1.0), sample=sample, are_trials=True)
 
 
 def draw_labels(what: str, numbers: ArrayLike) -> NDArray[np.int64]:

@@ -18,11 +18,8 @@ from textpriv.assets.catalogue import (
     REGISTRY,
     Asset,
     GithubSource,
-    HubSource,
     Local,
     Member,
-    Source,
-    WheelSource,
     card,
     defaults,
     local,
@@ -31,11 +28,11 @@ from textpriv.assets.catalogue import (
     registry,
 )
 from textpriv.assets.command import main
-from textpriv.assets.download import download_wheel, fetch, file, is_cached, provenance
-from textpriv.assets.store import derived, git_blob, sha256
+from textpriv.assets.download import fetch, file, is_cached, provenance
+from textpriv.assets.store import derived, sha256
 
 __all__ = [
-    "LOCK", "REGISTRY", "Asset", "GithubSource", "HubSource", "Local", "Member", "Source",
-    "WheelSource", "card", "defaults", "derived", "download_wheel", "fetch", "file", "git_blob",
-    "is_cached", "local", "lock_text", "look_up", "main", "provenance", "registry", "sha256",
+    "LOCK", "REGISTRY", "Asset", "GithubSource", "Local", "Member", "card", "defaults", "derived",
+    "fetch", "file", "is_cached", "local", "lock_text", "look_up", "main", "provenance", "registry",
+    "sha256",
 ]  # fmt: skip

@@ -150,11 +150,6 @@ def sha256(path: Path) -> str:
     return known[1]
 
 
-def forget() -> None:
-    """Hash every file anew from now on, also those that look untouched."""
-    _hashed.clear()
-
-
 def git_blob(path: Path) -> str:
     """Name that git gives to the bytes of a file: SHA-1 of `blob <length>\\0` and the bytes.
 

@@ -29,20 +29,13 @@ NEITHER = -1  # a document that is neither positive nor negative
 FEWEST = 3  # documents of one author and sentiment: one each to train, validate and test
 
 
-def by_rating(ratings: ArrayLike, *, positive: float = 10, negative: float = 8) -> IntArray:
-    """Sentiment from ratings: 1 from `positive` on, 0 up to `negative`, NEITHER between and NaN.
+def by_rating(ratings: ArrayLike) -> IntArray:
+    """Sentiment of the clothes reviews, rated 2, 4, .. 10: 1 from 10 on, 0 up to 8, else NEITHER.
 
-    The defaults suit the clothes reviews, rated 2, 4, .. 10: heavy users rate 8 or 10, so that
-    anything less than the full rating counts as reserve.
-
-    Parameters
-    ----------
-    positive, negative : negative < positive
+    Heavy users rate 8 or 10, so that anything less than the full rating counts as reserve.
     """
-    if not negative < positive:
-        raise InvalidInput(f"negative: got {negative}, expected a number below {positive}")
     values = np.asarray(ratings, dtype=np.float64)
-    return np.select([values >= positive, values <= negative], [1, 0], NEITHER).astype(np.int64)
+    return np.select([values >= 10, values <= 8], [1, 0], NEITHER).astype(np.int64)
 
 
 def by_authors(
@@ -122,8 +115,8 @@ def parts(documents: Documents, count: int, rng: np.random.Generator) -> IntArra
     return part
 
 
-def quoting(documents: Documents, part: IntArray, n: int = 8) -> NDArray[np.bool_]:
-    """Whether each document shares a run of n words with one of the same author in another part.
+def quoting(documents: Documents, part: IntArray) -> NDArray[np.bool_]:
+    """Whether each document shares a run of 8 words with one of the same author in another part.
 
     Stock phrases of an author are style, but copied passages make an attack look better than it is.
     See `parts` and `splits.shares_ngram`.
@@ -134,9 +127,7 @@ def quoting(documents: Documents, part: IntArray, n: int = 8) -> NDArray[np.bool
             mine = np.flatnonzero((author == who) & (part == number))
             others = np.flatnonzero((author == who) & (part != number))
             result[mine] = shares_ngram(
-                [documents.texts[row] for row in mine],
-                [documents.texts[row] for row in others],
-                n,
+                [documents.texts[row] for row in mine], [documents.texts[row] for row in others]
             )
     return result
 

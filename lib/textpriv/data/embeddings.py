@@ -28,8 +28,6 @@ from textpriv.errors import InvalidInput
 Ids = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
 
-_MINILM_TABLE = "embeddings.word_embeddings.weight"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Embedding:
@@ -255,14 +253,6 @@ def _read_glove_6b(path: Path) -> _Table:
     return tuple(index.tolist()), np.load(path, allow_pickle=False)
 
 
-def _read_minilm_tokens(path: Path) -> _Table:
-    from safetensors import safe_open
-
-    vocabulary = assets.file("minilm-l6", "vocab.txt").read_bytes().decode("utf-8")
-    with safe_open(path, framework="numpy") as tensors:
-        return tuple(vocabulary.rstrip("\n").split("\n")), tensors.get_tensor(_MINILM_TABLE)
-
-
 # Name: asset, the member that holds the vectors, and how to read it.
 _LOADERS: dict[str, tuple[str, str, Callable[[Path], _Table]]] = {
     "glove-840b-300d-34k": (
@@ -271,5 +261,4 @@ _LOADERS: dict[str, tuple[str, str, Callable[[Path], _Table]]] = {
         _read_parsed_text,
     ),
     "glove-6b-50d": ("glove-6b-50d", "glove_6B_50d_emb.npy", _read_glove_6b),
-    "minilm-l6-tokens": ("minilm-l6", "model.safetensors", _read_minilm_tokens),
 }

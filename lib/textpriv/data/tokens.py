@@ -52,12 +52,11 @@ _LONG_RUN = re.compile(f"([{_MARKS}]{{30}})[{_MARKS}]+")
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPolicy:
-    """What happens to case, punctuation, numbers and unknown words.
+    """What happens to punctuation, numbers and unknown words; words are mapped to lower case.
 
     Parameters
     ----------
     name : how results and figures call it
-    case : "lower" maps words to lower case; "keep" looks them up as they are
     punctuation, numbers : "word" treats them as words (sanitized where the vocabulary has
         them, else unknown), "drop" leaves them out, "keep" copies them to the output
     unknown : "replace" puts a word drawn uniformly from the vocabulary in its place before
@@ -66,7 +65,6 @@ class TokenPolicy:
     """
 
     name: str
-    case: Literal["lower", "keep"] = "lower"
     punctuation: Literal["word", "drop", "keep"] = "drop"
     numbers: Literal["word", "drop", "keep"] = "word"
     unknown: Literal["replace", "drop", "keep"] = "replace"
@@ -237,14 +235,12 @@ class Tokenizer:
             raise InvalidInput("words: expected no word twice; drop the repeated ones")
 
     def split(self, text: str) -> list[str]:
-        """Tokens of one text, in the case that the policy asks for."""
+        """Tokens of one text, in lower case."""
         if not isinstance(text, str):
             raise InvalidInput(f"text: got {type(text).__name__}, expected a string")
         if not text.isascii():
             text = unicodedata.normalize("NFC", _LONG_RUN.sub(r"\1", text))
-        if self.policy.case == "lower":
-            text = text.lower()
-        return [part for token in _TOKEN.findall(text) for part in self._parts(token)]
+        return [part for token in _TOKEN.findall(text.lower()) for part in self._parts(token)]
 
     def _parts(self, token: str) -> tuple[str, ...]:
         """A token, or stem and clitic of a contraction."""
@@ -254,10 +250,10 @@ class Tokenizer:
         if not match:
             return (token,)
         stem, clitic = token[: match.start()], match.group().replace("’", "'")
-        if clitic not in self.index and clitic.lower() in _FULL_FORM:
-            if clitic.lower() == "n't":
+        if clitic not in self.index and clitic in _FULL_FORM:
+            if clitic == "n't":
                 stem = _FULL_STEM.get(stem, stem)
-            clitic = _FULL_FORM[clitic.lower()]
+            clitic = _FULL_FORM[clitic]
         return stem, clitic
 
     def _resolve(self, token: str) -> int | None:

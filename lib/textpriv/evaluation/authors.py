@@ -12,6 +12,7 @@ from textpriv.attacks.f1 import f1_estimate
 from textpriv.evaluation.risks import guessed_labels
 from textpriv.evaluation.sanitizers import sanitizer
 from textpriv.evaluation.texts import column_of, texts_of
+from textpriv.mechanisms.base import simulation
 
 
 def identify_authors(
@@ -48,16 +49,17 @@ def identify_authors(
     classes = int(who.max()) + 1
     rng = np.random.default_rng(seed)
     chance = random_baseline(who, classes)
-    named = mechanisms if isinstance(mechanisms, Mapping) else {}
-    made = {name: sanitizer(each) for name, each in named.items()}
-    if not isinstance(mechanisms, Mapping):
-        made = {each.name + f" ({each.setting})": each for each in map(sanitizer, mechanisms)}
+    if isinstance(mechanisms, Mapping):
+        made = {name: sanitizer(each) for name, each in mechanisms.items()}
+    else:
+        made = {f"{each.name} ({each.setting})": each for each in map(sanitizer, mechanisms)}
     rows = []
     for name, each in {"in clear": None, **made}.items():
         guesses: dict[str, list[np.ndarray]] = {}
         for _ in range(repeats):
             split = int(rng.integers(2**31))
-            after = given if each is None else each.sanitize(given, rng)
+            with simulation():  # what comes out is attacked, and not released
+                after = given if each is None else each.sanitize(given, rng)
             for kind in ("static", "adaptive") if each else ("static",):
                 found = guessed_labels(given, after, who, split, adaptive=kind == "adaptive")
                 guesses.setdefault(kind, []).append(found)

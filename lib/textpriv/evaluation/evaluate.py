@@ -138,7 +138,9 @@ class Evaluation:
             "risks": self.risks.to_dict("records"),
             "certified_epsilon_per_text": self.certified,
             "certified_by": self.certified_by,
-            "utility": _plain(self.utility),
+            "utility": self.utility.astype(object)
+            .where(self.utility.notna(), None)
+            .to_dict("records"),
             "statement": self.statement,
             "not_tried": list(self.not_tried),
             "versions": dict(self.versions),
@@ -359,11 +361,11 @@ class _Run:
         found, guesses = measured.word_risks(private, observed, attacks, tokenizer.words)
         self.risks += found
         if found and not out:
-            best = max(found, key=lambda each: each.value)
-            guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best.attack]))
+            best = max(found, key=lambda each: each["value"])["attack"]
+            guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best]))
             self.read_back = tokenizer.decode(guess)
             self.readings = readings(
-                tokenizer, self.before[: self.quoted], private, observed, guess, best.attack
+                tokenizer, self.before[: self.quoted], private, observed, guess, best
             )
 
     def _known(
@@ -491,8 +493,7 @@ def _public_texts(public: object, column: str) -> list[str]:
         from textpriv.data import corpora
 
         documents = corpora.load(public)
-        count = min(PUBLIC_TEXTS, len(documents))
-        return list(documents.sample(count, np.random.default_rng(0)).texts)
+        return list(corpora.at_most(documents, PUBLIC_TEXTS, np.random.default_rng(0)).texts)
     return texts_of(public, column=column, what="public")
 
 
@@ -509,14 +510,3 @@ def _fingerprint(sanitized: Sequence[str]) -> str:
     for text in sanitized:
         digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
     return digest.hexdigest()[:16]
-
-
-def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON values, None where there is none."""
-    return [
-        {
-            key: None if isinstance(each, float) and np.isnan(each) else each
-            for key, each in row.items()
-        }
-        for row in frame.to_dict("records")
-    ]

@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 
 from textpriv.attacks import linkage
-from textpriv.attacks.base import Observed, is_sensitive
-from textpriv.attacks.bayes import Bayes
-from textpriv.data.tokens import PRIVATE, UNKNOWN, Tokenizer, TokenPolicy
+from textpriv.attacks.base import observe
+from textpriv.data.tokens import PRIVATE, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput
-from textpriv.evaluation.risks import channel_of, vectors_of, zipf
+from textpriv.evaluation.risks import attack_for, vectors_of
 from textpriv.evaluation.sanitizers import sanitizer
 from textpriv.evaluation.texts import texts_of
-from textpriv.mechanisms.base import check_epsilons, simulation
+from textpriv.mechanisms.base import check_epsilons
 
 
 def previewed(
@@ -62,28 +61,23 @@ def previewed(
     embedding = made.mechanism.embedding
     tokenizer = Tokenizer(embedding.words, made.policy)
     private = tokenizer.encode(given)
-    through = is_sensitive(made.mechanism, private) | (private.ids == UNKNOWN)
     known = vectors_of(embedding, given, given)
     rng, rows = np.random.default_rng(seed), []
     for epsilon in wanted:
         at = made.mechanism.with_epsilon(epsilon)
-        with simulation():
-            seen = at.sanitize_corpus(private, rng)
-        after = tokenizer.decode(seen)
+        observed = observe(at, private, rng)
+        truth = private.ids[observed.targets]
+        after = tokenizer.decode(observed.corpus)
         meaning = linkage.meaning_kept(known, vectors_of(embedding, after, given))
         try:
-            channel = channel_of(at)
-            guessed = Bayes(channel, zipf(channel), name="context-free").guess(
-                Observed(seen, through), top=1
-            )
-            read = float(guessed.hits(private.ids[np.flatnonzero(through)]).mean())
+            read = float(attack_for(at).guess(observed, top=1).hits(truth).mean())
         except InvalidInput:
             read = np.nan
         rows.append(
             {
                 "epsilon": epsilon,
                 "sanitized": after[0],
-                "changed": float((seen.ids != private.ids)[through].mean()),
+                "changed": float((observed.corpus.ids[observed.targets] != truth).mean()),
                 "meaning": float(meaning.mean()),
                 "read_back": read,
             }

@@ -123,8 +123,7 @@ class Reader:
         check_kind(text, str, what="text", expected="one string")
         made = self._mechanism(mechanism).with_epsilon(check_epsilon(epsilon))
         private = self.tokenizer.encode([text])
-        replaced = np.append(risks.is_input(made), True)  # the last stands for what is unknown
-        hidden = (private.ids != KEPT) & replaced[np.maximum(private.ids, -1)]
+        hidden = risks.passing(made, private)
         with simulation():
             observed = Observed(made.sanitize_corpus(private, rng), hidden)
         attack = self._attack(made, mechanism, made.epsilon)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,44 +46,31 @@ IntArray = NDArray[np.int64]
 Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
 
 LANGUAGE_WEIGHT = 0.75  # of the language model: what most rehearsals of notebook 05 choose
+FOLDS = 3  # of the texts whose label is told
 DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
 
 
-@dataclass(frozen=True)
-class Risk:
-    """What one attacker finds.
+FINDS = ("words", "texts", "authors")
+COLUMNS = ("finds", "attack", "knows", "value", "low", "high", "n", "chance")
 
-    Attributes
-    ----------
-    finds : "words", "texts" or "authors"
-    attack, knows : its name, and what it has to know, in words
-    value, low, high, n : share found (macro F1 for authors), its 95% interval, and trials
-    chance : what guessing without a look at the output finds
-    """
+Risk = dict[str, Any]
+"""What one attacker finds: COLUMNS by name.
 
-    finds: str
-    attack: str
-    knows: str
-    value: float
-    low: float
-    high: float
-    n: int
-    chance: float
+`finds` is one of FINDS; `attack` and `knows` are its name and what it has to know, in words; then
+the share found (macro F1 for authors), its 95% interval and its trials; and what guessing without a
+look at the output finds.
+"""
 
-    @classmethod
-    def of(cls, finds: str, attack: str, knows: str, rate: Estimate, chance: float) -> Risk:
-        return cls(finds, attack, knows, rate.value, rate.low, rate.high, rate.n, float(chance))
+
+def _risk(finds: str, attack: str, knows: str, rate: Estimate, chance: float) -> Risk:
+    named = {"finds": finds, "attack": attack, "knows": knows}
+    return {**named, **rate.columns(), "chance": float(chance)}
 
 
 def table(risks: Sequence[Risk]) -> pd.DataFrame:
     """One row per risk, the strongest attack on each thing first."""
-    frame = pd.DataFrame([asdict(each) for each in risks], columns=list(Risk.__annotations__))
-    order = frame["finds"].map({"words": 0, "texts": 1, "authors": 2})
-    return (
-        frame.assign(order=order)
-        .sort_values(["order", "value"], ascending=[True, False], ignore_index=True, kind="stable")
-        .drop(columns="order")
-    )
+    ordered = sorted(risks, key=lambda each: (FINDS.index(each["finds"]), -each["value"]))
+    return pd.DataFrame(ordered, columns=list(COLUMNS))
 
 
 # --- Whole texts --------------------------------------------------------------------------------
@@ -170,7 +156,7 @@ def text_risks(
         scores = np.empty_like(found)
         scores[:, order] = found
         rate = linkage.linked(scores)
-        risks.append(Risk.of("texts", each.label, each.knows, rate, 1 / len(originals)))
+        risks.append(_risk("texts", each.label, each.knows, rate, 1 / len(originals)))
         if each.alone and len(originals) >= linkage.FEWEST:
             epsilon, _ = linkage.certified_epsilon(scores, rng, confidence=level)
             shown.append((epsilon, each.label))
@@ -201,8 +187,8 @@ def pair_risks(originals: Sequence[str], sanitized: Sequence[str]) -> list[Risk]
     part = "" if level == pairs.texts else f" ({level} of {pairs.texts} texts)"
     chance = rate(pairs.most_frequent()).value
     return [
-        Risk.of("words", "kept as they are" + part, "nothing", rate(pairs.output), chance),
-        Risk.of(
+        _risk("words", "kept as they are" + part, "nothing", rate(pairs.output), chance),
+        _risk(
             "words",
             "learned from pairs" + part,
             "other texts before and after",
@@ -286,6 +272,12 @@ def language(size: int, public: Corpus) -> NGrams:
     return NGrams.train(Lexicon(size, [public]), [public], order=3)
 
 
+def passing(mechanism: Mechanism, corpus: Corpus) -> NDArray[np.bool_]:
+    """Tokens that go through the mechanism, those that its vocabulary lacks too: (tokens,)."""
+    replaced = np.append(is_input(mechanism), True)  # the last stands for what is unknown
+    return (corpus.ids != KEPT) & replaced[np.maximum(corpus.ids, UNKNOWN)]
+
+
 def observed_of(
     mechanism: Mechanism, private: Corpus, sanitized: Sequence[str]
 ) -> tuple[Corpus, Observed, int]:
@@ -298,21 +290,20 @@ def observed_of(
     -------
     the private texts that take part, what is seen of them, and how many texts were left out
     """
-    index = {word: row for row, word in enumerate(mechanism.embedding.words)}
-    lengths = np.diff(private.offsets)
+    index = mechanism.embedding.index
+    through = passing(mechanism, private)
     outputs, level = [], []
-    replaced = is_input(mechanism)
     for number, text in enumerate(sanitized):
         words = text.split(" ") if text else []
         own = private[number]
         ids = np.array([index.get(word, -1) for word in words], dtype=np.int64)
-        first = int(private.offsets[number])
-        clear = [private.kept.get(first + at) for at in np.flatnonzero(own == KEPT).tolist()]
-        spared = (own >= 0) & ~np.append(replaced, True)[own]
+        first, last = private.offsets[number : number + 2].tolist()
+        kept = np.flatnonzero(own == KEPT).tolist()
+        spared = (own != KEPT) & ~through[first:last]
         if (
-            len(words) == lengths[number]
+            len(words) == len(own)
             and (ids[own != KEPT] >= 0).all()
-            and clear == [words[at] for at in np.flatnonzero(own == KEPT).tolist()]
+            and all(private.kept[first + at] == words[at] for at in kept)
             and (ids[spared] == own[spared]).all()
         ):
             outputs.append(np.where(own == KEPT, KEPT, ids))
@@ -323,9 +314,8 @@ def observed_of(
             f"{mechanism.name}; give the mechanism and the token policy that made them"
         )
     part = private.subset(np.array(level))
-    seen = part.with_ids(np.concatenate(outputs) if outputs else part.ids[:0])
-    through = (part.ids == UNKNOWN) | ((part.ids >= 0) & np.append(replaced, False)[part.ids])
-    return part, Observed(seen, through), len(sanitized) - len(level)
+    seen = Observed(part.with_ids(np.concatenate(outputs)), passing(mechanism, part))
+    return part, seen, len(sanitized) - len(level)
 
 
 def word_risks(
@@ -364,7 +354,7 @@ def word_risks(
             read[label] = knows, guessed
     chance = np.bincount(truth[content & (truth >= 0)], minlength=1).max() / content.sum()
     return [
-        Risk.of(
+        _risk(
             "words",
             label,
             knows,
@@ -385,24 +375,21 @@ def guessed_labels(
     seed: int | None,
     *,
     adaptive: bool,
-    folds: int = 3,
 ) -> IntArray:
     """The label that a classifier gives every sanitized text, having learned from other texts.
 
-    Parameters
-    ----------
-    adaptive : whether it has learned from sanitized texts, or from originals
-    folds : every text is asked about once; a quarter of the others validates
+    Every text is asked about once, in one of `FOLDS`; a quarter of the others validates. `adaptive`
+    says whether it has learned from sanitized texts, or from originals.
     """
     learned = np.array(sanitized if adaptive else originals, dtype=object)
     asked, classes = np.array(sanitized, dtype=object), int(labels.max()) + 1
     fewest = int(np.bincount(labels).min())
-    if fewest < folds:
+    if fewest < FOLDS:
         raise InvalidInput(
-            f"labels: got {fewest} texts of one label, expected at least {folds} of each"
+            f"labels: got {fewest} texts of one label, expected at least {FOLDS} of each"
         )
     guesses = np.empty(len(labels), dtype=np.int64)
-    outer = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    outer = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     for rest, test in outer.split(labels, labels):
         order = np.random.default_rng(seed).permutation(rest)
         held = order[: max(1, len(order) // 4)]
@@ -419,7 +406,7 @@ def author_risks(
     classes, rng = int(authors.max()) + 1, np.random.default_rng(seed)
     chance = random_baseline(authors, classes)
     return [
-        Risk.of(
+        _risk(
             "authors", f"authorship, {kind}", knows,
             f1_estimate(
                 authors,

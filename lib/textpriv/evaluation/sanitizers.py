@@ -19,7 +19,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -162,35 +162,26 @@ def sanitize(
     return sanitizer(mechanism, epsilon=epsilon, policy=policy).sanitize(given, rng)
 
 
-def from_function(
-    function: Callable[..., Any],
-    *,
-    name: str | None = None,
-    epsilon: float | None = None,
-    each: bool | None = None,
-) -> Sanitizer:
+def from_function(function: Callable[..., Any], *, epsilon: float | None = None) -> Sanitizer:
     """Any function of texts as a sanitizer.
 
     Parameters
     ----------
-    function : `sanitize(texts) -> texts` or `sanitize(text) -> text`; it gets `epsilon` and `rng`
-        by name where it has parameters of these names
+    function : `sanitize(texts) -> texts` or `sanitize(text) -> text`, told by the annotation of the
+        first parameter (`str`: one), else by that parameter's name (a plural takes all); it gets
+        `epsilon` and `rng` by name where it has parameters of these names
     epsilon : that it is said to satisfy; None: nothing is claimed
-    each : whether it takes one text; None: told from the annotation of its first parameter
-        (`str`: one), else from that parameter's name (a plural takes all)
     """
     parameters = inspect.signature(function).parameters
     if not parameters:
         raise InvalidInput(f"{function}: takes no argument, expected a function of texts")
     first = next(iter(parameters.values()))
-    if each is None:
-        stated = str(getattr(first.annotation, "__name__", first.annotation))
-        each = stated == "str" if first.annotation is not first.empty else first.name[-1:] != "s"
-    one_by_one = each
-    given = {} if epsilon is None else {"epsilon": check_epsilon(epsilon)}
-    named = {key: value for key, value in given.items() if key in parameters}
-    if "epsilon" in parameters and parameters["epsilon"].default is inspect.Parameter.empty:
-        named["epsilon"] = _needed(epsilon)
+    stated = str(getattr(first.annotation, "__name__", first.annotation))
+    one_by_one = stated == "str" if first.annotation is not first.empty else first.name[-1:] != "s"
+    takes = "epsilon" in parameters
+    if epsilon is not None or (takes and parameters["epsilon"].default is first.empty):
+        epsilon = _needed(epsilon)
+    named = {"epsilon": epsilon} if takes and epsilon is not None else {}
 
     def run(texts: list[str], rng: np.random.Generator | None) -> object:
         seeded = {**named, "rng": rng} if "rng" in parameters else named
@@ -198,18 +189,14 @@ def from_function(
             return [function(text, **seeded) for text in texts]
         return function(texts, **seeded)
 
-    called = str(name or getattr(function, "__name__", type(function).__name__))
+    called = str(getattr(function, "__name__", type(function).__name__))
     return Sanitizer(called, called, run, epsilon, seeded="rng" in parameters)
 
 
-def _of_mechanism(
-    mechanism: Mechanism, policy: TokenPolicy, name: str | None = None, label: str | None = None
-) -> Sanitizer:
-    def run(texts: list[str], rng: np.random.Generator | None) -> list[str]:
-        return mechanism.sanitize(texts, rng, policy=policy)
-
-    called = name or mechanism.name
-    return Sanitizer(called, label or called, run, mechanism.epsilon, mechanism, policy)
+def _of_mechanism(mechanism: Mechanism, policy: TokenPolicy) -> Sanitizer:
+    run = partial(mechanism.sanitize, policy=policy)
+    name = mechanism.name
+    return Sanitizer(name, name, run, mechanism.epsilon, mechanism, policy)
 
 
 # --- Names --------------------------------------------------------------------------------------
@@ -250,10 +237,7 @@ def include(path: str | Path) -> None:
     ------
     InvalidInput : no such file, or one that does not run
     """
-    file = Path(path)
-    if not file.is_file():
-        raise InvalidInput(f"include: got {str(path)!r}, expected a Python file that exists")
-    _module(file)
+    _module(Path(path))
 
 
 def load(place: str) -> Any:
@@ -297,7 +281,7 @@ def _by_name(name: str, epsilon: float | None, policy: TokenPolicy, words: int |
         raise InvalidInput(f"mechanism: got {name!r}, expected one of {', '.join(names())}; {do}")
     wanted, table = _needed(epsilon), embedding(words)
     mechanism = WORD_LEVEL[name].make(table, ExactSearch(table.vectors)).with_epsilon(wanted)
-    return _of_mechanism(mechanism, policy, name, WORD_LEVEL[name].label)
+    return replace(_of_mechanism(mechanism, policy), name=name, label=WORD_LEVEL[name].label)
 
 
 def _needed(epsilon: float | None) -> float:

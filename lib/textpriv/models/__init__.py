@@ -25,7 +25,6 @@ from textpriv.models.filling import MaskedSizes, masked_language_model
 from textpriv.models.rows import (
     BoolArray,
     FastTokenizer,
-    IntArray,
     Pieces,
     Rows,
     by_length,
@@ -45,7 +44,6 @@ __all__ = [
     "BoolArray",
     "Encoder",
     "FastTokenizer",
-    "IntArray",
     "LearningCurve",
     "MaskedSizes",
     "Pieces",

@@ -16,16 +16,10 @@ import torch.nn.functional as F
 from textpriv import assets
 from textpriv.channel import IntArray
 from textpriv.errors import InvalidInput
-from textpriv.later import later
+from textpriv.later import transformers
 from textpriv.models import packed
 from textpriv.models.rows import BoolArray, FastTokenizer, Rows
-from textpriv.models.training import LearningCurve
 from textpriv.neighbors.table import bfloat16_is_fast
-
-if TYPE_CHECKING:
-    import transformers
-else:
-    transformers = later("transformers", extra="models")
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -82,9 +76,9 @@ class Encoder:
     device : where the model is
     digest : what the weights depend on
     can_fill : whether the head was trained, so that the encoder is a masked LM
-    accuracy, rare_accuracy, curve : of `masked_language_model`: the share of masked whole words of
-        held-out text that the head gets right, the same over words that are not among the 200 most
-        frequent, and how the accuracy grew; None where that was not measured
+    accuracy, rare_accuracy : of `masked_language_model`: the share of masked whole words of
+        held-out text that the head gets right, and the same over words that are not among the 200
+        most frequent; None where that was not measured
     """
 
     name: str
@@ -95,7 +89,6 @@ class Encoder:
     can_fill: bool
     accuracy: float | None = None
     rare_accuracy: float | None = None
-    curve: LearningCurve | None = None
 
     @property
     def family(self) -> Family:

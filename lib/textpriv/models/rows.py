@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 from textpriv.channel import IntArray
 from textpriv.data.tokens import KEPT, Corpus, ranges
 from textpriv.errors import InvalidInput
-from textpriv.later import later
-
-if TYPE_CHECKING:
-    import transformers
-else:
-    transformers = later("transformers", extra="models")
+from textpriv.later import transformers
 
 BoolArray = NDArray[np.bool_]
 FastTokenizer: TypeAlias = "transformers.PreTrainedTokenizerFast"

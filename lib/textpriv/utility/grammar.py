@@ -2,7 +2,7 @@
 
     kept(original, replaced).mean()                  # share of words with the same part of speech
     chance(tag_shares(original), tag_shares(replaced))   # what unrelated words of both would give
-    readability(generator, texts).perplexity_per_token
+    readability(generator, texts).bits_per_character
     length_bits(lengths), identified(lengths)        # what the length of a text alone tells
 
 The part of speech of a word is the most frequent one, whatever stands around it: the baseline of
@@ -202,12 +202,9 @@ def _read(path: Path) -> Mapping[str, PartOfSpeech]:
         raise InvalidInput(f"{path}: got {got!r:.80}, expected lines of a word and its Penn tag")
     # Lower case last, so that it stays: "Will NNP" gives way to "will MD".
     entries.sort(key=lambda fields: -sum(letter.isupper() for letter in fields[0]))
-    return {_plain(word): _coarse(tag) for word, tag in entries}
-
-
-def _coarse(tag: str) -> PartOfSpeech:
-    """Class of a Penn tag; of "NN|JJ" the first counts, and misprints are OTHER."""
-    return _OF_PENN.get(tag.split("|")[0], PartOfSpeech.OTHER)
+    # Of "NN|JJ" the first counts, and misprints are OTHER.
+    classes = (_OF_PENN.get(tag.split("|")[0], PartOfSpeech.OTHER) for _, tag in entries)
+    return {_plain(word): coarse for (word, _), coarse in zip(entries, classes, strict=True)}
 
 
 def _each(words: Words, judge: Callable[[str], int]) -> list[int]:
@@ -233,18 +230,11 @@ def _check_aligned(original: Collection[str], replaced: Collection[str]) -> None
 class Readability:
     """How surprising a language model finds texts: the smaller, the better they read.
 
-    All texts together count as one, so that a short text weighs less than a long one: the mean of
-    the texts' own perplexities is that of the few worst (1,859 against 300 on 40 short reviews).
+    All texts together count as one, so that a short text weighs less than a long one.
     """
 
     nats: FloatArray  # (texts,) -ln P(text)
-    tokens: IntArray  # (texts,) of the model
     characters: IntArray  # (texts,) of Unicode, with the spaces
-
-    @property
-    def perplexity_per_token(self) -> float:
-        """exp(sum of nats / tokens), >= 1: depends on how the model parts a text."""
-        return float(np.exp(self.nats.sum() / self.tokens.sum()))
 
     @property
     def bits_per_character(self) -> float:
@@ -265,7 +255,6 @@ def readability(generator: Generator, texts: Sequence[str]) -> Readability:
     return Readability(
         # Rounding can leave a certain text with a likelihood just above 1.
         nats=np.maximum(-generator.log_likelihood(texts), 0),
-        tokens=np.array([len(ids) for ids in generator.encode(texts)], dtype=np.int64),
         characters=np.array([len(text) for text in texts], dtype=np.int64),
     )
 

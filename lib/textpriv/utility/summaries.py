@@ -201,10 +201,8 @@ def similarity(encoder: Encoder, texts: Sequence[str], others: Sequence[str]) ->
     ----------
     Carpentier et al. 2024, section 4.1, with all-mpnet-base-v2.
     """
-    texts, others = check_texts(texts), check_texts(others, what="others")
-    if len(texts) != len(others):
-        raise InvalidInput(f"others: got {len(others)} texts, expected {len(texts)}")
-    if not len(texts):
+    if not len(texts) and not len(others):
         return np.empty(0)
+    found = cosine(encoder, texts, others)
     speaks = [bool(a.strip() and b.strip()) for a, b in zip(texts, others, strict=True)]
-    return np.where(speaks, cosine(encoder, texts, others), 0.0)
+    return np.where(speaks, found, 0.0)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,15 +24,10 @@ from textpriv.channel import FloatArray, IntArray
 from textpriv.checks import COUNT, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
-from textpriv.later import later
+from textpriv.later import transformers
 from textpriv.models.encoders import autocast, load_tokenizer, quiet
 from textpriv.models.rows import FastTokenizer, by_length
 from textpriv.neighbors.table import bfloat16_is_fast
-
-if TYPE_CHECKING:
-    import transformers
-else:
-    transformers = later("transformers", extra="models")
 
 _MEMBERS = {"smollm2-135m-instruct": "SmolLM2-135M-Instruct.Q4_1.gguf"}
 _HUB = (  # folders as `from_pretrained` takes them, for the paper profile

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from textpriv.channel import IntArray
 from textpriv.errors import InvalidInput
-from textpriv.later import later
+from textpriv.later import transformers
 from textpriv.models.generators.generator import Generator
-
-if TYPE_CHECKING:
-    import transformers
-else:
-    transformers = later("transformers", extra="models")
 
 ROOT = 0  # the node of `Prefixes` that stands for the prompt
 

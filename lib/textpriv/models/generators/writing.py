@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,16 +12,11 @@ from tqdm.auto import tqdm
 from textpriv.channel import IntArray
 from textpriv.checks import COUNT, checked
 from textpriv.errors import InvalidInput
-from textpriv.later import later
+from textpriv.later import transformers
 from textpriv.models.encoders import autocast
 from textpriv.models.generators.generator import Generator
 from textpriv.models.generators.sampling import Choose
 from textpriv.models.rows import by_length
-
-if TYPE_CHECKING:
-    import transformers
-else:
-    transformers = later("transformers", extra="models")
 
 
 @checked(tokens=COUNT, batch=COUNT)
