@@ -1,6 +1,6 @@
 """What a text costs: the sum of its words' losses, and less where more is known than their size.
 
-    spent = account(losses, ranges=ranges, delta=1e-6, queries=10)
+    spent = account(losses, ranges=ranges, delta=1e-6)
     spent.epsilon        the sum: holds for every mechanism
     spent.composed       epsilon at this delta, where losses partly cancel
 
@@ -49,15 +49,13 @@ class Account:
 
     Attributes
     ----------
-    tokens : words that are protected, each counted once per query
-    queries : how often the same text is sanitized
+    tokens : words that are protected
     epsilon : the sum of all losses; inf where a word has no bound
     delta : in (0, 1), added to the probability of every event
     composed : the least epsilon known with this delta; the sum itself where nothing better holds
     """
 
     tokens: int
-    queries: int
     epsilon: float
     delta: float
     composed: float
@@ -69,7 +67,6 @@ def account(
     ranges: ArrayLike | None = None,
     adaptive: bool = False,
     delta: float = 1e-6,
-    queries: int = 1,
 ) -> Account:
     """The cost of a text, or of all texts of a person.
 
@@ -80,27 +77,26 @@ def account(
         mechanisms that have them (`Claim.bounded_range`); None: the losses just add up
     adaptive : whether a token's law depends on earlier outputs, as a language model's does
     delta : in (0, 1)
-    queries : >= 1, how often the same text is sanitized, each time afresh
 
     Notes
     -----
     For a corpus give the losses of all texts of one person: texts of different persons do not
-    add up for any of them, and the corpus costs what its costliest person pays.
+    add up for any of them, and the corpus costs what its costliest person pays. A text that is
+    sanitized several times, each time afresh, costs the sum of all times.
     """
     each = _check_losses(losses)
-    check_count(queries, what="queries")
     _check_delta(delta)
-    total = composed = float(each.sum()) * queries
+    total = composed = float(each.sum())
     if ranges is not None:
         lengths = _check_losses(ranges)
         if lengths.shape != each.shape:
             raise InvalidInput(f"ranges: got {lengths.shape}, expected the losses' {each.shape}")
         if np.isfinite(lengths).all():
-            composed = min(composed, composed_epsilon(lengths, delta, queries=queries))
-            steps, equal = len(each) * queries, len(each) > 0 and not np.ptp(lengths)
+            composed = min(composed, composed_epsilon(lengths, delta))
+            steps, equal = len(each), len(each) > 0 and not np.ptp(lengths)
             if equal and not adaptive and steps <= LARGEST_OPTIMAL:
                 composed = min(composed, optimal_epsilon(float(lengths[0]), steps, delta))
-    return Account(len(each), queries, total, delta, composed)
+    return Account(len(each), total, delta, composed)
 
 
 # --- Ranges that may differ, steps that may depend on each other ---------------------------------
@@ -135,21 +131,20 @@ def renyi_divergence(ranges: ArrayLike, order: float) -> FloatArray:
     return np.where(known, np.clip(total / (order - 1), 0.0, limit), limit)
 
 
-def composed_epsilon(ranges: ArrayLike, delta: float, *, queries: int = 1) -> float:
+def composed_epsilon(ranges: ArrayLike, delta: float) -> float:
     """Epsilon that holds up to delta for mechanisms of bounded range, adaptive or not.
 
     `ranges` are (steps,) finite numbers >= 0; for the others see `account`.
     """
     r = _check_losses(ranges)
     _check_delta(delta)
-    check_count(queries, what="queries")
     distinct, times = np.unique(r, return_counts=True)
-    total = float(r.sum()) * queries
+    total = float(r.sum())
     if not total > 0:
         return 0.0
     best = total
     for order in ORDERS:
-        spent = float(renyi_divergence(distinct, order) @ times) * queries
+        spent = float(renyi_divergence(distinct, order) @ times)
         rest = -np.log(order * delta) / (order - 1) + np.log1p(-1 / order)
         best = min(best, spent + float(rest))
     return max(0.0, best)
