@@ -50,23 +50,18 @@ from textpriv.models.vectors import SentenceVectors
 from textpriv.neighbors import random_directions
 from textpriv.privacy import (
     Audit,
-    PlainSearch,
-    at_most,
-    audit_candidates,
     audit_exactly,
     audit_laplace,
     audit_map,
-    audit_next_token,
     audit_noise,
     audit_noise_length,
-    audit_prompt,
-    audit_stencil,
     audit_words,
     draw_words,
-    released_laplace,
-    spread_words,
-    with_fit,
 )
+from textpriv.privacy.exact import audit_candidates, audit_next_token, audit_prompt, audit_stencil
+from textpriv.privacy.fit import with_fit
+from textpriv.privacy.released import released_laplace
+from textpriv.privacy.sampled import PlainSearch, at_most, spread_words
 
 IntArray = Any
 Rng = np.random.Generator
@@ -465,25 +460,6 @@ class CusTextPlusReplacesStopwords(CusTextPlus):
         return plain.sample(inputs, rng)
 
 
-class _LessNoise:
-    """Four fifths of the noise, of whatever shape."""
-
-    def noisy_vectors(self, ids: IntArray, rng: Rng) -> Iterator[FloatArray]:
-        start = 0
-        for points in super().noisy_vectors(ids, rng):  # type: ignore[misc]
-            words = self.embedding.vectors[ids[start : start + len(points)]]  # type: ignore[attr-defined]
-            start += len(points)
-            yield words + 0.8 * (points - words)
-
-
-class MadlibLessNoise(_LessNoise, Madlib):
-    pass
-
-
-class MahalanobisLessNoise(_LessNoise, Mahalanobis):
-    pass
-
-
 class MadlibPrefersTheInput(Madlib):
     """The input itself if it is among the five nearest words: a leak through the look-up."""
 
@@ -694,6 +670,7 @@ FLAT, LONG = (PlainSearch(table.vectors) for table in (PLANE, STRETCHED))
 MADLIB = maker(Madlib, PLANE, epsilon=1.0, search=FLAT)
 on_plane = partial(flawed, epsilon=1.0, search=FLAT)
 on_stretched = partial(flawed, epsilon=1.0, search=LONG)
+SHAPED = maker(Mahalanobis, STRETCHED, epsilon=1.0, search=LONG)
 RIGHT = MADLIB()
 SETS = {"epsilon": 4.0, "set_size": 6}
 GROUPS = {**SETS, "mapping": "conservative"}
@@ -758,11 +735,11 @@ CASES = [
          maker(CusText, CLOUD, **SETS), drawn=True),
     flawed("CusText+ sampler that replaces stopwords", exactly, CusTextPlusReplacesStopwords,
            CusTextPlus, CLOUD, **SETS, stopwords=("w7",), drawn=True),
-    on_plane("MADLIB with 0.8 of the noise", inside, MadlibLessNoise, Madlib, PLANE, drawn=True),
+    Case("MADLIB with 0.8 of the noise", inside, lambda: lacking(RIGHT, 0.8), MADLIB, drawn=True),
     on_plane("MADLIB whose look-up prefers the input", inside, MadlibPrefersTheInput, Madlib, PLANE,
              drawn=True),
-    on_stretched("Mahalanobis with 0.8 of the noise", inside, MahalanobisLessNoise, Mahalanobis,
-                 STRETCHED, drawn=True),
+    Case("Mahalanobis with 0.8 of the noise", inside, lambda: lacking(SHAPED(), 0.8), SHAPED,
+         drawn=True),
     flawed("polar mechanism with angles of 1.25 eps", inside, PolarLessNoise, Polar, SPHERE,
            epsilon=20.0, drawn=True),
     flawed("rank repair with ranks of 2 eps", inside, RanksAtMoreEpsilon, RankRepair, RIGHT, c=0.05,
