@@ -232,13 +232,8 @@ def test_the_likeliest_inputs_of_any_table(seed: int, size: int, levels: int, me
         ([5], np.ones(5), 1, "outputs: got ids 5..5, expected 0..4"),
         ([-1], np.ones(5), 1, "outputs: got ids -1..-1"),
         ([0], np.ones(4), 1, "prior: expected 5 finite weights >= 0"),
-        ([0], [], 1, "prior: expected 5 finite weights >= 0"),
         ([0], [1, 1, 1, 1, -1], 1, "prior: expected 5"),
-        ([0], [1, 1, 1, 1, np.nan], 1, "prior: expected 5"),
         ([0], np.ones(5), 0, "count: got 0, expected an integer >= 1"),
-        ([0], np.ones(5), -1, "count: got -1"),
-        ([0], np.ones(5), 1.0, "count: got 1.0"),
-        ([0], np.ones(5), True, "count: got True"),
     ],
 )
 def test_wrong_questions(outputs: Any, prior: Any, count: Any, says: str) -> None:
