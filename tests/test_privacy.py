@@ -374,14 +374,6 @@ def test_no_law_of_a_range_has_a_larger_renyi_divergence(
     assert renyi(p, q, order) <= renyi_divergence([bound], order)[0] + 1e-9
 
 
-@given(st.floats(0, 500), st.floats(1.0001, 1e6))
-def test_the_renyi_divergence_is_below_the_range_and_its_concentrated_bound(
-    bound: float, order: float
-) -> None:
-    (found,) = renyi_divergence([bound], order)
-    assert 0 <= found <= min(bound, order * bound**2 / 8)
-
-
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("bound", [0.5, 2.0, 4.0])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.6])
@@ -514,7 +506,7 @@ def test_huge_losses_give_numbers() -> None:
         ({"losses": [np.nan]}, "losses: got shape"),
         ({"losses": [[1.0]]}, r"losses: got shape \(1, 1\)"),
         ({"losses": [1.0], "ranges": [1.0, 2.0]}, r"ranges: got \(2,\), expected the losses'"),
-        ({"losses": [1.0], "delta": 0.0}, "delta: got 0.0, expected a number strictly between"),
+        ({"losses": [1.0], "delta": 0.0}, "delta: got 0.0, expected a float in the range"),
         ({"losses": [1.0], "delta": 1.0}, "delta: got 1.0"),
         ({"losses": [1.0], "delta": True}, "delta: got True"),
     ],
@@ -527,10 +519,10 @@ def test_wrong_accounts(arguments: dict[str, Any], says: str) -> None:
 def test_wrong_questions_of_composition() -> None:
     for wrong, says in (
         (lambda: renyi_divergence([np.inf], 2.0), "ranges: got inf"),
-        (lambda: renyi_divergence([1.0], 1.0), "order: got 1.0, expected a finite number > 1"),
-        (lambda: optimal_delta(0.0, 2, 1.0), "bound, epsilon: got 0.0, 1.0"),
-        (lambda: optimal_delta(1.0, 2, -1.0), "bound, epsilon: got 1.0, -1.0"),
-        (lambda: optimal_delta(1.0, 0, 1.0), "count: got 0, expected an integer from 1 to 4096"),
+        (lambda: renyi_divergence([1.0], 1.0), "order: got 1.0, expected a float in the range"),
+        (lambda: optimal_delta(0.0, 2, 1.0), "bound: got 0.0"),
+        (lambda: optimal_delta(1.0, 2, -1.0), "epsilon: got -1.0"),
+        (lambda: optimal_delta(1.0, 0, 1.0), "count: got 0, expected an int in the range"),
         (lambda: optimal_epsilon(1.0, 5000, 0.1), "count: got 5000"),
         (lambda: composed_epsilon([1.0], 0.0), "delta: got 0.0"),
     ):

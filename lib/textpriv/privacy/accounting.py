@@ -29,6 +29,7 @@ of adaptivity); Cesar & Rogers 2021 (r^2/8-zCDP); Canonne, Kamath & Steinke 2020
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +37,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
 from textpriv.channel import FloatArray
-from textpriv.checks import check_count
+from textpriv.checks import LEVEL, NOT_NEGATIVE, POSITIVE, Interval, at_least, checked
 from textpriv.errors import InvalidInput
 
 ORDERS = 1 + np.logspace(-4, 6, 600)  # of Renyi divergences; each order gives a valid bound
@@ -61,6 +62,7 @@ class Account:
     composed: float
 
 
+@checked(delta=LEVEL)
 def account(
     losses: ArrayLike,
     *,
@@ -85,7 +87,6 @@ def account(
     sanitized several times, each time afresh, costs the sum of all times.
     """
     each = _check_losses(losses)
-    _check_delta(delta)
     total = composed = float(each.sum())
     if ranges is not None:
         lengths = _check_losses(ranges)
@@ -102,6 +103,7 @@ def account(
 # --- Ranges that may differ, steps that may depend on each other ---------------------------------
 
 
+@checked(order=Interval(Real, 1, None, closed="neither"))
 def renyi_divergence(ranges: ArrayLike, order: float) -> FloatArray:
     """Largest Renyi divergence of an order that bounded range allows, for every range.
 
@@ -121,8 +123,6 @@ def renyi_divergence(ranges: ArrayLike, order: float) -> FloatArray:
     r = _check_losses(ranges)
     if not np.isfinite(r).all():
         raise InvalidInput("ranges: got inf, expected finite numbers")
-    if not (np.isfinite(order) and order > 1):
-        raise InvalidInput(f"order: got {order!r}, expected a finite number > 1")
     limit = np.minimum(r, order * r**2 / 8)
     known = r > 1e-5  # below, the closed form is all rounding and the limit is as good
     x = np.where(known, r, 1.0)
@@ -131,13 +131,13 @@ def renyi_divergence(ranges: ArrayLike, order: float) -> FloatArray:
     return np.where(known, np.clip(total / (order - 1), 0.0, limit), limit)
 
 
+@checked(delta=LEVEL)
 def composed_epsilon(ranges: ArrayLike, delta: float) -> float:
     """Epsilon that holds up to delta for mechanisms of bounded range, adaptive or not.
 
     `ranges` are (steps,) finite numbers >= 0; for the others see `account`.
     """
     r = _check_losses(ranges)
-    _check_delta(delta)
     distinct, times = np.unique(r, return_counts=True)
     total = float(r.sum())
     if not total > 0:
@@ -155,6 +155,7 @@ def composed_epsilon(ranges: ArrayLike, delta: float) -> float:
 LARGEST_OPTIMAL = 4096  # steps; the work grows with their square
 
 
+@checked(bound=POSITIVE, count=at_least(1, LARGEST_OPTIMAL), epsilon=NOT_NEGATIVE)
 def optimal_delta(bound: float, count: int, epsilon: float) -> float:
     """Least delta that always holds for `count` fixed mechanisms of one range.
 
@@ -169,12 +170,7 @@ def optimal_delta(bound: float, count: int, epsilon: float) -> float:
     Dong, Durfee & Rogers 2020, Theorem 2: of all t only
     (epsilon + (l + 1) range) / (count + 1), l = 0 .. count, cut to [0, range], can be the worst.
     """
-    (r,) = _check_losses([bound])
-    check_count(count, most=LARGEST_OPTIMAL, what="count")
-    if not (np.isfinite(r) and r > 0 and np.isfinite(epsilon) and epsilon >= 0):
-        raise InvalidInput(
-            f"bound, epsilon: got {bound!r}, {epsilon!r}, expected finite numbers > 0 and >= 0"
-        )
+    r = float(bound)
     fewer = np.arange(count + 1)
     shifts = np.clip((epsilon + (fewer + 1) * r) / (count + 1), 0.0, r)
     worst = -np.inf
@@ -201,9 +197,9 @@ def _log_delta(shifts: FloatArray, bound: float, count: int, epsilon: float) -> 
     return np.asarray(logsumexp(np.where(np.isnan(terms), -np.inf, terms), axis=1))
 
 
+@checked(delta=LEVEL)
 def optimal_epsilon(bound: float, count: int, delta: float) -> float:
     """Least epsilon that holds up to delta for `count` fixed mechanisms of one range."""
-    _check_delta(delta)
     if bound == 0 or optimal_delta(bound, count, 0.0) <= delta:
         return 0.0
     found = brentq(
@@ -225,8 +221,3 @@ def _check_losses(values: ArrayLike) -> FloatArray:
             f"losses: got shape {losses.shape}, expected a 1-d array of numbers >= 0"
         )
     return losses
-
-
-def _check_delta(delta: float) -> None:
-    if isinstance(delta, bool) or not 0 < delta < 1:
-        raise InvalidInput(f"delta: got {delta!r}, expected a number strictly between 0 and 1")
