@@ -161,17 +161,29 @@ def loss_by_hand(rows: FloatArray, x: int, z: int) -> float:
     return float(np.abs(rows[x][possible] - rows[z][possible]).max())
 
 
+ENUMERATED = [
+    SanText(CLOUD, epsilon=1.0),
+    SanText(CLOUD, epsilon=15.0),
+    TEM(CLOUD, epsilon=6.0, beta=0.1),
+    SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(20, 60)),
+    CusText(CLOUD, epsilon=3.0, set_size=6, mapping="conservative"),
+    CusTextPlus(CLOUD, epsilon=3.0, set_size=6, mapping="conservative", stopwords=["w1", "w30"]),
+]
+
+
+def named(mechanism: Any) -> str:
+    return f"{getattr(mechanism, 'name', mechanism)} {getattr(mechanism, 'epsilon', '')}"
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [
-        SanText(CLOUD, epsilon=3.0),
-        TEM(CLOUD, epsilon=6.0, beta=0.1),
+        *ENUMERATED,
         SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(20, 60), replace=0.3),
         CusText(CLOUD, epsilon=3.0, set_size=6),
-        CusText(CLOUD, epsilon=3.0, set_size=6, mapping="conservative"),
         CusText(CLOUD, epsilon=1e5, set_size=6, mapping="conservative"),  # underflows
     ],
-    ids=lambda mechanism: f"{mechanism.name} {mechanism.epsilon:g}",
+    ids=named,
 )
 def test_losses_are_the_largest_over_all_outputs(
     mechanism: Any, monkeypatch: pytest.MonkeyPatch
@@ -191,20 +203,7 @@ def test_losses_are_the_largest_over_all_outputs(
 
 
 @pytest.mark.parametrize("memory", [1, 1 << 26])
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        SanText(CLOUD, epsilon=1.0),
-        SanText(CLOUD, epsilon=15.0),
-        TEM(CLOUD, epsilon=6.0, beta=0.1),
-        SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(20, 60)),
-        CusText(CLOUD, epsilon=3.0, set_size=6, mapping="conservative"),
-        CusTextPlus(
-            CLOUD, epsilon=3.0, set_size=6, mapping="conservative", stopwords=["w1", "w30"]
-        ),
-    ],
-    ids=lambda value: f"{getattr(value, 'name', value)}",
-)
+@pytest.mark.parametrize("mechanism", ENUMERATED, ids=named)
 def test_the_tight_loss_is_the_worst_of_every_pair(
     mechanism: Any, memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

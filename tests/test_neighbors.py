@@ -26,7 +26,7 @@ from textpriv.neighbors import (
     exact,
     recall,
 )
-from textpriv.neighbors.table import GroupedTable, best_per_query
+from textpriv.neighbors.table import GroupedTable
 
 PRECISIONS: tuple[Any, ...] = ("bf16", "fp32")
 predictable = settings(derandomize=True, database=None, deadline=None, max_examples=250)
@@ -385,17 +385,6 @@ def test_the_bound_holds_for_every_row_of_random_tables() -> None:
         ).numpy() + 2 * parts.output_rounding * np.abs(score)
         worst = max(worst, float((np.abs(true - score) / bound).max()))
     assert 0.5 < worst <= 1  # and the bound is no idle one
-
-
-def test_the_best_of_every_query_with_ties_to_the_lowest_id() -> None:
-    ids, scores = best_per_query(
-        np.array([1, 0, 0, 1, 0]),
-        np.array([9, 7, 3, 4, 5]),
-        np.array([2.0, 1.0, 1.0, 2.0, 0.5]),
-        k=2,
-        queries=2,
-    )
-    assert ids.tolist() == [[3, 7], [4, 9]] and scores.tolist() == [[1, 1], [2, 2]]
 
 
 # --- Distances between rows ---------------------------------------------------------------------

@@ -379,16 +379,6 @@ def test_envelopes_of_small_tables_with_ties(
     assert_envelope(table, np.arange(size), np.round(directions) if axis else directions, reach)
 
 
-def test_lines_through_one_point_keep_their_order() -> None:
-    """On a grid, along an axis, three words and more are level at the same radius."""
-    grid = np.stack(np.meshgrid(*[np.arange(-2.0, 3.0)] * 3), axis=-1).reshape(-1, 3)
-    for seed in range(20):
-        table = np.random.default_rng(seed).permutation(grid)[:60]
-        for direction in ([1.0, 1, 0], [1, 0, 0], [1, 1, 1], [-1, 0, 1]):
-            directions = np.tile(np.array(direction), (60, 1, 1))
-            assert_envelope(table, np.arange(60), directions, 30.0)
-
-
 def test_the_first_piece_of_the_envelope_ends_at_the_first_crossing() -> None:
     table = np.random.default_rng(3).standard_normal((400, 5))
     table[7] = table[3]
