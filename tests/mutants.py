@@ -50,23 +50,18 @@ from textpriv.models.vectors import SentenceVectors
 from textpriv.neighbors import random_directions
 from textpriv.privacy import (
     Audit,
-    PlainSearch,
-    at_most,
-    audit_candidates,
     audit_exactly,
     audit_laplace,
     audit_map,
-    audit_next_token,
     audit_noise,
     audit_noise_length,
-    audit_prompt,
-    audit_stencil,
     audit_words,
     draw_words,
-    released_laplace,
-    spread_words,
-    with_fit,
 )
+from textpriv.privacy.exact import audit_candidates, audit_next_token, audit_prompt, audit_stencil
+from textpriv.privacy.fit import with_fit
+from textpriv.privacy.released import released_laplace
+from textpriv.privacy.sampled import PlainSearch, at_most, spread_words
 
 IntArray = Any
 Rng = np.random.Generator
@@ -153,27 +148,12 @@ class SanTextApproximate(_Tabled, SanText):
         return normalised(-self.epsilon / 2 * np.where(found, distance, farthest))
 
 
-class SanTextWithoutHalf(SanText):
-    """exp(-eps d) in place of exp(-eps d / 2)."""
-
-    def _energy(self, distance: torch.Tensor) -> torch.Tensor:
-        return distance.mul_(self.epsilon)
-
-
 class SanTextAtABudgetByTheWord(_Tabled, SanText):
     """Every other word, as if it were listed as a secret, has a quarter of the epsilon."""
 
     def log_table(self) -> FloatArray:
         epsilon = np.where(np.arange(self.size) % 2, self.epsilon, self.epsilon / 4)
         return normalised(-epsilon[:, None] / 2 * distances(self.embedding))
-
-
-class CusTextWithoutHalf(CusText):
-    """exp(eps u) in place of exp(eps u / 2)."""
-
-    @cached_property
-    def log_probabilities(self) -> FloatArray:
-        return normalised(np.where(self.candidates >= 0, self.epsilon * self.scores, -np.inf))
 
 
 class CusTextApproximateGroups(CusText):
@@ -183,18 +163,6 @@ class CusTextApproximateGroups(CusText):
         super().__init__(table, **options)
         self.candidates = CusText(table, **{**options, "mapping": "aggressive"}).candidates
         self.scores = self._scores()
-
-
-class CluSanTWithoutHalf(CluSanT):
-    """eps in place of eps / 2 in both choices."""
-
-    @property
-    def rates(self) -> FloatArray:
-        return 2 * super().rates
-
-    @cached_property
-    def log_cluster_probabilities(self) -> FloatArray:
-        return normalised(-self.epsilon * self.cluster_scale * self.between_centroids)
 
 
 class CluSanTWithoutDiameters(CluSanT):
@@ -247,47 +215,37 @@ def tem_by_gumbel(mechanism: TEM, word: int, dtype: Any) -> set[int]:
 # --- Noise -----------------------------------------------------------------------------------
 
 
-class _OtherNoise(Madlib):
-    """MADLIB with noise of another law."""
+class OtherNoise(Madlib):
+    """MADLIB with noise of another law: (count, n) numbers at an epsilon."""
 
-    def drawn(self, count: int, rng: Rng) -> FloatArray:
-        raise NotImplementedError
+    def __init__(self, table: Embedding, drawn: Callable[..., FloatArray], **options: Any) -> None:
+        super().__init__(table, **options)
+        self.drawn = drawn
 
     def _noise(self, count: int, chunk: int, rng: Rng) -> Iterator[FloatArray]:
-        noise = self.drawn(count, rng)
+        noise = self.drawn(count, self.embedding.dimension, self.epsilon, rng)
         for start in range(0, max(1, count), chunk):
             yield noise[start : start + chunk]
 
 
-class ShapeTooSmall(_OtherNoise):
+def shape_too_small(count: int, n: int, epsilon: float, rng: Rng) -> FloatArray:
     """A radius of Gamma(n - 1)."""
-
-    def drawn(self, count: int, rng: Rng) -> FloatArray:
-        n = self.embedding.dimension
-        return rng.gamma(n - 1, 1 / self.epsilon, (count, 1)) * random_directions(count, n, rng)
+    return rng.gamma(n - 1, 1 / epsilon, (count, 1)) * random_directions(count, n, rng)
 
 
-class ScaleTooSmall(_OtherNoise):
+def scale_too_small(count: int, n: int, epsilon: float, rng: Rng) -> FloatArray:
     """A radius of scale 1 / (1.25 eps): a quarter more is lost than is claimed."""
-
-    def drawn(self, count: int, rng: Rng) -> FloatArray:
-        n = self.embedding.dimension
-        return rng.gamma(n, 0.8 / self.epsilon, (count, 1)) * random_directions(count, n, rng)
+    return rng.gamma(n, 0.8 / epsilon, (count, 1)) * random_directions(count, n, rng)
 
 
-class GaussianNoise(_OtherNoise):
+def gaussian(count: int, n: int, epsilon: float, rng: Rng) -> FloatArray:
     """Normal coordinates of the same variance as MADLIB's: the tails are too thin."""
-
-    def drawn(self, count: int, rng: Rng) -> FloatArray:
-        n = self.embedding.dimension
-        return rng.normal(scale=np.sqrt(n + 1) / self.epsilon, size=(count, n))
+    return rng.normal(scale=np.sqrt(n + 1) / epsilon, size=(count, n))
 
 
-class LaplacePerCoordinate(_OtherNoise):
+def laplace_per_coordinate(count: int, n: int, epsilon: float, rng: Rng) -> FloatArray:
     """A Laplace variable of scale 1/eps per coordinate: private in another metric."""
-
-    def drawn(self, count: int, rng: Rng) -> FloatArray:
-        return rng.laplace(scale=1 / self.epsilon, size=(count, self.embedding.dimension))
+    return rng.laplace(scale=1 / epsilon, size=(count, n))
 
 
 class Renormalised(Mahalanobis):
@@ -344,13 +302,6 @@ def lacking(mechanism: Any, share: float) -> Any:
 
 
 # --- Sentences -------------------------------------------------------------------------------
-
-
-class LaplaceWithoutWidth(TruncatedLaplace):
-    """Noise of scale range / (k eps): every coordinate spends the whole epsilon."""
-
-    def scale(self, sentences: SentenceVectors) -> FloatArray:
-        return super().scale(sentences) / self.width
 
 
 class LaplaceClipsTheMean(TruncatedLaplace):
@@ -463,25 +414,6 @@ class CusTextPlusReplacesStopwords(CusTextPlus):
     def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
         plain = CusText(self.embedding, epsilon=self.epsilon, set_size=self.set_size)
         return plain.sample(inputs, rng)
-
-
-class _LessNoise:
-    """Four fifths of the noise, of whatever shape."""
-
-    def noisy_vectors(self, ids: IntArray, rng: Rng) -> Iterator[FloatArray]:
-        start = 0
-        for points in super().noisy_vectors(ids, rng):  # type: ignore[misc]
-            words = self.embedding.vectors[ids[start : start + len(points)]]  # type: ignore[attr-defined]
-            start += len(points)
-            yield words + 0.8 * (points - words)
-
-
-class MadlibLessNoise(_LessNoise, Madlib):
-    pass
-
-
-class MahalanobisLessNoise(_LessNoise, Mahalanobis):
-    pass
 
 
 class MadlibPrefersTheInput(Madlib):
@@ -694,11 +626,24 @@ FLAT, LONG = (PlainSearch(table.vectors) for table in (PLANE, STRETCHED))
 MADLIB = maker(Madlib, PLANE, epsilon=1.0, search=FLAT)
 on_plane = partial(flawed, epsilon=1.0, search=FLAT)
 on_stretched = partial(flawed, epsilon=1.0, search=LONG)
+SHAPED = maker(Mahalanobis, STRETCHED, epsilon=1.0, search=LONG)
 RIGHT = MADLIB()
 SETS = {"epsilon": 4.0, "set_size": 6}
 GROUPS = {**SETS, "mapping": "conservative"}
 RARE = {"epsilon": 2.0, "sensitive": range(20, 60)}
 TRUNCATED = {"epsilon": 8.0, "beta": 0.1}
+
+
+def other_noise(flaw: str, drawn: Callable[..., FloatArray]) -> Case:
+    wrong = partial(OtherNoise, PLANE, drawn, epsilon=1.0, search=FLAT)
+    return Case(flaw, sampled, wrong, MADLIB)
+
+
+def without_half(flaw: str, kind: Any, *parts: Any, **options: Any) -> Case:
+    """exp(-eps d) in place of exp(-eps d / 2), and as much of other scores: twice the epsilon."""
+    right = maker(kind, *parts, **options)
+    return Case(flaw, exactly, lambda: acting_at(right(), 2.0), right)
+
 
 CASES = [
     flawed("TEM with ln(|V|/|L|) for bottom", exactly, TemBottomOfRatio, TEM, CLOUD, **TRUNCATED),
@@ -709,29 +654,29 @@ CASES = [
            epsilon=4.0),
     flawed("approximate search inside CusText's groups", exactly, CusTextApproximateGroups, CusText,
            CLOUD, **GROUPS),
-    flawed("SanText with eps for eps / 2", exactly, SanTextWithoutHalf, SanText, LINE, epsilon=6.0),
+    without_half("SanText with eps for eps / 2", SanText, LINE, epsilon=6.0),
     flawed("SanText at a budget by the word", exactly, SanTextAtABudgetByTheWord, SanText, LINE,
            epsilon=6.0),
-    flawed("CusText with eps for eps / 2", exactly, CusTextWithoutHalf, CusText, CLOUD, **GROUPS),
-    flawed("CluSanT with eps for eps / 2", exactly, CluSanTWithoutHalf, CluSanT, CLOUD,
-           epsilon=2.0),
+    without_half("CusText with eps for eps / 2", CusText, CLOUD, **GROUPS),
+    without_half("CluSanT with eps for eps / 2", CluSanT, CLOUD, epsilon=2.0),
     flawed("CluSanT without its diameters", exactly, CluSanTWithoutDiameters, CluSanT, CLOUD,
            epsilon=2.0),
     flawed("1-Diffractor that draws steps beyond an end anew", exactly, DiffractorRenormalised,
            Diffractor, CLOUD, epsilon=0.5, lists=1),
     flawed("SanText+ with a sensitive set off by one", exactly, SensitiveSetOffByOne, SanTextPlus,
            CLOUD, **RARE),
-    on_plane("noise of Gamma(n - 1)", sampled, ShapeTooSmall, Madlib, PLANE),
-    on_plane("noise a quarter too small", sampled, ScaleTooSmall, Madlib, PLANE),
-    on_plane("Gaussian noise", sampled, GaussianNoise, Madlib, PLANE),
-    on_plane("Laplace noise per coordinate", sampled, LaplacePerCoordinate, Madlib, PLANE),
+    other_noise("noise of Gamma(n - 1)", shape_too_small),
+    other_noise("noise a quarter too small", scale_too_small),
+    other_noise("Gaussian noise", gaussian),
+    other_noise("Laplace noise per coordinate", laplace_per_coordinate),
     on_stretched("Mahalanobis renormalised", sampled, Renormalised, Mahalanobis, STRETCHED),
     on_plane("noise that never returns the input", sampled, NeverTheInput, Madlib, PLANE),
     on_plane("Vickrey that drops the input", sampled, VickreyWithoutTheInput, Madlib, PLANE),
     flawed("polar mechanism with kappa = eps", sampled, PolarWithoutPi, Polar, SPHERE, epsilon=1.0),
     flawed("ranks around the word itself", ranked, RanksAroundTheWord, RankRepair, RIGHT, c=0.05),
-    flawed("Laplace scale without the width", noisy, LaplaceWithoutWidth, TruncatedLaplace, BOX,
-           epsilon=2.0),
+    Case("Laplace scale without the width", noisy,
+         partial(LaplaceLacking, BOX, epsilon=2.0, share=1 / 2),  # range / (k eps), of two columns
+         maker(TruncatedLaplace, BOX, epsilon=2.0)),
     flawed("the mean clipped and not the sentences", noisy, LaplaceClipsTheMean, TruncatedLaplace,
            BOX, epsilon=2.0),
     flawed("DeepCandidate with eps for eps / 2", candidates, DepthWithoutHalf, DeepCandidate,
@@ -758,11 +703,11 @@ CASES = [
          maker(CusText, CLOUD, **SETS), drawn=True),
     flawed("CusText+ sampler that replaces stopwords", exactly, CusTextPlusReplacesStopwords,
            CusTextPlus, CLOUD, **SETS, stopwords=("w7",), drawn=True),
-    on_plane("MADLIB with 0.8 of the noise", inside, MadlibLessNoise, Madlib, PLANE, drawn=True),
+    Case("MADLIB with 0.8 of the noise", inside, lambda: lacking(RIGHT, 0.8), MADLIB, drawn=True),
     on_plane("MADLIB whose look-up prefers the input", inside, MadlibPrefersTheInput, Madlib, PLANE,
              drawn=True),
-    on_stretched("Mahalanobis with 0.8 of the noise", inside, MahalanobisLessNoise, Mahalanobis,
-                 STRETCHED, drawn=True),
+    Case("Mahalanobis with 0.8 of the noise", inside, lambda: lacking(SHAPED(), 0.8), SHAPED,
+         drawn=True),
     flawed("polar mechanism with angles of 1.25 eps", inside, PolarLessNoise, Polar, SPHERE,
            epsilon=20.0, drawn=True),
     flawed("rank repair with ranks of 2 eps", inside, RanksAtMoreEpsilon, RankRepair, RIGHT, c=0.05,

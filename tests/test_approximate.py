@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from textpriv.errors import InvalidInput
-from textpriv.neighbors import AnnoySearch, FaissSearch, annoy_build
+from textpriv.neighbors import AnnoySearch, annoy_build
 
 TABLE = np.random.default_rng(0).normal(size=(400, 12)).astype(np.float32)
 QUERIES = np.random.default_rng(1).normal(size=(50, 12))
@@ -48,31 +48,18 @@ def test_an_index_of_other_vectors_is_refused(tmp_path: Path) -> None:
 
 
 def test_effort_set_anew_is_that_of_an_index_made_with_it() -> None:
-    pairs: list[tuple[AnnoySearch | FaissSearch, AnnoySearch | FaissSearch, int]] = [
-        (AnnoySearch(TABLE, trees=3), AnnoySearch(TABLE, trees=3, search_k=5), 5),
-        (FaissSearch(TABLE, "ivf"), FaissSearch(TABLE, "ivf", probes=40), 40),
-        (FaissSearch(TABLE, "hnsw"), FaissSearch(TABLE, "hnsw", effort=5), 5),
-    ]
-    for search, made, effort in pairs:
-        before = search.nearest(QUERIES, 5)[0]
-        assert search.effort != effort
-        search.effort = effort
-        assert search.effort == made.effort == effort
-        after = search.nearest(QUERIES, 5)[0]
-        np.testing.assert_array_equal(after, made.nearest(QUERIES, 5)[0])
-        assert (after != before).any(), search.name
+    search, made = AnnoySearch(TABLE, trees=3), AnnoySearch(TABLE, trees=3, search_k=5)
+    before = search.nearest(QUERIES, 5)[0]
+    assert search.effort == -1
+    search.effort = 5
+    assert search.effort == made.effort == 5
+    after = search.nearest(QUERIES, 5)[0]
+    np.testing.assert_array_equal(after, made.nearest(QUERIES, 5)[0])
+    assert (after != before).any()
 
 
 @pytest.mark.parametrize("effort", [-2, 2.5, True, "5", None])
 def test_effort_is_a_count(effort: int) -> None:
-    for search in (AnnoySearch(TABLE, trees=1), FaissSearch(TABLE, "ivf")):
-        with pytest.raises(InvalidInput, match="effort: got .*expected an integer"):
-            search.effort = effort
-
-
-def test_a_flat_index_has_no_effort() -> None:
-    flat = FaissSearch(TABLE, "flat")
-    with pytest.raises(InvalidInput, match="effort: a flat index has none"):
-        _ = flat.effort
-    with pytest.raises(InvalidInput, match="effort: a flat index has none"):
-        flat.effort = 3
+    search = AnnoySearch(TABLE, trees=1)
+    with pytest.raises(InvalidInput, match="effort: got .*expected an integer"):
+        search.effort = effort

@@ -87,19 +87,6 @@ def test_a_map_by_frequency_is_a_partition(
         assert alone == ranked[len(free) // 2] == mapper.representative[alone]
 
 
-@given(vocabularies(), st.integers(2, 6), st.integers(0, 2**32))
-@predictable
-def test_preimages_are_the_groups(made: tuple[int, Any], group: int, seed: int) -> None:
-    size, fixed = made
-    mapper = LossyMap.random(size, group, np.random.default_rng(seed), fixed=fixed)
-    groups = [mapper.preimages(word) for word in range(size)]
-    assert sorted(np.concatenate(groups)) == list(range(size))  # each word once
-    for word, members in enumerate(groups):
-        assert members.tolist() == sorted(members)
-        assert (mapper.representative[members] == word).all()
-    assert all(groups[word].tolist() == [word] for word in fixed)
-
-
 def test_preimages_by_hand() -> None:
     mapper = LossyMap("by hand", ids(2, 1, 2, 5, 2, 5), fixed=ids(1))
     assert [mapper.preimages(word).tolist() for word in range(6)] == [
@@ -113,13 +100,6 @@ def test_preimages_by_hand() -> None:
     assert mapper.name == "by hand" and mapper.size == 6
     assert mapper.inputs is not None and mapper.inputs.tolist() == [0, 2, 3, 4, 5]
     assert mapper.fixed.tolist() == [1]
-
-
-def test_what_is_left_over_makes_a_smaller_group() -> None:
-    for size, group, sizes in ((11, 3, [2, 3, 3, 3]), (10, 3, [1, 3, 3, 3]), (3, 6, [3])):
-        mapper = LossyMap.random(size, group, np.random.default_rng(0))
-        found = np.bincount(mapper.representative)
-        assert sorted(found[found > 0]) == sizes
 
 
 # --- Uniform draws --------------------------------------------------------------------------------
@@ -223,16 +203,6 @@ def test_rows_are_zeros_and_a_one() -> None:
     MAPPER.check()
 
 
-def test_columns_are_the_columns_of_the_rows() -> None:
-    rows, columns = MAPPER.log_rows(EVERY), MAPPER.log_columns(EVERY)
-    np.testing.assert_array_equal(columns, rows.T)
-    some = ids(22, 0, 22)
-    np.testing.assert_array_equal(MAPPER.log_columns(some), columns[some])
-    np.testing.assert_array_equal(MAPPER.log_rows(some), rows[some])
-    x, y = (grid.ravel() for grid in np.meshgrid(EVERY, EVERY))
-    np.testing.assert_array_equal(MAPPER.log_prob(x, y), rows[x, y])
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_the_likeliest_inputs_are_those_of_the_columns(count: int) -> None:
     rng = np.random.default_rng(count)
@@ -247,15 +217,6 @@ def test_the_likeliest_inputs_are_those_of_the_columns(count: int) -> None:
     assert (found[0] == -1).any() and (prior == 0).any()
 
 
-def test_the_posterior_is_the_prior_within_the_group() -> None:
-    prior = np.random.default_rng(3).random(23)
-    for output in np.unique(MAPPER.representative).tolist():
-        group = MAPPER.preimages(output)
-        expected = np.zeros(23)
-        expected[group] = prior[group] / prior[group].sum()
-        np.testing.assert_allclose(MAPPER.posterior(ids(output), prior)[0], expected, rtol=1e-12)
-
-
 # --- Corpora --------------------------------------------------------------------------------------
 
 
@@ -267,12 +228,6 @@ def test_a_corpus_keeps_its_offsets_and_what_has_no_id() -> None:
     assert found.offsets.tolist() == [0, 3, 3, 7] and found.kept == {4: "Anna"}
     assert corpus.ids.tolist() == [0, UNKNOWN, 3, 1, KEPT, 5, 4]  # unchanged
     assert mapper.sanitize_corpus(found).ids.tolist() == found.ids.tolist()  # nothing is left to do
-
-
-@pytest.mark.parametrize("offsets", [[0], [0, 0, 0]])
-def test_a_corpus_without_tokens(offsets: list[int]) -> None:
-    found = MAPPER.sanitize_corpus(Corpus(ids(), ids(*offsets)))
-    assert len(found.ids) == 0 and found.offsets.tolist() == offsets
 
 
 # --- Bad input ------------------------------------------------------------------------------------
@@ -292,32 +247,18 @@ def by_frequency(**changed: Any) -> LossyMap:
     ("make", "says"),
     [
         (lambda: LossyMap("m", ids(1, 2, 2)), "0 is sent to 1, which is sent to 2; expected every"),
-        (lambda: LossyMap("m", ids(1, 0)), "0 is sent to 1, which is sent to 0"),
         (lambda: LossyMap("m", ids(0, 3)), r"representative: got ids 0..3, expected 0..1"),
-        (lambda: LossyMap("m", ids(0, -1)), "representative: got ids -1..0"),
-        (lambda: LossyMap("m", np.array([0.0, 1.0])), "representative: got float64"),
         (lambda: LossyMap("m", ids(1, 1, 2), fixed=ids(0)), "expected it to stand alone"),
         (lambda: LossyMap("m", ids(1, 1, 2), fixed=ids(1)), "expected it to stand alone"),
         (lambda: LossyMap("m", ids(0, 1), fixed=ids(2)), "fixed: got ids 2..2, expected 0..1"),
         (lambda: random(group=1), r"group: got 1, expected .*\[2, inf\)"),
-        (lambda: random(group=0), "group: got 0"),
-        (lambda: random(group=True), "group: got True"),
-        (lambda: random(group=2.0), "group: got 2.0"),
         (lambda: random(size=1), "size: got 1, expected an integer >= 2"),
-        (lambda: random(size=2.5), "size: got 2.5"),
         (lambda: random(fixed=ids(6)), "fixed: got ids 6..6, expected 0..5"),
-        (lambda: random(fixed=ids(-1)), "fixed: got ids -1..-1"),
-        (lambda: random(fixed=np.arange(6)), "fixed: leaves 0 words, expected at least two"),
-        (lambda: random(fixed=np.arange(5)), "fixed: leaves 1 words"),
-        (lambda: by_frequency(fixed=np.arange(6)), "fixed: leaves 0 words"),
-        (lambda: by_frequency(fixed=ids(7)), "fixed: got ids 7..7"),
+        (lambda: random(fixed=np.arange(5)), "fixed: leaves 1 words, expected at least two"),
         (lambda: by_frequency(keep="all"), "keep: got 'all', expected .*'frequent'"),
         (lambda: by_frequency(counts=np.ones(6)), r"counts: got float64 \(6,\)"),
         (lambda: by_frequency(counts=np.ones((2, 3), dtype=int)), r"counts: got int64 \(2, 3\)"),
-        (lambda: by_frequency(counts=ids(1)), "size: got 1"),
         (lambda: MAPPER.preimages(23), "output: got ids 23..23, expected 0..22"),
-        (lambda: MAPPER.preimages(-1), "output: got ids -1..-1"),
-        (lambda: MAPPER.preimages(1.0), "output: got float64"),  # type: ignore[arg-type]
         (lambda: MAPPER.sanitize_corpus(Corpus(ids(23), ids(0, 1))), "corpus: got id 23"),
         (lambda: MAPPER.log_rows(ids(23)), "inputs: got ids 23..23"),
         (lambda: MAPPER.log_columns(ids(-1)), "outputs: got ids -1..-1"),

@@ -103,15 +103,6 @@ def test_the_direction_of_the_noise_is_uniform(dimension: int, along: int) -> No
     assert_follows(projected, projection_cdf(dimension))
 
 
-@pytest.mark.parametrize("dimension", [2, 3])  # in high dimension a cube is nearly round
-def test_a_normalised_cube_is_caught(dimension: int) -> None:
-    def projected(count: int, rng: Rng) -> FloatArray:
-        cube = rng.uniform(-1, 1, (count, dimension))
-        return cube @ projections(dimension)[1] / length(cube)  # the diagonal: corners
-
-    assert_caught(projected, projection_cdf(dimension), n=200_000)
-
-
 def test_in_one_dimension_the_noise_is_laplace() -> None:
     madlib = Madlib(normal_embedding(5, 1), epsilon=3.0)
     assert_follows(lambda n, rng: madlib.noise(n, rng)[:, 0], stats.laplace(scale=1 / 3).cdf)
@@ -196,41 +187,6 @@ def test_whitened_mahalanobis_noise_has_a_gamma_length(strength: float) -> None:
     assert_caught(lambda n, rng: length(wrong(n, rng)), gamma_cdf(4, 2.0), n=2_000_000)
 
 
-@pytest.mark.parametrize("strength", [0.2, 1.0])
-@pytest.mark.parametrize("along", range(3))
-def test_whitened_mahalanobis_noise_has_a_uniform_direction(strength: float, along: int) -> None:
-    right = whitened_noise(strength)
-
-    def projected(n: int, rng: Rng) -> FloatArray:
-        drawn = right(n, rng)
-        return drawn @ projections(4)[along] / length(drawn)
-
-    assert_follows(projected, projection_cdf(4))
-
-
-def test_unwhitened_mahalanobis_noise_is_not_uniform() -> None:
-    mechanism = Mahalanobis(stretched(), epsilon=2.0)
-
-    def projected(n: int, rng: Rng) -> FloatArray:
-        drawn = mechanism.noise(n, rng)
-        return drawn @ np.linalg.eigh(mechanism.root)[1][:, -1] / length(drawn)
-
-    assert_caught(projected, projection_cdf(4))
-
-
-@pytest.mark.parametrize("strength", [0.2, 1.0])
-def test_whitened_length_is_independent_of_the_direction(strength: float) -> None:
-    axis = np.linalg.eigh(shape_matrix(stretched(), strength))[1][:, -1]
-
-    def parts(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return length(drawn), np.abs(drawn @ axis) / length(drawn)
-
-    rng = np.random.default_rng(4)
-    assert same_law_in_halves(*parts(whitened_noise(strength)(40_000, rng)))
-    renormalised = whitened_noise(strength, renormalised=True)(40_000, rng)
-    assert not same_law_in_halves(*parts(renormalised))
-
-
 def test_without_strength_mahalanobis_is_madlib() -> None:
     table = stretched()
     plain, shaped = Madlib(table, epsilon=2.0), Mahalanobis(table, epsilon=2.0, strength=0.0)
@@ -246,11 +202,6 @@ def test_a_flat_vocabulary_is_refused_at_full_strength() -> None:
         Mahalanobis(flat, epsilon=1.0)
     drawn = Mahalanobis(flat, epsilon=1.0, strength=0.5).noise(1000, np.random.default_rng(0))
     assert np.abs(drawn @ [4.0, -3.0]).min() > 0  # noise across the line as well
-
-
-def test_equal_vectors_have_no_covariance() -> None:
-    with pytest.raises(InvalidInput, match="got equal vectors only"):
-        Mahalanobis(embedding(np.ones((3, 2))), epsilon=1.0)
 
 
 # --- Two words, in closed form --------------------------------------------------------------
@@ -291,13 +242,6 @@ def test_two_words_switch_with_the_probability_of_the_closed_form(
     ):
         assert power_of_share(wrong, right, n) >= POWER
         assert not share_fits(round(wrong * n), n, right)
-
-
-def test_the_quadrature_agrees_with_the_laplace_law_in_one_dimension() -> None:
-    # In dimension 3 the projection of the noise on a line has a closed form as well:
-    # its density is e^(-s) (1 + s) / 4 for s = eps t, hence P(> s) = e^(-s) (2 + s) / 4.
-    for s in (0.0, 0.3, 2.0, 9.0):
-        assert switch_probability(3, 2.0, s / 2) == pytest.approx(np.exp(-s) * (2 + s) / 4)
 
 
 # --- Rank repair ----------------------------------------------------------------------------
@@ -354,13 +298,6 @@ def test_rank_repair_with_a_steep_law_is_the_nearest_word() -> None:
     np.testing.assert_array_equal(outputs, ExactSearch(table.vectors).nearest(queries)[0][:, 0])
 
 
-@pytest.mark.parametrize("inner", [Madlib, Mahalanobis])
-def test_rank_repair_claims_what_its_noise_claims(inner: type[Madlib]) -> None:
-    madlib = inner(normal_embedding(9, 2), epsilon=1.0)
-    assert RankRepair(madlib, c=0.1).claim == madlib.claim
-    assert ("A^-1" in RankRepair(madlib, c=0.1).claim.protects) == (inner is Mahalanobis)
-
-
 # --- The look-up ----------------------------------------------------------------------------
 
 
@@ -402,12 +339,6 @@ def test_another_epsilon_gives_the_mechanism_made_with_it(name: str) -> None:
     np.testing.assert_array_equal(drawn, fresh.sanitize_ids(ids, np.random.default_rng(3)))
     assert (drawn != before).any() and (mechanism.epsilon, other.epsilon) == (4.0, 0.5)
     np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), before)
-
-
-def test_nothing_to_sanitize() -> None:
-    for mechanism in mechanisms(normal_embedding(9, 2)).values():
-        assert mechanism.sanitize_ids([]).tolist() == []
-        assert mechanism.sanitize(["", " \n"]) == ["", ""]
 
 
 def test_a_huge_epsilon_keeps_every_word_and_equal_vectors_give_the_first() -> None:
@@ -469,29 +400,10 @@ def test_any_finite_positive_number_is_an_epsilon(epsilon: Any) -> None:
     assert isinstance(madlib.epsilon, float)
 
 
-def test_an_epsilon_whose_noise_no_float_can_hold_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="queries"):
-        Madlib(normal_embedding(9, 2), epsilon=1e-300).sanitize_ids(np.zeros(50, dtype=int))
-
-
-@pytest.mark.parametrize(
-    ("ids", "says"),
-    [
-        ([[0, 1]], r"got int64 of shape \(1, 2\)"),
-        ([0.0], "got float64"),
-        (["w0"], "expected a 1-d integer array"),
-        ([True], "got bool"),
-        ([None], "got object"),
-        (None, "got object"),
-        (0, r"of shape \(\)"),
-        ([9], "got ids 9..9, expected 0..8"),
-        ([0, -3], "got ids -3..0, expected 0..8"),
-        ([0, -2], "got ids -2..0"),
-    ],
-)
-def test_wrong_ids(ids: Any, says: str) -> None:
+@pytest.mark.parametrize("ids", [[[0, 1]], [0.0], None, [9], [0, -2]])
+def test_wrong_ids(ids: Any) -> None:
     for mechanism in mechanisms(normal_embedding(9, 2)).values():
-        with pytest.raises(InvalidInput, match=says):
+        with pytest.raises(InvalidInput, match="ids: got .*expected"):
             mechanism.sanitize_ids(ids)
 
 
@@ -502,8 +414,7 @@ NINE = normal_embedding(9, 2)
     ("make", "says"),
     [
         (lambda: Mahalanobis(NINE, epsilon=1.0, strength=1.1), "strength: got 1.1.*from 0 to 1"),
-        (lambda: Mahalanobis(NINE, epsilon=1.0, strength=np.nan), "strength: got nan"),
-        (lambda: Mahalanobis(NINE, epsilon=1.0, strength=True), "strength: got True"),
+        (lambda: Mahalanobis(embedding(np.ones((3, 2))), epsilon=1.0), "got equal vectors only"),
         (
             lambda: Madlib(NINE, epsilon=1.0, search=ExactSearch(normal_embedding(8, 2).vectors)),
             r"search: got an index of 8 x 2, .*\(9, 2\)",

@@ -21,17 +21,9 @@ from textpriv.experiments import audits as long
 from textpriv.mechanisms import Madlib, Mahalanobis, RankRepair, SanText
 from textpriv.mechanisms.sentences import Box, TruncatedLaplace
 from textpriv.mechanisms.vickrey import Vickrey
-from textpriv.privacy import (
-    PlainSearch,
-    at_most,
-    audit_laplace,
-    audit_noise_length,
-    audit_words,
-    draw_words,
-    noise,
-    released_noise,
-    spread_words,
-)
+from textpriv.privacy import audit_laplace, audit_noise_length, audit_words, draw_words, noise
+from textpriv.privacy.noise import released_noise
+from textpriv.privacy.sampled import PlainSearch, at_most, spread_words
 
 WORDS = np.arange(0, 150, 15)
 

@@ -19,10 +19,9 @@ from helpers import (
     normal_embedding,
 )
 from scipy.integrate import quad
-from scipy.stats import beta
 
 from textpriv.errors import InvalidInput, SeededOutput
-from textpriv.mechanisms.polar import Polar, angle_cdf, angle_law, mirrored
+from textpriv.mechanisms.polar import Polar, angle_cdf, angle_law
 from textpriv.mechanisms.sweep import chance_kept
 from textpriv.neighbors import random_directions
 from textpriv.privacy import claimed_loss
@@ -61,12 +60,6 @@ def test_the_law_of_the_angle_is_the_integral_of_its_density(
         assert found == pytest.approx(expected, abs=1e-5)
 
 
-def test_no_epsilon_at_all_gives_any_direction() -> None:
-    cosine = np.linspace(-0.9, 0.9, 7)
-    found = 1 - angle_cdf(np.arccos(cosine), 50, 1e-9)
-    np.testing.assert_allclose(found, beta.cdf((1 + cosine) / 2, 24.5, 24.5), atol=1e-5)
-
-
 @pytest.mark.parametrize("epsilon", [2.0, 300.0])
 @pytest.mark.parametrize("table", [SMALL, WIDE], ids=["3", "50"])
 def test_angles_follow_their_law(epsilon: float, table: object) -> None:
@@ -94,15 +87,6 @@ def test_a_direction_is_turned_to_every_side_alike() -> None:
     first /= np.linalg.norm(first)
     around = np.arctan2(drawn @ np.cross(unit, first), drawn @ first)
     assert follows(around, lambda a: (a + np.pi) / (2 * np.pi), ALARM)
-
-
-def test_mirrors_put_the_first_axis_on_the_unit_and_keep_lengths() -> None:
-    rng = np.random.default_rng(4)
-    units = np.vstack([random_directions(20, 4, rng), np.eye(4)[0], -np.eye(4)[0]])
-    axis = np.tile(np.eye(4)[0], (22, 1))
-    np.testing.assert_allclose(mirrored(axis, units), units, atol=1e-15)
-    vectors = rng.standard_normal((22, 4))
-    np.testing.assert_allclose(mirrored(mirrored(vectors, units), units), vectors, atol=1e-13)
 
 
 # --- All epsilons at once ----------------------------------------------------------------------

@@ -25,7 +25,6 @@ from textpriv.mechanisms.prompt import (
     Limits,
     learn_limits,
     paper_loss,
-    refuse_unsafe,
     sanitize_at,
     tight_loss,
 )
@@ -165,6 +164,18 @@ def _pair(best: int) -> tuple[str, str]:
     return first, second
 
 
+def test_the_guarantee_counts_tokens_and_heat() -> None:
+    limits = toy_limits(1)
+    found = mechanism(random_toy(0), limits, tokens=7, temperature=2.0).guarantee
+    assert (found.tokens, found.temperature, found.withdrawn) == (7, 2.0, "")
+    assert found.epsilon == pytest.approx(7 * tight_loss(limits, 2.0))
+    width = (limits.high - limits.low).max()
+    assert found.epsilon_paper == pytest.approx(2 * 7 * width / 2.0)
+    unclipped = mechanism(random_toy(0), None).guarantee
+    assert unclipped.epsilon == unclipped.epsilon_paper == np.inf
+    assert "not clipped" in unclipped.withdrawn
+
+
 @pytest.mark.parametrize("limits", EVERY, ids=["scalar", "per id", "per id 2"])
 def test_a_constructed_pair_reaches_the_loss(limits: Limits) -> None:
     generator, best = corner(limits, 1.3)
@@ -208,23 +219,6 @@ def test_top_k_breaks_the_bound_and_the_guard_sees_it() -> None:
     assert (np.isfinite(laws).any(0) & np.isneginf(laws).any(0)).any()
     assert cut.guarantee.epsilon == np.inf and cut.guarantee.withdrawn.startswith("top_k = 2")
     assert np.isfinite(law(mechanism(generator, limits), "a")).all()
-
-
-def test_without_limits_there_is_no_guarantee() -> None:
-    made = mechanism(random_toy(0), None)
-    assert made.guarantee.epsilon == made.guarantee.epsilon_paper == np.inf
-    assert "not clipped" in made.guarantee.withdrawn
-    assert mechanism(random_toy(0), SAME).guarantee.withdrawn == ""
-
-
-def test_the_guarantee_counts_tokens_and_heat() -> None:
-    limits = toy_limits(1)
-    found = mechanism(random_toy(0), limits, tokens=7, temperature=2.0).guarantee
-    assert (found.tokens, found.temperature) == (7, 2.0)
-    assert found.epsilon == pytest.approx(7 * tight_loss(limits, 2.0))
-    width = (limits.high - limits.low).max()
-    assert found.epsilon_paper == pytest.approx(2 * 7 * width / 2.0)
-    assert "any two documents" in found.definition == DPPrompt.claim.definition
 
 
 # --- The losses ---------------------------------------------------------------------------------
@@ -278,11 +272,6 @@ def test_the_loss_is_stable_in_a_large_vocabulary() -> None:
         l, h = low[i] / 0.75, high[i] / 0.75  # noqa: E741
         by_hand.append(h - np.logaddexp(h, under) - l + np.logaddexp(l, over))
     assert found == pytest.approx(max(by_hand), rel=1e-9)
-
-
-def test_equal_limits_tell_nothing() -> None:
-    limits = Limits(np.arange(4.0), np.arange(4.0))
-    assert tight_loss(limits, 1.0) == pytest.approx(0, abs=1e-12) and paper_loss(limits, 1.0) == 0
 
 
 # --- Limits -------------------------------------------------------------------------------------
@@ -406,14 +395,10 @@ def test_wrong_arguments() -> None:
     generator = random_toy(0)
     for options, message in (
         ({"temperature": 0}, "temperature: got 0"),
-        ({"temperature": -1.0}, "temperature: got -1.0"),
-        ({"temperature": np.nan}, "temperature: got nan"),
         ({"tokens": 0}, "tokens: got 0"),
         ({"tokens": [3, 4]}, "tokens: got list.*private text"),
         ({"tokens": len}, "tokens: got builtin_function_or_method.*private text"),
-        ({"tokens": np.array([3])}, "tokens: got ndarray"),
         ({"longest": 0}, "longest: got 0"),
-        ({"template": "no place"}, "template: got 'no place'"),
         ({"template": "{text} {text}"}, "template: got"),
         ({"top_k": 0, "ablation": True}, "top_k: got 0"),
         ({"limits": Limits.same(0, 1, 5)}, "limits: got 5 for the 6 tokens of toy"),
@@ -429,81 +414,6 @@ def test_wrong_arguments() -> None:
     for loss in (paper_loss, tight_loss):
         with pytest.raises(InvalidInput, match="temperature: got 0"):
             loss(SAME, 0)
-
-
-# --- The guard ----------------------------------------------------------------------------------
-
-SAFE = {"do_sample": True, "top_k": 0, "max_new_tokens": 3}
-
-
-def test_safe_settings_pass() -> None:
-    refuse_unsafe(SAFE)
-    config = transformers.GenerationConfig(**SAFE, temperature=1.5, top_p=1.0, num_beams=1)
-    refuse_unsafe(config)
-    made = DPPrompt.from_settings(random_toy(0), config, limits=SAME)
-    assert (made.temperature, made.tokens, made.top_k, made.template) == (1.5, 3, None, PAPER)
-    assert DPPrompt.from_settings(random_toy(0), SAFE, limits=SAME).temperature == 1.0
-    neutral = {"top_p": 1.0, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_length": 0}
-    refuse_unsafe(SAFE | neutral | {"bad_words_ids": None, "eos_token_id": 2, "use_cache": True})
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("top_k", 50),
-        ("top_k", None),
-        ("top_p", 0.9),
-        ("typical_p", 0.5),
-        ("min_p", 0.1),
-        ("top_h", 0.4),
-        ("epsilon_cutoff", 3e-4),
-        ("eta_cutoff", 3e-4),
-        ("num_beams", 4),
-        ("repetition_penalty", 1.2),
-        ("no_repeat_ngram_size", 3),
-        ("encoder_no_repeat_ngram_size", 3),
-        ("bad_words_ids", [[5]]),
-        ("suppress_tokens", [5]),
-        ("penalty_alpha", 0.6),
-        ("min_length", 7),
-        ("min_new_tokens", 7),
-        ("max_time", 3.0),
-        ("num_return_sequences", 2),
-        ("do_sample", False),
-        ("do_sample", None),
-        ("max_new_tokens", None),
-        ("guidance_scale", 2.0),
-        ("something_new", 1),
-    ],
-)
-def test_unsafe_settings_are_refused_by_name(name: str, value: object) -> None:
-    with pytest.raises(InvalidInput, match=f"^{name}: got"):
-        refuse_unsafe(SAFE | {name: value})
-
-
-def test_defaults_of_the_library_are_refused() -> None:
-    config = transformers.GenerationConfig(do_sample=True, temperature=1.5, max_new_tokens=3)
-    with pytest.raises(InvalidInput, match="top_k: got None, for which transformers takes 50"):
-        DPPrompt.from_settings(random_toy(0), config, limits=SAME)
-    with pytest.raises(InvalidInput, match="top_k: got None"):
-        refuse_unsafe(config, ablation=True)
-    with pytest.raises(InvalidInput, match="max_new_tokens: got none.*max_length counts"):
-        refuse_unsafe({"do_sample": True, "top_k": 0, "max_length": 20})
-    with pytest.raises(InvalidInput, match="settings: got list"):
-        refuse_unsafe([("top_k", 0)])  # type: ignore[arg-type]
-
-
-def test_a_length_for_each_document_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="tokens: got list"):
-        DPPrompt.from_settings(random_toy(0), SAFE | {"max_new_tokens": [3, 4]}, limits=SAME)
-
-
-def test_the_ablation_withdraws_the_guarantee() -> None:
-    settings_ = SAFE | {"top_k": 40}
-    made = DPPrompt.from_settings(random_toy(0), settings_, limits=SAME, ablation=True)
-    assert made.top_k == 40 and made.guarantee.withdrawn
-    plain = DPPrompt.from_settings(random_toy(0), SAFE, limits=SAME, ablation=True)
-    assert plain.top_k is None and not plain.guarantee.withdrawn
 
 
 # --- Every family -------------------------------------------------------------------------------
@@ -602,8 +512,6 @@ def test_at_once_without_a_seed_or_a_document() -> None:
     first, second = sanitize_at([made[0]] * 2, texts, 1)
     assert first == second
     assert sanitize_at(made, [], 1) == [[], []]
-    with pytest.raises(InvalidInput, match="texts: got one string"):
-        sanitize_at(made, "a b", 1)
 
 
 def test_who_asks_differently_asks_alone() -> None:

@@ -26,7 +26,8 @@ from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil
 from textpriv.mechanisms.vickrey import Vickrey
-from textpriv.privacy import audit_noise, audit_prompt, released_words
+from textpriv.privacy import audit_noise
+from textpriv.privacy.exact import audit_prompt
 from textpriv.privacy.fit import LEVEL, fit_draws, fit_of
 from textpriv.privacy.released import (
     readable,
@@ -35,6 +36,7 @@ from textpriv.privacy.released import (
     released_map,
     released_prompt,
     released_stencil,
+    released_words,
 )
 
 CLOUD = normal_embedding(30, 3, seed=2)

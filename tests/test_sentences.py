@@ -68,55 +68,8 @@ def test_the_box_by_hand() -> None:
     assert box.range.tolist() == [5, 6]
     whole = Box.learn(public, share=1.0)
     assert whole.low.tolist() == [0, -7] and whole.high.tolist() == [70, 9]
-    half = Box.learn(public, share=0.5)
-    assert half.low.tolist() == [2, 3] and half.high.tolist() == [5, 6]
-
-
-def test_the_box_is_of_means_of_documents() -> None:
-    box = Box.learn(documents([[-90], [90]], [[1], [3]], [[1]]), share=1.0)
-    assert box.low.tolist() == [0] and box.high.tolist() == [2]
-
-
-def test_the_box_holds_its_share() -> None:
-    means = np.random.default_rng(0).gamma(2.0, size=(1000, 3))
-    box = Box.learn(singles(means))
-    inside = (means >= box.low - 1e-6) & (means <= box.high + 1e-6)
-    assert inside.sum(0).tolist() == [750] * 3
-    centre = np.median(means, axis=0)
-    np.testing.assert_allclose(  # of a skewed law it reaches as far on both sides, or to the end
-        np.minimum(box.high - centre, centre - means.min(0)), centre - box.low, rtol=0.05
-    )
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "says"),
-    [
-        ([0.0, 1.0], [1.0, 1.0], "got 1 and 1 in coordinate 1, expected low < high"),
-        ([0.0, 1.0], [1.0, -2.0], "got 1 and -2 in coordinate 1"),
-        ([0.0, np.nan], [1.0, 2.0], "got NaN or infinity"),
-        ([0.0, 1.0], [1.0, np.inf], "got NaN or infinity"),
-        ([0.0], [1.0, 2.0], r"got shapes \(1,\) and \(2,\)"),
-        ([], [], r"got shapes \(0,\)"),
-        ([[0.0]], [[1.0]], r"got shapes \(1, 1\)"),
-    ],
-)
-def test_what_is_no_box(low: Any, high: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        Box(np.array(low), np.array(high))
-
-
-@pytest.mark.parametrize(
-    ("share", "says"),
-    [(0.0, "share: got 0.0"), (1.1, "share: got 1.1"), ("a", "share: got 'a'")],
-)
-def test_a_box_of_a_wrong_share(share: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        Box.learn(singles([[0.0], [1.0]]), share=share)
-
-
-def test_a_box_of_equal_documents() -> None:
-    with pytest.raises(InvalidInput, match="in coordinate 1, expected low < high"):
-        Box.learn(singles([[0, 1], [1, 1], [2, 1], [3, 1]]))
+    means = Box.learn(documents([[-90], [90]], [[1], [3]], [[1]]), share=1.0)
+    assert means.low.tolist() == [0] and means.high.tolist() == [2]
 
 
 # --- Truncated Laplace --------------------------------------------------------------------------
@@ -202,14 +155,9 @@ WRONG_LAPLACE = {
 }
 
 
-def test_the_right_law_in_the_form_of_the_wrong_ones() -> None:
-    assert_follows(standardised(0, wrong_laplace()), stats.laplace.cdf)
-
-
 @pytest.mark.parametrize("wrong", WRONG_LAPLACE)
-@pytest.mark.parametrize("coordinate", [0, 2])
-def test_wrong_noise_is_caught(wrong: str, coordinate: int) -> None:
-    assert_caught(standardised(coordinate, WRONG_LAPLACE[wrong]), stats.laplace.cdf)
+def test_wrong_noise_is_caught(wrong: str) -> None:
+    assert_caught(standardised(2, WRONG_LAPLACE[wrong]), stats.laplace.cdf)
 
 
 def test_noise_of_different_coordinates_and_documents_is_its_own() -> None:
@@ -262,17 +210,7 @@ def test_the_bound_is_reached_and_a_document_costs_k_eps() -> None:
     assert first - second == pytest.approx(EPSILON)
 
 
-def test_clipping_the_mean_breaks_the_bound() -> None:
-    laplace = TruncatedLaplace(BOX, epsilon=EPSILON)
-    low, high = [-99.0, -99.0, -99.0], [99.0, 99.0, 99.0]
-    rest = [[0.0, 0.25, 3.0]] * 3
-    assert loss(laplace, [low, *rest], [high, *rest], mean_clipped) > 3.9 * EPSILON
-
-
 # --- Tukey depth --------------------------------------------------------------------------------
-
-SQUARE = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=float)
-COMPASS = np.array([[1, 0], [0, 1], [1, 1], [1, -1]], dtype=float)
 
 
 def test_depth_on_a_line_by_hand() -> None:
@@ -281,13 +219,6 @@ def test_depth_on_a_line_by_hand() -> None:
     for direction in ([[1.0]], [[-3.0]], [[1.0], [-1.0]]):
         found = tukey_depth(points, candidates, np.array(direction))
         assert found.tolist() == [0, 1, 2, 3, 1, 0] and found.dtype == np.int64
-
-
-def test_depth_in_a_square_by_hand() -> None:
-    candidates = np.array([[0.5, 0.5], [0, 0], [0.25, 0.5], [0.25, 0.25], [2, 0.5], [0.5, 0]])
-    axes = tukey_depth(SQUARE, candidates, COMPASS[:2])
-    assert axes.tolist() == [2, 2, 2, 2, 0, 2]
-    assert tukey_depth(SQUARE, candidates, COMPASS).tolist() == [2, 1, 1, 1, 0, 1]
 
 
 def depth_by_hand(points: FloatArray, candidates: FloatArray, directions: FloatArray) -> list[int]:
@@ -493,14 +424,6 @@ def test_the_recoder_tells_clusters_and_draws_them_together(recoder: Recoder) ->
     np.testing.assert_array_equal(recoded, recoder(public.vectors))  # no dropout
 
 
-def test_the_form_of_the_network(recoder: Recoder) -> None:
-    layers = list(recoder.network.modules())
-    assert sum(isinstance(layer, torch.nn.Linear) for layer in layers) == 2  # the third scores
-    assert [layer.p for layer in layers if isinstance(layer, torch.nn.Dropout)] == [0.5]
-    assert not recoder.network.training
-    assert not any(weight.requires_grad for weight in recoder.network.parameters())
-
-
 def test_the_accuracy_is_of_documents_not_trained_on() -> None:
     """What is noise without clusters is told for the documents trained on only."""
     public = singles(np.random.default_rng(0).normal(size=(60, 30)))
@@ -519,20 +442,6 @@ def test_the_same_seed_gives_the_same_recoder() -> None:
     assert torch.equal(state, torch.get_rng_state())
     np.testing.assert_array_equal(first, again)
     assert abs(first - other).max() > 0.01
-
-
-def test_a_recoded_mechanism_keeps_its_bound(recoder: Recoder) -> None:
-    public, _ = blobs(seed=2)
-    mechanism = DeepCandidate(public, recoder, epsilon=2.0, directions=5)
-    rng = np.random.default_rng(4)
-    found = []
-    for _ in range(20):
-        document = public.vectors[rng.integers(120, size=6)]
-        neighbour = document.copy()
-        neighbour[1] = public.vectors[rng.integers(120)]
-        found.append(worst(mechanism, document, neighbour))
-    assert 0.5 < max(found) <= 2 + 1e-12
-    assert 0 <= mechanism.sanitize(public, rng).min() < mechanism.sanitize(public, rng).max() < 120
 
 
 # --- What both share ----------------------------------------------------------------------------
@@ -561,38 +470,33 @@ def test_sentences_of_another_kind(mechanism: SentenceMechanism) -> None:
 PUBLIC = singles(np.eye(4))
 
 
+def box(low: Any, high: Any) -> Box:
+    return Box(np.array(low, dtype=float), np.array(high, dtype=float))
+
+
 @pytest.mark.parametrize(
     ("act", "says"),
     [
+        (lambda: box([0, 1], [1, 1]), "got 1 and 1 in coordinate 1, expected low < high"),
+        (lambda: box([0, np.nan], [1, 2]), "got NaN or infinity"),
+        (lambda: box([0], [1, 2]), r"got shapes \(1,\) and \(2,\)"),
+        (lambda: box([], []), r"got shapes \(0,\)"),
+        (lambda: Box.learn(singles([[0.0], [1.0]]), share=1.1), "share: got 1.1"),
+        (lambda: Box.learn(singles([[0, 1], [1, 1]])), "in coordinate 1, expected low < high"),
         (lambda: Box.learn(np.eye(3)), "public: got .*ndarray"),
-        (
-            lambda: TruncatedLaplace((0, 1), epsilon=1),
-            "box: got .*tuple, expected a Box",
-        ),
+        (lambda: TruncatedLaplace((0, 1), epsilon=1), "box: got .*tuple, expected a Box"),
         (lambda: TruncatedLaplace(BOX, epsilon=np.nan), "epsilon: got nan"),
-        (lambda: deep(np.eye(3), 0), "epsilon: got 0"),
         (lambda: deep(np.eye(3), 1).with_epsilon(True), "epsilon: got True"),
-        (lambda: learn_recoder(np.eye(3)), "public: got .*ndarray"),
-        (lambda: learn_recoder(PUBLIC), "public: got 4 different documents, expected more than"),
-        (lambda: learn_recoder(PUBLIC, clusters=4), "more than the 4 clusters"),
         (
-            lambda: learn_recoder(PUBLIC.subset(np.arange(40) % 4), clusters=6),
-            "got 4 different documents",
+            lambda: learn_recoder(PUBLIC.subset(np.arange(40) % 4), clusters=4),
+            "public: got 4 different documents, expected more than the 4 clusters",
         ),
         (lambda: learn_recoder(PUBLIC, clusters=1), "clusters: got 1"),
-        (
-            lambda: DeepCandidate(np.eye(3), plain, epsilon=1),
-            "public: got .*ndarray",
-        ),
         (lambda: DeepCandidate(PUBLIC, plain, epsilon=1, directions=0), "directions: got 0"),
-        (lambda: DeepCandidate(PUBLIC, plain, epsilon=1, seed=-1), "seed: got -1"),
         (lambda: DeepCandidate(PUBLIC, lambda v: plain(v)[0], epsilon=1), r"recode: got .*\(4,\)"),
         (lambda: DeepCandidate(PUBLIC, lambda v: plain(v)[:2], epsilon=1), r"recode: got .*\(2, 4"),
         (lambda: DeepCandidate(PUBLIC, lambda v: plain(v) * np.nan, epsilon=1), "recode: got"),
         (lambda: deep(np.eye(3), 1.0).depth(np.eye(2)), "width 2, expected 3"),
-        (lambda: deep(np.eye(3), 1.0).depth(np.ones(3)), r"vectors: got float32 \(3,\)"),
-        (lambda: deep(np.eye(3), 1.0).depth(np.ones((0, 3))), "no sentence in document 0"),
-        (lambda: deep(np.eye(3), 1.0).log_probability(np.full((1, 3), np.nan)), "vectors: got NaN"),
     ],
 )
 def test_bad_input(act: Callable[[], Any], says: str) -> None:

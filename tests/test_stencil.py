@@ -244,19 +244,15 @@ def test_weights_by_hand(text: str, row: int, plain: list[float], punctuated: li
 
 
 def test_a_sharp_punctuated_window_weighs_every_neighbour_alike() -> None:
+    for sigma, expected in ((1e-300, [0, 0, 1, 0, 0]), (1e300, [0.2] * 5)):  # none overflows
+        kernel = Stencil(random_table(5), window=5, sigma=sigma).kernel
+        np.testing.assert_allclose(kernel, expected, rtol=0, atol=1e-15)
     # All the weight is at the centre, which is left out: eight equal parts, not two halves.
     stencil = Stencil(random_table(5), window=9, sigma=0.2, punctuated=True)
     found = stencil.weights(corpus("a" * 9)).toarray()[4]
     np.testing.assert_allclose(found, [*[1 / 8] * 4, 0, *[1 / 8] * 4], rtol=0, atol=5e-6)
     wrong = plain_weights(corpus("a" * 9), (0,), 9, 0.2, True, "proportion")[4]
     np.testing.assert_allclose(wrong[[3, 5]], 0.5, rtol=0, atol=1e-3)
-
-
-@pytest.mark.parametrize("sigma", [1e-300, 1e-9, 1e9, 1e300])
-def test_no_sigma_is_too_small_or_too_large(sigma: float) -> None:
-    stencil = Stencil(random_table(5), window=5, sigma=sigma)
-    expected = [0, 0, 1, 0, 0] if sigma < 1 else [0.2] * 5
-    np.testing.assert_allclose(stencil.kernel, expected, rtol=0, atol=1e-15)
 
 
 @both_forms
@@ -299,19 +295,13 @@ PLANE = np.array([[9.0, 9.0], [1.0, 0.0], [0.0, 1.0], [3.0, 3.0], [-1.0, -1.0]])
         ("euclidean", False, None, "aaa", "bbb"),
         ("cosine", True, None, "aaa", "aaa"),
         ("euclidean", True, None, "aaa", "aaa"),
-        ("cosine", True, False, "aaa", "aaa"),
         ("cosine", True, True, "aaa", "ccc"),
-        ("euclidean", True, True, "aaa", "bbb"),
         ("cosine", False, False, "aaa", "aaa"),
         # A token alone: it must differ in both forms, but where the plain one may stay.
         ("cosine", False, None, "a", "c"),
-        ("cosine", True, None, "a", "c"),
         ("cosine", True, False, "a", "c"),
-        ("cosine", True, True, "a", "c"),
         ("cosine", False, False, "a", "a"),
-        ("euclidean", False, None, "a", "b"),
         ("euclidean", True, None, "a", "b"),
-        ("euclidean", True, False, "a", "b"),
         # Special tokens pass, and are no answer although nearest to c.
         ("cosine", True, None, "SaS", "ScS"),
         ("euclidean", False, None, "c", "a"),
@@ -430,17 +420,7 @@ def test_memory_is_bounded() -> None:
     [
         ({"window": 4}, "window: got 4, expected an odd number"),
         ({"window": 1}, r"window: got 1, expected .*\[3, inf\)"),
-        ({"window": -3}, "window: got -3"),
-        ({"window": 5.0}, "window: got 5.0"),
-        ({"window": True}, "window: got True"),
         ({"sigma": 0}, "sigma: got 0.0, expected a finite number > 0"),
-        ({"sigma": -1.0}, "sigma: got -1.0"),
-        ({"sigma": float("nan")}, "sigma: got nan"),
-        ({"sigma": float("inf")}, "sigma: got inf"),
-        ({"sigma": True}, "sigma: got True"),
-        ({"sigma": np.True_}, "sigma: got .*True"),
-        ({"sigma": "wide"}, "sigma: got 'wide', expected a number > 0"),
-        ({"sigma": None}, "sigma: got None"),
     ],
 )
 def test_wrong_stencils(changed: Any, says: str) -> None:
@@ -456,12 +436,7 @@ ONES = np.ones((3, 2))
     [
         (ONES, {"measure": "manhattan"}, "measure: got .manhattan., expected .*cosine"),
         (ONES, {"fixed": ids(3)}, "fixed: got ids 3..3, expected 0..2"),
-        (ONES, {"fixed": ids(-1)}, "fixed: got ids -1..-1"),
         (ONES, {"fixed": ids(0, 1)}, "fixed: leaves 1 tokens, expected at least two"),
-        (ONES, {"fixed": ids(0, 1, 2)}, "fixed: leaves 0 tokens"),
-        (ONES[:1], {}, "fixed: leaves 1 tokens"),
-        (ONES[0], {}, "vectors: got shape"),
-        (ONES.astype(int), {}, "vectors: got dtype int64"),
         (np.array([[1.0, 0.0], [np.nan, 1.0], [0.0, 1.0]]), {}, "vectors: 1 of 3 rows hold NaN"),
         (np.diag([1.0, 0.0, 1.0]), {}, "vectors: row 1 has length 0 and no direction; use"),
     ],
@@ -469,12 +444,6 @@ ONES = np.ones((3, 2))
 def test_wrong_tables(vectors: Any, changed: Any, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         TokenTable(vectors, **changed)
-
-
-def test_a_vector_of_length_0_is_a_place_and_may_be_special() -> None:
-    vectors = np.diag([1.0, 0.0, 1.0])
-    assert TokenTable(vectors, measure="euclidean").inputs.tolist() == [0, 1, 2]
-    assert TokenTable(vectors, fixed=ids(1)).inputs.tolist() == [0, 2]
 
 
 def test_a_mixture_without_direction_is_refused() -> None:
@@ -487,11 +456,8 @@ def test_a_mixture_without_direction_is_refused() -> None:
     assert read(found) == ["cac"]  # all but d are as near to the middle: the lowest id
 
 
-@both_forms
-@pytest.mark.parametrize("number", [5, 99])
-def test_ids_outside_the_table(number: int, punctuated: bool) -> None:
-    stencil = Stencil(random_table(5), punctuated=punctuated)
-    text = Corpus(ids(1, number, 2), ids(0, 3))
+def test_ids_outside_the_table() -> None:
+    stencil, text = Stencil(random_table(5)), Corpus(ids(1, 5, 2), ids(0, 3))
     for method in (stencil.sanitize_corpus, stencil.weights, stencil.replaced):
-        with pytest.raises(InvalidInput, match=rf"corpus: got id {number}, expected 0..4"):
+        with pytest.raises(InvalidInput, match="corpus: got id 5, expected 0..4"):
             method(text)

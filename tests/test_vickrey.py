@@ -62,30 +62,15 @@ def test_draws_follow_the_law(word: int, t: float) -> None:
         assert not fits(false, right, ALARM)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("t", [0.0, 0.4, 0.75, 1.0])
-def test_the_law_keeps_the_claim(epsilon: float, t: float) -> None:
-    law = np.stack([law_on_the_line(word, epsilon, t) for word in range(3)])
-    distance = np.abs(POINTS.vectors - POINTS.vectors.T).astype(float)
-    loss = np.abs(np.log(law[:, None]) - np.log(law[None])).max(2)
-    assert (loss <= epsilon * distance + 1e-6).all()
-    assert loss.max() > 0.3 * epsilon  # and the bound is of the right size
-
-
 def test_hand_computed_shares() -> None:
     distances = np.array([[1.0, 3.0], [2.0, 2.0], [0.0, 1.0]])
     # (1 - t) d2 / (t d1 + (1 - t) d2) with t = 1/4: 2.25 / 2.5, 3/4, 1
     np.testing.assert_allclose(share_of_nearest(distances, 0.25), [0.9, 0.75, 1.0])
     np.testing.assert_allclose(share_of_nearest(distances, 0.5), [0.75, 0.5, 1.0])
     np.testing.assert_array_equal(share_of_nearest(distances[:2], 0.0), [1, 1])
-    np.testing.assert_array_equal(share_of_nearest(distances[:2], 1.0), [0, 0])
-
-
-@pytest.mark.parametrize("t", [0.0, 0.3, 1.0])
-def test_shares_where_the_formula_has_no_value(t: float) -> None:
-    both = share_of_nearest(np.zeros((1, 2)), t)
-    assert both == pytest.approx(1 - t)
-    assert share_of_nearest(np.array([[0.0, 1.0]]), 1.0) == 0  # t = 1 always takes the second
+    np.testing.assert_array_equal(share_of_nearest(distances, 1.0), [0, 0, 0])
+    for t in (0.0, 0.3, 1.0):  # where the formula has no value
+        assert share_of_nearest(np.zeros((1, 2)), t) == pytest.approx(1 - t)
 
 
 @given(st.floats(0, 1), st.floats(0, 10), st.floats(0, 10))
@@ -169,11 +154,6 @@ def test_an_index_may_find_less(t: float) -> None:
 def test_wrong_thresholds(t: Any) -> None:
     with pytest.raises(InvalidInput, match="t: got .*, expected a number from 0 to 1"):
         Vickrey(Madlib(POINTS, epsilon=1.0), t=t)
-
-
-def test_wrong_inputs() -> None:
-    with pytest.raises(InvalidInput, match="got .*Embedding, expected a Madlib"):
-        Vickrey(POINTS, t=0.5)  # type: ignore[arg-type]
 
 
 # --- The registry ---------------------------------------------------------------------------

@@ -37,6 +37,18 @@ def check_ids(ids: object, size: int, *, what: str) -> IntArray:
     return array.astype(np.int64)
 
 
+def check_aligned(
+    ids: object, others: object, size: int, *, names: tuple[str, str]
+) -> tuple[IntArray, IntArray]:
+    """Two arrays of ids, one of the other for each; or InvalidInput."""
+    x, y = (
+        check_ids(each, size, what=name) for each, name in zip((ids, others), names, strict=True)
+    )
+    if x.shape != y.shape:
+        raise InvalidInput(f"{names[1]}: got {y.shape}, expected the {names[0]}' shape {x.shape}")
+    return x, y
+
+
 class Channel(ABC):
     """P(y|x) over a vocabulary of `size` words."""
 
@@ -55,10 +67,7 @@ class Channel(ABC):
 
     def log_prob(self, inputs: IntArray, outputs: IntArray) -> FloatArray:
         """log P(y | x) of aligned inputs and outputs."""
-        x = check_ids(inputs, self.size, what="inputs")
-        y = check_ids(outputs, self.size, what="outputs")
-        if x.shape != y.shape:
-            raise InvalidInput(f"outputs: got {y.shape}, expected the inputs' shape {x.shape}")
+        x, y = check_aligned(inputs, outputs, self.size, names=("inputs", "outputs"))
         result = np.empty(len(x))
         for words, occurrences in by_distinct(x, self.row_chunk):
             rows = self.log_rows(words)

@@ -13,10 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from textpriv.channel import FloatArray, IntArray, check_ids
+from textpriv.channel import FloatArray, IntArray, check_aligned, check_ids
 from textpriv.checks import check_count
 from textpriv.data.embeddings import Embedding
-from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Claim
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.neighbors import ExactSearch
@@ -129,10 +128,7 @@ class Diffractor(FiniteMechanism):
         return self._log_law(self.place[:, None, :], self.place[:, y, None])
 
     def log_prob(self, inputs: IntArray, outputs: IntArray) -> FloatArray:
-        x = check_ids(inputs, self.size, what="inputs")
-        y = check_ids(outputs, self.size, what="outputs")
-        if x.shape != y.shape:
-            raise InvalidInput(f"outputs: got {y.shape}, expected the inputs' shape {x.shape}")
+        x, y = check_aligned(inputs, outputs, self.size, names=("inputs", "outputs"))
         return self._log_law(self.place[:, x], self.place[:, y])
 
     def _log_law(self, origin: IntArray, end: IntArray) -> FloatArray:

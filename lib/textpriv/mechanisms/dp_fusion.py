@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from textpriv.channel import FloatArray, IntArray
+from textpriv.channel import IntArray
 from textpriv.checks import COUNT, POSITIVE, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
@@ -173,21 +173,11 @@ class DPFusion:
                 outputs[row] = output
         return self.generator.say(outputs)
 
-    def losses(self, text: str, other: str, redacted: str, output: str) -> FloatArray:
-        """What each token of an output tells of two documents with one redaction.
-
-        Returns
-        -------
-        (2, tokens): the largest of |ln q - ln q'| over all tokens, and the larger divergence of
-        the mechanism's order, of the laws before each token of the output; the text is read anew,
-        so that its tokens may be others than were drawn
-        """
-        first, second = (self.laws_along(each, redacted, output) for each in (text, other))
-        apart = (first - second).abs().amax(1)
-        return torch.stack([apart, divergence(first, second, order=self.order)]).cpu().numpy()
-
     def laws_along(self, text: str, redacted: str, output: str) -> torch.Tensor:
-        """ln q before each token of an output, its end included: float64 (tokens, vocabulary)."""
+        """ln q before each token of an output, its end included: float64 (tokens, vocabulary).
+
+        The output is read anew, so that its tokens may be others than were drawn.
+        """
         said = [*self.generator.encode([output])[0], self.generator.end][: self.tokens]
         columns = np.searchsorted(self.generator.sayable, said)
         found: list[torch.Tensor] = []

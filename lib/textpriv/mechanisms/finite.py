@@ -52,15 +52,16 @@ class _DistanceMechanism(FiniteMechanism):
         self, embedding: Embedding, *, epsilon: float, outputs: IntArray | None = None
     ) -> None:
         super().__init__(embedding, epsilon=epsilon)
-        self.distances = Distances(embedding.vectors, outputs)
+        self.distances = Distances(embedding.vectors)
         self.outputs = outputs  # None: all words
+        self._to_outputs = self.distances.towards(outputs)
 
     @abstractmethod
     def _energy(self, distance: torch.Tensor) -> torch.Tensor:
         """Negative logarithm of the unnormalised probability (may overwrite its argument)."""
 
     def _log_weights(self, inputs: IntArray) -> torch.Tensor:
-        return self._energy(self.distances.to_columns(inputs)).neg_()
+        return self._energy(self._to_outputs(inputs)).neg_()
 
     @torch.inference_mode()
     def _log_probabilities(self, inputs: IntArray) -> torch.Tensor:
@@ -114,7 +115,7 @@ class _DistanceMechanism(FiniteMechanism):
         result = np.empty((len(others), self.size))
         for start in range(0, self.size, self.row_chunk):
             rows = np.arange(start, min(start + self.row_chunk, self.size))
-            distance = self.distances.to_columns(rows)
+            distance = self._to_outputs(rows)
             scratch = torch.empty_like(distance)  # new memory for each step would cost more
             for row, other in zip(result, others, strict=True):
                 weight = other._energy(scratch.copy_(distance)).neg_()

@@ -43,14 +43,10 @@ from textpriv.checks import COUNT, check_count, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
-from textpriv.mechanisms.generation_settings import SUPPORT, Settings, as_dict, refuse_unsafe
 from textpriv.models.generators import Generator, Sampled, draw, generate
 
+SUPPORT = "it decides by the private logits which tokens can occur, so that no epsilon is finite"
 PAPER = "Review: {text}\nParaphrase of the review:"
-_DEFINITION = (
-    "local differential privacy: P(M(x)=y) <= exp(eps) * P(M(x')=y) for any two documents x, x' "
-    "and every output y, with eps the sum over at most n tokens"
-)
 
 
 # --- Limits of the logits -----------------------------------------------------------------------
@@ -218,7 +214,6 @@ class Guarantee:
     temperature : T
     paper_loss, tight_loss : of one token, in nats; infinite when withdrawn
     withdrawn : why there is no guarantee; "" when there is one
-    definition : the inequality that epsilon bounds
     """
 
     tokens: int
@@ -226,7 +221,6 @@ class Guarantee:
     paper_loss: float
     tight_loss: float
     withdrawn: str = ""
-    definition: str = _DEFINITION
 
     @property
     def epsilon_paper(self) -> float:
@@ -280,7 +274,8 @@ class DPPrompt:
 
     name = "dp-prompt"
     claim = Claim(
-        definition=_DEFINITION,
+        definition="local differential privacy: P(M(x)=y) <= exp(eps) * P(M(x')=y) for any two "
+        "documents x, x' and every output y, with eps the sum over at most n tokens",
         protects="a whole document against any other, of any length and topic",
         unit="none: epsilon bounds a log-ratio, in nats",
         in_clear="the number of documents; the length of an output, up to the cap, is drawn with "
@@ -323,33 +318,6 @@ class DPPrompt:
         self.generator, self.limits, self.template = generator, limits, template
         self.temperature = check_epsilon(temperature, what="temperature")
         self.tokens, self.longest, self.top_k = int(tokens), longest, top_k
-
-    @classmethod
-    def from_settings(
-        cls,
-        generator: Generator,
-        settings: Settings,
-        *,
-        limits: Limits | None = None,
-        ablation: bool = False,
-    ) -> Self:
-        """DP-Prompt with the temperature and the cap of settings for transformers' `generate`.
-
-        Raises
-        ------
-        InvalidInput : settings that void the guarantee, see `refuse_unsafe`
-        """
-        refuse_unsafe(settings, ablation=ablation)
-        given = as_dict(settings)
-        temperature = given.get("temperature")
-        return cls(
-            generator,
-            temperature=1.0 if temperature is None else temperature,
-            tokens=given["max_new_tokens"],
-            limits=limits,
-            top_k=given["top_k"] or None,
-            ablation=ablation,
-        )
 
     @property
     def guarantee(self) -> Guarantee:

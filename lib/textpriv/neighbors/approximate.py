@@ -141,7 +141,7 @@ class FaissSearch:
         effort: int = 64,
     ) -> None:
         table = np.ascontiguousarray(check_vectors(vectors, what="vectors", least=1), np.float32)
-        self.name, self.method, self.vectors = f"faiss-{method}", method, table
+        self.name, self.vectors = f"faiss-{method}", table
         self.size, self.dimension = table.shape
         import faiss
 
@@ -164,22 +164,6 @@ class FaissSearch:
         else:
             raise InvalidInput(f"method: got {method!r}, expected 'flat', 'ivf' or 'hnsw'")
         self.index.add(table)
-
-    @property
-    def effort(self) -> int:
-        """Lists visited per query ("ivf") or candidates kept ("hnsw"); may be set anew."""
-        return getattr(*self._dial())
-
-    @effort.setter
-    def effort(self, value: int) -> None:
-        check_count(value, 1, what="effort")
-        setattr(*self._dial(), value)
-
-    def _dial(self) -> tuple[Any, str]:
-        """The object that holds the effort, and its attribute."""
-        if self.method == "flat":
-            raise InvalidInput("effort: a flat index has none, it scans every row")
-        return (self.index, "nprobe") if self.method == "ivf" else (self.index.hnsw, "efSearch")
 
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k rows that faiss takes for nearest; -1 where it found fewer."""

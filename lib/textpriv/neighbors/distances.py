@@ -25,25 +25,19 @@ class Distances:
     Parameters
     ----------
     vectors : (rows, dimension) float array, finite
-    columns : row numbers, ascending, to which `to_columns` measures; None: all
     """
 
-    def __init__(self, vectors: NDArray[np.floating], columns: IntArray | None = None) -> None:
+    def __init__(self, vectors: NDArray[np.floating]) -> None:
         exact = np.asarray(vectors, dtype=np.float64)
         self.points = torch.from_numpy(exact - exact.mean(0))
         self.squared = (self.points**2).sum(1)
-        self._columns = self._gathered(columns)
 
     def to(self, rows: IntArray, columns: IntArray | None = None) -> torch.Tensor:
         """Distances from `rows` to `columns` (ascending; all by default)."""
         return self._between(rows, *self._gathered(columns))
 
-    def to_columns(self, rows: IntArray) -> torch.Tensor:
-        """Distances from `rows` to the columns given at construction, gathered only once."""
-        return self._between(rows, *self._columns)
-
-    def towards(self, columns: IntArray) -> Callable[[IntArray], torch.Tensor]:
-        """Measures from rows to these columns (ascending), gathered only once."""
+    def towards(self, columns: IntArray | None) -> Callable[[IntArray], torch.Tensor]:
+        """Measures from rows to these columns (ascending; None: all), gathered only once."""
         points, squared = self._gathered(columns)
         return partial(self._between, points=points, squared=squared)
 

@@ -1,6 +1,6 @@
 """What a text costs: the sum of its words' losses, and less where more is known than their size.
 
-    spent = account(losses, ranges=ranges, delta=1e-6, queries=10)
+    spent = account(losses, ranges=ranges, delta=1e-6)
     spent.epsilon        the sum: holds for every mechanism
     spent.composed       epsilon at this delta, where losses partly cancel
 
@@ -29,6 +29,7 @@ of adaptivity); Cesar & Rogers 2021 (r^2/8-zCDP); Canonne, Kamath & Steinke 2020
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +37,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
 from textpriv.channel import FloatArray
-from textpriv.checks import check_count
+from textpriv.checks import LEVEL, NOT_NEGATIVE, POSITIVE, Interval, at_least, checked
 from textpriv.errors import InvalidInput
 
 ORDERS = 1 + np.logspace(-4, 6, 600)  # of Renyi divergences; each order gives a valid bound
@@ -49,27 +50,25 @@ class Account:
 
     Attributes
     ----------
-    tokens : words that are protected, each counted once per query
-    queries : how often the same text is sanitized
+    tokens : words that are protected
     epsilon : the sum of all losses; inf where a word has no bound
     delta : in (0, 1), added to the probability of every event
     composed : the least epsilon known with this delta; the sum itself where nothing better holds
     """
 
     tokens: int
-    queries: int
     epsilon: float
     delta: float
     composed: float
 
 
+@checked(delta=LEVEL)
 def account(
     losses: ArrayLike,
     *,
     ranges: ArrayLike | None = None,
     adaptive: bool = False,
     delta: float = 1e-6,
-    queries: int = 1,
 ) -> Account:
     """The cost of a text, or of all texts of a person.
 
@@ -80,32 +79,31 @@ def account(
         mechanisms that have them (`Claim.bounded_range`); None: the losses just add up
     adaptive : whether a token's law depends on earlier outputs, as a language model's does
     delta : in (0, 1)
-    queries : >= 1, how often the same text is sanitized, each time afresh
 
     Notes
     -----
     For a corpus give the losses of all texts of one person: texts of different persons do not
-    add up for any of them, and the corpus costs what its costliest person pays.
+    add up for any of them, and the corpus costs what its costliest person pays. A text that is
+    sanitized several times, each time afresh, costs the sum of all times.
     """
     each = _check_losses(losses)
-    check_count(queries, what="queries")
-    _check_delta(delta)
-    total = composed = float(each.sum()) * queries
+    total = composed = float(each.sum())
     if ranges is not None:
         lengths = _check_losses(ranges)
         if lengths.shape != each.shape:
             raise InvalidInput(f"ranges: got {lengths.shape}, expected the losses' {each.shape}")
         if np.isfinite(lengths).all():
-            composed = min(composed, composed_epsilon(lengths, delta, queries=queries))
-            steps, equal = len(each) * queries, len(each) > 0 and not np.ptp(lengths)
+            composed = min(composed, composed_epsilon(lengths, delta))
+            steps, equal = len(each), len(each) > 0 and not np.ptp(lengths)
             if equal and not adaptive and steps <= LARGEST_OPTIMAL:
                 composed = min(composed, optimal_epsilon(float(lengths[0]), steps, delta))
-    return Account(len(each), queries, total, delta, composed)
+    return Account(len(each), total, delta, composed)
 
 
 # --- Ranges that may differ, steps that may depend on each other ---------------------------------
 
 
+@checked(order=Interval(Real, 1, None, closed="neither"))
 def renyi_divergence(ranges: ArrayLike, order: float) -> FloatArray:
     """Largest Renyi divergence of an order that bounded range allows, for every range.
 
@@ -125,8 +123,6 @@ def renyi_divergence(ranges: ArrayLike, order: float) -> FloatArray:
     r = _check_losses(ranges)
     if not np.isfinite(r).all():
         raise InvalidInput("ranges: got inf, expected finite numbers")
-    if not (np.isfinite(order) and order > 1):
-        raise InvalidInput(f"order: got {order!r}, expected a finite number > 1")
     limit = np.minimum(r, order * r**2 / 8)
     known = r > 1e-5  # below, the closed form is all rounding and the limit is as good
     x = np.where(known, r, 1.0)
@@ -135,21 +131,20 @@ def renyi_divergence(ranges: ArrayLike, order: float) -> FloatArray:
     return np.where(known, np.clip(total / (order - 1), 0.0, limit), limit)
 
 
-def composed_epsilon(ranges: ArrayLike, delta: float, *, queries: int = 1) -> float:
+@checked(delta=LEVEL)
+def composed_epsilon(ranges: ArrayLike, delta: float) -> float:
     """Epsilon that holds up to delta for mechanisms of bounded range, adaptive or not.
 
     `ranges` are (steps,) finite numbers >= 0; for the others see `account`.
     """
     r = _check_losses(ranges)
-    _check_delta(delta)
-    check_count(queries, what="queries")
     distinct, times = np.unique(r, return_counts=True)
-    total = float(r.sum()) * queries
+    total = float(r.sum())
     if not total > 0:
         return 0.0
     best = total
     for order in ORDERS:
-        spent = float(renyi_divergence(distinct, order) @ times) * queries
+        spent = float(renyi_divergence(distinct, order) @ times)
         rest = -np.log(order * delta) / (order - 1) + np.log1p(-1 / order)
         best = min(best, spent + float(rest))
     return max(0.0, best)
@@ -160,6 +155,7 @@ def composed_epsilon(ranges: ArrayLike, delta: float, *, queries: int = 1) -> fl
 LARGEST_OPTIMAL = 4096  # steps; the work grows with their square
 
 
+@checked(bound=POSITIVE, count=at_least(1, LARGEST_OPTIMAL), epsilon=NOT_NEGATIVE)
 def optimal_delta(bound: float, count: int, epsilon: float) -> float:
     """Least delta that always holds for `count` fixed mechanisms of one range.
 
@@ -174,12 +170,7 @@ def optimal_delta(bound: float, count: int, epsilon: float) -> float:
     Dong, Durfee & Rogers 2020, Theorem 2: of all t only
     (epsilon + (l + 1) range) / (count + 1), l = 0 .. count, cut to [0, range], can be the worst.
     """
-    (r,) = _check_losses([bound])
-    check_count(count, most=LARGEST_OPTIMAL, what="count")
-    if not (np.isfinite(r) and r > 0 and np.isfinite(epsilon) and epsilon >= 0):
-        raise InvalidInput(
-            f"bound, epsilon: got {bound!r}, {epsilon!r}, expected finite numbers > 0 and >= 0"
-        )
+    r = float(bound)
     fewer = np.arange(count + 1)
     shifts = np.clip((epsilon + (fewer + 1) * r) / (count + 1), 0.0, r)
     worst = -np.inf
@@ -206,9 +197,9 @@ def _log_delta(shifts: FloatArray, bound: float, count: int, epsilon: float) -> 
     return np.asarray(logsumexp(np.where(np.isnan(terms), -np.inf, terms), axis=1))
 
 
+@checked(delta=LEVEL)
 def optimal_epsilon(bound: float, count: int, delta: float) -> float:
     """Least epsilon that holds up to delta for `count` fixed mechanisms of one range."""
-    _check_delta(delta)
     if bound == 0 or optimal_delta(bound, count, 0.0) <= delta:
         return 0.0
     found = brentq(
@@ -230,8 +221,3 @@ def _check_losses(values: ArrayLike) -> FloatArray:
             f"losses: got shape {losses.shape}, expected a 1-d array of numbers >= 0"
         )
     return losses
-
-
-def _check_delta(delta: float) -> None:
-    if isinstance(delta, bool) or not 0 < delta < 1:
-        raise InvalidInput(f"delta: got {delta!r}, expected a number strictly between 0 and 1")

@@ -21,7 +21,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from textpriv.channel import FloatArray, IntArray, check_ids
+from textpriv.channel import FloatArray, IntArray, check_aligned, check_ids
 from textpriv.checks import described
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import CusText, Mahalanobis, Mechanism, SanTextPlus
@@ -35,6 +35,7 @@ from textpriv.mechanisms.prompt import Limits
 from textpriv.mechanisms.rantext import RanText
 from textpriv.neighbors import Distances
 
+PAIR = "words", "others"  # what two aligned arrays of ids are called
 _ROWS = 256  # of distances to all words held at once
 
 
@@ -91,7 +92,7 @@ class _Scaled(ClaimedLoss):
         self.protected = np.arange(self.size) if protected is None else protected
 
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
-        x, z = _check_pairs(words, others, self.size)
+        x, z = check_aligned(words, others, self.size, names=PAIR)
         both = np.isin(x, self.protected) & np.isin(z, self.protected)
         bound = self.epsilon * np.linalg.norm(self.points[x] - self.points[z], axis=1)
         return np.where(both | (x == z), bound, np.inf)
@@ -118,7 +119,7 @@ class _Groups(ClaimedLoss):
         self.several = int((members > 1).sum()) != 1
 
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
-        x, z = _check_pairs(words, others, self.size)
+        x, z = check_aligned(words, others, self.size, names=PAIR)
         together = self.group[x] == self.group[z]
         return np.where(x == z, 0.0, np.where(together, self.epsilon, np.inf))
 
@@ -158,7 +159,7 @@ class _Clusters(ClaimedLoss):
         return bound
 
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
-        x, z = _check_pairs(words, others, self.size)
+        x, z = check_aligned(words, others, self.size, names=PAIR)
         distance = np.linalg.norm(self.points[x] - self.points[z], axis=1)
         return self._bound(self.apart[self.cluster[x], self.cluster[z]], distance)
 
@@ -189,7 +190,7 @@ class _Steps(ClaimedLoss):
         self.protected = np.arange(self.size)
 
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
-        x, z = _check_pairs(words, others, self.size)
+        x, z = check_aligned(words, others, self.size, names=PAIR)
         bound: FloatArray = self.epsilon * np.abs(self.place[:, x] - self.place[:, z]).max(0)
         return bound
 
@@ -208,7 +209,7 @@ class _ByGroup(ClaimedLoss):
         self.protected = self.protected.astype(np.int64)
 
     def between(self, words: IntArray, others: IntArray) -> FloatArray:
-        x, z = _check_pairs(words, others, self.size)
+        x, z = check_aligned(words, others, self.size, names=PAIR)
         result = np.where(x == z, 0.0, np.inf)
         for at, claim in enumerate(self.inside):
             both = np.flatnonzero((self.group[x] == at) & (self.group[z] == at))
@@ -372,10 +373,3 @@ def diameter(points: NDArray[np.floating]) -> float:
         rows = np.arange(start, min(start + _ROWS, reach))
         best = max(best, float(distances.to(rows, np.arange(reach)).max()))
     return best
-
-
-def _check_pairs(words: IntArray, others: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    x, z = check_ids(words, size, what="words"), check_ids(others, size, what="others")
-    if x.shape != z.shape:
-        raise InvalidInput(f"others: got {z.shape}, expected the words' shape {x.shape}")
-    return x, z

@@ -19,12 +19,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
+from operator import itemgetter
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from textpriv.channel import Channel, FloatArray, IntArray, SparseChannel, check_ids
+from textpriv.channel import (
+    Channel,
+    FloatArray,
+    IntArray,
+    SparseChannel,
+    check_aligned,
+    check_ids,
+)
 from textpriv.checks import COUNT, at_least, check_kind, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
@@ -36,7 +44,7 @@ from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
 from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.mechanisms.stencil import Stencil
 from textpriv.neighbors import ExactSearch
-from textpriv.privacy.claims import ClaimedLoss, claimed_loss, published_loss
+from textpriv.privacy.claims import PAIR, ClaimedLoss, claimed_loss, published_loss
 from textpriv.privacy.fit import with_fit
 from textpriv.privacy.released import (
     DRAWS,
@@ -61,10 +69,7 @@ def losses(channel: Channel, words: IntArray, others: IntArray) -> FloatArray:
 
     inf where an output is possible for one word only.
     """
-    x = check_ids(words, channel.size, what="words")
-    z = check_ids(others, channel.size, what="others")
-    if x.shape != z.shape:
-        raise InvalidInput(f"others: got {z.shape}, expected the words' shape {x.shape}")
+    x, z = check_aligned(words, others, channel.size, names=PAIR)
     of_some = _sparse_losses if isinstance(channel, SparseChannel) else _dense_losses
     order = np.argsort(x, kind="stable")  # pairs of one word share its row
     result = np.empty(len(x))
@@ -422,7 +427,7 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
         pair = _named(mechanism, first[worst], second[worst])
         loss, claimed = float(found[worst]), claim.largest()
         return Tight(mechanism.epsilon, loss, pair, claimed, loss / claimed, pair, len(words))
-    largest, share = _Largest(), _Largest()
+    share = largest = (-1.0, 0, 0)  # and the pair; of equal ones the first is kept
     parts = min(len(words), -(-len(words) * 32 * mechanism.size // _BYTES))
     for outputs in np.array_split(words, parts):
         columns = np.maximum(mechanism.log_columns(outputs), -_IMPOSSIBLE)
@@ -431,28 +436,19 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
         with np.errstate(divide="ignore", invalid="ignore"):
             reached = np.where(claimed_rows > 0, np.abs(own - columns) / claimed_rows, 0.0)
         row, column = np.unravel_index(int(reached.argmax()), reached.shape)
-        share.take(float(reached[row, column]), int(outputs[row]), int(column))
+        found_share = float(reached[row, column]), int(outputs[row]), int(column)
+        share = max(share, found_share, key=itemgetter(0))
         compared = columns if len(words) == mechanism.size else columns[:, words]
         span = compared.max(1) - compared.min(1)
         likely, unlikely = compared[at := int(span.argmax())].argmax(), compared[at].argmin()
-        largest.take(float(span[at]), int(words[likely]), int(words[unlikely]))
+        found_loss = float(span[at]), int(words[likely]), int(words[unlikely])
+        largest = max(largest, found_loss, key=itemgetter(0))
     return Tight(
         epsilon=mechanism.epsilon,
-        loss=np.inf if largest.value > _IMPOSSIBLE / 2 else largest.value,
-        pair=_named(mechanism, *largest.pair),
+        loss=np.inf if largest[0] > _IMPOSSIBLE / 2 else largest[0],
+        pair=_named(mechanism, *largest[1:]),
         claimed=claim.largest(),
-        share=share.value,
-        share_pair=_named(mechanism, *share.pair),
+        share=share[0],
+        share_pair=_named(mechanism, *share[1:]),
         words=len(words),
     )
-
-
-class _Largest:
-    """The largest of some values, and the pair that it belongs to."""
-
-    def __init__(self) -> None:
-        self.value, self.pair = -1.0, (0, 0)
-
-    def take(self, value: float, word: int, other: int) -> None:
-        if value > self.value:
-            self.value, self.pair = value, (word, other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,6 @@ class Audit:
         of the method: it lies between both; None where that was not tested
     caught_from : the largest share of the noise with which a mechanism would have been found out
         with probability 0.99; None where that was not tested
-    details : one row per pair: word, other, claim, ratio, excess (sampled audits)
     fit : probability of draws as strange as those released, if they follow the law that was
         judged; over all tests of it. None where the draws themselves were judged
     fit_draws : how many there were
@@ -66,7 +65,6 @@ class Audit:
     excess: float = 0.0
     noise: tuple[float, float] | None = None
     caught_from: float | None = None
-    details: pd.DataFrame | None = field(default=None, compare=False, repr=False)
     fit: float | None = None
     fit_draws: int = 0
     fit_gap: float | None = None
@@ -163,10 +161,9 @@ def audit_numbers(results: Iterable[Audit]) -> dict[str, tuple[float, str]]:
 def plain(found: Any) -> dict[str, Any]:
     """A dataclass as JSON values, for `Audit`s and statements alike.
 
-    JSON knows neither infinity nor NaN, which become "inf" and "nan"; a table is left out.
+    JSON knows neither infinity nor NaN, which become "inf" and "nan".
     """
-    row = {each.name: getattr(found, each.name) for each in fields(found)}
-    return {name: _value(value) for name, value in row.items() if name != "details"}
+    return {each.name: _value(getattr(found, each.name)) for each in fields(found)}
 
 
 def _value(value: Any) -> Any:
@@ -192,7 +189,7 @@ def audit_of(row: Mapping[str, Any]) -> Audit:
 def write_audits(
     results: Iterable[Audit], path: Path, about: Mapping[str, Any] | None = None
 ) -> None:
-    """Keep audits as JSON, without details, and other values `about` them beside; or nothing."""
+    """Keep audits as JSON, and other values `about` them beside; or nothing."""
     record = {**(about or {}), "audits": [plain(each) for each in results]}
     write_atomic(path, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
 

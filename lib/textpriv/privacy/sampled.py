@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq
@@ -246,10 +245,9 @@ def audit_words(
         (examine(*halves(a, b), loss, level=level), examine(*halves(b, a), loss, level=level))
         for a, b, loss in zip(i.tolist(), j.tolist(), losses.tolist(), strict=True)
     ]
-    words = np.array(mechanism.embedding.words, dtype=object)[drawn.words]
+    words = [mechanism.embedding.words[word] for word in drawn.words.tolist()]
     noise = _noise_of(mechanism, drawn) if is_simulated(mechanism) else None
-    pairs = pd.DataFrame({"word": words[i], "other": words[j], "claim": losses})
-    return _judged(mechanism, setting, pairs, found, drawn.draws, noise)
+    return _judged(mechanism, setting, (words, i, j), losses, found, drawn.draws, noise)
 
 
 def audit_noise_length(
@@ -297,29 +295,31 @@ def _noise_of(mechanism: Mechanism, drawn: Drawn) -> ReleasedNoise:
 def _judged(
     mechanism: Mechanism | TruncatedLaplace,
     setting: str | None,
-    pairs: pd.DataFrame,
+    pairs: tuple[Sequence[str], IntArray, IntArray],
+    claimed: FloatArray | float,
     found: Sequence[tuple[Finding, Finding]],
     draws: int,
     noise: ReleasedNoise | None,
 ) -> Audit:
-    """Both directions of all pairs as one audit; a pair's excess is that of its worse direction."""
-    worse = np.array([[max(one.loss, two.loss), max(one.excess, two.excess)] for one, two in found])
-    worse = worse.reshape(-1, 2)
-    table = pairs.assign(ratio=worse[:, 0] / pairs["claim"], excess=worse[:, 1])
-    worst = table.loc[table["ratio"].idxmax()] if len(table) else None
+    """Both directions of all pairs as one audit; a pair's excess is that of its worse direction.
+
+    `pairs` are the names of all inputs, and the numbers of the two of each pair.
+    """
+    names, i, j = pairs
+    ratio = np.array([max(one.loss, two.loss) for one, two in found]) / claimed
+    worst = int(ratio.argmax()) if len(ratio) else None
     return audited(
         mechanism,
         "sampled, best output, set and support",
-        len(table),
+        len(ratio),
         setting,
         draws=draws,
-        worst_ratio=np.nan if worst is None else float(worst["ratio"]),
-        worst_pair=("", "") if worst is None else (str(worst["word"]), str(worst["other"])),
-        violations=int((table["ratio"] > 1).sum()),
-        excess=float(table["excess"].max()) if len(table) else np.inf,
+        worst_ratio=np.nan if worst is None else float(ratio[worst]),
+        worst_pair=("", "") if worst is None else (names[i[worst]], names[j[worst]]),
+        violations=int((ratio > 1).sum()),
+        excess=max((max(one.excess, two.excess) for one, two in found), default=np.inf),
         noise=None if noise is None else (noise.low, noise.high),
         caught_from=None if noise is None else noise.caught_from,
-        details=table,
     )
 
 
@@ -401,12 +401,13 @@ def audit_laplace(
         chosen, judged = ((half[a, pair], half[1 - a, pair]) for half in counts)
         return examine(chosen, judged, mechanism.epsilon, level=level)
 
-    names = np.array([f"document {number}" for number in range(len(documents))], dtype=object)
+    names = [f"document {number}" for number in range(len(documents))]
     sizes = f"{len(common) + 1} sentences, width {mechanism.width}"
     return _judged(
         mechanism,
         f"eps {mechanism.epsilon:g}, {sizes}, no last digits",
-        pd.DataFrame({"word": names[i], "other": names[j], "claim": mechanism.epsilon}),
+        (names, i, j),
+        mechanism.epsilon,
         [(examined(pair, 0), examined(pair, 1)) for pair in range(len(i))],
         draws,
         laplace_noise(inside, 2 * draws * len(documents), mechanism.width, confidence=CONFIDENCE),

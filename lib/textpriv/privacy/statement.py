@@ -267,7 +267,7 @@ def _(mechanism: Mechanism, about: _About) -> Statement:
         )
     corpus = _encoded(mechanism, about.text, about.policy)
     counts = token_counts(mechanism, corpus)
-    spent = account_texts(mechanism, corpus).together
+    spent = account_texts(mechanism, corpus)
     several = f"{counts.texts} texts of {counts.tokens} tokens together, of one person"
     under = "" if isinstance(about.text, Corpus) else (about.policy or PRIVATE).name
     unbounded = counts.unknown and math.isinf(spent.epsilon) and math.isfinite(largest)

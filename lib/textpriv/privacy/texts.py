@@ -1,14 +1,13 @@
-"""What texts cost under a word-level mechanism: of one document, of a person, of a corpus.
+"""What the texts of a person cost under a word-level mechanism.
 
-spent = account_texts(mechanism, corpus)              against any other texts of these lengths
-spent.documents[3].epsilon, spent.costliest.epsilon, spent.together.epsilon
+account_texts(mechanism, corpus).epsilon              against any other texts of these lengths
 account_texts(mechanism, corpus, other=another)       against these very texts
 token_counts(mechanism, corpus).in_clear              tokens that are passed on as they are
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,43 +21,15 @@ from textpriv.privacy.accounting import Account, account
 from textpriv.privacy.claims import ClaimedLoss, claimed_loss
 
 
-@dataclass(frozen=True)
-class TextAccount:
-    """What some documents cost.
-
-    Attributes
-    ----------
-    documents : of each document alone
-    costliest : of the document that costs most, which bounds what any of several persons pays
-        who wrote one each
-    together : of all of them, if one person wrote them all
-    agree : what the compared texts have in common, since the output shows it: under conservative
-        CusText the group of every word
-    """
-
-    documents: Sequence[Account]
-    costliest: Account
-    together: Account
-    agree: str
-
-
-def account_texts(
-    mechanism: Mechanism,
-    corpus: Corpus,
-    *,
-    other: Corpus | None = None,
-    delta: float = 1e-6,
-    queries: int = 1,
-) -> TextAccount:
-    """The claimed cost of documents, each word sanitized by itself.
+def account_texts(mechanism: Mechanism, corpus: Corpus, *, other: Corpus | None = None) -> Account:
+    """The claimed cost of all documents together, each word sanitized by itself.
 
     Parameters
     ----------
     corpus : documents as the mechanism gets them, at least one
     other : documents of the same lengths to which these are compared; None: the worst ones that
         agree with them in what the output shows (kept tokens, words that are not protected, the
-        group of a word under CusText; see `TextAccount.agree`)
-    delta, queries : see `accounting.account`
+        group of a word under CusText)
 
     Raises
     ------
@@ -78,17 +49,7 @@ def account_texts(
     if other is not None:
         check_corpus(other, mechanism.size, mechanism.vocabulary, what="other")
     losses = _losses(mechanism, corpus, other)
-
-    def spent(part: FloatArray) -> Account:
-        ranges = part if mechanism.claim.bounded_range else None
-        return account(part, ranges=ranges, delta=delta, queries=queries)
-
-    documents = [
-        spent(losses[a:b]) for a, b in zip(corpus.offsets, corpus.offsets[1:], strict=False)
-    ]
-    costliest = max(documents, key=lambda each: (each.epsilon, each.composed))
-    agree = mechanism.claim.in_clear + "; all that stands in clear" * bool(corpus.in_clear)
-    return TextAccount(documents, costliest, spent(losses), agree)
+    return account(losses, ranges=losses if mechanism.claim.bounded_range else None)
 
 
 def _losses(mechanism: Mechanism, corpus: Corpus, other: Corpus | None) -> FloatArray:
