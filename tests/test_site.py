@@ -231,6 +231,28 @@ def test_a_notebook_can_be_taken_along(pages: dict[str, Page], project: Path) ->
     (link,) = (tag for tag in page.all("a") if "download" in tag)
     taken = (page.path.parent / unquote(link["href"])).read_bytes()
     assert taken == (project / "notebooks" / f"{NAMES[0]}.ipynb").read_bytes()
+    assert "colab" not in str(page.all("a"))  # the project names no address
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "address"),
+    [
+        ("CITATION.cff", "repository-code: https://github.com/a/b.git\n", "a/b"),
+        ("CITATION.cff", "repository-code: 'https://github.com/a/b'\n", "a/b"),
+        ("pyproject.toml", '[project.urls]\nSource = "https://github.com/a/b"\n', "a/b"),
+        ("pyproject.toml", '[project.urls]\nHome = "https://example.org/a/b"\n', ""),
+        ("CITATION.cff", "title: https://github.com/a/b\n", ""),
+    ],
+)
+def test_colab_only_where_there_is_an_address(
+    project: Path, file: str, text: str, address: str
+) -> None:
+    (project / file).write_text(text)
+    assert build.repository() == address
+    (first, *_) = notebooks.find()
+    ways = build.notebook(first, "default").cells[1].source
+    assert (f"github/{address}/blob/main/notebooks/{first.file}" in ways) == bool(address)
+    assert ("colab" in ways) == bool(address)
 
 
 def test_figures_stand_under_their_findings(project: Path) -> None:
