@@ -196,10 +196,10 @@ def test_a_gain_is_paired() -> None:
 def test_misjudged_by_hand() -> None:
     truth = np.full(4, 0.5)
     predicted, documents = truth + [0.11, 0.09, -0.2, 0.3], [0, 0, 1, 1]
-    found = misjudged(truth, predicted, documents)
-    assert {name: each.value for name, each in found.items()} == {
-        "optimistic": 0.5, "pessimistic": 0.25
-    }  # fmt: skip
+    for threshold, expected in ((0.1, [0.5, 0.25]), (0.25, [0.25, 0])):
+        found = misjudged(truth, predicted, documents, threshold=threshold)
+        assert list(found) == ["optimistic", "pessimistic"]
+        assert [each.value for each in found.values()] == expected
 
 
 # --- Intervals ----------------------------------------------------------------------------------
@@ -403,6 +403,7 @@ ZEROS = np.zeros((2, 3))
         (lambda t: scores([1, 1], [0, 1], [0, 1], Rng(0)), "not all equal"),
         (lambda t: scores([0, 1], [0, 1, 2], [0, 1], Rng(0)), "got shapes"),
         (lambda t: scores([0, 1], [0, 1], [0, 1], Rng(0), resamples=10), "resamples: got 10"),
+        (lambda t: misjudged([0.0], [0.0], [0], threshold=-1), "threshold: got -1"),
         (lambda t: decide(ZEROS, ZEROS, ZEROS[:1], 0.5), "got shapes"),
         (lambda t: decide(ZEROS, ZEROS, ZEROS, np.nan), "expected finite"),
     ],

@@ -31,7 +31,7 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from textpriv import stats
-from textpriv.checks import LEVEL, at_least, check_count, checked
+from textpriv.checks import LEVEL, NOT_NEGATIVE, at_least, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
 from textpriv.stats import Estimate, Influence
@@ -220,15 +220,18 @@ class _Sums:
         return Estimate(value, min(float(low), value), max(float(high), value), n)
 
 
-def misjudged(truth: ArrayLike, predicted: ArrayLike, documents: ArrayLike) -> dict[str, Estimate]:
+@checked(threshold=NOT_NEGATIVE)
+def misjudged(
+    truth: ArrayLike, predicted: ArrayLike, documents: ArrayLike, *, threshold: float = 0.1
+) -> dict[str, Estimate]:
     """Shares of rows that are promised more ("optimistic") or less ("pessimistic") than is true.
 
-    By more than 0.1, as in the code released after Carpentier et al. 2024.
+    By more than a threshold, which is 0.1 in the code released after Carpentier et al. 2024.
     """
     excess = np.asarray(predicted, dtype=np.float64) - np.asarray(truth, dtype=np.float64)
     return {
-        "optimistic": stats.clustered_share(excess > 0.1, documents),
-        "pessimistic": stats.clustered_share(excess < -0.1, documents),
+        "optimistic": stats.clustered_share(excess > threshold, documents),
+        "pessimistic": stats.clustered_share(excess < -threshold, documents),
     }
 
 
