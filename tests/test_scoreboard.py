@@ -359,17 +359,16 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     table = scoreboard.equal_utility(board(*pairs))
     found = findings.protects(table)
     assert found.title == (
-        "In 4 of 5 comparisons of two mechanisms at equal utility an attacker "
-        "recovers significantly fewer words under one; compared with older mechanisms, under "
-        "CluSanT in 2 of 3 (more in 1), RANTEXT in 0 of 1 (more in 0)"
+        "Newer is not always safer. Where two mechanisms leave as much of a text, an attacker "
+        "recovers significantly fewer words than under an older one with CluSanT in 2 of 3 "
+        "comparisons (more in 1), with RANTEXT in 0 of 1 (more in 0)"
     )
     assert "**CluSanT** than under TEM (5 points)" in found.text
     assert "**SanText+** than under CluSanT" in found.text
     none = scoreboard.equal_utility(board(equal("tem", "madlib", 0.0, 1.0)))
-    assert findings.protects(none).title == (
-        "In 0 of 1 comparisons of two mechanisms at equal utility an attacker "
-        "recovers significantly fewer words under one"
-    )
+    assert findings.protects(none).title == "No newer mechanism was compared with an older one"
+    better = scoreboard.equal_utility(board(pairs[0]))
+    assert findings.protects(better).title.startswith("No newer mechanism is shown to be worse.")
     assert findings.protects(table[:0]).title.startswith("No two were compared")
 
 

@@ -228,17 +228,21 @@ def protects(equal: pd.DataFrame) -> Finding:
     """
     if equal.empty:
         return Finding("No two were compared at equal utility", at_equal_utility(equal))
-    title = f"In {equal['less'].notna().sum()} of {len(equal)} comparisons of two mechanisms at "
-    title += "equal utility an attacker recovers significantly fewer words under one"
-    wins = []
+    wins, worse = [], 0
     for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
         own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
         less, decided = own["less"].eq(name).sum(), own["less"].notna().sum()
+        worse += decided - less
         if len(own):
-            wins.append(f"{called(name)} in {less} of {len(own)} (more in {decided - less})")
-    against = f"; compared with older mechanisms, under {', '.join(wins)}" if wins else ""
-    return Finding(title + against, at_equal_utility(equal))
+            unit = "" if wins else " comparisons"
+            wins.append(f"{called(name)} in {less} of {len(own)}{unit} (more in {decided - less})")
+    if not wins:
+        return Finding("No newer mechanism was compared with an older one", at_equal_utility(equal))
+    title = "Newer is not always safer. " if worse else "No newer mechanism is shown to be worse. "
+    title += "Where two mechanisms leave as much of a text, an attacker recovers significantly "
+    title += f"fewer words than under an older one with {', with '.join(wins)}"
+    return Finding(title, at_equal_utility(equal))
 
 
 def context(board: Board) -> Finding:
@@ -250,16 +254,20 @@ def context(board: Board) -> Finding:
     verdict = board.says(
         pair + "noisy_channel",
         seen,
-        above="the bound does not limit an attacker who has read more",
-        below="less than the bound",
+        above="Tong's bound on attacks with context does not limit an attacker who has read more",
+        below="Decoding whole sentences recovers less than Tong's bound on attacks with context",
     )
     return Finding(
         "Words under CusText+",
-        f"Under CusText+ at epsilon 6 our estimate of Tong's bound on attacks with context (by our "
-        f"own detector) is {bound}; decoding whole sentences with word triples of "
-        f"public text recovers {whole}: {verdict}. From the paper's shadow data alone it is "
-        f"{shadow}, with a language model, which may have read these sentences, {language}.",
+        f"{_capital(verdict)}. Under CusText+ at epsilon 6 our estimate of the bound (by our own "
+        f"detector) is {bound}; decoding whole sentences with word triples of public text "
+        f"recovers {whole}, with a language model, which may have read these sentences, "
+        f"{language}, and from the paper's shadow data alone {shadow}.",
     )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 # --- Tokens, documents, whole texts ---------------------------------------------------------------
@@ -271,14 +279,15 @@ def window(board: Board) -> str:
     verdict = board.says(
         stencil + "deconvolution",
         stencil + "naive_skip",
-        above="what hides from one attacker need not hide from the next",
-        below="here that is worse",
+        above="What hides from one attacker need not hide from the next",
+        below="The paper's attacker does better than the one who solves the map",
     )
     return (
-        "Of tokens under Harel's punctuated stencil (window 9, sigma 1), five guesses of the "
-        f"paper's attacker, who looks at one place, have {board.told(stencil + 'naive_skip')}; "
-        f"those of one who solves the linear map {board.told(stencil + 'deconvolution')}, and "
-        f"{board.told(stencil + 'deconvolution_lm')} with a language model: {verdict}."
+        f"{_capital(verdict)}. Of the tokens under Harel's punctuated stencil (window 9, sigma 1), "
+        "five guesses of the paper's attacker, who looks at one place, find "
+        f"{board.told(stencil + 'naive_skip')}; those of one who solves the linear map find "
+        f"{board.told(stencil + 'deconvolution')}, and with a language model "
+        f"{board.told(stencil + 'deconvolution_lm')}."
     )
 
 
@@ -321,8 +330,8 @@ def documents(board: Board) -> str:
     verdict = board.says(
         PROMPT + "author",
         CLEAR + "author",
-        above="significantly more than on clean text",
-        below="significantly less than on clean text",
+        above="A paraphrase makes its author easier to identify",
+        below="A paraphrase makes its author harder to identify",
     )
     bound = board.measured.get(EPSILON)
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
@@ -339,9 +348,9 @@ def documents(board: Board) -> str:
             f"outputs {board.told(ends[0])} ({gained})."
         )
     return (
-        f"Under DP-Prompt (clipped, temperature 0.75) the strongest of the attackers that were run "
-        f"identifies authors with a macro F1 of {board.told(PROMPT + 'author')}, on clean text "
-        f"{board.told(CLEAR + 'author')}: {verdict}. The sentiment is identified with "
+        f"{_capital(verdict)}. Under DP-Prompt (clipped, temperature 0.75) the strongest of the "
+        f"attackers that were run reaches a macro F1 of {board.told(PROMPT + 'author')} for the "
+        f"author, on clean text {board.told(CLEAR + 'author')}; for the sentiment "
         f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
         f"guarantee for any two documents is an epsilon of {board.told(EPSILON, 0)}{weak}.{again}"
     )
@@ -384,13 +393,13 @@ def search(board: Board) -> str:
     verdict = board.says(
         kept + "exact",
         kept + "annoy",
-        above="with another search it is another mechanism",
-        below="Annoy keeps more",
+        above="With an approximate search a mechanism is another one",
+        below="An approximate search keeps more words than the exact one",
     )
     return (
-        f"At epsilon 25 (GloVe 840B, every word once) MADLIB with an exact search keeps "
-        f"{board.told(kept + 'exact')} of the words, with Annoy {board.told(kept + 'annoy')}: "
-        f"{verdict}."
+        f"{_capital(verdict)}. At epsilon 25 (GloVe 840B, every word once) MADLIB with an exact "
+        f"search keeps {board.told(kept + 'exact')} of the words, with Annoy "
+        f"{board.told(kept + 'annoy')}."
     )
 
 
