@@ -228,7 +228,8 @@ def protects(equal: pd.DataFrame) -> Finding:
     """
     if equal.empty:
         return Finding("No two were compared at equal utility", at_equal_utility(equal))
-    wins, worse = [], 0
+    wins: list[str] = []
+    worse = 0
     for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
         own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
