@@ -39,7 +39,7 @@ class Bayes(TokenAttack):
     """argmax_x P(y|x) P(x) for a given prior.
 
     `prior` are (size,) weights >= 0 of any sum; words of weight 0 are never guessed, and an output
-    that no other word can give gets no guess.
+    that no other word can give gets no guess. `name` says what the prior makes of the attack.
     """
 
     posterior = True
@@ -126,7 +126,8 @@ class EmbeddingInversion(TokenAttack):
 def bayes_success(channel: Channel, prior: FloatArray) -> float:
     """sum_y max_x P(y|x) P(x): what the best attacker on one token achieves in expectation.
 
-    `prior` are (size,) probabilities of the inputs.
+    `prior` are (size,) probabilities of the inputs, which sum to 1. InvalidInput for another
+    prior, or a row of the channel that does not sum to 1.
     """
     check_channel(channel)
     weights = np.asarray(prior, dtype=np.float64)

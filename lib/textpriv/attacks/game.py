@@ -73,6 +73,10 @@ def play(
     rng : divides them into halves
     confidence : that epsilon is not below the bound
 
+    Raises
+    ------
+    InvalidInput : fewer outputs; texts beside vectors
+
     Notes
     -----
     Both ends of the bound are Clopper and Pearson's and hold together (Bonferroni). A small bound

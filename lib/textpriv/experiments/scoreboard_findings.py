@@ -331,8 +331,8 @@ def documents(board: Board) -> str:
     verdict = board.says(
         PROMPT + "author",
         CLEAR + "author",
-        above="A paraphrase makes its author easier to identify",
-        below="A paraphrase makes its author harder to identify",
+        above="DP-Prompt makes authors easier to identify",
+        below="DP-Prompt makes authors harder to identify",
     )
     bound = board.measured.get(EPSILON)
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
@@ -394,12 +394,12 @@ def search(board: Board) -> str:
     verdict = board.says(
         kept + "exact",
         kept + "annoy",
-        above="With an approximate search a mechanism is another one",
-        below="An approximate search keeps more words than the exact one",
+        above="MADLIB with an approximate search is another mechanism",
+        below="Annoy keeps more words than the exact search",
     )
     return (
-        f"{_capital(verdict)}. At epsilon 25 (GloVe 840B, every word once) MADLIB with an exact "
-        f"search keeps {board.told(kept + 'exact')} of the words, with Annoy "
+        f"{_capital(verdict)}. At epsilon 25 (GloVe 840B, every word once) MADLIB keeps with an "
+        f"exact search {board.told(kept + 'exact')} of the words, with Annoy "
         f"{board.told(kept + 'annoy')}."
     )
 

@@ -23,7 +23,7 @@ from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.mechanisms.noise_length import LaplaceLength
 from textpriv.neighbors import Distances
 
-GRID = 768  # steps of distance at which the curve of a word is worked out
+GRID = 1024  # steps between the distances at which the curve of a word is worked out
 FAR = 64  # radii beyond the largest distance
 LIMIT = 1e-12  # of the radii: the largest has this chance of being exceeded
 
@@ -64,7 +64,7 @@ class RanText(FiniteMechanism):
 
     P(y|x) is worked out on a grid: words at `GRID` + 1 equal steps of distance (each shared between
     the two beside it), radii in the steps between and in `FAR` steps beyond. In 300 dimensions
-    finer grids move a probability by less than 2% of it (a test holds that).
+    finer grids move a probability by less than 1% of it (a test holds that).
 
     References
     ----------
