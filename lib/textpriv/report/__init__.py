@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from IPython.display import Markdown
 
     from textpriv.report.run import Run
 
@@ -40,10 +40,10 @@ def begin(
     return Run(notebook, profile, seed, dict(overrides or {}))
 
 
-def versions() -> pd.DataFrame:
-    """Versions of Python and of the libraries that results depend on, as a small table."""
-    import pandas as pd
+def versions() -> Markdown:
+    """Versions of Python and of the libraries that results depend on, in one line."""
+    from IPython.display import Markdown
 
     from textpriv.report import provenance
 
-    return pd.DataFrame(sorted(provenance.versions().items()), columns=["library", "version"])
+    return Markdown(", ".join(f"{name} {each}" for name, each in provenance.versions().items()))
