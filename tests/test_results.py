@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -264,3 +266,26 @@ def test_commit_and_dirty(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inside.mkdir()
     monkeypatch.setattr(paths, "REPOSITORY", inside)
     assert provenance.commit() is None  # somebody else's repository around an archive of ours
+
+
+HOLDING = """
+held = bytearray(300_000_000)
+held[::4096] = bytes(1 for _ in held[::4096])
+print("held", flush=True)
+input()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it sees its own process only")
+def test_memory_counts_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provenance, "peak_mb", lambda: 0.0)  # of this process alone: not here
+    watched, before = provenance.Memory(), provenance.held_mb()
+    command = [sys.executable, "-c", HOLDING]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as worker:
+        assert worker.stdout and worker.stdout.readline() == "held\n"
+        deadline = time.monotonic() + 60
+        while watched.peak_mb < before + 250 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        worker.communicate("\n")
+    assert provenance.held_mb() < before + 50  # the worker's is given back
+    assert before + 250 < watched.peak_mb < before + 400  # and the most is kept

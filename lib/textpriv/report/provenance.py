@@ -6,8 +6,11 @@ import platform
 import resource
 import subprocess
 import sys
+import time
+from functools import cache
 from importlib import metadata
 from pathlib import Path
+from threading import Thread
 
 from textpriv import __version__, paths
 
@@ -79,6 +82,49 @@ def peak_mb() -> float:
                 return int(line.split()[1]) * 1024 / 1e6
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+class Memory:
+    """The most that this process and those that it starts have held together, in MB.
+
+    Pages that several of them share are counted once (their proportional set size). Looked at
+    every second or so: what is held for less can be missed, though never of this process alone.
+    """
+
+    def __init__(self) -> None:
+        self._most = 0.0
+        Thread(target=self._watch, daemon=True).start()
+
+    @property
+    def peak_mb(self) -> float:
+        """So far."""
+        return max(self._most, peak_mb())
+
+    def _watch(self) -> None:
+        while True:
+            start = time.perf_counter()
+            self._most = max(self._most, held_mb())
+            time.sleep(max(1.0, 20 * (time.perf_counter() - start)))  # a twentieth of a core
+
+
+@cache
+def memory() -> Memory:
+    """The one that watches this process, from the first call on."""
+    return Memory()
+
+
+def held_mb() -> float:
+    """What this process and those that it started hold now, in MB; 0 where that is not known."""
+    import psutil  # late: comes with the notebooks
+
+    held = 0.0
+    own = psutil.Process()
+    for process in [own, *own.children(recursive=True)]:
+        try:
+            held += getattr(process.memory_full_info(), "pss", 0)
+        except psutil.Error:  # it has ended, or does not let itself be looked at
+            continue
+    return held / 1e6
 
 
 def _git(*arguments: str) -> str | None:

@@ -58,6 +58,7 @@ class Run:
         self._influences: dict[str, Influence] = {}
         self._figures: list[str] = []
         self._start = time.perf_counter()
+        provenance.memory()  # watches from here on
         figures.use_style()
         if self._name.endswith("-custom"):
             print("Seed or overrides differ from the profile's: writing under", self._shown)
@@ -182,7 +183,7 @@ class Run:
     def finish(self) -> None:
         """Write the results, and say where; the notebook's last call."""
         seconds = time.perf_counter() - self._start + study.seconds_before()
-        peak = provenance.peak_mb()
+        peak = provenance.memory().peak_mb
         import torch  # late: notebook 07 needs none of it until here
 
         from textpriv.models import network_dtype
