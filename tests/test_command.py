@@ -70,7 +70,7 @@ def test_a_release_is_attacked_and_reported(file: str, tmp_path: Path) -> None:
     page, card = tmp_path / "report.html", tmp_path / "card.json"
     asked = ("-o", str(page), "--card", str(card), *options)
     assert run("report", file, "-m", "santext", "-e", "9", *asked).exit_code == 0
-    assert "read back" in page.read_text() and json.loads(card.read_text())["texts"] == len(TEXTS)
+    assert "recovered" in page.read_text() and json.loads(card.read_text())["texts"] == len(TEXTS)
 
 
 def test_a_mechanism_from_a_file_is_listed_used_and_audited(file: str, tmp_path: Path) -> None:

@@ -331,7 +331,7 @@ def test_the_page_escapes_what_it_shows_and_asks_for_nothing(tmp_path: Path) -> 
 
 def test_it_says_what_was_found_and_what_was_not_tried() -> None:
     said = str(evaluated())
-    for part in ("read back", "linked to their originals", "Not tried", "guessing"):
+    for part in ("recovered", "linked to their originals", "Not tried", "guessing"):
         assert part in said
 
 

@@ -321,9 +321,10 @@ def test_mechanisms_at_equal_risk_differ_only_by_a_test() -> None:
     """0.1 apart with errors of 0.03 each: p 0.018, which three pairs make 0.055."""
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     found = findings.at_equal_risk(two)
-    assert found.title == "At equal risk sentiment is read better under TEM than MADLIB"
+    differ = "1 of the 1 pairs differ significantly"
+    assert found.title == f"Where attackers recover 50% of the words, {differ} in accuracy"
     assert "recovers 50%" in found.text
-    assert found.text.partition(". ")[0].endswith("1 of the 1 pairs differ significantly")
+    assert f"{differ}, most clearly TEM (better) and MADLIB. " in found.text
     assert found.text.index("60%") < found.text.index("70%")
     three = pd.concat([two, at(("santext", 0.65, 0.03))])
     found = findings.at_equal_risk(three)
@@ -359,9 +360,9 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     table = scoreboard.equal_utility(board(*pairs))
     found = findings.protects(table)
     assert found.title == (
-        "Newer is not always safer. Where two mechanisms leave as much of a text, an attacker "
-        "recovers significantly fewer words than under an older one with CluSanT in 2 of 3 "
-        "comparisons (more in 1), with RANTEXT in 0 of 1 (more in 0)"
+        "Newer is not always safer. Compared with older mechanisms at equal utility, attackers "
+        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1), under "
+        "RANTEXT in 0 of 1 (more in 0)"
     )
     assert "**CluSanT** than under TEM (5 points)" in found.text
     assert "**SanText+** than under CluSanT" in found.text
@@ -385,8 +386,12 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     ]  # fmt: skip
     said = findings.headline(found)
     assert said.title == "CusText+: 30 of 100 words come out unchanged, an attacker recovers 55"
-    assert said.text.startswith("Under CusText+ an attacker recovers significantly more")
-    assert "under MADLIB not significantly more" in said.text
+    assert said.text == (
+        "An attacker recovers 40 to 55 of 100 content words (all but stop words). Under CusText+ "
+        "(30 unchanged, 55 recovered) these are significantly more than come out unchanged: a "
+        "changed word need not be a hidden one. Under MADLIB (40 unchanged, 40 recovered) they are "
+        "not significantly more."
+    )
     close = found.assign(value=found["kept"] + 0.04, low=found["kept"], high=found["kept"] + 0.08)
     # 0.04 with an error of 0.0204: p 0.0500, which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
@@ -395,6 +400,18 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], low=[0.0, 0.5],
                                         high=[1.0, 0.6])  # fmt: skip
     assert findings.headline(unsure).title.startswith("CusText+: 30 of 100")
+
+
+def test_whether_a_sanitizer_is_enough_is_said_of_the_useful_settings() -> None:
+    columns = ["mechanism", "epsilon", "value", "risk", "risk_low"]
+    rows = [("custext+", 1.0, 0.69, 0.2, 0.1), ("custext+", 4.0, 0.71, 0.55, 0.53),
+            ("tem", 2.8, 0.80, 0.9, 0.8)]  # fmt: skip
+    table = pd.DataFrame(rows, columns=columns)
+    said = findings.alone(table)
+    assert "Not as the only protection: at every measured setting" in said
+    assert said.endswith("at least 55% of the content words.")  # the noisier one is of no use
+    assert "depends on the mechanism" in findings.alone(table.assign(risk_low=0.49))
+    assert findings.alone(table[:1]) == ""
 
 
 def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> None:
@@ -430,7 +447,8 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> N
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     rows = at(("tem", 0.7, 0.03), ("santext", 0.65, 0.03), ("madlib", 0.6, 0.03))
     (said,) = findings.choice(board(), rows).to_dict("records")
-    assert said["take"] == "no clear winner among 3; TEM has the best value"
+    others = "2 of 2 others do not differ significantly from it"
+    assert said["take"] == f"no clear winner; TEM has the best value, and {others}"
     left = "sentiment at an accuracy of 70% (64 to 76); under the others 60% to 65%"
     assert said["what is left"] == left
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
@@ -445,7 +463,7 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     )  # fmt: skip
     (said,) = findings.choice(tokens, rows[:0]).to_dict("records")
     # Of those that keep half of what plain text gives.
-    assert said["take"].startswith("high-freq (no guarantee), read least")
+    assert said["take"].startswith("high-freq (no guarantee): fewest are recovered")
     assert "plain text 80%" in said["what is left"]
     assert findings.choice(board(), rows[:0]).empty
 
@@ -453,9 +471,11 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
 def test_what_the_least_bound_comes_to() -> None:
     table = pd.DataFrame({"mechanism": ["tem", "custext+"], "nominal": [240.0, math.inf],
                           "tight": [120.0, math.nan]})  # fmt: skip
-    assert "120 (TEM), which rules out next to nothing" in findings.proved(table)
+    large = findings.proved(table)
+    assert large.startswith("No guarantee here is strong") and "is 120 (TEM), where 10" in large
+    assert "22,000 times likelier" in large  # exp(10) is 22,026
     small = findings.proved(table.assign(tight=[2.0, math.nan]))
-    assert small.endswith("is 2 (TEM).")
+    assert small.startswith("The smallest epsilon") and small.endswith("is 2 (TEM).")
     two = findings.proved(table.assign(tight=[120.0, 120.0]))
     assert "120 (TEM and CusText+)" in two
     assert "make audit" in findings.proved(table[:0])
@@ -473,7 +493,7 @@ def test_what_hiding_costs_is_said_by_a_test() -> None:
         rate("accuracy.punctuated-stencil-w9-s1.0.imdb.all", 0.6, 0.01),
     )
     said = findings.least_read(made, scoreboard.manipulated_tokens(made))
-    assert "punctuated stencil, window 9, sigma 1.0 is read back least" in said
+    assert "punctuated stencil, window 9, sigma 1.0 hides most: the first guess" in said
     assert "30% of the tokens" in said
     assert said.endswith("significantly less.")
     close = board(
@@ -714,10 +734,12 @@ def test_audits_are_read_where_they_are(kept: Path) -> None:
         "holds", "holds", "undecided", "broken", "no claim",
     ]  # fmt: skip
     said = findings.guarantees(found)
-    assert said.startswith("5 audits; broken claims: wrong. Of 19") and "catch 18" in said
+    assert said.startswith("5 audits broke the claim of wrong. Of 19") and "catch 18" in said
     stated = [*AUDITS, dataclasses.replace(audit("toy", 2.0, violations=1), published=True)]
     said = findings.guarantees(stated)
-    assert "broken claims: wrong. Readings stronger than the claim, refuted: toy" in said
+    assert "broke the claim of wrong. Stronger readings of a claim are refuted for toy." in said
+    held = findings.guarantees(AUDITS[:1])
+    assert held.startswith("1 audits broke no claim.")
 
 
 def test_advice_says_where_nothing_is_guaranteed() -> None:
@@ -726,7 +748,7 @@ def test_advice_says_where_nothing_is_guaranteed() -> None:
     }
     assert unclaimed and unclaimed <= set(findings.NO_CLAIM)
     assert findings._take(["rantext"], 3) == "RANTEXT (no proven guarantee)"
-    assert findings._take(["tem", "rantext"], 3) == "TEM; without a significant difference: RANTEXT"
+    assert findings._take(["tem", "rantext"], 3) == "TEM; not significantly different: RANTEXT"
 
 
 def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:

@@ -56,9 +56,10 @@ def score() -> str:
 
 
 def headline() -> str:
-    """Whether a changed word is a hidden one: the sentence beside the first figure."""
+    """Whether a changed word is a hidden one: the sentences beside the first figure."""
     points = scoreboard.word_points(board.gather("full"))
-    return findings.headline(findings.settings(points)).text
+    said = findings.headline(findings.settings(points)).text
+    return f"{said}\n\n{findings.alone(points)}".strip()
 
 
 def found() -> str:

@@ -120,9 +120,10 @@ class Evaluation:
     def ruled_out(self) -> str:
         """The epsilon per text that cannot be true, in a sentence."""
         return (
-            f"The linkage ({self.certified_by}) shows with 95% confidence that no pure epsilon "
-            f"below {self.certified:.2g} can hold for whole texts that are sanitized by draws of "
-            f"their own; so many texts cannot show more than {self.most_certified:.2g}."
+            f"The {self.certified_by} shows with 95% confidence that no epsilon below "
+            f"{self.certified:.2g} (with delta 0) holds for whole texts that are sanitized "
+            f"independently; with this many texts it cannot show more than "
+            f"{self.most_certified:.2g}."
         )
 
     def card(self, *, examples: bool = False) -> dict[str, Any]:
@@ -168,7 +169,7 @@ class Evaluation:
 
 
 SAID = {
-    "words": "{:.0%} of the words that carry content are read back",
+    "words": "{:.0%} of the content words are recovered",
     "texts": "{:.0%} of the texts are linked to their originals",
     "authors": "The author is named with a macro F1 of {:.0%}",
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLES = {
-    "words": "Words that carry content, read back",
+    "words": "Content words, recovered",
     "texts": "Texts linked to their originals",
     "authors": "Authors named (macro F1)",
 }
@@ -74,7 +74,7 @@ def fragment(found: Evaluation) -> str:
 
 
 def marked(reading: Reading) -> str:
-    """A text as it was sent, and as read back, with the words that the attacker names marked."""
+    """A text as it was sent and as the attacker guessed it; the recovered words are marked."""
     return _template("reading.html").render(reading=reading)
 
 

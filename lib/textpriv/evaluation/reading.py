@@ -53,7 +53,7 @@ class Reading:
         return hidden.count(RIGHT) / len(hidden) if hidden else np.nan
 
     def __str__(self) -> str:
-        return f"sent:      {' '.join(self.sanitized)}\nread back: {' '.join(self.guessed)}"
+        return f"sent:    {' '.join(self.sanitized)}\nguessed: {' '.join(self.guessed)}"
 
     def _repr_html_(self) -> str:
         from textpriv.evaluation.page import marked

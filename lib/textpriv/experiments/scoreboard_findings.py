@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,9 @@ SETTINGS: Mapping[str, str] = {
 READABLE = 1 / 3
 """Share of the words that comes out unchanged at the settings of the first figure, about."""
 
+READABLE_ACCURACY = 0.7
+"""Accuracy of a classifier of two sentiments from which on a sanitized text counts as useful."""
+
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
 
@@ -42,7 +45,7 @@ NO_CLAIM = ("custext+", "rantext", "dp-prompt", "dp-prompt-top-k40", "dp-prompt-
 FEW = 3  # names in a cell of a table
 
 LARGE = 10.0
-"""An epsilon beyond which an output may be exp(10), over 20,000 times, likelier for one text."""
+"""An epsilon beyond which an output may be exp(10) times likelier for one text than another."""
 
 CHANCE = 0.5  # accuracy of guessing between two sentiments
 
@@ -61,6 +64,8 @@ def called(name: str) -> str:
     """A mechanism or attack as figures call it; other names as they are."""
     if setting := _STENCIL.fullmatch(name):
         return f"{called(setting[1])}, window {setting[2]}, sigma {setting[3]}"
+    if name.endswith(", allotted"):
+        return f"{called(name.removesuffix(', allotted'))} with an epsilon per word"
     bare, large = name.removesuffix("-300d"), name.endswith("-300d")
     look = STYLES.get(bare)
     return f"{look.label}, 300 dimensions" if look and large else look.label if look else name
@@ -113,10 +118,9 @@ def headline(found: pd.DataFrame) -> Finding:
         return Finding("Not measured under this profile", "Notebook 05 has not run.")
     rows = found.to_dict("records")
     above = [row for row in rows if _beyond(row, len(rows))]
-    numbers = "; ".join(
-        f"{called(row['mechanism'])} at epsilon {row['epsilon']:g}: {100 * row['kept']:.0f} "
-        f"unchanged, {told(row['value'], row['low'], row['high'], '')} recovered"
-        for row in rows
+    least, most = (100 * found["value"].agg(end) for end in ("min", "max"))
+    text = (
+        f"An attacker recovers {least:.0f} to {most:.0f} of 100 content words (all but stop words)."
     )
     if above:
         first = above[0]  # the widest gap of those that are certain
@@ -124,14 +128,44 @@ def headline(found: pd.DataFrame) -> Finding:
             f"{called(first['mechanism'])}: {100 * first['kept']:.0f} of 100 words come out "
             f"unchanged, an attacker recovers {100 * first['value']:.0f}"
         )
-        same = [row["mechanism"] for row in rows if row not in above]
-        text = f"Under {listed(row['mechanism'] for row in above)} an attacker recovers "
-        text += "significantly more words than come out unchanged"
-        text += f"; under {listed(same)} not significantly more. " if same else ". "
+        same = [row for row in rows if row not in above]
+        text += f" Under {_beside(above)} these are significantly more than come out unchanged: "
+        text += "a changed word need not be a hidden one."
+        text += f" Under {_beside(same)} they are not significantly more." if same else ""
     else:
         title = "An attacker recovers hardly more words than come out unchanged"
-        text = "Under none of these settings significantly more words are recovered. "
-    return Finding(title, f"{text}Of 100 content words: {numbers}.")
+        text += f" Under none of {_beside(rows)} are these significantly more than stay unchanged."
+    return Finding(title, text)
+
+
+def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Mechanisms, with the words that come out unchanged and those that are recovered."""
+    first, *others = (f"{100 * row['kept']:.0f}, {100 * row['value']:.0f}" for row in rows)
+    numbers = [f"{first.replace(', ', ' unchanged, ')} recovered", *others]
+    named = [
+        f"{called(row['mechanism'])} ({each})" for row, each in zip(rows, numbers, strict=True)
+    ]
+    return listed(named)
+
+
+def alone(points: pd.DataFrame) -> str:
+    """Whether any setting at which a text stays useful hides most of its words.
+
+    Parameters
+    ----------
+    points : of `scoreboard.word_points`
+    """
+    useful = points[points["value"] >= READABLE_ACCURACY]
+    if useful.empty:
+        return ""
+    least = useful.loc[useful["risk"].idxmin()]
+    hides = least["risk_low"] <= 1 / 2
+    answer = "That depends on the mechanism" if hides else "Not as the only protection"
+    return (
+        f"**Should you use one?** {answer}: at every measured setting that leaves a classifier of "
+        f"sentiment an accuracy of {READABLE_ACCURACY:.0%} or more (guessing: {CHANCE:.0%}), an "
+        f"attacker recovers at least {least['risk']:.0%} of the content words."
+    )
 
 
 def _beyond(row: Mapping[str, float], tests: int) -> bool:
@@ -209,8 +243,9 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
     verdict = f"of the {every} pairs none differs significantly"
     if pair:
         better, worse = map(called, pair)
-        title = f"At equal risk sentiment is read better under {better} than {worse}"
         verdict = f"{count} of the {every} pairs differ significantly"
+        title = f"Where attackers recover {risk:.0%} of the words, {verdict} in accuracy"
+        verdict += f", most clearly {better} (better) and {worse}"
     return Finding(
         title,
         f"Where the strongest of the attacks recovers {risk:.0%} of the content words, a "
@@ -241,8 +276,8 @@ def protects(equal: pd.DataFrame) -> Finding:
     if not wins:
         return Finding("No newer mechanism was compared with an older one", at_equal_utility(equal))
     title = "Newer is not always safer. " if worse else "No newer mechanism is shown to be worse. "
-    title += "Where two mechanisms leave as much of a text, an attacker recovers significantly "
-    title += f"fewer words than under an older one with {', with '.join(wins)}"
+    title += "Compared with older mechanisms at equal utility, attackers recover significantly "
+    title += f"fewer words under {', under '.join(wins)}"
     return Finding(title, at_equal_utility(equal))
 
 
@@ -255,15 +290,17 @@ def context(board: Board) -> Finding:
     verdict = board.says(
         pair + "noisy_channel",
         seen,
-        above="Tong's bound on attacks with context does not limit an attacker who has read more",
-        below="Decoding whole sentences recovers less than Tong's bound on attacks with context",
+        above="An attacker who decodes whole sentences recovers more than the bound of Tong et al. "
+        "on attacks with context, as we estimate it",
+        below="Decoding whole sentences recovers less than the bound of Tong et al. on attacks "
+        "with context, as we estimate it",
     )
     return Finding(
         "Words under CusText+",
-        f"{_capital(verdict)}. Under CusText+ at epsilon 6 our estimate of the bound (by our own "
-        f"detector) is {bound}; decoding whole sentences with word triples of public text "
-        f"recovers {whole}, with a language model, which may have read these sentences, "
-        f"{language}, and from the paper's shadow data alone {shadow}.",
+        f"{_capital(verdict)}. Under CusText+ at epsilon 6 the bound (by our own detector) is "
+        f"{bound}; decoding recovers {whole} with word triples of public text, {language} with a "
+        "language model, which may have read these sentences, and "
+        f"{shadow} with the paper's shadow data alone.",
     )
 
 
@@ -280,14 +317,15 @@ def window(board: Board) -> str:
     verdict = board.says(
         stencil + "deconvolution",
         stencil + "naive_skip",
-        above="What hides from one attacker need not hide from the next",
-        below="The paper's attacker does better than the one who solves the map",
+        above="Mixing tokens with their neighbours hides them from the paper's attacker, and not "
+        "from one who inverts the mixing",
+        below="The paper's attacker recovers more tokens than one who inverts the mixing",
     )
     return (
-        f"{_capital(verdict)}. Of the tokens under Harel's punctuated stencil (window 9, sigma 1), "
+        f"{_capital(verdict)}. Under the punctuated stencil of Harel et al. (window 9, sigma 1) "
         "five guesses of the paper's attacker, who looks at one place, find "
-        f"{board.told(stencil + 'naive_skip')}; those of one who solves the linear map find "
-        f"{board.told(stencil + 'deconvolution')}, and with a language model "
+        f"{board.told(stencil + 'naive_skip')} of the tokens; those of one who solves the linear "
+        f"map find {board.told(stencil + 'deconvolution')}, and with a language model "
         f"{board.told(stencil + 'deconvolution_lm')}."
     )
 
@@ -307,10 +345,10 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
     lost = board.says(plain, other, above="significantly less", below="significantly more")
     return (
-        f"Of the token mechanisms {called(row['mapper'])} is read back least, at the first guess "
-        f"of the strongest attack that was run on it ({row['risk']:.0%} of the tokens, "
-        f"{called(row['attack'])}); a classifier has an accuracy of {row['value']:.2f}, on plain "
-        f"text {board.told(plain)}: {lost}."
+        f"Of the token mechanisms {called(row['mapper'])} hides most: the first guess "
+        f"of the strongest attack that was run on it ({called(row['attack'])}) recovers "
+        f"{row['risk']:.0%} of the tokens. A classifier has an accuracy of {row['value']:.2f}, on "
+        f"plain text {board.told(plain)}: {lost}."
     )
 
 
@@ -407,11 +445,11 @@ def search(board: Board) -> str:
 def worth(board: Board) -> str:
     """How well the worth of a sanitized prompt is predicted."""
     return (
-        f"The mean at each epsilon predicts what a summary will be worth with an R2 of "
-        f"{board.told('regression.eps_only.r2.by_document')} on unseen documents. The R2 of a "
-        "prediction from what the small model makes of the text differs from that by "
-        f"{board.told('gain.all.r2')}, that of one from the similarity of original and sanitized "
-        f"text alone by {board.told('gain.text.r2')}."
+        "Epsilon alone (the mean at each) predicts how similar a summary will be with an R2 of "
+        f"{board.told('regression.eps_only.r2.by_document')} on unseen documents. To predict from "
+        "what the small model makes of the text changes that R2 by "
+        f"{board.told('gain.all.r2', 3)}, from the similarity of original and sanitized text alone "
+        f"by {board.told('gain.text.r2', 3)}."
     )
 
 
@@ -420,10 +458,12 @@ def guarantees(found: Sequence[Audit]) -> str:
     if not found:
         return "No audits are kept here: run `make audit`."
     kept = [each for each in found if not each.published]
-    broken = ", ".join(each.label for each in kept if each.verdict == "broken") or "none"
-    said = f"{len(found)} audits; broken claims: {broken}."
-    stated = ", ".join(e.mechanism for e in found if e.published and e.verdict == "broken")
-    said += f" Readings stronger than the claim, refuted: {stated}." if stated else ""
+    broken = [each.label for each in kept if each.verdict == "broken"]
+    said = (
+        f"{len(found)} audits broke {f'the claim of {listed(broken)}' if broken else 'no claim'}."
+    )
+    stated = [each.mechanism for each in found if each.published and each.verdict == "broken"]
+    said += f" Stronger readings of a claim are refuted for {listed(stated)}." if stated else ""
     caught, tried = scoreboard.mutants()
     if not tried:
         return said
@@ -446,10 +486,15 @@ def proved(stated: pd.DataFrame) -> str:
         return "No guarantee for a whole text is kept here: run `make audit`."
     least = finite.min()
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
-    means = ", which rules out next to nothing" if least > LARGE else ""
+    said = (
+        "he smallest epsilon that docs/PRIVACY states for one text, against others that may "
+        f"differ in any sentence, is {least:,.0f} ({listed([*names])})"
+    )
+    if least <= LARGE:
+        return f"T{said}."
     return (
-        "The smallest epsilon that docs/PRIVACY states for one text, against others that may "
-        f"differ in any sentence, is {least:,.0f} ({listed([*names])}){means}."
+        f"No guarantee here is strong for a whole text: t{said}, where {LARGE:g} already lets an "
+        f"output be {round(math.exp(LARGE), -3):,.0f} times likelier under one text than another."
     )
 
 
@@ -477,11 +522,10 @@ def _take(names: Sequence[str], every: int) -> str:
     best = called(names[0]) + " (no proven guarantee)" * (names[0] in NO_CLAIM)
     if len(names) == 1:
         return best
-    if len(names) == every:
-        return f"no clear winner among {every}; {best} has the best value"
-    if len(names) > FEW:
-        return f"{best}; {len(names) - 1} of {every - 1} others do not differ significantly"
-    return f"{best}; without a significant difference: {listed(names[1:])}"
+    if len(names) > FEW or len(names) == every:
+        others = f"{len(names) - 1} of {every - 1} others do not differ significantly from it"
+        return f"no clear winner; {best} has the best value, and {others}"
+    return f"{best}; not significantly different: {listed(names[1:])}"
 
 
 def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
@@ -496,6 +540,11 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     language, words = (board.measured.get(name) for name in (pair + "_lm", pair))
     reads_more = language and words and Difference.between(language, words).verdict == "above"
     more = "; with a language model, where that was run (CusText+), more" if reads_more else ""
+    texts = scoreboard.whole_texts(board).dropna(subset=["linked"]).set_index("mechanism")
+    if (name := called(str(best["mechanism"]))) in texts.index:
+        row = texts.loc[name]
+        linked = told(row["linked"], row["low"], row["high"])
+        more += f". Of {row['n']:.0f} texts under {name} (notebook 08), {linked} are linked"
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),
@@ -515,8 +564,8 @@ def _for_tokens(board: Board) -> list[str] | None:
     unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])}{unproved}, read least of those that keep half of plain text's "
-        "gain over guessing",
+        f"{called(row['mapper'])}{unproved}: fewest are recovered among those that keep half of "
+        "plain text's gain over guessing",
         f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%}",
@@ -547,7 +596,7 @@ def _for_texts(board: Board) -> list[str] | None:
     row = found.loc[found["linked"].idxmin()]
     return [
         "a whole text, rewritten",
-        f"no advice, as what is left was not measured; {called(row['mechanism'])} is linked least, "
+        f"no advice, as utility was not measured; {called(row['mechanism'])} is linked least, "
         "by point estimates",
         f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts",
         "not measured here",

@@ -65,7 +65,7 @@ def every_epsilon(
     epsilons: Mapping[str, Sequence[float]],
     stream: Callable[[str], np.random.Generator],
 ) -> pd.DataFrame:
-    """Sentences as they are sent and read back by the noisy channel, at every epsilon.
+    """Sentences as they are sent and guessed by the noisy channel, at every epsilon.
 
     A mechanism draws from the same stream, which `stream` gives by its name, at each epsilon, so
     that neighbouring settings differ by epsilon alone. A row for each mechanism, epsilon, sentence
@@ -139,16 +139,16 @@ def named_at(table: pd.DataFrame) -> pd.DataFrame:
 
 @drawing
 def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
-    """Words read back and texts linked, a point with its interval for each mechanism.
+    """Words recovered and texts linked, a point with its interval for each mechanism.
 
-    Of columns mechanism, finds ("words", "texts"), value, low, high, chance.
+    Of columns mechanism, epsilon, finds ("words", "texts"), value, low, high, chance.
     """
     figure = Figure(figsize=(5.2, 0.9 + 0.5 * table["mechanism"].nunique()), layout="constrained")
     axes = figure.subplots()
     order = list(dict.fromkeys(table["mechanism"]))[::-1]
     blue, orange = sns.color_palette("colorblind", 2)
     for finds, said, color, shift, guessing in (
-        ("words", "words read back", blue, 0.12, None),
+        ("words", "words recovered", blue, 0.12, None),
         ("texts", "texts linked", orange, -0.12, "guessing"),
     ):
         rows = table[table["finds"] == finds]
@@ -156,7 +156,9 @@ def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
         look: dict[str, Any] = {"fmt": "o", "color": color, "capsize": 3, "label": said}
         axes.errorbar(rows["value"], height, xerr=reach(rows), **look)
         axes.plot(rows["chance"], height, "|", color="black", label=guessing)
-    axes.set_yticks(range(len(order)), [label(name) for name in order])
+    epsilons = table.drop_duplicates("mechanism").set_index("mechanism")["epsilon"]
+    named = [f"{label(name)}, ε {epsilons[name]:g}" for name in order]
+    axes.set_yticks(range(len(order)), named)
     axes.set(xlim=(-0.02, 1.02), xlabel="share found by the strongest attack that was run")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.set_title(title, loc="left")
@@ -169,7 +171,7 @@ LOOKS = {CLEAR: ("#777777", "none"), RIGHT: ("black", "#f5d48a"), WRONG: ("#b03a
 
 @drawing
 def read_back(reading: Reading, title: str) -> Figure:
-    """A sentence as it was written, sent, and read back: the words that are named are marked.
+    """A sentence as it was written, sent, and guessed: the words that are recovered are marked.
 
     Words stand one below the other, so that each can be followed down.
     """
@@ -179,7 +181,7 @@ def read_back(reading: Reading, title: str) -> Figure:
     figure, axes = _sheet(title, 1.1 * rows)
     axes.set(xlim=(0, 1), ylim=(rows, 0))  # in rows, from the top
     offsets = (0.15, 0.45, 0.75)
-    for name, offset in zip(("written", "sent", "read back"), offsets, strict=True):
+    for name, offset in zip(("written", "sent", "guessed"), offsets, strict=True):
         for row in range(rows):
             axes.text(0, row + offset, name, fontsize=7.5, color="#555555")
     for words, state, (row, left) in zip(columns, reading.states, starts, strict=True):
@@ -233,7 +235,7 @@ def at_five_epsilons(table: pd.DataFrame, title: str) -> Figure:
     ):
         axes.text(left, bottom + down, said, fontsize=8, bbox=_box(MARKS[state]))
     bold: dict[str, Any] = {"fontsize": 8, "fontweight": "bold"}
-    axes.text(0.45, bottom + 1.7, "read back by the attacker", **bold)
+    axes.text(0.45, bottom + 1.7, "recovered by the attacker", **bold)
     return figure
 
 
