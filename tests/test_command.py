@@ -84,8 +84,11 @@ def test_a_mechanism_from_a_file_is_listed_used_and_audited(file: str, tmp_path:
 
 
 def test_a_preview_shows_a_row_for_each_epsilon(file: str) -> None:
-    rows = json.loads(run("preview", file, "-m", "santext", "--epsilons", "1,9", "--json").stdout)
+    asked = ("preview", file, "-m", "santext", "--epsilons", "1,9", "--json", "--public")
+    rows = json.loads(run(*asked, "none").stdout)
     assert [row["epsilon"] for row in rows] == [1, 9] and rows[0]["changed"] > rows[1]["changed"]
+    read = json.loads(run(*asked, file).stdout)  # an attacker who has read these very texts
+    assert read[0]["recovered"] > rows[0]["recovered"]
 
 
 def test_a_preview_predicts_the_worth_of_a_summary(
@@ -93,7 +96,7 @@ def test_a_preview_predicts_the_worth_of_a_summary(
 ) -> None:
     monkeypatch.setattr(summaries, "encoder", lambda: None)
     monkeypatch.setattr(summaries, "similarity", lambda encoder, texts, others: [0.1, 0.9])
-    options = ("-m", "santext", "--epsilons", "1,9", "--summary", "--json")
+    options = ("-m", "santext", "--epsilons", "1,9", "--summary", "--json", "--public", "none")
     rows = json.loads(run("preview", file, *options).stdout)
     assert [row["low"] < row["worth"] < row["high"] for row in rows] == [True, True]
     assert rows[0]["worth"] < rows[1]["worth"]

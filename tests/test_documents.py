@@ -85,7 +85,11 @@ def test_the_table_of_audits(folder: Path) -> None:
     made = [audit("tem", 0.98765, 0), audit("madlib", 1.25, 1_000_000, 3), audit("map", np.nan, 0)]
     made.append(replace(audit("toy", 2.0, 0, 1), published=True))
     made.append(replace(audit("polar", 1.0, 0), method=FROM_INSIDE))
-    write_audits(made, folder / "audits.json", {"mutants_caught": 21, "mutants_tried": 22})
+    write_audits(
+        made,
+        folder / "audits.json",
+        {"mutants_caught": 21, "mutants_tried": 22, "commit": "0123456789"},
+    )
     assert documents.audited().splitlines()[2:] == [
         "| tem | eps 1 | exact \\| sampled | 12,345 | all outputs | 0.988 | 0.000 |  | holds |",
         "| madlib | eps 1 | exact \\| sampled | 12,345 | 1,000,000 | 1.250 | 0.062 | 0.93 | "
@@ -96,8 +100,8 @@ def test_the_table_of_audits(folder: Path) -> None:
         f"| polar | eps 1 | {FROM_INSIDE} | 12,345 | all outputs | by proof | 0.000 |  | holds |",
         "",
         "Of 3 audits of a claim 1 broke it; 1 of them compared noise with a proof. Of 1 stronger "
-        "readings 1 are broken. Of mechanisms that were made wrong on purpose the same audits "
-        "caught 21 of 22.",
+        "readings 1 are broken. Of mechanisms that were made wrong on purpose the same checks "
+        "caught 21 of 22. All of it at commit 0123456.",
     ]
 
 

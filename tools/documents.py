@@ -8,7 +8,7 @@ README is for a first look; tables that are longer stand in `docs/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import as_file
 from typing import Any
 
@@ -229,8 +229,12 @@ def audited() -> str:
         f"{table(header + 'caught from, verdict', rows)}\n\nOf {len(held)} audits of a claim "
         f"{broken} broke it; {watched} of them compared noise with a proof. Of {len(read)} "
         f"stronger readings {read.count('broken')} are broken. Of mechanisms that were made wrong "
-        f"on purpose the same audits caught {caught}."
+        f"on purpose the same checks caught {caught}.{_commit(kept)}"
     )
+
+
+def _commit(kept: Mapping[str, Any]) -> str:
+    return f" All of it at commit {kept['commit'][:7]}." if kept.get("commit") else ""
 
 
 def statements() -> str:
@@ -303,11 +307,12 @@ full profile where it has been run, else of the default one; minutes and memory 
 notebook's own process, without its workers) are those of that run.
 
 **Tolerance.** A statement is an ordering or a bound, of one or many cells of a table. It is
-*confirmed* or *contradicted* where a test at 5% over all statements (Holm) says so: in each of its
-cells, in most, or on average over them, as its words ask. Where the test decides nothing, our
-estimate *leans towards the paper* or *leans against the paper*; measurements that mathematics makes
-one *tie*. That there is nothing, or that two are comparable,
-no sample can show: it is read as less than a point (of F1, which is printed to one, two points).
+*confirmed* or *contradicted* where a test says so in each of its cells, in most, or on average over
+them, as its words ask; at 5% over all findings (Holm), and apart from them over what holds by
+construction or by theorem. Where the test decides nothing, our estimate *leans towards the paper*
+or *leans against the paper*; measurements that mathematics makes one *tie*. That there is nothing,
+or that two are comparable, no sample can show: it is read as less than a point (of F1, which is
+printed to one, two points).
 Only findings are evidence: what holds by construction or by theorem tests the code. How statements
 are read was written down when first results were known, by the papers' words alone, and checked by
 a reader who had not seen them; *reread* marks those that were put right later. A printed number may

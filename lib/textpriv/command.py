@@ -100,13 +100,17 @@ def _mechanism(required: bool) -> Callable[..., Any]:
     )  # fmt: skip
 
 
+_public = click.option(
+    "--public",
+    default="imdb",
+    show_default=True,
+    help="What the attacker has read: a corpus' name, a file, or 'none'.",
+)
 _evaluation = _options(
     click.option("--label", help="A column of labels that shall still be told from the texts."),
     click.option("--author", help="A column that says who wrote each text."),
-    click.option("--public", default="imdb", show_default=True,
-                 help="What the attacker has read: a corpus' name, a file, or 'none'."),
     click.option("--attack", "attacks", multiple=True, help="Only this attack; may be repeated."),
-    _column, _seed, _json,
+    _public, _column, _seed, _json,
 )  # fmt: skip
 
 
@@ -282,6 +286,7 @@ def card(
 @_mechanism(required=True)
 @click.option("--epsilons", required=True, help="Several, with commas: 1,2,4,8.")
 @click.option("--summary", is_flag=True, help="Predict what a model's summary would be worth.")
+@_public
 @_column
 @_json
 def preview(
@@ -291,10 +296,12 @@ def preview(
     policy: str,
     epsilons: str,
     summary: bool,
+    public: str,
     column: str,
     as_json: bool,
 ) -> None:
     """Show what FILE would look like at several epsilons, what is kept, and who reads it."""
+    from textpriv.evaluation.evaluate import public_texts
     from textpriv.evaluation.preview import previewed
 
     try:
@@ -304,7 +311,8 @@ def preview(
             "expected numbers with commas, for instance 1,2,4", param_hint="--epsilons"
         ) from error
     given, chosen = _texts(file, column), _loaded(mechanism)
-    rows = previewed(given, chosen, wanted, policy=policy, summary=summary)
+    read = None if public == "none" else public_texts(public, column)
+    rows = previewed(given, chosen, wanted, public=read, policy=policy, summary=summary)
     if as_json:
         click.echo(rows.to_json(orient="records", indent=2))
         return

@@ -403,7 +403,7 @@ class _Run:
         if public is None:
             return None
         try:
-            texts = _public_texts(public, column)
+            texts = public_texts(public, column)
         except AssetError as error:
             self.missed.append(f"attackers who have read public text ({error})")
             return None
@@ -489,7 +489,8 @@ class _Run:
         return f"{trusted}For the text of median length: {stated}"
 
 
-def _public_texts(public: object, column: str) -> list[str]:
+def public_texts(public: object, column: str) -> list[str]:
+    """What an attacker has read: texts, or those of a corpus of the registry or of a file."""
     if isinstance(public, str) and not Path(public).suffix:
         from textpriv.data import corpora
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from textpriv.attacks import linkage
 from textpriv.attacks.base import observe
-from textpriv.data.tokens import PRIVATE, Tokenizer, TokenPolicy
+from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.risks import attack_for, vectors_of
 from textpriv.evaluation.sanitizers import sanitizer
@@ -27,27 +27,28 @@ def previewed(
     mechanism: object,
     epsilons: Sequence[float],
     *,
+    public: Sequence[str] | None = None,
     policy: str | TokenPolicy = PRIVATE,
     column: str = "text",
     summary: bool = False,
     seed: int | None = None,
 ) -> pd.DataFrame:
-    """A row per epsilon: the first text, and over all texts what is changed, kept and read back.
+    """A row per epsilon: the first text, and over all texts what is changed, kept and recovered.
 
     Parameters
     ----------
     texts, column : see `texts_of`
     mechanism, policy : see `sanitizer`; one that replaces words
     epsilons : numbers > 0
+    public : texts that the attacker has read; see `attack_for`, as a weaker one reads none
     summary : predict what a language model's summary of the first text would be worth, in further
         columns worth, low and high; see `summary_worth`
 
     Returns
     -------
     columns epsilon, sanitized (the first text), changed (share of the sanitized tokens), meaning
-    (mean cosine of word vectors with the original), read_back (share of the sanitized tokens that
-    Bayes' rule names with public word frequencies; NaN where the mechanism's probabilities are not
-    known)
+    (mean cosine of word vectors with the original), recovered (share of the sanitized tokens of the
+    vocabulary that the attack guesses; NaN where the mechanism's probabilities are not known)
     """
     given = texts_of(texts, column=column)
     wanted = check_epsilons(epsilons)
@@ -62,6 +63,7 @@ def previewed(
     tokenizer = Tokenizer(embedding.words, made.policy)
     private = tokenizer.encode(given)
     known = vectors_of(embedding, given, given)
+    read = None if public is None else Tokenizer(embedding.words, KEEP_UNKNOWN).encode(public)
     rng, rows = np.random.default_rng(seed), []
     for epsilon in wanted:
         at = made.mechanism.with_epsilon(epsilon)
@@ -70,16 +72,17 @@ def previewed(
         after = tokenizer.decode(observed.corpus)
         meaning = linkage.meaning_kept(known, vectors_of(embedding, after, given))
         try:
-            read = float(attack_for(at).guess(observed, top=1).hits(truth).mean())
+            guesses = attack_for(at, read).guess(observed, top=1)
+            recovered = float(guesses.hits(truth)[truth >= 0].mean())
         except InvalidInput:
-            read = np.nan
+            recovered = np.nan
         rows.append(
             {
                 "epsilon": epsilon,
                 "sanitized": after[0],
                 "changed": float((observed.corpus.ids[observed.targets] != truth).mean()),
                 "meaning": float(meaning.mean()),
-                "read_back": read,
+                "recovered": recovered,
             }
         )
     table = pd.DataFrame(rows)

@@ -243,10 +243,11 @@ def _estimated(mechanism: Madlib) -> NoiseChannel:
 
 
 def attack_for(mechanism: Mechanism, public_texts: Sequence[str] | Corpus | None = None) -> Attack:
-    """The strongest ready attack on a mechanism that replaces words.
+    """An attack on a mechanism that replaces words, ready in seconds.
 
     With public texts the noisy channel of order 3 reads whole sentences; without, Bayes' rule takes
-    each word by itself, with frequencies that fall along the vocabulary (Zipf's law).
+    each word by itself, with frequencies that fall along the vocabulary (Zipf's law), which is
+    weaker.
 
     Parameters
     ----------

@@ -423,7 +423,8 @@ def whole_texts(board: Board) -> pd.DataFrame:
     """What rewrites or hides whole texts, of notebook 08: the strongest linkage, and the game.
 
     Columns: mechanism, linked (share of the texts that the strongest attack finds among all
-    originals), low, high, n, attack, shown (epsilon that the game proves to be exceeded, at 95%).
+    originals), low, high, n, attack, shown (epsilon that the game proves to be exceeded, at 95%),
+    right (the greatest share of right guesses in a game), claimed (epsilon of a text of the games).
     What was not measured is NaN.
     """
     linked = board.rows("linked", "mechanism", "attack")
@@ -431,8 +432,14 @@ def whole_texts(board: Board) -> pd.DataFrame:
     games = board.rows("game", "mechanism").groupby("mechanism", sort=False)["value"].max()
     table = best.rename(columns={"value": "linked"}).set_index("mechanism")
     table = table.join(games.rename("shown"), how="outer").sort_values("linked", kind="stable")
-    columns = ["mechanism", "linked", "low", "high", "n", "attack", "shown"]
-    return table.reset_index()[columns]
+    path = _plotted(board, "08_whole_texts", "fig08_games")
+    played = pd.read_csv(path) if len(games) and path.exists() else pd.DataFrame(columns=_GAMES)
+    most = played[_GAMES].groupby("mechanism").max().rename(columns={"value": "right"})
+    columns = ["mechanism", "linked", "low", "high", "n", "attack", "shown", "right", "claimed"]
+    return table.join(most).reset_index()[columns]
+
+
+_GAMES = ["mechanism", "value", "claimed"]
 
 
 def missing_measures(tables: Mapping[str, pd.DataFrame]) -> str:

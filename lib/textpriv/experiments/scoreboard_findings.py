@@ -41,7 +41,13 @@ READABLE_ACCURACY = 0.7
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
 
-NO_CLAIM = ("custext+", "rantext", "dp-prompt", "dp-prompt-top-k40", "dp-prompt-top-k80")
+UNPROVED: Mapping[str, str] = {
+    **dict.fromkeys(("custext+", "rantext"), "no finite epsilon holds"),
+    **dict.fromkeys(("dp-prompt-top-k40", "dp-prompt-top-k80"), "no finite epsilon holds"),
+    "dp-prompt": "no proven guarantee",
+}
+"""Mechanisms that advice may name and that claim nothing."""
+
 FEW = 3  # names in a cell of a table
 
 LARGE = 10.0
@@ -129,12 +135,14 @@ def headline(found: pd.DataFrame) -> Finding:
             f"unchanged, an attacker recovers {100 * first['value']:.0f}"
         )
         same = [row for row in rows if row not in above]
+        gap = max((100 * (row["value"] - row["kept"]) for row in same), default=0)
         text += f" Under {_beside(above)} these are significantly more than come out unchanged: "
         text += "a changed word need not be a hidden one."
-        text += f" Under {_beside(same)} they are not significantly more." if same else ""
+        text += f" Under {_beside(same)} they are {gap:.1f} more at most." if same else ""
     else:
         title = "An attacker recovers hardly more words than come out unchanged"
-        text += f" Under none of {_beside(rows)} are these significantly more than stay unchanged."
+        gap = 100 * (found["value"] - found["kept"]).max()
+        text += f" Under {_beside(rows)} that is {gap:.1f} more at most than come out unchanged."
     return Finding(title, text)
 
 
@@ -169,7 +177,10 @@ def alone(points: pd.DataFrame) -> str:
 
 
 def _beyond(row: Mapping[str, float], tests: int) -> bool:
-    """Whether more words are named than stay, by an interval that many tests widen."""
+    """Whether more words are named than stay, by an interval that many tests widen.
+
+    Cautious: both were measured on the same words, whose pairs would show smaller differences.
+    """
     apart = Measurement(name="named", value=row["value"], low=row["low"], high=row["high"])
     same = Measurement(name="kept", value=row["kept"], low=row["kept"], high=row["kept"])
     found = Difference.between(apart, same)
@@ -410,17 +421,25 @@ def rewritten(found: pd.DataFrame) -> str:
         f"The strongest of the linkage attacks finds the original of "
         f"{told(most['linked'], most['low'], most['high'])} of {most['n']:.0f} texts under "
         f"{called(most['mechanism'])} and of {told(least['linked'], least['low'], least['high'])} "
-        f"under {called(least['mechanism'])} (guessing: {1 / least['n']:.1%})."
+        f"under {_claiming(least)} (guessing: {1 / least['n']:.1%})."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
         return said
     worst = games.sort_values("shown").iloc[-1]
+    perfect = ": all guesses were right, and so many draws can show no more"
+    ceiling = perfect if worst["right"] == 1 else ""
     return (
         f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
-        f"of at least {worst['shown']:.1f} under {called(worst['mechanism'])}, and of more than 0 "
-        f"under {(games['shown'] > 0).sum()} of {len(games)} mechanisms."
+        f"of more than 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at "
+        f"least {worst['shown']:.1f} under {_claiming(worst)}{ceiling}."
     )
+
+
+def _claiming(row: pd.Series) -> str:
+    """A mechanism for whole texts, with what it claims for one."""
+    claims = "" if math.isnan(row["claimed"]) else f" (claimed for a text: {row['claimed']:,.0f})"
+    return f"{called(row['mechanism'])}{claims}"
 
 
 # --- Search, worth, guarantees --------------------------------------------------------------------
@@ -468,8 +487,8 @@ def guarantees(found: Sequence[Audit]) -> str:
     if not tried:
         return said
     return (
-        f"{said} Of {tried} mechanisms that were made wrong on purpose the same audits catch "
-        f"{caught}."
+        f"{said} Of {tried} mechanisms that were made wrong on purpose the same checks catch "
+        f"{caught}, on small vocabularies (exact ones at every pair)."
     )
 
 
@@ -519,7 +538,8 @@ def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
 
 def _take(names: Sequence[str], every: int) -> str:
     """The mechanisms that no test sets below the best."""
-    best = called(names[0]) + " (no proven guarantee)" * (names[0] in NO_CLAIM)
+    best = called(names[0])
+    best += f" ({UNPROVED[names[0]]})" if names[0] in UNPROVED else ""
     if len(names) == 1:
         return best
     if len(names) > FEW or len(names) == every:
@@ -596,8 +616,8 @@ def _for_texts(board: Board) -> list[str] | None:
     row = found.loc[found["linked"].idxmin()]
     return [
         "a whole text, rewritten",
-        f"no advice, as utility was not measured; {called(row['mechanism'])} is linked least, "
-        "by point estimates",
-        f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts",
+        "no advice, as utility was not measured, and settings differ",
+        f"at least the original of {told(row['linked'], row['low'], row['high'])} of "
+        f"{row['n']:.0f} texts, under {_claiming(row)}",
         "not measured here",
     ]
