@@ -437,7 +437,9 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> N
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
     assert "90% (85 to 95) of 200 texts under DP-Prompt and of 30%" in said  # among as many others
-    assert "guessing: 0.5%" in said and "at least 1.5 under DP-MLM" in said and "1 of 2" in said
+    assert (
+        "guessing finds 0.5%" in said and "at least 1.5 under DP-MLM" in said and "1 of 2" in said
+    )
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
     (choice,) = findings.choice(made, at()).to_dict("records")
     assert choice["take"].startswith("no advice")
@@ -445,14 +447,17 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> N
     assert gets.startswith("at least the original of 30% (25 to 35) of 200 texts, under DP-MLM")
     worst = table.reset_index().assign(right=1.0, claimed=1600.0)
     said = findings.rewritten(worst)
-    assert "at least 1.5 under DP-MLM (claimed for a text: 1,600): all guesses were right" in said
+    assert (
+        "at least 1.5, the most that so many draws can show, under DP-MLM (claimed: 1,600 a text)."
+        in said
+    )
 
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     rows = at(("tem", 0.7, 0.03), ("santext", 0.65, 0.03), ("madlib", 0.6, 0.03))
     (said,) = findings.choice(board(), rows).to_dict("records")
-    others = "2 of 2 others do not differ significantly from it"
-    assert said["take"] == f"no clear winner; TEM has the best value, and {others}"
+    others = "2 of 2 others are not significantly worse"
+    assert said["take"] == f"no clear winner: TEM is best by value, {others}"
     left = "sentiment at an accuracy of 70% (64 to 76); under the others 60% to 65%"
     assert said["what is left"] == left
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
@@ -476,7 +481,9 @@ def test_what_the_least_bound_comes_to() -> None:
     table = pd.DataFrame({"mechanism": ["tem", "custext+"], "nominal": [240.0, math.inf],
                           "tight": [120.0, math.nan]})  # fmt: skip
     large = findings.proved(table)
-    assert large.startswith("No guarantee here is strong") and "is 120 (TEM), where 10" in large
+    assert (
+        large.startswith("No guarantee here is strong") and "is 120 (TEM); at 10 an output" in large
+    )
     assert "22,000 times likelier" in large  # exp(10) is 22,026
     small = findings.proved(table.assign(tight=[2.0, math.nan]))
     assert small.startswith("The smallest epsilon") and small.endswith("is 2 (TEM).")
@@ -755,7 +762,7 @@ def test_advice_says_where_nothing_is_guaranteed() -> None:
     }
     assert unclaimed and unclaimed <= set(findings.UNPROVED)
     assert findings._take(["rantext"], 3) == "RANTEXT (no finite epsilon holds)"
-    assert findings._take(["tem", "rantext"], 3) == "TEM; not significantly different: RANTEXT"
+    assert findings._take(["tem", "rantext"], 3) == "TEM; not significantly worse: RANTEXT"
 
 
 def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:

@@ -334,9 +334,9 @@ def window(board: Board) -> str:
     )
     return (
         f"{_capital(verdict)}. Under the punctuated stencil of Harel et al. (window 9, sigma 1) "
-        "five guesses of the paper's attacker, who looks at one place, find "
-        f"{board.told(stencil + 'naive_skip')} of the tokens; those of one who solves the linear "
-        f"map find {board.told(stencil + 'deconvolution')}, and with a language model "
+        "five guesses of the first, who looks at one place, find "
+        f"{board.told(stencil + 'naive_skip')} of the tokens; of the second "
+        f"{board.told(stencil + 'deconvolution')}, with a language model "
         f"{board.told(stencil + 'deconvolution_lm')}."
     )
 
@@ -393,14 +393,14 @@ def documents(board: Board) -> str:
         gained = board.says(*ends, above="significantly more", below="significantly less")
         epsilon = once["setting"].removeprefix("eps")
         again = (
-            f" From one output of MADLIB at epsilon {epsilon} per unit of distance an attacker on "
-            f"embeddings reaches {board.told(ends[1])}, from the average of {often['k']:.0f} "
-            f"outputs {board.told(ends[0])} ({gained})."
+            f" From one output of MADLIB at epsilon {epsilon} an attacker on embeddings reaches "
+            f"{board.told(ends[1])}, from the average of {often['k']:.0f} {board.told(ends[0])} "
+            f"({gained})."
         )
     return (
-        f"{_capital(verdict)}. Under DP-Prompt (clipped, temperature 0.75) the strongest of the "
-        f"attackers that were run reaches a macro F1 of {board.told(PROMPT + 'author')} for the "
-        f"author, on clean text {board.told(CLEAR + 'author')}; for the sentiment "
+        f"{_capital(verdict)}. Clipped, at temperature 0.75, the strongest attacker that was run "
+        f"reaches a macro F1 of {board.told(PROMPT + 'author')} for the author, on clean text "
+        f"{board.told(CLEAR + 'author')}; for the sentiment "
         f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
         f"guarantee for any two documents is an epsilon of {board.told(EPSILON, 0)}{weak}.{again}"
     )
@@ -418,27 +418,26 @@ def rewritten(found: pd.DataFrame) -> str:
         return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
     least, most = rows.iloc[0], rows.iloc[-1]
     said = (
-        f"The strongest of the linkage attacks finds the original of "
+        "The strongest linkage attack finds the original of "
         f"{told(most['linked'], most['low'], most['high'])} of {most['n']:.0f} texts under "
         f"{called(most['mechanism'])} and of {told(least['linked'], least['low'], least['high'])} "
-        f"under {_claiming(least)} (guessing: {1 / least['n']:.1%})."
+        f"under {_claiming(least)}; guessing finds {1 / least['n']:.1%}."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
         return said
     worst = games.sort_values("shown").iloc[-1]
-    perfect = ": all guesses were right, and so many draws can show no more"
-    ceiling = perfect if worst["right"] == 1 else ""
+    ceiling = ", the most that so many draws can show," if worst["right"] == 1 else ""
     return (
         f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
-        f"of more than 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at "
-        f"least {worst['shown']:.1f} under {_claiming(worst)}{ceiling}."
+        f"above 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at least "
+        f"{worst['shown']:.1f}{ceiling} under {_claiming(worst)}."
     )
 
 
 def _claiming(row: pd.Series) -> str:
     """A mechanism for whole texts, with what it claims for one."""
-    claims = "" if math.isnan(row["claimed"]) else f" (claimed for a text: {row['claimed']:,.0f})"
+    claims = "" if math.isnan(row["claimed"]) else f" (claimed: {row['claimed']:,.0f} a text)"
     return f"{called(row['mechanism'])}{claims}"
 
 
@@ -455,9 +454,8 @@ def search(board: Board) -> str:
         below="Annoy keeps more words than the exact search",
     )
     return (
-        f"{_capital(verdict)}. At epsilon 25 (GloVe 840B, every word once) MADLIB keeps with an "
-        f"exact search {board.told(kept + 'exact')} of the words, with Annoy "
-        f"{board.told(kept + 'annoy')}."
+        f"{_capital(verdict)}. At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of "
+        f"all words with an exact search, with Annoy {board.told(kept + 'annoy')}."
     )
 
 
@@ -506,14 +504,14 @@ def proved(stated: pd.DataFrame) -> str:
     least = finite.min()
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     said = (
-        "he smallest epsilon that docs/PRIVACY states for one text, against others that may "
-        f"differ in any sentence, is {least:,.0f} ({listed([*names])})"
+        "he smallest epsilon that docs/PRIVACY states for one text, of which any sentence may "
+        f"differ, is {least:,.0f} ({listed([*names])})"
     )
     if least <= LARGE:
         return f"T{said}."
     return (
-        f"No guarantee here is strong for a whole text: t{said}, where {LARGE:g} already lets an "
-        f"output be {round(math.exp(LARGE), -3):,.0f} times likelier under one text than another."
+        f"No guarantee here is strong for a whole text: t{said}; at {LARGE:g} an output may be "
+        f"{round(math.exp(LARGE), -3):,.0f} times likelier under one text than another."
     )
 
 
@@ -543,9 +541,9 @@ def _take(names: Sequence[str], every: int) -> str:
     if len(names) == 1:
         return best
     if len(names) > FEW or len(names) == every:
-        others = f"{len(names) - 1} of {every - 1} others do not differ significantly from it"
-        return f"no clear winner; {best} has the best value, and {others}"
-    return f"{best}; not significantly different: {listed(names[1:])}"
+        others = f"{len(names) - 1} of {every - 1} others are not significantly worse"
+        return f"no clear winner: {best} is best by value, {others}"
+    return f"{best}; not significantly worse: {listed(names[1:])}"
 
 
 def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
@@ -559,12 +557,12 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     pair = f"paired.custext.{scoreboard.CORPUS}.eps6.noisy_channel"
     language, words = (board.measured.get(name) for name in (pair + "_lm", pair))
     reads_more = language and words and Difference.between(language, words).verdict == "above"
-    more = "; with a language model, where that was run (CusText+), more" if reads_more else ""
+    more = "; more with a language model (run on CusText+)" if reads_more else ""
     texts = scoreboard.whole_texts(board).dropna(subset=["linked"]).set_index("mechanism")
     if (name := called(str(best["mechanism"]))) in texts.index:
         row = texts.loc[name]
         linked = told(row["linked"], row["low"], row["high"])
-        more += f". Of {row['n']:.0f} texts under {name} (notebook 08), {linked} are linked"
+        more += f". Of {row['n']:.0f} texts under {name} {linked} are linked (notebook 08)"
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),
