@@ -444,14 +444,14 @@ three: Any = partial(f1_estimate, [0, 1, 1], [0, 1, 0], 2, rng())
 
 
 def on_rows(**changed: Any) -> Any:
-    known = {"train": ROWS, "train_labels": TWO, "validation": ROWS, "validation_labels": TWO}
+    known: Any = {"train": ROWS, "train_labels": TWO, "validation": ROWS, "validation_labels": TWO}
     given_ = known | {"tests": [ROWS], "classes": 2, "seed": 0} | changed
     return embedding_attack(Known(**{name: given_.pop(name) for name in known}), **given_)
 
 
 def on_texts(encoder: Any = None, tests: Any = (("dog",),), **changed: Any) -> Any:
     """By `text_attack`, with an encoder by `tuned_attack`."""
-    known = {"train": ["a cat", "a dog"], "train_labels": [0, 1]}
+    known: Any = {"train": ["a cat", "a dog"], "train_labels": [0, 1]}
     known |= {"validation": ["cat"], "validation_labels": [0]}
     if encoder is None:
         return text_attack(Known(**known | changed), tests, classes=2)

@@ -830,7 +830,8 @@ def test_dp_prompt_states_the_papers_loss_and_the_tight_one(tmp_path: Path) -> N
 
 
 def made(success: Any = ATTACKED.success, attack: str = "a", **changed: Any) -> Attacked:
-    return Attacked(success, attack, **{"did": "named {} of 100", "tried": 1} | changed)
+    rest: Any = {"did": "named {} of 100", "tried": 1} | changed
+    return Attacked(success, attack, **rest)
 
 
 def test_what_an_attack_says() -> None:
