@@ -23,7 +23,6 @@ from helpers import (
     normal_embedding,
     power_of_fit,
     power_of_share,
-    refused,
     share_fits,
 )
 from scipy import integrate, stats
@@ -411,14 +410,20 @@ def test_wrong_ids(ids: Any) -> None:
 NINE = normal_embedding(9, 2)
 
 
-test_wrong_arguments = refused(
-    (lambda: Mahalanobis(NINE, epsilon=1.0, strength=1.1), "strength: got 1.1.*from 0 to 1"),
-    (lambda: Mahalanobis(embedding(np.ones((3, 2))), epsilon=1.0), "got equal vectors only"),
-    (
-        lambda: Madlib(NINE, epsilon=1.0, search=ExactSearch(normal_embedding(8, 2).vectors)),
-        r"search: got an index of 8 x 2, .*\(9, 2\)",
-    ),
-    (lambda: Madlib(NINE, epsilon=1.0, search=object()), "search: got an index of None"),
-    (lambda: Madlib(NINE.vectors, epsilon=1.0), "embedding: got ndarray"),
-    (lambda: RankRepair(NINE, c=1.0), "madlib: got an object of type Embedding"),
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Mahalanobis(NINE, epsilon=1.0, strength=1.1), "strength: got 1.1.*from 0 to 1"),
+        (lambda: Mahalanobis(embedding(np.ones((3, 2))), epsilon=1.0), "got equal vectors only"),
+        (
+            lambda: Madlib(NINE, epsilon=1.0, search=ExactSearch(normal_embedding(8, 2).vectors)),
+            r"search: got an index of 8 x 2, .*\(9, 2\)",
+        ),
+        (lambda: Madlib(NINE, epsilon=1.0, search=object()), "search: got an index of None"),
+        (lambda: Madlib(NINE.vectors, epsilon=1.0), "embedding: got ndarray"),
+        (lambda: RankRepair(NINE, c=1.0), "madlib: got an object of type Embedding"),
+    ],
 )
+def test_wrong_arguments(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        make()
