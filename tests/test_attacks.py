@@ -92,7 +92,10 @@ targets: Any = partial(check_targets, SEEN)
 
 test_bad_input_is_named = refused(
     (lambda: is_sensitive(PART, corpus([])), "corpus: none of its 0 tokens is replaced"),
-    (lambda: is_sensitive(PART, corpus([UNKNOWN, KEPT])), "none of its 2 tokens is replaced"),
+    (
+        lambda: is_sensitive(PART, corpus([UNKNOWN, KEPT])),
+        "corpus: none of its 2 tokens is replaced",
+    ),
     (lambda: is_sensitive(PART, corpus([0, 1, 0])), "corpus: none of its 3 tokens is replaced"),
     (lambda: is_sensitive(WHOLE, corpus([0, 8])), "corpus: got id 8, expected 0..7"),
     (

@@ -443,7 +443,7 @@ TWICE, NONE = np.zeros((2, 1, 1)), "validation: got 0 documents with 1 labels"
 three: Any = partial(f1_estimate, [0, 1, 1], [0, 1, 0], 2, rng())
 
 
-def on_rows(**changed: Any) -> Any:
+def rows(**changed: Any) -> Any:
     known: Any = {"train": ROWS, "train_labels": TWO, "validation": ROWS, "validation_labels": TWO}
     given_ = known | {"tests": [ROWS], "classes": 2, "seed": 0} | changed
     return embedding_attack(Known(**{name: given_.pop(name) for name in known}), **given_)
@@ -469,19 +469,16 @@ test_bad_input_is_named = refused(
     (lambda: three(document=[0.0, 1.0, 2.0]), "document: got float64"),
     (lambda: three(document=[0, 0, 1]), "document: got one with two true classes"),
     (lambda: three(resamples=99), "resamples: got 99"),
-    (lambda: on_rows(train=ROWS[0]), r"train: got shape \(2,\)"),
-    (lambda: on_rows(validation=ROWS * np.nan), "validation: got shape .* of finite numbers"),
-    (lambda: on_rows(tests=[np.zeros((1, 3))]), r"got widths \[2, 2, 3\]"),
-    (lambda: on_rows(train_labels=[0, 1, 1]), "train: got 2 documents with 3 labels"),
-    (lambda: on_rows(train_labels=[1, 1]), r"train_labels: got \[1\], expected at least two class"),
-    (lambda: on_rows(train_labels=[0, 2]), "train_labels: got 0..2, expected 0..1"),
-    (lambda: on_rows(validation_labels=[0, -1]), "validation_labels: got -1..0"),
-    (
-        lambda: on_rows(validation=ROWS[:0], validation_labels=TWO[:0]),
-        "validation: got 0 documents",
-    ),
-    (lambda: on_rows(classes=1), "classes: got 1"),
-    (lambda: on_rows(epochs=0), "epochs: got 0"),
+    (lambda: rows(train=ROWS[0]), r"train: got shape \(2,\)"),
+    (lambda: rows(validation=ROWS * np.nan), "validation: got shape .* of finite numbers"),
+    (lambda: rows(tests=[np.zeros((1, 3))]), r"got widths \[2, 2, 3\]"),
+    (lambda: rows(train_labels=[0, 1, 1]), "train: got 2 documents with 3 labels"),
+    (lambda: rows(train_labels=[1, 1]), r"train_labels: got \[1\], expected at least two classes"),
+    (lambda: rows(train_labels=[0, 2]), "train_labels: got 0..2, expected 0..1"),
+    (lambda: rows(validation_labels=[0, -1]), "validation_labels: got -1..0"),
+    (lambda: rows(validation=ROWS[:0], validation_labels=TWO[:0]), "validation: got 0 documents"),
+    (lambda: rows(classes=1), "classes: got 1"),
+    (lambda: rows(epochs=0), "epochs: got 0"),
     (lambda: on_texts(train=["a", ""]), "train: got 2 texts of which no two share"),
     (lambda: on_texts(tests=["one text"]), "tests: got one string"),
     (lambda: on_texts(validation=[1]), "validation: got 1 in number 0"),

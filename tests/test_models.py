@@ -403,6 +403,8 @@ def test_segments_follow_each_other(encoder: Encoder) -> None:
     ]
     assert rows.segments.tolist() == [[0, 1, 1, 3, 4], [0, 1, 3, 4, -1]]
     assert rows.first(3).tolist() == [3, 2]
+    with pytest.raises(InvalidInput, match="segment: got 2"):
+        rows.first(2)
 
 
 def test_what_stands_around(encoder: Encoder) -> None:
@@ -480,7 +482,6 @@ test_bad_input_is_named = refused(
     (lambda: MaskedSizes(frequent=0.0), "frequent: got 0.0"),
     (lambda: MaskedSizes(held_out=0), "held_out: got 0"),
     (lambda encoder: filling._blocks(encoder, ["the cat sat on"], 24, 40, 1), "texts: got 1"),
-    (lambda encoder: two_rows(encoder).first(7), "segment: got 7"),
     (lambda encoder: split(encoder).around(np.array([0]), window=-1, room=ROOM), "window: got -1"),
     (lambda encoder: split(encoder).passages(3), "longest: got 3"),
     (lambda encoder: split(encoder, UNKNOWN), "corpus: got ids"),

@@ -28,6 +28,7 @@ from textpriv.attacks.oracle import (
 )
 from textpriv.channel import FloatArray
 from textpriv.data.tokens import Corpus
+from textpriv.errors import InvalidInput
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.models import generators
 from textpriv.models.generators import Generator
@@ -372,17 +373,23 @@ def test_token_success_leaves_out_what_has_no_choice() -> None:
 # --- What is refused ----------------------------------------------------------------------------
 
 BIGRAMS, FITS = bigrams(LAW), "truth: got texts of"
+TOO_LONG = f"got a text of {LONGEST} tokens, expected at most {LONGEST - 1}"
 FOUND, THREE = [result([1, 2])], LossyMap("three", np.arange(3))
 beam: Any = partial(OracleBeam, BIGRAMS)
+
+
+def test_a_refused_text_does_no_harm() -> None:
+    attack = beam(PAIRS)
+    with pytest.raises(InvalidInput, match="output: got 2"):
+        search(attack, [1, 2])
+    assert len(search(attack, [1, 3]).sequences) == 4
+
 
 test_bad_input_is_named = refused(
     (lambda: search(beam(PAIRS), [1, 2]), "output: got 2, to which no word is sent"),
     (lambda: search(beam(PAIRS), [1, 8]), "output: got ids 1..8, expected 0..7"),
     (lambda: search(beam(PAIRS), [-1]), "output: got ids -1..-1, expected 0..7"),
-    (
-        lambda: search(beam(PAIRS), [1] * LONGEST),
-        f"text of {LONGEST} tokens, expected at most {LONGEST - 1}",
-    ),
+    (lambda: search(beam(PAIRS), [1] * LONGEST), TOO_LONG),
     (lambda: beam(PAIRS, mass=0.0), "mass: got 0.0"),
     (lambda: beam(PAIRS, most=0), "most: got 0"),
     (lambda: beam(THREE), r"map over 3 ids, expected 8 \(the tokens of bigrams\)"),
