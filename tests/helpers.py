@@ -121,20 +121,16 @@ def power_of_share(wrong: float, right: float, n: int, alarm: float = ALARM) -> 
     return float(stats.binom.pmf(rejected, n, wrong).sum())
 
 
-def refused(
-    *calls: tuple[Callable[..., object], str], error: type[Exception] = InvalidInput
-) -> Callable[..., None]:
-    """A test that each call raises the error, with that in its message.
+def refused(*calls: tuple[Callable[..., object], str]) -> Callable[..., None]:
+    """A test that each call raises InvalidInput, with that in its message.
 
-    Parameters
-    ----------
-    calls : a call names the fixtures that it needs, as a test does
+    A call names the fixtures that it needs, as a test does.
     """
 
     @pytest.mark.parametrize(("call", "says"), calls, ids=[says for _, says in calls])
     def test(request: pytest.FixtureRequest, call: Callable[..., object], says: str) -> None:
         needed = [request.getfixturevalue(name) for name in inspect.signature(call).parameters]
-        with pytest.raises(error, match=says):
+        with pytest.raises(InvalidInput, match=says):
             call(*needed)
 
     return test

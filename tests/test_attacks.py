@@ -88,6 +88,7 @@ def test_the_released_test_is_for_substrings() -> None:
 PART, WHOLE, PRIVATE = Table(np.eye(8)), Table(np.eye(8)), corpus([0, KEPT, 1])
 PART.inputs = np.array([2, 3])
 GUESSES, TRUTH = Guesses(np.ones((4, 3), dtype=int), np.zeros((4, 3))), np.ones(4, dtype=int)
+observed: Any = partial(Observed, PRIVATE)
 targets: Any = partial(check_targets, SEEN)
 
 test_bad_input_is_named = refused(
@@ -99,14 +100,11 @@ test_bad_input_is_named = refused(
     (lambda: is_sensitive(PART, corpus([0, 1, 0])), "corpus: none of its 3 tokens is replaced"),
     (lambda: is_sensitive(WHOLE, corpus([0, 8])), "corpus: got id 8, expected 0..7"),
     (
-        lambda: Observed(PRIVATE, np.array([True])),
+        lambda: observed(np.array([True])),
         r"sanitized: got bool \(1,\), expected a bool for each of the 3",
     ),
-    (lambda: Observed(PRIVATE, np.array([1, 0, 0])), r"sanitized: got int64 \(3,\)"),
-    (
-        lambda: Observed(PRIVATE, np.array([True, True, False])),
-        "corpus: a sanitized token is no word",
-    ),
+    (lambda: observed(np.array([1, 0, 0])), r"sanitized: got int64 \(3,\)"),
+    (lambda: observed(np.array([True, True, False])), "corpus: a sanitized token is no word"),
     (lambda: targets([1]), "targets: some position holds a token that was not sanitized"),
     (lambda: targets([4]), "targets: got ids 4..4, expected 0..3"),
     (lambda: targets([-1]), "targets: got ids -1..-1"),

@@ -8,6 +8,7 @@ give another number.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -695,18 +696,12 @@ def test_texts_without_replaced_tokens(punctuated: bool) -> None:
 
 MADE = Stencil(random_table())
 KNOWN = made_up(MADE)
-
+by_language: Any = partial(LanguageDeconvolution, MADE)
 
 test_bad_settings = refused(
     (lambda: singular_values(MADE, 0), "length: got 0"),
     (lambda: Deconvolution(MADE, ridge=-0.1), "ridge: got"),
-    (lambda: LanguageDeconvolution(MADE, KNOWN, even(), candidates=0), "candidates: got 0"),
-    (
-        lambda: LanguageDeconvolution(MADE, KNOWN, model_of(2)),
-        "model: got a vocabulary of 4, expected 30",
-    ),
-    (
-        lambda: LanguageDeconvolution(MADE, replace(KNOWN, noise=0.0), even()),
-        "rehearsal: got noise 0.0",
-    ),
+    (lambda: by_language(KNOWN, even(), candidates=0), "candidates: got 0"),
+    (lambda: by_language(KNOWN, model_of(2)), "model: got a vocabulary of 4, expected 30"),
+    (lambda: by_language(replace(KNOWN, noise=0.0), even()), "rehearsal: got noise 0.0"),
 )

@@ -208,10 +208,7 @@ test_bad_input_is_named = refused(
     (lambda small: small.subset([1, 1]), "expected unique words"),
     (lambda small: small.subset([1]), "expected at least 2 words, got 1"),
     (lambda: bad(["a"], [[1.0]]), "bad: expected at least 2 words, got 1"),
-    (
-        lambda: bad(["a", "b", "a"], [[1]] * 3),
-        r"expected unique words, got 1 repeated ones \('a'\)",
-    ),
+    (lambda: bad([*"aba"], [[1]] * 3), r"expected unique words, got 1 repeated ones \('a'\)"),
     (lambda: bad(["a", ""], [[1], [2]]), "expected a non-empty word in row 1, got ''"),
     (lambda: bad(["a", "b"], [[1]] * 3), r"expected one vector for each of the 2 words.*\(3, 1\)"),
     (lambda: bad(["a", "b"], [1, 2]), r"got shape \(2,\)"),

@@ -450,6 +450,7 @@ def test_documents_that_all_agree_leave_an_error() -> None:
 
 NAN, SHARES = float("nan"), "share: got .*expected 0 <= successes <= n"
 WEIGHTS = "weights: got .*expected finite numbers > 0"
+ONE_STRATUM = r"stratum: got counts \[1, 1\], expected 1 strata"
 PAIRS = "first, second, cluster: got shapes"
 ONE, OTHER = (clustered_mean([0.0, 1.0], [0, 1], sample=name) for name in "ab")
 paired: Any = partial(paired_test, rng=np.random.default_rng(0))
@@ -468,10 +469,7 @@ test_bad_input_is_named = refused(
     (lambda: stratified_mean([1.0, NAN], [0, 0], [1]), "values: got NaN or infinity"),
     (lambda: stratified_mean([1.0], [1], [1, 1]), r"stratum: got counts \[0, 1\]"),
     (lambda: stratified_mean([1.0], [0], [1, 1]), r"stratum: got counts \[1, 0\]"),
-    (
-        lambda: stratified_mean([1, 2], [0, 1], [1]),
-        r"stratum: got counts \[1, 1\], expected 1 strata",
-    ),
+    (lambda: stratified_mean([1.0, 2.0], [0, 1], [1]), ONE_STRATUM),
     (lambda: stratified_mean([1.0], [-1], [1]), "stratum: expected integers from 0"),
     (lambda: stratified_mean([1.0, 2.0], [0, 1], [1, 0]), WEIGHTS),
     (lambda: stratified_mean([1.0], [0], [NAN]), WEIGHTS),
