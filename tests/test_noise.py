@@ -415,7 +415,7 @@ test_wrong_arguments = refused(
     (lambda: Mahalanobis(NINE, epsilon=1.0, strength=1.1), "strength: got 1.1.*from 0 to 1"),
     (lambda: Mahalanobis(embedding(np.ones((3, 2))), epsilon=1.0), "got equal vectors only"),
     (lambda: Madlib(NINE, epsilon=1.0, search=EIGHT), r"search: got an index of 8 x 2, .*\(9, 2\)"),
-    (lambda: Madlib(NINE, epsilon=1.0, search=object()), "search: got an index of None"),
-    (lambda: Madlib(NINE.vectors, epsilon=1.0), "embedding: got ndarray"),
-    (lambda: RankRepair(NINE, c=1.0), "madlib: got an object of type Embedding"),
+    (lambda: Madlib(NINE, epsilon=1.0, search=object()), "search: got an index of None"),  # type: ignore[arg-type]
+    (lambda: Madlib(NINE.vectors, epsilon=1.0), "embedding: got ndarray"),  # type: ignore[arg-type]
+    (lambda: RankRepair(NINE, c=1.0), "madlib: got an object of type Embedding"),  # type: ignore[arg-type]
 )
