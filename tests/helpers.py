@@ -1,4 +1,4 @@
-"""Statistical tests with stated error rates, and small synthetic vocabularies.
+"""Statistical tests with stated error rates, tables of bad calls, small synthetic vocabularies.
 
 A test with a fixed seed never flickers; what its seed could have done is bounded. ALARM is
 the probability, over seeds, that a right implementation is rejected; POWER the least
@@ -12,15 +12,18 @@ from exact binomial tests or, for counts in many cells, from the chi-square appr
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
 from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
 
 FloatArray = NDArray[np.float64]
@@ -116,6 +119,21 @@ def power_of_share(wrong: float, right: float, n: int, alarm: float = ALARM) -> 
     order = np.argsort(mass)
     rejected = order[np.cumsum(mass[order]) < alarm]
     return float(stats.binom.pmf(rejected, n, wrong).sum())
+
+
+def refused(*calls: tuple[Callable[..., object], str]) -> Callable[..., None]:
+    """A test that each call raises InvalidInput, with that in its message.
+
+    A call names the fixtures that it needs, as a test does.
+    """
+
+    @pytest.mark.parametrize(("call", "says"), calls, ids=[says for _, says in calls])
+    def test(request: pytest.FixtureRequest, call: Callable[..., object], says: str) -> None:
+        needed = [request.getfixturevalue(name) for name in inspect.signature(call).parameters]
+        with pytest.raises(InvalidInput, match=says):
+            call(*needed)
+
+    return test
 
 
 def embedding(vectors: ArrayLike, name: str = "synthetic") -> Embedding:

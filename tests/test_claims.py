@@ -706,88 +706,29 @@ def test_verdicts_on_a_notebook_are_counted_by_claim_and_by_statement() -> None:
 # The papers' own numbers
 
 
-def test_carpentiers_table_2() -> None:
-    counts = {  # as printed: ANN, ENN
-        "encryption": {19: (315, 995), 25: (550, 1000), 35: (822, 1000), 43: (910, 1000)},
-        "hockey": {19: (593, 996), 25: (797, 999), 35: (943, 1000), 43: (989, 1000)},
-        "spacecraft": {19: (385, 985), 25: (590, 999), 35: (788, 1000), 43: (876, 1000)},
-    }
-    by_id = {c.id: c for c in claims.load()}
-    for word, row in counts.items():
-        for eps, pair in row.items():
-            for search, count in zip(("annoy", "exact"), pair, strict=True):
-                found = by_id[f"carpentier.table2.{word}.eps{eps}.{search}"]
-                assert found.value == count / 1000
-                assert found.n == 1000
-                assert found.measurement == f"table2.{word}.eps{eps}.{search}.kept"
+# Ids of numbers in tables, how many there are, and the measurement that each is compared with. The
+# numbers themselves are held by TABLES of tests/test_scoreboard.py.
+UTPALA = r"\.(?:imdb|yelp)\.[\w-]+\.(\w+)\.(t[\d.]+)\.(\w+)"
+MEASURED = [
+    (r"carpentier\.table1\.(\w+\.\w+)", 8, r"regression.\1.by_row"),
+    (r"carpentier\.(table2\.\w+\.eps\d+\.\w+)", 24, r"\1.kept"),
+    (r"utpala\.table2" + UTPALA, 80, r"f1.dp-prompt-clipped.\2.\3.\1.embedding"),
+    (r"utpala\.table3" + UTPALA, 80, r"f1.dp-prompt.\2.\3.\1.embedding"),
+]
 
 
-def by_id() -> dict[str, float | None]:
-    return {claim.id: claim.value for claim in claims.load()}
-
-
-DP_PROMPT = {  # as printed: IMDb sentiment and author, Yelp sentiment and author, at five T
-    "table2.flan-t5.static": "74 67 56 45 38 26 21 13 07 05 69 62 58 54 48 21 17 12 09 07",
-    "table2.flan-t5.adaptive": "72 66 58 52 51 34 25 16 13 11 67 59 54 52 49 25 20 14 11 10",
-    "table2.stablelm-tuned.static": "67 63 53 38 34 33 29 12 05 03 66 62 55 49 48 28 22 10 08 07",
-    "table2.stablelm-tuned.adaptive": "65 60 54 51 50 45 37 22 14 12 63 57 50 49 48 36 28 17 13 10",
-    "table3.flan-t5.static": "75 69 58 46 40 31 24 14 08 05 69 64 58 51 49 25 20 13 09 07",
-    "table3.flan-t5.adaptive": "73 67 58 53 52 38 28 19 12 11 66 60 55 52 49 29 22 15 11 10",
-    "table3.stablelm-tuned.static": "68 66 59 45 36 37 31 18 07 05 68 65 59 50 49 24 20 13 08 07",
-    "table3.stablelm-tuned.adaptive": "70 67 59 53 51 53 46 30 17 14 66 64 55 51 49 41 35 22 14 12",
-}
-
-
-@pytest.mark.parametrize("row", DP_PROMPT)
-def test_utpalas_tables_2_and_3(row: str) -> None:
-    table, model, attack = row.split(".")
-    columns = [
-        (data, label, temperature)
-        for data in ("imdb", "yelp")
-        for label in ("sentiment", "author")
-        for temperature in ("t0.75", "t1", "t1.25", "t1.5", "t1.75")
-    ]
-    mechanism = {"table2": "dp-prompt-clipped", "table3": "dp-prompt"}[table]
-    found = {claim.id: claim for claim in claims.load()}
-    for (data, label, temperature), cell in zip(columns, DP_PROMPT[row].split(), strict=True):
-        claim = found[f"utpala.{table}.{data}.{model}.{attack}.{temperature}.{label}"]
-        assert claim.value == pytest.approx(int(cell) / 100)
-        assert claim.measurement == f"f1.{mechanism}.{temperature}.{label}.{attack}.embedding"
-
-
-def test_utpalas_bertscores() -> None:
-    table4 = "882 879 863 805 765 890 887 876 830 777"
-    table5 = {  # of each model the first number and the last, on IMDb and on Yelp
-        "paraphraser": "838 748 852 750",
-        "t5": "831 763 834 769",
-        "stablelm-base-3b": "814 749 835 747",
-        "stablelm-base-7b": "813 748 835 746",
-        "flan-t5": "843 750 849 753",
-        "stablelm-tuned-3b": "846 743 849 746",
-        "stablelm-tuned-7b": "854 743 858 747",
-    }
-    values = by_id()
-    columns = [(d, t) for d in ("imdb", "yelp") for t in ("t1", "t1.25", "t1.5", "t1.75", "t2")]
-    for (data, temperature), cell in zip(columns, table4.split(), strict=True):
-        assert values[f"utpala.table4.{data}.chatgpt.{temperature}"] == int(cell) / 1000
-    ends = [(data, temperature) for data in ("imdb", "yelp") for temperature in ("t0.75", "t1.75")]
-    for model, cells in table5.items():
-        for (data, temperature), cell in zip(ends, cells.split(), strict=True):
-            assert values[f"utpala.table5.{data}.{model}.{temperature}"] == int(cell) / 1000
-    assert sum("utpala.table5.imdb." in each for each in values) == 7 * 5 + 1  # and an ordering
-
-
-def test_carpentiers_table_1() -> None:
-    printed = {"all": (0.91, 0.10), "no_b": (0.91, 0.10), "no_c": (0.91, 0.11)}
-    for row, pair in {**printed, "no_bc": (0.90, 0.11)}.items():
-        for score, value in zip(("r2", "rmse"), pair, strict=True):
-            claim = next(c for c in claims.load() if c.id == f"carpentier.table1.{row}.{score}")
-            assert (claim.value, claim.rounding) == (value, 0.01)
-            assert claim.measurement == f"regression.{row}.{score}.by_row"
+@pytest.mark.parametrize(("pattern", "count", "measurement"), MEASURED)
+def test_a_number_is_compared_with_its_own(pattern: str, count: int, measurement: str) -> None:
+    numbers = [each for each in claims.load() if each.value is not None]
+    found = [each for each in numbers if re.fullmatch(pattern, each.id)]
+    assert len(found) == count
+    for each in found:
+        assert each.measurement == re.sub(pattern, measurement, each.id), each.id
+        assert each.n == (1000 if measurement.endswith("kept") else None), each.id
 
 
 def test_where_the_papers_disagree_with_themselves_both_numbers_stand() -> None:
-    values = by_id()
+    values = {claim.id: claim.value for claim in claims.load()}
     assert values["utpala.abstract.imdb.drop.author.adaptive"] == 0.26
     assert values["utpala.section4.2.imdb.drop.author.adaptive.embedding"] == 0.25
     assert values["carpentier.section4.4.slm_adds_r2"] == 0.02  # by Table 1 0.91 less 0.90

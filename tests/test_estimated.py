@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import FloatArray, embedding, likeliest_by_hand, margin, normal_embedding
+from helpers import FloatArray, embedding, likeliest_by_hand, margin, normal_embedding, refused
 from scipy import stats
 from scipy.special import logsumexp
 
-from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mahalanobis, estimated
 from textpriv.mechanisms.estimated import NoiseChannel, _Replacement
 from textpriv.neighbors import (
@@ -240,26 +239,20 @@ def test_the_mean_counts_as_one_more_direction() -> None:
     assert without.min() < kept.mean() / 30
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"epsilons": []}, "epsilons: got none"),
-        ({"epsilons": [1.0, -1.0]}, "epsilon: got -1.0"),
-        ({"directions": 0}, "directions: got 0, expected"),
-        ({"sampled_words": 2.5}, "sampled_words: got 2.5"),
-    ],
-)
-def test_wrong_arguments(arguments: dict[str, Any], says: str) -> None:
-    given: dict[str, Any] = {"epsilons": [1.0], **arguments}
-    with pytest.raises(InvalidInput, match=says):
-        NoiseChannel.estimate(Madlib(SMALL, epsilon=1), rng=np.random.default_rng(0), **given)
+APPROXIMATE = Madlib(SMALL, epsilon=1, search=AnnoySearch(SMALL.vectors))
+EQUAL = Madlib(embedding([[0.0], [1.0], [1.0]]), epsilon=1)
 
 
-def test_another_search_and_equal_vectors_have_another_channel() -> None:
+def estimate(madlib: Madlib | None = None, epsilons: Any = (1.0,), **options: Any) -> Any:
     rng = np.random.default_rng(0)
-    approximate = Madlib(SMALL, epsilon=1, search=AnnoySearch(SMALL.vectors))
-    with pytest.raises(InvalidInput, match="searches with AnnoySearch, expected ExactSearch"):
-        NoiseChannel.estimate(approximate, [1.0], rng)
-    equal = Madlib(embedding([[0.0], [1.0], [1.0]]), epsilon=1)
-    with pytest.raises(InvalidInput, match="1 words have the vector of an earlier word"):
-        NoiseChannel.estimate(equal, [1.0], rng)
+    return NoiseChannel.estimate(madlib or Madlib(SMALL, epsilon=1), epsilons, rng, **options)
+
+
+test_bad_input_is_named = refused(
+    (lambda: estimate(epsilons=[]), "epsilons: got none"),
+    (lambda: estimate(epsilons=[1.0, -1.0]), "epsilon: got -1.0"),
+    (lambda: estimate(directions=0), "directions: got 0, expected"),
+    (lambda: estimate(sampled_words=2.5), "sampled_words: got 2.5"),
+    (lambda: estimate(APPROXIMATE), "searches with AnnoySearch, expected ExactSearch"),
+    (lambda: estimate(EQUAL), "1 words have the vector of an earlier word"),
+)

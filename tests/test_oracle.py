@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import tokenizers
 import torch
 import transformers
+from helpers import refused
 from tiny_generators import OPENING, tiny_generator
 
 from textpriv import models
@@ -288,39 +290,9 @@ def test_texts_without_choice() -> None:
     assert np.exp(between.log_probability[0]) == pytest.approx(0.3 * 0.7 * 0.1, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("output", "says"),
-    [
-        ([1, 2], "output: got 2, to which no word is sent"),
-        ([1, 8], "output: got ids 1..8, expected 0..7"),
-        ([-1], "output: got ids -1..-1, expected 0..7"),
-        ([1] * LONGEST, f"got a text of {LONGEST} tokens, expected at most {LONGEST - 1}"),
-    ],
-)
-def test_wrong_texts(output: Any, says: str) -> None:
-    attack = OracleBeam(bigrams(LAW), PAIRS)
-    with pytest.raises(InvalidInput, match=says):
-        search(attack, output)
-    assert len(search(attack, [1, 3]).sequences) == 4  # no harm was done
-
-
 def test_the_longest_text() -> None:
     attack = OracleBeam(bigrams(LAW), PAIRS, most=2)
     assert search(attack, [1] * (LONGEST - 1)).sequences.shape == (2, LONGEST - 1)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"mass": 0.0}, "mass: got 0.0"),
-        ({"most": 0}, "most: got 0"),
-    ],
-)
-def test_wrong_settings(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        OracleBeam(bigrams(LAW), PAIRS, **options)
-    with pytest.raises(InvalidInput, match=r"map over 3 ids, expected 8 \(the tokens of bigrams\)"):
-        OracleBeam(bigrams(LAW), LossyMap("three", np.arange(3)))
 
 
 # --- Pruning ------------------------------------------------------------------------------------
@@ -398,13 +370,35 @@ def test_token_success_leaves_out_what_has_no_choice() -> None:
     assert none.shape == (0,)
 
 
-def test_texts_that_do_not_fit() -> None:
-    found = [result([1, 2])]
-    for truth in (corpus([1, 2], [1]), corpus([1, 2, 3]), corpus()):
-        for call in (reciprocal_rank, edit_distances):
-            with pytest.raises(InvalidInput, match="truth: got texts of"):
-                call(found, truth)
-    with pytest.raises(InvalidInput, match=r"truth: got \(3,\), expected \(2,\)"):
-        found[0].rank(np.array([1, 2, 3]))
-    with pytest.raises(InvalidInput, match="truth: got ids"):
-        token_success([result([8])], corpus([8]), PAIRS)
+# --- What is refused ----------------------------------------------------------------------------
+
+BIGRAMS, FITS = bigrams(LAW), "truth: got texts of"
+TOO_LONG = f"got a text of {LONGEST} tokens, expected at most {LONGEST - 1}"
+FOUND, THREE = [result([1, 2])], LossyMap("three", np.arange(3))
+beam: Any = partial(OracleBeam, BIGRAMS)
+
+
+def test_a_refused_text_does_no_harm() -> None:
+    attack = beam(PAIRS)
+    with pytest.raises(InvalidInput, match="output: got 2"):
+        search(attack, [1, 2])
+    assert len(search(attack, [1, 3]).sequences) == 4
+
+
+test_bad_input_is_named = refused(
+    (lambda: search(beam(PAIRS), [1, 2]), "output: got 2, to which no word is sent"),
+    (lambda: search(beam(PAIRS), [1, 8]), "output: got ids 1..8, expected 0..7"),
+    (lambda: search(beam(PAIRS), [-1]), "output: got ids -1..-1, expected 0..7"),
+    (lambda: search(beam(PAIRS), [1] * LONGEST), TOO_LONG),
+    (lambda: beam(PAIRS, mass=0.0), "mass: got 0.0"),
+    (lambda: beam(PAIRS, most=0), "most: got 0"),
+    (lambda: beam(THREE), r"map over 3 ids, expected 8 \(the tokens of bigrams\)"),
+    (lambda: reciprocal_rank(FOUND, corpus([1, 2], [1])), FITS),
+    (lambda: reciprocal_rank(FOUND, corpus([1, 2, 3])), FITS),
+    (lambda: reciprocal_rank(FOUND, corpus()), FITS),
+    (lambda: edit_distances(FOUND, corpus([1, 2], [1])), FITS),
+    (lambda: edit_distances(FOUND, corpus([1, 2, 3])), FITS),
+    (lambda: edit_distances(FOUND, corpus()), FITS),
+    (lambda: FOUND[0].rank(np.array([1, 2, 3])), r"truth: got \(3,\), expected \(2,\)"),
+    (lambda: token_success([result([8])], corpus([8]), PAIRS), "truth: got ids"),
+)

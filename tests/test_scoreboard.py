@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import re
@@ -106,20 +107,22 @@ def points(*rows: tuple[float, float, float, float]) -> pd.DataFrame:
 
 # --- The claims are complete --------------------------------------------------------------------
 
-TABLES = {  # numbers that the papers print in their tables, as far as the text has kept them
-    ("tong", "Table 1"): 10,
-    ("tong", "Table 2"): 8,
-    ("harel", "Table 1"): 30,
-    ("harel", "Table 3"): 18,
-    ("harel", "Table 4"): 42,
-    ("harel", "Table 5"): 78,
-    ("harel", "Table 6"): 78,
-    ("utpala", "Table 2"): 81,  # one of them not clipped
-    ("utpala", "Table 3"): 80,
-    ("utpala", "Table 4"): 10,
-    ("utpala", "Table 5"): 70,
-    ("carpentier", "Table 1"): 8,
-    ("carpentier", "Table 2"): 71,  # 24 originals and 47 replacements
+# How many numbers the papers print in their tables, as far as the text has kept them, and a digest
+# of them: a number that changes must be noticed, and looked up in the paper before the digest is.
+TABLES = {
+    ("tong", "Table 1"): (10, "83348b567fc7"),
+    ("tong", "Table 2"): (8, "202715725e4f"),
+    ("harel", "Table 1"): (30, "3efbb46ff399"),
+    ("harel", "Table 3"): (18, "d9ff65726e73"),
+    ("harel", "Table 4"): (42, "5b9cd2710f46"),
+    ("harel", "Table 5"): (78, "3974f0b52b05"),
+    ("harel", "Table 6"): (78, "d802fa446557"),
+    ("utpala", "Table 2"): (81, "5ff587afd39f"),  # one of them not clipped
+    ("utpala", "Table 3"): (80, "1dbe2323f694"),
+    ("utpala", "Table 4"): (10, "ea0de4ace86f"),
+    ("utpala", "Table 5"): (70, "7ff508d1c72d"),
+    ("carpentier", "Table 1"): (8, "1fc88fe14f87"),
+    ("carpentier", "Table 2"): (71, "d995db17c160"),  # 24 originals and 47 replacements
 }
 
 
@@ -135,7 +138,9 @@ def test_every_cell_of_every_table_is_a_claim(paper: str, place: str) -> None:
         if (claim.paper, claim.place) == (paper, place)
         and scoreboard.kind_of(claim) == scoreboard.VALUE
     ]
-    assert len(cells) == TABLES[paper, place]
+    rows = sorted(f"{claim.id},{claim.value},{claim.rounding}" for claim in cells)
+    digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()[:12]
+    assert (len(cells), digest) == TABLES[paper, place]
 
 
 def test_every_claim_says_where_and_no_set_up_is_compared() -> None:
@@ -158,9 +163,6 @@ def test_carpentiers_replacements() -> None:
     """The second to fourth rows of each block of Table 2; draws cannot exceed a thousand."""
     found = {claim.id: claim.value for claim in claims.load()}
     prefix = "carpentier.table2"
-    assert found[f"{prefix}.encryption.eps19.annoy.encrypted"] == 0.039
-    assert found[f"{prefix}.hockey.eps25.exact.played"] == 0.001
-    assert found[f"{prefix}.spacecraft.eps43.annoy.satellites"] == 0.008
     for word in ("encryption", "hockey", "spacecraft"):
         for eps in (19, 25, 35, 43):
             for search in ("annoy", "exact"):

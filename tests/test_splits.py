@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+from helpers import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,16 +97,6 @@ def test_overlap_of_nothing() -> None:
     assert shares_ngram([], [SENTENCE]).shape == (0,)
     assert not shares_ngram([SENTENCE], []).any()
     assert not shares_ngram(["", "..."], [""]).any()
-
-
-def test_what_overlap_refuses() -> None:
-    for wrong in ({"n": 0}, {"shortest": 0}):
-        with pytest.raises(InvalidInput, match="got 0, expected an integer >= 1"):
-            shares_ngram([SENTENCE], [SENTENCE], **wrong)
-    with pytest.raises(InvalidInput, match="shared: got 1, expected an integer >= 2"):
-        parent_sentences([SENTENCE], shared=1)
-    with pytest.raises(InvalidInput, match=r"use \[text\]"):
-        shares_ngram(SENTENCE, [SENTENCE])
 
 
 # --- Groups of phrases --------------------------------------------------------------------
@@ -240,23 +232,6 @@ def test_phrases_of_one_sentence_never_end_on_both_sides() -> None:
     assert shares_ngram(apart[0].texts, apart[1].texts, n=5, shortest=5).any()
 
 
-@pytest.mark.parametrize(
-    ("sizes", "groups", "message"),
-    [
-        ((8, 3), None, "at least 11 documents"),
-        ((0, 3), None, "private: got 0"),
-        ((5, 2), [1] * 9 + [2], "largest has 9"),
-        ((5, 2), [1] * 9, "10 integers"),
-        ((5, 2), [0.5] * 10, "10 integers"),
-    ],
-)
-def test_impossible_choices_are_refused(
-    sizes: tuple[int, int], groups: list[int] | None, message: str
-) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        private_and_shadow(documents(10), *sizes, np.random.default_rng(0), groups)
-
-
 # --- Sentences ----------------------------------------------------------------------------
 
 
@@ -307,8 +282,25 @@ def test_sentences_lose_nothing_but_space(texts: list[str]) -> None:
         assert sum((words(piece) for piece in pieces), []) == words(text)
 
 
-def test_no_sentence_of_the_length() -> None:
-    with pytest.raises(InvalidInput, match="20 to 30 words, got none"):
-        sentences(Documents("one", ["Too short."]), fewest=20, most=30)
-    with pytest.raises(InvalidInput, match="fewest: got 0"):
-        sentences(Documents("one", ["Too short."]), fewest=0)
+# --- What is refused --------------------------------------------------------------------------
+
+SHORT = Documents("one", ["Too short."])
+
+
+def chosen(private: int, shadow: int, groups: Any = None) -> Any:
+    return private_and_shadow(documents(10), private, shadow, np.random.default_rng(0), groups)
+
+
+test_bad_input_is_named = refused(
+    (lambda: shares_ngram([SENTENCE], [SENTENCE], n=0), "got 0, expected an integer >= 1"),
+    (lambda: shares_ngram([SENTENCE], [SENTENCE], shortest=0), "got 0, expected an integer >= 1"),
+    (lambda: parent_sentences([SENTENCE], shared=1), "shared: got 1, expected an integer >= 2"),
+    (lambda: shares_ngram(SENTENCE, [SENTENCE]), r"use \[text\]"),
+    (lambda: chosen(8, 3), "at least 11 documents"),
+    (lambda: chosen(0, 3), "private: got 0"),
+    (lambda: chosen(5, 2, [1] * 9 + [2]), "largest has 9"),
+    (lambda: chosen(5, 2, [1] * 9), "10 integers"),
+    (lambda: chosen(5, 2, [0.5] * 10), "10 integers"),
+    (lambda: sentences(SHORT, fewest=20, most=30), "20 to 30 words, got none"),
+    (lambda: sentences(SHORT, fewest=0), "fewest: got 0"),
+)

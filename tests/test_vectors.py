@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import refused
 from tiny_models import tiny_encoder, write_tiny_model
 
 from textpriv.data.splits import sentences_of
-from textpriv.errors import InvalidInput
 from textpriv.models import Encoder
 from textpriv.models.vectors import SentenceVectors, embed
 
@@ -57,30 +57,6 @@ def test_a_subset_in_its_order_with_repeats() -> None:
     assert some.offsets.tolist() == [0, 3, 5, 8] and some.offsets.dtype == np.int64
     for row, document in enumerate([2, 0, 2]):
         assert some[row].tolist() == three()[document].tolist()
-    with pytest.raises(InvalidInput, match=r"documents: got ids 3..3, expected 0..2"):
-        three().subset(np.array([3]))
-
-
-FLOAT = np.zeros((2, 3), dtype=np.float32)
-ENDS = np.array([0, 2])
-
-
-@pytest.mark.parametrize(
-    ("vectors", "offsets", "says"),
-    [
-        (FLOAT.astype(float), ENDS, "vectors: got float64"),
-        (FLOAT[0], ENDS, r"vectors: got float32 \(3,\)"),
-        (FLOAT + np.float32(np.nan), ENDS, "vectors: got NaN or infinity"),
-        (FLOAT, ENDS.astype(float), "offsets: got float64"),
-        (FLOAT[:0], ENDS[:1], r"offsets: got int64 \(1,\)"),
-        (FLOAT, np.array([0, 1]), "offsets: got 0 .. 1, expected 0 .. 2"),
-        (FLOAT, np.array([0, 1, 1, 2]), "offsets: got no sentence in document 1"),
-        (FLOAT, np.array([0, 2, 1, 2]), "offsets: got no sentence in document 1"),
-    ],
-)
-def test_what_is_no_table_of_sentences(vectors: Any, offsets: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        SentenceVectors(vectors, offsets)
 
 
 # --- Embedding ----------------------------------------------------------------------------------
@@ -117,14 +93,26 @@ def test_the_vectors_of_sentence_transformers(tmp_path: Path, encoder: Encoder) 
     assert (found[:2] * expected[1::-1]).sum(1).max() < 0.99
 
 
-@pytest.mark.parametrize(
-    ("texts", "options", "says"),
-    [
-        ("the cat", {}, "texts: got one string, expected a list of strings"),
-        ([], {}, "texts: got no document"),
-        (["cat"], {"longest": 2}, "longest: got 2, expected an integer from 3 to 300"),
-    ],
+FLOAT, ENDS = np.zeros((2, 3), dtype=np.float32), np.array([0, 2])
+table: Any = SentenceVectors
+
+test_bad_input_is_named = refused(
+    (lambda: three().subset(np.array([3])), r"documents: got ids 3..3, expected 0..2"),
+    (lambda: table(FLOAT.astype(float), ENDS), "vectors: got float64"),
+    (lambda: table(FLOAT[0], ENDS), r"vectors: got float32 \(3,\)"),
+    (lambda: table(FLOAT + np.float32(np.nan), ENDS), "vectors: got NaN or infinity"),
+    (lambda: table(FLOAT, ENDS.astype(float)), "offsets: got float64"),
+    (lambda: table(FLOAT[:0], ENDS[:1]), r"offsets: got int64 \(1,\)"),
+    (lambda: table(FLOAT, np.array([0, 1])), "offsets: got 0 .. 1, expected 0 .. 2"),
+    (lambda: table(FLOAT, np.array([0, 1, 1, 2])), "offsets: got no sentence in document 1"),
+    (lambda: table(FLOAT, np.array([0, 2, 1, 2])), "offsets: got no sentence in document 1"),
+    (
+        lambda encoder: embed(encoder, "the cat"),
+        "texts: got one string, expected a list of strings",
+    ),
+    (lambda encoder: embed(encoder, []), "texts: got no document"),
+    (
+        lambda encoder: embed(encoder, ["cat"], longest=2),
+        "longest: got 2, expected an integer from 3 to 300",
+    ),
 )
-def test_bad_input(encoder: Encoder, texts: Any, options: dict[str, int], says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        embed(encoder, texts, **options)
