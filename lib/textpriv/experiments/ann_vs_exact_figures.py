@@ -139,9 +139,9 @@ def index_trade_off(found: pd.DataFrame) -> Figure:
             ax.errorbar(speed, part["recall"], reach(part, "recall"), ms=6, **look)
         ax.set(xscale="log", xlabel="queries per second", ylim=(0, 1.04))
         best = panel.loc[~panel["index"].isin(exact), "recall"].max()
-        n = f"n = {int(panel['n'].max()):,} noisy queries"
+        n = f"{int(panel['n'].max()):,} noisy queries"
         ax.set_title(
-            f"At epsilon {epsilon:g} approximate searches\nfind at best {best:.0%} ({n})",
+            f"At epsilon {epsilon:g} approximate\nsearches find at best {best:.0%}\nof {n}",
             fontsize=9,
         )
     axes[0, 0].set(ylabel="nearest word found")
