@@ -303,8 +303,8 @@ _HEAD = """# Reproducing
 *Made by `make readme`; do not edit.*
 
 One notebook, one command, the statements of the papers that it tests. Results are those of the
-full profile where it has been run, else of the default one; minutes and memory (of the
-notebook's own process, without its workers) are those of that run.
+full profile where it has been run, else of the default one; minutes and memory (in
+most of these runs without the workers that it starts) are those of that run.
 
 **Tolerance.** A statement is an ordering or a bound, of one or many cells of a table. It is
 *confirmed* or *contradicted* where a test says so in each of its cells, in most, or on average over
