@@ -140,7 +140,8 @@ def test_repeated_draws_the_adaptive_attacker() -> None:
     figure = dp_prompt_figures.repeated(found, RANDOM, SAID)
     drawn(figure)
     adaptive = found[found["attacker"] == "adaptive"].sort_values("k")
-    for name, written in (("madlib", "MADLIB, ε 8"), ("dp-prompt-clipped", "clipped DP-Prompt, T 0.75")):
+    called = {"madlib": "MADLIB, ε 8", "dp-prompt-clipped": "clipped DP-Prompt, T 0.75"}
+    for name, written in called.items():
         expected = listed(adaptive[adaptive["mechanism"] == name][["k", "value"]])
         assert curves(figure.axes[0])[written] == expected
 
