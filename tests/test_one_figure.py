@@ -15,8 +15,9 @@ from textpriv.errors import InvalidInput, RunError
 
 LINE = """\
 from textpriv.experiments.your_text import read_and_linked
-finds = {"mechanism": ["custext+"] * 2, "finds": ["words", "texts"], "value": [height] * 2}
-rows = pd.DataFrame({**finds, "low": [0.1] * 2, "high": [0.9] * 2, "chance": [0.0] * 2})
+finds = {"mechanism": ["custext+"] * 2, "epsilon": 2.0, "finds": ["words", "texts"]}
+shares = {"value": [height] * 2, "low": [0.1] * 2, "high": [0.9] * 2, "chance": [0.0] * 2}
+rows = pd.DataFrame({**finds, **shares})
 run.save_figure("fig01_line", read_and_linked(rows, "Two points"), rows, alt="Two points")"""
 
 
