@@ -138,7 +138,7 @@
       const replaced = right.filter((at) => sent[at].state !== "kept");
       finding.textContent =
         `${hidden.length} sanitized words: ${count("kept")} sent as they are, ${count("near")} replaced by near words, ` +
-        `${count("far")} by far ones. Named by the attacker: ${right.length}, of which ${replaced.length} although ` +
+        `${count("far")} by far ones. Recovered by the attacker: ${right.length}, of which ${replaced.length} although ` +
         `another word was sent.`;
       const { state, rank, guesses } = sent[chosen];
       const rows = guesses.map(([label, value]) => ({
