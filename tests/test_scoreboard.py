@@ -389,10 +389,9 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     said = findings.headline(found)
     assert said.title == "CusText+: 30 of 100 words come out unchanged, an attacker recovers 55"
     assert said.text == (
-        "An attacker recovers 40 to 55 of 100 content words (all but stop words). Under CusText+ "
-        "(30 unchanged, 55 recovered) these are significantly more than come out unchanged: a "
-        "changed word need not be a hidden one. Under MADLIB (40 unchanged, 40 recovered) they are "
-        "0.0 more at most."
+        "At these settings an attacker recovers 40 to 55 of 100 content words (all but stop "
+        "words). That is significantly more than come out unchanged under CusText+ (30→55): a "
+        "changed word need not be a hidden one. Under MADLIB (40→40) it is 0.0 more at most."
     )
     close = found.assign(value=found["kept"] + 0.04, low=found["kept"], high=found["kept"] + 0.08)
     # 0.04 with an error of 0.0204: p 0.0500, which would be enough for one setting
@@ -416,7 +415,9 @@ def test_whether_a_sanitizer_is_enough_is_said_of_the_useful_settings() -> None:
     assert findings.alone(table[:1]) == ""
 
 
-def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> None:
+def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def row(name: str, value: float, **columns: Any) -> Measurement:
         error = {} if name.startswith("game") else {"low": value - 0.05, "high": value + 0.05}
         unit = "nats" if name.startswith("game") else "share"
@@ -433,26 +434,33 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game() -> N
         row("game.d", 0.0, mechanism="truncated Laplace"),
         notebook="08_whole_texts",
     )
+    plotted = tmp_path / "fig08_games.csv"  # of two games of one tool the one that shows more
+    plotted.write_text(
+        "mechanism,shown,value,claimed\nDP-MLM,1.5,1.0,1600\nDP-MLM,0.2,0.6,1800\n"
+        "truncated Laplace,0.0,0.5,400\n"
+    )
+    monkeypatch.setattr(scoreboard, "_plotted", lambda *_: plotted)
     table = scoreboard.whole_texts(made).set_index("mechanism")
+    assert table.loc["DP-MLM", ["right", "claimed"]].tolist() == [1.0, 1600]
     assert list(table.index) == ["DeepCandidate", "DP-MLM", "DP-Prompt", "truncated Laplace"]
     assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.5]
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
     assert "90% (85 to 95) of 200 texts under DP-Prompt and of 30%" in said  # among as many others
+    assert "guessing finds 0.5%" in said and "1 of 2" in said
     assert (
-        "guessing finds 0.5%" in said and "at least 1.5 under DP-MLM" in said and "1 of 2" in said
+        "at least 1.5 under DP-MLM (claimed for one text: 1,600), where every guess was right"
+        in said
     )
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
     (choice,) = findings.choice(made, at()).to_dict("records")
     assert choice["take"].startswith("no advice")
     gets = choice["an attacker still gets"]
-    assert gets.startswith("at least the original of 30% (25 to 35) of 200 texts, under DP-MLM")
-    worst = table.reset_index().assign(right=1.0, claimed=1600.0)
-    said = findings.rewritten(worst)
     assert (
-        "at least 1.5, the most that so many draws can show, under DP-MLM (claimed: 1,600 a text)."
-        in said
+        gets == "the original of 30% (25 to 35) of 200 texts under DP-MLM, of more under the others"
     )
+    unsure = findings.rewritten(table.reset_index().assign(right=0.9))
+    assert unsure.endswith("at least 1.5 under DP-MLM (claimed for one text: 1,600).")
 
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:

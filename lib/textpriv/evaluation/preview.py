@@ -16,7 +16,7 @@ from textpriv.attacks import linkage
 from textpriv.attacks.base import observe
 from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput
-from textpriv.evaluation.risks import attack_for, vectors_of
+from textpriv.evaluation.risks import attack_for, language, vectors_of
 from textpriv.evaluation.sanitizers import sanitizer
 from textpriv.evaluation.texts import texts_of
 from textpriv.mechanisms.base import check_epsilons
@@ -63,7 +63,10 @@ def previewed(
     tokenizer = Tokenizer(embedding.words, made.policy)
     private = tokenizer.encode(given)
     known = vectors_of(embedding, given, given)
-    read = None if public is None else Tokenizer(embedding.words, KEEP_UNKNOWN).encode(public)
+    read = None
+    if public is not None:  # learned once for every epsilon
+        encoded = Tokenizer(embedding.words, KEEP_UNKNOWN).encode(public)
+        read = language(len(embedding), encoded)
     rng, rows = np.random.default_rng(seed), []
     for epsilon in wanted:
         at = made.mechanism.with_epsilon(epsilon)

@@ -242,7 +242,9 @@ def _estimated(mechanism: Madlib) -> NoiseChannel:
     return channel
 
 
-def attack_for(mechanism: Mechanism, public_texts: Sequence[str] | Corpus | None = None) -> Attack:
+def attack_for(
+    mechanism: Mechanism, public_texts: Sequence[str] | Corpus | NGrams | None = None
+) -> Attack:
     """An attack on a mechanism that replaces words, ready in seconds.
 
     With public texts the noisy channel of order 3 reads whole sentences; without, Bayes' rule takes
@@ -252,15 +254,18 @@ def attack_for(mechanism: Mechanism, public_texts: Sequence[str] | Corpus | None
     Parameters
     ----------
     mechanism : of ours, or a subclass of `Channel` of one's own
-    public_texts : what people write in general; none of the private texts
+    public_texts : what people write in general, none of the private texts; or what `language` has
+        learned from it
     """
     channel = channel_of(mechanism)
     if public_texts is None:
         return Bayes(channel, zipf(channel), name="context-free")
-    public = public_texts
-    if not isinstance(public, Corpus):
-        public = Tokenizer(mechanism.embedding.words, KEEP_UNKNOWN).encode(public)
-    return NoisyChannel(channel, model=language(channel.size, public), weight=LANGUAGE_WEIGHT)
+    model = public_texts
+    if not isinstance(model, Corpus | NGrams):
+        model = Tokenizer(mechanism.embedding.words, KEEP_UNKNOWN).encode(model)
+    if isinstance(model, Corpus):
+        model = language(channel.size, model)
+    return NoisyChannel(channel, model=model, weight=LANGUAGE_WEIGHT)
 
 
 def zipf(channel: Channel) -> FloatArray:

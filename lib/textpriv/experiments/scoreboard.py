@@ -424,7 +424,7 @@ def whole_texts(board: Board) -> pd.DataFrame:
 
     Columns: mechanism, linked (share of the texts that the strongest attack finds among all
     originals), low, high, n, attack, shown (epsilon that the game proves to be exceeded, at 95%),
-    right (the greatest share of right guesses in a game), claimed (epsilon of a text of the games).
+    right (the share of right guesses in that game), claimed (epsilon of its text).
     What was not measured is NaN.
     """
     linked = board.rows("linked", "mechanism", "attack")
@@ -434,12 +434,13 @@ def whole_texts(board: Board) -> pd.DataFrame:
     table = table.join(games.rename("shown"), how="outer").sort_values("linked", kind="stable")
     path = _plotted(board, "08_whole_texts", "fig08_games")
     played = pd.read_csv(path) if len(games) and path.exists() else pd.DataFrame(columns=_GAMES)
-    most = played[_GAMES].groupby("mechanism").max().rename(columns={"value": "right"})
+    most = played.sort_values("shown", kind="stable")[_GAMES].groupby("mechanism").last()
+    most = most[["value", "claimed"]].rename(columns={"value": "right"})
     columns = ["mechanism", "linked", "low", "high", "n", "attack", "shown", "right", "claimed"]
     return table.join(most).reset_index()[columns]
 
 
-_GAMES = ["mechanism", "value", "claimed"]
+_GAMES = ["mechanism", "shown", "value", "claimed"]
 
 
 def missing_measures(tables: Mapping[str, pd.DataFrame]) -> str:

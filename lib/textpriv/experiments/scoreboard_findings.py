@@ -42,9 +42,10 @@ USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
 
 UNPROVED: Mapping[str, str] = {
-    **dict.fromkeys(("custext+", "rantext"), "no finite epsilon holds"),
-    **dict.fromkeys(("dp-prompt-top-k40", "dp-prompt-top-k80"), "no finite epsilon holds"),
     "dp-prompt": "no proven guarantee",
+    **dict.fromkeys(
+        ("custext+", "rantext", "dp-prompt-top-k40", "dp-prompt-top-k80"), "no finite epsilon holds"
+    ),
 }
 """Mechanisms that advice may name and that claim nothing."""
 
@@ -126,34 +127,30 @@ def headline(found: pd.DataFrame) -> Finding:
     above = [row for row in rows if _beyond(row, len(rows))]
     least, most = (100 * found["value"].agg(end) for end in ("min", "max"))
     text = (
-        f"An attacker recovers {least:.0f} to {most:.0f} of 100 content words (all but stop words)."
+        f"At these settings an attacker recovers {least:.0f} to {most:.0f} of 100 content words "
+        "(all but stop words)."
     )
+    title = "An attacker recovers hardly more words than come out unchanged"
     if above:
         first = above[0]  # the widest gap of those that are certain
         title = (
             f"{called(first['mechanism'])}: {100 * first['kept']:.0f} of 100 words come out "
             f"unchanged, an attacker recovers {100 * first['value']:.0f}"
         )
-        same = [row for row in rows if row not in above]
-        gap = max((100 * (row["value"] - row["kept"]) for row in same), default=0)
-        text += f" Under {_beside(above)} these are significantly more than come out unchanged: "
+        text += f" That is significantly more than come out unchanged under {_beside(above)}: "
         text += "a changed word need not be a hidden one."
-        text += f" Under {_beside(same)} they are {gap:.1f} more at most." if same else ""
-    else:
-        title = "An attacker recovers hardly more words than come out unchanged"
-        gap = 100 * (found["value"] - found["kept"]).max()
-        text += f" Under {_beside(rows)} that is {gap:.1f} more at most than come out unchanged."
+    if same := [row for row in rows if row not in above]:
+        gap = max(100 * (row["value"] - row["kept"]) for row in same)
+        text += f" Under {_beside(same)} it is {gap:.1f} more at most."
     return Finding(title, text)
 
 
 def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Mechanisms, with the words that come out unchanged and those that are recovered."""
-    first, *others = (f"{100 * row['kept']:.0f}, {100 * row['value']:.0f}" for row in rows)
-    numbers = [f"{first.replace(', ', ' unchanged, ')} recovered", *others]
-    named = [
-        f"{called(row['mechanism'])} ({each})" for row, each in zip(rows, numbers, strict=True)
-    ]
-    return listed(named)
+    """Mechanisms, with how many words come out unchanged and how many are recovered."""
+    return listed(
+        f"{called(row['mechanism'])} ({100 * row['kept']:.0f}→{100 * row['value']:.0f})"
+        for row in rows
+    )
 
 
 def alone(points: pd.DataFrame) -> str:
@@ -398,7 +395,7 @@ def documents(board: Board) -> str:
             f"({gained})."
         )
     return (
-        f"{_capital(verdict)}. Clipped, at temperature 0.75, the strongest attacker that was run "
+        f"{_capital(verdict)}. With clipping, at temperature 0.75, the strongest attacker run "
         f"reaches a macro F1 of {board.told(PROMPT + 'author')} for the author, on clean text "
         f"{board.told(CLEAR + 'author')}; for the sentiment "
         f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
@@ -427,17 +424,17 @@ def rewritten(found: pd.DataFrame) -> str:
     if games.empty:
         return said
     worst = games.sort_values("shown").iloc[-1]
-    ceiling = ", the most that so many draws can show," if worst["right"] == 1 else ""
+    perfect = ", where every guess was right: only more draws could show more"
     return (
         f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
         f"above 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at least "
-        f"{worst['shown']:.1f}{ceiling} under {_claiming(worst)}."
+        f"{worst['shown']:.1f} under {_claiming(worst)}{perfect if worst['right'] == 1 else ''}."
     )
 
 
 def _claiming(row: pd.Series) -> str:
-    """A mechanism for whole texts, with what it claims for one."""
-    claims = "" if math.isnan(row["claimed"]) else f" (claimed: {row['claimed']:,.0f} a text)"
+    """A mechanism for whole texts, with what it claims for one of the games."""
+    claims = "" if math.isnan(row["claimed"]) else f" (claimed for one text: {row['claimed']:,.0f})"
     return f"{called(row['mechanism'])}{claims}"
 
 
@@ -462,7 +459,8 @@ def search(board: Board) -> str:
 def worth(board: Board) -> str:
     """How well the worth of a sanitized prompt is predicted."""
     return (
-        "Epsilon alone (the mean at each) predicts how similar a summary will be with an R2 of "
+        "Epsilon alone (the mean at each) predicts how close a summary comes to that of the "
+        "original text, with an R2 of "
         f"{board.told('regression.eps_only.r2.by_document')} on unseen documents. To predict from "
         "what the small model makes of the text changes that R2 by "
         f"{board.told('gain.all.r2', 3)}, from the similarity of original and sanitized text alone "
@@ -615,7 +613,7 @@ def _for_texts(board: Board) -> list[str] | None:
     return [
         "a whole text, rewritten",
         "no advice, as utility was not measured, and settings differ",
-        f"at least the original of {told(row['linked'], row['low'], row['high'])} of "
-        f"{row['n']:.0f} texts, under {_claiming(row)}",
+        f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts "
+        f"under {called(row['mechanism'])}, of more under the others",
         "not measured here",
     ]
