@@ -37,6 +37,17 @@ def drawn() -> Figure:
     return fig
 
 
+def test_tables_are_read_with_labels() -> None:
+    index = pd.MultiIndex.from_tuples([("imdb", 2.0)], names=["corpus", "epsilon"])
+    cells = {"attack": "noisy-channel, misaligned", "defense": "santext", "imdb": 0.5}
+    found = figures.labelled(pd.DataFrame(cells, index=index), {"santext": "SanText+"})
+    label = figures.label("noisy-channel")
+    assert found.to_dict("list") == {
+        "attack": [f"{label}, misaligned"], "defense": ["SanText+"], "IMDb": [0.5]
+    }  # fmt: skip
+    assert [*found.index] == [("IMDb", 2.0)] and found.index.names == index.names
+
+
 def test_provenance_beside_and_inside(tmp_path: Path) -> None:
     figures.save(tmp_path, "fig02_kept", drawn(), DATA, ALT, ORIGIN)
     beside = json.loads((tmp_path / "fig02_kept.json").read_text())

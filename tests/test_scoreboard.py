@@ -381,7 +381,7 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     columns = ["mechanism", "epsilon", "kept", "risk"]
     table = pd.DataFrame(rows, columns=columns).assign(value=0.7, low=0.6, high=0.8, n=100)
     table = table.assign(attack="noisy-channel", risk_low=table["risk"] - Z * 0.02,
-                         risk_high=table["risk"] + Z * 0.02)  # fmt: skip
+                         risk_high=table["risk"] + Z * 0.02, p=[0.5, 0.02, 0.9, 1e-4])  # fmt: skip
     found = findings.settings(table)
     assert found[["mechanism", "epsilon", "value"]].to_numpy().tolist() == [
         ["custext+", 4.0, 0.55], ["madlib", 13.0, 0.4],
@@ -391,16 +391,16 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     assert said.text == (
         "At these settings an attacker recovers 40 to 55 of 100 content words (all but stop "
         "words). That is significantly more than come out unchanged under CusText+ (30→55): a "
-        "changed word need not be a hidden one. Under MADLIB (40→40) it is 0.0 more at most."
+        "changed word need not be a hidden one. Under MADLIB (40→40) it is not significantly more."
     )
-    close = found.assign(value=found["kept"] + 0.04, low=found["kept"], high=found["kept"] + 0.08)
-    # 0.04 with an error of 0.0204: p 0.0500, which would be enough for one setting
+    close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
-    # A wider gap with a wide interval is not what the title tells.
-    unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], low=[0.0, 0.5],
-                                        high=[1.0, 0.6])  # fmt: skip
-    assert findings.headline(unsure).title.startswith("CusText+: 30 of 100")
+    # A wider gap that chance may explain, or that was not tested, is not what the title tells.
+    unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55])
+    for p in (0.2, math.nan):
+        said = findings.headline(unsure.assign(p=[p, 0.001]))
+        assert said.title.startswith("CusText+: 30 of 100")
 
 
 def test_whether_a_sanitizer_is_enough_is_said_of_the_useful_settings() -> None:
@@ -670,8 +670,12 @@ def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     table = table.assign(n=100, sentences=20)
     (tmp_path / "figures").mkdir()
     table.to_csv(tmp_path / "figures" / "fig05_risk.csv", index=False)
-    found = scoreboard.word_points(board()).set_index("epsilon")
+    assert scoreboard.word_points(board())["p"].isna().all()  # results of before the paired tests
+    test = Measurement(name="gain.risk.tem.eps1", value=0.1,
+                       columns={"mechanism": "tem", "epsilon": 1.0, "p": 0.01})  # fmt: skip
+    found = scoreboard.word_points(board(test)).set_index("epsilon")
     assert found["risk"].to_dict() == {2.0: 0.5, 1.0: 0.3}
+    assert found["p"][1.0] == 0.01 and math.isnan(found["p"][2.0])
     assert found["attack"].to_dict() == {2.0: "context-free-bound", 1.0: "noisy-channel"}
     assert scoreboard.word_points(Board("default", {}, {})).empty
 

@@ -14,7 +14,17 @@ from matplotlib.figure import Figure
 from textpriv.attacks.registry import ON_WORDS
 from textpriv.data.corpora import label as corpus_label
 from textpriv.drawing import drawing
-from textpriv.report.figures import BLACK, PAGE, band, label, legend_below, percent, reach, style
+from textpriv.report.figures import (
+    BLACK,
+    PAGE,
+    band,
+    label,
+    labelled,
+    legend_below,
+    percent,
+    reach,
+    style,
+)
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
 PANELS = 4  # settings that fit into a row
@@ -27,6 +37,11 @@ STEPS = (  # of the ladder: each knows more than the one before
     "noisy-channel",
     "noisy-channel-lm",
 )
+
+
+def named(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with labels in place of ids."""
+    return labelled(table, DEFENSE)
 
 
 @drawing
@@ -185,8 +200,10 @@ def risk(found: pd.DataFrame, clean: float) -> Figure:
         line = line.sort_values("value")
         accuracy = line[["accuracy", "accuracy_low", "accuracy_high"]]
         across = reach(accuracy.set_axis(["value", "low", "high"], axis=1))
-        ax.errorbar(line["accuracy"], line["value"], reach(line), across, ms=4.5, lw=0.9,
-                    elinewidth=0.6, **_look(name))  # fmt: skip
+        look = _look(name)
+        ax.errorbar(line["accuracy"], line["value"], reach(line), across, fmt="none",
+                    ecolor=look["color"], elinewidth=0.7, capsize=0, alpha=0.45)  # fmt: skip
+        ax.plot(line["accuracy"], line["value"], ms=5, lw=1.1, **look)
     original: dict[str, Any] = {**style("original"), "marker": ""}
     ax.axvline(clean, **original, lw=1)
     ax.set(xlabel="accuracy of sentiment on sanitized text")

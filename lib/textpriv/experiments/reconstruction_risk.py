@@ -37,6 +37,7 @@ AS_SENT = "as-sent"  # the attack that believes what it sees
 UTILITIES = ("accuracy", "meaning")  # of sentiment, and of a sentence's vector
 QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
 _DRAWS = 4000  # of sentences, held at once
+Utility = dict[str, FloatArray]  # (sentences,) by name
 
 
 def risk_mechanisms(
@@ -76,6 +77,9 @@ class Risks:
     ----------
     table : a row per mechanism, epsilon and attack: value, low, high, n (content words), and for
         each of UTILITIES its value with `_low` and `_high`; sentences, kept
+    gains : a row per mechanism and epsilon: by how much the strongest attack is above believing
+        each word as sent (value, low, high, n, by sentence), and p of no difference, which allows
+        for the strongest of two having been taken
     clean : accuracy on the sentences in clear; NaN where they have no labels
     recovered : (settings, sentences) content words that the strongest attack recovers
     content : (sentences,) content words
@@ -83,6 +87,7 @@ class Risks:
     """
 
     table: pd.DataFrame
+    gains: pd.DataFrame
     clean: float
     recovered: FloatArray
     content: FloatArray
@@ -124,7 +129,7 @@ def risk(
     content = np.flatnonzero((private.ids >= 0) & ~np.isin(private.ids, spared))
     of_sentence = private.document[content]
 
-    def attacked(number: int) -> tuple[list[dict[str, Any]], FloatArray, dict[str, FloatArray]]:
+    def attacked(number: int) -> tuple[list[dict[str, Any]], dict[str, Any], FloatArray, Utility]:
         mechanism, channel = mechanisms[number]
         rng = stream(seed, "05", "risk", mechanism.name, mechanism.epsilon)
         seen = observe(mechanism, private, rng)
@@ -140,38 +145,65 @@ def risk(
         for attack in (bound, decoder):
             guesses = attack.guess(seen, targets, top=sizes.kept)
             named[attack.name] = likeliest_except(guesses.words, spared)
-        rows: list[dict[str, Any]] = []
-        hits: list[FloatArray] = []
+        setting: dict[str, Any] = {"mechanism": mechanism.name, "epsilon": mechanism.epsilon}
+        kept = float((seen.corpus.ids[content] == private.ids[content]).mean())
+        right: dict[str, FloatArray] = {}
         for attack_name, guessed in named.items():
-            recovered = np.ones(len(private.ids), dtype=bool)  # what passes in clear is
+            recovered = np.ones(len(private.ids))  # what passes in clear is
             recovered[targets] = guessed == private.ids[targets]
-            rate = stats.clustered_share(recovered[content], of_sentence)
-            right = recovered[content].astype(float)
-            hits.append(np.bincount(of_sentence, right, count).astype(float))
-            rows.append(
-                {
-                    "mechanism": mechanism.name,
-                    "epsilon": mechanism.epsilon,
-                    "attack": attack_name,
-                    **rate.columns(),
-                    **_utilities(worth),
-                    "sentences": count,
-                    "kept": float((seen.corpus.ids[content] == private.ids[content]).mean()),
-                }
-            )
-        strongest: FloatArray = max(hits, key=lambda each: float(each.sum()))
-        return rows, strongest, utility
+            right[attack_name] = recovered[content]
+        rows = [
+            {
+                **setting,
+                "attack": attack_name,
+                **stats.clustered_share(each, of_sentence).columns(),
+                **_utilities(worth),
+                "sentences": count,
+                "kept": kept,
+            }
+            for attack_name, each in right.items()
+        ]
+        strongest = max(right, key=lambda name: right[name].sum())
+        rng = stream(seed, "05", "risk tests", mechanism.name, mechanism.epsilon)
+        gain = setting | above_as_sent(right, strongest, of_sentence, rng)
+        hits = np.bincount(of_sentence, right[strongest], count).astype(float)
+        return rows, gain, hits, utility
 
-    rows, hits, utility = zip(
+    rows, gains, hits, utility = zip(
         *study.measure(attacked, over=study.grid(number=range(len(mechanisms)))), strict=True
     )
     return Risks(
         pd.DataFrame([*chain.from_iterable(rows)]),
+        pd.DataFrame(gains),
         float((model.predict(words[:count]) == labels[:count]).mean()) if model else np.nan,
         np.array(hits),
         np.bincount(of_sentence, minlength=count).astype(float),
         {name: np.array([each[name] for each in utility]) for name in utility[0]},
     )
+
+
+def above_as_sent(
+    right: Mapping[str, FloatArray],
+    strongest: str,
+    of_sentence: IntArray,
+    rng: np.random.Generator,
+) -> dict[str, float]:
+    """By how much the strongest attack is above believing each word as sent, on the same words.
+
+    Parameters
+    ----------
+    right : by attack, AS_SENT among them, (words,) 1 where the word is recovered, else 0
+    of_sentence : (words,) the sentence that each is of
+
+    Returns
+    -------
+    value, low, high, n, p : the p-value of a paired test by sentence, corrected (Bonferroni) for
+        the strongest having been chosen from all but AS_SENT
+    """
+    apart = right[strongest] - right[AS_SENT]
+    gain = stats.clustered_mean(apart, of_sentence, bounds=(-1, 1))
+    p = stats.paired_test(right[strongest], right[AS_SENT], of_sentence, rng)
+    return {**gain.columns(), "p": min(1.0, (len(right) - 1) * p)}
 
 
 def likeliest_except(guesses: IntArray, excluded: IntArray) -> IntArray:

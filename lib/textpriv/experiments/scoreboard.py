@@ -296,18 +296,21 @@ def word_points(board: Board) -> pd.DataFrame:
 
     Read from the plotted numbers of notebook 05 (`fig05_risk`). Columns: mechanism, epsilon,
     attack (the best), risk, risk_low, risk_high, value (accuracy), low, high, kept (share of the
-    words that come out unchanged), n (words), sentences.
+    words that come out unchanged), p (that the attack is no better than believing each word as
+    sent, by a paired test; NaN where it was not tested), n (words), sentences.
     """
     columns = ["mechanism", "epsilon", "attack", "risk", "risk_low", "risk_high"]
     columns += ["value", "low", "high", "kept", "n", "sentences"]
     path = _plotted(board, "05_reconstruction_attacks", "fig05_risk")
     if "05_reconstruction_attacks" not in board.found or not path.exists():
-        return pd.DataFrame(columns=columns)
+        return pd.DataFrame(columns=[*columns, "p"])
     table = pd.read_csv(path)
     best = table.loc[table.groupby(["mechanism", "epsilon"], sort=False)["value"].idxmax()]
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     renamed |= {"accuracy": "value", "accuracy_low": "low", "accuracy_high": "high"}
-    return best.rename(columns=renamed)[columns].reset_index(drop=True)
+    setting = ["mechanism", "epsilon"]
+    tests = board.rows("gain", *setting, "p")[[*setting, "p"]]
+    return best.rename(columns=renamed)[columns].merge(tests, how="left", on=setting)
 
 
 def equal_risk(points: pd.DataFrame, risks: Iterable[float]) -> pd.DataFrame:

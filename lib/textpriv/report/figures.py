@@ -23,6 +23,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
+from textpriv.data import corpora
 from textpriv.errors import InvalidInput
 from textpriv.files import write_atomic
 from textpriv.mechanisms.registry import WORD_LEVEL
@@ -124,6 +125,26 @@ def style(name: str) -> dict[str, str]:
 def label(name: str) -> str:
     """What a legend calls `name`."""
     return _look(name).label
+
+
+def labelled(table: pd.DataFrame, also: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """The table as it is read: labels of mechanisms, attacks and corpora in place of their ids.
+
+    In cells, index and columns. Of "noisy-channel, misaligned" what stands before the comma.
+
+    Parameters
+    ----------
+    also : further labels by id, which come before the registered ones
+    """
+    known = {name: look.label for name, look in STYLES.items()} | dict(also or {})
+
+    def said(cell: Any) -> Any:
+        if not isinstance(cell, str):
+            return cell
+        name, comma, rest = cell.partition(", ")
+        return known.get(name, corpora.label(name)) + comma + rest
+
+    return table.map(said).rename(index=said, columns=said)
 
 
 def band(
