@@ -396,6 +396,9 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
+    untested = findings.headline(found.assign(p=math.nan))
+    assert untested.title == "An attacker recovers 40 to 55 of 100 words"
+    assert "significantly" not in untested.text
     # A wider gap that chance may explain, or that was not tested, is not what the title tells.
     unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55])
     for p in (0.2, math.nan):

@@ -130,6 +130,8 @@ def headline(found: pd.DataFrame) -> Finding:
         f"At these settings an attacker recovers {least:.0f} to {most:.0f} of 100 content words "
         "(all but stop words)."
     )
+    if found["p"].isna().all():  # results of before there was a test
+        return Finding(f"An attacker recovers {least:.0f} to {most:.0f} of 100 words", text)
     title = "An attacker recovers hardly more words than come out unchanged"
     if above:
         first = above[0]  # the widest gap of those that are certain
