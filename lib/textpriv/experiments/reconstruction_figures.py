@@ -40,8 +40,8 @@ STEPS = (  # of the ladder: each knows more than the one before
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with labels in place of ids."""
-    return labelled(table, DEFENSE)
+    """The table with labels in place of ids, and to three digits."""
+    return labelled(table, DEFENSE).round(3)
 
 
 @drawing
