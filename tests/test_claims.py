@@ -598,13 +598,15 @@ def test_a_statement_is_tested_as_one(
     assert (found.verdict, len(found.cells)) == (expected, len(apart))
     holding = sum(each > 0 for each in apart)
     assert found.reason.startswith(f"as the paper says in {holding} of {len(apart)} cells, p = ")
+    if reading == "each":
+        assert found.throughout == (expected == Verdict.CONFIRMED)
 
 
 def test_what_holds_on_average_says_what_is_decided_against(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = judged(monkeypatch, [9, 9, -4], reading="average")
-    assert found.verdict == Verdict.CONFIRMED
+    assert found.verdict == Verdict.CONFIRMED and not found.throughout
     assert found.reason.startswith("as the paper says in 2 of 3 cells, p = 3")
     assert found.reason.endswith("; 1 contradicted by itself")
 
@@ -671,16 +673,20 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     found.append(judged(monkeypatch, [9], kind="by theorem"))
     found.append(judged(monkeypatch, [9], compared="never", reason="why"))
     counted = verdicts.Findings.of(found)
-    assert counted == (2, 1, 0, 2, 1, 1, 1, 0) and counted.tested == 5
-    reread = found[0]._replace(statement=found[0].statement.model_copy(update={"reread": True}))
-    assert verdicts.Findings.of([reread, *found[1:]]).reread == 1
-    # Nine numbers, all of them different.
-    assert str(verdicts.Findings(15, 2, 3, 14, 5, 6, 7, 8)) == (
+    assert counted == (2, 1, 0, 2, 1, 1, 1, 0, 2, 0) and counted.tested == 5
+    marks = {"reread": True, "set_aside": True}
+    marked = [each._replace(statement=each.statement.model_copy(update=marks)) for each in found]
+    assert verdicts.Findings.of(marked)[-3:] == (2, 2, 1)  # what is compared was not set aside
+    # Eleven numbers, all of them different.
+    told = str(verdicts.Findings(15, 2, 3, 14, 5, 6, 7, 8, 9, 4))
+    assert told == (
         "Of 34 statements of the four papers that these models can test, 15 are confirmed "
-        "(8 by a reading that was changed after a result had been seen), 2 contradicted, 3 tie and "
+        "(8 by a reading that was settled after results were known; read as true of every cell, 9 "
+        "are), 2 contradicted (4 more were, and were then set aside as no test), 3 tie and "
         "14 are inconclusive (5 of these lean the papers' way). 7 more hold by construction or by "
         "theorem and are no evidence; 6 are about other models and settings or were not measured."
     )
+    assert " set aside" not in str(counted)
     assert "can be tested under this profile" in str(verdicts.Findings.of([]))
     assert verdicts.score(found).startswith(
         "The papers' printed numbers are of other models and are not compared. Of 5"

@@ -313,10 +313,12 @@ construction or by theorem. Where the test decides nothing, our estimate *leans 
 or *leans against the paper*; measurements that mathematics makes one *tie*. That there is nothing,
 or that two are comparable, no sample can show: it is read as less than a point (of F1, which is
 printed to one, two points).
-Only findings are evidence: what holds by construction or by theorem tests the code. How statements
-are read was written down when first results were known, by the papers' words alone, and checked by
-a reader who had not seen them; *reread* marks those that were put right later. A printed number may
-lie half a unit of its last digit from ours, to which our error is added, and the paper's where its
+Only findings are evidence: what holds by construction or by theorem tests the code. Whether a
+statement is read of each cell or on average was settled when first results were known, by the
+papers' words alone, and checked by a reader who had not seen them; *reread* marks every statement
+whose reading or cells were settled or changed then or later, and {throughout} of the {tested}
+would be confirmed if each were read as true of every one of its cells. A printed number may lie
+half a unit of its last digit from ours, to which our error is added, and the paper's where its
 number of trials is known.
 
 Every number and ordering of the papers is a row of [claims.csv](claims/claims.csv), which
@@ -335,7 +337,9 @@ def reproducing() -> str:
     for each in judged:
         by_notebook.setdefault(of_claim[next(iter(each.cells))], []).append(each)
     parts = (_section(each, runs[each.name], by_notebook.get(each.name, [])) for each in find())
-    return "\n".join([_HEAD, *("\n".join(part) for part in parts)])
+    found = verdicts.Findings.of(judged)
+    head = _HEAD.format(throughout=found.throughout, tested=found.tested)
+    return "\n".join([head, *("\n".join(part) for part in parts)])
 
 
 def _section(

@@ -609,6 +609,7 @@ def _for_texts(board: Board) -> list[str] | None:
         "a whole text, rewritten",
         "no advice, as utility was not measured, and settings differ",
         f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts "
-        f"under {called(row['mechanism'])}, of more under the others",
+        f"under {called(row['mechanism'])}, by the strongest of three attacks; by value of more "
+        "under the others",
         "not measured here",
     ]

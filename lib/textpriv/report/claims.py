@@ -110,13 +110,15 @@ class Statement(_Strict):
     """What a paper says, of one or many cells.
 
     reading : each of the cells, most of them, or their average; by the paper's words, never by ours
-    reread : whether its cells or its reading were put right after a result had been seen
+    reread : whether its cells or its reading were settled after a result had been seen
+    set_aside : whether it was contradicted here, and then held to be no test of these models
     """
 
     id: str
     says: str
     reading: Reading = Reading.EACH
     reread: bool = False
+    set_aside: bool = False
 
 
 class Claim(_Strict):

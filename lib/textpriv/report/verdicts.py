@@ -75,7 +75,10 @@ class Comparison(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """A statement of a paper with the verdict on all of its cells as one."""
+    """A statement of a paper with the verdict on all of its cells as one.
+
+    throughout : whether it is confirmed in each of its cells, however its words are read
+    """
 
     statement: Statement
     paper: str
@@ -84,6 +87,7 @@ class Judgement(NamedTuple):
     cells: Mapping[str, Comparison]
     verdict: Verdict
     reason: str
+    throughout: bool
 
 
 class Findings(NamedTuple):
@@ -93,7 +97,9 @@ class Findings(NamedTuple):
     leaning : those of the open ones that lean the paper's way
     untested : not compared on these models, or not measured
     settled : hold by construction or by theorem, whatever the paper found
-    reread : confirmed ones whose cells or reading were changed after a result had been seen
+    reread : confirmed ones whose cells or reading were settled after a result had been seen
+    throughout : those that are confirmed if each is read as true of every one of its cells
+    set_aside : contradicted ones that were then held to be no test
     """
 
     holds: int
@@ -104,6 +110,8 @@ class Findings(NamedTuple):
     untested: int
     settled: int
     reread: int
+    throughout: int
+    set_aside: int
 
     @classmethod
     def of(cls, judged: Iterable[Judgement]) -> Findings:
@@ -125,6 +133,11 @@ class Findings(NamedTuple):
             reread=sum(
                 each.statement.reread and each.verdict == Verdict.CONFIRMED for each in evidence
             ),
+            throughout=sum(each.throughout for each in evidence),
+            set_aside=sum(
+                each.statement.set_aside and each.verdict == Verdict.NOT_COMPARABLE
+                for each in evidence
+            ),
         )
 
     @property
@@ -134,10 +147,12 @@ class Findings(NamedTuple):
     def __str__(self) -> str:
         if not self.tested:
             return "No statement of the four papers can be tested under this profile."
+        aside = f" ({self.set_aside} more were, and were then set aside as no test)"
         return (
             f"Of {self.tested} statements of the four papers that these models can test, "
-            f"{self.holds} are confirmed ({self.reread} by a reading that was changed after a "
-            f"result had been seen), {self.against} contradicted, {self.tie} tie and "
+            f"{self.holds} are confirmed ({self.reread} by a reading that was settled after "
+            f"results were known; read as true of every cell, {self.throughout} are), "
+            f"{self.against} contradicted{aside * bool(self.set_aside)}, {self.tie} tie and "
             f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). "
             f"{self.settled} more hold by construction or by theorem and are no evidence; "
             f"{self.untested} are about other models and settings or were not measured."
@@ -186,7 +201,7 @@ def judge(
     for claim, _ in compared.values():
         if claim.trend:
             cells.setdefault(claim.statement or claim.id, []).append(claim)
-    judged = []
+    judged, every = [], []
     for name, group in cells.items():
         statement = known.get(name) or Statement(id=name, says=group[0].setting)
         found = {claim.id: compared[claim.id][1] for claim in group}
@@ -194,9 +209,13 @@ def judge(
             c for c in group if found[c.id].verdict not in (Verdict.NOT_COMPARABLE, Verdict.TIE)
         ]
         judged.append((statement, group, found, _test(statement, tested, measured)))
-    chances = {number: test.p for number, (*_, test) in enumerate(judged) if test}
+        in_each = statement.model_copy(update={"reading": Reading.EACH})
+        every.append(_test(in_each, tested, measured))
     kinds = {number: group[0].kind for number, (_, group, *_) in enumerate(judged)}
-    certain = _certain(chances, kinds)
+    certain, certain_in_each = (
+        _certain({number: test.p for number, test in enumerate(tests) if test}, kinds)
+        for tests in ([test for *_, test in judged], every)
+    )
     judgements = []
     for number, (statement, group, found, test) in enumerate(judged):
         if test:
@@ -208,10 +227,10 @@ def judge(
         else:  # cells that tie say more than those that were not compared
             tied = [each for each in found.values() if each.verdict == Verdict.TIE]
             verdict, reason = next(iter(tied or found.values()))
-        first = group[0]
-        judgements.append(
-            Judgement(statement, first.paper, first.kind, first.place, found, verdict, reason)
-        )
+        first, test = group[0], every[number]
+        throughout = test is not None and test.holds and certain_in_each[number]
+        about = statement, first.paper, first.kind, first.place
+        judgements.append(Judgement(*about, found, verdict, reason, throughout))
     return judgements
 
 
