@@ -29,6 +29,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from textpriv import paths
+from textpriv.attacks.f1 import strongest
 from textpriv.errors import InvalidInput
 from textpriv.privacy import Audit, read_audits
 from textpriv.report import claims, results
@@ -36,6 +37,7 @@ from textpriv.report.board import Board
 from textpriv.report.claims import Claim, Kind
 from textpriv.report.difference import LEVEL
 from textpriv.report.verdicts import Comparison, Judgement, Verdict, Z, ours, verdicts_of
+from textpriv.stats import Estimate
 
 VALUE, SETTING = "number", "set-up"
 OTHER, UNMEASURED, SET_UP = "another setting", "not measured here", "describes the experiment"
@@ -294,7 +296,8 @@ def crossing(curve: pd.DataFrame, along: str, wanted: float, error: float = 0.0)
 def word_points(board: Board) -> pd.DataFrame:
     """Word-level mechanisms: at every epsilon the best attack, accuracy, and words kept.
 
-    Read from the plotted numbers of notebook 05 (`fig05_risk`). Columns: mechanism, epsilon,
+    Read from the plotted numbers of notebook 05 (`fig05_risk`). Intervals of the best are
+    simultaneous over the attacks. Columns: mechanism, epsilon,
     attack (the best), risk, risk_low, risk_high, value (accuracy), low, high, kept (share of the
     words that come out unchanged), p (that the attack is no better than believing each word as
     sent, by a paired test; NaN where it was not tested), n (words), sentences.
@@ -304,8 +307,7 @@ def word_points(board: Board) -> pd.DataFrame:
     path = _plotted(board, "05_reconstruction_attacks", "fig05_risk")
     if "05_reconstruction_attacks" not in board.found or not path.exists():
         return pd.DataFrame(columns=[*columns, "p"])
-    table = pd.read_csv(path)
-    best = table.loc[table.groupby(["mechanism", "epsilon"], sort=False)["value"].idxmax()]
+    best = _strongest(pd.read_csv(path), "mechanism", "epsilon")
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     renamed |= {"accuracy": "value", "accuracy_low": "low", "accuracy_high": "high"}
     setting = ["mechanism", "epsilon"]
@@ -425,13 +427,14 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
 def whole_texts(board: Board) -> pd.DataFrame:
     """What rewrites or hides whole texts, of notebook 08: the strongest linkage, and the game.
 
+    Intervals of the strongest are simultaneous over the attacks.
+
     Columns: mechanism, linked (share of the texts that the strongest attack finds among all
     originals), low, high, n, attack, shown (epsilon that the game proves to be exceeded, at 95%),
     right (the share of right guesses in that game), claimed (epsilon of its text).
     What was not measured is NaN.
     """
-    linked = board.rows("linked", "mechanism", "attack")
-    best = linked.loc[linked.groupby("mechanism", sort=False)["value"].idxmax()]
+    best = _strongest(board.rows("linked", "mechanism", "attack"), "mechanism")
     games = board.rows("game", "mechanism").groupby("mechanism", sort=False)["value"].max()
     table = best.rename(columns={"value": "linked"}).set_index("mechanism")
     table = table.join(games.rename("shown"), how="outer").sort_values("linked", kind="stable")
@@ -444,6 +447,21 @@ def whole_texts(board: Board) -> pd.DataFrame:
 
 
 _GAMES = ["mechanism", "shown", "value", "claimed"]
+
+
+def _strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """The row of the strongest attack of each group, with an interval that allows for the choice.
+
+    Of columns attack, value, low, high and n; see `f1.strongest`.
+    """
+    rows = []
+    for _, group in table.groupby([*keys], sort=False):
+        ends = group[["value", "low", "high", "n"]].itertuples(index=False)
+        who, rate = strongest(
+            dict(zip(group.index, (Estimate(*each) for each in ends), strict=True))
+        )
+        rows.append(group.loc[who].to_dict() | {"low": rate.low, "high": rate.high})
+    return pd.DataFrame(rows, columns=table.columns)
 
 
 def missing_measures(tables: Mapping[str, pd.DataFrame]) -> str:
