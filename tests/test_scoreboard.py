@@ -391,16 +391,22 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     assert said.text == (
         "At these settings an attacker recovers 40 to 55 of 100 content words (all but stop "
         "words). That is significantly more than come out unchanged under CusText+ (30→55): a "
-        "changed word need not be a hidden one. Under MADLIB (40→40) it is not significantly more."
+        "changed word need not be a hidden one. Under MADLIB (40→40) it is 0.0 more at most, not "
+        "significantly."
     )
     close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
-    untested = findings.headline(found.assign(p=math.nan))
-    assert untested.title == "An attacker recovers 40 to 55 of 100 words"
-    assert "significantly" not in untested.text
-    # A wider gap that chance may explain, or that was not tested, is not what the title tells.
-    unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55])
+    untested = findings.headline(found.assign(p=math.nan))  # by the interval: 12 errors apart
+    assert untested.title == said.title and untested.text.endswith(
+        "(40→40) it is 0.0 more at most."
+    )
+    narrow = found.assign(p=math.nan, value=found["kept"] + 0.04, low=found["kept"],
+                          high=found["kept"] + 0.08)  # fmt: skip
+    assert findings.headline(narrow).title.startswith("An attacker recovers hardly more")
+    # A wider gap that chance may explain is not what the title tells.
+    unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], low=[0.0, 0.5],
+                                        high=[1.0, 0.6])  # fmt: skip
     for p in (0.2, math.nan):
         said = findings.headline(unsure.assign(p=[p, 0.001]))
         assert said.title.startswith("CusText+: 30 of 100")

@@ -22,6 +22,7 @@ from textpriv.report.board import Board
 from textpriv.report.difference import LEVEL, Difference
 from textpriv.report.figures import STYLES
 from textpriv.report.results import Measurement
+from textpriv.report.verdicts import Z
 
 SETTINGS: Mapping[str, str] = {
     "custext+": "one of a few similar words",
@@ -130,8 +131,6 @@ def headline(found: pd.DataFrame) -> Finding:
         f"At these settings an attacker recovers {least:.0f} to {most:.0f} of 100 content words "
         "(all but stop words)."
     )
-    if found["p"].isna().all():  # results of before there was a test
-        return Finding(f"An attacker recovers {least:.0f} to {most:.0f} of 100 words", text)
     title = "An attacker recovers hardly more words than come out unchanged"
     if above:
         first = above[0]  # the widest gap of those that are certain
@@ -142,7 +141,10 @@ def headline(found: pd.DataFrame) -> Finding:
         text += f" That is significantly more than come out unchanged under {_beside(above)}: "
         text += "a changed word need not be a hidden one."
     if same := [row for row in rows if row not in above]:
-        text += f" Under {_beside(same)} it is not significantly more."
+        gap = max(100 * (row["value"] - row["kept"]) for row in same)
+        text += f" Under {_beside(same)} it is {gap:.1f} more at most"
+        untested = any(math.isnan(row["p"]) for row in same)
+        text += "." if untested else ", not significantly."
     return Finding(title, text)
 
 
@@ -175,8 +177,18 @@ def alone(points: pd.DataFrame) -> str:
 
 
 def _beyond(row: Mapping[str, float], tests: int) -> bool:
-    """Whether more words are recovered than stay, by a paired test, one of so many."""
-    return row["value"] > row["kept"] and row["p"] * tests < LEVEL
+    """Whether more words are recovered than stay, by a test, one of so many.
+
+    Paired, by sentence; results without it are tested by the interval of what is recovered, which
+    sees less, as both are of the same words.
+    """
+    p = row["p"]
+    if math.isnan(p):
+        if row["low"] == row["high"]:
+            return False
+        error = (row["high"] - row["low"]) / (2 * Z)
+        p = math.erfc(abs(row["value"] - row["kept"]) / error / math.sqrt(2))
+    return row["value"] > row["kept"] and p * tests < LEVEL
 
 
 def guessing(board: Board) -> float:
