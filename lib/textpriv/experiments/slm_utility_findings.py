@@ -134,7 +134,9 @@ def intervals(run: Run, sizes: Sizes) -> Finding:
         f"{trained} documents in {sizes.folds} folds theory guarantees {worst:.2f}. "
         f"They are {_told(run, width('everything'))} wide, those around the mean at each epsilon "
         f"{_told(run, width('eps_only'))}: "
-        f"{_apart(run, width('everything'), width('eps_only'), 'wider', 'narrower')}.",
+        f"{_apart(run, width('everything'), width('eps_only'), 'wider', 'narrower')}. With the "
+        f"paper's features they are {_told(run, width('all'))} wide: "
+        f"{_apart(run, width('all'), width('eps_only'), 'wider', 'narrower')}.",
     )
 
 
@@ -152,5 +154,6 @@ def decision(run: Run, sizes: Sizes) -> Finding:
         "The decision",
         f"At a threshold of {threshold:g} all three kinds of waste sum to {_told(run, alone)} with "
         f"the mean at each epsilon, {said}; with the interval's lower end "
-        f"{_told(run, cost('eps_only', 'low'))} and {_told(run, cost('everything', 'low'))}.",
+        f"{_told(run, cost('eps_only', 'low'))} and {_told(run, cost('everything', 'low'))} "
+        f"({_apart(run, cost('everything', 'low'), cost('eps_only', 'low'), 'more', 'less')}).",
     )
