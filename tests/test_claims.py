@@ -682,9 +682,9 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == (
         "Of 34 statements of the four papers that these models can test, 15 are confirmed "
         "(8 by a reading that was settled after results were known; read as true of every cell, 9 "
-        "are), 2 contradicted (4 more were, and were then set aside as no test), 3 tie and "
+        "are), 2 contradicted (4 more were, then set aside as no test), 3 tie and "
         "14 are inconclusive (5 of these lean the papers' way). 7 more hold by construction or by "
-        "theorem and are no evidence; 6 are about other models and settings or were not measured."
+        "theorem and are no evidence; 6 are about other settings or were not measured."
     )
     assert " set aside" not in str(counted)
     assert "can be tested under this profile" in str(verdicts.Findings.of([]))

@@ -467,8 +467,8 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     gets = choice["an attacker still gets"]
     assert (
         # the stronger of two attacks: 95% intervals of 5 points, wide enough for both
-        gets == "the original of 30% (24 to 36) of 200 texts under DP-MLM, by the strongest "
-        "of three attacks; by value of more under the others"
+        gets == "the original of 30% (24 to 36) of 200 texts under DP-MLM, of more, by value, "
+        "under the others"
     )
     unsure = findings.rewritten(table.reset_index().assign(right=0.9))
     assert unsure.endswith("at least 1.5 under DP-MLM (claimed for one text: 1,600).")

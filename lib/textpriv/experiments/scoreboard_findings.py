@@ -431,7 +431,7 @@ def rewritten(found: pd.DataFrame) -> str:
     if games.empty:
         return said
     worst = games.sort_values("shown").iloc[-1]
-    perfect = ", where every guess was right: only more draws could show more"
+    perfect = ", where every guess was right"
     return (
         f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
         f"above 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at least "
@@ -619,9 +619,8 @@ def _for_texts(board: Board) -> list[str] | None:
     row = found.loc[found["linked"].idxmin()]
     return [
         "a whole text, rewritten",
-        "no advice, as utility was not measured, and settings differ",
+        "no advice: utility was not measured, settings differ",
         f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts "
-        f"under {called(row['mechanism'])}, by the strongest of three attacks; by value of more "
-        "under the others",
+        f"under {called(row['mechanism'])}, of more, by value, under the others",
         "not measured here",
     ]

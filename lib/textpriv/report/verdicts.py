@@ -147,7 +147,7 @@ class Findings(NamedTuple):
     def __str__(self) -> str:
         if not self.tested:
             return "No statement of the four papers can be tested under this profile."
-        aside = f" ({self.set_aside} more were, and were then set aside as no test)"
+        aside = f" ({self.set_aside} more were, then set aside as no test)"
         return (
             f"Of {self.tested} statements of the four papers that these models can test, "
             f"{self.holds} are confirmed ({self.reread} by a reading that was settled after "
@@ -155,7 +155,7 @@ class Findings(NamedTuple):
             f"{self.against} contradicted{aside * bool(self.set_aside)}, {self.tie} tie and "
             f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). "
             f"{self.settled} more hold by construction or by theorem and are no evidence; "
-            f"{self.untested} are about other models and settings or were not measured."
+            f"{self.untested} are about other settings or were not measured."
         )
 
 
