@@ -249,10 +249,10 @@ def compare(
     """Paired tests between attacks on the same tokens, corrected for their number (Holm).
 
     Columns: corpus, defense, epsilon, first, second, difference (first minus second), low, high
-    (95%, by document and training), n, planned, p. Of pairs in `planned`, named before anything was
-    measured, the tests under CusText+ are corrected among themselves, all others among themselves.
-    Where a network was trained several times, p is the larger of the permutation test's, which
-    takes these trainings as given, and that of the error over documents and trainings.
+    (95%, by document and training), n, planned, p. The tests under CusText+ of the pairs in
+    `planned` are corrected among themselves, all others among themselves. Where a network was
+    trained several times, p is the larger of the permutation test's, which takes these trainings as
+    given, and that of the error over documents and trainings.
     """
     table = gains(outcomes, pairs).rename(columns={"value": "difference"})
     del table["influence"]

@@ -121,7 +121,7 @@ def findings(run: Run, trained: Sequence[Trained], duels: pd.DataFrame, sizes: S
     detector = (
         "**What the detector adds** to context-free Bayes: "
         f"{quotes.duel('contextual-bayes', 'context-free-bayes')}. In the paper's Table 2 it is "
-        "between -0.019 and +0.009."
+        "between -1.9 and +0.9 points."
     )
     bullets = [
         _headline(quotes, trained),
@@ -145,7 +145,8 @@ def _headline(quotes: Quotes, trained: Sequence[Trained]) -> str:
     attacks = {"contextual-bayes": "contextual", "context-free-bayes": "context-free"}
     lines = [
         "**The headline.** In the paper the contextual attack is 46.4% above Inversion BERT and "
-        "the context-free attack 39.2%, relatively (SST-2, CusText+, epsilon 4). Here, on "
+        "the context-free attack 39.2% (SST-2, CusText+, epsilon 4; it does not say whether "
+        "relatively or in points). Here, on "
         f"{corpus_label(found.corpus)} at epsilon {epsilon:g} ({len(found.truth):,} tokens), they "
         f"recover {rate['contextual-bayes']:.1%} and {rate['context-free-bayes']:.1%} of the "
         "words. Compared with Inversion BERT, in three forms:"
@@ -228,7 +229,7 @@ def _santext(quotes: Quotes) -> str:
     return (
         f"**SanText+.** The noisy channel is above context-free Bayes at {said['above']} of "
         f"{len(gains)} epsilons, below at {said['below']}, and undecided at {said['undecided']}; "
-        f"the differences go from {min(values):+.3f} to {max(values):+.3f}."
+        f"the differences go from {100 * min(values):+.1f} to {100 * max(values):+.1f} points."
     )
 
 
@@ -269,14 +270,14 @@ def trained_enough(trained: Sequence[Trained], encoder: Encoder, sizes: Sizes) -
     moves = 100 * table["gain at the end"].drop(SEEN, level="attack", errors="ignore")
     is_inversion = moves.index.get_level_values("attack").isin(INVERSIONS)
     detectors, inversions = moves[~is_inversion], moves[is_inversion]
+    tokens = contextual.MEASURED // 2  # each has two pairs
     return (
         f"Is it trained enough? The masked LM is right at {encoder.accuracy:.1%} of the masked "
         f"words of held-out reviews, and at {encoder.rare_accuracy:.1%} of the rarer ones. Between "
         f"their last two marks the accuracy of the detectors moved by {detectors.min():+.1f} to "
-        f"{detectors.max():+.1f} points, on up to {contextual.MEASURED:,} held-out pairs (a "
-        f"standard error of {50 / contextual.MEASURED**0.5:.1f} points), and that of Inversion "
-        f"BERT, which reads the sentence, by {inversions.min():+.1f} to {inversions.max():+.1f} "
-        "points. "
+        f"{detectors.max():+.1f} points, on up to {tokens:,} held-out tokens (a standard "
+        f"error of {50 / tokens**0.5:.1f} points or more), and that of Inversion BERT, which reads "
+        f"the sentence, by {inversions.min():+.1f} to {inversions.max():+.1f} points. "
         + (
             f"The detectors saw {16 * sizes.detector_steps:,} shadow tokens, where the paper takes "
             "100 copies of all, three times."

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
 from textpriv.experiments.reconstruction_findings import at_equal_utility
 from textpriv.experiments.scoreboard import NEWER
@@ -37,6 +38,7 @@ READABLE = 1 / 3
 """Share of the words that comes out unchanged at the settings of the first figure, about."""
 
 READABLE_ACCURACY = 0.7
+FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
 """Accuracy of a classifier of two sentiments from which on a sanitized text counts as useful."""
 
 USEFUL = 1 / 2
@@ -163,16 +165,18 @@ def alone(points: pd.DataFrame) -> str:
     ----------
     points : of `scoreboard.word_points`
     """
-    useful = points[points["value"] >= READABLE_ACCURACY]
+    useful = points[points["high"] >= READABLE_ACCURACY]  # not significantly below
     if useful.empty:
         return ""
     least = useful.loc[useful["risk"].idxmin()]
-    hides = least["risk_low"] <= 1 / 2
+    hides = least["risk_high"] < FEW_WORDS
     answer = "That depends on the mechanism" if hides else "Not as the only protection"
+    rate = told(least["risk"], least["risk_low"], least["risk_high"])
     return (
-        f"**Should you use one?** {answer}: at every measured setting that leaves a classifier of "
-        f"sentiment an accuracy of {READABLE_ACCURACY:.0%} or more (guessing: {CHANCE:.0%}), an "
-        f"attacker recovers at least {least['risk']:.0%} of the content words."
+        f"**Should you use one?** {answer}. Of the settings whose accuracy of sentiment is not "
+        f"significantly below {READABLE_ACCURACY:.0%} (guessing: {CHANCE:.0%}), "
+        f"{called(str(least['mechanism']))} at epsilon {least['epsilon']:g} hides most: an "
+        f"attacker recovers {rate} of the content words."
     )
 
 
@@ -360,7 +364,8 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
     lost = board.says(plain, other, above="significantly less", below="significantly more")
     return (
-        f"Of the token mechanisms {called(row['mapper'])} hides most: the first guess "
+        f"Of the token mechanisms, by value, {called(row['mapper'])} hides most (on "
+        f"{corpus_label(row['corpus'])}): the first guess "
         f"of the strongest attack that was run on it ({called(row['attack'])}) recovers "
         f"{row['risk']:.0%} of the tokens. A classifier has an accuracy of {row['value']:.2f}, on "
         f"plain text {board.told(plain)}: {lost}."
@@ -479,10 +484,10 @@ def guarantees(found: Sequence[Audit]) -> str:
     """How many audits there are, what they broke, and how many wrong mechanisms they caught."""
     if not found:
         return "No audits are kept here: run `make audit`."
-    kept = [each for each in found if not each.published]
+    kept = [each for each in found if not each.published and each.verdict != "no claim"]
     broken = [each.label for each in kept if each.verdict == "broken"]
     said = (
-        f"{len(found)} audits broke {f'the claim of {listed(broken)}' if broken else 'no claim'}."
+        f"{len(kept)} audits of a claim broke {f'that of {listed(broken)}' if broken else 'none'}."
     )
     stated = [each.mechanism for each in found if each.published and each.verdict == "broken"]
     said += f" Stronger readings of a claim are refuted for {listed(stated)}." if stated else ""
@@ -509,8 +514,8 @@ def proved(stated: pd.DataFrame) -> str:
     least = finite.min()
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     said = (
-        "he smallest epsilon that docs/PRIVACY states for one text, of which any sentence may "
-        f"differ, is {least:,.0f} ({listed([*names])})"
+        "he smallest epsilon (without delta) that docs/PRIVACY states for one text, of which any "
+        f"sentence may differ, is {least:,.0f} ({listed([*names])})"
     )
     if least <= LARGE:
         return f"T{said}."
@@ -580,18 +585,18 @@ def _for_tokens(board: Board) -> list[str] | None:
     tokens = scoreboard.manipulated_tokens(board)
     tokens = tokens[tokens["corpus"] == scoreboard.CORPUS]
     plain = tokens.loc[tokens["mechanism"] == "plain", "value"].max()
-    useful = tokens[tokens["value"] >= CHANCE + USEFUL * (plain - CHANCE)]
+    useful = tokens[tokens["high"] >= CHANCE + USEFUL * (plain - CHANCE)]
     row = _least_read(board, useful)
     if row is None:
         return None
     unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])}{unproved}: fewest are recovered among those that keep half of "
-        "plain text's gain over guessing",
+        f"{called(row['mapper'])}{unproved}: fewest are recovered among those not significantly "
+        "below half of plain text's gain over guessing",
         f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
-        f"{plain:.0%}",
+        f"{plain:.0%} ({corpus_label(row['corpus'])})",
     ]
 
 
