@@ -109,12 +109,14 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
 
     forests = pd.DataFrame({"glove6b50": [0.30, 0.34], "glove6b50_cut": [0.60, 0.56]})
     forests = forests.rename_axis("forest").reset_index().melt("forest", var_name="table")
-    forests = forests.assign(search="annoy", word="w")
+    forests = forests.assign(search="annoy", word="w", epsilon=8.0)
     said = ann_vs_exact.forests_apart(forests)
-    assert "up to 0.04" in said and "keeps 58% of the words of GloVe 6B cut" in said
-    assert said.endswith("and 32% of those of the whole (significantly more).")
+    assert "up to 0.04. At epsilon 8 Annoy keeps these 1 words in 58% of the draws in" in said
+    assert said.endswith("and in 32% in the whole (significantly more, by forests).")
     alone = ann_vs_exact.forests_apart(forests[forests["forest"] == 0])
-    assert alone.startswith("Annoy keeps") and alone.endswith("(undecided at this size).")
+    assert alone.startswith("At epsilon 8") and alone.endswith(
+        "(undecided at this size, by forests)."
+    )
 
 
 @pytest.mark.parametrize("count", [None, 40, 10_000])

@@ -142,8 +142,8 @@ def side_by_side(table2: pd.DataFrame, top: int = 4) -> pd.DataFrame:
 def forests_apart(forests: pd.DataFrame) -> str:
     """A sentence on how much a forest decides, and on a vocabulary that is cut.
 
-    Of columns table, forest, search, word, value (share of draws that keep the word). Forests are
-    the units of the comparison (Welch's t-test).
+    Of columns table, forest, search, word, epsilon, value (share of draws that keep the word).
+    Forests are the units of the comparison (Welch's t-test): it says nothing of other words.
     """
     annoy = forests[forests["search"] == "annoy"]
     count = annoy["forest"].nunique()
@@ -155,9 +155,11 @@ def forests_apart(forests: pd.DataFrame) -> str:
         verdict = f"significantly {'more' if cut.mean() > whole.mean() else 'fewer'}"
     moved = (by_word.max() - by_word.min()).max()
     between = f"Between {count} forests of one table a word's share moves by up to {moved:.2f}. "
+    (epsilon,) = annoy.loc[annoy["table"] == "glove6b50", "epsilon"].unique()
     return (
-        f"{between if count > 1 else ''}Annoy keeps {cut.mean():.0%} of the words of GloVe 6B cut "
-        f"to the other table's words, and {whole.mean():.0%} of those of the whole ({verdict})."
+        f"{between if count > 1 else ''}At epsilon {epsilon:g} Annoy keeps these "
+        f"{annoy['word'].nunique()} words in {cut.mean():.0%} of the draws in GloVe 6B cut to the "
+        f"other table's words, and in {whole.mean():.0%} in the whole ({verdict}, by forests)."
     )
 
 
