@@ -868,8 +868,9 @@ def test_tables_are_escaped_folded_and_have_whole_counts() -> None:
 def test_verdicts_are_drawn_as_long_as_their_counts(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS))
     findings = scoreboard.counts_of_findings(judge(board(*OURS).by_notebook))
-    fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings)
-    assert fig.get_suptitle() == "Of 5 statements 1 are confirmed, 1 contradicted"
+    fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings, 0)
+    said = "Of 5 statements 1 are confirmed (0 in every cell),\n1 contradicted"
+    assert fig.get_suptitle() == said
     left, right = fig.axes
     widths = [[bar.get_width() for bar in ax.patches if bar.get_width()] for ax in (left, right)]
     assert widths == [[6, 1, 1, 1], [1] * 5]  # six are compared with ours

@@ -52,13 +52,14 @@ SMALL_PRINT = 9
 
 
 @drawing
-def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
+def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame, throughout: int) -> Figure:
     """How many claims of each paper are compared, and what becomes of what the paper states.
 
     Parameters
     ----------
     counts : of `scoreboard.counts`, by paper
     findings : of `scoreboard.counts_of_findings`
+    throughout : how many statements are confirmed in every one of their cells
     """
     papers = [paper for paper in claims.PAPERS if paper in counts.index][::-1]
     counts, findings = counts.loc[papers], findings.loc[papers]
@@ -72,7 +73,7 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     right.set_yticks(range(len(papers)), [])
     left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=10)
     right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=10)
-    fig.suptitle(_fates(findings), fontsize=12)
+    fig.suptitle(_fates(findings, throughout), fontsize=12)
     units = {"claims": (left, counts), "statements, each tested as one": (right, findings)}
     for unit, (ax, table) in units.items():
         ax.set(xlabel=unit, xlim=(0, 1.03 * max(1, table.sum(axis=1).max())))
@@ -88,7 +89,7 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame) -> Figure:
     return fig
 
 
-def _fates(findings: pd.DataFrame) -> str:
+def _fates(findings: pd.DataFrame, throughout: int) -> str:
     """The finding: how many statements a test decides, and which way."""
     tested = int(findings.to_numpy().sum())
     if not tested:
@@ -96,7 +97,10 @@ def _fates(findings: pd.DataFrame) -> str:
     holds, against = (
         int(findings[each].sum()) for each in (Verdict.CONFIRMED, Verdict.CONTRADICTED)
     )
-    return f"Of {tested} statements {holds} are confirmed, {against} contradicted"
+    return (
+        f"Of {tested} statements {holds} are confirmed ({throughout} in every cell),\n"
+        f"{against} contradicted"
+    )
 
 
 def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, Any]]) -> None:
