@@ -14,17 +14,7 @@ from matplotlib.figure import Figure
 from textpriv.attacks.registry import ON_WORDS
 from textpriv.data.corpora import label as corpus_label
 from textpriv.drawing import drawing
-from textpriv.report.figures import (
-    BLACK,
-    PAGE,
-    band,
-    label,
-    labelled,
-    legend_below,
-    percent,
-    reach,
-    style,
-)
+from textpriv.report.figures import BLACK, PAGE, band, label, legend_below, percent, reach, style
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
 PANELS = 4  # settings that fit into a row
@@ -37,11 +27,6 @@ STEPS = (  # of the ladder: each knows more than the one before
     "noisy-channel",
     "noisy-channel-lm",
 )
-
-
-def named(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with labels in place of ids, and to three digits."""
-    return labelled(table, DEFENSE).round(3)
 
 
 @drawing

@@ -37,7 +37,6 @@ AS_SENT = "as-sent"  # the attack that believes what it sees
 UTILITIES = ("accuracy", "meaning")  # of sentiment, and of a sentence's vector
 QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
 _DRAWS = 4000  # of sentences, held at once
-Utility = dict[str, FloatArray]  # (sentences,) by name
 
 
 def risk_mechanisms(
@@ -76,10 +75,7 @@ class Risks:
     Parameters
     ----------
     table : a row per mechanism, epsilon and attack: value, low, high, n (content words), and for
-        each of UTILITIES its value with `_low` and `_high`; sentences, kept
-    gains : a row per mechanism and epsilon: by how much the strongest attack is above believing
-        each word as sent (value, low, high, n, by sentence), and p of no difference, which allows
-        for the strongest of two having been taken
+        each of UTILITIES its value with `_low` and `_high`; sentences, kept, p (see `p_as_sent`)
     clean : accuracy on the sentences in clear; NaN where they have no labels
     recovered : (settings, sentences) content words that the strongest attack recovers
     content : (sentences,) content words
@@ -87,7 +83,6 @@ class Risks:
     """
 
     table: pd.DataFrame
-    gains: pd.DataFrame
     clean: float
     recovered: FloatArray
     content: FloatArray
@@ -129,7 +124,7 @@ def risk(
     content = np.flatnonzero((private.ids >= 0) & ~np.isin(private.ids, spared))
     of_sentence = private.document[content]
 
-    def attacked(number: int) -> tuple[list[dict[str, Any]], dict[str, Any], FloatArray, Utility]:
+    def attacked(number: int) -> tuple[list[dict[str, Any]], FloatArray, dict[str, FloatArray]]:
         mechanism, channel = mechanisms[number]
         rng = stream(seed, "05", "risk", mechanism.name, mechanism.epsilon)
         seen = observe(mechanism, private, rng)
@@ -145,36 +140,36 @@ def risk(
         for attack in (bound, decoder):
             guesses = attack.guess(seen, targets, top=sizes.kept)
             named[attack.name] = likeliest_except(guesses.words, spared)
-        setting: dict[str, Any] = {"mechanism": mechanism.name, "epsilon": mechanism.epsilon}
         kept = float((seen.corpus.ids[content] == private.ids[content]).mean())
         right: dict[str, FloatArray] = {}
         for attack_name, guessed in named.items():
             recovered = np.ones(len(private.ids))  # what passes in clear is
             recovered[targets] = guessed == private.ids[targets]
             right[attack_name] = recovered[content]
+        strongest = max(right, key=lambda name: right[name].sum())
+        rng = stream(seed, "05", "risk tests", mechanism.name, mechanism.epsilon)
+        p = p_as_sent(right, strongest, of_sentence, rng)
         rows = [
             {
-                **setting,
+                "mechanism": mechanism.name,
+                "epsilon": mechanism.epsilon,
                 "attack": attack_name,
                 **stats.clustered_share(each, of_sentence).columns(),
                 **_utilities(worth),
                 "sentences": count,
                 "kept": kept,
+                "p": p,
             }
             for attack_name, each in right.items()
         ]
-        strongest = max(right, key=lambda name: right[name].sum())
-        rng = stream(seed, "05", "risk tests", mechanism.name, mechanism.epsilon)
-        gain = setting | above_as_sent(right, strongest, of_sentence, rng)
         hits = np.bincount(of_sentence, right[strongest], count).astype(float)
-        return rows, gain, hits, utility
+        return rows, hits, utility
 
-    rows, gains, hits, utility = zip(
+    rows, hits, utility = zip(
         *study.measure(attacked, over=study.grid(number=range(len(mechanisms)))), strict=True
     )
     return Risks(
         pd.DataFrame([*chain.from_iterable(rows)]),
-        pd.DataFrame(gains),
         float((model.predict(words[:count]) == labels[:count]).mean()) if model else np.nan,
         np.array(hits),
         np.bincount(of_sentence, minlength=count).astype(float),
@@ -182,28 +177,24 @@ def risk(
     )
 
 
-def above_as_sent(
+def p_as_sent(
     right: Mapping[str, FloatArray],
     strongest: str,
     of_sentence: IntArray,
     rng: np.random.Generator,
-) -> dict[str, float]:
-    """By how much the strongest attack is above believing each word as sent, on the same words.
+) -> float:
+    """Whether the strongest attack is no better than believing each word as sent: a p-value.
+
+    A paired test of the same words, by sentence, corrected (Bonferroni) for the strongest having
+    been chosen from all but AS_SENT.
 
     Parameters
     ----------
     right : by attack, AS_SENT among them, (words,) 1 where the word is recovered, else 0
     of_sentence : (words,) the sentence that each is of
-
-    Returns
-    -------
-    value, low, high, n, p : the p-value of a paired test by sentence, corrected (Bonferroni) for
-        the strongest having been chosen from all but AS_SENT
     """
-    apart = right[strongest] - right[AS_SENT]
-    gain = stats.clustered_mean(apart, of_sentence, bounds=(-1, 1))
     p = stats.paired_test(right[strongest], right[AS_SENT], of_sentence, rng)
-    return {**gain.columns(), "p": min(1.0, (len(right) - 1) * p)}
+    return min(1.0, (len(right) - 1) * p)
 
 
 def likeliest_except(guesses: IntArray, excluded: IntArray) -> IntArray:

@@ -303,16 +303,14 @@ def word_points(board: Board) -> pd.DataFrame:
     sent, by a paired test; NaN where it was not tested), n (words), sentences.
     """
     columns = ["mechanism", "epsilon", "attack", "risk", "risk_low", "risk_high"]
-    columns += ["value", "low", "high", "kept", "n", "sentences"]
+    columns += ["value", "low", "high", "kept", "p", "n", "sentences"]
     path = _plotted(board, "05_reconstruction_attacks", "fig05_risk")
     if "05_reconstruction_attacks" not in board.found or not path.exists():
-        return pd.DataFrame(columns=[*columns, "p"])
+        return pd.DataFrame(columns=columns)
     best = _strongest(pd.read_csv(path), "mechanism", "epsilon")
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     renamed |= {"accuracy": "value", "accuracy_low": "low", "accuracy_high": "high"}
-    setting = ["mechanism", "epsilon"]
-    tests = board.rows("gain", *setting, "p")[[*setting, "p"]]
-    return best.rename(columns=renamed)[columns].merge(tests, how="left", on=setting)
+    return best.rename(columns=renamed).reindex(columns=columns)
 
 
 def equal_risk(points: pd.DataFrame, risks: Iterable[float]) -> pd.DataFrame:

@@ -175,8 +175,8 @@ def alone(points: pd.DataFrame) -> str:
     return (
         f"**Should you use one?** {answer}. Of the settings whose accuracy of sentiment is not "
         f"significantly below {READABLE_ACCURACY:.0%} (guessing: {CHANCE:.0%}), "
-        f"{called(str(least['mechanism']))} at epsilon {least['epsilon']:g} hides most: an "
-        f"attacker recovers {rate} of the content words."
+        f"{called(str(least['mechanism']))} at epsilon {least['epsilon']:g} hides most: the "
+        f"strongest attack run recovers {rate} of the content words."
     )
 
 

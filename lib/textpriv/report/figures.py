@@ -127,22 +127,16 @@ def label(name: str) -> str:
     return _look(name).label
 
 
-def labelled(table: pd.DataFrame, also: Mapping[str, str] | None = None) -> pd.DataFrame:
+def labelled(table: pd.DataFrame) -> pd.DataFrame:
     """The table as it is read: labels of mechanisms, attacks and corpora in place of their ids.
 
-    In cells, index and columns. Of "noisy-channel, misaligned" what stands before the comma.
-
-    Parameters
-    ----------
-    also : further labels by id, which come before the registered ones
+    In cells, index and columns.
     """
-    known = {name: look.label for name, look in STYLES.items()} | dict(also or {})
 
     def said(cell: Any) -> Any:
         if not isinstance(cell, str):
             return cell
-        name, comma, rest = cell.partition(", ")
-        return known.get(name, corpora.label(name)) + comma + rest
+        return STYLES[cell].label if cell in STYLES else corpora.label(cell)
 
     return table.map(said).rename(index=said, columns=said)
 
