@@ -31,12 +31,13 @@ LIMIT = 1e-12  # of the radii: the largest has this chance of being exceeded
 def noise_epsilon(epsilon: float) -> float:
     """The epsilon of the noise behind the radius: epsilon up to 2, beyond it always about 9.
 
-    The constants are those of released code, quoted from memory; they are the authors' fit of the
-    size of the adjacency lists that they wanted.
+    The constants are those of the authors' code, which divides by zero at 2 exactly. They fit the
+    size of the adjacency lists that the authors wanted.
     """
     if epsilon <= 2:
         return epsilon
-    return float(0.0165 * np.log(max(19.0648 * epsilon - 38.1294, 1e-9)) + 9.3111)
+    size = max(19.064721649556482 * epsilon - 38.1294334077209, 1e-9)
+    return float(0.01658160142016071 * np.log(size) + 9.311083811697406)
 
 
 class RanText(FiniteMechanism):
