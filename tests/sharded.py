@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -44,10 +43,6 @@ def fails_first(number: int, folder: Path) -> int:
     (folder / str(number)).touch()
     time.sleep(0.2)
     return fails(number + 3)
-
-
-def returns(*arguments: Any) -> tuple[Any, ...]:
-    return arguments
 
 
 def process(_: int) -> int:

@@ -32,7 +32,8 @@ def style_file() -> None:
 
 def drawn() -> Figure:
     fig, ax = plt.subplots()
-    figures.band(ax, DATA.eps, DATA.kept, DATA.kept - 0.1, DATA.kept + 0.1, **figures.style("tem"))
+    table = DATA.assign(low=DATA.kept - 0.1, high=DATA.kept + 0.1)
+    figures.band(ax, table, "eps", "kept", **figures.style("tem"))
     ax.set_xlabel("eps (1/distance)")
     return fig
 
@@ -118,7 +119,7 @@ def test_colours_stand_out_from_paper() -> None:
 
 def test_style_takes_names_from_results() -> None:
     assert figures.style("noisy_channel") == figures.style("noisy-channel")
-    with pytest.raises(InvalidInput, match="did you mean 'santext'.*known: madlib"):
+    with pytest.raises(InvalidInput, match="no style for 'santxt'; known: madlib"):
         figures.style("santxt")
 
 

@@ -7,7 +7,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def dask() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def on_dask(dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
-    """`parallel.map` goes to the cluster, whose two workers are there (one may have died)."""
+    """Shards go to the cluster, whose two workers are there (one may have died)."""
     dask.wait_for_workers(2)
     monkeypatch.setenv(parallel.SCHEDULER, dask.scheduler_address)
     return dask
@@ -66,9 +67,17 @@ def bits(found: list[tuple[int, np.ndarray]]) -> list[tuple[int, bytes]]:
     return [(number, values.tobytes()) for number, values in found]
 
 
+def numbers(count: int, first: int = 0) -> list[dict[str, int]]:
+    return study.grid(number=range(first, first + count))
+
+
+def noise() -> Callable[..., tuple[int, np.ndarray]]:
+    return partial(sharded.drawn, seed=SEED, table=table())
+
+
 def by_hand(count: int) -> list[tuple[int, bytes]]:
-    own = table()
-    return bits([sharded.drawn(number, SEED, own) for number in range(count)])
+    drawn = noise()
+    return bits([drawn(number) for number in range(count)])
 
 
 # The same bits
@@ -76,27 +85,20 @@ def by_hand(count: int) -> list[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_on_this_machine(processes: int) -> None:
-    own = table()
-    shards = [(i, SEED, own) for i in range(8)]
-    assert parallel.map(sharded.drawn, [], processes=processes) == []
-    assert bits(parallel.map(sharded.drawn, shards, processes=processes)) == by_hand(8)
-    used = parallel.map(sharded.process, [(0,), (1,)], processes=processes)
+    assert bits(study.measure(noise(), numbers(8), processes=processes)) == by_hand(8)
+    used = study.measure(sharded.process, [{"_": 0}, {"_": 1}], processes=processes)
     assert (os.getpid() in used) == (processes == 1)
 
 
 def test_on_a_cluster(on_dask: LocalCluster) -> None:
-    own = table()
-    assert parallel.map(sharded.drawn, []) == []
-    found = parallel.map(sharded.drawn, [(i, SEED, own) for i in range(8)], processes=2)
-    assert bits(found) == by_hand(8)
-    assert os.getpid() not in parallel.map(sharded.process, [(i,) for i in range(8)])
+    assert bits(study.measure(noise(), numbers(8), processes=2)) == by_hand(8)
+    assert os.getpid() not in study.measure(sharded.process, study.grid(_=range(8)))
 
 
 def test_a_killed_worker_costs_nothing_but_time(on_dask: LocalCluster, tmp_path: Path) -> None:
     """One worker of two is gone, with all that it held; what the shards share goes on."""
-    own = table()
-    shards = [(i, SEED, own, tmp_path) for i in range(12)]
-    assert bits(parallel.map(sharded.drawn_by_the_dying, shards)) == by_hand(12)
+    dying = partial(sharded.drawn_by_the_dying, seed=SEED, table=table(), folder=tmp_path)
+    assert bits(study.measure(dying, numbers(12))) == by_hand(12)
     begun = [path.name.split("-") for path in tmp_path.iterdir()]
     assert (tmp_path / "killed").exists()
     again = [number for number, *_ in begun if number == "5"]
@@ -107,40 +109,34 @@ def test_what_only_the_dead_held_is_made_again(tmp_path: Path, monkeypatch: Any)
     """The only worker dies, so that nobody has the table that its shards share."""
     with local_cluster() as alone:
         monkeypatch.setenv(parallel.SCHEDULER, alone.scheduler_address)
-        own = table()
-        shards = [(i, SEED, own, tmp_path) for i in range(8)]
-        assert bits(parallel.map(sharded.drawn_by_the_dying, shards)) == by_hand(8)
+        dying = partial(sharded.drawn_by_the_dying, seed=SEED, table=table(), folder=tmp_path)
+        assert bits(study.measure(dying, numbers(8))) == by_hand(8)
         assert (tmp_path / "killed").exists()
 
 
 def test_what_shards_share_is_sent_once(on_dask: LocalCluster) -> None:
-    """Each worker holds one table, where every shard finds it; alike is not the same."""
-    own, same = table(), table()
-    found = parallel.map(sharded.place_of, [(own, i) for i in range(8)])
+    """Each worker holds the function and its table, where every shard finds them."""
+    own, over = partial(sharded.place_of, table()), study.grid(_=range(8))
+    found = study.measure(own, over)
     assert all(len({place for pid, place in found if pid == each}) == 1 for each, _ in found)
-    sent: list[int] = []
+    sent: list[Any] = []
     submit = Client.submit
 
     def counted(self: Client, function: Any, *arguments: Any, **options: Any) -> Any:
-        sent.extend(
-            each.value.nbytes
-            for each in arguments
-            if isinstance(each, parallel._Held) and isinstance(each.value, np.ndarray)
-        )
+        sent.extend(each.value for each in arguments if isinstance(each, parallel._Held))
         return submit(self, function, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Client, "submit", counted)
-        parallel.map(sharded.place_of, [(own, i) for i in range(8)])
-        parallel.map(sharded.place_of, [(own, 0), (same, 1)])
-    assert sent == [own.nbytes, own.nbytes, same.nbytes]
+        study.measure(own, over)
+    assert sent == [own, *over]
 
 
 def test_loops_inside_a_shard_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a worker that might start processes of its own."""
     with local_cluster(processes=False, protocol="tcp://") as threads:
         monkeypatch.setenv(parallel.SCHEDULER, threads.scheduler_address)
-        assert parallel.map(sharded.inside, [(0,)]) == [(1, [os.getpid()] * 3)]
+        assert study.measure(sharded.inside, [{"_": 0}]) == [(1, [os.getpid()] * 3)]
 
 
 # What goes wrong
@@ -153,30 +149,20 @@ def test_errors_arrive_with_type_and_message(
     if where == "dask":
         request.getfixturevalue("on_dask")
     with pytest.raises(InvalidInput, match="^shard 3: got 3, expected another number$"):
-        parallel.map(
-            sharded.fails, [(i,) for i in range(8)], processes=2 if where == "processes" else 1
-        )
+        study.measure(sharded.fails, numbers(8), processes=2 if where == "processes" else 1)
 
 
 def test_after_an_error_the_cluster_is_free(on_dask: LocalCluster, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
-        parallel.map(sharded.fails_first, [(i, tmp_path) for i in range(50)])
-    assert parallel.map(sharded.returns, [(0, 1)]) == [(0, 1)]
+        study.measure(partial(sharded.fails_first, folder=tmp_path), numbers(50))
+    assert study.measure(sharded.fails, numbers(1)) == [0]
     assert len(list(tmp_path.iterdir())) < 25
 
 
-def test_what_cannot_be_sent_is_refused() -> None:
-    def inner(number: int) -> int:
-        return number
-
-    for function in (lambda number: number, inner):
-        with pytest.raises(InvalidInput, match="function: got .*expected .* top of a module"):
-            parallel.map(function, [(1,)])
+def test_bad_input_is_refused() -> None:
     for processes in (0, -2, 1.5, True):
         with pytest.raises(InvalidInput, match="processes: got .*expected an integer >= 1"):
-            parallel.map(sharded.process, [(1,)], processes=processes)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="shards: got 1, expected tuples of arguments"):
-        parallel.map(sharded.process, [1])  # type: ignore[list-item]
+            study.measure(sharded.fails, numbers(1), processes=processes)  # type: ignore[arg-type]
     for address in ("127.0.0.1:8786", "tcp://", "tcp://host", "x y:1"):
         with pytest.raises(RunError, match=r"expected an address like tcp://10.0.0.1:8786"):
             parallel.connected(address)
@@ -194,7 +180,7 @@ def test_a_cluster_that_goes_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
         threading.Thread(target=close, daemon=True).start()
         with pytest.raises(RunError, match=f"scheduler at {brief.scheduler_address} went away"):
-            parallel.map(sharded.fails_first, [(i, tmp_path) for i in range(1, 21)])
+            study.measure(partial(sharded.fails_first, folder=tmp_path), numbers(20, first=1))
 
 
 # Whether a cluster can do the work

@@ -74,7 +74,6 @@ def test_a_corpus_of_ones_own_takes_the_place_of_the_others() -> None:
         ({"draws": 5.5}, "'draws'.*integer.*got 5.5"),
         ({"eps": [1, "x"]}, "'eps.1'.*got 'x'"),
         ({"annoy": {"tress": 7}}, "annoy.tress"),
-        ({"draws": {1, 2}}, "plain values"),
     ],
 )
 def test_wrong_overrides_are_named(overrides: dict, message: str) -> None:
@@ -103,21 +102,12 @@ def test_wrong_tables_are_named(folder: Path, text: str, message: str) -> None:
         ('inherits = "default"\ncell_minute = 1', "unknown key 'cell_minute'.*mean 'cell_minutes'"),
         ("cell_minutes = 1", "'device' is missing"),
         ('inherits = "defualt"', "unknown profile 'defualt'.*did you mean 'default'"),
-        ('inherits = "odd"', "circle"),
     ],
 )
 def test_wrong_settings_are_named(folder: Path, text: str, message: str) -> None:
     (folder / "odd.toml").write_text(text)
     with pytest.raises(ProfileError, match=message):
         settings("odd")
-
-
-def test_model_may_not_shadow_a_setting() -> None:
-    class Shadow(BaseModel):
-        device: str = "cpu"
-
-    with pytest.raises(ProfileError, match="device"):
-        load("default", "02_ann", Shadow)
 
 
 def test_the_real_profiles(monkeypatch: pytest.MonkeyPatch) -> None:

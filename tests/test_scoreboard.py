@@ -236,8 +236,6 @@ def examples(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_outcome(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS)).set_index("claim")
     assert table["outcome"].to_dict() == EXPECTED
-    assert table.loc["tong.same", "ours"] == "0.5, 0.2"
-    assert table.loc["tong.differs", "verdict"] == "contradicted"
     assert set(EXPECTED.values()) == set(scoreboard.OUTCOMES)
     counted = scoreboard.counts(table.reset_index(), "paper")
     assert counted.loc["tong"].to_dict() == dict.fromkeys(scoreboard.OUTCOMES, 1)

@@ -21,7 +21,6 @@ from textpriv.stats import (
     over_draws,
     paired_test,
     share,
-    strata_by_rank,
     stratified_mean,
 )
 
@@ -69,31 +68,24 @@ def test_values_that_all_agree_leave_an_interval() -> None:
         pytest.approx(0.5 * 0.025**0.1),
         pytest.approx(2 - 1.5 * 0.025**0.1),
     )
-    strata = stratified_mean([1.0, 1.0, 1.0, 1.0], [0, 0, 1, 1], [1, 1], bounds=(0, 1))
+    strata = stratified_mean([1.0, 1.0, 1.0, 1.0], [0, 0, 1, 1], bounds=(0, 1))
     assert (strata.low, strata.high) == (pytest.approx(0.025**0.25), 1)
 
 
 def test_a_stratified_mean_by_hand() -> None:
-    # Strata of weight 3/4 and 1/4: means 2 and 10, variances 2 and 50, 2 values each.
-    found = stratified_mean([1.0, 5.0, 3.0, 15.0], [0, 1, 0, 1], [3, 1])
-    assert found.value == pytest.approx(0.75 * 2 + 0.25 * 10)
-    error = np.sqrt(0.75**2 * 2 / 2 + 0.25**2 * 50 / 2)
+    # Two halves of the population: means 2 and 10, variances 2 and 50, 2 values each.
+    found = stratified_mean([1.0, 5.0, 3.0, 15.0], [0, 1, 0, 1])
+    assert found.value == pytest.approx(6)
+    error = np.sqrt(0.5**2 * 2 / 2 + 0.5**2 * 50 / 2)
     assert half_width(found) == pytest.approx(4.302653 * error, rel=1e-6)  # 4 - 2 degrees
     assert found.n == 4
 
 
 def test_one_value_in_a_stratum_opens_the_interval_unless_bounds_close_it() -> None:
-    values, stratum, weights = [0.2, 0.4, 0.9], [0, 0, 1], [1, 1]
-    assert stratified_mean(values, stratum, weights).high == INF
-    bounded = stratified_mean(values, stratum, weights, bounds=(0, 1))
+    values, stratum = [0.2, 0.4, 0.9], [0, 0, 1]
+    assert stratified_mean(values, stratum).high == INF
+    bounded = stratified_mean(values, stratum, bounds=(0, 1))
     assert (bounded.low, bounded.high) == (0, 1) and bounded.value == pytest.approx(0.6)
-
-
-def test_strata_of_ranks_are_equal_parts_in_order() -> None:
-    assert strata_by_rank(7, 3).tolist() == [0, 0, 0, 1, 1, 2, 2]
-    assert strata_by_rank(4, 4).tolist() == [0, 1, 2, 3]
-    counts = np.bincount(strata_by_rank(33_860, 10))
-    assert len(counts) == 10 and counts.max() - counts.min() <= 1
 
 
 # --- Coverage, by simulation ------------------------------------------------------------------
@@ -157,14 +149,14 @@ def test_a_long_tail_is_covered_less_often(n: int, least: float) -> None:
 
 
 def test_the_stratified_interval_covers_the_truth() -> None:
-    """Least coverage stated: 0.93 with 60 values. Ignoring the strata's weights fails."""
+    """Least coverage stated: 0.93 with 60 values. Ignoring the strata fails."""
     rng = np.random.default_rng(4)
-    weights, centers, spreads = np.array([0.9, 0.1]), np.array([0.0, 5.0]), np.array([1.0, 3.0])
-    stratum, truth = np.repeat([0, 1], 30), float(weights @ centers)
+    centers, spreads = np.array([0.0, 5.0]), np.array([1.0, 3.0])
+    stratum, truth = np.repeat([0, 1], [20, 40]), float(centers.mean())
     hits = unweighted = narrow = 0
     for _ in range(TRIALS):
         values = rng.normal(centers[stratum], spreads[stratum])
-        found, plain = stratified_mean(values, stratum, weights), mean(values)
+        found, plain = stratified_mean(values, stratum), mean(values)
         hits += found.low <= truth <= found.high
         unweighted += plain.low <= truth <= plain.high
         narrow += abs(found.value - truth) <= 0.8 * half_width(found)
@@ -449,8 +441,6 @@ def test_documents_that_all_agree_leave_an_error() -> None:
 # --- What is refused ----------------------------------------------------------------------------
 
 NAN, SHARES = float("nan"), "share: got .*expected 0 <= successes <= n"
-WEIGHTS = "weights: got .*expected finite numbers > 0"
-ONE_STRATUM = r"stratum: got counts \[1, 1\], expected 1 strata"
 PAIRS = "first, second, cluster: got shapes"
 ONE, OTHER = (clustered_mean([0.0, 1.0], [0, 1], sample=name) for name in "ab")
 paired: Any = partial(paired_test, rng=np.random.default_rng(0))
@@ -461,18 +451,11 @@ test_bad_input_is_named = refused(
     (lambda: share(0, 0), SHARES),
     (lambda: share(NAN, 5), SHARES),  # type: ignore[arg-type]
     (lambda: share(1, 2, confidence=95), "confidence: got .*expected"),
-    (lambda: strata_by_rank(4, 0), "strata: got 0, expected 1 to 4"),
-    (lambda: strata_by_rank(4, -1), "strata: got -1, expected 1 to 4"),
-    (lambda: strata_by_rank(4, 5), "strata: got 5, expected 1 to 4"),
-    (lambda: stratified_mean([], [], [1]), "values: got shape"),
-    (lambda: stratified_mean([1.0, 2.0], [0], [1]), "values: got shape"),
-    (lambda: stratified_mean([1.0, NAN], [0, 0], [1]), "values: got NaN or infinity"),
-    (lambda: stratified_mean([1.0], [1], [1, 1]), r"stratum: got counts \[0, 1\]"),
-    (lambda: stratified_mean([1.0], [0], [1, 1]), r"stratum: got counts \[1, 0\]"),
-    (lambda: stratified_mean([1.0, 2.0], [0, 1], [1]), ONE_STRATUM),
-    (lambda: stratified_mean([1.0], [-1], [1]), "stratum: expected integers from 0"),
-    (lambda: stratified_mean([1.0, 2.0], [0, 1], [1, 0]), WEIGHTS),
-    (lambda: stratified_mean([1.0], [0], [NAN]), WEIGHTS),
+    (lambda: stratified_mean([], []), "values: got shape"),
+    (lambda: stratified_mean([1.0, 2.0], [0]), "values: got shape"),
+    (lambda: stratified_mean([1.0, NAN], [0, 0]), "values: got NaN or infinity"),
+    (lambda: stratified_mean([1.0], [1]), r"stratum: got counts \[0, 1\]"),
+    (lambda: stratified_mean([1.0], [-1]), "stratum: expected integers from 0"),
     (lambda: over_draws(ONE, [0.6, 0.4], draw_labels("x", [1])), "expected one label a value"),
     (lambda: clustered_mean([], []), r"values: got shape \(0,\)"),
     (lambda: clustered_mean([1.0, 2.0], [0]), "values: got shape"),

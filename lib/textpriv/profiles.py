@@ -12,11 +12,11 @@ from __future__ import annotations
 import difflib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from textpriv.checks import described
 from textpriv.errors import ProfileError
@@ -26,10 +26,8 @@ PROFILES = Path(__file__).parent / "experiments" / "profiles"
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, frozen=True, extra="forbid"):
     """Where a profile's work runs: the keys at the top of its file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: Literal["cpu", "cuda", "mps", "auto"]
     cell_minutes: Annotated[float, Field(gt=0)] | None = None
@@ -56,23 +54,15 @@ def load(
 ) -> Model:
     """Sizes of one notebook under one profile, as a pydantic model that knows its fields.
 
-    Parameters
-    ----------
-    overrides : single values that replace the profile's; a key is a field of `model`
-        or of `Settings`
-
-    Raises
-    ------
-    ProfileError : names the key, what was got, and the keys that are known
+    A key of `overrides` is a field of `model` or of `Settings`, whose value in the profile it
+    replaces. ProfileError names a wrong key, what was got, and the keys that are known.
     """
     _check_overrides(overrides)
-    known = list(model.model_fields)
-    if shadowed := [key for key in known if key in _SETTINGS]:
-        raise ProfileError(f"{model.__name__}: {shadowed} belong to the top of the profile")
     chosen = {key: value for key, value in (overrides or {}).items() if key not in _SETTINGS}
+    known = [*model.model_fields, *_SETTINGS]
     for key in chosen:
         if key not in known:
-            raise ProfileError(f"unknown override {key!r} {_suggest(key, [*known, *_SETTINGS])}")
+            raise ProfileError(f"unknown override {key!r} {_suggest(key, known)}")
     values = table(profile, notebook)
     for_corpus = getattr(model, "for_corpus", None)  # of a notebook with tables by corpus
     if for_corpus and chosen.get("corpus"):
@@ -95,19 +85,17 @@ def _check_overrides(overrides: object) -> None:
         )
 
 
-def _read(profile: str, inheritors: tuple[str, ...] = ()) -> dict[str, Any]:
+def _read(profile: str) -> dict[str, Any]:
     """A profile's file over the file that it inherits from."""
     if profile not in names():
         raise ProfileError(f"unknown profile {profile!r} {_suggest(profile, names())}")
-    if profile in inheritors:
-        raise ProfileError(f"profiles inherit in a circle: {[*inheritors, profile]}")
     path = PROFILES / f"{profile}.toml"
     try:
         own = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(f"{path} is not valid TOML: {error}") from error
     parent = own.pop("inherits", None)
-    merged = {} if parent is None else _read(parent, (*inheritors, profile))
+    merged = {} if parent is None else _read(parent)
     for key, value in own.items():
         inherited = merged.get(key)
         both = isinstance(value, dict) and isinstance(inherited, dict)
@@ -119,15 +107,13 @@ def _fill(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
     """Validate strictly: "5" is no number, 1.5 is no count; a list may fill a tuple."""
     try:
         return model.model_validate_json(json.dumps(values), strict=True)
-    except TypeError as error:
-        raise ProfileError(f"{where}: expected plain values, {error}: {dict(values)!r}") from error
     except ValidationError as error:
         known = list(model.model_fields)
         problems = [_explain(dict(problem), known) for problem in error.errors()]
         raise ProfileError(f"{where}: " + "; ".join(problems)) from error
 
 
-def _explain(problem: Mapping[str, Any], known: Iterable[str]) -> str:
+def _explain(problem: Mapping[str, Any], known: Sequence[str]) -> str:
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "extra_forbidden":
         return f"unknown key {key!r} {_suggest(key, known)}"
@@ -138,8 +124,7 @@ def _explain(problem: Mapping[str, Any], known: Iterable[str]) -> str:
     return f"key {key!r}: {problem['msg']}, got {problem['input']!r}"
 
 
-def _suggest(got: str, known: Iterable[str]) -> str:
-    known = list(known)
+def _suggest(got: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(got, known, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"({hint}known: {', '.join(known) or 'none'})"

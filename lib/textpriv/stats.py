@@ -113,11 +113,9 @@ class Estimate:
 
 @checked(confidence=LEVEL)
 def share(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Estimate:
-    """A share with Clopper and Pearson's interval (1934), which covers at every n and share.
+    """A share of n >= 1 independent trials with the interval of Clopper and Pearson (1934).
 
-    Parameters
-    ----------
-    successes, n : 0 <= successes <= n, n >= 1, independent trials
+    It covers at every n and share.
     """
     if not 0 <= successes <= n or n < 1:
         raise InvalidInput(f"share: got {successes} of {n}, expected 0 <= successes <= n, n >= 1")
@@ -349,11 +347,10 @@ def combined(
 def stratified_mean(
     values: ArrayLike,
     stratum: ArrayLike,
-    weights: ArrayLike,
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> Estimate:
-    """Mean of a population from a sample drawn independently within strata.
+    """Mean of a population from a sample drawn independently within strata, its equal parts.
 
     The variance is that of sampling with replacement, which is at least the true one.
     Observations of one word along several directions must be averaged first.
@@ -361,30 +358,24 @@ def stratified_mean(
     Parameters
     ----------
     values : (n,) finite observations
-    stratum : (n,) stratum number of each, 0 .. len(weights) - 1, none empty
-    weights : share of the population in each stratum, > 0 (any sum)
+    stratum : (n,) stratum number of each, from 0, none empty
     """
     observed = np.asarray(values, dtype=np.float64)
     group = np.asarray(stratum)
-    part = np.asarray(weights, dtype=np.float64)
     if observed.ndim != 1 or observed.shape != group.shape or not len(observed):
         raise InvalidInput(
             f"values: got shape {observed.shape}, strata {group.shape}, expected (n,), n >= 1"
         )
     if not np.isfinite(observed).all():
         raise InvalidInput("values: got NaN or infinity, expected finite numbers")
-    if part.ndim != 1 or not (np.isfinite(part) & (part > 0)).all():
-        raise InvalidInput(f"weights: got {part.tolist()}, expected finite numbers > 0")
     if not np.issubdtype(group.dtype, np.integer) or group.min() < 0:
         raise InvalidInput(f"stratum: expected integers from 0, got {group.dtype} {group[:1]}..")
-    count = np.bincount(group, minlength=len(part))
-    if len(count) != len(part) or (count == 0).any():
-        raise InvalidInput(
-            f"stratum: got counts {count.tolist()}, expected {len(part)} strata, none empty"
-        )
-    part = part / part.sum()
-    average = np.bincount(group, weights=observed, minlength=len(part)) / count
-    squares = np.bincount(group, weights=(observed - average[group]) ** 2, minlength=len(part))
+    count = np.bincount(group)
+    if (count == 0).any():
+        raise InvalidInput(f"stratum: got counts {count.tolist()}, expected none empty")
+    part = np.full(len(count), 1 / len(count))
+    average = np.bincount(group, weights=observed) / count
+    squares = np.bincount(group, weights=(observed - average[group]) ** 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.where(count > 1, squares / (count - 1), np.inf)
     error = float(np.sqrt((part**2 * variance / count).sum()))
@@ -392,10 +383,3 @@ def stratified_mean(
     units, degrees = len(observed), len(observed) - len(part)
     low, high = _interval(value, error, units, bounds, degrees=degrees)
     return Estimate(value, low, high, units)
-
-
-def strata_by_rank(size: int, strata: int) -> NDArray[np.int64]:
-    """Stratum of each of `size` ranked words: equal parts, the first the most frequent."""
-    if not 1 <= strata <= size:
-        raise InvalidInput(f"strata: got {strata}, expected 1 to {size}")
-    return np.arange(size, dtype=np.int64) * strata // size

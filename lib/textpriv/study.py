@@ -56,7 +56,8 @@ def measure(
         nothing but what it returns
     over : keyword arguments of each call
     label : of the progress bar; None shows none
-    processes : as in `parallel.map`; 1 works in this process and copies nothing
+    processes : on this machine; 1 works in this process and copies nothing, -1 takes one per
+        core. A cluster uses all its workers.
 
     Raises
     ------
@@ -71,17 +72,13 @@ def measure(
     try:
         found = {} if keeper is None else keeper.found(len(points))
         missing = [number for number in range(len(points)) if number not in found]
-        calls = [(one, points[number]) for number in missing]
-        made = parallel.one_by_one(_at, calls, processes=processes, label=label)
+        asked = [points[number] for number in missing]
+        made = parallel.one_by_one(one, asked, processes=processes, label=label)
         for number, result in zip(missing, made, strict=True):
             found[number] = result if keeper is None else keeper.keep(number, result)
     finally:
         _keeper = keeper
     return [found[number] for number in range(len(points))]
-
-
-def _at(one: Callable[..., Result], point: Point) -> Result:
-    return one(**point)
 
 
 def keep_in(folder: Path | None) -> None:

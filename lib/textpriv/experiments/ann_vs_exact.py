@@ -94,7 +94,7 @@ def stratified_words(
     size: int, count: int | None, strata: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
     """Words drawn evenly from strata of frequency rank, with their strata; None takes all."""
-    stratum = stats.strata_by_rank(size, strata)
+    stratum = np.arange(size) * strata // size  # equal parts, the first the most frequent
     if count is None or count >= size:
         return np.arange(size), stratum
     members = [np.flatnonzero(stratum == number) for number in range(strata)]
@@ -178,8 +178,8 @@ def kept_table(
     for epsilon, values in zip(epsilons, kept, strict=True):
         for number in (-1, *np.unique(stratum).tolist()):
             here = (stratum == number) | (number < 0)
-            names, group = np.unique(stratum[here], return_inverse=True)
-            found = stats.stratified_mean(values[here], group, np.ones(len(names)), bounds=(0, 1))
+            _, group = np.unique(stratum[here], return_inverse=True)
+            found = stats.stratified_mean(values[here], group, bounds=(0, 1))
             rows.append({"epsilon": epsilon, "stratum": number, **found.columns()})
     return pd.DataFrame(rows).rename(columns={"value": "kept"})
 
@@ -212,12 +212,12 @@ def shares_by_rank(
     """
     directions = len(envelope.word) // len(stratum)
     place = envelope.pair // directions, np.digitize(rank, BAND_STARTS)
-    weights, rows = np.ones(int(stratum.max()) + 1), []
+    rows = []
     for epsilon in epsilons:
         per_word = np.zeros((len(stratum), len(RANK_BANDS)))
         np.add.at(per_word, place, envelope.segment_mass(epsilon) / directions)
         for name, shares in zip(RANK_BANDS, per_word.T, strict=True):
-            share = stats.stratified_mean(shares, stratum, weights, bounds=(0, 1))
+            share = stats.stratified_mean(shares, stratum, bounds=(0, 1))
             rows.append({"epsilon": epsilon, "band": name, **share.columns()})
     return pd.DataFrame(rows).rename(columns={"value": "share"})
 

@@ -61,7 +61,7 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
     for ax, (name, panel) in zip(axes[0], panels, strict=True):
         for search, part in panel.groupby("search", sort=False):
             look = {**style(str(search)), "label": label(str(search))}
-            band(ax, part["epsilon"], part["kept"], part["low"], part["high"], **look)
+            band(ax, part, "epsilon", "kept", **look)
         wide = panel.pivot(index="epsilon", columns="search", values=["kept", "n"])
         widest = wide.loc[(wide["kept", "exact"] - wide["kept", "annoy"]).abs().idxmax()]
         kept, n = widest["kept"], widest["n"]

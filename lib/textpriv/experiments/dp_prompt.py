@@ -51,6 +51,48 @@ FILMS = "rotten-tomatoes"  # labelled film reviews
 CHUNK = 60  # documents that are written anew at once; an interrupted run goes on with the next
 
 
+@dataclass(frozen=True, eq=False)
+class Output:
+    """The private documents as a mechanism puts them out at one setting."""
+
+    mechanism: str  # name in results and figures
+    level: float  # epsilon, or temperature
+    texts: Sequence[Sequence[str]]  # of every run; none where only vectors come out
+    vectors: FloatArray  # (runs, documents, width) what an attacker who sees embeddings has
+
+    @property
+    def name(self) -> str:
+        return name_of(self.mechanism, self.level)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return columns_of(self.mechanism, self.level)
+
+    def seen(self, access: str, run: int) -> Seen:
+        """All documents as an attacker has them; runs are used in turn, one for every part."""
+        runs: Sequence[Seen] = list(self.vectors) if access == EMBEDDING else self.texts
+        return runs[run % len(runs)]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows of the documents that train an attacker, choose its settings, and are asked about."""
+
+    number: int
+    train: IntArray
+    validation: IntArray
+    test: IntArray
+
+    def learn(self, seen: Seen, labels: IntArray) -> Known[Any]:
+        """Training and validation documents with their labels."""
+        train, validation = rows_of(seen, self.train), rows_of(seen, self.validation)
+        return Known(train, labels[self.train], validation, labels[self.validation])
+
+    def ask(self, seen: Seen) -> Any:
+        """The documents that are asked about."""
+        return rows_of(seen, self.test)
+
+
 class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 04, set by the profile."""
 
@@ -211,29 +253,6 @@ def shown(setting: str) -> str:
     return re.sub(r"^t(?=\d)", "T ", re.sub(r"^eps", "ε ", setting))
 
 
-@dataclass(frozen=True, eq=False)
-class Output:
-    """The private documents as a mechanism puts them out at one setting."""
-
-    mechanism: str  # name in results and figures
-    level: float  # epsilon, or temperature
-    texts: Sequence[Sequence[str]]  # of every run; none where only vectors come out
-    vectors: FloatArray  # (runs, documents, width) what an attacker who sees embeddings has
-
-    @property
-    def name(self) -> str:
-        return name_of(self.mechanism, self.level)
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        return columns_of(self.mechanism, self.level)
-
-    def seen(self, access: str, run: int) -> Seen:
-        """All documents as an attacker has them; runs are used in turn, one for every part."""
-        runs: Sequence[Seen] = list(self.vectors) if access == EMBEDDING else self.texts
-        return runs[run % len(runs)]
-
-
 def embedded(encoder: Encoder, texts: Mapping[Setting, Sequence[Sequence[str]]]) -> list[Output]:
     """Outputs with the mean sentence vectors of their documents."""
     outputs = []
@@ -332,25 +351,6 @@ def mean_share(share: FloatArray, document: IntArray | None = None) -> dict[str,
 
 
 # --- Who is asked about whom --------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """Rows of the documents that train an attacker, choose its settings, and are asked about."""
-
-    number: int
-    train: IntArray
-    validation: IntArray
-    test: IntArray
-
-    def learn(self, seen: Seen, labels: IntArray) -> Known[Any]:
-        """Training and validation documents with their labels."""
-        train, validation = rows_of(seen, self.train), rows_of(seen, self.validation)
-        return Known(train, labels[self.train], validation, labels[self.validation])
-
-    def ask(self, seen: Seen) -> Any:
-        """The documents that are asked about."""
-        return rows_of(seen, self.test)
 
 
 def rows_of(seen: Seen, rows: IntArray) -> Any:

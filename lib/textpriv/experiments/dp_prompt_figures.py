@@ -87,7 +87,7 @@ def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Fi
     adaptive = table[table["attacker"] == ADAPTIVE].sort_values("k")
     for (mechanism, setting), part in adaptive.groupby(["mechanism", "setting"], sort=False):
         look = {**style(mechanism), "label": f"{_name(mechanism)}, {shown(setting)}"}
-        band(ax, part["k"], part["value"], part["low"], part["high"], **look)
+        band(ax, part, "k", **look)
     ax.axhline(random["author"], label="guessing at random", **GUESSING)
     ax.set(xscale="log", xlabel="outputs per document, averaged", ylabel=TARGETS["author"])
     counts = adaptive["k"].unique()

@@ -91,8 +91,9 @@ def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
         for ax, kind in zip(row, STENCILS[::-1], strict=True):
             shown = part[(part["corpus"] == corpus) & (part["kind"] == kind)]
             for name, line in shown.groupby("attack", sort=False):
-                look = {**style(name), "label": label(name), **WEIGHT.get(name, {"lw": 1.2})}
-                band(ax, line["sigma"], line["value"], line["low"], line["high"], **look)
+                look: dict[str, Any] = {**style(name), "label": label(name)}
+                look |= WEIGHT.get(name, {"lw": 1.2})
+                band(ax, line, "sigma", **look)
             found = f"{corpus_label(corpus)} ({_n(shown, 'tokens')})"
             ax.set_title(f"{label(kind)}\n{found}", fontsize=8.5)
             ax.set_ylim(-0.02, 1.02)

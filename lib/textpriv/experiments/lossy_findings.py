@@ -20,8 +20,7 @@ SKIP, RIDGE, LANGUAGE = "naive_skip", "deconvolution", "deconvolution_lm"
 
 def told(run: Run, name: str) -> str:
     """A share with its interval."""
-    found = run.measurement(name)
-    return f"{found.value:.1%} ({found.low:.1%} to {found.high:.1%})"
+    return run.measurement(name).told(".1%")
 
 
 def compared(run: Run, one: str, other: str) -> str:

@@ -38,7 +38,7 @@ def kept_and_distinct(curves: pd.DataFrame, distinct: pd.DataFrame, title: str) 
         for name, part in curves[is_noise == noise].groupby("mechanism", sort=False):
             look: dict[str, Any] = {**style(str(name)), "ms": 4, "lw": 1.3, "markevery": every}
             look["label"] = f"{label(str(name))}: {outputs[name]:,.0f}"
-            band(ax, part["relative"], part["value"], part["low"], part["high"], **look)
+            band(ax, part, "relative", **look)
         ax.axhline(0.5, color="black", lw=0.6, zorder=1)
         ax.set(ylabel="draws that keep the word", title=family, ylim=(-0.02, 1.02))
         percent(ax.yaxis)

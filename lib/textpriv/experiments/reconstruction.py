@@ -2,7 +2,12 @@
 
 Every attack answers for the same tokens of the same sanitized text, so that attacks are compared
 in pairs. What is attacked and what attackers have read is in `reconstruction_texts`, what trains a
-network in `reconstruction_models`.
+network in `reconstruction_models`. Of the outcomes (`Outcome`) of all settings:
+
+    success_rates, gains, compare          every attack; two of them; tested
+    by_frequency, on_words, calibration    by the true word; of some words; by what was stated
+    closed_form, schemes                   what is expected; the paper's scheme of sampling tokens
+    by_constant, shadow_sizes, misaligned  other constants; more or less to read; another domain
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     is_input,
+    is_sensitive,
     observe,
 )
 from textpriv.attacks.bayes import (
@@ -72,32 +78,24 @@ SETTING = ("defense", "corpus", "epsilon", "attack")
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the attacks made of one sanitized text.
-
-    Parameters
-    ----------
-    truth, guessed_from, document : (targets,) original word, observed word, cluster
-    hits, substring : by attack, (targets,) whether the best guess, or the best guess as a string
-        that holds the word, was right; of an attack that was trained several times, the share of
-        its trainings
-    confidence : by attack, the probability it gives its best guess; attacks with a posterior
-    trainings : by attack that was trained several times, (trainings,) the success of each
-    seconds : by attack
-    weights : of the language model, by attack, as tuned on shadow data
-    """
+    """What the attacks, by their names, made of one sanitized text."""
 
     corpus: str
     defense: str
     epsilon: float
-    truth: IntArray
-    guessed_from: IntArray
-    document: IntArray
+    truth: IntArray  # (targets,) original words
+    guessed_from: IntArray  # (targets,) observed words
+    document: IntArray  # (targets,) clusters
+    # (targets,) whether the best guess was right, or as a string that holds the word; of an attack
+    # that was trained several times, the share of its trainings.
     hits: dict[str, FloatArray] = field(default_factory=dict)
     substring: dict[str, FloatArray] = field(default_factory=dict)
+    # (targets,) the probability of the best guess; of attacks with a posterior.
     confidence: dict[str, FloatArray] = field(default_factory=dict)
+    # (trainings,) the success of each; of attacks that were trained several times.
     trainings: dict[str, FloatArray] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)  # of language models, as tuned
 
     @property
     def setting(self) -> dict[str, Any]:
@@ -412,16 +410,13 @@ def by_constant(
 ) -> pd.DataFrame:
     """Success of the context-free attack with other constants than 1/alpha; 0 adds none.
 
-    Parameters
-    ----------
-    start : the notebook's, of a corpus, a defense, an epsilon and the sentences under attack
-    over : points with these columns
+    `start` is the notebook's, `over` are points of corpus, defense and epsilon.
     """
 
     def with_constant(corpus: str, defense: str, epsilon: float) -> Outcome:
         count, material = sizes.under_attack(defense, corpus), materials[corpus]
         mechanism, seen, outcome = start(corpus, defense, epsilon, count)
-        alpha = material.shadow_tokens(mechanism)
+        alpha = int(is_sensitive(mechanism, material.shadow).sum())  # tokens it would replace
         for times in sizes.constants:
             attack = ContextFreeBayes(mechanism, material.shadow, constant=times * (1 / alpha))
             words = mechanism.embedding.words
@@ -430,13 +425,9 @@ def by_constant(
 
     table = success_rates(study.measure(with_constant, over=over, label="constants"))
     table["constant"] = table["attack"].astype(float)
-    table["attack"] = [constant_name(each) for each in table["constant"]]
+    names = {0.0: "without", 1.0: "with"}
+    table["attack"] = [names.get(each, f"times_{each:g}") for each in table["constant"]]
     return table
-
-
-def constant_name(times: float) -> str:
-    """What success with a constant, in units of 1/alpha, is recorded as."""
-    return {0.0: "without", 1.0: "with"}.get(times, f"times_{times:g}")
 
 
 def shadow_sizes(

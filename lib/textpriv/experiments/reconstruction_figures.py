@@ -221,7 +221,7 @@ def _by_setting(
 
 def _line(ax: Axes, table: pd.DataFrame, x: str, look: Mapping[str, Any]) -> None:
     """Values against a column, with their intervals."""
-    band(ax, table[x], table["value"], table["low"], table["high"], ms=4, **look)
+    band(ax, table, x, ms=4, **look)
 
 
 def _look(name: object) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from textpriv.experiments.reconstruction_models import (
 )
 from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Sizes
 from textpriv.models import Encoder
-from textpriv.report.difference import LEVEL, Difference
+from textpriv.report.difference import ALONE, Difference
 from textpriv.report.figures import label
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _headline(quotes: Quotes, trained: Sequence[Trained]) -> str:
         against = "; ".join(
             f"the {kind} attack is "
             f"{verdict(tested(quotes.duels, found.corpus, attack, name, epsilon))}, relatively "
-            f"{_relative(rate[attack], rate[name])}"
+            + (f"{rate[attack] / rate[name] - 1:+.0%}" if rate[name] else "(of none)")
             for attack, kind in attacks.items()
         )
         several = ""
@@ -170,11 +170,6 @@ def _headline(quotes: Quotes, trained: Sequence[Trained]) -> str:
         "after three epochs, however few examples one has, which was not measured here."
     )
     return "\n".join(lines)
-
-
-def _relative(rate: float, other: float) -> str:
-    """How much one rate is above another, in percent of the other."""
-    return f"{rate / other - 1:+.0%}" if other else "(of none)"
 
 
 def _noisy_channel(quotes: Quotes) -> str:
@@ -243,7 +238,7 @@ def at_equal_utility(pairs: pd.DataFrame) -> str:
         rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == 2)]
         if rows.empty:
             continue
-        decided = rows[rows["p"] < LEVEL]
+        decided = rows[rows["p"] < ALONE]
         less: dict[str, list[str]] = {}
         for row in decided.itertuples():
             better, worse = row.first, row.second

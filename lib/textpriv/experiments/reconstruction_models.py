@@ -50,55 +50,22 @@ HEADLINE_EPSILON = 4  # of CusText+, in the paper's abstract
 EXTENDED = "contextual-bayes-public"  # the contextual attack, given public text as well
 PRETRAINED = "noisy-channel-lm"
 SEEN = "contextual-bound-seen"  # the bound with a detector that knows the attacked sentences
-
-
-def masked_model(
-    attacked: Sequence[Material],
-    words: Sequence[str],
-    sizes: Sizes,
-    device: str,
-    seed: int | None,
-) -> Encoder:
-    """The encoder of all attacks, trained to fill in words of public text; kept in the cache.
-
-    It reads nothing that shares a run of eight words with a private text of `attacked`.
-    """
-    encoder = load_encoder(sizes.encoder, device=device)
-    if encoder.can_fill:  # BERT is a masked LM already
-        return encoder
-    reviews = corpora.load("imdb")
-    private = [text for each in attacked for text in each.texts]
-    apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, private))
-    chosen = reviews.subset(apart[: sizes.masked_texts])
-    texts = Tokenizer(words, KEEP_UNKNOWN).words_of(chosen.texts)
-    training = Training(steps=sizes.masked_steps, learning_rate=3e-4, weight_decay=0.01, marks=4)
-    return masked_language_model(encoder, texts, MaskedSizes(training=training), seed=seed or 0)
-
-
 K = 10  # candidates of the contextual attack, as in the paper
 
 
 @dataclass(eq=False)
 class Trained:
-    """What the attacks with a network achieved in one setting.
+    """What the attacks with a network achieved in one setting."""
 
-    Parameters
-    ----------
-    outcome : success of every attack, those without a network too, on the same sentences
-    curves : setting, attack, training (its number), step, accuracy (held out)
-    by_k : setting, attack, k, value, low, high, n, influence, and coverage (with coverage_low,
-        coverage_high): truths among the K best candidates
-    untrained : held-out accuracy of the first detector before it is fine-tuned
-    tested : pairs that its accuracies are shares of
-    spread : by network, standard deviation of its success between trainings
-    """
-
-    outcome: Outcome
+    outcome: Outcome  # of every attack, those without a network too, on the same sentences
+    # Setting, attack, training (its number), step, accuracy (held out).
     curves: pd.DataFrame = field(default_factory=pd.DataFrame)
+    # Setting, attack, k, value, low, high, n, influence, and coverage (with coverage_low, _high):
+    # truths among the k best candidates.
     by_k: pd.DataFrame = field(default_factory=pd.DataFrame)
-    untrained: float = float("nan")
-    tested: int = 0
-    spread: dict[str, float] = field(default_factory=dict)
+    untrained: float = float("nan")  # held-out accuracy of the first detector before fine-tuning
+    tested: int = 0  # pairs that its accuracies are shares of
+    spread: dict[str, float] = field(default_factory=dict)  # by network, between trainings (SD)
 
     def add_detectors(
         self,
@@ -155,6 +122,29 @@ class Trained:
             about = {**self.outcome.setting, "attack": name, "training": number}
             marks = pd.DataFrame({**about, "step": curve.steps, "accuracy": curve.accuracy})
             self.curves = pd.concat([self.curves, marks], ignore_index=True)
+
+
+def masked_model(
+    attacked: Sequence[Material],
+    words: Sequence[str],
+    sizes: Sizes,
+    device: str,
+    seed: int | None,
+) -> Encoder:
+    """The encoder of all attacks, trained to fill in words of public text; kept in the cache.
+
+    It reads nothing that shares a run of eight words with a private text of `attacked`.
+    """
+    encoder = load_encoder(sizes.encoder, device=device)
+    if encoder.can_fill:  # BERT is a masked LM already
+        return encoder
+    reviews = corpora.load("imdb")
+    private = [text for each in attacked for text in each.texts]
+    apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, private))
+    chosen = reviews.subset(apart[: sizes.masked_texts])
+    texts = Tokenizer(words, KEEP_UNKNOWN).words_of(chosen.texts)
+    training = Training(steps=sizes.masked_steps, learning_rate=3e-4, weight_decay=0.01, marks=4)
+    return masked_language_model(encoder, texts, MaskedSizes(training=training), seed=seed or 0)
 
 
 def detector_options(

@@ -70,28 +70,15 @@ def risk_mechanisms(
 
 @dataclass(frozen=True, eq=False)
 class Risks:
-    """What attacks recover and what the sanitized text is still worth, by mechanism and epsilon.
+    """What attacks recover and what the sanitized text is still worth, by mechanism and epsilon."""
 
-    Parameters
-    ----------
-    table : a row per mechanism, epsilon and attack: value, low, high, n (content words), and for
-        each of UTILITIES its value with `_low` and `_high`; sentences, kept, p (see `p_as_sent`)
-    clean : accuracy on the sentences in clear; NaN where they have no labels
-    recovered : (settings, sentences) content words that the strongest attack recovers
-    content : (sentences,) content words
-    utility : by name, (settings, sentences)
-    """
-
+    # A row per mechanism, epsilon and attack: value, low, high, n (content words), and for each of
+    # UTILITIES its value with `_low` and `_high`; sentences, kept, p (see `p_as_sent`).
     table: pd.DataFrame
-    clean: float
-    recovered: FloatArray
-    content: FloatArray
-    utility: Mapping[str, FloatArray]
-
-    @property
-    def settings(self) -> pd.DataFrame:
-        """Mechanism and epsilon of every setting."""
-        return self.table[["mechanism", "epsilon"]].drop_duplicates(ignore_index=True)
+    clean: float  # accuracy on the sentences in clear; NaN where they have no labels
+    recovered: FloatArray  # (settings, sentences) content words that the strongest attack recovers
+    content: FloatArray  # (sentences,) content words
+    utility: Mapping[str, FloatArray]  # by name, (settings, sentences)
 
 
 def risk(
@@ -185,26 +172,15 @@ def p_as_sent(
 ) -> float:
     """Whether the strongest attack is no better than believing each word as sent: a p-value.
 
-    A paired test of the same words, by sentence, corrected (Bonferroni) for the strongest having
-    been chosen from all but AS_SENT.
-
-    Parameters
-    ----------
-    right : by attack, AS_SENT among them, (words,) 1 where the word is recovered, else 0
-    of_sentence : (words,) the sentence that each is of
+    A paired test of the same words, (words,) 1 where an attack is `right`, by sentence. Corrected
+    (Bonferroni) for the strongest having been chosen from all but AS_SENT.
     """
     p = stats.paired_test(right[strongest], right[AS_SENT], of_sentence, rng)
     return min(1.0, (len(right) - 1) * p)
 
 
 def likeliest_except(guesses: IntArray, excluded: IntArray) -> IntArray:
-    """The first guess for each token that is not excluded; NONE where there is none.
-
-    Parameters
-    ----------
-    guesses : (tokens, top) ids, the best first, as `Guesses.words`
-    excluded : (words,) ids that are not guessed
-    """
+    """The first of the guesses, (tokens, top) ids, that is not excluded: (tokens,), or NONE."""
     aimed = ~np.isin(guesses, [*excluded, NONE])
     first = guesses[np.arange(len(aimed)), aimed.argmax(axis=1)]
     return np.where(aimed.any(axis=1), first, NONE)
@@ -228,22 +204,19 @@ def at_equal_utility(
     The utilities compared are a quarter, a half and three quarters of the way from the least to the
     most that any setting has. Along a mechanism's epsilons its risk is interpolated in its utility,
     never beyond its ends. All mechanisms sanitized the same sentences, so that a difference is
-    drawn anew with its sentences (bootstrap), both mechanisms on the same draw.
+    drawn anew with its sentences (bootstrap), both mechanisms on the same draw. No p is below
+    2 / (resamples + 1) before it is corrected: eight mechanisms make up to 168 rows, of which 4,000
+    draws could have decided none at 5%.
 
-    Parameters
-    ----------
-    resamples : no p is below 2 / (resamples + 1) before it is corrected. Eight mechanisms make up
-        to 168 rows: of 4,000 draws none could have been decided at 5%
-
-    Returns
-    -------
-    columns utility, level, first, second, value (risk of the first minus that of the second), low,
-    high (95%, percentiles), n (sentences), p (two-sided, corrected for all rows by Holm)
+    Columns: utility, quarter, level, first, second, value (risk of the first minus that of the
+    second), low, high (95%, percentiles), n (sentences), p (two-sided, corrected for all rows by
+    Holm).
     """
     count = len(risks.content)
     totals = _drawn_anew([risks.recovered, risks.content[None], *risks.utility.values()],
                          rng, resamples)  # fmt: skip
     risk_of = totals[0] / totals[1]
+    settings = risks.table[["mechanism", "epsilon"]].drop_duplicates(ignore_index=True)
     rows = []
     for (utility, values), sums in zip(risks.utility.items(), totals[2:], strict=True):
         worth = sums / count
@@ -251,7 +224,7 @@ def at_equal_utility(
         for number, level in enumerate(levels):
             curves = {
                 str(name): _interpolated(worth[:, each.index], risk_of[:, each.index], level)
-                for name, each in risks.settings.groupby("mechanism", sort=False)
+                for name, each in settings.groupby("mechanism", sort=False)
             }
             met = [name for name, curve in curves.items() if np.isfinite(curve).mean() > 0.99]
             for first, second in combinations(met, 2):

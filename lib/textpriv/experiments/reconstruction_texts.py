@@ -13,9 +13,9 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from textpriv.attacks.base import BoolArray, IntArray, is_sensitive, observe
+from textpriv.attacks.base import BoolArray, IntArray, observe
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import tuned_weight
 from textpriv.data import corpora, splits
@@ -31,10 +31,8 @@ PUBLIC = "noisy-channel"  # shadow data and public text of the domain, order 3
 SHADOW = "noisy-channel-shadow"  # shadow data alone, order 2
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 05, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     vocabulary: int | None = None  # most frequent words of the embedding; None: all
     corpora: tuple[str, ...]
@@ -106,33 +104,24 @@ class Sizes(BaseModel):
 class Material:
     """One corpus, split into private, shadow and public text.
 
-    Parameters
-    ----------
-    private, shadow : as in Tong et al.: disjoint documents of one kind
-    read, pool : the shadow documents that share no run of 8 words with a private one; the same, and
-        more of their kind where there are more
-    public : other text of the domain that shares none either
-    texts, public_texts : private and public documents as strings
-    cluster, pool_cluster : review or sentence that each document of `private`, `pool` was cut
-        from: what counts as independent in intervals and rehearsals
-    labels : sentiment of the private documents, where the corpus has it
-    coverage : share of the private words (no punctuation, no numbers) that the vocabulary has
-    dropped : documents that the two filters took from shadow and public text
+    Private and shadow documents are disjoint and of one kind, as in Tong et al.
     """
 
     name: str
     private: Corpus
     shadow: Corpus
-    read: Corpus
-    pool: Corpus
-    public: Corpus
-    texts: tuple[str, ...]
+    read: Corpus  # the shadow documents that share no run of 8 words with a private one
+    pool: Corpus  # the same, and more of their kind where there are more
+    public: Corpus  # other text of the domain that shares none either
+    texts: tuple[str, ...]  # the private documents
     public_texts: tuple[str, ...]
+    # Review or sentence that each document of `private`, `pool` was cut from: what counts as
+    # independent in intervals and rehearsals.
     cluster: IntArray
     pool_cluster: IntArray
-    labels: NDArray[Any] | None
-    coverage: float
-    dropped: tuple[int, int]
+    labels: NDArray[Any] | None  # sentiment of the private documents, where the corpus has it
+    coverage: float  # share of the private words (no punctuation, no numbers) in the vocabulary
+    dropped: tuple[int, int]  # documents that the two filters took from shadow and public text
 
     def first(self, count: int) -> Corpus:
         """The first private documents: those under attack."""
@@ -151,10 +140,6 @@ class Material:
                 f"than the {len(self.pool)} shadow documents at hand; raise shadow_pool"
             )
         return self.pool.subset(np.arange(documents))
-
-    def shadow_tokens(self, mechanism: FiniteMechanism) -> int:
-        """alpha: tokens of the shadow data that a mechanism would replace."""
-        return int(is_sensitive(mechanism, self.shadow).sum())
 
     def without_public(self) -> Material:
         """The same but for the public text, which need not go where models have read it."""
@@ -259,23 +244,15 @@ def describe(materials: Iterable[Material]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """Language models of an attacker: of shadow data, of shadow data and public text.
+    """Language models of an attacker, and what they have read."""
 
-    Parameters
-    ----------
-    read : the shadow documents
-    rehearsed : those of them that `half` has not read, nor any of their review or sentence;
-        `public_alone` has read none
-    counts : of the words in all that was read
-    """
-
-    read: Corpus
-    rehearsed: BoolArray
-    counts: IntArray
-    shadow: NGrams
-    public: NGrams
-    half: NGrams
-    public_alone: NGrams
+    read: Corpus  # the shadow documents
+    rehearsed: BoolArray  # those that `half` has not read, nor any of their review or sentence
+    counts: IntArray  # of the words in all that was read
+    shadow: NGrams  # of shadow data
+    public: NGrams  # of shadow data and public text
+    half: NGrams  # of about half of the shadow data
+    public_alone: NGrams  # of no shadow data
 
 
 def learn(material: Material, size: int, *, documents: int | None = None) -> Knowledge:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from textpriv import paths
 from textpriv.attacks.f1 import strongest
@@ -35,8 +35,8 @@ from textpriv.privacy import Audit, read_audits
 from textpriv.report import claims, results
 from textpriv.report.board import Board
 from textpriv.report.claims import Claim, Kind
-from textpriv.report.difference import LEVEL
-from textpriv.report.verdicts import Comparison, Judgement, Verdict, Z, ours, verdicts_of
+from textpriv.report.difference import ALONE
+from textpriv.report.verdicts import Comparison, Judgement, Verdict, Z, verdicts_of
 from textpriv.stats import Estimate
 
 VALUE, SETTING = "number", "set-up"
@@ -51,10 +51,8 @@ DEFENSES = {"custext": "custext+", "santext": "santext+"}
 _TEXTS = {CORPUS: "sentences", "imdb": "reviews"}  # as notebook 01's figure names them
 
 
-class Sizes(BaseModel):
+class Sizes(BaseModel, extra="forbid", frozen=True):
     """What notebook 07 shows, set by the profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     risks: tuple[float, ...] = Field(min_length=1)  # successes of the best attack, rising
     shown_risk: float = Field(gt=0, lt=1)  # the one at which all attacks are shown
@@ -103,27 +101,21 @@ def verdicts(board: Board) -> pd.DataFrame:
     """Every claim with its outcome.
 
     Columns: claim, paper, notebook, kind (number, set-up, or what an ordering is evidence of),
-    ours, verdict, outcome (one of OUTCOMES: the verdict, told apart by what hinders a comparison),
-    reason.
+    outcome (one of OUTCOMES: the verdict, told apart by what hinders a comparison), reason.
     """
-    rows = []
-    for notebook in dict.fromkeys(claim.notebook for claim in claims.load()):
-        result = board.found.get(notebook)
-        measured = result.by_name() if result else {}
-        for claim, found in verdicts_of(notebook, measured, board.profile):
-            rows.append(
-                {
-                    "claim": claim.id,
-                    "paper": claim.paper,
-                    "notebook": notebook,
-                    "kind": kind_of(claim),
-                    "ours": ours(claim, measured),
-                    "verdict": str(found.verdict),
-                    "outcome": outcome_of(claim, found, board.profile),
-                    "reason": found.reason,
-                }
-            )
-    return pd.DataFrame(rows)
+    measured = board.by_notebook
+    return pd.DataFrame(
+        {
+            "claim": claim.id,
+            "paper": claim.paper,
+            "notebook": notebook,
+            "kind": kind_of(claim),
+            "outcome": outcome_of(claim, found, board.profile),
+            "reason": found.reason,
+        }
+        for notebook in dict.fromkeys(claim.notebook for claim in claims.load())
+        for claim, found in verdicts_of(notebook, measured.get(notebook, {}), board.profile)
+    )
 
 
 def kind_of(claim: Claim) -> str:
@@ -189,8 +181,8 @@ def contradictions(board: Board, path: Path | None = None) -> pd.DataFrame:
 
 
 def _printed(claim: Claim) -> str:
-    at_most = claim.trend is not None and claim.trend.form == "at_most"
-    return f"{claim.trend.bound:g}" if claim.trend and at_most else claim.stated
+    trend = claim.trend
+    return f"{trend.bound:g}" if trend and trend.form == "at_most" else claim.stated
 
 
 def _listed(named: Mapping[str, str]) -> str:
@@ -235,19 +227,13 @@ def untrue_of_own_numbers() -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a curve reaches what was asked: `weight` of the way between two of its rows.
-
-    Attributes
-    ----------
-    along : the column that reaches it
-    error : standard error of the place, in the unit of that column
-    """
+    """Where a curve reaches what was asked: `weight` of the way between two of its rows."""
 
     before: Mapping[str, Any]
     after: Mapping[str, Any]
-    along: str
+    along: str  # the column that reaches it
     weight: float
-    error: float
+    error: float  # standard error of the place, in the unit of that column
 
     def of(self, column: str) -> float:
         """A column of the curve there, interpolated."""
@@ -278,10 +264,8 @@ class Place:
 def crossing(curve: pd.DataFrame, along: str, wanted: float, error: float = 0.0) -> Place | None:
     """The first place along a curve at which a column reaches a value; None where it does not.
 
-    Parameters
-    ----------
-    curve : a row per epsilon, in their order
-    error : standard error of what is wanted; that of the column is taken where the curve has one
+    A curve has a row per epsilon, in their order. `error` is the standard error of what is wanted;
+    that of the column is taken where the curve has one.
     """
     for before, after in pairwise(curve.to_dict("records")):
         low, high = before[along], after[along]
@@ -316,14 +300,8 @@ def word_points(board: Board) -> pd.DataFrame:
 def equal_risk(points: pd.DataFrame, risks: Iterable[float]) -> pd.DataFrame:
     """The accuracy that each mechanism leaves where the best attack has one of these successes.
 
-    Parameters
-    ----------
-    points : of `word_points`
-
-    Returns
-    -------
-    a row per mechanism and risk that its epsilons reach: mechanism, risk, epsilon, kept, kept_error
-    (that the error of the risk puts on `kept`), value, low, high
+    Of `word_points`: a row per mechanism and risk that its epsilons reach. Columns: mechanism,
+    risk, epsilon, kept, kept_error (that the error of the risk puts on `kept`), value, low, high.
     """
     rows = []
     for mechanism, curve in points.groupby("mechanism", sort=False):
@@ -351,7 +329,7 @@ def equal_utility(board: Board) -> pd.DataFrame:
     columns = ["utility", "quarter", "level", "first", "second"]
     table = board.rows("equal", *columns, "p")
     lower = table["first"].where(table["value"] < 0, table["second"])
-    less = lower.astype(object).where((table["p"] < LEVEL) & table["value"].ne(0), None)
+    less = lower.astype(object).where((table["p"] < ALONE) & table["value"].ne(0), None)
     return table.assign(less=less)[[*columns, "value", "low", "high", "n", "p", "less"]]
 
 
@@ -454,10 +432,7 @@ def _strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
     """
     rows = []
     for _, group in table.groupby([*keys], sort=False):
-        ends = group[["value", "low", "high", "n"]].itertuples(index=False)
-        who, rate = strongest(
-            dict(zip(group.index, (Estimate(*each) for each in ends), strict=True))
-        )
+        who, rate = strongest({at: Estimate.of(row) for at, row in group.iterrows()})
         rows.append(group.loc[who].to_dict() | {"low": rate.low, "high": rate.high})
     return pd.DataFrame(rows, columns=table.columns)
 
@@ -491,19 +466,18 @@ def statements() -> pd.DataFrame:
     return table.astype(numbers).assign(success=success)
 
 
-def audit_summary(found: Sequence[Audit]) -> pd.DataFrame:
+def audit_summary(audited: Sequence[Audit]) -> pd.DataFrame:
     """A row per mechanism: how often its claim was attacked, the largest loss, and the verdict.
 
     Columns: mechanism, audits, worst ratio (largest loss as a share of the claim; NaN without a
     claim), verdict (the worst one).
     """
     worst = ["broken", "undecided", "holds", "no claim"]
-    rows = [[each.label, each.worst_ratio, worst.index(each.verdict)] for each in found]
+    rows = [[each.label, each.worst_ratio, worst.index(each.verdict)] for each in audited]
     table = pd.DataFrame(rows, columns=["mechanism", "worst ratio", "verdict"])
-    groups = table.groupby("mechanism", sort=False)
-    worst_of = groups.agg({"worst ratio": "max", "verdict": "min"})
-    worst_of.insert(0, "audits", groups.size())
-    return worst_of.assign(verdict=[worst[each] for each in worst_of["verdict"]]).reset_index()
+    asked = {"audits": ("verdict", "size"), "worst ratio": ("worst ratio", "max")}
+    found = table.groupby("mechanism", sort=False).agg(**asked, verdict=("verdict", "min"))
+    return found.assign(verdict=[worst[each] for each in found["verdict"]]).reset_index()
 
 
 def mutants() -> tuple[int, int]:

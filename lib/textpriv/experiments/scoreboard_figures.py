@@ -55,11 +55,8 @@ SMALL_PRINT = 9
 def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame, throughout: int) -> Figure:
     """How many claims of each paper are compared, and what becomes of what the paper states.
 
-    Parameters
-    ----------
-    counts : of `scoreboard.counts`, by paper
-    findings : of `scoreboard.counts_of_findings`
-    throughout : how many statements are confirmed in every one of their cells
+    Of `scoreboard.counts` by paper, of `scoreboard.counts_of_findings`, and of how many statements
+    are confirmed `throughout`, in every one of their cells.
     """
     papers = [paper for paper in claims.PAPERS if paper in counts.index][::-1]
     counts, findings = counts.loc[papers], findings.loc[papers]
@@ -129,11 +126,8 @@ def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, Any]])
 def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, title: str) -> Figure:
     """How many words come out unchanged, and how many an attacker names: a pair of bars a setting.
 
-    Parameters
-    ----------
-    found : of `scoreboard_findings.settings`
-    ways : what a mechanism puts in a word's place, in words
-    guessing : success of always naming the most frequent words; NaN where it was not measured
+    Of `scoreboard_findings.settings`, of the `ways` in which mechanisms replace a word, in words,
+    and of the success of always naming the most frequent ones (NaN where it was not measured).
     """
     fig, ax = plt.subplots(figsize=(PAGE, 1.3 + 0.75 * max(1, len(found))))
     places = np.arange(len(found))[::-1]
@@ -163,12 +157,9 @@ def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, titl
 
 @drawing
 def risk_utility(at: pd.DataFrame, chance: float, sentences: float, title: str) -> Figure:
-    """What is left for a classifier where the best attack succeeds equally often.
+    """What is left for a classifier at one risk of `scoreboard.equal_risk`.
 
-    Parameters
-    ----------
-    at : of `scoreboard.equal_risk`, at one risk
-    sentences : on which the accuracy was measured; NaN where that is not known
+    The accuracy was measured on so many `sentences` (NaN where that is not known).
     """
     rows = at.sort_values("value", kind="stable").reset_index(drop=True)
     fig, ax = plt.subplots(figsize=(PAGE, 1.5 + 0.36 * max(1, len(rows))))

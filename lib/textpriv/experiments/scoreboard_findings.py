@@ -1,7 +1,4 @@
-"""What notebook 07 and README conclude, in sentences that tests of the numbers choose.
-
-Each is a `Finding`: a title, which a figure may have as its own, and a text with the numbers.
-"""
+"""What notebook 07 and README conclude, in sentences that tests of the numbers choose."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +17,7 @@ from textpriv.experiments.reconstruction_findings import at_equal_utility
 from textpriv.experiments.scoreboard import NEWER
 from textpriv.privacy import Audit
 from textpriv.report.board import Board
-from textpriv.report.difference import LEVEL, Difference
+from textpriv.report.difference import ALONE, Difference, Finding
 from textpriv.report.figures import STYLES
 from textpriv.report.results import Measurement
 from textpriv.report.verdicts import Z
@@ -38,8 +35,9 @@ READABLE = 1 / 3
 """Share of the words that comes out unchanged at the settings of the first figure, about."""
 
 READABLE_ACCURACY = 0.7
-FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
 """Accuracy of a classifier of two sentiments from which on a sanitized text counts as useful."""
+
+FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
 
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
@@ -59,15 +57,7 @@ LARGE = 10.0
 
 CHANCE = 0.5  # accuracy of guessing between two sentiments
 
-
 _STENCIL = re.compile(r"(.*stencil)-w(\d+)-s([\d.]+)")
-
-
-class Finding(NamedTuple):
-    """What is seen, and the numbers behind it; both are plain sentences."""
-
-    title: str
-    text: str
 
 
 def called(name: str) -> str:
@@ -99,13 +89,8 @@ def told(value: float, low: float, high: float, unit: str = "%") -> str:
 def settings(points: pd.DataFrame) -> pd.DataFrame:
     """One setting of each of SETTINGS, at which about a third of the words comes out unchanged.
 
-    Parameters
-    ----------
-    points : of `scoreboard.word_points`
-
-    Returns
-    -------
-    mechanism, epsilon, kept, value (risk), low, high, n, attack, p; the widest gap first
+    Of `scoreboard.word_points`. Columns: mechanism, epsilon, kept, value (risk), low, high, n,
+    attack, p; the widest gap first.
     """
     found = points[points["mechanism"].isin([*SETTINGS])]
     away = (found["kept"] - READABLE).abs()
@@ -118,12 +103,7 @@ def settings(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def headline(found: pd.DataFrame) -> Finding:
-    """Whether a changed word is a hidden one, by the setting at which the gap is widest.
-
-    Parameters
-    ----------
-    found : of `settings`
-    """
+    """Whether a changed word is a hidden one, by the one of `settings` of the widest gap."""
     if found.empty:
         return Finding("Not measured under this profile", "Notebook 05 has not run.")
     rows = found.to_dict("records")
@@ -159,12 +139,7 @@ def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def alone(points: pd.DataFrame) -> str:
-    """Whether any setting at which a text stays useful hides most of its words.
-
-    Parameters
-    ----------
-    points : of `scoreboard.word_points`
-    """
+    """Whether any of `scoreboard.word_points` that leaves a text useful hides most of its words."""
     useful = points[points["high"] >= READABLE_ACCURACY]  # not significantly below
     if useful.empty:
         return ""
@@ -192,7 +167,7 @@ def _beyond(row: Mapping[str, float], tests: int) -> bool:
             return False
         error = (row["high"] - row["low"]) / (2 * Z)
         p = math.erfc(abs(row["value"] - row["kept"]) / error / math.sqrt(2))
-    return row["value"] > row["kept"] and p * tests < LEVEL
+    return row["value"] > row["kept"] and p * tests < ALONE
 
 
 def guessing(board: Board) -> float:
@@ -204,17 +179,15 @@ def guessing(board: Board) -> float:
 def apart(rows: pd.DataFrame) -> tuple[tuple[str, str] | None, int]:
     """The two mechanisms that a test tells apart most surely, and how many pairs it does.
 
-    The first of the two has the larger value. None where no pair is told apart. All were measured
-    on the same texts, so that errors taken for independent are cautious; corrected for the number
-    of pairs (Bonferroni).
-
-    Parameters
-    ----------
-    rows : mechanism, value, low, high
+    Of columns mechanism, value, low, high. The first of the two has the larger value. None where
+    no pair is told apart. All were measured on the same texts, so that errors taken for independent
+    are cautious; corrected for the number of pairs (Bonferroni).
     """
-    measured = _measurements(rows)
-    pairs = [(_p(one, other), one.name, other.name) for one, other in combinations(measured, 2)]
-    certain = sorted(each for each in pairs if each[0] * len(pairs) < LEVEL)
+    pairs = [
+        (Difference.between(one, other).p, one.name, other.name)
+        for one, other in combinations(_measurements(rows), 2)
+    ]
+    certain = sorted(each for each in pairs if each[0] * len(pairs) < ALONE)
     return (certain[0][2], certain[0][1]) if certain else None, len(certain)
 
 
@@ -228,7 +201,7 @@ def leaders(rows: pd.DataFrame) -> list[str]:
     return [
         each.name
         for each in measured
-        if each is measured[0] or _p(measured[0], each) * pairs >= LEVEL
+        if each is measured[0] or Difference.between(measured[0], each).p * pairs >= ALONE
     ]
 
 
@@ -237,17 +210,8 @@ def _measurements(rows: pd.DataFrame) -> list[Measurement]:
     return [Measurement(name=row.pop("mechanism"), **row) for row in found.to_dict("records")]
 
 
-def _p(one: Measurement, other: Measurement) -> float:
-    return Difference.between(one, other).p
-
-
 def at_equal_risk(at: pd.DataFrame) -> Finding:
-    """Which mechanism leaves more for a classifier where attacks succeed equally often.
-
-    Parameters
-    ----------
-    at : of `scoreboard.equal_risk`, at one risk
-    """
+    """Which mechanism leaves more for a classifier at one risk of `scoreboard.equal_risk`."""
     if len(at) < 2:
         none = "No two mechanisms share a risk under this profile"
         return Finding(none, f"{none}.")
@@ -274,12 +238,7 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
 
 
 def protects(equal: pd.DataFrame) -> Finding:
-    """Which mechanism is read back less where both leave as much of the text, by paired tests.
-
-    Parameters
-    ----------
-    equal : of `scoreboard.equal_utility`
-    """
+    """Which mechanism is read back less, by the paired tests of `scoreboard.equal_utility`."""
     if equal.empty:
         return Finding("No two were compared at equal utility", at_equal_utility(equal))
     wins: list[str] = []
@@ -352,11 +311,8 @@ def window(board: Board) -> str:
 def least_read(board: Board, tokens: pd.DataFrame) -> str:
     """What the token mechanism that the attacks read back least costs a classifier, in sentences.
 
-    Of those alone on which an attack was run that does more than look for the nearest tokens.
-
-    Parameters
-    ----------
-    tokens : of `scoreboard.manipulated_tokens`
+    Of those of `scoreboard.manipulated_tokens` alone on which an attack was run that does more than
+    look for the nearest tokens.
     """
     row = _least_read(board, tokens)
     if row is None:
@@ -416,12 +372,7 @@ def documents(board: Board) -> str:
 
 
 def rewritten(found: pd.DataFrame) -> str:
-    """How often whole texts are linked to their originals, and what the game shows.
-
-    Parameters
-    ----------
-    found : of `scoreboard.whole_texts`
-    """
+    """How often texts are linked to their originals, and the game: of `scoreboard.whole_texts`."""
     rows = found[found["linked"].notna() & (found["n"] == found["n"].max())]
     if rows.empty:
         return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
@@ -501,12 +452,7 @@ def guarantees(found: Sequence[Audit]) -> str:
 
 
 def proved(stated: pd.DataFrame) -> str:
-    """What the least of the bounds for one text comes to, at the settings of the statements.
-
-    Parameters
-    ----------
-    stated : of `scoreboard.statements`
-    """
+    """What the least of the bounds for one text, in `scoreboard.statements`, comes to."""
     bounds = stated["tight"].fillna(stated["nominal"])
     finite = bounds[np.isfinite(bounds)]
     if finite.empty:
@@ -531,13 +477,8 @@ def proved(stated: pd.DataFrame) -> str:
 def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
     """Which mechanism stands out for what one wants to send, by tests.
 
-    Parameters
-    ----------
-    at : as for `at_equal_risk`
-
-    Returns
-    -------
-    you send, take, an attacker still gets, what is left; a row for each thing that was measured
+    A row for each thing that was measured; `at` is as for `at_equal_risk`. Columns: you send, take,
+    an attacker still gets, what is left.
     """
     rows = [_for_words(board, at), _for_tokens(board), _for_authors(board), _for_texts(board)]
     columns = ["you send", "take", "an attacker still gets", "what is left"]

@@ -214,22 +214,17 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
     nearly = int((changed.mean(0) >= NEARLY_ALL).sum()) - 1
     half, apart = large[:, _half_changed(changed)], (losses["slm"] - losses["llm"])[:, 0]
 
-    def middle(values: FloatArray) -> Any:
-        return np.ptp(np.quantile(values, [0.2, 0.8]))
-
-    def mean_apart(values: FloatArray) -> Any:
-        return abs(values.mean())
-
-    def last_crossing(levels: FloatArray) -> Any:
-        return _crossing(grid, levels.mean(0)) or grid[-1]
-
     asked: dict[tuple[str, str], tuple[FloatArray, Callable[[FloatArray], Any]]] = {
-        ("similarity.llm.half_changed.p80_minus_p20", "similarity"): (half, middle),
-        ("loss.range.lowest_eps", "similarity"): (apart, mean_apart),
-    }
+        ("similarity.llm.half_changed.p80_minus_p20", "similarity"): (
+            half, lambda values: np.ptp(np.quantile(values, [0.2, 0.8])),
+        ),
+        ("loss.range.lowest_eps", "similarity"): (apart, lambda values: abs(values.mean())),
+    }  # fmt: skip
     for name, levels in losses.items():
         if _crossing(grid, levels.mean(0)) is not None:
-            asked[f"knee.{name}.eps", "epsilon"] = levels, last_crossing
+            asked[f"knee.{name}.eps", "epsilon"] = (
+                levels, lambda drawn: _crossing(grid, drawn.mean(0)) or grid[-1],
+            )  # fmt: skip
     if nearly > 0:
         gained = large[:, nearly] - large[:, 0]
         asked["similarity.llm.gain.nearly_all_changed", "similarity"] = gained, np.mean

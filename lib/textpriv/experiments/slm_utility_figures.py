@@ -81,9 +81,7 @@ def losses(table: pd.DataFrame, title: str) -> Figure:
     """Tokens changed and similarity lost against epsilon (Fig. 4)."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.9))
     for what, part in table.groupby("what", sort=False):
-        part = part.sort_values("epsilon")
-        ends = (part[each] for each in ("epsilon", "value", "low", "high"))
-        band(ax, *ends, **LOOKS[str(what)]._asdict(), ms=5)
+        band(ax, part.sort_values("epsilon"), "epsilon", **LOOKS[str(what)]._asdict(), ms=5)
     ax.axhline(LOST, color=BLACK, lw=0.8, ls=":", label=f"loss of {LOST:g}")
     ax.axhline(0, color=GREY, lw=0.8)
     _epsilons(ax, table["epsilon"])

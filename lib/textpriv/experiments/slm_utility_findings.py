@@ -1,33 +1,22 @@
-"""What notebook 06 found, in sentences that its recorded numbers choose.
-
-Each is a `Finding`: a title, which a figure may have as its own, and a text with the numbers.
-"""
+"""What notebook 06 found, in sentences that its recorded numbers choose."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from textpriv.experiments.slm_utility import MILD, Sizes
+from textpriv.report.difference import Finding
 from textpriv.utility.prediction import worst_coverage
 
 if TYPE_CHECKING:
     from textpriv.report.run import Run
 
 
-class Finding(NamedTuple):
-    """What is seen, and the numbers behind it; both are plain sentences."""
-
-    title: str
-    text: str
-
-
 def _told(run: Run, name: str, digits: int = 3) -> str:
-    found = run.measurement(name)
-    value, low, high = (f"{each:.{digits}f}" for each in (found.value, found.low, found.high))
-    return f"{value} ({low} to {high})"
+    return run.measurement(name).told(f".{digits}f")
 
 
 def _apart(run: Run, first: str, second: str, above: str, below: str) -> str:

@@ -9,9 +9,9 @@ quoted; having been picked it may look a little better than it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -50,20 +50,12 @@ ATTACKERS = {name: entry.attacker for name, entry in {**ON_WORDS, **ON_TOKENS}.i
 }
 
 
-@dataclass(frozen=True)
-class Source:
-    """Which measurements tell of a setting.
+class Source(NamedTuple):
+    """Which measurements tell of a setting."""
 
-    Parameters
-    ----------
-    rows : attack, value, low, high, n
-    did : see `privacy.Attacked`
-    policy : under which the attacked texts were sanitized, by mechanisms that replace words
-    """
-
-    rows: pd.DataFrame
-    did: str
-    policy: TokenPolicy = PRIVATE
+    rows: pd.DataFrame  # attack, value, low, high, n
+    did: str  # see `privacy.Attacked`
+    policy: TokenPolicy = PRIVATE  # of the attacked texts, by mechanisms that replace words
 
 
 _CLEAR = " (punctuation, numbers and unknown words stood in clear)"
@@ -119,10 +111,6 @@ def best(*sources: Source) -> Attacked | None:
     Risk is the maximum over the attackers that were run, so that few documents are no reason to
     leave one out: they show in its interval. Among equals it is the one whose interval begins
     highest.
-
-    Raises
-    ------
-    InvalidInput : an attacker whom nobody has described here
     """
     found = pd.concat([each.rows.assign(did=each.did) for each in sources] or [pd.DataFrame()])
     if found.empty:
@@ -147,10 +135,8 @@ def best(*sources: Source) -> Attacked | None:
 def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statement]:
     """One statement per mechanism, for a text of WORDS words.
 
-    Parameters
-    ----------
-    losses : results of the tasks "tight" and "certified" of `experiments.audits`: rows with
-        mechanism, epsilon, claimed, and loss or low; a certain loss above its claim is said
+    `losses` are results of the tasks "tight" and "certified" of `experiments.audits`: mechanism,
+    epsilon, claimed, and loss or low. A certain loss above its claim is said.
     """
     rows = list(losses)
     half = board.measured["matched.rank-repair.kept0.5"].value  # keeps half of the content words

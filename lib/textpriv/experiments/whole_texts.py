@@ -45,6 +45,19 @@ _MATCHED = 300  # content words at which mechanisms on words are made alike
 _LONGEST = 64  # pieces that the encoder reads of a sentence
 
 
+@dataclass(frozen=True)
+class Secrets:
+    """Sentences, the same without the names in them, and with other names."""
+
+    texts: list[str]
+    redacted: list[str]
+    swapped: list[str]
+    names: list[frozenset[str]]  # of each sentence, in lower case
+    listed: list[str]  # all names that the list has, in lower case
+    reviews: list[str]  # other ones
+    public: list[str]  # sentences of these
+
+
 class Sizes(BaseModel, extra="forbid", frozen=True):
     """Sizes of notebook 08, set by the profile."""
 
@@ -74,19 +87,6 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     inverted: int = Field(ge=2)  # sentences
     longest: int = Field(ge=1)  # tokens of what the inversion writes
     batch: int = Field(ge=2)
-
-
-@dataclass(frozen=True)
-class Secrets:
-    """Sentences, the same without the names in them, and with other names."""
-
-    texts: list[str]
-    redacted: list[str]
-    swapped: list[str]
-    names: list[frozenset[str]]  # of each sentence, in lower case
-    listed: list[str]  # all names that the list has, in lower case
-    reviews: list[str]  # other ones
-    public: list[str]  # sentences of these
 
 
 def gather(sizes: Sizes, rng: np.random.Generator) -> Secrets:

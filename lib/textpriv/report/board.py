@@ -33,17 +33,11 @@ OWN = {*FIXED} - {"quantity"}  # fields of a measurement
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """The results of the other notebooks under a profile.
-
-    Attributes
-    ----------
-    found : results by notebook
-    missing : what to do about each notebook that has left none
-    """
+    """The results of the other notebooks under a profile."""
 
     profile: str
-    found: Mapping[str, Results]
-    missing: Mapping[str, str]
+    found: Mapping[str, Results]  # by notebook
+    missing: Mapping[str, str]  # what to do about each notebook that has left none
 
     @cached_property
     def measured(self) -> Mapping[str, Measurement]:
@@ -72,11 +66,8 @@ class Board:
     def rows(self, quantity: str, *needed: str, **where: str | float) -> pd.DataFrame:
         """The measurements of a quantity that have some columns, and these values in others.
 
-        Parameters
-        ----------
-        quantity : first part of their names
-        needed : columns; there even where nothing was measured
-        where : values by column
+        The quantity is the first part of their names. The columns that are `needed` are there even
+        where nothing was measured.
         """
         table = self.table.reindex(columns=[*dict.fromkeys([*FIXED, *needed, *where])])
         chosen = (table["quantity"] == quantity) & table[[*needed]].notna().all(axis=1)

@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from textpriv import paths
 from textpriv.checks import described
@@ -57,8 +57,8 @@ class Reading(StrEnum):
     AVERAGE = "average"  # a tendency of one quantity
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class _Strict(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """What `claims/` states, with nothing beside it."""
 
 
 class Trend(_Strict):
@@ -230,7 +230,9 @@ def _load(path: Path) -> tuple[tuple[Claim, ...], tuple[Statement, ...]]:
     with path.open(encoding="utf-8-sig", newline="") as lines:  # spreadsheets begin with a BOM
         rows = csv.DictReader(lines, restkey="beyond the last column")
         found = tuple(_claim(row, shared, f"{path.name}, line {rows.line_num}") for row in rows)
-    _refuse_duplicates((claim.id for claim in found), path.name)
+    times = Counter(claim.id for claim in found)
+    if twice := [name for name in times if times[name] > 1]:
+        raise InvalidInput(f"{path.name}: expected distinct ids, got twice: {', '.join(twice)}")
     _check_statements(found, said, path.name)
     return found, said
 
@@ -308,9 +310,3 @@ def _wrong(problem: Any) -> str:
     field, message = ".".join(map(str, problem["loc"])), problem["msg"]
     got = "nothing" if problem["type"] == "missing" else described(problem["input"])
     return f"{field}: got {got}, {message}" if field else message
-
-
-def _refuse_duplicates(ids: Iterable[str], where: str) -> None:
-    twice = [name for name, times in Counter(ids).items() if times > 1]
-    if twice:
-        raise InvalidInput(f"{where}: expected distinct ids, got twice: {', '.join(twice)}")

@@ -22,13 +22,7 @@ MOST_NAMED = 3  # machines in a message
 
 
 def check(address: str) -> int:
-    """Number of workers of a cluster that has what this process has.
-
-    Raises
-    ------
-    RunError : no scheduler or no worker there, another version of something, or a worker that
-        runs several shards at once
-    """
+    """Number of workers of a cluster that has what this process has; RunError where it has not."""
     own = described()
     with parallel.connected(address) as client:
         threads = client.nthreads()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scipy.stats import norm
 from scipy.stats import t as student_t
@@ -17,23 +17,24 @@ from textpriv.report.results import Measurement
 from textpriv.report.verdicts import error_of_difference
 from textpriv.stats import CONFIDENCE, Influence
 
-LEVEL = 1 - CONFIDENCE
+ALONE = 1 - CONFIDENCE  # the level of one comparison, whatever else is compared
+
+
+class Finding(NamedTuple):
+    """What is seen, which a figure may have as its title, and the numbers behind it; sentences."""
+
+    title: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Difference:
-    """First minus second, with its 95% interval.
-
-    Attributes
-    ----------
-    value, low, high : in the unit of the two; the interval is open where the error is unknown
-    p : two-sided p-value of no difference, for this comparison alone
-    """
+    """First minus second, with its 95% interval, in the unit of the two."""
 
     value: float
-    low: float
+    low: float  # -inf where the error is unknown
     high: float
-    p: float
+    p: float  # two-sided, of no difference, for this comparison alone
 
     @classmethod
     def between(
@@ -42,12 +43,7 @@ class Difference:
         second: Measurement,
         influences: tuple[Influence, Influence] | None = None,
     ) -> Difference:
-        """Of two measurements; unit by unit where both influences are given, else as independent.
-
-        Parameters
-        ----------
-        influences : those of first and second, from one sample
-        """
+        """Unit by unit with the influences of both, from one sample; without, as independent."""
         value = first.value - second.value
         if influences is None:
             error = under_none = error_of_difference(first, second)
@@ -70,7 +66,7 @@ class Difference:
     @property
     def verdict(self) -> Literal["above", "below", "undecided"]:
         """Whether the first is above the second, at the 5% level of this comparison alone."""
-        if self.p >= LEVEL:
+        if self.p >= ALONE:
             return "undecided"
         return "above" if self.value > 0 else "below"
 

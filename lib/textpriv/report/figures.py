@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
 import re
@@ -20,7 +19,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.text import Text
 from matplotlib.ticker import PercentFormatter
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
 from textpriv.data import corpora
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 PAGE = 5.4
 """Inches; printed in a column of 3.3 inches, text of 8 points has 5."""
@@ -141,15 +139,11 @@ def labelled(table: pd.DataFrame) -> pd.DataFrame:
     return table.map(said).rename(index=said, columns=said)
 
 
-def band(
-    ax: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **style: Any
-) -> Line2D:
-    """A line with its interval shaded; returns the line."""
-    (line,) = ax.plot(x, y, **style)
-    ax.fill_between(
-        np.asarray(x), np.asarray(low), np.asarray(high), color=line.get_color(), alpha=0.18, lw=0
-    )
-    return line
+def band(ax: Axes, table: pd.DataFrame, x: str, y: str = "value", **style: Any) -> None:
+    """A column of a table against another, with its interval, `low` to `high`, shaded."""
+    (line,) = ax.plot(table[x], table[y], **style)
+    interval = table[x], table["low"], table["high"]
+    ax.fill_between(*interval, color=line.get_color(), alpha=0.18, lw=0)
 
 
 def reach(table: pd.DataFrame, value: str = "value") -> NDArray[np.float64]:
@@ -264,7 +258,5 @@ def drawn(
 def _look(name: str) -> Style:
     found = STYLES.get(name) or STYLES.get(name.replace("_", "-"))
     if found is None:
-        close = difflib.get_close_matches(name, STYLES, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InvalidInput(f"no style for {name!r} ({hint}known: {', '.join(STYLES)})")
+        raise InvalidInput(f"no style for {name!r}; known: {', '.join(STYLES)}")
     return found

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from textpriv import paths
 from textpriv.errors import InvalidInput, RunError
@@ -35,7 +35,7 @@ NOTEBOOK = re.compile(r"\d{2}_[a-z0-9_]+")
 _NAME = re.compile(r"[a-z][a-z0-9_+-]*(\.[a-z0-9_+-]+)+")
 
 
-class Measurement(BaseModel):
+class Measurement(BaseModel, frozen=True, extra="forbid"):
     """One number, its 95% interval, and how many observations it rests on.
 
     `paired_errors` has standard errors of its differences to other measurements of the same
@@ -43,8 +43,6 @@ class Measurement(BaseModel):
     what a test asks for. Without one, the errors of two measurements add up as squares. `columns`
     has those of the row that it was recorded from, which its name is made of (`Run.record_rows`).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     value: float
@@ -64,15 +62,13 @@ class Measurement(BaseModel):
         return f"{self.value:{style}} ({self.low:{style}} to {self.high:{style}})"
 
 
-class Results(BaseModel):
+class Results(BaseModel, frozen=True, extra="forbid"):
     """One notebook's file in `results/`.
 
     `dtype` is what networks multiplied in, which `processor` decides, on so many `threads`. Numbers
     that rest on networks differ with any of the three in their last digits, and where a language
     model writes, in what it writes.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     notebook: str
     profile: str
@@ -104,13 +100,7 @@ def measure(
     n: int | None = None,
     unit: str = "share",
 ) -> Measurement:
-    """A checked measurement. An interval that is open, the error being unknown, is left out.
-
-    Raises
-    ------
-    InvalidInput : the name is not dotted lower case, a number is not finite, the interval
-        does not hold the value, a share lies outside 0..1, or n is not positive
-    """
+    """A checked measurement. An interval that is open, the error being unknown, is left out."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"measurement: expected a name like 'asr.custext.sst2', got {name!r}")
     if low is not None and high is not None and not (math.isnan(low) or math.isnan(high)):
@@ -128,8 +118,6 @@ def measure(
         raise InvalidInput(f"{name}: expected low <= value <= high, got {low}, {value}, {high}")
     if n is not None and (n != int(n) or n < 1):
         raise InvalidInput(f"{name}: expected a positive count as n, got {n}")
-    if not unit:
-        raise InvalidInput(f"{name}: expected a unit, got an empty text")
     return Measurement(name=name, n=None if n is None else int(n), unit=unit, **given)
 
 
@@ -168,10 +156,7 @@ def file(notebook: str, profile: str = "default") -> Path:
 
 def committed(notebook: str) -> Results | None:
     """What documents quote: the full run where git holds one, else the default run."""
-    try:
-        return load_or_default(notebook, "full")
-    except RunError:
-        return None
+    return found(notebook, "full") or found(notebook, "default")
 
 
 def load_or_default(notebook: str, profile: str) -> Results:

@@ -60,12 +60,9 @@ class Run:
         self._start = time.perf_counter()
         provenance.memory()  # watches from here on
         figures.use_style()
-        if self._name.endswith("-custom"):
-            print("Seed or overrides differ from the profile's: writing under", self._shown)
-        if self._name == "by-hand":
-            print(
-                f"Run by hand: writing under {self._shown} (./run_all.sh writes figures/, results/)"
-            )
+        if self._name != profile:
+            why = "not run by ./run_all.sh, or with another seed or overrides"
+            print(f"Writing under {self._shown}: {why}")
 
     def sizes(self, model: type[Model]) -> Model:
         """The notebook's sizes, from the profile and the overrides."""
@@ -130,11 +127,6 @@ class Run:
             have it, "context-free bound, public" as "context_free_bound.public"
         unit : of all of them
         also : columns that are kept beside those in the name, "p" for instance
-
-        Raises
-        ------
-        InvalidInput : the table has no column `value` or none that `name` or `also` asks for, or
-            `record` refuses a row
         """
         asked = [field for _, field, _, _ in string.Formatter().parse(name) if field]
         asked = [*asked, *also]
@@ -157,8 +149,7 @@ class Run:
     def difference(self, first: str, second: str) -> Difference:
         """First minus second of two recorded measurements: in pairs where they share a sample."""
         one, other = self._influences.get(first), self._influences.get(second)
-        paired = one is not None and other is not None and one.sample == other.sample
-        influences = (one, other) if paired and one and other else None
+        influences = (one, other) if one and other and one.sample == other.sample else None
         return Difference.between(self.measurement(first), self.measurement(second), influences)
 
     def save_figure(self, stem: str, fig: Figure, data: pd.DataFrame, alt: str) -> None:
@@ -266,10 +257,8 @@ def _plain(value: Any) -> str | int | float:
 
 def _show(fig: Figure, alt: str) -> None:
     """In a notebook, display a figure, small enough for outputs that git holds."""
-    try:
-        from IPython import get_ipython
-        from IPython.display import Image, display
-    except ImportError:
-        return
+    from IPython import get_ipython  # late: comes with the notebooks
+    from IPython.display import Image, display
+
     if get_ipython() is not None:
         display(Image(data=figures.drawn(fig, "png", dpi=figures.SCREEN), alt=alt))

@@ -175,7 +175,7 @@ def compare_all(
     for number, claim in enumerate(stated):
         if claim.trend and not _obstacle(claim, measured, profile) and not _ties(claim, measured):
             chances[number] = p_value(claim.trend, measured)
-    certain = _certain(chances, {number: stated[number].kind for number in chances})
+    certain = _certain(chances, [claim.kind for claim in stated])
     return [
         _compare_one(claim, measured, profile, certain.get(number, False))
         for number, claim in enumerate(stated)
@@ -191,47 +191,49 @@ def judge(
     ----------
     measured : by notebook, its measurements by name; what is not there was not measured
     """
-    compared = {
-        claim.id: (claim, found)
-        for notebook in dict.fromkeys(claim.notebook for claim in claims.load())
-        for claim, found in verdicts_of(notebook, measured.get(notebook, {}), profile)
-    }
-    known = {each.id: each for each in claims.statements()}
+    compared: dict[str, Comparison] = {}
     cells: dict[str, list[Claim]] = {}
-    for claim, _ in compared.values():
-        if claim.trend:
-            cells.setdefault(claim.statement or claim.id, []).append(claim)
-    judged, every = [], []
+    for notebook in dict.fromkeys(claim.notebook for claim in claims.load()):
+        for claim, comparison in verdicts_of(notebook, measured.get(notebook, {}), profile):
+            compared[claim.id] = comparison
+            if claim.trend:
+                cells.setdefault(claim.statement or claim.id, []).append(claim)
+    known = {each.id: each for each in claims.statements()}
+    stated, tests, in_each = [], [], []
     for name, group in cells.items():
         statement = known.get(name) or Statement(id=name, says=group[0].setting)
-        found = {claim.id: compared[claim.id][1] for claim in group}
-        tested = [
-            c for c in group if found[c.id].verdict not in (Verdict.NOT_COMPARABLE, Verdict.TIE)
-        ]
-        judged.append((statement, group, found, _test(statement, tested, measured)))
-        in_each = statement.model_copy(update={"reading": Reading.EACH})
-        every.append(_test(in_each, tested, measured))
-    kinds = {number: group[0].kind for number, (_, group, *_) in enumerate(judged)}
+        undecided = Verdict.NOT_COMPARABLE, Verdict.TIE
+        tested = [each for each in group if compared[each.id].verdict not in undecided]
+        stated.append((statement, group[0], {each.id: compared[each.id] for each in group}))
+        tests.append(_test(statement.reading, tested, measured))
+        in_each.append(_test(Reading.EACH, tested, measured))
+    kinds = [first.kind for _, first, _ in stated]
     certain, certain_in_each = (
-        _certain({number: test.p for number, test in enumerate(tests) if test}, kinds)
-        for tests in ([test for *_, test in judged], every)
+        _certain({number: test.p for number, test in enumerate(each) if test}, kinds)
+        for each in (tests, in_each)
     )
     judgements = []
-    for number, (statement, group, found, test) in enumerate(judged):
-        if test:
-            verdict = _verdict(test.holds, certain[number])
-            reason = f"as the paper says in {test.holding} of {test.cells} cells, {_told(test.p)}"
-            refuted = [each for each in found.values() if each.verdict == Verdict.CONTRADICTED]
-            if verdict == Verdict.CONFIRMED and refuted:
-                reason += f"; {len(refuted)} contradicted by itself"
-        else:  # cells that tie say more than those that were not compared
-            tied = [each for each in found.values() if each.verdict == Verdict.TIE]
-            verdict, reason = next(iter(tied or found.values()))
-        first, test = group[0], every[number]
-        throughout = test is not None and test.holds and certain_in_each[number]
+    for number, (statement, first, found) in enumerate(stated):
+        verdict, reason = _as_one(tests[number], found, certain.get(number, False))
+        every = in_each[number]
+        throughout = every is not None and every.holds and certain_in_each[number]
         about = statement, first.paper, first.kind, first.place
         judgements.append(Judgement(*about, found, verdict, reason, throughout))
     return judgements
+
+
+def _as_one(test: _Test | None, cells: Mapping[str, Comparison], certain: bool) -> Comparison:
+    """The verdict on a statement from its test; without one, that on a cell of it."""
+    if test is None:  # cells that tie say more than those that were not compared
+        tied = [each for each in cells.values() if each.verdict == Verdict.TIE]
+        return next(iter(tied or cells.values()))
+    verdict = _verdict(test.holds, certain)
+    p = f"p = {test.p:.2g}" if test.p >= LEAST_P else f"p < {LEAST_P:g}"
+    reason = f"as the paper says in {test.holding} of {test.cells} cells, {p}"
+    refuted = [each for each in cells.values() if each.verdict == Verdict.CONTRADICTED]
+    if verdict == Verdict.CONFIRMED and refuted:
+        reason += f"; {len(refuted)} contradicted by itself"
+    return Comparison(verdict, reason)
 
 
 def score(judged: Iterable[Judgement], profile: str = "default") -> str:
@@ -244,10 +246,6 @@ def score(judged: Iterable[Judgement], profile: str = "default") -> str:
     return f"{said} {Findings.of(judged)}"
 
 
-def _told(p: float) -> str:
-    return f"p = {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:g}"
-
-
 class _Test(NamedTuple):
     """Whether a statement holds, how easily chance would make it so, and in how many cells."""
 
@@ -258,27 +256,22 @@ class _Test(NamedTuple):
 
 
 def _test(
-    statement: Statement,
+    reading: Reading,
     cells: Sequence[Claim],
     measured: Mapping[str, Mapping[str, Measurement]],
 ) -> _Test | None:
-    """The test of a statement; None without a cell that can decide."""
+    """Whether a statement of these cells holds, as it is read; None without a cell."""
     found = [(cell.trend, measured[cell.notebook]) for cell in cells if cell.trend]
     if not found:
         return None
-    if statement.reading == Reading.AVERAGE:
+    if reading == Reading.AVERAGE:
         steps = np.array([_average_step(trend, each) for trend, each in found])
         margin, error = steps.mean(axis=0).tolist()
         holding = int((steps[:, 0] > 0).sum())
         return _Test(margin > 0, _two_sided(abs(margin), error), holding, len(found))
     holding = sum(trend.holds(_values(trend, each)) for trend, each in found)
-    return _partial_conjunction(statement, [_chances(*each) for each in found], holding)
-
-
-def _partial_conjunction(statement: Statement, chances: Sequence[_Chances], holding: int) -> _Test:
-    """Whether it holds in each, or in most, of the cells."""
-    count = len(chances)
-    needed = count // 2 + 1 if statement.reading == Reading.MOST else count
+    chances, count = [_chances(*each) for each in found], len(found)
+    needed = count // 2 + 1 if reading == Reading.MOST else count
     if holding >= needed:
         weakest = sorted(chance.holds for chance in chances)[needed - 1]
         return _Test(True, min(1.0, (count - needed + 1) * weakest), holding, count)
@@ -468,8 +461,8 @@ def _two_sided(apart: float, error: float) -> float:
     return math.erfc(apart / error / math.sqrt(2)) if error else 0.0
 
 
-def _certain(chances: Mapping[int, float], kinds: Mapping[int, Kind]) -> dict[int, bool]:
-    """Which tests are certain: findings among themselves, and so all others."""
+def _certain(chances: Mapping[int, float], kinds: Sequence[Kind]) -> dict[int, bool]:
+    """Which numbered tests are certain: findings among themselves, and so all others."""
     certain: dict[int, bool] = {}
     for findings in (True, False):
         family = {n: p for n, p in chances.items() if (kinds[n] == Kind.FINDING) == findings}
