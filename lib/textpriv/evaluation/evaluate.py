@@ -61,9 +61,9 @@ class Evaluation:
     ----------
     name, setting, epsilon : of the sanitizer
     risks : a row per attack (see `evaluation.risks.Risk`), the strongest on each thing first
-    certified : a pure epsilon per text that the sanitizer cannot be below, as far as was shown
-    certified_by : the attack that shows it
-    most_certified : what so many texts could show at all
+    epsilon_lower_bound : of a pure epsilon per text, as far as was shown; 0: nothing was
+    shown_by : the attack that shows it
+    largest_shown : what so many texts could show at all
     utility : a row per measure: what is left, its interval, the same of the text in clear, and what
         guessing the most frequent label gives
     examples : original, sanitized, and read_back by the strongest attack on words; first texts only
@@ -78,9 +78,9 @@ class Evaluation:
     setting: str
     epsilon: float | None
     risks: pd.DataFrame
-    certified: float
-    certified_by: str
-    most_certified: float
+    epsilon_lower_bound: float
+    shown_by: str
+    largest_shown: float
     utility: pd.DataFrame
     examples: pd.DataFrame
     statement: str
@@ -103,7 +103,7 @@ class Evaluation:
                     f"{best['high']:.0%}; guessing {best['chance']:.1%}): {best['attack']}, which "
                     f"knows {best['knows']}."
                 )
-        if self.certified > 0:
+        if self.epsilon_lower_bound > 0:
             lines.append(self.ruled_out)
         for row in self.utility.itertuples():
             beside = {"in clear": row.clear, "guessing": row.guessing}
@@ -120,10 +120,10 @@ class Evaluation:
     def ruled_out(self) -> str:
         """The epsilon per text that cannot be true, in a sentence."""
         return (
-            f"The {self.certified_by} shows with 95% confidence that no epsilon below "
-            f"{self.certified:.2g} (with delta 0) holds for whole texts that are sanitized "
-            f"independently; with this many texts it cannot show more than "
-            f"{self.most_certified:.2g}."
+            f"The {self.shown_by} shows with 95% confidence that no epsilon below "
+            f"{self.epsilon_lower_bound:.2g} (with delta 0) holds for whole texts that are "
+            f"sanitized independently; with this many texts it cannot show more than "
+            f"{self.largest_shown:.2g}."
         )
 
     def card(self, *, examples: bool = False) -> dict[str, Any]:
@@ -137,8 +137,8 @@ class Evaluation:
             "texts": self.texts,
             "fingerprint": self.fingerprint,
             "risks": self.risks.to_dict("records"),
-            "certified_epsilon_per_text": self.certified,
-            "certified_by": self.certified_by,
+            "epsilon_lower_bound_per_text": self.epsilon_lower_bound,
+            "shown_by": self.shown_by,
             "utility": self.utility.astype(object)
             .where(self.utility.notna(), None)
             .to_dict("records"),
@@ -454,9 +454,9 @@ class _Run:
             setting="pairs of texts" if self.made is None else self.made.setting,
             epsilon=None if self.made is None else self.made.epsilon,
             risks=risks,
-            certified=linked.epsilon,
-            certified_by=linked.shown_by,
-            most_certified=linked.most,
+            epsilon_lower_bound=linked.epsilon_lower_bound,
+            shown_by=linked.shown_by,
+            largest_shown=linked.largest_shown,
             utility=utility,
             examples=pd.DataFrame(quoted),
             statement=self._statement(risks),

@@ -123,14 +123,14 @@ def by_word_vectors(embedding: Embedding) -> Linker:
 class Linked(NamedTuple):
     """What all linkage attacks found, and what follows for a pure epsilon per text.
 
-    `epsilon` is ruled out (0: none) by the attack `shown_by`; `most` is what so many texts could
-    show at all.
+    The attack `shown_by` rules out every epsilon below `epsilon_lower_bound` (0: none); so many
+    texts could not show more than `largest_shown`.
     """
 
     risks: list[Risk]
-    epsilon: float = 0.0
+    epsilon_lower_bound: float = 0.0
     shown_by: str = ""
-    most: float = 0.0
+    largest_shown: float = 0.0
 
 
 def text_risks(
@@ -158,12 +158,12 @@ def text_risks(
         rate = linkage.linked(scores)
         risks.append(_risk("texts", each.label, each.knows, rate, 1 / len(originals)))
         if each.alone and len(originals) >= linkage.FEWEST:
-            epsilon, _ = linkage.certified_epsilon(scores, rng, confidence=level)
+            epsilon, _ = linkage.epsilon_lower_bound(scores, rng, confidence=level)
             shown.append((epsilon, each.label))
     if not shown:
         return Linked(risks)
-    most = linkage.most_certified(len(originals), confidence=level)
-    return Linked(risks, *max(shown, key=lambda each: each[0]), most)
+    largest = linkage.largest_lower_bound(len(originals), confidence=level)
+    return Linked(risks, *max(shown, key=lambda each: each[0]), largest)
 
 
 # --- Words --------------------------------------------------------------------------------------
