@@ -278,7 +278,6 @@ def test_a_card_has_no_text_and_is_json() -> None:
     card = json.loads(json.dumps(evaluated().card(), allow_nan=False))
     assert card["format"] == evaluation.CARD and card["epsilon"] == 8.0
     assert not any(text in json.dumps(card) for text in TEXTS)
-    assert "examples" in evaluated().card(examples=True)
 
 
 def test_the_page_escapes_what_it_shows_and_asks_for_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ found.figure(); found.card(); found.page("report.html")
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +87,6 @@ class Evaluation:
     texts: int
     readings: tuple[Reading, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    fingerprint: str = ""
 
     def strongest(self, finds: str = "words") -> pd.Series[Any] | None:
         """The strongest attack on "words", "texts" or "authors"; None where none was run."""
@@ -126,16 +124,15 @@ class Evaluation:
             f"{self.largest_shown:.2g}."
         )
 
-    def card(self, *, examples: bool = False) -> dict[str, Any]:
-        """All of it as JSON values; texts only where asked for."""
-        card: dict[str, Any] = {
+    def card(self) -> dict[str, Any]:
+        """All of it but the texts, as JSON values."""
+        return {
             "format": CARD,
             "mechanism": self.name,
             "label": self.label,
             "setting": self.setting,
             "epsilon": self.epsilon,
             "texts": self.texts,
-            "fingerprint": self.fingerprint,
             "risks": self.risks.to_dict("records"),
             "epsilon_lower_bound_per_text": self.epsilon_lower_bound,
             "shown_by": self.shown_by,
@@ -146,9 +143,6 @@ class Evaluation:
             "not_tried": list(self.not_tried),
             "versions": dict(self.versions),
         }
-        if examples:
-            card["examples"] = self.examples.to_dict("records")
-        return card
 
     def figure(self) -> Figure:
         """Each attack with its interval, and what guessing finds."""
@@ -199,7 +193,7 @@ def evaluate(
     mechanism : by which they are, or were, sanitized: a name, an object or a function (see
         `sanitizer`); None: unknown, so that attacks know the pairs alone
     epsilon, policy : of the mechanism
-    attacks : names of the attacks to run, of `attack_names()`; None: all that apply
+    attacks : names of the attacks to run (see `textpriv ls attacks`); None: all that apply
     labels : of each text, which a classifier shall still tell from the sanitized text
     authors : who wrote each, whom an attacker shall not tell
     public : what attackers of a mechanism of ours have read: texts, a corpus' name, or a file; None
@@ -226,9 +220,9 @@ def evaluate(
             f"original: got {len(before):,} texts, expected at most {MOST_TEXTS:,}, since all are "
             "compared with all; take a sample"
         )
-    unknown = sorted(set(attacks or ()) - set(attack_names()))
-    if unknown:
-        raise InvalidInput(f"attacks: got {unknown}, expected some of {attack_names()}")
+    known = list(described_attacks())
+    if unknown := sorted(set(attacks or ()) - set(known)):
+        raise InvalidInput(f"attacks: got {unknown}, expected some of {known}")
     made = None if mechanism is None else sanitizer(mechanism, epsilon=epsilon, policy=policy)
     if sanitized is None:
         if made is None:
@@ -242,9 +236,7 @@ def evaluate(
         raise InvalidInput(
             f"sanitized: got {len(after)} texts for {len(before)} originals, expected one each"
         )
-    run = _Run(
-        before, after, made, tuple(attacks or attack_names()), seed, examples, sanitized is not None
-    )
+    run = _Run(before, after, made, tuple(attacks or known), seed, examples, sanitized is not None)
     run.link()
     run.read_words(public, column)
     if authors is not None:
@@ -260,13 +252,8 @@ ON_WORDS = ("context-free", "noisy-channel")
 OWN_VECTORS = "word-vectors"
 
 
-def attack_names() -> list[str]:
-    """Every attack that `evaluate` can run: on whole texts, then on words."""
-    return list(described_attacks())
-
-
 def described_attacks() -> dict[str, str]:
-    """Every attack by name, with what it does and knows."""
+    """Every attack that `evaluate` can run, by name, with what it does and knows."""
     words = {
         "context-free": "Bayes' rule word by word; knows the mechanism and word frequencies",
         "noisy-channel": "whole sentences; knows the mechanism and public text",
@@ -290,7 +277,7 @@ def register_attack(
     """
     if scores is None:
         return lambda decorated: register_attack(name, decorated, label=label, knows=knows)
-    if name in attack_names() and name not in _REGISTERED:
+    if name in described_attacks() and name not in _REGISTERED:
         raise InvalidInput(f"name: {name!r} is an attack of this package; take another")
     if not callable(scores):
         raise InvalidInput(f"{name}: expected a function of originals and sanitized texts")
@@ -415,9 +402,8 @@ class _Run:
         try:
             known = measured.vectors_of(embedding(), self.before, self.before)
             seen = measured.vectors_of(embedding(), self.after, self.before)
-            fits = linkage.by_vectors(known, seen)
-            own = np.diagonal(fits)
-            self._keep("similarity of meaning (word vectors)", stats.mean(own, bounds=(-1, 1)), 1.0)
+            kept = stats.mean(linkage.meaning_kept(known, seen), bounds=(-1, 1))
+            self._keep("similarity of meaning (word vectors)", kept, 1.0)
         except AssetError as error:
             self.missed.append(f"similarity of meaning ({error})")
         if labels is None:
@@ -464,7 +450,6 @@ class _Run:
             texts=len(self.before),
             readings=self.readings,
             versions=_versions(),
-            fingerprint=_fingerprint(self.after),
         )
 
     def _statement(self, risks: pd.DataFrame) -> str:
@@ -504,11 +489,3 @@ def _versions() -> dict[str, str]:
     from textpriv import __version__
 
     return {"textpriv": __version__, "python": platform.python_version(), **used}
-
-
-def _fingerprint(sanitized: Sequence[str]) -> str:
-    """What tells this release from others; of what was released alone."""
-    digest = hashlib.sha256()
-    for text in sanitized:
-        digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
-    return digest.hexdigest()[:16]
