@@ -33,6 +33,20 @@ WITH_BLOCKS = (
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+def main() -> None:
+    """Rewrite them all."""
+    for path in WITH_BLOCKS:
+        path.write_text(rendered(path.read_text(encoding="utf-8")), encoding="utf-8")
+    REPRODUCING.write_text(reproducing(), encoding="utf-8")
+    with as_file(summaries.LEARNED) as path:
+        path.write_text(learned_by_the_preview(), encoding="utf-8")
+
+
+def rendered(text: str) -> str:
+    """The text of a document with every generated block made anew."""
+    return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
+
+
 def table(header: str | Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A Markdown table."""
     names = header.split(", ") if isinstance(header, str) else header
@@ -279,11 +293,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
 }
 
 
-def rendered(text: str) -> str:
-    """The text of a document with every generated block made anew."""
-    return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
-
-
 # --- REPRODUCING.md -------------------------------------------------------------------------
 
 _HEAD = """# Reproducing
@@ -380,15 +389,6 @@ def learned_by_the_preview() -> str:
     run = results.load_or_default("06_slm_utility", "full")
     rows = paths.output_directory(run.profile, "figures") / "fig06_distributions.csv"
     return summaries.learned_from(pd.read_csv(rows))
-
-
-def main() -> None:
-    """Rewrite them all."""
-    for path in WITH_BLOCKS:
-        path.write_text(rendered(path.read_text(encoding="utf-8")), encoding="utf-8")
-    REPRODUCING.write_text(reproducing(), encoding="utf-8")
-    with as_file(summaries.LEARNED) as path:
-        path.write_text(learned_by_the_preview(), encoding="utf-8")
 
 
 if __name__ == "__main__":
