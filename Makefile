@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 WITH_PYTHON := source ./setup.sh;
-.PHONY: help test lint figures smoke paper lab site readme bench audit
+.PHONY: help test lint lab site readme bench audit
 
 help:  ## this list
 	@grep -hE '^[a-z]+: *##' $(MAKEFILE_LIST) | sed -E 's/: *## */\t/' | expand -t 12
@@ -14,15 +14,6 @@ lint:  ## ruff and mypy
 	@$(WITH_PYTHON) "$$python" -m ruff check .
 	@$(WITH_PYTHON) "$$python" -m ruff format --check .
 	@$(WITH_PYTHON) "$$python" -m mypy
-
-figures:  ## every figure and result of the default profile
-	@./run_all.sh
-
-smoke:  ## every notebook in minutes, with tiny sizes
-	@./run_all.sh --profile smoke
-
-paper:  ## the papers' settings (GPU and hub)
-	@./run_all.sh --profile paper
 
 lab:  ## JupyterLab on the notebooks
 	@$(WITH_PYTHON) "$$python" -m jupyterlab notebooks

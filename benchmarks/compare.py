@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from timeit import timeit
 
 import numpy as np
 
@@ -28,13 +28,6 @@ class Row:
         )
 
 
-def seconds(action: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
 def compare(
     what: str,
     unit: str,
@@ -50,7 +43,10 @@ def compare(
     `factor` is how many of our items do the work of one of theirs, and more.
     """
     ours[0]()  # caches, threads and pages
-    pairs = [(ours[1] / seconds(ours[0]), theirs[1] / seconds(theirs[0])) for _ in range(repeats)]
+    pairs = [
+        tuple(items / timeit(action, number=1) for action, items in (ours, theirs))
+        for _ in range(repeats)
+    ]
     ratio = float(np.median([a / b for a, b in pairs])) * factor
     fast, slow = (float(np.median(speeds)) for speeds in zip(*pairs, strict=True))
     return Row(what, unit, fast, slow, ratio, target)

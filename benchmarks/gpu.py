@@ -1,13 +1,12 @@
 """What runs on a GPU: checked against float64 on the processor, timed, put beside the limit.
 
     python -m benchmarks.gpu > gpu.md                   # minutes on a GPU
-    python -m benchmarks.gpu --all-words                # N_w of every word
     python -m benchmarks.gpu --small                    # seconds on any processor
 
 The output is a table in Markdown. Every speed names what was counted as work. Its fraction is that
-work over the time, against the rate of a large matrix product, measured in the same run. Beside the
-table of `--vectors` there are synthetic ones. That encoders and generators give on a GPU what they
-give on a processor is in tests/test_gpu_paths.py.
+work over the time, against the rate of a large matrix product, measured in the same run. The
+tables of vectors are synthetic. That encoders and generators give on a GPU what they give on a
+processor is in tests/test_gpu_paths.py.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -35,7 +33,7 @@ class Sizes:
     narrow: tuple[int, int] = (400_000, 50)  # of GloVe 6B
     queries: int = 1 << 17
     directions: int = 1000
-    words: int = 2048  # of those whose N_w is timed before all are
+    words: int = 2048  # whose N_w is timed
     product: int = 8192
 
 
@@ -45,19 +43,10 @@ SMALL = Sizes(
 
 
 class Run:
-    """A run on one device, which prints each row of its table; `right` says that no check failed.
+    """A run on one device, which prints each row of its table; `right`: no check has failed."""
 
-    Parameters
-    ----------
-    vectors : a real table, as .npy
-    all_words : in N_w, which takes minutes
-    """
-
-    def __init__(
-        self, device: str, sizes: Sizes, vectors: Path | None = None, all_words: bool = False
-    ) -> None:
-        self.device, self.sizes, self.vectors, self.all_words = device, sizes, vectors, all_words
-        self.right = True
+    def __init__(self, device: str, sizes: Sizes) -> None:
+        self.device, self.sizes, self.right = device, sizes, True
         name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
         print(f"{name}, torch {torch.__version__}\n")
         print("| what | found | allowed, or seconds | |\n|---|---|---|---|")
@@ -126,11 +115,8 @@ def vectors_like(rows: int, dimension: int, rng: np.random.Generator) -> np.ndar
     return table * np.exp(rng.normal(np.log(6.6), 0.11, (rows, 1))).astype(np.float32)
 
 
-def tables(run: Run) -> Iterator[tuple[str, np.ndarray]]:
-    if run.vectors is not None:
-        table = np.load(run.vectors, allow_pickle=False).astype(np.float32)
-        yield f"{run.vectors.stem}, {table.shape[0]:,} x {table.shape[1]}", table
-    for rows, dimension in (run.sizes.narrow, run.sizes.large):
+def tables(sizes: Sizes) -> Iterator[tuple[str, np.ndarray]]:
+    for rows, dimension in (sizes.narrow, sizes.large):
         rng = np.random.default_rng((0, dimension))
         yield f"synthetic, {rows:,} x {dimension}", vectors_like(rows, dimension, rng)
 
@@ -144,7 +130,7 @@ def noisy(table: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray
 
 def search_part(run: Run) -> None:
     rng = np.random.default_rng(1)
-    for label, table in tables(run):
+    for label, table in tables(run.sizes):
         exact = ExactSearch(table, device=run.device)
         some = noisy(table, 64, rng)
         found, distance = exact.nearest(some, k=1)
@@ -173,19 +159,19 @@ def nearest_in_float64(table: np.ndarray, queries: np.ndarray) -> tuple[np.ndarr
 def radius_part(run: Run) -> None:
     rng = np.random.default_rng(2)
     sizes = run.sizes
-    for label, table in tables(run):
+    for label, table in tables(run.sizes):
         radii = AllRadii(ExactSearch(table, device=run.device))
         check_radii(run, radii, table, label, rng)
-        if label.startswith("synthetic") and table.shape != sizes.large:
+        if table.shape != sizes.large:
             continue
-        count = len(table) if run.all_words else min(sizes.words, len(table))
+        count = min(sizes.words, len(table))
         words = np.sort(rng.choice(len(table), count, replace=False))
         what = f"N_w, {sizes.directions} directions and {len(EPSILONS)} epsilons a word, {label}"
         run.time(
             f"{what}, {count:,} words", "words/s",
             lambda r=radii, w=words: r.kept(w, EPSILONS, directions=sizes.directions, rng=rng),
             count, work="2 x rows x dimensions x directions",
-            each=2.0 * table.size * sizes.directions, repeats=1 if run.all_words else 2,
+            each=2.0 * table.size * sizes.directions, repeats=2,
         )  # fmt: skip
 
 
@@ -226,11 +212,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try it out")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--all-words", action="store_true", help="N_w of every word: minutes")
-    parser.add_argument("--vectors", type=Path, help="a real table too, as .npy")
     chosen = parser.parse_args()
-    sizes = SMALL if chosen.small else Sizes()
-    run = Run(chosen.device, sizes, chosen.vectors, chosen.all_words)
+    run = Run(chosen.device, SMALL if chosen.small else Sizes())
     search_part(run)
     radius_part(run)
     if not run.right:

@@ -114,6 +114,7 @@ def test_a_preview_predicts_the_worth_of_a_summary(
         (["--include", "missing.py", "ls", "attacks"], "expected a Python file that exists"),
         (["audit", "no_such_module:Mine"], "expected module:Name or file.py:Name"),
         (["preview", "FILE", "-m", "tem", "--epsilons", "a,b"], "expected numbers with commas"),
+        (["preview", "FILE", "-m", "tem", "--epsilons", "1", "-e", "2"], "No such option"),
     ],
 )
 def test_each_mistake_is_one_clear_error(file: str, arguments: list[str], message: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from tools import audits, documents, notebooks
 
 from textpriv import paths
+from textpriv.errors import RunError
 from textpriv.evaluation import summaries
 from textpriv.privacy import Attacked, Audit, Statement, write_audits
 from textpriv.privacy.results import FROM_INSIDE, plain
@@ -60,7 +61,8 @@ def test_without_results_the_score_says_which_command_makes_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(results, "file", lambda *_: Path("missing"))
-    assert documents.score().startswith("Not run yet")
+    with pytest.raises(RunError, match=r"run \./run_all\.sh --profile default --only"):
+        documents.score()
 
 
 @pytest.fixture
@@ -71,7 +73,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_audits_the_blocks_say_which_command_makes_them(folder: Path) -> None:
     for block in (documents.audited, documents.statements):
-        assert block() == "Not run yet: `make audit` makes this table."
+        with pytest.raises(RunError, match="run make audit"):
+            block()
 
 
 def audit(mechanism: str, worst_ratio: float, draws: int, violations: int = 0) -> Audit:

@@ -321,7 +321,7 @@ def test_likelihoods_are_near_those_of_the_processor(tmp_path: Path) -> None:
 
 def test_the_benchmark_runs_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = dataclasses.replace(gpu.SMALL, large=(300, 20), narrow=(300, 5), queries=8)
-    run = gpu.Run("cpu", sizes, all_words=True)
+    run = gpu.Run("cpu", sizes)
     gpu.search_part(run)
     gpu.radius_part(run)
     said = capsys.readouterr().out

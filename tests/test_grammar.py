@@ -222,11 +222,9 @@ TEXTS = ["the cat sat", "", "a dog", "the dog sat on the cat again"]
 
 
 def test_readability_counts_what_the_model_reads(generator: Generator) -> None:
-    found = readability(generator, TEXTS)
     nats = -generator.log_likelihood(TEXTS)
-    assert found.nats == pytest.approx(nats) and (found.nats >= 0).all() and found.nats[1] == 0
-    assert found.characters.tolist() == [11, 0, 5, 28]
-    assert found.bits_per_character == pytest.approx(nats.sum() / math.log(2) / 44)
+    assert (nats >= 0).all() and nats[1] == 0
+    assert readability(generator, TEXTS) == pytest.approx(nats.sum() / math.log(2) / 44)
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", " \n"], "a dog"])

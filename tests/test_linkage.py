@@ -86,7 +86,7 @@ def exceeded(epsilon: float, runs: int, confidence: float) -> int:
     """How often the bound is above the true epsilon."""
     streams = (np.random.default_rng([run, 5]) for run in range(runs))
     bounds = [
-        linkage.certified_epsilon(hidden_bits(400, epsilon, rng), rng, confidence=confidence)[0]
+        linkage.epsilon_lower_bound(hidden_bits(400, epsilon, rng), rng, confidence=confidence)[0]
         for rng in streams
     ]
     return int((np.array(bounds) > epsilon).sum())
@@ -96,17 +96,17 @@ def test_the_bound_exceeds_the_true_epsilon_in_one_run_of_twenty_at_most() -> No
     """400 runs: a right bound at 95% passes but for 1e-6; one at 80% is caught."""
     most = int(binom.isf(1e-6, 400, 0.05))
     assert exceeded(1.0, 400, 0.95) <= most < exceeded(1.0, 400, 0.8)
-    assert linkage.most_certified(400) > 2  # so that it could have been exceeded
+    assert linkage.largest_lower_bound(400) > 2  # so that it could have been exceeded
 
 
 def test_a_tool_that_keeps_the_texts_is_shown_to_have_a_large_epsilon() -> None:
-    epsilon, won = linkage.certified_epsilon(np.eye(400), np.random.default_rng(0))
+    epsilon, won = linkage.epsilon_lower_bound(np.eye(400), np.random.default_rng(0))
     assert won.value == 1.0 and 3 < epsilon < np.log(100)
-    assert epsilon == pytest.approx(linkage.most_certified(400))
+    assert epsilon == pytest.approx(linkage.largest_lower_bound(400))
 
 
 def test_a_tool_that_says_nothing_shows_nothing() -> None:
-    epsilon, won = linkage.certified_epsilon(np.zeros((400, 400)), np.random.default_rng(0))
+    epsilon, won = linkage.epsilon_lower_bound(np.zeros((400, 400)), np.random.default_rng(0))
     assert epsilon == 0.0 and won.value == 0.5
 
 

@@ -302,7 +302,7 @@ def test_language(encoder: Encoder, generator: Generator, lexicon: None) -> None
         expected = grammar.readability(
             generator, [each for each in pieces.decode(encoder.tokenizer, seen) if each]
         )
-        assert found["bits"] == pytest.approx(expected.bits_per_character)
+        assert found["bits"] == pytest.approx(expected)
         assert (found["speech"] == 1) == (seen is private)
 
 

@@ -16,6 +16,7 @@ import nbformat
 import pytest
 from nbformat import v4
 from tools import notebooks
+from tools.outputs import RUN, digest
 from tools.site import build, reference
 
 from textpriv import paths
@@ -35,7 +36,6 @@ README = """# A title
 PICTURE = (  # one white pixel
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
 )
-WIDGET = "application/vnd.jupyter.widget-%s+json"
 
 
 class Page(HTMLParser):
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
 
 def written() -> nbformat.NotebookNode:
-    """A notebook as it stands in git."""
+    """A notebook that was not run."""
     formulas = r"$x < y$ $d\big(a\big)$ $\Big\{h\Big\}$ $y_1 \dots y_n$ $$\textstyle\sum_i i$$"
     cells = [
         v4.new_markdown_cell(f"# 02 · Is <i>it</i> so?\n\n{formulas}", id="a"),
@@ -81,19 +81,14 @@ def ran() -> nbformat.NotebookNode:
         "<th colspan='2'>head</th></tr><tr><td><img src=x onerror=alert(1)>cell</td></tr></table>"
         "<script>alert('from an output')</script><iframe src='https://example.org'></iframe>"
     )
-    inside = v4.new_output("display_data", {"text/html": "<table><td>by a widget</td></table>"})
-    box, shows = {"state": {"children": ["IPY_MODEL_o"]}}, {"state": {"outputs": [inside]}}
     shown: list[tuple[dict[str, Any], str]] = [
         (picture, HOSTILE),
         (picture, "another picture"),
-        ({WIDGET % "view": {"model_id": "bar"}, "text/plain": "0%| progress"}, ""),
-        ({WIDGET % "view": {"model_id": "box"}, "text/plain": "VBox(children"}, ""),
         ({"application/javascript": "alert('run me')"}, ""),
         ({"text/html": html, "text/plain": "plain form of the table"}, ""),
         ({"text/markdown": "**Found**: $\\varepsilon = 1$ <script>alert(2)</script>"}, ""),
     ]
     node = written()
-    node.metadata["widgets"] = {WIDGET % "state": {"state": {"box": box, "o": shows}}}
     node.cells[2].outputs = [
         v4.new_output("display_data", data, metadata={"image/png": {"alt": alt}} if alt else {})
         for data, alt in shown
@@ -102,29 +97,25 @@ def ran() -> nbformat.NotebookNode:
         v4.new_output("stream", name="stderr", text="a warning"),
         v4.new_output("stream", name="stdout", text="\x1b[31mred\x1b[0m <b>printed</b>"),
     ]
-    given = v4.new_code_cell("seed = 7", metadata={"tags": ["injected-parameters"]})
-    node.cells.insert(3, given)
-    for cell in node.cells[2:]:
-        cell.execution_count = 1
+    node.metadata[RUN] = {"cells": {cell.id: digest(cell) for cell in node.cells[2:]}}
     return node
 
 
 def place(root: Path, patch: pytest.MonkeyPatch) -> Path:
     """A small repository; its first notebook has run."""
-    for folder in ("notebooks", "figures", "runs/default", "docs"):
+    for folder in ("notebooks", "figures", "docs"):
         (root / folder).mkdir(parents=True)
     (root / "README.md").write_text(README)
-    nbformat.write(written(), root / "notebooks" / f"{NAMES[0]}.ipynb")
+    nbformat.write(ran(), root / "notebooks" / f"{NAMES[0]}.ipynb")
     other = v4.new_notebook(cells=[v4.new_markdown_cell("# 07 · Other", id="a")])
     nbformat.write(other, root / "notebooks" / f"{NAMES[1]}.ipynb")
-    nbformat.write(ran(), root / "runs" / "default" / f"{NAMES[0]}.ipynb")
     figure = root / "figures" / "fig01_line"
     for suffix in (".png", ".pdf"):
         figure.with_suffix(suffix).write_bytes(base64.b64decode(PICTURE))
     figure.with_suffix(".csv").write_text('x,"y, z"\n1,"<two>\nlines"\n3,4\n')
     origin = {"alt": HOSTILE, "assets": {}, "commit": "c0ffee", "dirty": True}
     figure.with_suffix(".json").write_text(json.dumps(origin | {"profile": "default", "seed": 7}))
-    for name, folder in {"REPOSITORY": "", "RUNS": "runs", "NOTEBOOKS": "notebooks"}.items():
+    for name, folder in {"REPOSITORY": "", "NOTEBOOKS": "notebooks"}.items():
         patch.setattr(paths, name, root / folder)
     patch.setattr(reference, "ROOMS", {"neighbors": ("Search", "Of the library, one room.")})
     return root
@@ -132,12 +123,11 @@ def place(root: Path, patch: pytest.MonkeyPatch) -> Path:
 
 def test_the_figures_of_a_full_run_stand_first(project: Path) -> None:
     default = project / "figures" / "fig01_line.png"
-    assert build._saved("fig01_line", "default", ".png") == default
+    assert build._saved("fig01_line", ".png") == default
     full = project / "figures" / "full" / "fig01_line.png"
     full.parent.mkdir()
     shutil.copy(default, full)
-    assert build._saved("fig01_line", "default", ".png") == full
-    assert build._saved("fig01_line", "smoke", ".png").is_relative_to(project / "runs" / "smoke")
+    assert build._saved("fig01_line", ".png") == full
 
 
 @pytest.fixture
@@ -192,8 +182,8 @@ def test_hostile_text_is_shown_and_not_obeyed(pages: dict[str, Page]) -> None:
 
 def test_a_notebook_shows_every_kind_of_output(pages: dict[str, Page]) -> None:
     page = pages["notebooks/02_ann_vs_exact.html"]
-    wanted = ("red <b>printed</b>", "by a widget", "cell", "alert(2)", "Is <i>it</i> so?")
-    unwanted = ("a warning", "progress", "VBox", "seed = 7", "plain form", "\x1b", "color: red")
+    wanted = ("red <b>printed</b>", "cell", "alert(2)", "Is <i>it</i> so?")
+    unwanted = ("a warning", "plain form", "\x1b", "color: red")
     assert [text for text in wanted if text not in page.text] == []
     assert [text for text in unwanted if text in page.text] == []
     assert "from an output" not in page.text and "./run_all.sh" not in page.text
@@ -201,7 +191,7 @@ def test_a_notebook_shows_every_kind_of_output(pages: dict[str, Page]) -> None:
     assert len(page.all("math")) == 6 and "\\" not in page.text
     alts = [tag["alt"] for tag in page.all("img")]
     assert sorted(alts) == sorted([HOSTILE, "another picture"])
-    assert len(page.all("table")) == 2
+    assert len(page.all("table")) == 1
 
 
 def test_every_claim_has_a_row(pages: dict[str, Page]) -> None:
@@ -250,47 +240,31 @@ def test_colab_only_where_there_is_an_address(
     (project / file).write_text(text)
     assert build.repository() == address
     (first, *_) = notebooks.find()
-    ways = build.notebook(first, "default").cells[1].source
+    ways = build.notebook(first).cells[1].source
     assert (f"github/{address}/blob/main/notebooks/{first.file}" in ways) == bool(address)
     assert ("colab" in ways) == bool(address)
 
 
 def test_figures_stand_under_their_findings(project: Path) -> None:
     found = notebooks.find()
-    alone = build.findings(found, "default")
+    alone = build.findings(found)
     assert f"[{build.plain(HOSTILE)}](#fig01_line)" in alone  # no title was kept: what it shows
     path = project / "figures" / "fig01_line.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"title": "Lines are <straight>"}))
-    assert r"[Lines are \<straight\>](#fig01_line)" in build.findings(found, "default")
-    assert r"## Lines are \<straight\>" in build.gallery(found[0], "default").cells[1].source
+    assert r"[Lines are \<straight\>](#fig01_line)" in build.findings(found)
+    assert r"## Lines are \<straight\>" in build.gallery(found[0]).cells[1].source
 
 
-def test_a_page_shows_the_full_run_as_its_figures_do(project: Path) -> None:
-    source, node = notebooks.find()[0], ran()
-    node.cells[-1].outputs = [v4.new_output("stream", name="stdout", text="of the full run")]
-    (project / "runs" / "full").mkdir()
-    nbformat.write(node, project / "runs" / "full" / f"{NAMES[0]}.ipynb")
-    shown = build.executed(source, "default")
-    assert shown is not None and shown.cells[-1].outputs[0].text == "of the full run"
-    assert build.executed(source, "smoke") is None
-
-
-@pytest.mark.parametrize("why", ["missing", "changed", "failed", "unfinished"])
+@pytest.mark.parametrize("why", ["not run", "other code"])
 def test_a_run_that_does_not_count(project: Path, why: str) -> None:
-    path, node = project / "runs" / "default" / f"{NAMES[0]}.ipynb", ran()
-    source = notebooks.find()[0]
-    assert build.executed(source, "default")
-    if why == "changed":
-        node.cells[1].source += " more"
-    elif why == "failed":
-        node.cells[-1].outputs = [v4.new_output("error", ename="E", evalue="no", traceback=[])]
-    elif why == "unfinished":
-        node.cells[-1].execution_count = None
+    path, node = project / "notebooks" / f"{NAMES[0]}.ipynb", ran()
+    assert "./run_all.sh" not in build.notebook(notebooks.find()[0]).cells[2].source
+    if why == "not run":
+        node = written()
+    else:
+        node.cells[2].source += " "
     nbformat.write(node, path)
-    if why == "missing":
-        path.unlink()
-    made = build.notebook(source, "default")  # the saved figure is shown all the same
+    made = build.notebook(notebooks.find()[0])  # the saved figure is shown all the same
     assert "./run_all.sh --only 02" in made.cells[2].source
     assert not any(cell.get("outputs") for cell in made.cells)
     assert "/figures/fig01_line.png" in made.cells[5].source
-    assert "--profile smoke --only 02" in build.notebook(source, "smoke").cells[2].source

@@ -103,7 +103,8 @@ def run(chosen: Sequence[Task], jobs: int) -> dict[Task, Done]:
     for part, count in Counter(task.part for task in chosen).items():
         print(f"{part}: {count} tasks", flush=True)
     found: dict[int, Done] = {}
-    work = (delayed(_numbered)(number, task, code) for number, task in enumerate(chosen))
+    numbered = delayed(lambda number, task: (number, task.done(code)))
+    work = (numbered(number, task) for number, task in enumerate(chosen))
     with tqdm(total=len(chosen), mininterval=5) as bar:
         for number, done in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
             found[number] = done
@@ -111,10 +112,6 @@ def run(chosen: Sequence[Task], jobs: int) -> dict[Task, Done]:
             if not done.kept and done.seconds > 5:
                 bar.write(f"{chosen[number].part}: {chosen[number].label}, {done.seconds:.0f} s")
     return {task: found[number] for number, task in enumerate(chosen)}
-
-
-def _numbered(number: int, task: Task, code: str) -> tuple[int, Done]:
-    return number, task.done(code)
 
 
 def summary(found: Mapping[Task, Done]) -> dict[str, Any]:

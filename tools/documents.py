@@ -8,7 +8,7 @@ README is for a first look; tables that are longer stand in `docs/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import as_file
 from typing import Any
 
@@ -30,8 +30,21 @@ WITH_BLOCKS = (
     paths.REPOSITORY / "ARTIFACT-APPENDIX.md",
     *sorted(paths.REPOSITORY.glob("docs/*.md")),
 )
-_NOT_RUN = "Not run yet: `make audit` makes this table."
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main() -> None:
+    """Rewrite them all."""
+    for path in WITH_BLOCKS:
+        path.write_text(rendered(path.read_text(encoding="utf-8")), encoding="utf-8")
+    REPRODUCING.write_text(reproducing(), encoding="utf-8")
+    with as_file(summaries.LEARNED) as path:
+        path.write_text(learned_by_the_preview(), encoding="utf-8")
+
+
+def rendered(text: str) -> str:
+    """The text of a document with every generated block made anew."""
+    return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
 
 
 def table(header: str | Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -47,10 +60,8 @@ def table(header: str | Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def score() -> str:
     """What became of the papers' statements."""
-    found = {claim.notebook: results.committed(claim.notebook) for claim in claims.load()}
-    measured = {name: each.by_name() for name, each in found.items() if each}
-    if len(measured) < len(found):
-        return "Not run yet: `./run_all.sh` compares the papers' claims with its results."
+    names = dict.fromkeys(claim.notebook for claim in claims.load())
+    measured = {name: results.load_or_default(name, "full").by_name() for name in names}
     said = verdicts.score(verdicts.judge(measured))
     return f"{said} [07](notebooks/07_scoreboard.ipynb) lists them all."
 
@@ -128,10 +139,8 @@ def _question(notebook: Notebook) -> str:
 
 
 def _notebook(notebook: Notebook) -> list[str]:
-    name, run = notebook.name, results.committed(notebook.name)
+    name, run = notebook.name, results.load_or_default(notebook.name, "full")
     row = [_link(notebook, "../notebooks"), _question(notebook), _replicated(name)]
-    if not run:
-        return [*row, "not run yet", *[""] * 4]
     counted = verdicts.count(name, run.by_name(), "default")
     said = ", ".join(f"{n} {label}" for label, n in counted.items()) or "none"
     first, *others = run.figures
@@ -202,8 +211,6 @@ def audited() -> str:
     """A row per audit: what was put to the test, how, and the verdict; and the mutants caught."""
     from tools import audits  # late, because it needs torch
 
-    if not (audits.folder() / "audits.json").exists():
-        return _NOT_RUN
     kept, found = audits.load("audits.json"), audits.audits()
     rows = [
         [
@@ -225,24 +232,19 @@ def audited() -> str:
     )
     read = [each.verdict for each in found if each.published]
     caught = f"{kept['mutants_caught']} of {kept['mutants_tried']}"
+    commit = f" All of it at commit {kept['commit'][:7]}." if kept["commit"] else ""
     return (
         f"{table(header + 'caught from, verdict', rows)}\n\nOf {len(held)} audits of a claim "
         f"{broken} broke it; {watched} of them compared noise with a proof. Of {len(read)} "
         f"stronger readings {read.count('broken')} are broken. Of mechanisms that were made wrong "
-        f"on purpose the same checks caught {caught}.{_commit(kept)}"
+        f"on purpose the same checks caught {caught}.{commit}"
     )
-
-
-def _commit(kept: Mapping[str, Any]) -> str:
-    return f" All of it at commit {kept['commit'][:7]}." if kept.get("commit") else ""
 
 
 def statements() -> str:
     """A row per mechanism: the bound of one text, what is really lost, and the best attack."""
     from tools import audits
 
-    if not (audits.folder() / "statements.json").exists():
-        return _NOT_RUN
     header = "mechanism, setting and text, claimed eps, tight eps, eps (delta), best attack, "
     rows = [
         [
@@ -291,11 +293,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
 }
 
 
-def rendered(text: str) -> str:
-    """The text of a document with every generated block made anew."""
-    return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
-
-
 # --- REPRODUCING.md -------------------------------------------------------------------------
 
 _HEAD = """# Reproducing
@@ -330,8 +327,8 @@ has the tests. [ARTIFACT-APPENDIX](ARTIFACT-APPENDIX.md) says how to check the w
 
 def reproducing() -> str:
     """REPRODUCING.md: every statement with its notebook, command, minutes and verdict."""
-    runs = {each.name: results.committed(each.name) for each in find()}
-    judged = verdicts.judge({name: run.by_name() for name, run in runs.items() if run})
+    runs = {each.name: results.load_or_default(each.name, "full") for each in find()}
+    judged = verdicts.judge({name: run.by_name() for name, run in runs.items()})
     of_claim = {claim.id: claim.notebook for claim in claims.load()}
     by_notebook: dict[str, list[Judgement]] = {}
     for each in judged:
@@ -343,21 +340,17 @@ def reproducing() -> str:
 
 
 def _section(
-    notebook: Notebook, run: results.Results | None, judged: Iterable[Judgement]
+    notebook: Notebook, run: results.Results, judged: Iterable[Judgement]
 ) -> Iterator[str]:
-    name = notebook.name
-    profile = run.profile if run else "default"
+    name, profile = notebook.name, run.profile
     chosen = "" if profile == "default" else f" --profile {profile}"
-    cost = "not run yet"
-    if run:
-        minutes, memory = _cost(run)
-        cost = f"{minutes} minutes and {memory} GB on {run.device}"
+    cost = "{} minutes and {} GB".format(*_cost(run))
     made, drawn = (
         paths.output_directory(profile, kind).relative_to(paths.REPOSITORY)
         for kind in ("results", "figures")
     )
     yield f"## {name}\n"
-    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost}. It makes"
+    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost} on {run.device}. It makes"
     count = len(notebook.declares.figures)
     pictures = f" and {count} figures, `{drawn}/fig{name[:2]}_*`" if count else ""
     yield f"`{made}/{name}.json`{pictures}.\n"
@@ -396,15 +389,6 @@ def learned_by_the_preview() -> str:
     run = results.load_or_default("06_slm_utility", "full")
     rows = paths.output_directory(run.profile, "figures") / "fig06_distributions.csv"
     return summaries.learned_from(pd.read_csv(rows))
-
-
-def main() -> None:
-    """Rewrite them all."""
-    for path in WITH_BLOCKS:
-        path.write_text(rendered(path.read_text(encoding="utf-8")), encoding="utf-8")
-    REPRODUCING.write_text(reproducing(), encoding="utf-8")
-    with as_file(summaries.LEARNED) as path:
-        path.write_text(learned_by_the_preview(), encoding="utf-8")
 
 
 if __name__ == "__main__":

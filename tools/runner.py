@@ -13,10 +13,11 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -102,11 +103,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if arguments.redraw:
             return figure.redraw(found, plan.parameters)
-        chosen = _in_order(_choose(found, arguments.only, arguments.start))
+        chosen = _in_order(_choose(found, arguments.only))
         if arguments.corpus:
             chosen = [each for each in chosen if _reads_a_corpus(each, arguments.profile)]
         for notebook in chosen:
-            _check(notebook, found)
+            notebooks.check_parameters(notebook)
+        _check_reads(found)
         if arguments.list:
             rows = [(each.name, plan.stale(each) or UP_TO_DATE) for each in chosen]
             print(_aligned([("notebook", "state"), *rows]))
@@ -148,17 +150,13 @@ def _own_file(name: str) -> str:
     return str(path)
 
 
-def _choose(
-    found: Sequence[Notebook], only: Sequence[str] | None, start: str | None
-) -> list[Notebook]:
-    """The notebooks that `--only` and `--from` name by their leading number or name."""
+def _choose(found: Sequence[Notebook], only: Sequence[str] | None) -> list[Notebook]:
+    """The notebooks that `--only` names by their leading number or name; all without it."""
     known = [notebook.name for notebook in found]
-    for prefix in [*(only or []), *([start] if start else [])]:
+    for prefix in only or []:
         if not any(name.startswith(prefix) for name in known):
             raise RunError(f"no notebook {prefix!r}; there are: {', '.join(known) or 'none'}")
-    chosen = [n for n in found if only is None or n.name.startswith(tuple(only))]
-    first = next((name for name in known if start and name.startswith(start)), "")
-    return [notebook for notebook in chosen if notebook.name >= first]
+    return [each for each in found if only is None or each.name.startswith(tuple(only))]
 
 
 def _reads_a_corpus(notebook: Notebook, profile: str) -> bool:
@@ -174,31 +172,24 @@ def _in_order(chosen: Sequence[Notebook]) -> list[Notebook]:
     while rest:
         waited_for = {notebook.name for notebook in rest}
         ready = (each for each in rest if waited_for.isdisjoint(each.declares.results))
-        order.append(following := next(ready, rest[0]))  # `_check` refuses what reads itself
+        order.append(following := next(ready, rest[0]))  # a circle: `_check_reads` refuses it
         rest.remove(following)
     return order
 
 
-def _check(notebook: Notebook, found: Sequence[Notebook]) -> None:
-    """Refuse what would go wrong unnoticed, before anything starts."""
-    notebooks.check_parameters(notebook)
-    reads = {other.name: other.declares.results for other in found}
-    for name in notebook.declares.results:
-        if name not in reads or notebook.name in _rests_on(name, reads):
-            others = [each for each in reads if notebook.name not in _rests_on(each, reads)]
-            raise RunError(
-                f"{notebook.name} declares the results of {name!r}, expected a notebook that does "
-                f"not rest on it: {', '.join(others) or 'none'}"
-            )
-
-
-def _rests_on(name: str, reads: Mapping[str, Sequence[str]]) -> set[str]:
-    """A notebook, all that it reads, all that these read, and so on."""
-    known, new = set[str](), {name}
-    while new:
-        known |= new
-        new = {each for one in new for each in reads.get(one, ())} - known
-    return known
+def _check_reads(found: Sequence[Notebook]) -> None:
+    """Refuse results that no notebook makes, or that rest on the notebook that reads them."""
+    reads = {each.name: each.declares.results for each in found}
+    for name, wanted in reads.items():
+        if absent := ", ".join(set(wanted) - reads.keys()):
+            raise RunError(f"{name} declares the results of {absent}, expected some of {[*reads]}")
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise RunError(
+            f"results: got notebooks in a circle, {circle}; remove one declaration"
+        ) from error
 
 
 def _locked(plan: Plan) -> AbstractContextManager[object]:

@@ -17,21 +17,6 @@ import os
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = [
-    "Evaluation",
-    "Reader",
-    "attack_for",
-    "attack_names",
-    "check_attack",
-    "check_mechanism",
-    "evaluate",
-    "from_function",
-    "identify_authors",
-    "register_attack",
-    "register_mechanism",
-    "sanitize",
-    "sanitizer",
-]
 
 # Threads that wait for each other sleep and do not spin: beside another process that
 # takes the cores all is then several times faster, and alone as fast. Read when PyTorch is loaded.
@@ -41,12 +26,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Type checkers read __init__.pyi.
 _MODULES = {
     "authors": ("identify_authors",),
-    "evaluate": ("Evaluation", "attack_names", "evaluate", "register_attack"),
+    "evaluate": ("Evaluation", "evaluate", "register_attack"),
     "reading": ("Reader",),
-    "risks": ("attack_for",),
-    "sanitizers": ("from_function", "register_mechanism", "sanitize", "sanitizer"),
+    "sanitizers": ("register_mechanism", "sanitize", "sanitizer"),
     "trial": ("check_attack", "check_mechanism"),
 }
+__all__ = sorted(name for names in _MODULES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:

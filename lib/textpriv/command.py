@@ -20,6 +20,7 @@ from textpriv import __version__
 from textpriv.errors import TextprivError
 
 if TYPE_CHECKING:
+    from textpriv.evaluation.evaluate import Evaluation
     from textpriv.evaluation.sanitizers import Sanitizer
 
 
@@ -89,15 +90,18 @@ _policy = click.option(
 )
 
 
-def _mechanism(required: bool) -> Callable[..., Any]:
-    return _options(
-        click.option(
-            "--mechanism", "-m", required=required,
-            help="A name (textpriv ls mechanisms), or module:Name or file.py:Name of your own.",
-        ),
-        click.option("--epsilon", "-e", type=float, help="Its privacy parameter, a number > 0."),
-        _policy,
+def _name(required: bool) -> Callable[..., Any]:
+    return click.option(
+        "--mechanism", "-m", required=required,
+        help="A name (textpriv ls mechanisms), or module:Name or file.py:Name of your own.",
     )  # fmt: skip
+
+
+def _mechanism(required: bool) -> Callable[..., Any]:
+    epsilon = click.option(
+        "--epsilon", "-e", type=float, help="Its privacy parameter, a number > 0."
+    )
+    return _options(_name(required), epsilon, _policy)
 
 
 _public = click.option(
@@ -178,7 +182,7 @@ def sanitize(
         click.echo("with a seed: who knows it can undo this; for experiments only", err=True)
     rng = None if seed is None else np.random.default_rng(seed)
     with simulation():  # it is said above
-        found = _in_parts(made, texts, rng)
+        found = made.sanitize(texts, rng)
     lines = (json.dumps({"text": each}) if as_json else each.replace("\n", " ") for each in found)
     _put("".join(f"{line}\n" for line in lines), out)
 
@@ -188,20 +192,12 @@ def sanitize(
 @click.argument("sanitized")
 @_mechanism(required=False)
 @_evaluation
-def attack(
-    original: str,
-    sanitized: str,
-    mechanism: str | None,
-    epsilon: float | None,
-    policy: str,
-    **options: Any,
-) -> None:
+def attack(original: str, sanitized: str, **options: Any) -> None:
     """Attack SANITIZED, whose originals are the texts of ORIGINAL, whatever tool made it.
 
     With --mechanism, where it is one of ours, attackers know its probabilities too.
     """
-    found = _evaluated(original, sanitized, mechanism, epsilon, policy, options)
-    _said(found, options["as_json"])
+    _said(_evaluated(original, sanitized, options), options["as_json"])
 
 
 @main.command("report")
@@ -212,12 +208,9 @@ def attack(
 @click.option("--examples", type=click.IntRange(0), default=5, show_default=True,
               help="Texts that the page quotes, before and after.")  # fmt: skip
 @_evaluation
-def report(
-    file: str, mechanism: str, epsilon: float | None, policy: str, out: str, card: str | None,
-    examples: int, **options: Any,
-) -> None:  # fmt: skip
+def report(file: str, out: str, card: str | None, examples: int, **options: Any) -> None:
     """Sanitize FILE, attack what came out, and write one page that says it all."""
-    found = _evaluated(file, None, mechanism, epsilon, policy, options, examples=examples)
+    found = _evaluated(file, None, options, examples)
     found.page(out)
     if card:
         _put(json.dumps(found.card(), indent=2, allow_nan=False) + "\n", card)
@@ -236,19 +229,9 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
     from textpriv.evaluation.trial import check_mechanism
 
     found = check_mechanism(_loaded(mechanism), epsilon=epsilon, policy=policy, seed=seed)
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "name": found.name,
-                    "passed": found.passed,
-                    "checks": found.rows.to_dict("records"),
-                },
-                indent=2,
-            )
-        )
-    else:
-        click.echo(str(found))
+    checks = found.rows.to_dict("records")
+    said = {"name": found.name, "passed": found.passed, "checks": checks}
+    click.echo(json.dumps(said, indent=2) if as_json else str(found))
     sys.exit(0 if found.passed else 1)
 
 
@@ -257,18 +240,11 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
 @click.option("--out", "-o", help="Where to write it; standard output where it is not given.")
 @click.option("--check", help="A card that was sent in: made again, and compared with it.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the mechanism's draws.")
-def card(
-    mechanism: str,
-    epsilon: float | None,
-    policy: str,
-    out: str | None,
-    check: str | None,
-    seed: int,
-) -> None:
+def card(out: str | None, check: str | None, seed: int, **chosen: Any) -> None:
     """Make a card of MECHANISM on the sentences that are the same for all cards."""
     from textpriv.evaluation import cards
 
-    made = cards.make_card(_made(mechanism, epsilon, policy), seed=seed)
+    made = cards.make_card(_made(**chosen), seed=seed)
     if check is None:
         _put(json.dumps(made, indent=2, allow_nan=False) + "\n", out)
         return
@@ -283,7 +259,8 @@ def card(
 
 @main.command("preview")
 @click.argument("file")
-@_mechanism(required=True)
+@_name(required=True)
+@_policy
 @click.option("--epsilons", required=True, help="Several, with commas: 1,2,4,8.")
 @click.option("--summary", is_flag=True, help="Predict what a model's summary would be worth.")
 @_public
@@ -292,7 +269,6 @@ def card(
 def preview(
     file: str,
     mechanism: str,
-    epsilon: float | None,
     policy: str,
     epsilons: str,
     summary: bool,
@@ -359,18 +335,18 @@ def _column_of(file: str, name: str | None, column: str) -> Iterable[object] | N
 
 
 def _evaluated(
-    original: str, sanitized: str | None, mechanism: str | None, epsilon: float | None, policy: str,
-    options: dict[str, Any], examples: int = 0,
-) -> Any:  # fmt: skip
+    original: str, sanitized: str | None, options: dict[str, Any], examples: int = 0
+) -> Evaluation:
     from textpriv.evaluation.evaluate import evaluate
 
     column, public = options["column"], options["public"]
+    chosen = {name: options[name] for name in ("mechanism", "epsilon", "policy")}
     before = _texts(original, column)
     click.echo(f"{len(before):,} texts; attacking ...", err=True)
     return evaluate(
         before,
         None if sanitized is None else _texts(sanitized, column),
-        mechanism=None if mechanism is None else _made(mechanism, epsilon, policy),
+        mechanism=None if chosen["mechanism"] is None else _made(**chosen),
         attacks=options["attacks"] or None,
         labels=_column_of(original, options["label"], column),
         authors=_column_of(original, options["author"], column),
@@ -380,17 +356,7 @@ def _evaluated(
     )
 
 
-def _in_parts(made: Sanitizer, texts: list[str], rng: Any) -> list[str]:
-    """Sanitized with a progress bar, where standard error is a terminal."""
-    from tqdm import tqdm
-
-    size = max(1, -(-len(texts) // 20))
-    parts = [texts[start : start + size] for start in range(0, len(texts), size)]
-    bar = tqdm(parts, disable=None, unit="part", file=sys.stderr)
-    return [each for part in bar for each in made.sanitize(part, rng)]
-
-
-def _said(found: Any, as_json: bool) -> None:
+def _said(found: Evaluation, as_json: bool) -> None:
     click.echo(json.dumps(found.card(), indent=2, allow_nan=False) if as_json else str(found))
 
 

@@ -1,18 +1,15 @@
 """The results as web pages that need no server and no network: `make site`.
 
     python -m tools.site.build                    writes site/, to be opened at site/index.html
-    python -m tools.site.build --profile smoke    the same from what a smoke run wrote
 
 Lays out Markdown and notebooks as they lie in the repository, so that their links hold, beside
 pages of their own for play (play.py), claims (judged.py) and the library (reference.py), and has
 Sphinx make the pages (conf.py); a link that leads nowhere is an error. Nothing is executed: a
-notebook shows the outputs of its copy in `runs/`, if that is a whole run of what stands in
-`notebooks/`.
+notebook shows the outputs that git holds of its run.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -30,12 +27,12 @@ import pandas as pd
 from nbformat import NotebookNode, v4
 
 import textpriv
-from textpriv import assets, paths, profiles
+from textpriv import assets, paths
 from textpriv.errors import RunError, TextprivError
 from textpriv.report import board, results
 from tools import notebooks
 from tools.notebooks import Notebook
-from tools.outputs import FORMS, RUN, STATE, edited, stripped, without_widgets
+from tools.outputs import FORMS, RUN, edited, stripped
 from tools.site import judged, play, reference
 
 DOCUMENTS = (
@@ -48,6 +45,33 @@ _TAGS = set("table caption thead tbody tfoot tr th td b br code em i p pre stron
 _SPANS = {"th": ["colspan", "rowspan", "scope"], "td": ["colspan", "rowspan"]}
 
 
+def lay_out(folder: Path) -> None:
+    """Write what Sphinx reads: the pages, the notebooks, and the files that they link to."""
+    found = notebooks.find()
+    pages = {
+        "index.md": front(found),
+        "gallery.md": findings(found),
+        "claims.ipynb": nbformat.writes(judged.page(found)),
+        "play.ipynb": nbformat.writes(play.page(_numbers)),
+        "data.md": cards(),
+    }
+    pages |= documents()
+    package = Path(textpriv.__file__).parent
+    pages |= {f"reference/{name}.md": text for name, text in reference.pages(package)}
+    for source in found:
+        pages[f"notebooks/{source.name}.ipynb"] = nbformat.writes(notebook(source))
+        pages[f"figures/{source.name}.ipynb"] = nbformat.writes(gallery(source))
+    for name, text in pages.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    (folder / DOWNLOADS).mkdir()
+    for source in found:
+        shutil.copy(paths.NOTEBOOKS / source.file, folder / DOWNLOADS)
+    for stem in (stem for source in found for stem in figures(source)):
+        for suffix in results.FIGURE_SUFFIXES:
+            shutil.copy(_saved(stem, suffix), folder / "figures")
+
+
 def plain(text: object) -> str:
     """A text as Markdown that shows it, and obeys nothing in it. (`table` takes care of bars.)"""
     return re.sub(r"([!-/:-@\[-`{}~])", r"\\\1", " ".join(str(text).split()))
@@ -56,58 +80,29 @@ def plain(text: object) -> str:
 # --- Notebooks ----------------------------------------------------------------------------
 
 
-def executed(source: Notebook, profile: str) -> NotebookNode | None:
-    """A notebook with its outputs, from `runs/` or as git holds it; None where neither counts.
-
-    It has to be this notebook, run to its end without an error. As for figures, a full run comes
-    before a default one, so that a page shows one run.
-    """
-    committed = paths.NOTEBOOKS / source.file
-    full, copy = (paths.RUNS / run / f"{source.name}.ipynb" for run in ("full", profile))
-    for path in [full, committed, copy] if profile == "default" else [copy]:
-        if not path.exists():
-            continue
-        node = nbformat.read(path, as_version=4)
-        node.cells = [
-            each
-            for each in node.cells
-            if "injected-parameters" not in each.metadata.get("tags", ())
-        ]
-        written = [(cell.kind, cell.source) for cell in source.cells]
-        changed = [(cell.cell_type, cell.source) for cell in node.cells] != written
-        code = [cell for cell in node.cells if cell.cell_type == "code" and cell.source.strip()]
-        failed = any(output.output_type == "error" for cell in code for output in cell.outputs)
-        unfinished = not all(cell.execution_count for cell in code)
-        other = path == committed and (RUN not in node.metadata or edited(node))
-        if not (changed or failed or unfinished or other):
-            return node
-    return None
-
-
-def notebook(source: Notebook, profile: str) -> NotebookNode:
+def notebook(source: Notebook) -> NotebookNode:
     """A notebook for its page: what is missing on top, safe outputs, figures as they were saved."""
-    run = executed(source, profile)
-    node = run or stripped(nbformat.read(paths.NOTEBOOKS / source.file, as_version=4))
-    widgets = node.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
-    saved = figures(source, profile)
+    node = nbformat.read(paths.NOTEBOOKS / source.file, as_version=4)
+    has_run = RUN in node.metadata and not edited(node)
+    if not has_run:
+        node = stripped(node)
+    saved = figures(source)
     pictures = {origin["alt"] for origin in saved.values()}
     cells: list[NotebookNode] = []
     for index, cell in enumerate(node.cells):
         cells.append(cell)
         if cell.cell_type == "code":
-            around = notebooks.heading(source.cells, index)
-            outputs = list(
-                _safe(without_widgets(cell.outputs, widgets), pictures, f"Picture: {around}")
-            )
-            cell.metadata, cell.outputs = NotebookNode(), outputs
+            otherwise = f"Picture: {notebooks.heading(source.cells, index)}"
+            cell.outputs = list(_safe(cell.outputs, pictures, otherwise))
+            cell.metadata = NotebookNode()
             made = [stem for stem in saved if re.search(rf"[\"']{stem}[\"']", cell.source)]
             cells += [v4.new_markdown_cell(_picture(stem, saved[stem])) for stem in made]
-    if not run:
-        chosen = "" if profile == "default" else f" --profile {profile}"
+    if not has_run:
+        full = "--profile full " if results.file(source.name, "full").exists() else ""
         missing = (
             "```{warning}\nThis page shows the notebook's text and code with the saved figures. "
             "Its tables and computed sentences are there only after it has run: "
-            f"`./run_all.sh{chosen} --only {source.name[:2]}`, then `make site`.\n```"
+            f"`./run_all.sh {full}--only {source.name[:2]}`, then `make site`.\n```"
         )
         cells.insert(1, v4.new_markdown_cell(missing))
     cells.insert(1, v4.new_markdown_cell(_ways_to_run(source)))
@@ -169,9 +164,9 @@ def _safe(
 # --- Figures ------------------------------------------------------------------------------
 
 
-def figures(source: Notebook, profile: str) -> dict[str, dict[str, Any]]:
+def figures(source: Notebook) -> dict[str, dict[str, Any]]:
     """Where each saved figure of a notebook comes from."""
-    saved = {stem: _saved(stem, profile, ".json") for stem in source.declares.figures}
+    saved = {stem: _saved(stem, ".json") for stem in source.declares.figures}
     return {
         stem: json.loads(path.read_text(encoding="utf-8"))
         for stem, path in saved.items()
@@ -179,19 +174,19 @@ def figures(source: Notebook, profile: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _saved(stem: str, profile: str, suffix: str) -> Path:
-    """A file of a figure; among what git holds, that of the full run where there is one."""
-    runs = ("full", "default") if profile == "default" else (profile,)
-    files = [paths.output_directory(run, "figures") / f"{stem}{suffix}" for run in runs]
-    return next((path for path in files if path.exists()), files[-1])
+def _saved(stem: str, suffix: str) -> Path:
+    """A file of a figure that git holds: that of the full run where there is one."""
+    full, default = (
+        paths.output_directory(run, "figures") / f"{stem}{suffix}" for run in ("full", "default")
+    )
+    return full if full.exists() else default
 
 
-def _numbers(stem: str, profile: str) -> pd.DataFrame:
+def _numbers(stem: str) -> pd.DataFrame:
     """What the page of sliders shows of a figure; of mechanisms at equal risk, what results say."""
     if stem == play.SCOREBOARD:
-        run = "full" if profile == "default" else profile
-        return play.at_equal_risk(board.gather(run, ("04_dp_prompt", "07_scoreboard")))
-    return play.plotted(_saved(stem, profile, ".csv"))
+        return play.at_equal_risk(board.gather("full", ("04_dp_prompt", "07_scoreboard")))
+    return play.plotted(_saved(stem, ".csv"))
 
 
 def _finding(stem: str, origin: dict[str, Any]) -> str:
@@ -207,11 +202,11 @@ def _picture(stem: str, origin: dict[str, Any]) -> str:
     )
 
 
-def findings(found: Sequence[Notebook], profile: str) -> str:
+def findings(found: Sequence[Notebook]) -> str:
     """All figures on one page, small, each under its finding; and the menu of their pages."""
     parts = ["# Figures by finding"]
     for source in found:
-        if saved := figures(source, profile):
+        if saved := figures(source):
             parts.append(f"## {plain(notebooks.heading(source.cells, 0))}")
             parts.append(
                 "\n".join(
@@ -223,13 +218,13 @@ def findings(found: Sequence[Notebook], profile: str) -> str:
     return "\n\n".join(parts) + _menu("", [f"/figures/{source.name}.ipynb" for source in found])
 
 
-def gallery(source: Notebook, profile: str) -> NotebookNode:
+def gallery(source: Notebook) -> NotebookNode:
     """The figures of a notebook, each with its caption, origin, files and plotted numbers."""
     title = plain(notebooks.heading(source.cells, 0))
     intro = f"# Figures of {title}\n\nFrom [the notebook](/notebooks/{source.name}.ipynb)."
     cells = [v4.new_markdown_cell(intro)]
-    for stem, origin in figures(source, profile).items():
-        numbers = pd.read_csv(_saved(stem, profile, ".csv"), dtype=str, keep_default_na=False)
+    for stem, origin in figures(source).items():
+        numbers = pd.read_csv(_saved(stem, ".csv"), dtype=str, keep_default_na=False)
         cut = f", the first {MOST_ROWS} below" if len(numbers) > MOST_ROWS else ""
         ends = ", ".join(f"[{end[1:]}]({stem}{end})" for end in results.FIGURE_SUFFIXES[1:])
         changed = " with changes that were not committed" if origin["dirty"] else ""
@@ -281,12 +276,10 @@ def pictured(text: str) -> str:
     return re.sub(r'<img src="(?:\.\./)?([^"]*)"[^>]* alt="([^"]*)">', r"![\2](/\1)", text)
 
 
-def front(found: Sequence[Notebook], profile: str) -> str:
-    """README.md, which tells of the committed results; for other profiles a title; and the menu."""
-    text = f"# A run of the profile {profile}\n"
-    if profile == "default":
-        text = (paths.REPOSITORY / "README.md").read_text(encoding="utf-8")
-        text = pictured(re.sub(r"<!--.*?-->\n", "", text))
+def front(found: Sequence[Notebook]) -> str:
+    """README.md and the menu."""
+    text = (paths.REPOSITORY / "README.md").read_text(encoding="utf-8")
+    text = pictured(re.sub(r"<!--.*?-->\n", "", text))
     ways = "[Play](/play.ipynb) · [Figures](/gallery.md) · [Claims](/claims.ipynb)"
     title, _, rest = text.partition("\n")
     text = f"{title}\n\n{ways}\n{rest}"
@@ -305,38 +298,10 @@ def _menu(caption: str, pages: Iterable[str]) -> str:
     return "\n".join(["\n\n```{toctree}", ":hidden:", *named, "", *pages, "```\n"])
 
 
-# --- The site -----------------------------------------------------------------------------
+# --- Sphinx --------------------------------------------------------------------------------
 
 
-def lay_out(folder: Path, profile: str) -> None:
-    """Write what Sphinx reads: the pages, the notebooks, and the files that they link to."""
-    profiles.settings(profile)  # ProfileError for an unknown one
-    found = notebooks.find()
-    pages = {
-        "index.md": front(found, profile),
-        "gallery.md": findings(found, profile),
-        "claims.ipynb": nbformat.writes(judged.page(found, profile)),
-        "play.ipynb": nbformat.writes(play.page(lambda stem: _numbers(stem, profile))),
-        "data.md": cards(),
-    }
-    pages |= documents()
-    package = Path(textpriv.__file__).parent
-    pages |= {f"reference/{name}.md": text for name, text in reference.pages(package)}
-    for source in found:
-        pages[f"notebooks/{source.name}.ipynb"] = nbformat.writes(notebook(source, profile))
-        pages[f"figures/{source.name}.ipynb"] = nbformat.writes(gallery(source, profile))
-    for name, text in pages.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    (folder / DOWNLOADS).mkdir()
-    for source in found:
-        shutil.copy(paths.NOTEBOOKS / source.file, folder / DOWNLOADS)
-    for stem in (stem for source in found for stem in figures(source, profile)):
-        for suffix in results.FIGURE_SUFFIXES:
-            shutil.copy(_saved(stem, profile, suffix), folder / "figures")
-
-
-def build(profile: str = "default") -> None:
+def build() -> None:
     """Replace `site/` by one made anew; where that fails it stays, and RunError says why."""
     if not (find_spec("myst_nb") and find_spec("furo")):
         raise RunError(
@@ -345,24 +310,19 @@ def build(profile: str = "default") -> None:
         )
     with tempfile.TemporaryDirectory(dir=paths.REPOSITORY, prefix=".site.") as scratch:
         source, made = Path(scratch, "source"), Path(scratch, "site")
-        lay_out(source, profile)
+        lay_out(source)
         command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning"]
         command += ["--conf-dir", str(Path(__file__).parent), "--doctree-dir", f"{scratch}/trees"]
-        if profile != "default":
-            note = f"A run of the profile {profile}, not the committed results."
-            command += ["--define", f"html_theme_options.announcement={note}"]
         if subprocess.run([*command, str(source), str(made)], check=False).returncode:
             raise RunError("expected pages without a warning, got what Sphinx says above")
         shutil.rmtree(paths.REPOSITORY / "site", ignore_errors=True)
         made.rename(paths.REPOSITORY / "site")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Make the site; 2 and a message where that fails."""
-    parser = argparse.ArgumentParser(prog="python -m tools.site.build")
-    parser.add_argument("--profile", default="default", help="default: the committed figures")
     try:
-        build(parser.parse_args(arguments).profile)
+        build()
     except TextprivError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -57,13 +57,13 @@ class Row(NamedTuple):
         return f"<tr data-verdict='{escape(self.verdict)}'>{drawn}</tr>"
 
 
-def rows(notebooks: Sequence[Notebook], profile: str) -> list[Row]:
+def rows(notebooks: Sequence[Notebook]) -> list[Row]:
     """The claims about these notebooks, in the order of the papers."""
     made, says = [], {each.id: each.says for each in claims.statements()}
     for name in (source.name for source in notebooks):
-        run = results.committed(name) if profile == "default" else results.found(name, profile)
+        run = results.committed(name)
         measured = run.by_name() if run else {}
-        for claim, found in verdicts.verdicts_of(name, measured, profile):
+        for claim, found in verdicts.verdicts_of(name, measured, "default"):
             place = f"{claim.place}, {claim.kind}" if claim.trend else claim.place
             ours = verdicts.ours(claim, measured) or "not measured"
             reason = re.sub(rf"(; |^)ours: {re.escape(ours)}$", "", found.reason)
@@ -88,9 +88,9 @@ def shortened(claim: Claim) -> str:
     return (" = " if claim.trend.form == "equal" else " > ").join(apart)
 
 
-def page(found: Sequence[Notebook], profile: str) -> NotebookNode:
+def page(found: Sequence[Notebook]) -> NotebookNode:
     """The page: what verdicts mean, how many there are, and the claims."""
-    every = rows(found, profile)
+    every = rows(found)
     counted = Counter((row.paper, row.verdict) for row in every)
     kinds = [str(verdict) for verdict in Verdict]
     totals = [

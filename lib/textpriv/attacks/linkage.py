@@ -3,7 +3,7 @@
     scores = bm25(originals, sanitized)            # (sanitized, originals): how well each fits
     ranks = ranks_of_truth(scores)                 # 1: the attacker names the right original
     link = linked(scores)                          # top-1 success, chance is 1 / N
-    certified_epsilon(scores)                      # what no smaller epsilon per text could allow
+    epsilon_lower_bound(scores, rng)               # what no smaller epsilon per text could allow
 
 The attacker holds the sanitized texts and N candidates, among which are the originals: a leaked
 mailbox, a scrape of the web, an older release. Row i of the scores belongs to the i-th sanitized
@@ -148,7 +148,7 @@ def true_positive_rate(scores: FloatArray, false_positive_rate: float = 0.001) -
     return stats.share(int((own > threshold).sum()), len(own))
 
 
-def certified_epsilon(
+def epsilon_lower_bound(
     scores: FloatArray, rng: np.random.Generator, *, confidence: float = stats.CONFIDENCE
 ) -> tuple[float, Estimate]:
     """A pure epsilon per text that the sanitizer cannot be below, and how often the game was won.
@@ -165,7 +165,7 @@ def certified_epsilon(
 
     It says nothing against (epsilon, delta), nor against a guarantee for texts that agree in
     something, their length for instance. A small result says that this attacker shows no more with
-    so few texts; see `most_certified`.
+    so few texts; see `largest_lower_bound`.
 
     Parameters
     ----------
@@ -199,8 +199,8 @@ def certified_epsilon(
     return epsilon, stats.clustered_share(won, np.arange(half))
 
 
-def most_certified(texts: int, *, confidence: float = stats.CONFIDENCE) -> float:
-    """What `certified_epsilon` would show of so many texts if every game were won."""
+def largest_lower_bound(texts: int, *, confidence: float = stats.CONFIDENCE) -> float:
+    """What `epsilon_lower_bound` would show of so many texts if every game were won."""
     half = texts // 2
     return float(logit(_lower(np.ones(half - half // 2), confidence)))
 

@@ -8,7 +8,6 @@ found.figure(); found.card(); found.page("report.html")
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,9 +60,9 @@ class Evaluation:
     ----------
     name, setting, epsilon : of the sanitizer
     risks : a row per attack (see `evaluation.risks.Risk`), the strongest on each thing first
-    certified : a pure epsilon per text that the sanitizer cannot be below, as far as was shown
-    certified_by : the attack that shows it
-    most_certified : what so many texts could show at all
+    epsilon_lower_bound : of a pure epsilon per text, as far as was shown; 0: nothing was
+    shown_by : the attack that shows it
+    largest_shown : what so many texts could show at all
     utility : a row per measure: what is left, its interval, the same of the text in clear, and what
         guessing the most frequent label gives
     examples : original, sanitized, and read_back by the strongest attack on words; first texts only
@@ -78,9 +77,9 @@ class Evaluation:
     setting: str
     epsilon: float | None
     risks: pd.DataFrame
-    certified: float
-    certified_by: str
-    most_certified: float
+    epsilon_lower_bound: float
+    shown_by: str
+    largest_shown: float
     utility: pd.DataFrame
     examples: pd.DataFrame
     statement: str
@@ -88,7 +87,6 @@ class Evaluation:
     texts: int
     readings: tuple[Reading, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    fingerprint: str = ""
 
     def strongest(self, finds: str = "words") -> pd.Series[Any] | None:
         """The strongest attack on "words", "texts" or "authors"; None where none was run."""
@@ -103,7 +101,7 @@ class Evaluation:
                     f"{best['high']:.0%}; guessing {best['chance']:.1%}): {best['attack']}, which "
                     f"knows {best['knows']}."
                 )
-        if self.certified > 0:
+        if self.epsilon_lower_bound > 0:
             lines.append(self.ruled_out)
         for row in self.utility.itertuples():
             beside = {"in clear": row.clear, "guessing": row.guessing}
@@ -120,25 +118,24 @@ class Evaluation:
     def ruled_out(self) -> str:
         """The epsilon per text that cannot be true, in a sentence."""
         return (
-            f"The {self.certified_by} shows with 95% confidence that no epsilon below "
-            f"{self.certified:.2g} (with delta 0) holds for whole texts that are sanitized "
-            f"independently; with this many texts it cannot show more than "
-            f"{self.most_certified:.2g}."
+            f"The {self.shown_by} shows with 95% confidence that no epsilon below "
+            f"{self.epsilon_lower_bound:.2g} (with delta 0) holds for whole texts that are "
+            f"sanitized independently; with this many texts it cannot show more than "
+            f"{self.largest_shown:.2g}."
         )
 
-    def card(self, *, examples: bool = False) -> dict[str, Any]:
-        """All of it as JSON values; texts only where asked for."""
-        card: dict[str, Any] = {
+    def card(self) -> dict[str, Any]:
+        """All of it but the texts, as JSON values."""
+        return {
             "format": CARD,
             "mechanism": self.name,
             "label": self.label,
             "setting": self.setting,
             "epsilon": self.epsilon,
             "texts": self.texts,
-            "fingerprint": self.fingerprint,
             "risks": self.risks.to_dict("records"),
-            "certified_epsilon_per_text": self.certified,
-            "certified_by": self.certified_by,
+            "epsilon_lower_bound_per_text": self.epsilon_lower_bound,
+            "shown_by": self.shown_by,
             "utility": self.utility.astype(object)
             .where(self.utility.notna(), None)
             .to_dict("records"),
@@ -146,9 +143,6 @@ class Evaluation:
             "not_tried": list(self.not_tried),
             "versions": dict(self.versions),
         }
-        if examples:
-            card["examples"] = self.examples.to_dict("records")
-        return card
 
     def figure(self) -> Figure:
         """Each attack with its interval, and what guessing finds."""
@@ -199,7 +193,7 @@ def evaluate(
     mechanism : by which they are, or were, sanitized: a name, an object or a function (see
         `sanitizer`); None: unknown, so that attacks know the pairs alone
     epsilon, policy : of the mechanism
-    attacks : names of the attacks to run, of `attack_names()`; None: all that apply
+    attacks : names of the attacks to run (see `textpriv ls attacks`); None: all that apply
     labels : of each text, which a classifier shall still tell from the sanitized text
     authors : who wrote each, whom an attacker shall not tell
     public : what attackers of a mechanism of ours have read: texts, a corpus' name, or a file; None
@@ -226,9 +220,9 @@ def evaluate(
             f"original: got {len(before):,} texts, expected at most {MOST_TEXTS:,}, since all are "
             "compared with all; take a sample"
         )
-    unknown = sorted(set(attacks or ()) - set(attack_names()))
-    if unknown:
-        raise InvalidInput(f"attacks: got {unknown}, expected some of {attack_names()}")
+    known = list(described_attacks())
+    if unknown := sorted(set(attacks or ()) - set(known)):
+        raise InvalidInput(f"attacks: got {unknown}, expected some of {known}")
     made = None if mechanism is None else sanitizer(mechanism, epsilon=epsilon, policy=policy)
     if sanitized is None:
         if made is None:
@@ -242,9 +236,7 @@ def evaluate(
         raise InvalidInput(
             f"sanitized: got {len(after)} texts for {len(before)} originals, expected one each"
         )
-    run = _Run(
-        before, after, made, tuple(attacks or attack_names()), seed, examples, sanitized is not None
-    )
+    run = _Run(before, after, made, tuple(attacks or known), seed, examples, sanitized is not None)
     run.link()
     run.read_words(public, column)
     if authors is not None:
@@ -260,13 +252,8 @@ ON_WORDS = ("context-free", "noisy-channel")
 OWN_VECTORS = "word-vectors"
 
 
-def attack_names() -> list[str]:
-    """Every attack that `evaluate` can run: on whole texts, then on words."""
-    return list(described_attacks())
-
-
 def described_attacks() -> dict[str, str]:
-    """Every attack by name, with what it does and knows."""
+    """Every attack that `evaluate` can run, by name, with what it does and knows."""
     words = {
         "context-free": "Bayes' rule word by word; knows the mechanism and word frequencies",
         "noisy-channel": "whole sentences; knows the mechanism and public text",
@@ -290,7 +277,7 @@ def register_attack(
     """
     if scores is None:
         return lambda decorated: register_attack(name, decorated, label=label, knows=knows)
-    if name in attack_names() and name not in _REGISTERED:
+    if name in described_attacks() and name not in _REGISTERED:
         raise InvalidInput(f"name: {name!r} is an attack of this package; take another")
     if not callable(scores):
         raise InvalidInput(f"{name}: expected a function of originals and sanitized texts")
@@ -415,9 +402,8 @@ class _Run:
         try:
             known = measured.vectors_of(embedding(), self.before, self.before)
             seen = measured.vectors_of(embedding(), self.after, self.before)
-            fits = linkage.by_vectors(known, seen)
-            own = np.diagonal(fits)
-            self._keep("similarity of meaning (word vectors)", stats.mean(own, bounds=(-1, 1)), 1.0)
+            kept = stats.mean(linkage.meaning_kept(known, seen), bounds=(-1, 1))
+            self._keep("similarity of meaning (word vectors)", kept, 1.0)
         except AssetError as error:
             self.missed.append(f"similarity of meaning ({error})")
         if labels is None:
@@ -454,9 +440,9 @@ class _Run:
             setting="pairs of texts" if self.made is None else self.made.setting,
             epsilon=None if self.made is None else self.made.epsilon,
             risks=risks,
-            certified=linked.epsilon,
-            certified_by=linked.shown_by,
-            most_certified=linked.most,
+            epsilon_lower_bound=linked.epsilon_lower_bound,
+            shown_by=linked.shown_by,
+            largest_shown=linked.largest_shown,
             utility=utility,
             examples=pd.DataFrame(quoted),
             statement=self._statement(risks),
@@ -464,7 +450,6 @@ class _Run:
             texts=len(self.before),
             readings=self.readings,
             versions=_versions(),
-            fingerprint=_fingerprint(self.after),
         )
 
     def _statement(self, risks: pd.DataFrame) -> str:
@@ -504,11 +489,3 @@ def _versions() -> dict[str, str]:
     from textpriv import __version__
 
     return {"textpriv": __version__, "python": platform.python_version(), **used}
-
-
-def _fingerprint(sanitized: Sequence[str]) -> str:
-    """What tells this release from others; of what was released alone."""
-    digest = hashlib.sha256()
-    for text in sanitized:
-        digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
-    return digest.hexdigest()[:16]

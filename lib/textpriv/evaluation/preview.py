@@ -40,7 +40,7 @@ def previewed(
     texts, column : see `texts_of`
     mechanism, policy : see `sanitizer`; one that replaces words
     epsilons : numbers > 0
-    public : texts that the attacker has read; see `attack_for`, as a weaker one reads none
+    public : texts that the attacker has read; None: a weaker one, who has read none
     summary : predict what a language model's summary of the first text would be worth, in further
         columns worth, low and high; see `summary_worth`
 

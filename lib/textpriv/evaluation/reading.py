@@ -46,12 +46,6 @@ class Reading:
     states: tuple[str, ...]
     attack: str
 
-    @property
-    def share(self) -> float:
-        """Of the sanitized words, the share that is named; NaN where none was sanitized."""
-        hidden = [each for each in self.states if each != CLEAR]
-        return hidden.count(RIGHT) / len(hidden) if hidden else np.nan
-
     def __str__(self) -> str:
         return f"sent:    {' '.join(self.sanitized)}\nguessed: {' '.join(self.guessed)}"
 

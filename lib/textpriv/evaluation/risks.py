@@ -21,11 +21,10 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
 
 from textpriv import assets, stats
-from textpriv.attacks import linkage
+from textpriv.attacks import f1, linkage
 from textpriv.attacks.author import Known, random_baseline, text_attack
 from textpriv.attacks.base import Attack, Observed, is_input
 from textpriv.attacks.bayes import Bayes
-from textpriv.attacks.f1 import bonferroni, f1_estimate
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.attacks.pairs import WordPairs
@@ -123,14 +122,14 @@ def by_word_vectors(embedding: Embedding) -> Linker:
 class Linked(NamedTuple):
     """What all linkage attacks found, and what follows for a pure epsilon per text.
 
-    `epsilon` is ruled out (0: none) by the attack `shown_by`; `most` is what so many texts could
-    show at all.
+    The attack `shown_by` rules out every epsilon below `epsilon_lower_bound` (0: none); so many
+    texts could not show more than `largest_shown`.
     """
 
     risks: list[Risk]
-    epsilon: float = 0.0
+    epsilon_lower_bound: float = 0.0
     shown_by: str = ""
-    most: float = 0.0
+    largest_shown: float = 0.0
 
 
 def text_risks(
@@ -158,12 +157,12 @@ def text_risks(
         rate = linkage.linked(scores)
         risks.append(_risk("texts", each.label, each.knows, rate, 1 / len(originals)))
         if each.alone and len(originals) >= linkage.FEWEST:
-            epsilon, _ = linkage.certified_epsilon(scores, rng, confidence=level)
+            epsilon, _ = linkage.epsilon_lower_bound(scores, rng, confidence=level)
             shown.append((epsilon, each.label))
     if not shown:
         return Linked(risks)
-    most = linkage.most_certified(len(originals), confidence=level)
-    return Linked(risks, *max(shown, key=lambda each: each[0]), most)
+    largest = linkage.largest_lower_bound(len(originals), confidence=level)
+    return Linked(risks, *max(shown, key=lambda each: each[0]), largest)
 
 
 # --- Words --------------------------------------------------------------------------------------
@@ -242,29 +241,16 @@ def _estimated(mechanism: Madlib) -> NoiseChannel:
     return channel
 
 
-def attack_for(
-    mechanism: Mechanism, public_texts: Sequence[str] | Corpus | NGrams | None = None
-) -> Attack:
-    """An attack on a mechanism that replaces words, ready in seconds.
+def attack_for(mechanism: Mechanism, model: NGrams | None) -> Attack:
+    """An attack on a mechanism that replaces words (see `channel_of`), ready in seconds.
 
-    With public texts the noisy channel of order 3 reads whole sentences; without, Bayes' rule takes
-    each word by itself, with frequencies that fall along the vocabulary (Zipf's law), which is
-    weaker.
-
-    Parameters
-    ----------
-    mechanism : of ours, or a subclass of `Channel` of one's own
-    public_texts : what people write in general, none of the private texts; or what `language` has
-        learned from it
+    With a model of public texts (see `language`) the noisy channel reads whole sentences; without,
+    Bayes' rule takes each word by itself, with frequencies that fall along the vocabulary (Zipf's
+    law), which is weaker.
     """
     channel = channel_of(mechanism)
-    if public_texts is None:
+    if model is None:
         return Bayes(channel, zipf(channel), name="context-free")
-    model = public_texts
-    if not isinstance(model, Corpus | NGrams):
-        model = Tokenizer(mechanism.embedding.words, KEEP_UNKNOWN).encode(model)
-    if isinstance(model, Corpus):
-        model = language(channel.size, model)
     return NoisyChannel(channel, model=model, weight=LANGUAGE_WEIGHT)
 
 
@@ -414,7 +400,7 @@ def author_risks(
     return [
         _risk(
             "authors", f"authorship, {kind}", knows,
-            f1_estimate(
+            f1.f1_estimate(
                 authors,
                 guessed_labels(originals, sanitized, authors, seed, adaptive=kind == "adaptive"),
                 classes, rng,
@@ -433,8 +419,7 @@ def strongest(risks: pd.DataFrame, finds: str) -> pd.Series[Any] | None:
     rows = risks[risks["finds"] == finds]
     if rows.empty:
         return None
-    best = rows.loc[rows["value"].idxmax()].copy()
-    wider = bonferroni(len(rows))
-    best["low"] = max(0.0, (rows["value"] - wider * (rows["value"] - rows["low"])).max())
-    best["high"] = min(1.0, (rows["value"] + wider * (rows["high"] - rows["value"])).max())
+    who, rate = f1.strongest({number: Estimate.of(row) for number, row in rows.iterrows()})
+    best = rows.loc[who].copy()
+    best["low"], best["high"] = rate.low, rate.high
     return best

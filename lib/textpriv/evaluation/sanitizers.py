@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +39,6 @@ from textpriv.neighbors import ExactSearch
 
 VOCABULARY = "glove-840b-300d-34k"
 POLICIES = {each.name: each for each in (PRIVATE, KEEP_UNKNOWN)}
-Kind = TypeVar("Kind")
-
-_OURS = tuple(WORD_LEVEL)
 _REGISTERED: dict[str, Any] = {}
 
 
@@ -204,7 +202,7 @@ def _of_mechanism(mechanism: Mechanism, policy: TokenPolicy) -> Sanitizer:
 
 def names() -> list[str]:
     """Every mechanism that has a name: those of this package, then those registered."""
-    return [*_OURS, *_REGISTERED]
+    return [*WORD_LEVEL, *_REGISTERED]
 
 
 def register_mechanism(name: str, made: Any = None) -> Any:
@@ -222,22 +220,12 @@ def register_mechanism(name: str, made: Any = None) -> Any:
     """
     if made is None:
         return lambda decorated: register_mechanism(name, decorated)
-    if name in _OURS:
+    if name in WORD_LEVEL:
         raise InvalidInput(f"name: {name!r} is a mechanism of this package; take another")
     if not (callable(made) or hasattr(made, "sanitize")):
         raise InvalidInput(f"{name}: got {described(made)}, expected a class, object or function")
     _REGISTERED[name] = made
     return made
-
-
-def include(path: str | Path) -> None:
-    """Run a Python file of your own, which registers mechanisms or attacks.
-
-    Raises
-    ------
-    InvalidInput : no such file, or one that does not run
-    """
-    _module(Path(path))
 
 
 def load(place: str) -> Any:
@@ -246,13 +234,20 @@ def load(place: str) -> Any:
     if not colon or not name:
         raise InvalidInput(f"got {place!r}, expected module:Name or file.py:Name")
     try:
-        found = _module(Path(module)) if module.endswith(".py") else importlib.import_module(module)
+        found = include(module) if module.endswith(".py") else importlib.import_module(module)
         return getattr(found, name)
     except (ImportError, AttributeError) as error:
         raise InvalidInput(f"{place}: {error}; expected module:Name or file.py:Name") from error
 
 
-def _module(file: Path) -> Any:
+def include(path: str | Path) -> ModuleType:
+    """Run a Python file of your own, which may register mechanisms or attacks.
+
+    Raises
+    ------
+    InvalidInput : no such file, or one that does not run
+    """
+    file = Path(path)
     spec = importlib.util.spec_from_file_location(f"included_{file.stem}", file)
     if spec is None or spec.loader is None or not file.is_file():
         raise InvalidInput(f"{file}: expected a Python file that exists")
@@ -275,7 +270,7 @@ def _by_name(name: str, epsilon: float | None, policy: TokenPolicy, words: int |
     if name in _REGISTERED:
         made = sanitizer(_REGISTERED[name], epsilon=epsilon, policy=policy, words=words)
         return replace(made, name=name, label=name)
-    if name not in _OURS:
+    if name not in WORD_LEVEL:
         near = difflib.get_close_matches(name.lower(), names(), 1, 0.4)
         do = f"did you mean {near[0]!r}?" if near else "see `textpriv ls mechanisms`"
         raise InvalidInput(f"mechanism: got {name!r}, expected one of {', '.join(names())}; {do}")

@@ -8,14 +8,15 @@ In the way of scikit-learn's `check_estimator`, but a failed check is a row, not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta
 
 from textpriv.attacks.base import NONE, Attack, Observed, observe
 from textpriv.channel import Channel
@@ -26,6 +27,7 @@ from textpriv.evaluation.sanitizers import Sanitizer, sanitizer
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.finite import FiniteMechanism
+from textpriv.privacy import sampled
 from textpriv.privacy.claims import ClaimedLoss, claimed_loss
 from textpriv.privacy.exact import audit_exactly, losses
 from textpriv.privacy.fit import fit_draws
@@ -299,40 +301,27 @@ def _by_law(mechanism: Any, claim: ClaimedLoss | None, rng: np.random.Generator)
 def _by_draws(made: Sanitizer) -> str:
     """Epsilon per word, by the outputs of texts of one word each, whatever makes them.
 
-    Half of the draws choose for each two words the output that tells them apart best, the other
-    half bounds its two probabilities (Clopper and Pearson), for all pairs together.
+    `privacy.sampled` says how the two halves of the draws judge every pair of words.
     """
     assert made.epsilon is not None
-    tail = LEVEL / (2 * len(WORDS) * (len(WORDS) - 1))
-    most = np.log(beta.ppf(tail, DRAWS, 1) / beta.isf(tail, 1, DRAWS))
+    level = sampled.bound_level(math.comb(len(WORDS), 2))
+    examined = partial(sampled.examine, claim=made.epsilon, level=level)
+    apart = np.array([DRAWS, 0]), np.array([0, DRAWS])  # two words that share no output
+    most = examined(apart, apart).loss
     if made.epsilon >= most:
         raise _NotRun(f"{DRAWS:,} draws cannot show a loss above {most:.2g}")
-    halves = []
-    for _ in range(2):
-        found = made.sanitize([word for word in WORDS for _ in range(DRAWS)])
-        halves.append(np.array(found, dtype=object).reshape(len(WORDS), DRAWS))
-    every, numbers = np.unique(
-        np.concatenate([half.ravel() for half in halves]), return_inverse=True
-    )
-    counts = np.zeros((2, len(WORDS), len(every)), dtype=np.int64)
-    half, word = np.divmod(np.arange(2 * len(WORDS) * DRAWS) // DRAWS, len(WORDS))
-    np.add.at(counts, (half, word, numbers), 1)
-    first, second = counts
-    worst, pair = -np.inf, ("", "")
-    for x, one in enumerate(WORDS):
-        for z, other in enumerate(WORDS):
-            if x == z:
-                continue
-            output = np.argmax(np.log(first[x] + 0.5) - np.log(first[z] + 0.5) + np.log1p(first[x]))
-            often, rarely = int(second[x, output]), int(second[z, output])
-            low = beta.ppf(tail, often, DRAWS - often + 1) if often else 0.0
-            high = beta.isf(tail, rarely + 1, DRAWS - rarely) if rarely < DRAWS else 1.0
-            loss = np.log(low / high) if low > 0 else -np.inf
-            if loss > worst:
-                worst, pair = loss, (one, other)
+    outputs = [made.sanitize([word for word in WORDS for _ in range(DRAWS)]) for _ in range(2)]
+    every, numbers = np.unique(np.array(outputs, dtype=object), return_inverse=True)
+    drawn = numbers.reshape(2, len(WORDS), DRAWS)
+    first, second = ([np.bincount(row, minlength=len(every)) for row in half] for half in drawn)
+    losses = {
+        (one, other): examined((first[x], first[z]), (second[x], second[z])).loss
+        for (x, one), (z, other) in permutations(enumerate(WORDS), 2)
+    }
+    worst, pair = max((loss, pair) for pair, loss in losses.items())
     assert worst <= made.epsilon, (
         f"eps {made.epsilon:g} per word is broken: between {pair[0]!r} and {pair[1]!r} the loss is "
-        f"at least {worst:.3g} (confidence {1 - LEVEL:.1%})"
+        f"at least {worst:.3g} (confidence {sampled.CONFIDENCE:.1%})"
     )
     return (
         f"not broken by {DRAWS:,} draws of {len(WORDS)} words each (least loss shown: "

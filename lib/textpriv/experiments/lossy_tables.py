@@ -154,14 +154,14 @@ def language(
     `bits` per character under the causal model; `speech`, the share of whole words that keep their
     part of speech, with low, high, n; `chance`, what two unrelated words of both texts would give.
     """
-    text = grammar.readability(generator, [each for each in pieces.decode(tokenizer, seen) if each])
+    bits = grammar.readability(generator, [each for each in pieces.decode(tokenizer, seen) if each])
     names = np.array(pieces.as_wordpieces(tokenizer), dtype=object)
     before, after = names[private.ids], names[seen.ids]
     whole = grammar.whole_words(before, after, offsets=private.offsets)
     rate = stats.clustered_share(grammar.kept(before[whole], after[whole]), private.document[whole])
     chance = grammar.chance(*(grammar.tag_shares(words[whole]) for words in (before, after)))
     kept = rate.columns()
-    return {"bits": text.bits_per_character, "speech": kept.pop("value"), **kept, "chance": chance}
+    return {"bits": bits, "speech": kept.pop("value"), **kept, "chance": chance}
 
 
 def lengths(texts: Iterable[Text]) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
     kept(original, replaced).mean()                  # share of words with the same part of speech
     chance(tag_shares(original), tag_shares(replaced))   # what unrelated words of both would give
-    readability(generator, texts).bits_per_character
+    readability(generator, texts)                    # bits per character, the fewer the better
     length_bits(lengths), identified(lengths)        # what the length of a text alone tells
 
 The part of speech of a word is the most frequent one, whatever stands around it: the baseline of
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
@@ -226,37 +225,21 @@ def _check_aligned(original: Collection[str], replaced: Collection[str]) -> None
 # --- Readability --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Readability:
-    """How surprising a language model finds texts: the smaller, the better they read.
+def readability(generator: Generator, texts: Sequence[str]) -> float:
+    """Bits per character of texts under a causal language model: the fewer, the better they read.
 
-    All texts together count as one, so that a short text weighs less than a long one.
-    """
-
-    nats: FloatArray  # (texts,) -ln P(text)
-    characters: IntArray  # (texts,) of Unicode, with the spaces
-
-    @property
-    def bits_per_character(self) -> float:
-        """Sum of nats / (ln 2 characters), >= 0: comparable between models and tokenizers."""
-        return float(self.nats.sum() / (np.log(2) * self.characters.sum()))
-
-
-def readability(generator: Generator, texts: Sequence[str]) -> Readability:
-    """Measure how well texts read to a causal language model.
-
-    The end of a text is not part of its likelihood. Original and sanitized text must be written
-    the same way (case, spaces around punctuation), or the difference is one of style. At least one
-    of the texts has a word in it, none is too long for the model; an empty one adds nothing.
+    -log2 P(all texts) / characters, >= 0, comparable between models and tokenizers; a short text
+    weighs less than a long one, and an empty one nothing. The end of a text is not part of its
+    likelihood. Original and sanitized text must be written the same way (case, spaces around
+    punctuation), or the difference is one of style. At least one of the texts has a word in it,
+    none is too long for the model.
     """
     texts = check_texts(texts)
     if not any(text.strip() for text in texts):
         raise InvalidInput(f"texts: got {len(texts)} without any word, expected at least one word")
-    return Readability(
-        # Rounding can leave a certain text with a likelihood just above 1.
-        nats=np.maximum(-generator.log_likelihood(texts), 0),
-        characters=np.array([len(text) for text in texts], dtype=np.int64),
-    )
+    # Rounding can leave a certain text with a likelihood just above 1.
+    nats = np.maximum(-generator.log_likelihood(texts), 0)
+    return float(nats.sum() / (np.log(2) * sum(map(len, texts))))
 
 
 # --- Length -------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from textpriv.mechanisms.sweep import check_grid, sweep
 from textpriv.models import Encoder, FastTokenizer, pieces
 from textpriv.models.generators import Generator
 from textpriv.utility.prediction import Predictor
-from textpriv.utility.summaries import Summarizer, similarity
+from textpriv.utility.summaries import Extractive, Writer, similarity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,7 +105,7 @@ class Reader:
 
     table: PieceTable  # vocabulary of the mechanism
     encoder: Encoder  # whose vectors are compared
-    small: Summarizer
+    small: Extractive | Writer
     language: NGrams  # of public text over the table's rows
     counts: IntArray  # (rows,) how often each row occurs in that text
 
@@ -113,7 +113,7 @@ class Reader:
     def of(
         cls,
         encoder: Encoder,
-        small: Summarizer,
+        small: Extractive | Writer,
         public: Sequence[str],
         *,
         table: PieceTable | None = None,

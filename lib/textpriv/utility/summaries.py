@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,6 @@ CORRECTION = (
     "Correct the grammar of the text below. Answer with the corrected text and nothing else."
 )
 _ENDS = (".", "!", "?")
-
-
-class Summarizer(Protocol):
-    """What an experiment asks of a model that summarizes."""
-
-    def summarize(self, texts: Sequence[str]) -> list[str]:
-        """One summary per text, which may be empty."""
 
 
 # --- A small one: passages of the text ----------------------------------------------------------
