@@ -107,6 +107,20 @@ class WrongSampler(SanText):
         return np.where(kept, ids, super()._replace(ids, rng))
 
 
+class Reversed(SanText):
+    """Attackers would read P(x|y) for P(y|x)."""
+
+    def log_columns(self, outputs: IntArray) -> Any:
+        return self.log_rows(outputs)
+
+
+class Leaky(Stated):
+    """Its rows sum to less than 1."""
+
+    def log_rows(self, inputs: IntArray) -> Any:
+        return super().log_rows(inputs) - 0.1
+
+
 @pytest.mark.parametrize(
     "mechanism", [right, SanText(EMBEDDING, epsilon=2.0), Stated(EMBEDDING, epsilon=2.0)]
 )
@@ -120,6 +134,8 @@ def test_right_ones_pass(mechanism: Any) -> None:
     ("mechanism", "check", "says"),
     [
         (WrongSampler(EMBEDDING, epsilon=2.0), "draws follow the stated law", "the sampler"),
+        (Reversed(EMBEDDING, epsilon=2.0), "the stated law is one", "in the column"),
+        (Leaky(EMBEDDING, epsilon=2.0), "the stated law is one", "expected 1"),
         (Overstated(EMBEDDING, epsilon=2.0), "the claim", "exact loss is 4, above the 2"),
         (wrong_claim, "the claim", "eps 2 per word is broken"),
         (shared_seed, "fresh randomness", "the same seed"),

@@ -82,8 +82,8 @@ def read_cards(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
 def table(cards: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """A row per card: how much of it is read and linked by the strongest attack, and what is left.
 
-    Columns: mechanism, setting, read, linked (each with _low, _high and _by), certified (notebook
-    07's name for the lower bound of epsilon per text), and one for each measure of utility.
+    Columns: mechanism, setting, read, linked (each with _low, _high and _by), epsilon_at_least (per
+    text, shown by linkage), and one for each measure of utility.
     """
     rows = []
     for card in cards:
@@ -93,7 +93,7 @@ def table(cards: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
             if best is not None:
                 row |= {name: best["value"], f"{name}_by": best["attack"]}
                 row |= {f"{name}_{end}": best[end] for end in ("low", "high")}
-        row["certified"] = card["epsilon_lower_bound_per_text"]
+        row["epsilon_at_least"] = card["epsilon_lower_bound_per_text"]
         row |= {each["measure"]: each["value"] for each in card["utility"]}
         rows.append(row)
     return pd.DataFrame(rows)
