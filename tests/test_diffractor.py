@@ -78,18 +78,9 @@ def test_the_law_of_one_list_by_hand() -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 12.0])
 @pytest.mark.parametrize("lists", [1, 3])
 def test_the_law_sums_over_steps_and_lists(epsilon: float, lists: int) -> None:
-    mechanism, every = Diffractor(SMALL, epsilon=epsilon, lists=lists), np.arange(30)
+    mechanism = Diffractor(SMALL, epsilon=epsilon, lists=lists)
     expected = plain_law(mechanism.order.tolist(), epsilon)
     np.testing.assert_allclose(law_of(mechanism), expected, rtol=1e-9, atol=1e-16)
-    np.testing.assert_allclose(mechanism.log_columns(every), mechanism.log_rows(every).T)
-    np.testing.assert_allclose(mechanism.log_prob(every, every[::-1]),
-                               mechanism.log_rows(every)[every, every[::-1]])  # fmt: skip
-    mechanism.check()
-
-
-def test_a_large_epsilon_underflows_nowhere() -> None:
-    rows = Diffractor(SMALL, epsilon=1e4).log_rows(np.arange(30))
-    assert np.isfinite(rows).all() and (rows.argmax(1) == np.arange(30)).all()
 
 
 def test_draws_follow_the_law() -> None:

@@ -34,9 +34,14 @@ from textpriv.mechanisms import (
     FiniteMechanism,
     SanText,
     SanTextPlus,
+    clusant,
     least_frequent,
+    rantext,
 )
+from textpriv.mechanisms.clusant import CluSanT
+from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.finite import greedy_groups, nearest_sets
+from textpriv.mechanisms.rantext import RanText
 from textpriv.privacy import audit_exactly, claimed_loss
 
 SMALL = normal_embedding(40, 3, seed=2)
@@ -58,7 +63,13 @@ MAKERS: dict[str, Callable[[Embedding, float], FiniteMechanism]] = {
         e, epsilon=eps, set_size=6, stopwords=STOPWORDS, mapping="conservative"
     ),
 }
+ALL = MAKERS | {  # of which the others have their laws in test files of their own
+    "clusant": lambda e, eps: CluSanT(e, epsilon=eps),
+    "diffractor": lambda e, eps: Diffractor(e, epsilon=eps),
+    "rantext": lambda e, eps: RanText(e, epsilon=eps),
+}
 every_mechanism = pytest.mark.parametrize("name", MAKERS)
+every_law = pytest.mark.parametrize("name", ALL)
 
 
 def law_of(mechanism: FiniteMechanism) -> FloatArray:
@@ -158,9 +169,9 @@ def test_the_law_is_the_formula(name: str, epsilon: float) -> None:
     np.testing.assert_allclose(law.sum(1), 1, rtol=0, atol=1e-12)
 
 
-@every_mechanism
+@every_law
 def test_columns_are_the_columns_of_the_rows(name: str) -> None:
-    mechanism, words = MAKERS[name](SMALL, 2.0), np.arange(40)
+    mechanism, words = ALL[name](SMALL, 2.0), np.arange(40)
     mechanism.check()
     rows, columns = mechanism.log_rows(words), mechanism.log_columns(words)
     np.testing.assert_allclose(columns, rows.T, rtol=1e-9, atol=1e-12)
@@ -265,11 +276,11 @@ def test_distances_by_products_alone_are_caught() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e3, 1.6e3, 1e4, 1e5])
-@every_mechanism
+@every_law
 def test_probabilities_that_underflow_are_not_impossible(name: str, epsilon: float) -> None:
     """exp(-epsilon / 2) is 0 in float64 from epsilon 1,490 on, and nothing to be told apart by."""
-    mechanism = MAKERS[name](SMALL, epsilon)
-    few = MAKERS[name](SMALL, 1.0)
+    mechanism = ALL[name](SMALL, epsilon)
+    few = ALL[name](SMALL, 1.0)
     every = np.arange(40)
     possible = np.isfinite(few.log_rows(every))
     np.testing.assert_array_equal(np.isfinite(mechanism.log_rows(every)), possible)
@@ -329,36 +340,37 @@ def test_samples_follow_the_law(name: str) -> None:
 
 
 @pytest.mark.parametrize("uniform", [0.0, np.nextafter(1.0, 0.0)])
-@every_mechanism
+@every_law
 def test_extreme_uniform_draws_give_possible_words(name: str, uniform: float) -> None:
     class Extreme(np.random.Generator):
         def random(self, size: Any = None, *_: Any) -> Any:  # type: ignore[override]
             return np.full(size, uniform)
 
-    mechanism = MAKERS[name](SMALL, 6.0)
+    mechanism = ALL[name](SMALL, 6.0)
     drawn = mechanism.sample(np.arange(40), Extreme(np.random.PCG64(0)))
     assert np.isfinite(mechanism.log_prob(np.arange(40), drawn)).all()
 
 
-@every_mechanism
+@every_law
 def test_draws_do_not_depend_on_how_the_work_is_cut(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = np.random.default_rng(1).integers(-1, 40, 3000)
-    whole = MAKERS[name](SMALL, 2.0).sanitize_ids(words, np.random.default_rng(5))
-    columns = MAKERS[name](SMALL, 2.0).log_columns(np.arange(40))
-    monkeypatch.setattr(channel, "ROW_BYTES", 8 * 40 * 3)
-    cut = MAKERS[name](SMALL, 2.0)
+    whole = ALL[name](SMALL, 2.0).sanitize_ids(words, np.random.default_rng(5))
+    columns = ALL[name](SMALL, 2.0).log_columns(np.arange(40))
+    for module in (channel, clusant, rantext):
+        monkeypatch.setattr(module, "ROW_BYTES", 8 * 40 * 3)
+    cut = ALL[name](SMALL, 2.0)
     np.testing.assert_array_equal(cut.sanitize_ids(words, np.random.default_rng(5)), whole)
     np.testing.assert_allclose(cut.log_columns(np.arange(40)), columns, rtol=1e-12, atol=1e-15)
 
 
-@every_mechanism
+@every_law
 def test_another_epsilon_gives_the_mechanism_made_with_it(name: str) -> None:
-    mechanism, words = MAKERS[name](SMALL, 2.0), np.arange(40)
+    mechanism, words = ALL[name](SMALL, 2.0), np.arange(40)
     before = mechanism.log_rows(words)
     mechanism.log_columns(words), mechanism.sample(words, np.random.default_rng(0))  # fill caches
-    other, fresh = mechanism.with_epsilon(7.0), MAKERS[name](SMALL, 7.0)
+    other, fresh = mechanism.with_epsilon(7.0), ALL[name](SMALL, 7.0)
     np.testing.assert_array_equal(other.log_rows(words), fresh.log_rows(words))
     np.testing.assert_array_equal(other.log_columns(words), fresh.log_columns(words))
     one, two = (m.sample(words, np.random.default_rng(3)) for m in (other, fresh))

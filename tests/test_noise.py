@@ -31,6 +31,7 @@ from scipy import integrate, stats
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mahalanobis, RankRepair, noise
+from textpriv.mechanisms.vickrey import Vickrey
 from textpriv.neighbors import AnnoySearch, ExactSearch, exact
 
 Rng = np.random.Generator
@@ -308,10 +309,14 @@ def mechanisms(table: Embedding) -> dict[str, Any]:
         "madlib": madlib,
         "mahalanobis": Mahalanobis(table, epsilon=4.0, strength=0.5),
         "rank-repair": RankRepair(madlib, c=0.05),
+        "vickrey": Vickrey(madlib, t=0.6),
     }
 
 
-@pytest.mark.parametrize("name", ["madlib", "mahalanobis", "rank-repair"])
+every_look_up = pytest.mark.parametrize("name", mechanisms(normal_embedding(5, 2)))
+
+
+@every_look_up
 def test_draws_do_not_depend_on_how_the_work_is_cut(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,17 +328,21 @@ def test_draws_do_not_depend_on_how_the_work_is_cut(
     monkeypatch.setattr(exact, "QUERY_CHUNK", 5)
     np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), whole)
     assert (mechanism.sanitize_ids(ids, np.random.default_rng(4)) != whole).any()
+    assert mechanism.sanitize_ids([]).tolist() == []
 
 
-@pytest.mark.parametrize("name", ["madlib", "mahalanobis", "rank-repair"])
+@every_look_up
 def test_another_epsilon_gives_the_mechanism_made_with_it(name: str) -> None:
     table = normal_embedding(70, 5)
     ids = np.arange(70).repeat(5)
     mechanism = mechanisms(table)[name]
     before = mechanism.sanitize_ids(ids, np.random.default_rng(3))
     other = mechanism.with_epsilon(0.5)
+    fresh: Any
     if name == "rank-repair":
-        fresh: Any = RankRepair(Madlib(table, epsilon=0.5), c=0.05)
+        fresh = RankRepair(Madlib(table, epsilon=0.5), c=0.05)
+    elif name == "vickrey":
+        fresh = Vickrey(Madlib(table, epsilon=0.5), t=0.6)
     else:
         fresh = type(mechanism)(table, epsilon=0.5, **({"strength": 0.5} if "h" in name else {}))
     drawn = other.sanitize_ids(ids, np.random.default_rng(3))

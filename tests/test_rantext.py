@@ -98,16 +98,6 @@ def test_finer_grids_change_little(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(coarse, law_of(RanText(table, epsilon=6.0)), rtol=0.01)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.5, 6.0, 1e4])
-def test_rows_and_columns_are_one_channel(epsilon: float) -> None:
-    mechanism = RanText(SMALL, epsilon=epsilon)
-    mechanism.check()
-    every = np.arange(40)
-    rows = mechanism.log_rows(every)
-    assert np.isfinite(rows).all()
-    np.testing.assert_allclose(mechanism.log_columns(every), rows.T, rtol=1e-9)
-
-
 def test_no_epsilon_at_all_gives_any_word() -> None:
     np.testing.assert_allclose(law_of(RanText(SMALL, epsilon=1e-6)), 1 / 40, rtol=1e-3)
 

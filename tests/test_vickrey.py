@@ -13,10 +13,10 @@ from scipy import integrate
 from scipy import stats as laws
 
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import Madlib, Mahalanobis, noise
+from textpriv.mechanisms import Madlib, Mahalanobis
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.mechanisms.vickrey import Vickrey, share_of_nearest
-from textpriv.neighbors import ExactSearch, exact
+from textpriv.neighbors import ExactSearch
 from textpriv.privacy import claimed_loss
 from textpriv.report import figures
 
@@ -109,20 +109,6 @@ def test_it_claims_what_its_noise_claims(inner: type[Madlib]) -> None:
     words, others = np.arange(9), np.arange(9)[::-1]
     losses = [claimed_loss(each).between(words, others) for each in (madlib, Vickrey(madlib, t=0))]
     np.testing.assert_array_equal(*losses)
-
-
-def test_another_epsilon_and_other_cuts_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, ids = normal_embedding(70, 5), np.arange(-1, 70).repeat(5)
-    mechanism = Vickrey(Madlib(table, epsilon=4.0), t=0.6)
-    whole = mechanism.sanitize_ids(ids, np.random.default_rng(3))
-    other = mechanism.with_epsilon(0.5).sanitize_ids(ids, np.random.default_rng(3))
-    fresh = Vickrey(Madlib(table, epsilon=0.5), t=0.6).sanitize_ids(ids, np.random.default_rng(3))
-    np.testing.assert_array_equal(other, fresh)
-    assert (other != whole).any()
-    monkeypatch.setattr(noise, "DRAW_CHUNK", 7)
-    monkeypatch.setattr(exact, "QUERY_CHUNK", 5)
-    np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), whole)
-    assert mechanism.sanitize_ids([]).tolist() == []
 
 
 class Sparse:
