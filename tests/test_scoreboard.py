@@ -159,22 +159,6 @@ def test_no_number_is_printed_finer_than_its_rounding() -> None:
         assert math.isclose(steps, round(steps), abs_tol=1e-6), claim.id
 
 
-def test_carpentiers_replacements() -> None:
-    """The second to fourth rows of each block of Table 2; draws cannot exceed a thousand."""
-    found = {claim.id: claim.value for claim in claims.load()}
-    prefix = "carpentier.table2"
-    for word in ("encryption", "hockey", "spacecraft"):
-        for eps in (19, 25, 35, 43):
-            for search in ("annoy", "exact"):
-                shown = [
-                    value
-                    for name, value in found.items()
-                    if name.startswith(f"{prefix}.{word}.eps{eps}.{search}") and value is not None
-                ]
-                assert sum(shown) <= 1 + 1e-9
-                assert max(shown) == found[f"{prefix}.{word}.eps{eps}.{search}"]
-
-
 # --- Verdicts -----------------------------------------------------------------------------------
 
 
