@@ -812,7 +812,7 @@ MECHANISMS = (SanText(TABLE, epsilon=4.0), TEM(TABLE, epsilon=4.0, beta=0.01))
 POSSIBLE = [np.isfinite(each.log_rows(np.arange(8))) for each in MECHANISMS]
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+@settings(max_examples=EXAMPLES)
 @given(HOSTILE_TEXT)
 def test_fallback_all_texts_of_a_length_have_the_same_possible_outputs(text: str) -> None:
     plain = "film " * public_length(text)
@@ -822,7 +822,7 @@ def test_fallback_all_texts_of_a_length_have_the_same_possible_outputs(text: str
         assert all(each == frozenset(VOCABULARY) for each in found)
 
 
-@settings(max_examples=max(1, EXAMPLES // 5), deadline=None, derandomize=True)
+@settings(max_examples=max(1, EXAMPLES // 5))
 @given(HOSTILE_TEXT)
 def test_fallback_what_is_put_out_is_possible(text: str) -> None:
     madlib = Madlib(TABLE, epsilon=4.0)

@@ -5,17 +5,27 @@ Error rates: see `helpers`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ALARM, POWER, FloatArray, embedding, fits, normal_embedding, power_of_fit
+from helpers import (
+    ALARM,
+    POWER,
+    FloatArray,
+    embedding,
+    fits,
+    law_of,
+    normal_embedding,
+    power_of_fit,
+    refused,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from textpriv import channel
 from textpriv.data.embeddings import Embedding
-from textpriv.errors import InvalidInput
 from textpriv.mechanisms import SanText, clusant
 from textpriv.mechanisms.clusant import CluSanT, greedy_clusters
 from textpriv.privacy import audit_exactly, claimed_loss
@@ -30,10 +40,6 @@ SIDES = np.array([0, 0, 1, 1])
 
 def on_border(epsilon: float, **options: Any) -> CluSanT:
     return CluSanT(BORDER, epsilon=epsilon, clusters=SIDES, **options)
-
-
-def law_of(mechanism: CluSanT) -> FloatArray:
-    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
 
 
 def plain_law(table: Embedding, clusters: Any, epsilon: float, scale: float) -> FloatArray:
@@ -198,21 +204,15 @@ def test_clusters_are_the_first_free_word_and_what_is_nearest() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"cluster_scale": -1.0}, "cluster_scale: got -1.0, expected"),
-        ({"clusters": np.zeros(39, dtype=int)}, r"clusters: got int64 of shape \(39,\), expected"),
-        ({"clusters": np.zeros(40)}, "clusters: got float64 of shape"),
-        ({"clusters": "animals"}, "clusters: got .*, expected an integer for each of the 40"),
-    ],
+clustered: Any = partial(CluSanT, SMALL, epsilon=1.0)
+greedy: Any = partial(greedy_clusters, SMALL.vectors)
+FROM_1 = "count: got .*, expected an integer from 1 to 40"
+
+test_wrong_settings = refused(
+    (lambda: clustered(clusters=np.zeros(39, dtype=int)), r"clusters: got int64 of shape \(39,\)"),
+    (lambda: clustered(clusters=np.zeros(40)), "clusters: got float64 of shape"),
+    (lambda: clustered(clusters="animals"), "clusters: got .*, expected an integer for each of"),
+    (lambda: greedy(0), FROM_1),
+    (lambda: greedy(41), FROM_1),
+    (lambda: greedy(2.0), FROM_1),
 )
-def test_wrong_settings(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        CluSanT(SMALL, epsilon=1.0, **options)
-
-
-@pytest.mark.parametrize("count", [0, 41, 2.0])
-def test_wrong_numbers_of_clusters(count: Any) -> None:
-    with pytest.raises(InvalidInput, match="count: got .*, expected an integer from 1 to 40"):
-        greedy_clusters(SMALL.vectors, count)

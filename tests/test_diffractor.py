@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import ALARM, POWER, FloatArray, embedding, fits, normal_embedding, power_of_fit
+from helpers import (
+    ALARM,
+    POWER,
+    FloatArray,
+    embedding,
+    fits,
+    law_of,
+    normal_embedding,
+    power_of_fit,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,10 +28,6 @@ from textpriv.privacy.exact import every_loss
 
 SMALL = normal_embedding(30, 3, seed=2)
 LINE = embedding([[0.0], [1.0], [3.0], [2.1]])  # from word 0 on: 0, 1, 3, 2
-
-
-def law_of(mechanism: Diffractor) -> FloatArray:
-    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
 
 
 def plain_list(points: FloatArray, start: int) -> list[int]:

@@ -31,7 +31,7 @@ from textpriv.neighbors import (
 from textpriv.neighbors.table import GroupedTable
 
 PRECISIONS: tuple[Any, ...] = ("bf16", "fp32")
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=250)
+more = settings(max_examples=250)
 
 
 def squared(row: FloatArray, query: FloatArray) -> Fraction:
@@ -90,7 +90,7 @@ def problems(draw: st.DrawFn) -> tuple[FloatArray, FloatArray, int, int]:
 
 
 @given(problems())
-@predictable
+@more
 def test_the_exact_search_is_exact(problem: tuple[FloatArray, FloatArray, int, int]) -> None:
     table, queries, k, group = problem
     answers = [

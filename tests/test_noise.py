@@ -14,6 +14,7 @@ from helpers import (
     POWER,
     FloatArray,
     Sampler,
+    Sparse,
     assert_caught,
     assert_follows,
     cdf_distance,
@@ -358,18 +359,9 @@ def test_a_huge_epsilon_keeps_every_word_and_equal_vectors_give_the_first() -> N
     assert drawn.tolist() == [*range(7), 3, *range(8, 20)]
 
 
-class Blind:
-    """An index that never finds a row, as inverted lists may."""
-
-    name, size, dimension = "blind", 9, 2
-
-    def nearest(self, queries: FloatArray, k: int = 1) -> tuple[Any, FloatArray]:
-        shape = (len(queries), k)
-        return np.full(shape, -1), np.full(shape, np.inf)
-
-
 def test_where_an_index_finds_nothing_any_word_is_put() -> None:
-    madlib = Madlib(normal_embedding(9, 2), epsilon=1.0, search=Blind())
+    table = normal_embedding(9, 2)
+    madlib = Madlib(table, epsilon=1.0, search=Sparse(0, table))
     drawn = madlib.sanitize_ids(np.zeros(9000, dtype=int), np.random.default_rng(1))
     assert fits(np.bincount(drawn, minlength=9), np.full(9, 1 / 9))
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import FloatArray, normal_embedding, refused
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_channel import Table
 from test_ngrams import Plain, corpus
@@ -27,8 +27,6 @@ from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.data.tokens import KEPT, UNKNOWN
 from textpriv.mechanisms import CusText
-
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=40)
 
 # Words 0 to 3; 3 is a stopword, which passes. "!" is a kept token with an id of its own (4).
 LAW = np.array([[0.5, 0.3, 0.2, 0], [0.25, 0.6, 0.15, 0], [0.1, 0.4, 0.5, 0], [0, 0, 0, 1]])
@@ -156,7 +154,6 @@ def test_viterbi_finds_the_best_sentence(order: int, weight: float) -> None:
     st.sampled_from([1.0, 0.5]),
     st.integers(0, 2**32 - 1),
 )
-@predictable
 def test_any_text_any_prior_any_channel(
     seen: list[list[int]], read: list[list[int]], order: int, weight: float, seed: int
 ) -> None:
@@ -368,10 +365,6 @@ attack: Any = partial(NoisyChannel, CHANNEL)
 FIVE = NGrams.train(Lexicon(5), [corpus([[0, 4]])], order=2)
 
 test_bad_input_is_named = refused(
-    (lambda: attack([READ], weight=1.1), "weight: got 1.1"),
-    (lambda: attack([READ], decoding="best"), "decoding: got 'best'"),
-    (lambda: attack([READ], candidates=0), "candidates: got 0"),
-    (lambda: attack([READ], kept=0), "kept: got 0"),
     (lambda: attack([READ], order=4), "order: got 4, expected 1, 2 or 3"),
     (lambda: attack([]), "corpora: got no token"),
     (lambda: attack([corpus([[], []])]), "corpora: got no token"),

@@ -118,9 +118,3 @@ def test_model_may_not_shadow_a_setting() -> None:
 
     with pytest.raises(ProfileError, match="device"):
         load("default", "02_ann", Shadow)
-
-
-def test_the_real_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    devices = {profile: settings(profile).device for profile in profiles.names()}
-    assert devices == {"default": "cpu", "full": "cpu", "paper": "cuda", "smoke": "cpu"}

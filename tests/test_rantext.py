@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import ALARM, FloatArray, embedding, fits, margin, normal_embedding
+from helpers import ALARM, FloatArray, embedding, fits, law_of, margin, normal_embedding
 from scipy.integrate import quad
 from scipy.stats import gamma, kstest
 
@@ -20,10 +20,6 @@ from textpriv.privacy.exact import losses
 
 SMALL = normal_embedding(40, 3, seed=2)
 LINE = embedding([[0.0], [1.0], [3.0], [2.1]])
-
-
-def law_of(mechanism: RanText) -> FloatArray:
-    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
 
 
 # --- The length of noise -------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import nbformat
 import psutil
 import pytest
 import zmq.asyncio
+from helpers import results_of
 from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.session import Session
 from nbformat import v4
@@ -380,12 +381,8 @@ def test_assets_matter(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def write_results(seconds: float = 1, value: float = 0.5, figures: Cells | None = None) -> None:
-    found = results.Results(
-        notebook="01_tiny", profile="smoke", seed=7, overrides={}, commit=None, dirty=None,
-        device="cpu", dtype="float32", seconds=seconds, peak_mb=1, versions={}, assets={},
-        figures=figures or [], measurements=[results.measure("a.b", value),
-                                             results.measure("run.seconds", seconds, unit="s")],
-    )  # fmt: skip
+    measured = [results.measure("a.b", value)]
+    found = results_of("01_tiny", measured, "smoke", seconds=seconds, figures=figures or ())
     results.write(found, results.file("01_tiny", "smoke"))
 
 

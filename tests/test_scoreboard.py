@@ -8,13 +8,12 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pandas as pd
 import pytest
+from helpers import results_of
 from matplotlib import pyplot as plt
 
 from textpriv import paths, profiles
@@ -30,11 +29,9 @@ from textpriv.report import claims, results
 from textpriv.report.board import Board, gather
 from textpriv.report.claims import Claim
 from textpriv.report.figures import style, use_style
-from textpriv.report.results import Measurement, Results, measure
+from textpriv.report.results import Measurement, measure
 from textpriv.report.run import Run
 from textpriv.report.verdicts import Verdict, judge
-
-matplotlib.use("Agg")
 
 Z = 1.96
 
@@ -47,25 +44,6 @@ def _close() -> Any:
 
 
 # --- Made-up results ----------------------------------------------------------------------------
-
-
-def results_of(notebook: str, found: Iterable[Measurement], profile: str = "default") -> Results:
-    return Results(
-        notebook=notebook,
-        profile=profile,
-        seed=7,
-        overrides={},
-        commit="0123456789",
-        dirty=True,
-        device="cpu",
-        dtype="float32",
-        seconds=90.0,
-        peak_mb=100.0,
-        versions={},
-        assets={},
-        figures=[],
-        measurements=[*found, measure("run.seconds", 90.0, unit="s")],
-    )
 
 
 def board(*found: Measurement, notebook: str = "05_reconstruction_attacks") -> Board:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import FloatArray, refused
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
@@ -22,7 +22,6 @@ from textpriv.errors import InvalidInput
 from textpriv.mechanisms import stencil as module
 from textpriv.mechanisms.stencil import Measure, Stencil, TokenTable
 
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=150)
 both_forms = pytest.mark.parametrize("punctuated", [False, True])
 both_measures = pytest.mark.parametrize("measure", ["cosine", "euclidean"])
 
@@ -143,7 +142,6 @@ def assert_nearest(found: Corpus, text: Corpus, distances: dict[int, FloatArray]
     st.sampled_from([None, False, True]),
     st.integers(0, 1000),
 )
-@predictable
 def test_a_stencil_is_the_loop_per_token(
     text: Corpus,
     measure: Measure,
@@ -384,9 +382,7 @@ table: Any = TokenTable
 
 test_bad_input_is_named = refused(
     (lambda: Stencil(FIVE.table, window=4), "window: got 4, expected an odd number"),
-    (lambda: Stencil(FIVE.table, window=1), r"window: got 1, expected .*\[3, inf\)"),
     (lambda: Stencil(FIVE.table, sigma=0), "sigma: got 0.0, expected a finite number > 0"),
-    (lambda: table(ONES, measure="manhattan"), "measure: got .manhattan., expected .*cosine"),
     (lambda: table(ONES, fixed=ids(3)), "fixed: got ids 3..3, expected 0..2"),
     (lambda: table(ONES, fixed=ids(0, 1)), "fixed: leaves 1 tokens, expected at least two"),
     (lambda: table(HOLE), "vectors: 1 of 3 rows hold NaN"),

@@ -34,7 +34,7 @@ TABLE = from_arrays(
 )
 SMALL = from_arrays("small", ["one", "two", "three", "four"], np.eye(4)[:, :3])
 everything = st.text(st.characters(exclude_categories=()))  # surrogates too
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=300)
+more = settings(max_examples=300)
 
 
 def corpus(ids: list[int], *lengths: int, kept: dict[int, str] | None = None) -> Corpus:
@@ -85,7 +85,7 @@ def test_contractions_follow_the_vocabulary() -> None:
 
 
 @given(everything)
-@predictable
+@more
 def test_tokens_are_what_is_not_white_space(text: str) -> None:
     tokens = Tokenizer(WORDS).split(text)
     assert all(token and not re.search(r"\s", token) for token in tokens)
@@ -139,7 +139,7 @@ def test_marks_beyond_what_scripts_stack_are_dropped_and_no_others() -> None:
 
 
 @given(st.lists(everything, max_size=4))
-@predictable
+@more
 def test_under_the_private_policy_only_words_of_the_vocabulary_come_out(texts: list[str]) -> None:
     santext, madlib = SanText(SMALL, epsilon=3.0), Madlib(SMALL, epsilon=3.0)
     encoded = Tokenizer(SMALL.words).encode(texts)
@@ -207,7 +207,7 @@ def test_encode_gives_flat_ids_with_offsets() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 3)), max_size=5))
-@predictable
+@more
 def test_decoding_is_the_inverse_of_encoding(documents: list[list[int]]) -> None:
     tokenizer = Tokenizer(SMALL.words)
     texts = [" ".join(SMALL.words[word] for word in document) for document in documents]
@@ -305,7 +305,7 @@ def test_without_reuse_every_token_has_its_own_draw() -> None:
     st.lists(st.lists(st.integers(-2, 5), max_size=4), min_size=1, max_size=6),
     st.lists(st.integers(0, 100), max_size=8),
 )
-@predictable
+@more
 def test_a_subset_is_a_list_of_documents(documents: list[list[int]], chosen: list[int]) -> None:
     ids = [word for document in documents for word in document]
     texts = {place: f"t{place}" for place, word in enumerate(ids) if word == KEPT}
