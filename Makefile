@@ -32,4 +32,3 @@ bench:  ## speed against peers' methods
 audit:  ## try to break every claim
 	@$(WITH_PYTHON) OMP_NUM_THREADS=1 "$$python" -m tools.audits
 	@$(WITH_PYTHON) AUDIT_EXAMPLES=10000 "$$python" -m pytest tests/test_audits.py -k fallback
-	@$(WITH_PYTHON) AUDIT_EXAMPLES=10000 "$$python" -m pytest tests/test_crash_safety.py

@@ -8,9 +8,12 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tiny_assets import Tiny
 
     from textpriv.models import Encoder
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
 os.environ["MPLBACKEND"] = "agg"
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# The same examples every time, however long one takes; fewer or more where a test says so.
+hypothesis.settings.register_profile(
+    "predictable", derandomize=True, database=None, deadline=None, max_examples=150
+)
+hypothesis.settings.load_profile("predictable")
 
 
 @pytest.fixture(autouse=True)
@@ -46,22 +55,39 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture
-def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """float32 throughout, so that two ways to the same number agree."""
+def in_float32(patch: pytest.MonkeyPatch) -> None:
     from textpriv import models
     from textpriv.models import generators
 
     for module in (models.encoders, generators.generator):
-        monkeypatch.setattr(module, "bfloat16_is_fast", lambda _: False)
+        patch.setattr(module, "bfloat16_is_fast", lambda _: False)
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float32, so that two ways to the same number agree."""
+    in_float32(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def exact_throughout() -> Iterator[None]:
+    """The same for all tests of a module, and for what its fixtures make."""
+    with pytest.MonkeyPatch.context() as patch:
+        in_float32(patch)
+        yield
 
 
 @pytest.fixture(scope="session")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    """A tiny BERT, which no test may change; a module may have an `encoder` of its own."""
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encoder]:
+    """A tiny BERT, of which copies alone are trained; a module may have an `encoder` of its own."""
+    import torch
     from tiny_models import tiny_encoder
 
-    return tiny_encoder(tmp_path_factory.mktemp("encoder"))
+    made = tiny_encoder(tmp_path_factory.mktemp("encoder"))
+    before = {key: value.clone() for key, value in made.model.state_dict().items()}
+    yield made
+    after = made.model.state_dict()
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
 
 
 @pytest.fixture

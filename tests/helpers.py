@@ -1,4 +1,4 @@
-"""Statistical tests with stated error rates, tables of bad calls, small synthetic vocabularies.
+"""Statistical tests with stated error rates, tables of bad calls, what is made up for tests.
 
 A test with a fixed seed never flickers; what its seed could have done is bounded. ALARM is
 the probability, over seeds, that a right implementation is rejected; POWER the least
@@ -13,7 +13,7 @@ from exact binomial tests or, for counts in many cells, from the chi-square appr
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
+from textpriv.report.results import Measurement, Results, measure
 from textpriv.stats import Estimate
 
 FloatArray = NDArray[np.float64]
@@ -145,6 +147,59 @@ def embedding(vectors: ArrayLike, name: str = "synthetic") -> Embedding:
 def normal_embedding(size: int, dimension: int, seed: int = 0) -> Embedding:
     """Standard normal vectors."""
     return embedding(np.random.default_rng(seed).standard_normal((size, dimension)))
+
+
+def corpus(*documents: Any, kept: dict[int, str] | None = None) -> Corpus:
+    """Of documents of ids; the texts of kept tokens by their place."""
+    ids = np.array([token for document in documents for token in document], dtype=np.int64)
+    return Corpus(ids, np.cumsum([0, *map(len, documents)], dtype=np.int64), kept or {})
+
+
+def results_of(
+    notebook: str,
+    found: Iterable[Measurement] = (),
+    profile: str = "default",
+    *,
+    seconds: float = 90.0,
+    peak_mb: float = 100.0,
+    figures: Sequence[str] = (),
+) -> Results:
+    """Results of a notebook that has not run."""
+    return Results(
+        notebook=notebook, profile=profile, seed=7, overrides={}, commit="0123456789", dirty=True,
+        device="cpu", dtype="float32", seconds=seconds, peak_mb=peak_mb, versions={}, assets={},
+        figures=[*figures], measurements=[*found, measure("run.seconds", seconds, unit="s")],
+    )  # fmt: skip
+
+
+class Given(np.random.Generator):
+    """A generator that draws the uniform numbers, or the one number, that it is given."""
+
+    def __init__(self, values: ArrayLike) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.values = values
+
+    def random(self, size: Any = None, *_: Any) -> Any:  # type: ignore[override]
+        return np.broadcast_to(self.values, size).copy()
+
+
+class Sparse:
+    """An index that finds row 0 alone, or none, as inverted lists may."""
+
+    name = "sparse"
+
+    def __init__(self, found: int, table: Embedding) -> None:
+        self.found, (self.size, self.dimension) = found, table.vectors.shape
+
+    def nearest(self, queries: FloatArray, k: int = 1) -> tuple[Any, FloatArray]:
+        ids = np.full((len(queries), k), -1)
+        ids[:, : self.found] = 0
+        return ids, np.where(ids < 0, np.inf, 1.0)
+
+
+def law_of(mechanism: Any) -> FloatArray:
+    """P(y|x): inputs in rows."""
+    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
 
 
 def likeliest_by_hand(channel: Any, outputs: Any, prior: Any, count: int) -> tuple[Any, Any, Any]:

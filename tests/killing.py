@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -87,38 +86,13 @@ def derive(order: dict[str, Any]) -> None:
     assets.derived("table", key="1", build=build)
 
 
-def fetch(order: dict[str, Any]) -> None:
-    """The asset `tiny` from its first source: files in a folder, for GitHub, or a wheel in one."""
-    from textpriv.assets import catalogue, download
-
-    source = Path(order["source"])
-
-    def url(self: catalogue.GithubSource, path: str) -> str:
-        return (source / path).as_uri()
-
-    def copy(asset: catalogue.Asset, wheel: catalogue.WheelSource, folder: Path) -> Path:
-        return Path(shutil.copy(source / "tiny-1.0-py3-none-any.whl", folder))
-
-    def chunks(stream: Any) -> Any:
-        while chunk := stream.read(20_000):
-            yield chunk
-            step()
-
-    catalogue.REGISTRY = Path(order["registry"])
-    catalogue.REPOSITORY = source
-    catalogue.GithubSource.url = url  # type: ignore[method-assign]
-    download.download_wheel = copy
-    download._chunks = chunks
-    download.fetch("tiny")
-
-
 def write(order: dict[str, Any]) -> None:
     from textpriv.files import write_atomic
 
     write_atomic(Path(order["path"]), order["text"].encode())
 
 
-OPERATIONS = {"derive": derive, "fetch": fetch, "write": write}
+OPERATIONS = {"derive": derive, "write": write}
 
 
 def _obey(order: dict[str, Any]) -> dict[str, Any]:

@@ -831,7 +831,7 @@ FLAWS = {
     "Harel: the first neighbour is skipped": ("test_deconvolution.py::test_inversion_by_hand",),
     "SanText: forked workers share a stream": (
         "test_audits.py::test_a_generator_shared_by_forked_workers_is_caught",
-        "test_audits.py::test_streams_do_not_depend_on_workers"),
+        "test_parallel.py::test_on_this_machine"),
     "SanText: a sensitive set off by one": ("SanText+ with a sensitive set off by one",),
     "SanText: a vocabulary of the private corpus": (
         "test_audits.py::test_a_vocabulary_of_the_private_corpus_is_caught",),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import ALARM, POWER, embedding, fits, normal_embedding, power_of_fit
+from helpers import ALARM, POWER, embedding, fits, normal_embedding, power_of_fit, refused
 from scipy.spatial.distance import cdist
 
 from textpriv.errors import InvalidInput
@@ -145,15 +145,11 @@ def test_groups_by_sensitivity_and_importance() -> None:
         by_sensitivity(table, sensitive=[], task="unheard")
 
 
-@pytest.mark.parametrize(
-    ("group", "shares", "problem"),
-    [
-        ([0, 1], [1.0, 0.5], "expected 3"),
-        ([0, 1, 2], [1.0, 0.5], "group: got ids"),
-        ([0, 1, 1], [0.9, 0.5], "expected the largest to be 1"),
-        ([0, 1, 1], [1.0, -0.5], "expected a finite number > 0"),
-    ],
+SANTEXT = SanText(LINE, epsilon=1.0)
+
+test_wrong_use = refused(
+    (lambda: Allotted(SANTEXT, [0, 1], [1.0, 0.5]), "expected 3"),
+    (lambda: Allotted(SANTEXT, [0, 1, 2], [1.0, 0.5]), "group: got ids"),
+    (lambda: Allotted(SANTEXT, [0, 1, 1], [0.9, 0.5]), "expected the largest to be 1"),
+    (lambda: Allotted(SANTEXT, [0, 1, 1], [1.0, -0.5]), "expected a finite number > 0"),
 )
-def test_wrong_use(group: list[int], shares: list[float], problem: str) -> None:
-    with pytest.raises(InvalidInput, match=problem):
-        Allotted(SanText(LINE, epsilon=1.0), group, shares)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import http.client
-import io
 import json
 import os
 import re
@@ -20,7 +18,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -208,35 +205,8 @@ def test_fetch_downloads_once_and_needs_no_lock_afterwards(
     monkeypatch.setattr(store, "FileLock", None)  # the cache may be read-only by now
     assert assets.fetch("tiny") == fetch_anew("tiny") == folder
     assert assets.file("tiny", "words.txt").read_bytes() == MEMBERS["words.txt"]
-
-
-def test_unknown_ids_suggest_close_ones(shop: Tiny) -> None:
-    with pytest.raises(UnknownAsset, match="^no asset is called 'tyni': did you mean tiny"):
-        assets.fetch("tyni")  # KeyError would quote the message
     with pytest.raises(UnknownAsset, match=r"no member of tiny is called 'word\.txt'"):
-        assets.file("tiny", "word.txt")
-
-
-def test_members_are_checked_even_if_the_wheel_is_as_pinned(shop: Tiny) -> None:
-    """The second line of defence: a registry that pins a damaged wheel by mistake."""
-    original = shop.wheel.read_bytes()
-    with zipfile.ZipFile(shop.wheel) as archive:
-        info = archive.getinfo("data/sub/noise.npy")
-    caught = 0
-    for position in range(0, len(original), 90):
-        damaged = bytearray(original)
-        damaged[position] ^= 0x40
-        shop.wheel.write_bytes(damaged)
-        shop.serve(MEMBERS, "wheel")
-        try:
-            folder = assets.fetch("tiny")
-        except AssetCorrupt:
-            caught += 1
-            shop.assert_nothing_kept()
-        else:  # the flip hit what nobody reads; the members must be the real ones
-            assert {n: (folder / n).read_bytes() for n in MEMBERS} == MEMBERS
-            shutil.rmtree(folder)
-    assert caught >= info.compress_size // 90
+        assets.file("tiny", "word.txt")  # KeyError would quote the message
 
 
 def test_a_member_that_is_missing_different_or_larger_than_pinned(shop: Tiny) -> None:
@@ -423,24 +393,15 @@ def test_github_is_asked_for_the_pinned_commit(github: Path) -> None:
         fetch_anew("tiny")
 
 
-class Broken(io.BytesIO):
-    def read(self, size: int | None = -1, /) -> bytes:
-        raise http.client.IncompleteRead(b"")
-
-
-@pytest.mark.parametrize(
-    "answer", [urllib.error.URLError("no route"), TimeoutError("too slow"), Broken()]
-)
+@pytest.mark.parametrize("error", [urllib.error.URLError("no route"), TimeoutError("too slow")])
 def test_github_out_of_reach(
-    tiny: Tiny, github: Path, monkeypatch: pytest.MonkeyPatch, answer: Any
+    tiny: Tiny, github: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     patience = []
 
-    def urlopen(url: str, *, timeout: float) -> io.BytesIO:
+    def urlopen(url: str, *, timeout: float) -> None:
         patience.append(timeout)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        raise error
 
     monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     with pytest.raises(AssetUnavailable, match=r"tiny: expected a download.*github someone/tiny@"):

@@ -138,7 +138,7 @@ def test_as_many_of_each() -> None:
         as_many_of_each(documents, 0, np.random.default_rng(0))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=2, max_size=6),
     st.integers(2, 5),

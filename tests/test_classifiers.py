@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from helpers import POWER, power_of_share, share_fits
+from helpers import POWER, power_of_share, refused, share_fits
 from tiny_models import (
     FAMILIES,
     PIECES,
@@ -99,7 +99,6 @@ def test_the_longer_text_of_a_pair_is_cut_first(encoder: Encoder, exact: None) -
     [
         ([[len(PIECES)]], {}, r"corpus: got ids 16..16, expected 0..15"),
         ([[KEPT]], {}, r"corpus: got ids -2..-2, expected 0..15"),
-        ([[CAT]], {"batch": 0}, "batch: got 0"),
         ([[CAT]], {"longest": 2}, f"longest: got 2, expected an integer from 3 to {LONGEST}"),
         ([[CAT]], {"longest": LONGEST + 1}, f"longest: got {LONGEST + 1}"),
         ([[CAT]], {"second": corpus([[DOG]]), "longest": 4}, "longest: got 4.* from 5"),
@@ -213,25 +212,18 @@ def test_test_rows_do_not_enter_the_standardising() -> None:
     assert correct[:-1].all() and not correct[-1]
 
 
-FOUR = np.array([[0.0], [1.0], [0.0], [1.0]])
+FOUR, IN_TURN = np.array([[0.0], [1.0], [0.0], [1.0]]), [0, 1, 0, 1]
 
-
-@pytest.mark.parametrize(
-    ("values", "labels", "train", "test", "says"),
-    [
-        (FOUR[:, 0], [0, 1, 0, 1], [0, 1], [2, 3], r"features: got shape \(4,\)"),
-        (FOUR * np.nan, [0, 1, 0, 1], [0, 1], [2, 3], "finite"),
-        (FOUR, [0, 1, 0], [0, 1], [2, 3], r"labels: got int64 of shape \(3,\), expected 4"),
-        (FOUR, [0, 1, 0, 1], [0, 4], [2, 3], r"train: got ids 0..4, expected 0..3"),
-        (FOUR, [0, 1, 0, 1], [0, 1], [-1], r"test: got ids -1..-1"),
-        (FOUR, [0, 1, 0, 1], [0, 1], [1, 2], "got 2 and 2 rows with 1 in both"),
-        (FOUR, [0, 1, 0, 1], [0, 1], [], "got 2 and 0 rows"),
-        (FOUR, [0, 1, 0, 1], [0, 2], [1], r"labels: got \[0\] in 2 training documents"),
-    ],
+test_what_the_probe_refuses = refused(
+    (lambda: probe(FOUR[:, 0], IN_TURN, [0, 1], [2, 3]), r"features: got shape \(4,\)"),
+    (lambda: probe(FOUR * np.nan, IN_TURN, [0, 1], [2, 3]), "finite"),
+    (lambda: probe(FOUR, IN_TURN[:3], [0, 1], [2, 3]), r"labels: got int64 of shape \(3,\), .* 4"),
+    (lambda: probe(FOUR, IN_TURN, [0, 4], [2, 3]), r"train: got ids 0..4, expected 0..3"),
+    (lambda: probe(FOUR, IN_TURN, [0, 1], [-1]), r"test: got ids -1..-1"),
+    (lambda: probe(FOUR, IN_TURN, [0, 1], [1, 2]), "got 2 and 2 rows with 1 in both"),
+    (lambda: probe(FOUR, IN_TURN, [0, 1], []), "got 2 and 0 rows"),
+    (lambda: probe(FOUR, IN_TURN, [0, 2], [1]), r"labels: got \[0\] in 2 training documents"),
 )
-def test_what_the_probe_refuses(values: Any, labels: Any, train: Any, test: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        probe(values, labels, train, test)
 
 
 # --- The fine-tuned classifier ------------------------------------------------------------------
@@ -250,15 +242,12 @@ def tuned(
 
 def test_an_encoder_learns_the_word_that_decides(encoder: Encoder) -> None:
     text, labels = telling(400, [CAT, DOG, FISH], seed=0)
-    before = {key: value.clone() for key, value in encoder.model.state_dict().items()}
     training = small(marks=2)
     model = tuned(encoder, text, labels, training=training, classes=3)
     others, truth = telling(300, [CAT, DOG, FISH], seed=1)
     assert (model.predict(others) == truth).mean() > 0.95
     assert model.curve.steps == (60, 120) and model.curve.accuracy[-1] > 0.95
     assert not model.training
-    after = encoder.model.state_dict()
-    assert all(torch.equal(value, after[key]) for key, value in before.items())
     assert not torch.equal(model.encoder.table, encoder.table)
 
 
@@ -277,8 +266,6 @@ def test_probabilities(encoder: Encoder, exact: None) -> None:
     assert model.probability(corpus([])).shape == (0, 3)
     with pytest.raises(InvalidInput, match=r"corpus: got ids -1..-1"):
         model.predict(corpus([[UNKNOWN]]))
-    with pytest.raises(InvalidInput, match="batch: got 0"):
-        model.predict(asked, batch=0)
 
 
 def test_the_head_by_hand(encoder: Encoder, exact: None) -> None:
@@ -364,7 +351,6 @@ def test_batches_are_random_and_of_similar_length() -> None:
         ([0, 1, 0], {}, r"labels: got int64 of shape \(3,\), expected 4"),
         ([0, 1, 2, 1], {}, r"labels: got 0..2, expected 0..1"),
         ([1, 1, 1, 1], {}, r"labels: got \[1\] in 3 training documents"),
-        ([0, 1, 0, 1], {"classes": 1}, "classes: got 1"),
         ([0, 1, 0, 1], {"held_out": 0.0}, "held_out: got 0.0"),
         ([0, 1, 0, 1], {"longest": 128}, "longest: got 128"),
         ([0, 1, 0, 1], {"second": corpus([[CAT]])}, "second: got 1 documents, expected 4"),

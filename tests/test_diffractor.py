@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import ALARM, POWER, FloatArray, embedding, fits, normal_embedding, power_of_fit
+from helpers import (
+    ALARM,
+    POWER,
+    FloatArray,
+    embedding,
+    fits,
+    law_of,
+    normal_embedding,
+    power_of_fit,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,10 +28,6 @@ from textpriv.privacy.exact import every_loss
 
 SMALL = normal_embedding(30, 3, seed=2)
 LINE = embedding([[0.0], [1.0], [3.0], [2.1]])  # from word 0 on: 0, 1, 3, 2
-
-
-def law_of(mechanism: Diffractor) -> FloatArray:
-    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
 
 
 def plain_list(points: FloatArray, start: int) -> list[int]:
@@ -78,18 +83,9 @@ def test_the_law_of_one_list_by_hand() -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 12.0])
 @pytest.mark.parametrize("lists", [1, 3])
 def test_the_law_sums_over_steps_and_lists(epsilon: float, lists: int) -> None:
-    mechanism, every = Diffractor(SMALL, epsilon=epsilon, lists=lists), np.arange(30)
+    mechanism = Diffractor(SMALL, epsilon=epsilon, lists=lists)
     expected = plain_law(mechanism.order.tolist(), epsilon)
     np.testing.assert_allclose(law_of(mechanism), expected, rtol=1e-9, atol=1e-16)
-    np.testing.assert_allclose(mechanism.log_columns(every), mechanism.log_rows(every).T)
-    np.testing.assert_allclose(mechanism.log_prob(every, every[::-1]),
-                               mechanism.log_rows(every)[every, every[::-1]])  # fmt: skip
-    mechanism.check()
-
-
-def test_a_large_epsilon_underflows_nowhere() -> None:
-    rows = Diffractor(SMALL, epsilon=1e4).log_rows(np.arange(30))
-    assert np.isfinite(rows).all() and (rows.argmax(1) == np.arange(30)).all()
 
 
 def test_draws_follow_the_law() -> None:

@@ -20,8 +20,6 @@ from textpriv.privacy.results import FROM_INSIDE, plain
 from textpriv.report import claims, results, verdicts
 from textpriv.stats import Estimate
 
-README = documents.WITH_BLOCKS[0].read_text(encoding="utf-8")
-
 
 def test_the_documents_are_up_to_date() -> None:
     for path in documents.WITH_BLOCKS:
@@ -115,7 +113,6 @@ def test_the_table_of_statements(folder: Path) -> None:
         (1234.5, np.nan, 420.0, 1234.5, None),
         (1234.5, np.nan, np.nan, 1234.5, None),
         (np.inf, np.nan, np.nan, np.inf, None),
-        (np.inf, np.inf, np.nan, np.inf, None),
     ]
     made = [
         Statement(
@@ -131,7 +128,6 @@ def test_the_table_of_statements(folder: Path) -> None:
         ["1,234", "900", "1,000 (1e-06)", "Bayes", "named 46 of 100 words (44 to 48) |"],
         ["1,234", "at least 420", "1,234 (1e-06)", "none measured", " |"],
         ["1,234", "unknown", "1,234 (1e-06)", "none measured", " |"],
-        ["none claimed", "none claimed", "none claimed (1e-06)", "none measured", " |"],
         ["none claimed", "none claimed", "none claimed (1e-06)", "none measured", " |"],
     ]
 
@@ -167,19 +163,8 @@ def test_reproducing_has_every_statement_once_with_its_command() -> None:
 # --- README and the appendix ---------------------------------------------------------------------
 
 
-def test_the_readme_is_short_and_opens_with_why() -> None:
-    assert len(README.split()) <= 1800
-    first = README.split("\n## ")[0]
-    assert (
-        first.index("fig00_reading") < first.index("fig07_headline") < first.index("./run_all.sh")
-    )
-    assert len(re.findall(r"^!\[", first, re.MULTILINE)) == 2
-    assert first.count("\n```") == 2 and len(re.findall(r"\*\*\[\w+\]\([^)]+\)\*\*", first)) == 3
-
-
-def test_the_choice_has_a_row_for_each_thing_that_one_sends() -> None:
-    rows = re.findall(r"^\| (?!you send|---)(.*) \|$", documents.choice(), re.MULTILINE)
-    assert 1 <= len(rows) <= 4 and all(row.count(" | ") == 3 for row in rows)
+def test_the_readme_is_short() -> None:
+    assert len(documents.WITH_BLOCKS[0].read_text(encoding="utf-8").split()) <= 1800
 
 
 def test_costs_add_up() -> None:
@@ -196,21 +181,3 @@ def test_links_within_the_documents_lead_somewhere() -> None:
         text = document.read_text(encoding="utf-8")
         for path in re.findall(r"\]\(([^)#:]+)\)", text):
             assert (document.parent / path).exists(), (document.name, path)
-
-
-# --- The container -------------------------------------------------------------------------------
-
-
-def test_the_container_has_the_oldest_python_and_makes_the_environment() -> None:
-    path = paths.REPOSITORY / ".devcontainer" / "devcontainer.json"
-    described = json.loads(path.read_text(encoding="utf-8"))
-    wanted = re.search(
-        r'requires-python = ">=(3\.\d+)"', (paths.REPOSITORY / "pyproject.toml").read_text()
-    )
-    assert wanted and f"python:{wanted[1]}-" in described["image"]
-    assert "source ./setup.sh" in described["postCreateCommand"]
-    known = {"name", "image", "hostRequirements", "postCreateCommand",
-             "forwardPorts", "portsAttributes", "customizations"}  # fmt: skip
-    assert {*described} <= known  # of the specification; a misspelt one would be passed over
-    chosen = described["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
-    assert chosen.endswith("/.venv/bin/python")

@@ -69,7 +69,7 @@ def test_the_weight_by_hand() -> None:
     st.lists(st.floats(-12, 12), min_size=4, max_size=4),
     st.floats(0.01, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_weight_keeps_the_bound_and_none_larger_does(
     order: float, one: list[float], other: list[float], bound: float
 ) -> None:
@@ -259,7 +259,6 @@ def test_no_document_gives_no_paraphrase() -> None:
 test_bad_input_is_named = refused(
     (lambda: fusion(bound=0.0), "bound"),
     (lambda: fusion(order=1.0), "order: got 1.0, expected a number > 1, or infinity"),
-    (lambda: fusion(tokens=0), "tokens"),
     (lambda: fusion(temperature=0.0), "temperature"),
     (lambda: fusion().sanitize(["a", "b"], ["a"]), "redacted: got 1 texts, expected 2"),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from sklearn.metrics import f1_score
 from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
 
-from textpriv import models, profiles
+from textpriv import profiles
 from textpriv.attacks.f1 import f1_estimate
 from textpriv.data import embeddings
 from textpriv.data.authors import NEITHER, as_many_of_each, by_authors, by_rating
@@ -34,7 +33,7 @@ from textpriv.mechanisms.prompt import (
     tight_loss,
 )
 from textpriv.mechanisms.sentences import DeepCandidate
-from textpriv.models import Encoder, generators
+from textpriv.models import Encoder
 from textpriv.models.generators import Generator
 from textpriv.models.vectors import embed
 from textpriv.seeds import stream
@@ -49,23 +48,16 @@ LARGE = ("mat", "huge", *WORDS[:-1])  # another order, another word
 TABLES = ("glove-6b-50d", "glove-840b-300d-34k")
 MANY, FEW = ("u7", "u2", "u5"), ("a1", "z9")  # authors under attack, and others
 
-
-@pytest.fixture(scope="module", autouse=True)
-def exact() -> Iterator[None]:
-    """float32 throughout, so that two ways to the same number agree."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (models.encoders, generators.generator):
-            patch.setattr(module, "bfloat16_is_fast", lambda _: False)
-        yield
+pytestmark = pytest.mark.usefixtures("exact_throughout")
 
 
 @pytest.fixture(scope="module")
-def encoder(exact: None, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     return tiny_encoder(tmp_path_factory.mktemp("encoder"), longest=256)
 
 
 @pytest.fixture(scope="module")
-def generator(exact: None, tmp_path_factory: pytest.TempPathFactory) -> Generator:
+def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
     return tiny_generator(tmp_path_factory.mktemp("generator"), longest=256)
 
 

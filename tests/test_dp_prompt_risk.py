@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from tiny_models import tiny_encoder
 
-from textpriv import models, paths, report
+from textpriv import paths, report
 from textpriv.attacks.f1 import f1_estimate, macro_f1
 from textpriv.experiments import dp_prompt_risk as experiment
 from textpriv.experiments.dp_prompt import DOCUMENTS, Output
@@ -33,11 +33,8 @@ RANDOM = {"author": 0.1, "sentiment": 0.5}
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    """In float32, so that two ways to the same number agree."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models.encoders, "bfloat16_is_fast", lambda _: False)
-        return tiny_encoder(tmp_path_factory.mktemp("risk"), longest=256)
+def encoder(exact_throughout: None, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return tiny_encoder(tmp_path_factory.mktemp("risk"), longest=256)
 
 
 @pytest.fixture

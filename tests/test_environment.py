@@ -64,6 +64,8 @@ def test_conda_repeats_pyproject() -> None:
     canonical = {canonicalize_name(name): bound for name, bound in written.items()}
     assert canonical == {**wanted, **tools}
     assert len(written) == len(conda())
+    container = (REPOSITORY / ".devcontainer" / "devcontainer.json").read_text()
+    assert f"python:{PROJECT['requires-python'].removeprefix('>=')}-" in container
 
 
 def pins(lock: str = LOCK) -> dict[str, str]:

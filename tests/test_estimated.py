@@ -251,8 +251,6 @@ def estimate(madlib: Madlib | None = None, epsilons: Any = (1.0,), **options: An
 test_bad_input_is_named = refused(
     (lambda: estimate(epsilons=[]), "epsilons: got none"),
     (lambda: estimate(epsilons=[1.0, -1.0]), "epsilon: got -1.0"),
-    (lambda: estimate(directions=0), "directions: got 0, expected"),
-    (lambda: estimate(sampled_words=2.5), "sampled_words: got 2.5"),
     (lambda: estimate(APPROXIMATE), "searches with AnnoySearch, expected ExactSearch"),
     (lambda: estimate(EQUAL), "1 words have the vector of an earlier word"),
 )

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,14 +29,10 @@ from textpriv.neighbors import (
 )
 from textpriv.report.figures import use_style
 
-matplotlib.use("Agg")
-
 WORDS = [f"w{number}" for number in range(300)]
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path_factory.mktemp("cache")))
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture(scope="module")

@@ -127,6 +127,9 @@ def test_every_mechanism_has_a_look_under_its_name() -> None:
     table = normal_embedding(40, 3, seed=0)
     search = ExactSearch(table.vectors)
     made = [entry.make(table, search) for entry in WORD_LEVEL.values()]
+    assert [each.name for each in made] == [*WORD_LEVEL]
+    for name, entry in WORD_LEVEL.items():
+        assert (figures.label(name), figures.style(name)["marker"]) == (entry.label, entry.marker)
     made.append(mechanisms.CusText(table, epsilon=1, mapping="aggressive"))
     looks = [tuple(figures.style(mechanism.name).items()) for mechanism in made]
     assert len(set(looks)) == len(made)

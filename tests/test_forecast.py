@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from helpers import results_of
 from tools import forecast, notebooks, runner
 from tools.notebooks import Declaration, Notebook, needed
 
@@ -85,12 +86,7 @@ def test_weights_agree_with_sizes_that_are_pinned() -> None:
 
 
 def test_costs_are_measured_or_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = results.Results(
-        notebook="04_x", profile="", seed=7, overrides={}, commit=None, dirty=None, device="cpu",
-        dtype="float32", seconds=90, peak_mb=3000, versions={}, assets={}, figures=[],
-        measurements=[],
-    )  # fmt: skip
-    made = {"default"}
+    ran, made = results_of("04_x", peak_mb=3000), {"default"}
     monkeypatch.setattr(results, "load", lambda *_: ran)
     monkeypatch.setattr(results, "file", lambda _, profile: assets.REGISTRY.with_name(
         "assets.toml" if profile in made else "nothing"))  # fmt: skip

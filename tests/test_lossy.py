@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_models import BEYOND, PIECES, SPECIAL, piece, tiny_encoder, tiny_family
+from tiny_models import BEYOND, PIECES, SPECIAL, piece, tiny_family
 
 from textpriv import profiles
 from textpriv.data import corpora, splits
@@ -32,11 +32,6 @@ def sizes() -> Sizes:
         "public": 40,
     }
     return profiles.load("smoke", "03_lossy_and_stencil", Sizes, changes)
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return tiny_encoder(tmp_path_factory.mktemp("lossy"))
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from tiny_generators import tiny_generator
-from tiny_models import PIECES, SPECIAL, piece, tiny_encoder
+from tiny_models import PIECES, SPECIAL, piece
 
-from textpriv import models, stats
+from textpriv import stats
 from textpriv.attacks import oracle
 from textpriv.attacks.base import NONE, Guesses, Observed
 from textpriv.attacks.bayes import Bayes
@@ -32,7 +32,7 @@ from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.stencil import Stencil, TokenTable
-from textpriv.models import Encoder, generators, pieces
+from textpriv.models import Encoder, pieces
 from textpriv.models.generators import Generator
 from textpriv.seeds import stream
 from textpriv.utility import grammar
@@ -62,11 +62,6 @@ def text(name: str, corpus: Corpus, cluster: Any = None, splits: Any = ()) -> Te
 def only(table: pd.DataFrame, **keys: Any) -> Any:
     (row,) = table[(table[list(keys)] == pd.Series(keys)).all(axis=1)].itertuples()
     return row
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return tiny_encoder(tmp_path_factory.mktemp("lossy-tables"))
 
 
 @pytest.fixture(scope="module")
@@ -235,17 +230,8 @@ def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -
     assert [*joined["corpus"]] == ["sst2", "sst2", "imdb", "imdb"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def exact() -> Any:
-    """float32 throughout, so that two ways to the same number agree."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (models.encoders, generators.generator):
-            patch.setattr(module, "bfloat16_is_fast", lambda _: False)
-        yield
-
-
 @pytest.fixture(scope="module")
-def generator(exact: Any, tmp_path_factory: pytest.TempPathFactory) -> Generator:
+def generator(exact_throughout: None, tmp_path_factory: pytest.TempPathFactory) -> Generator:
     return tiny_generator(tmp_path_factory.mktemp("generator"))
 
 

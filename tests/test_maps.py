@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.mechanisms.maps import LossyMap
 
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=200)
+more = settings(max_examples=200)
 
 
 def ids(*numbers: int) -> Any:
@@ -57,7 +57,7 @@ def problems(representative: Any, group: int, fixed: Any) -> list[str]:
 
 
 @given(vocabularies(), st.integers(2, 6), st.integers(0, 2**32))
-@predictable
+@more
 def test_a_random_map_is_a_partition(made: tuple[int, Any], group: int, seed: int) -> None:
     size, fixed = made
     mapper = LossyMap.random(size, group, np.random.default_rng(seed), fixed=fixed)
@@ -67,7 +67,7 @@ def test_a_random_map_is_a_partition(made: tuple[int, Any], group: int, seed: in
 
 
 @given(vocabularies(), st.sampled_from(["frequent", "rare"]), st.data())
-@predictable
+@more
 def test_a_map_by_frequency_is_a_partition(
     made: tuple[int, Any], keep: Any, data: st.DataObject
 ) -> None:
@@ -248,11 +248,9 @@ test_bad_input = refused(
     (lambda: LossyMap("m", ids(1, 1, 2), fixed=ids(0)), "expected it to stand alone"),
     (lambda: LossyMap("m", ids(1, 1, 2), fixed=ids(1)), "expected it to stand alone"),
     (lambda: LossyMap("m", ids(0, 1), fixed=ids(2)), "fixed: got ids 2..2, expected 0..1"),
-    (lambda: random(group=1), r"group: got 1, expected .*\[2, inf\)"),
     (lambda: random(size=1), "size: got 1, expected an integer >= 2"),
     (lambda: random(fixed=ids(6)), "fixed: got ids 6..6, expected 0..5"),
     (lambda: random(fixed=np.arange(5)), "fixed: leaves 1 words, expected at least two"),
-    (lambda: by_frequency(keep="all"), "keep: got 'all', expected .*'frequent'"),
     (lambda: by_frequency(counts=np.ones(6)), r"counts: got float64 \(6,\)"),
     (lambda: by_frequency(counts=np.ones((2, 3), dtype=int)), r"counts: got int64 \(2, 3\)"),
     (lambda: MAPPER.preimages(23), "output: got ids 23..23, expected 0..22"),

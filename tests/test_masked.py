@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers import refused
 from tiny_models import (
     CAT,
     DOG,
@@ -28,7 +30,6 @@ from tiny_models import (
 from textpriv.attacks.base import NONE, IntArray, Observed
 from textpriv.attacks.masked import MaskInference, single_pieces
 from textpriv.data.tokens import Corpus
-from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Rows
 
 
@@ -148,17 +149,13 @@ def test_any_order_of_targets(encoder: Encoder, targets: list[int]) -> None:
     assert np.allclose(some.scores, every.scores[place], atol=0.05)
 
 
-def test_wrong_options(encoder: Encoder) -> None:
-    with pytest.raises(InvalidInput, match="words: got 9, expected 10"):
-        MaskInference(EVERYTHING, WORDS[:9], encoder)
-    with pytest.raises(InvalidInput, match="top: got 9, expected 1 to 8"):
-        MaskInference(EVERYTHING, WORDS, encoder).guess(OBSERVED, top=9)
-    with pytest.raises(InvalidInput, match="head is untrained"):
-        MaskInference(EVERYTHING, WORDS, replace(encoder, can_fill=False))
-    with pytest.raises(InvalidInput, match="knows: got 'all'"):
-        MaskInference(EVERYTHING, WORDS, encoder, knows="all")  # type: ignore[arg-type]
-    only = TableMechanism(LAW, np.array([SNOWBALL, XYZ]))
-    with pytest.raises(InvalidInput, match="nothing to guess"):
-        MaskInference(only, WORDS, encoder)
-    with pytest.raises(InvalidInput, match="targets"):
-        MaskInference(EVERYTHING, WORDS, encoder).guess(OBSERVED, np.array([0]))
+LONG = TableMechanism(LAW, np.array([SNOWBALL, XYZ]))
+attack: Any = partial(MaskInference, EVERYTHING, WORDS)
+
+test_wrong_options = refused(
+    (lambda encoder: MaskInference(EVERYTHING, WORDS[:9], encoder), "words: got 9, expected 10"),
+    (lambda encoder: attack(encoder).guess(OBSERVED, top=9), "top: got 9, expected 1 to 8"),
+    (lambda encoder: attack(replace(encoder, can_fill=False)), "head is untrained"),
+    (lambda encoder: MaskInference(LONG, WORDS, encoder), "nothing to guess"),
+    (lambda encoder: attack(encoder).guess(OBSERVED, np.array([0])), "targets"),
+)

@@ -13,14 +13,12 @@ import torch
 from tiny_generators import tiny_generator
 from tiny_models import CAT, DOG, FISH, SNOWBALL, WORDS, TableMechanism, swapping
 
-from textpriv import models
 from textpriv.attacks.base import Observed
 from textpriv.attacks.neural_prior import NeuralChannel, written
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
 from textpriv.channel import FloatArray
 from textpriv.data.tokens import KEEP_UNKNOWN, UNKNOWN, Corpus, Tokenizer
 from textpriv.errors import InvalidInput
-from textpriv.models import generators
 from textpriv.models.generators import Generator
 
 READ = ["the cat sat on the mat .", "the dog ran , the fish ran !", "a snowball on the cat ."] * 3
@@ -50,12 +48,8 @@ def seen(texts: list[str]) -> Observed:
 
 
 @pytest.fixture(scope="module")
-def generator(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """In float32 throughout, so that two ways to the same number agree."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (models.encoders, generators.generator):
-            patch.setattr(module, "bfloat16_is_fast", lambda _: False)
-        yield tiny_generator(tmp_path_factory.mktemp("generator"), longest=160)
+def generator(exact_throughout: None, tmp_path_factory: pytest.TempPathFactory) -> Generator:
+    return tiny_generator(tmp_path_factory.mktemp("generator"), longest=160)
 
 
 def uniform(generator: Generator, folder: Path) -> Generator:
@@ -267,8 +261,6 @@ def test_written_as_people_write(tokens: str, text: str) -> None:
 
 def test_wrong_use(generator: Generator) -> None:
     lattice = NoisyChannel(channel(SOFT), [encode(READ)])
-    with pytest.raises(InvalidInput, match="weight: got nan"):
-        attack(generator, weight=float("nan"))
     with pytest.raises(InvalidInput, match="words: got 9, expected 10"):
         NeuralChannel(lattice, WORDS[1:], generator, encode(READ))
     likeliest = NoisyChannel(channel(SOFT), [encode(READ)], decoding="viterbi")

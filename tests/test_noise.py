@@ -14,6 +14,7 @@ from helpers import (
     POWER,
     FloatArray,
     Sampler,
+    Sparse,
     assert_caught,
     assert_follows,
     cdf_distance,
@@ -31,6 +32,7 @@ from scipy import integrate, stats
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mahalanobis, RankRepair, noise
+from textpriv.mechanisms.vickrey import Vickrey
 from textpriv.neighbors import AnnoySearch, ExactSearch, exact
 
 Rng = np.random.Generator
@@ -308,10 +310,14 @@ def mechanisms(table: Embedding) -> dict[str, Any]:
         "madlib": madlib,
         "mahalanobis": Mahalanobis(table, epsilon=4.0, strength=0.5),
         "rank-repair": RankRepair(madlib, c=0.05),
+        "vickrey": Vickrey(madlib, t=0.6),
     }
 
 
-@pytest.mark.parametrize("name", ["madlib", "mahalanobis", "rank-repair"])
+every_look_up = pytest.mark.parametrize("name", mechanisms(normal_embedding(5, 2)))
+
+
+@every_look_up
 def test_draws_do_not_depend_on_how_the_work_is_cut(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,17 +329,21 @@ def test_draws_do_not_depend_on_how_the_work_is_cut(
     monkeypatch.setattr(exact, "QUERY_CHUNK", 5)
     np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), whole)
     assert (mechanism.sanitize_ids(ids, np.random.default_rng(4)) != whole).any()
+    assert mechanism.sanitize_ids([]).tolist() == []
 
 
-@pytest.mark.parametrize("name", ["madlib", "mahalanobis", "rank-repair"])
+@every_look_up
 def test_another_epsilon_gives_the_mechanism_made_with_it(name: str) -> None:
     table = normal_embedding(70, 5)
     ids = np.arange(70).repeat(5)
     mechanism = mechanisms(table)[name]
     before = mechanism.sanitize_ids(ids, np.random.default_rng(3))
     other = mechanism.with_epsilon(0.5)
+    fresh: Any
     if name == "rank-repair":
-        fresh: Any = RankRepair(Madlib(table, epsilon=0.5), c=0.05)
+        fresh = RankRepair(Madlib(table, epsilon=0.5), c=0.05)
+    elif name == "vickrey":
+        fresh = Vickrey(Madlib(table, epsilon=0.5), t=0.6)
     else:
         fresh = type(mechanism)(table, epsilon=0.5, **({"strength": 0.5} if "h" in name else {}))
     drawn = other.sanitize_ids(ids, np.random.default_rng(3))
@@ -349,18 +359,9 @@ def test_a_huge_epsilon_keeps_every_word_and_equal_vectors_give_the_first() -> N
     assert drawn.tolist() == [*range(7), 3, *range(8, 20)]
 
 
-class Blind:
-    """An index that never finds a row, as inverted lists may."""
-
-    name, size, dimension = "blind", 9, 2
-
-    def nearest(self, queries: FloatArray, k: int = 1) -> tuple[Any, FloatArray]:
-        shape = (len(queries), k)
-        return np.full(shape, -1), np.full(shape, np.inf)
-
-
 def test_where_an_index_finds_nothing_any_word_is_put() -> None:
-    madlib = Madlib(normal_embedding(9, 2), epsilon=1.0, search=Blind())
+    table = normal_embedding(9, 2)
+    madlib = Madlib(table, epsilon=1.0, search=Sparse(0, table))
     drawn = madlib.sanitize_ids(np.zeros(9000, dtype=int), np.random.default_rng(1))
     assert fits(np.bincount(drawn, minlength=9), np.full(9, 1 / 9))
 

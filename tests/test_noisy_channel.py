@@ -2,14 +2,13 @@
 
 The reference multiplies the language model of `test_ngrams.Plain` and the matrix of the
 channel over every sentence, and knows no lattice. Wrong versions that must be caught are run
-in place of the code's parts: no prior, a transposed channel, no backoff, no end of a
-sentence, no start before the first word, neighbours from another document.
+in place of the code's parts: no prior, a transposed channel, words in clear forgotten; those of the
+language model are in `test_ngrams`, those of the sums over sentences in `test_lattice`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -17,20 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import FloatArray, normal_embedding, refused
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_channel import Table
 from test_ngrams import Plain, corpus
 
-from textpriv.attacks import lattice, noisy_channel
+from textpriv.attacks import noisy_channel
 from textpriv.attacks.base import NONE, Observed, observe
-from textpriv.attacks.lattice import Lattice
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, tuned_weight
 from textpriv.data.tokens import KEPT, UNKNOWN
 from textpriv.mechanisms import CusText
-
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=40)
 
 # Words 0 to 3; 3 is a stopword, which passes. "!" is a kept token with an id of its own (4).
 LAW = np.array([[0.5, 0.3, 0.2, 0], [0.25, 0.6, 0.15, 0], [0.1, 0.4, 0.5, 0], [0, 0, 0, 1]])
@@ -158,7 +154,6 @@ def test_viterbi_finds_the_best_sentence(order: int, weight: float) -> None:
     st.sampled_from([1.0, 0.5]),
     st.integers(0, 2**32 - 1),
 )
-@predictable
 def test_any_text_any_prior_any_channel(
     seen: list[list[int]], read: list[list[int]], order: int, weight: float, seed: int
 ) -> None:
@@ -305,63 +300,12 @@ def transposed(patch: pytest.MonkeyPatch) -> NoisyChannel:
     return NoisyChannel(wrong, model=model_of(2))
 
 
-def no_backoff(patch: pytest.MonkeyPatch) -> NoisyChannel:
-    patch.setattr(NGrams, "backoff", lambda self, key, _: np.full(len(key), 1e-9))
-    return NoisyChannel(CHANNEL, model=model_of(2))
-
-
-def no_end(patch: pytest.MonkeyPatch) -> NoisyChannel:
-    patch.setattr(Lattice, "ends", property(lambda self: np.ones(len(self.step))))
-    return NoisyChannel(CHANNEL, model=model_of(2))
-
-
-def no_start(patch: pytest.MonkeyPatch) -> NoisyChannel:
-    right = NGrams.probability
-    patch.setattr(
-        NGrams,
-        "probability",
-        lambda self, words, history: np.where(
-            (history == LEXICON.start).any(1),
-            self.unigram[np.minimum(words, len(self.unigram) - 1)],
-            right(self, words, history),
-        ),
-    )
-    return NoisyChannel(CHANNEL, model=model_of(2))
-
-
-def one_document(patch: pytest.MonkeyPatch) -> NoisyChannel:
-    right = noisy_channel.forward_backward
-    patch.setattr(
-        noisy_channel,
-        "forward_backward",
-        lambda made: right(replace(made, document=made.document * 0)),
-    )
-    return NoisyChannel(CHANNEL, model=model_of(2))
-
-
-def viterbi_for_posterior(patch: pytest.MonkeyPatch) -> NoisyChannel:
-    patch.setattr(noisy_channel, "forward_backward", lattice.viterbi)
-    return NoisyChannel(CHANNEL, model=model_of(2))
-
-
 def words_in_clear_forgotten(patch: pytest.MonkeyPatch) -> NoisyChannel:
     patch.setattr(Lexicon, "ids", lambda self, text: np.full(len(text.ids), self.unknown))
     return NoisyChannel(CHANNEL, model=model_of(2))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        no_prior,
-        transposed,
-        no_backoff,
-        no_end,
-        no_start,
-        one_document,
-        viterbi_for_posterior,
-        words_in_clear_forgotten,
-    ],
-)
+@pytest.mark.parametrize("wrong", [no_prior, transposed, words_in_clear_forgotten])
 def test_wrong_versions_are_found_out(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     check(NoisyChannel(CHANNEL, model=model_of(2)), 2)
     reference, prior = plain_of(2), enumerated  # made before anything is replaced
@@ -421,10 +365,6 @@ attack: Any = partial(NoisyChannel, CHANNEL)
 FIVE = NGrams.train(Lexicon(5), [corpus([[0, 4]])], order=2)
 
 test_bad_input_is_named = refused(
-    (lambda: attack([READ], weight=1.1), "weight: got 1.1"),
-    (lambda: attack([READ], decoding="best"), "decoding: got 'best'"),
-    (lambda: attack([READ], candidates=0), "candidates: got 0"),
-    (lambda: attack([READ], kept=0), "kept: got 0"),
     (lambda: attack([READ], order=4), "order: got 4, expected 1, 2 or 3"),
     (lambda: attack([]), "corpora: got no token"),
     (lambda: attack([corpus([[], []])]), "corpora: got no token"),

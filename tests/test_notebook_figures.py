@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,8 +18,6 @@ from textpriv.experiments.dp_prompt import columns_of
 from textpriv.experiments.lossy import MAPS, Setting
 from textpriv.report.figures import use_style
 from textpriv.utility.prediction import TARGET
-
-matplotlib.use("Agg")
 
 SAID = "What is seen, in words"
 

@@ -11,10 +11,9 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from helpers import refused
+from helpers import corpus, refused
 from tiny_generators import OPENING, tiny_generator
 
-from textpriv import models
 from textpriv.attacks import oracle
 from textpriv.attacks.oracle import (
     Found,
@@ -27,22 +26,13 @@ from textpriv.attacks.oracle import (
     token_success,
 )
 from textpriv.channel import FloatArray
-from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.maps import LossyMap
-from textpriv.models import generators
 from textpriv.models.generators import Generator
 
 LONGEST = 24
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _exact() -> Any:
-    """float32 throughout, so that two ways to the same number agree."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (models.encoders, generators.generator):
-            patch.setattr(module, "bfloat16_is_fast", lambda _: False)
-        yield
+pytestmark = pytest.mark.usefixtures("exact_throughout")
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +106,6 @@ def log_of(generator: Generator, text: Any) -> float:
         total += float(scores.log_softmax(0)[int(token)])
         given = [*given, int(token)]
     return total
-
-
-def corpus(*texts: Any) -> Corpus:
-    ids = np.array([token for text in texts for token in text], dtype=np.int64)
-    return Corpus(ids, np.cumsum([0, *map(len, texts)]))
 
 
 def search(attack: OracleBeam, output: Any) -> Found:
@@ -390,15 +375,10 @@ test_bad_input_is_named = refused(
     (lambda: search(beam(PAIRS), [1, 8]), "output: got ids 1..8, expected 0..7"),
     (lambda: search(beam(PAIRS), [-1]), "output: got ids -1..-1, expected 0..7"),
     (lambda: search(beam(PAIRS), [1] * LONGEST), TOO_LONG),
-    (lambda: beam(PAIRS, mass=0.0), "mass: got 0.0"),
-    (lambda: beam(PAIRS, most=0), "most: got 0"),
     (lambda: beam(THREE), r"map over 3 ids, expected 8 \(the tokens of bigrams\)"),
     (lambda: reciprocal_rank(FOUND, corpus([1, 2], [1])), FITS),
     (lambda: reciprocal_rank(FOUND, corpus([1, 2, 3])), FITS),
     (lambda: reciprocal_rank(FOUND, corpus()), FITS),
-    (lambda: edit_distances(FOUND, corpus([1, 2], [1])), FITS),
-    (lambda: edit_distances(FOUND, corpus([1, 2, 3])), FITS),
-    (lambda: edit_distances(FOUND, corpus()), FITS),
     (lambda: FOUND[0].rank(np.array([1, 2, 3])), r"truth: got \(3,\), expected \(2,\)"),
     (lambda: token_success([result([8])], corpus([8]), PAIRS), "truth: got ids"),
 )

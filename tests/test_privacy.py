@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from helpers import FloatArray, embedding, normal_embedding, refused
+from helpers import FloatArray, corpus, embedding, normal_embedding, refused
 from hypothesis import given
 from hypothesis import strategies as st
 from mutants import BOX, CANDIDATES, acting_at, drawing_at, recode
@@ -500,12 +500,6 @@ def test_huge_losses_give_numbers() -> None:
 # --- Documents and corpora -------------------------------------------------------------------
 
 
-def corpus(*documents: list[int], kept: dict[int, str] | None = None) -> Corpus:
-    ids = np.array([token for document in documents for token in document], dtype=np.int64)
-    offsets = np.cumsum([0, *map(len, documents)], dtype=np.int64)
-    return Corpus(ids=ids, offsets=offsets, kept=kept or {})
-
-
 def cost(mechanism: Any, one: Corpus, other: Corpus | None = None) -> float:
     return account_texts(mechanism, one, other=other).epsilon
 
@@ -978,14 +972,8 @@ test_bad_input_is_named = refused(
     (lambda: account([np.nan]), "losses: got shape"),
     (lambda: account([[1.0]]), r"losses: got shape \(1, 1\)"),
     (lambda: account([1.0], ranges=[1.0, 2.0]), r"ranges: got \(2,\), expected the losses'"),
-    (lambda: account([1.0], delta=0.0), "delta: got 0.0, expected a float in the range"),
     (lambda: renyi_divergence([np.inf], 2.0), "ranges: got inf"),
-    (lambda: renyi_divergence([1.0], 1.0), "order: got 1.0, expected a float in the range"),
-    (lambda: optimal_delta(0.0, 2, 1.0), "bound: got 0.0"),
-    (lambda: optimal_delta(1.0, 2, -1.0), "epsilon: got -1.0"),
-    (lambda: optimal_delta(1.0, 0, 1.0), "count: got 0, expected an int in the range"),
     (lambda: optimal_epsilon(1.0, 5000, 0.1), "count: got 5000"),
-    (lambda: composed_epsilon([1.0], 0.0), "delta: got 0.0"),
     (lambda: account_texts(MADLIB, corpus()), "corpus: got no document"),
     (
         lambda: account_texts(MADLIB, corpus([1, 2]), other=corpus([1], [2])),

@@ -108,9 +108,3 @@ def test_wrong_settings_are_named(folder: Path, text: str, message: str) -> None
     (folder / "odd.toml").write_text(text)
     with pytest.raises(ProfileError, match=message):
         settings("odd")
-
-
-def test_the_real_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    devices = {profile: settings(profile).device for profile in profiles.names()}
-    assert devices == {"default": "cpu", "full": "cpu", "paper": "cuda", "smoke": "cpu"}

@@ -14,7 +14,7 @@ from helpers import (
     fits,
     power_of_fit,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -32,7 +32,6 @@ from textpriv.neighbors import (
 
 INF = float("inf")
 PRECISIONS: tuple[Any, ...] = ("bf16", "fp32")
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=150)
 
 
 def all_radii(table: Any, precision: Any = "auto") -> AllRadii:
@@ -174,7 +173,6 @@ def tables(draw: st.DrawFn) -> FloatArray:
 
 
 @given(tables(), st.integers(0, 2**32 - 1), st.booleans())
-@predictable
 def test_crossings_of_small_tables_with_ties(table: FloatArray, seed: int, axis: bool) -> None:
     size, dimension = table.shape
     directions = unit(size, 3, dimension, seed)
@@ -276,7 +274,6 @@ def test_rivals_along_a_direction(make: Any, precision: Any, scale: float) -> No
 @given(
     tables(), st.integers(0, 2**32 - 1), st.booleans(), st.lists(st.floats(1e-6, 1e6), min_size=1)
 )
-@predictable
 def test_winners_along_directions_of_small_tables_with_ties(
     table: FloatArray, seed: int, axis: bool, radii: list[float]
 ) -> None:
@@ -369,7 +366,6 @@ def test_the_envelope_scales_with_the_table(scale: float) -> None:
 
 
 @given(tables(), st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from([1.0, 20.0, 1e6]))
-@predictable
 def test_envelopes_of_small_tables_with_ties(
     table: FloatArray, seed: int, axis: bool, reach: float
 ) -> None:

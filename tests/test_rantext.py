@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import ALARM, FloatArray, embedding, fits, margin, normal_embedding
+from helpers import ALARM, FloatArray, embedding, fits, law_of, margin, normal_embedding
 from scipy.integrate import quad
 from scipy.stats import gamma, kstest
 
@@ -20,10 +20,6 @@ from textpriv.privacy.exact import losses
 
 SMALL = normal_embedding(40, 3, seed=2)
 LINE = embedding([[0.0], [1.0], [3.0], [2.1]])
-
-
-def law_of(mechanism: RanText) -> FloatArray:
-    return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
 
 
 # --- The length of noise -------------------------------------------------------------------------
@@ -96,16 +92,6 @@ def test_finer_grids_change_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rantext, "FAR", 256)
     monkeypatch.setattr(noise_length, "CELLS", 8192)
     np.testing.assert_allclose(coarse, law_of(RanText(table, epsilon=6.0)), rtol=0.01)
-
-
-@pytest.mark.parametrize("epsilon", [1e-6, 0.5, 6.0, 1e4])
-def test_rows_and_columns_are_one_channel(epsilon: float) -> None:
-    mechanism = RanText(SMALL, epsilon=epsilon)
-    mechanism.check()
-    every = np.arange(40)
-    rows = mechanism.log_rows(every)
-    assert np.isfinite(rows).all()
-    np.testing.assert_allclose(mechanism.log_columns(every), rows.T, rtol=1e-9)
 
 
 def test_no_epsilon_at_all_gives_any_word() -> None:

@@ -8,13 +8,12 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pandas as pd
 import pytest
+from helpers import results_of
 from matplotlib import pyplot as plt
 
 from textpriv import paths, profiles
@@ -30,11 +29,9 @@ from textpriv.report import claims, results
 from textpriv.report.board import Board, gather
 from textpriv.report.claims import Claim
 from textpriv.report.figures import style, use_style
-from textpriv.report.results import Measurement, Results, measure
+from textpriv.report.results import Measurement, measure
 from textpriv.report.run import Run
 from textpriv.report.verdicts import Verdict, judge
-
-matplotlib.use("Agg")
 
 Z = 1.96
 
@@ -47,25 +44,6 @@ def _close() -> Any:
 
 
 # --- Made-up results ----------------------------------------------------------------------------
-
-
-def results_of(notebook: str, found: Iterable[Measurement], profile: str = "default") -> Results:
-    return Results(
-        notebook=notebook,
-        profile=profile,
-        seed=7,
-        overrides={},
-        commit="0123456789",
-        dirty=True,
-        device="cpu",
-        dtype="float32",
-        seconds=90.0,
-        peak_mb=100.0,
-        versions={},
-        assets={},
-        figures=[],
-        measurements=[*found, measure("run.seconds", 90.0, unit="s")],
-    )
 
 
 def board(*found: Measurement, notebook: str = "05_reconstruction_attacks") -> Board:
@@ -157,22 +135,6 @@ def test_no_number_is_printed_finer_than_its_rounding() -> None:
             continue  # "approximately one-third"
         steps = (claim.value or 0) / (claim.rounding or 1)
         assert math.isclose(steps, round(steps), abs_tol=1e-6), claim.id
-
-
-def test_carpentiers_replacements() -> None:
-    """The second to fourth rows of each block of Table 2; draws cannot exceed a thousand."""
-    found = {claim.id: claim.value for claim in claims.load()}
-    prefix = "carpentier.table2"
-    for word in ("encryption", "hockey", "spacecraft"):
-        for eps in (19, 25, 35, 43):
-            for search in ("annoy", "exact"):
-                shown = [
-                    value
-                    for name, value in found.items()
-                    if name.startswith(f"{prefix}.{word}.eps{eps}.{search}") and value is not None
-                ]
-                assert sum(shown) <= 1 + 1e-9
-                assert max(shown) == found[f"{prefix}.{word}.eps{eps}.{search}"]
 
 
 # --- Verdicts -----------------------------------------------------------------------------------

@@ -23,9 +23,10 @@ from textpriv import experiments
 from textpriv.attacks.base import observe
 from textpriv.data.tokens import Tokenizer
 from textpriv.errors import InvalidInput, SeededOutput
-from textpriv.mechanisms import TEM, CusText, Madlib, Mahalanobis, RankRepair, SanText, SanTextPlus
+from textpriv.mechanisms import Madlib, RankRepair, SanText
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.prompt import DPPrompt, learn_limits, sanitize_at
+from textpriv.mechanisms.registry import examples
 from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
 from textpriv.mechanisms.sweep import epsilons_for, sweep
 from textpriv.models.vectors import SentenceVectors
@@ -116,14 +117,11 @@ def said(call: Callable[[], Any]) -> list[warnings.WarningMessage]:
 
 
 CALLS: dict[str, Callable[[Any], Any]] = {
-    "madlib": lambda rng: MADLIB.sanitize(["w1 w2"], rng),
-    "mahalanobis": lambda rng: Mahalanobis(TABLE, epsilon=2.0).sanitize(["w1 w2"], rng),
-    "rank repair": lambda rng: REPAIR.sanitize(["w1 w2"], rng),
+    **{
+        name: lambda rng, each=each: each.sanitize(["word1 word2"], rng)  # type: ignore[misc]
+        for name, each in examples().items()
+    },
     "rank repair of ids": lambda rng: REPAIR.sanitize_ids(IDS, rng),
-    "santext": lambda rng: SANTEXT.sanitize(["w1 w2"], rng),
-    "santext+": lambda rng: SanTextPlus(TABLE, epsilon=2.0, sensitive=IDS).sanitize(["w1"], rng),
-    "tem": lambda rng: TEM(TABLE, epsilon=2.0).sanitize(["w1 w2"], rng),
-    "custext": lambda rng: CusText(TABLE, epsilon=2.0, set_size=6).sanitize(["w1"], rng),
     "a corpus": lambda rng: SANTEXT.sanitize_corpus(CORPUS, rng),
     "a corpus, draws used again": lambda rng: SANTEXT.sanitize_corpus(CORPUS, rng, reuse=True),
     "truncated laplace": lambda rng: TruncatedLaplace(BOX, epsilon=2.0).sanitize(SENTENCES, rng),

@@ -216,21 +216,18 @@ def claim(*names: str, form: str = "greater", bound: float | None = None) -> cla
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("stated", "said"),
     [
-        (("asr.eps2.4.strong_one", "asr.eps2.4.weak"), "strong one > weak"),
-        (("f1.t0.75.author", "f1.t1.5.author"), "t0.75 > t1.5"),
-        (("a.b", "c.d"), "a b > c d"),
-        (("acc.2-random.test", "acc.3-random.test"), "2-random > 3-random"),
-        (("acc.test", "acc.other.test"), "test > other test"),  # nothing is left of the first else
+        (claim("asr.eps2.4.strong_one", "asr.eps2.4.weak"), "strong one > weak"),
+        (claim("f1.t0.75.author", "f1.t1.5.author"), "t0.75 > t1.5"),
+        (claim("a.b", "c.d"), "a b > c d"),
+        (claim("acc.2-random.test", "acc.3-random.test"), "2-random > 3-random"),
+        (claim("acc.test", "acc.other.test"), "test > other test"),  # else nothing is left of one
+        (claim("a.b", form="at_least", bound=0.5), "at least 0.5"),
     ],
 )
-def test_an_ordering_is_said_by_what_differs(names: tuple[str, str], said: str) -> None:
-    assert judged.shortened(claim(*names)) == said
-
-
-def test_a_bound_is_said_as_it_is() -> None:
-    assert judged.shortened(claim("a.b", form="at_least", bound=0.5)) == "at least 0.5"
+def test_an_ordering_is_said_by_what_differs(stated: claims.Claim, said: str) -> None:
+    assert judged.shortened(stated) == said
 
 
 SOURCE = '''"""About `this` module & <that>.

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from cells import function_of
 from tiny_generators import tiny_family
-from tiny_models import tiny_encoder
 
 from textpriv.data.corpora import Documents
 from textpriv.data.tokens import Corpus
@@ -55,11 +54,6 @@ def sizes(**other: Any) -> Sizes:
 def texts(count: int, seed: int) -> tuple[str, ...]:
     rng = np.random.default_rng(seed)
     return tuple(" ".join(rng.choice(WORDS, rng.integers(3, 20))) for _ in range(count))
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return tiny_encoder(tmp_path_factory.mktemp("slm"))
 
 
 @pytest.fixture(scope="module")

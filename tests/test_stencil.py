@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import FloatArray, refused
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
@@ -22,7 +22,6 @@ from textpriv.errors import InvalidInput
 from textpriv.mechanisms import stencil as module
 from textpriv.mechanisms.stencil import Measure, Stencil, TokenTable
 
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=150)
 both_forms = pytest.mark.parametrize("punctuated", [False, True])
 both_measures = pytest.mark.parametrize("measure", ["cosine", "euclidean"])
 
@@ -143,7 +142,6 @@ def assert_nearest(found: Corpus, text: Corpus, distances: dict[int, FloatArray]
     st.sampled_from([None, False, True]),
     st.integers(0, 1000),
 )
-@predictable
 def test_a_stencil_is_the_loop_per_token(
     text: Corpus,
     measure: Measure,
@@ -187,34 +185,27 @@ C, A, B = 0.402620, 0.244201, 0.054489
     [
         # Inside a text nothing is missing but, in the punctuated form, the centre.
         ("aaaaa", 2, [B, A, C, A, B], [B + C / 4, A + C / 4, 0, A + C / 4, B + C / 4]),
-        # The two ends.
+        # At an end.
         (
             "aaaaa",
             0,
             [C + (A + B) / 3, A + (A + B) / 3, B + (A + B) / 3, 0, 0],
             [0, A + (C + A + B) / 2, B + (C + A + B) / 2, 0, 0],
         ),
-        (
-            "aaaaa",
-            4,
-            [0, 0, B + (A + B) / 3, A + (A + B) / 3, C + (A + B) / 3],
-            [0, 0, B + (C + A + B) / 2, A + (C + A + B) / 2, 0],
-        ),
-        # One from an end.
+        # One from it.
         (
             "aaaaa",
             1,
             [A + B / 4, C + B / 4, A + B / 4, B + B / 4, 0],
             [A + (C + B) / 3, 0, A + (C + B) / 3, B + (C + B) / 3, 0],
         ),
-        # Texts shorter than the window.
+        # A text shorter than the window.
         (
             "aaa",
             1,
             [A + 2 * B / 3, C + 2 * B / 3, A + 2 * B / 3],
             [0.5, 0, 0.5],
         ),
-        ("ab", 0, [C + (A + 2 * B) / 2, A + (A + 2 * B) / 2], [0, 1]),
         # A token alone is its own neighbour in either form.
         ("a", 0, [1], [1]),
         # A special token takes no part, wherever it stands, and has an empty row.
@@ -225,13 +216,8 @@ C, A, B = 0.402620, 0.244201, 0.054489
             [A + (C + A + B) / 2, 0, 0, B + (C + A + B) / 2, 0],
         ),
         ("aaSaa", 2, [0] * 5, [0] * 5),
-        ("Sab", 1, [0, C + (A + 2 * B) / 2, A + (A + 2 * B) / 2], [0, 0, 1]),
-        ("SaS", 1, [0, 1, 0], [0, 1, 0]),
         ("aSSSa", 0, [1, 0, 0, 0, 0], [1, 0, 0, 0, 0]),  # the other one is out of the window
-        ("S", 0, [0], [0]),
         # So do tokens without an id.
-        ("?ab", 1, [0, C + (A + 2 * B) / 2, A + (A + 2 * B) / 2], [0, 0, 1]),
-        ("!ab", 1, [0, C + (A + 2 * B) / 2, A + (A + 2 * B) / 2], [0, 0, 1]),
         ("?a!", 1, [0, 1, 0], [0, 1, 0]),
     ],
 )
@@ -283,30 +269,22 @@ PLANE = np.array([[9.0, 9.0], [1.0, 0.0], [0.0, 1.0], [3.0, 3.0], [-1.0, -1.0]])
     [
         # Mixtures of "ab" by window 3 and sigma 1 are (0.59, 0.41) and (0.41, 0.59).
         ("cosine", False, None, "ab", "cc"),
-        ("cosine", False, False, "ab", "cc"),
         ("euclidean", False, None, "ab", "ba"),  # the nearest are a and b themselves
-        ("euclidean", False, True, "ab", "ba"),
         ("euclidean", False, False, "ab", "ab"),
         # Without the centre each is where the other was.
         ("cosine", True, None, "ab", "ba"),
-        ("euclidean", True, None, "ab", "ba"),
         # Equal neighbours: the punctuated form may return the input, the plain one may not.
-        ("cosine", False, None, "aaa", "ccc"),
         ("euclidean", False, None, "aaa", "bbb"),
         ("cosine", True, None, "aaa", "aaa"),
-        ("euclidean", True, None, "aaa", "aaa"),
         ("cosine", True, True, "aaa", "ccc"),
-        ("cosine", False, False, "aaa", "aaa"),
         # A token alone: it must differ in both forms, but where the plain one may stay.
         ("cosine", False, None, "a", "c"),
         ("cosine", True, False, "a", "c"),
         ("cosine", False, False, "a", "a"),
-        ("euclidean", True, None, "a", "b"),
         # Special tokens pass, and are no answer although nearest to c.
         ("cosine", True, None, "SaS", "ScS"),
         ("euclidean", False, None, "c", "a"),
         ("cosine", False, None, "aSb", "cSc"),
-        ("cosine", False, None, "SS", "SS"),
         # What has no id passes too.
         ("cosine", False, None, "?a!", "?c!"),
     ],
@@ -317,23 +295,6 @@ def test_outputs_by_hand(
     table = TokenTable(PLANE, fixed=ids(0), measure=measure)
     stencil = Stencil(table, window=3, sigma=1.0, punctuated=punctuated, change=change)
     assert read(stencil.sanitize_corpus(corpus(text))) == [output]
-
-
-def test_special_tokens_pass_and_are_never_an_output() -> None:
-    rng = np.random.default_rng(5)
-    vectors = rng.standard_normal((80, 4)).astype(np.float32)
-    vectors[:40] *= 0.01  # near every mixture, if distances counted
-    text = Corpus(rng.integers(0, 80, 500), np.arange(0, 501, 25))
-    for measure in ("cosine", "euclidean"):
-        for punctuated in (False, True):
-            table = TokenTable(vectors, fixed=np.arange(40), measure=measure)
-            found = Stencil(table, punctuated=punctuated).sanitize_corpus(text).ids
-            special = text.ids < 40
-            np.testing.assert_array_equal(found[special], text.ids[special])
-            assert (found[~special] >= 40).all()
-            # With the special tokens in the table they would be put out.
-            free = Stencil(TokenTable(vectors, measure=measure), punctuated=punctuated)
-            assert (free.sanitize_corpus(text).ids[~special] < 40).any()
 
 
 @both_measures
@@ -373,16 +334,6 @@ def test_the_answer_does_not_depend_on_the_parts(
     parts = list(module._parts(text))
     assert len(parts) == 1 if tokens == 10**6 else len(parts) > 1
     np.testing.assert_array_equal(np.concatenate([where for _, where in parts]), np.arange(300))
-
-
-@pytest.mark.parametrize("texts", [(), ("",), ("", "ab", "", "", "a", ""), ("S", "?")])
-@both_forms
-def test_empty_corpora_and_documents(texts: tuple[str, ...], punctuated: bool) -> None:
-    text, stencil = corpus(*texts), Stencil(random_table(5), punctuated=punctuated)
-    found = stencil.sanitize_corpus(text)
-    assert found.offsets.tolist() == text.offsets.tolist()
-    assert len(found.ids) == len(text.ids) and found.ids.dtype == np.int64
-    assert stencil.weights(text).shape == (len(text.ids), len(text.ids))
 
 
 MOST_MB = 48  # of a text of 512 tokens, beyond a text of 8; all distances in float32 are 102 MB
@@ -431,9 +382,7 @@ table: Any = TokenTable
 
 test_bad_input_is_named = refused(
     (lambda: Stencil(FIVE.table, window=4), "window: got 4, expected an odd number"),
-    (lambda: Stencil(FIVE.table, window=1), r"window: got 1, expected .*\[3, inf\)"),
     (lambda: Stencil(FIVE.table, sigma=0), "sigma: got 0.0, expected a finite number > 0"),
-    (lambda: table(ONES, measure="manhattan"), "measure: got .manhattan., expected .*cosine"),
     (lambda: table(ONES, fixed=ids(3)), "fixed: got ids 3..3, expected 0..2"),
     (lambda: table(ONES, fixed=ids(0, 1)), "fixed: leaves 1 tokens, expected at least two"),
     (lambda: table(HOLE), "vectors: 1 of 3 rows hold NaN"),

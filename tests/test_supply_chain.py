@@ -27,15 +27,12 @@ from typing import Any
 
 import nbformat
 import pytest
-from killing import build
 from test_house_rules import NOTEBOOKS, REPOSITORY, files
 from tiny_assets import Tiny, fake_members, fetch_anew, files_below, real_members, write_wheel
 from tools.notebooks import plain_python
 
 from textpriv import assets
-from textpriv.assets import store
-from textpriv.data.corpora import read_table
-from textpriv.errors import AssetCorrupt, InvalidInput
+from textpriv.errors import AssetCorrupt
 
 FLIPS = 50
 
@@ -168,18 +165,6 @@ def test_other_bytes_in_a_download_are_caught(served: Tiny) -> None:
     assert set(files_below(assets.fetch("tiny"))) == {*served.members, "receipt.json"}
 
 
-def test_a_flipped_byte_in_a_cached_computation_is_mended(cache: Path) -> None:
-    folder = assets.derived("table", key="1", build=build)
-    content = files_below(folder)
-    mended = 0
-    for name, data in flipped(content, seed=3):
-        (folder / name).write_bytes(data)
-        store._hashed.clear()
-        assert files_below(assets.derived("table", key="1", build=build)) == content
-        mended += 1
-    assert mended == FLIPS
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -203,25 +188,6 @@ def test_other_lengths_and_other_files_in_the_cache_are_caught(
             fetch_anew("tiny")
         shutil.rmtree(folder)
         assert assets.fetch("tiny") == folder
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b'"wheel tiny==1.0"', b'"wheel tiny==2.0"'),
-        (b'"source"', b'"sources"'),
-        (b"{\n", b"{ \n"),
-        (b"vocab.txt", b"vocab.tsv"),
-    ],
-)
-def test_a_receipt_is_what_was_written(tiny: Tiny, old: bytes, new: bytes) -> None:
-    tiny.serve(real_members(), "wheel")
-    receipt = assets.fetch("tiny") / "receipt.json"
-    assert old in receipt.read_bytes()
-    receipt.write_bytes(receipt.read_bytes().replace(old, new, 1))
-    for use in (assets.fetch, assets.provenance):
-        with pytest.raises(AssetCorrupt, match=r"tiny: .*receipt\.json in .*fetch it again"):
-            use("tiny")
 
 
 # --- Archives -------------------------------------------------------------------------------------
@@ -283,25 +249,6 @@ def test_what_is_no_zip_is_no_wheel(tiny: Tiny) -> None:
     with pytest.raises(AssetCorrupt, match="tiny: .*expected a readable archive"):
         assets.fetch("tiny")
     tiny.assert_nothing_kept()
-
-
-def test_an_archive_of_ones_own_is_read_and_never_unpacked(tmp_path: Path) -> None:
-    """The table of a ZIP file: a link is not followed, a repeated name is refused."""
-    secret = tmp_path / "secret.csv"
-    secret.write_text("text\nnobody reads this\n")
-    place = tmp_path / "inner"
-    place.mkdir()
-    path = place / "mine.zip"
-    write_wheel(path, {}, (entry("table.csv", stat.S_IFLNK), str(secret).encode()))
-    with pytest.raises(InvalidInput):
-        read_table(path)
-    write_wheel(path, {}, (entry("../../evil.csv"), b"text\nmine\n"))
-    assert read_table(path).texts == ("mine",)
-    with pytest.warns(UserWarning, match="Duplicate name"):
-        write_wheel(path, {}, *[(entry("a.csv"), b"text\nmine\n")] * 2)
-    with pytest.raises(InvalidInput, match="2 tables in an archive"):
-        read_table(path)
-    assert {each for each in tmp_path.rglob("*") if each.is_file()} == {secret, path}
 
 
 # --- Sources --------------------------------------------------------------------------------------
@@ -400,24 +347,11 @@ archive.extractall(folder)
 """
 BANNED = """\
 import pickle as harmless
-def f(): import pickle
-from pickle import loads as read
-from multiprocessing.reduction import pickle
-import dill as d
-import tarfile
 import builtins as b; b.exec('1')
 import torch as t; t.load(p)
-from torch import load as weights; weights(p)
-import torch.hub as h; h.load('a/b', 'c')
-from joblib import load
-import joblib as jl; jl.dump(x, p)
 import pandas as pd; pd.read_pickle(p)
 import yaml; yaml.load(text)
-import yaml; yaml.load(text, Loader=yaml.Loader)
-import yaml; yaml.unsafe_load(text)
 import os; os.system(line)
-import shutil; shutil.unpack_archive(p)
-import runpy; runpy.run_path(p)
 """
 
 
@@ -427,19 +361,14 @@ def test_rules_for_sources_bite(source: str) -> None:
     assert dangers(f"class A:\n    async def f(self):\n        with x:\n            {source}") != []
 
 
-def linted(*arguments: str, source: str | None = None) -> list[dict[str, Any]]:
-    """What ruff finds by the rules for sources."""
-    rules = ["--select=S102,S301,S302,S307,S506,TID251", "--output-format=json"]
-    command = [sys.executable, "-m", "ruff", "check", *rules, *arguments]
-    done = subprocess.run(command, input=source, cwd=REPOSITORY, text=True, capture_output=True)
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
-
-
 def test_what_is_banned_is_found_by_ruff() -> None:
-    assert linted(".") == []
-    found = linted("--stdin-filename=lib/planted.py", "-", source=BANNED)
-    assert {each["location"]["row"] for each in found} == set(range(1, 1 + BANNED.count("\n")))
+    """By the rules for sources, which `make lint` asks of all of them."""
+    rules = "--select=S102,S301,S302,S307,S506,TID251 --output-format=json"
+    place = "--stdin-filename=lib/planted.py -"
+    command = [sys.executable, *f"-m ruff check {rules} {place}".split()]
+    done = subprocess.run(command, input=BANNED, cwd=REPOSITORY, text=True, capture_output=True)
+    rows = {each["location"]["row"] for each in json.loads(done.stdout)}
+    assert rows == set(range(1, 1 + BANNED.count("\n")))
 
 
 def test_the_library_says_that_it_runs_no_remote_code() -> None:
@@ -447,22 +376,3 @@ def test_the_library_says_that_it_runs_no_remote_code() -> None:
     assert dangers(source) == []
     says = "from_pretrained without trust_remote_code=False, line 1"
     assert dangers(source, library=True) == [says]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "model.eval()",
-        "re.compile('x')",
-        "np.load(p, allow_pickle=False)",
-        "json.load(file)",
-        "AutoModel.from_pretrained('gpt2', revision=revision, trust_remote_code=False)",
-        "torch.nn.Embedding.from_pretrained(rows)",
-        "SentenceTransformer(folder)",
-        "huggingface_hub.hf_hub_download(repo, name, revision=revision)",
-        "subprocess.run(['ls'], shell=False)",
-        "text = 'import pickle'  # eval(x)",
-    ],
-)
-def test_rules_for_sources_do_not_bite_at_random(source: str) -> None:
-    assert dangers(source) == []

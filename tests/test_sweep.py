@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import embedding, normal_embedding, power_of_share, share_fits
+from helpers import embedding, normal_embedding, power_of_share, refused, share_fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from textpriv.data.tokens import UNKNOWN
-from textpriv.errors import InvalidInput
 from textpriv.mechanisms import TEM, Madlib, Mahalanobis, RankRepair
 from textpriv.mechanisms import sweep as module
 from textpriv.mechanisms.sweep import check_grid, epsilons_for, expected_change, sweep
@@ -178,25 +177,20 @@ def test_a_grid_changes_the_shares_that_were_asked_for(name: str) -> None:
     assert [change(epsilon) for epsilon in grid] == pytest.approx(shares, abs=slack)
 
 
-def test_bad_input_is_named() -> None:
-    mechanism, ids = Madlib(normal_embedding(5, 2), epsilon=1.0), np.arange(5)
-    with pytest.raises(InvalidInput, match="epsilons: got none"):
-        sweep(mechanism, ids, [])
-    for wrong in (0.0, -1.0, np.inf, np.nan, "1"):
-        with pytest.raises(InvalidInput, match="epsilon: got"):
-            sweep(mechanism, ids, [1.0, wrong])  # type: ignore[list-item]
-    with pytest.raises(InvalidInput, match="ids: got ids 0..5"):
-        sweep(mechanism, np.array([0, 5]), [1.0])
-    with pytest.raises(InvalidInput, match="words: got none"):
-        expected_change(mechanism, ids[:0], Rng(0))
-    with pytest.raises(InvalidInput, match="shares: got 1"):
-        epsilons_for(mechanism, ids, [1.0], Rng(0))
-    with pytest.raises(InvalidInput, match="expected from"):
-        epsilons_for(mechanism, ids, [0.99], Rng(0))  # one word in five stays by chance
-
-
-def test_a_grid_is_in_order_and_has_no_epsilon_twice() -> None:
+def test_a_grid_is_a_list_of_numbers() -> None:
     assert check_grid([1, 2.5]) == [1.0, 2.5]
-    for wrong in ([2.0, 1.0], [1.0, 1.0]):
-        with pytest.raises(InvalidInput, match="ascending and none twice"):
-            check_grid(wrong)
+
+
+MADLIB, FIVE = Madlib(normal_embedding(5, 2), epsilon=1.0), np.arange(5)
+
+test_bad_input_is_named = refused(
+    (lambda: sweep(MADLIB, FIVE, []), "epsilons: got none"),
+    (lambda: sweep(MADLIB, FIVE, [1.0, 0.0]), "epsilon: got 0"),
+    (lambda: sweep(MADLIB, FIVE, [1.0, np.nan]), "epsilon: got nan"),
+    (lambda: sweep(MADLIB, np.array([0, 5]), [1.0]), "ids: got ids 0..5"),
+    (lambda: expected_change(MADLIB, FIVE[:0], Rng(0)), "words: got none"),
+    (lambda: epsilons_for(MADLIB, FIVE, [1.0], Rng(0)), "shares: got 1"),
+    (lambda: epsilons_for(MADLIB, FIVE, [0.99], Rng(0)), "expected from"),  # one in five stays
+    (lambda: check_grid([2.0, 1.0]), "ascending and none twice"),
+    (lambda: check_grid([1.0, 1.0]), "ascending and none twice"),
+)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -26,7 +25,7 @@ from textpriv.data.tokens import (
     Tokenizer,
     TokenPolicy,
 )
-from textpriv.mechanisms import CusTextPlus, Madlib, SanText, SanTextPlus
+from textpriv.mechanisms import Madlib, SanText
 
 WORDS = ("the", "rock", "is", "not", "can", "ca", "do", "will", "we", "have", "great", "3", "u.s",
          "!", "...", "…", "é", "rock-solid", "a b")  # fmt: skip
@@ -35,7 +34,7 @@ TABLE = from_arrays(
 )
 SMALL = from_arrays("small", ["one", "two", "three", "four"], np.eye(4)[:, :3])
 everything = st.text(st.characters(exclude_categories=()))  # surrogates too
-predictable = settings(derandomize=True, database=None, deadline=None, max_examples=300)
+more = settings(max_examples=300)
 
 
 def corpus(ids: list[int], *lengths: int, kept: dict[int, str] | None = None) -> Corpus:
@@ -86,7 +85,7 @@ def test_contractions_follow_the_vocabulary() -> None:
 
 
 @given(everything)
-@predictable
+@more
 def test_tokens_are_what_is_not_white_space(text: str) -> None:
     tokens = Tokenizer(WORDS).split(text)
     assert all(token and not re.search(r"\s", token) for token in tokens)
@@ -140,7 +139,7 @@ def test_marks_beyond_what_scripts_stack_are_dropped_and_no_others() -> None:
 
 
 @given(st.lists(everything, max_size=4))
-@predictable
+@more
 def test_under_the_private_policy_only_words_of_the_vocabulary_come_out(texts: list[str]) -> None:
     santext, madlib = SanText(SMALL, epsilon=3.0), Madlib(SMALL, epsilon=3.0)
     encoded = Tokenizer(SMALL.words).encode(texts)
@@ -148,42 +147,6 @@ def test_under_the_private_policy_only_words_of_the_vocabulary_come_out(texts: l
         out = mechanism.sanitize(texts, np.random.default_rng(0))
         assert {word for text in out for word in text.split()} <= set(SMALL.words)
         assert [len(text.split()) for text in out] == np.diff(encoded.offsets).tolist()
-
-
-@given(st.text(st.characters(categories=["L", "N"]), min_size=1))
-@predictable
-def test_no_secret_word_leaks(secret: str) -> None:
-    text = f"one {secret} two {secret.upper()}"
-    out = SanText(SMALL, epsilon=1e6).sanitize([text], np.random.default_rng(0))[0].split()
-    assert set(out) <= set(SMALL.words)
-
-
-def test_the_check_for_leaks_bites() -> None:
-    (out,) = SanText(SMALL, epsilon=3.0).sanitize(["one Xanadu, 7"], policy=KEEP_UNKNOWN)
-    assert out.split()[1:] == ["xanadu", ",", "7"]
-
-
-def test_texts_of_as_many_tokens_have_the_same_possible_outputs() -> None:
-    texts, n = ["one two", "Xanadu three!"], 4000
-    santext = SanText(SMALL, epsilon=1.0)
-    assert np.isfinite(santext.log_rows(np.arange(4))).all()
-    seen = [set(santext.sanitize([text] * n, np.random.default_rng(1))) for text in texts]
-    assert seen[0] == seen[1] and len(seen[0]) == 16
-    clear = [set(santext.sanitize([text] * n, policy=KEEP_UNKNOWN)) for text in texts]
-    assert clear[0] != clear[1]  # wrong: a policy that keeps unknown words
-
-
-def test_an_unknown_word_comes_out_as_the_mean_law_of_the_fallback() -> None:
-    n = 100_000
-    for mechanism in (
-        SanText(SMALL, epsilon=6.0),
-        SanTextPlus(SMALL, epsilon=6.0, sensitive=np.array([1, 2, 3])),
-        CusTextPlus(SMALL, epsilon=6.0, set_size=2, stopwords=["one"]),
-    ):
-        law = np.exp(mechanism.log_rows(mechanism.fallback)).mean(0)
-        drawn = mechanism.sanitize(["xanadu " * n], np.random.default_rng(2))[0].split()
-        counts = Counter(drawn)
-        assert fits([counts[word] for word in SMALL.words], law)
 
 
 TEXT = "The rock, 3 or 44: Xanadu!"  # known: the rock 3 !   unknown: or 44 xanadu , :
@@ -244,7 +207,7 @@ def test_encode_gives_flat_ids_with_offsets() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 3)), max_size=5))
-@predictable
+@more
 def test_decoding_is_the_inverse_of_encoding(documents: list[list[int]]) -> None:
     tokenizer = Tokenizer(SMALL.words)
     texts = [" ".join(SMALL.words[word] for word in document) for document in documents]
@@ -342,7 +305,7 @@ def test_without_reuse_every_token_has_its_own_draw() -> None:
     st.lists(st.lists(st.integers(-2, 5), max_size=4), min_size=1, max_size=6),
     st.lists(st.integers(0, 100), max_size=8),
 )
-@predictable
+@more
 def test_a_subset_is_a_list_of_documents(documents: list[list[int]], chosen: list[int]) -> None:
     ids = [word for document in documents for word in document]
     texts = {place: f"t{place}" for place, word in enumerate(ids) if word == KEPT}

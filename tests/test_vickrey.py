@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ALARM, POWER, embedding, fits, normal_embedding, power_of_fit
+from helpers import ALARM, POWER, Sparse, embedding, fits, normal_embedding, power_of_fit
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 from scipy import stats as laws
 
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import Madlib, Mahalanobis, noise
-from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.mechanisms import Madlib, Mahalanobis
 from textpriv.mechanisms.vickrey import Vickrey, share_of_nearest
-from textpriv.neighbors import ExactSearch, exact
+from textpriv.neighbors import ExactSearch
 from textpriv.privacy import claimed_loss
-from textpriv.report import figures
 
 POINTS = embedding([[0.0], [1.0], [3.0]])  # three words on a line
 
@@ -111,41 +109,13 @@ def test_it_claims_what_its_noise_claims(inner: type[Madlib]) -> None:
     np.testing.assert_array_equal(*losses)
 
 
-def test_another_epsilon_and_other_cuts_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, ids = normal_embedding(70, 5), np.arange(-1, 70).repeat(5)
-    mechanism = Vickrey(Madlib(table, epsilon=4.0), t=0.6)
-    whole = mechanism.sanitize_ids(ids, np.random.default_rng(3))
-    other = mechanism.with_epsilon(0.5).sanitize_ids(ids, np.random.default_rng(3))
-    fresh = Vickrey(Madlib(table, epsilon=0.5), t=0.6).sanitize_ids(ids, np.random.default_rng(3))
-    np.testing.assert_array_equal(other, fresh)
-    assert (other != whole).any()
-    monkeypatch.setattr(noise, "DRAW_CHUNK", 7)
-    monkeypatch.setattr(exact, "QUERY_CHUNK", 5)
-    np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), whole)
-    assert mechanism.sanitize_ids([]).tolist() == []
-
-
-class Sparse:
-    """An index that finds one word of two, or none."""
-
-    name, size, dimension = "sparse", 30, 3
-
-    def __init__(self, found: int) -> None:
-        self.found = found
-
-    def nearest(self, queries: Any, k: int = 1) -> tuple[Any, Any]:
-        ids = np.full((len(queries), k), -1)
-        ids[:, : self.found] = 7
-        return ids, np.where(ids < 0, np.inf, 1.0)
-
-
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("t", [0.0, 0.5, 1.0])
 def test_an_index_may_find_less(t: float) -> None:
     table = normal_embedding(30, 3)
-    one = Vickrey(Madlib(table, epsilon=1.0, search=Sparse(1)), t=t)  # type: ignore[arg-type]
-    assert set(one.sanitize_ids(np.zeros(50, dtype=int))) == {7}
-    none = Vickrey(Madlib(table, epsilon=1.0, search=Sparse(0)), t=t)  # type: ignore[arg-type]
+    one = Vickrey(Madlib(table, epsilon=1.0, search=Sparse(1, table)), t=t)
+    assert set(one.sanitize_ids(np.zeros(50, dtype=int))) == {0}
+    none = Vickrey(Madlib(table, epsilon=1.0, search=Sparse(0, table)), t=t)
     drawn = none.sanitize_ids(np.zeros(3000, dtype=int), np.random.default_rng(0))
     assert fits(np.bincount(drawn, minlength=30), np.full(30, 1 / 30))
 
@@ -154,16 +124,3 @@ def test_an_index_may_find_less(t: float) -> None:
 def test_wrong_thresholds(t: Any) -> None:
     with pytest.raises(InvalidInput, match="t: got .*, expected a number from 0 to 1"):
         Vickrey(Madlib(POINTS, epsilon=1.0), t=t)
-
-
-# --- The registry ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", WORD_LEVEL)
-def test_an_entry_makes_a_mechanism_of_its_name_with_a_look(name: str) -> None:
-    table, entry = normal_embedding(40, 3), WORD_LEVEL[name]
-    made = entry.make(table, ExactSearch(table.vectors))
-    assert made.name == name and made.embedding is table
-    assert figures.label(name) == entry.label
-    look = figures.style(name)
-    assert (look["color"], look["marker"]) == (figures.COLORS[entry.color], entry.marker)
