@@ -23,6 +23,7 @@ from textpriv.attacks.bayes import (
     PriorOnly,
     bayes_success,
 )
+from textpriv.attacks.inversion import InversionPerToken
 from textpriv.attacks.masked import MaskInference
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
@@ -137,6 +138,10 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "public text of another": (lambda: NoisyChannel(SANTEXT, [CORPUS, FOREIGN]), ANOTHER),
     "vectors of another": (lambda: EmbeddingInversion(SANTEXT, OTHER), r"embedding: got .*'other'"),
     "outputs of another": (lambda: BAYES.guess(ANOTHERS), "over another vocab.*with one Tokenizer"),
+    "outputs of another to a count": (
+        lambda: InversionPerToken(SANTEXT, CORPUS).guess(ANOTHERS),
+        "over another vocab.*with one Tokenizer",
+    ),
     # Mechanisms without a channel
     "noise for Bayes' rule": (lambda: ContextFreeBayes(MADLIB, CORPUS), ESTIMATE),
     "noise for its bound": (lambda: ContextFreeBound(MADLIB, CORPUS), ESTIMATE),

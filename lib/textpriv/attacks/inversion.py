@@ -216,6 +216,7 @@ class InversionPerToken(TokenAttack):
     ) -> None:
         clear = repeat(shadow, copies)
         observed = observe(mechanism, clear, stream(seed, "shadow copies"))
+        self.vocabulary = mechanism.vocabulary
         shown = observed.targets[clear.ids[observed.targets] >= 0]
         size = len(mechanism.embedding)
         pairs = observed.corpus.ids[shown] * size + clear.ids[shown]
