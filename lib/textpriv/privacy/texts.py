@@ -28,8 +28,9 @@ def account_texts(mechanism: Mechanism, corpus: Corpus, *, other: Corpus | None 
     ----------
     corpus : documents as the mechanism gets them, at least one
     other : documents of the same lengths to which these are compared; None: the worst ones that
-        agree with them in what the output shows (kept tokens, words that are not protected, the
-        group of a word under CusText)
+        agree with them in what the output shows: kept tokens, words that are not protected, the
+        group of a word under CusText. Under `Allotted` it does not show the group, so that a word
+        may stand against one of another group, and the cost is inf
 
     Raises
     ------
@@ -57,7 +58,7 @@ def _losses(mechanism: Mechanism, corpus: Corpus, other: Corpus | None) -> Float
     worst, of_unknown = claim.largest(), _of_unknown(mechanism, claim)
     if other is None:
         is_protected = np.isin(ids, claim.protected)
-        if np.isinf(worst):  # no word has a bound
+        if np.isinf(worst):  # no word has a bound, or none with words of another group
             is_protected = ids >= 0
         return np.where(ids == UNKNOWN, of_unknown, np.where(is_protected, worst, 0.0))
     if not np.array_equal(corpus.offsets, other.offsets):
