@@ -104,6 +104,15 @@ def test_only_replaced_words_of_one_piece_are_guessed(encoder: Encoder) -> None:
     assert not found.hits(truth, top=3).any()
 
 
+def test_more_guesses_than_candidates_are_filled_up(encoder: Encoder) -> None:
+    attack = MaskInference(swapping(), WORDS, encoder)
+    every, more = attack.guess(OBSERVED, top=3), attack.guess(OBSERVED, top=5)
+    assert np.array_equal(more.words[:, :3], every.words) and (more.words[:, 3:] == NONE).all()
+    assert (
+        np.array_equal(more.scores[:, :3], every.scores) and np.isneginf(more.scores[:, 3:]).all()
+    )
+
+
 def test_possible_inputs_only(encoder: Encoder) -> None:
     attack = MaskInference(swapping(), WORDS, encoder, knows="support")
     assert attack.name == "mask-inference-support"
@@ -151,8 +160,9 @@ def test_any_order_of_targets(encoder: Encoder, targets: list[int]) -> None:
 def test_wrong_options(encoder: Encoder) -> None:
     with pytest.raises(InvalidInput, match="words: got 9, expected 10"):
         MaskInference(EVERYTHING, WORDS[:9], encoder)
-    with pytest.raises(InvalidInput, match="top: got 9, expected 1 to 8"):
-        MaskInference(EVERYTHING, WORDS, encoder).guess(OBSERVED, top=9)
+    for top in (0, 2.0):
+        with pytest.raises(InvalidInput, match=f"top: got {top}, expected an integer >= 1"):
+            MaskInference(EVERYTHING, WORDS, encoder).guess(OBSERVED, top=top)  # type: ignore
     with pytest.raises(InvalidInput, match="head is untrained"):
         MaskInference(EVERYTHING, WORDS, replace(encoder, can_fill=False))
     with pytest.raises(InvalidInput, match="knows: got 'all'"):
