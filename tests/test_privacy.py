@@ -994,6 +994,7 @@ test_bad_input_is_named = refused(
     (lambda: lost(APPROXIMATE, other="w1", epsilons=[1.0]), "expected a Madlib with exact"),
     (lambda: lost(MADLIB, other="no", epsilons=[1.0]), "the vocabulary lacks one"),
     (lambda: lost(MADLIB, other="w1", epsilons=[0.0]), "epsilon: got 0.0"),
+    (lambda: lost(MADLIB, other="w1", epsilons=[]), "epsilons: got none, expected at least one"),
     (lambda: lost(MADLIB, other="w1", epsilons=[1.0], directions=3), "directions: got"),
     (lambda: made(attack=""), "attack: got no name"),
     (lambda: made(did="named some"), "did: got 'named some', expected one {} in it"),
