@@ -141,7 +141,7 @@ class Encoder:
 
             encoder.sentence_transformer().encode(texts, batch_size=64, normalize_embeddings=True)
 
-        What is measured goes through it in batches of our own (`utility.features`), sorted by
+        What is measured goes through it in batches of our own (`classifiers.features`), sorted by
         pieces. `encode` sorts by characters, and which rows share a batch shows: of 501 sentences
         of reviews, MiniLM's vectors move by up to 1.4e-6 of their length in float32 and by 0.005
         in bfloat16.
