@@ -131,7 +131,7 @@ def linked(scores: FloatArray, *, sample: str | None = None) -> Estimate:
 
 
 @checked(false_positive_rate=LEVEL)
-def true_positive_rate(scores: FloatArray, false_positive_rate: float = 0.001) -> Estimate:
+def true_positive_rate(scores: FloatArray, false_positive_rate: float) -> Estimate:
     """Share of true pairs above the score that so few of the false pairs exceed.
 
     Scores are compared across texts, each standardised over its candidates first. With N texts
