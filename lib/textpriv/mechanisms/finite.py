@@ -7,9 +7,9 @@ float64; rows of the |V| x |V| table are made when asked for and never all at on
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -166,7 +166,7 @@ class SanText(_DistanceMechanism):
     """
 
     name = "santext"
-    claim = replace(
+    claim = dataclasses.replace(
         METRIC_CLAIM,
         composition="sum of eps * d; bounded-range composition is tighter",
         bounded_range=True,
@@ -459,7 +459,9 @@ class CusTextPlus(CusText):
     def claim(self) -> Claim:  # type: ignore[override]
         plain, spared = super().claim, " (stopwords excepted)" * (self.mapping == "conservative")
         shown = "; the stopwords (and that other outputs replace none)"
-        return replace(plain, protects=plain.protects + spared, in_clear=plain.in_clear + shown)
+        return dataclasses.replace(
+            plain, protects=plain.protects + spared, in_clear=plain.in_clear + shown
+        )
 
     @property
     def fallback(self) -> IntArray:
