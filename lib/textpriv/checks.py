@@ -3,7 +3,9 @@
     @checked(tokens=COUNT, mass=SHARE, longest=(None, COUNT), kind=StrOptions({"word", "token"}))
     def generate(tokens, mass, longest=None, kind="word"): ...
 
-The constraints are scikit-learn's; the errors are ours: what, got, expected.
+The constraints are scikit-learn's; the errors are ours: what, got, expected. They come from a
+module that scikit-learn keeps to itself, since none that it offers holds them (`check_scalar` looks
+at one number). requirements.lock pins it, and tests/test_checks.py fails where a new one differs.
 """
 
 from __future__ import annotations
