@@ -233,7 +233,7 @@ def test_clusters_are_the_first_free_word_and_what_is_nearest() -> None:
         ({"cluster_scale": -1.0}, "cluster_scale: got -1.0, expected"),
         ({"clusters": np.zeros(39, dtype=int)}, r"clusters: got int64 of shape \(39,\), expected"),
         ({"clusters": np.zeros(40)}, "clusters: got float64 of shape"),
-        ({"clusters": "animals"}, "clusters: got .*, expected an integer for each of the 40"),
+        ({"clusters": "animals"}, "clusters: got .*, expected 40 integers"),
     ],
 )
 def test_wrong_settings(options: dict[str, Any], says: str) -> None:
