@@ -56,10 +56,3 @@ def test_effort_set_anew_is_that_of_an_index_made_with_it() -> None:
     after = search.nearest(QUERIES, 5)[0]
     np.testing.assert_array_equal(after, made.nearest(QUERIES, 5)[0])
     assert (after != before).any()
-
-
-@pytest.mark.parametrize("effort", [-2, 2.5, True, "5", None])
-def test_effort_is_a_count(effort: int) -> None:
-    search = AnnoySearch(TABLE, trees=1)
-    with pytest.raises(InvalidInput, match="effort: got .*expected an integer"):
-        search.effort = effort

@@ -23,8 +23,8 @@ from textpriv.neighbors import (
     Distances,
     ExactSearch,
     FaissSearch,
+    Search,
     exact,
-    recall,
 )
 from textpriv.neighbors.table import GroupedTable
 
@@ -459,6 +459,12 @@ def test_a_flat_index_is_the_exact_search() -> None:
     np.testing.assert_array_equal(flat.nearest(QUERIES, 9)[0], right.nearest(QUERIES, 9)[0])
 
 
+def recall(search: Search, exact: Search, queries: FloatArray, k: int) -> float:
+    """Share of the exact k nearest that `search` finds."""
+    found, truth = search.nearest(queries, k)[0], exact.nearest(queries, k)[0]
+    return float((found[:, :, None] == truth[:, None, :]).any(1).mean())
+
+
 @every_index
 def test_more_effort_finds_more(name: str) -> None:
     low = {"annoy": {"trees": 1, "search_k": 1}, "ivf": {"lists": 40}, "hnsw": {"effort": 1}}
@@ -479,24 +485,6 @@ def test_annoy_measures_euclidean_distance_and_not_angles() -> None:
         angular.add_item(row, vector)
     angular.build(5)
     assert angular.get_nns_by_vector(query[0], 1) == [1]
-
-
-def test_recall_by_hand() -> None:
-    class Fixed:
-        name, size, dimension = "fixed", 10, 2
-
-        def __init__(self, ids: list[list[int]]) -> None:
-            self.ids = np.array(ids)
-
-        def nearest(self, queries: Any, k: int = 1) -> tuple[Any, Any]:
-            return self.ids[:, :k], np.zeros((len(queries), k))
-
-    right, found = Fixed([[1, 2, 3], [4, 5, 6]]), Fixed([[3, 1, 9], [-1, -1, 4]])
-    assert recall(found, right, np.zeros((2, 2)), 3) == pytest.approx(3 / 6)
-    assert recall(found, right, np.zeros((2, 2)), 1) == 0
-    assert recall(right, right, np.zeros((2, 2)), 3) == 1
-    with pytest.raises(InvalidInput, match="queries: got none"):
-        recall(found, right, np.zeros((0, 2)))
 
 
 # --- Bad input ---------------------------------------------------------------------------------

@@ -24,18 +24,3 @@ from textpriv.mechanisms.finite import (
     least_frequent,
 )
 from textpriv.mechanisms.noise import Madlib, Mahalanobis, RankRepair
-
-__all__ = [
-    "TEM",
-    "Claim",
-    "CusText",
-    "CusTextPlus",
-    "FiniteMechanism",
-    "Madlib",
-    "Mahalanobis",
-    "Mechanism",
-    "RankRepair",
-    "SanText",
-    "SanTextPlus",
-    "least_frequent",
-]
