@@ -363,9 +363,8 @@ def test_documents_that_do_not_fit() -> None:
     made = mechanism(random_toy(0), SAME)
     fits_in = " ".join(["a"] * 36)  # with the opening token and three more: 40
     assert len(made.sanitize([fits_in], seed=0)) == 1
-    cut = mechanism(random_toy(0), SAME, longest=2)
-    assert cut.prompts(["a b c d", "a b", ""]) == made.prompts(["a b", "a b", ""])
-    assert len(cut.sanitize([fits_in * 5], seed=0)) == 1
+    with pytest.raises(InvalidInput, match="tokens"):
+        made.sanitize([fits_in * 5], seed=0)
 
 
 # --- Every family -------------------------------------------------------------------------------
@@ -470,7 +469,6 @@ def test_who_asks_differently_asks_alone() -> None:
     for other in (
         mechanism(generator, SAME, template="b {text}"),
         mechanism(generator, SAME, tokens=TOKENS + 1),
-        mechanism(generator, SAME, longest=4),
         mechanism(random_toy(0), SAME),
     ):
         with pytest.raises(InvalidInput, match="mechanisms: got 3 that ask in 2 ways"):
@@ -524,7 +522,6 @@ test_bad_input_is_named = refused(
     (lambda: made(tokens=0), "tokens: got 0"),
     (lambda: made(tokens=[3, 4]), "tokens: got list.*private text"),
     (lambda: made(tokens=len), "tokens: got builtin_function_or_method.*private text"),
-    (lambda: made(longest=0), "longest: got 0"),
     (lambda: made(template="{text} {text}"), "template: got"),
     (lambda: made(top_k=0, ablation=True), "top_k: got 0"),
     (lambda: made(limits=Limits.same(0, 1, 5)), "limits: got 5 for the 6 tokens of toy"),
