@@ -24,8 +24,8 @@ def account_texts(mechanism: Mechanism, corpus: Corpus) -> Account:
 
     It is against the worst other documents of these lengths that agree with them in what the output
     shows: kept tokens, words that are not protected, the group of a word under CusText. Under
-    `Allotted` it does not show the group, so that a word may stand against one of another group,
-    and the cost is inf.
+    `Allotted` it does not show the group: a word may stand against one of another group, and where
+    several groups have protected words the cost is inf.
 
     Parameters
     ----------
