@@ -146,7 +146,7 @@ def described(value: object) -> str:
     """What was got, in few words: "the class TEM", "None", "7", "a DataFrame"."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | float | str | np.number):
         return f"{value!r:.60}"
     return f"an object of type {type(value).__name__}"
 

@@ -21,12 +21,9 @@ from scipy.special import logit
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from textpriv import stats
-from textpriv.checks import LEVEL, check_generator, check_texts, checked
+from textpriv.checks import LEVEL, FloatArray, check_generator, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FEWEST = 8  # texts, from which there are two games to count
 

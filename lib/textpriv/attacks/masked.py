@@ -25,12 +25,11 @@ from textpriv.attacks.base import (
     Observed,
     check_channel,
     check_targets,
-    check_top,
     is_input,
     padded,
 )
 from textpriv.channel import Channel
-from textpriv.checks import StrOptions, checked
+from textpriv.checks import StrOptions, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Pieces, by_length, pieces_of
 from textpriv.models.rows import Spans
@@ -100,7 +99,7 @@ class MaskInference(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        check_top(top)
+        check_count(top, what="top")
         positions = check_targets(observed, targets, self.vocabulary)
         pieces = Pieces(self.encoder.tokenizer, self.words, observed.corpus)
         words = np.full((len(positions), min(top, len(self._ids))), NONE, dtype=np.int64)
