@@ -10,11 +10,12 @@ import pytest
 from helpers import ALARM, POWER, embedding, fits, normal_embedding, power_of_fit, refused
 from scipy.spatial.distance import cdist
 
+from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import SanText
 from textpriv.mechanisms.allotted import STAMP, Allotted, at_positions, by_sensitivity
 from textpriv.mechanisms.polar import Polar
-from textpriv.privacy import audit_exactly, claimed_loss, exact, published_loss
+from textpriv.privacy import account_texts, audit_exactly, claimed_loss, exact, published_loss
 from textpriv.privacy.exact import every_loss, losses
 
 LINE = embedding([[0.0], [1.0], [10.0]])
@@ -75,6 +76,15 @@ def test_the_claim_is_that_of_the_group() -> None:
     assert claim.protected.tolist() == [1, 2] and claim.largest() == 18.0
     several = claimed_loss(Allotted(SanText(CLOUD, epsilon=2.0), HALVES, [0.5, 1.0]))
     assert several.largest() == np.inf and len(several.protected) == 60
+
+
+def test_texts_have_no_bound_where_words_may_change_their_group() -> None:
+    """The output does not tell the group, so that the worst other text has words of another."""
+    texts = Corpus(ids=np.array([1, 2]), offsets=np.array([0, 2]))
+    several = Allotted(SanText(CLOUD, epsilon=2.0), HALVES, [0.5, 1.0])
+    assert account_texts(several, texts).epsilon == np.inf
+    one = Allotted(SanText(LINE, epsilon=2.0), GROUP, [0.25, 1.0])  # word 0 is alone in its group
+    assert account_texts(one, texts).epsilon == 2 * 18.0
 
 
 def test_the_loss_between_groups_is_bounded_by_the_vocabulary() -> None:

@@ -245,9 +245,15 @@ def groups(
     return vectors.astype(np.float32), labels
 
 
-def on_vectors(train: Any, validation: Any, tests: Any, classes: int = 3, **options: Any) -> Any:
-    given_ = {"seed": 0, "epochs": 10, "hidden": 32} | options
-    return embedding_attack(Known(*train, *validation), tests, classes=classes, **given_)
+def on_vectors(
+    train: Any, validation: Any, tests: Any, classes: int = 3, *, seed: int = 0, epochs: int = 10,
+    hidden: int = 32,
+) -> Any:  # fmt: skip
+    known = Known(*train, *validation)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(author, "EPOCHS", epochs)
+        patch.setattr(author, "HIDDEN", hidden)
+        return embedding_attack(known, tests, classes=classes, seed=seed)
 
 
 def test_groups_are_told_apart() -> None:
@@ -461,7 +467,7 @@ def on_texts(encoder: Any = None, tests: Any = (("dog",),), **changed: Any) -> A
 test_bad_input_is_named = refused(
     (lambda: macro_f1([0, 1], [0], 2), "guess: got 1 for 2 true classes"),
     (lambda: macro_f1(TWO[:0], TWO[:0], 2), "guess: got 0 for 0"),
-    (lambda: macro_f1([0, 2], [0, 1], 2), "truth: got 0..2, expected 0..1"),
+    (lambda: macro_f1([0, 2], [0, 1], 2), "truth: got ids 0..2, expected 0..1"),
     (lambda: macro_f1([0, 1], [0.0, 1.0], 2), "guess: got float64"),
     (lambda: macro_f1([0, 0], [0, 0], 1), "classes: got 1, expected an integer >= 2"),
     (lambda: strongest({}), "got no attacker"),
@@ -473,8 +479,8 @@ test_bad_input_is_named = refused(
     (lambda: rows(tests=[np.zeros((1, 3))]), r"got widths \[2, 2, 3\]"),
     (lambda: rows(train_labels=[0, 1, 1]), "train: got 2 documents with 3 labels"),
     (lambda: rows(train_labels=[1, 1]), r"train_labels: got \[1\], expected at least two classes"),
-    (lambda: rows(train_labels=[0, 2]), "train_labels: got 0..2, expected 0..1"),
-    (lambda: rows(validation_labels=[0, -1]), "validation_labels: got -1..0"),
+    (lambda: rows(train_labels=[0, 2]), "train_labels: got ids 0..2, expected 0..1"),
+    (lambda: rows(validation_labels=[0, -1]), "validation_labels: got ids -1..0"),
     (lambda: rows(validation=ROWS[:0], validation_labels=TWO[:0]), "validation: got 0 documents"),
     (lambda: rows(classes=1), "classes: got 1"),
     (lambda: on_texts(train=["a", ""]), "train: got 2 texts of which no two share"),

@@ -106,7 +106,7 @@ def plain_law(mechanism: DPFusion, text: str, redacted: str) -> dict[tuple[int, 
     table = generator.model.table.double().numpy()[:, :SIZE]
 
     def step(before: list[list[int]]) -> FloatArray:
-        scores = np.array([table[ids].sum(0) for ids in before]) / mechanism.temperature
+        scores = np.array([table[ids].sum(0) for ids in before])
         p, r = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
         return mixed(p, r, mechanism.bound, mechanism.order)[1]
 
@@ -259,6 +259,5 @@ def test_no_document_gives_no_paraphrase() -> None:
 test_bad_input_is_named = refused(
     (lambda: fusion(bound=0.0), "bound"),
     (lambda: fusion(order=1.0), "order: got 1.0, expected a number > 1, or infinity"),
-    (lambda: fusion(temperature=0.0), "temperature"),
     (lambda: fusion().sanitize(["a", "b"], ["a"]), "redacted: got 1 texts, expected 2"),
 )

@@ -133,6 +133,11 @@ def test_every_mechanism_has_a_look_under_its_name() -> None:
     made.append(mechanisms.CusText(table, epsilon=1, mapping="aggressive"))
     looks = [tuple(figures.style(mechanism.name).items()) for mechanism in made]
     assert len(set(looks)) == len(made)
-    public = [getattr(mechanisms, name) for name in mechanisms.__all__]
-    known = {kind for kind in public if inspect.isclass(kind) and not inspect.isabstract(kind)}
+    known = {
+        kind
+        for kind in vars(mechanisms).values()
+        if inspect.isclass(kind) and not inspect.isabstract(kind)
+    }
     assert known - {mechanisms.Claim} <= set(map(type, made))
+    named = [f"`{type(mechanism).__name__}`" for mechanism in made]
+    assert [name for name in named if name not in (mechanisms.__doc__ or "")] == []

@@ -299,16 +299,6 @@ def test_chats(tmp_path: Path, exact: None) -> None:
     assert chat.say([]) == []
 
 
-def test_cutting(generator: Generator) -> None:
-    text = "the cat sat"
-    (tokens,) = generator.encode([text])
-    for most in range(1, len(tokens) + 2):
-        assert generator.encode([generator.cut(text, most)]) == [tokens[:most]]
-    assert generator.cut("", 1) == ""
-    with pytest.raises(InvalidInput, match="tokens: got 0"):
-        generator.cut("the cat", 0)
-
-
 # --- Drawing ------------------------------------------------------------------------------------
 
 

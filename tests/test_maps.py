@@ -251,8 +251,11 @@ test_bad_input = refused(
     (lambda: random(size=1), "size: got 1, expected an integer >= 2"),
     (lambda: random(fixed=ids(6)), "fixed: got ids 6..6, expected 0..5"),
     (lambda: random(fixed=np.arange(5)), "fixed: leaves 1 words, expected at least two"),
-    (lambda: by_frequency(counts=np.ones(6)), r"counts: got float64 \(6,\)"),
-    (lambda: by_frequency(counts=np.ones((2, 3), dtype=int)), r"counts: got int64 \(2, 3\)"),
+    (lambda: by_frequency(counts=np.ones(6)), r"counts: got float64 of shape \(6,\)"),
+    (
+        lambda: by_frequency(counts=np.ones((2, 3), dtype=int)),
+        r"counts: got int64 of shape \(2, 3\)",
+    ),
     (lambda: MAPPER.preimages(23), "output: got ids 23..23, expected 0..22"),
     (lambda: MAPPER.sanitize_corpus(Corpus(ids(23), ids(0, 1))), "corpus: got id 23"),
     (lambda: MAPPER.log_rows(ids(23)), "inputs: got ids 23..23"),

@@ -105,6 +105,15 @@ def test_only_replaced_words_of_one_piece_are_guessed(encoder: Encoder) -> None:
     assert not found.hits(truth, top=3).any()
 
 
+def test_more_guesses_than_candidates_are_filled_up(encoder: Encoder) -> None:
+    attack = MaskInference(swapping(), WORDS, encoder)
+    every, more = attack.guess(OBSERVED, top=3), attack.guess(OBSERVED, top=5)
+    assert np.array_equal(more.words[:, :3], every.words) and (more.words[:, 3:] == NONE).all()
+    assert (
+        np.array_equal(more.scores[:, :3], every.scores) and np.isneginf(more.scores[:, 3:]).all()
+    )
+
+
 def test_possible_inputs_only(encoder: Encoder) -> None:
     attack = MaskInference(swapping(), WORDS, encoder, knows="support")
     assert attack.name == "mask-inference-support"
@@ -154,7 +163,10 @@ attack: Any = partial(MaskInference, EVERYTHING, WORDS)
 
 test_wrong_options = refused(
     (lambda encoder: MaskInference(EVERYTHING, WORDS[:9], encoder), "words: got 9, expected 10"),
-    (lambda encoder: attack(encoder).guess(OBSERVED, top=9), "top: got 9, expected 1 to 8"),
+    (
+        lambda encoder: attack(encoder).guess(OBSERVED, top=0),
+        "top: got 0, expected an integer >= 1",
+    ),
     (lambda encoder: attack(replace(encoder, can_fill=False)), "head is untrained"),
     (lambda encoder: MaskInference(LONG, WORDS, encoder), "nothing to guess"),
     (lambda encoder: attack(encoder).guess(OBSERVED, np.array([0])), "targets"),

@@ -23,6 +23,7 @@ from textpriv.attacks.bayes import (
     PriorOnly,
     bayes_success,
 )
+from textpriv.attacks.inversion import InversionPerToken
 from textpriv.attacks.masked import MaskInference
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
@@ -103,7 +104,7 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a policy for a tokenizer": (lambda: Tokenizer(TABLE.words, "x"), "policy: got 'x'"),
     "an embedding for words": (lambda: Tokenizer(TABLE), "words: got .*use embedding.words"),
-    "text for epsilon": (lambda: SanText(TABLE, epsilon="3"), "epsilon: got '3', expected a num"),
+    "text for epsilon": (lambda: SanText(TABLE, epsilon="3"), "epsilon: got '3', expected a fin"),
     "true for epsilon": (lambda: SanText(TABLE, epsilon=True), "epsilon: got True, expected"),
     "one epsilon for several": (lambda: sweep(SANTEXT, CORPUS.ids, 3.0), "epsilons: got 3.0, exp"),
     "text for overrides": (
@@ -117,7 +118,6 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "texts for a map": (lambda: MAP.sanitize_corpus(TEXTS), ENCODE),
     "texts for a stencil": (lambda: STENCIL.sanitize_corpus(TEXTS), ENCODE),
     "texts to account": (lambda: account_texts(SANTEXT, TEXTS), ENCODE),
-    "texts to compare": (lambda: account_texts(SANTEXT, CORPUS, other=TEXTS), f"other: .*{ENCODE}"),
     "texts as shadow data": (lambda: ContextFreeBayes(SANTEXT, TEXTS), ENCODE),
     "texts for a prior": (lambda: PriorOnly(SANTEXT, TEXTS), ENCODE),
     "corpora for a corpus": (lambda: ContextFreeBayes(SANTEXT, [CORPUS]), ENCODE),
@@ -137,6 +137,10 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "public text of another": (lambda: NoisyChannel(SANTEXT, [CORPUS, FOREIGN]), ANOTHER),
     "vectors of another": (lambda: EmbeddingInversion(SANTEXT, OTHER), r"embedding: got .*'other'"),
     "outputs of another": (lambda: BAYES.guess(ANOTHERS), "over another vocab.*with one Tokenizer"),
+    "outputs of another to a count": (
+        lambda: InversionPerToken(SANTEXT, CORPUS).guess(ANOTHERS),
+        "over another vocab.*with one Tokenizer",
+    ),
     # Mechanisms without a channel
     "noise for Bayes' rule": (lambda: ContextFreeBayes(MADLIB, CORPUS), ESTIMATE),
     "noise for its bound": (lambda: ContextFreeBound(MADLIB, CORPUS), ESTIMATE),

@@ -35,6 +35,7 @@ from textpriv.models import (
     Pieces,
     Rows,
     Training,
+    autocast,
     by_length,
     endless,
     filling,
@@ -42,6 +43,7 @@ from textpriv.models import (
     from_folder,
     masked_language_model,
 )
+from textpriv.models.classifiers import Classifier
 
 
 @pytest.fixture(scope="module")
@@ -149,22 +151,35 @@ def test_heads(folder: Path, family: str, exact: None) -> None:
         assert torch.allclose(plain.logits(states), asked @ plain.table.T, atol=1e-3)
 
 
-def test_every_family_is_one_of_sentence_transformers(any_encoder: Encoder, exact: None) -> None:
-    """Its `encode` gives the states of each text alone, pooled, by the encoder's own weights."""
-    encoder, sentences = any_encoder, ["the cat", "", "the cat sat on " * 30, "the dog ran"]
-    whole = encoder.sentence_transformer()
-    assert [each.data_ptr() for each in whole.parameters()] == [
-        each.data_ptr() for each in encoder.body.parameters()
-    ]
-    assert (str(whole.device), whole.get_embedding_dimension()) == ("cpu", encoder.width)
-    found = whole.encode(sentences, batch_size=2)
-    for row, text in enumerate(sentences):
-        ids = encoder.tokenizer(text, truncation=True, max_length=encoder.longest)["input_ids"]
-        with torch.inference_mode():
-            states = encoder.states(Rows(np.array([ids]), np.zeros((1, len(ids)), dtype=np.int64)))
-        np.testing.assert_allclose(found[row], states[0].mean(0), atol=1e-5)
-    lengths = np.linalg.norm(whole.encode(sentences, normalize_embeddings=True), axis=1)
-    np.testing.assert_allclose(lengths, 1, rtol=1e-6)
+class Body(torch.nn.Module):
+    """The first module of a SentenceTransformer: pieces become states."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.body, self.device = encoder.body, encoder.device
+
+    def forward(self, given: dict[str, Any]) -> dict[str, Any]:
+        with autocast(self.device):
+            states = self.body(**given).last_hidden_state
+        return {**given, "token_embeddings": states.float()}
+
+
+def test_states_are_pooled_as_by_a_sentence_transformer(any_encoder: Encoder) -> None:
+    """To the last bit, and so is what a classifier on top of it learns: parameters in one order."""
+    from sentence_transformers import SentenceTransformer  # slow to import
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    encoder, rows = any_encoder, two_rows(any_encoder)
+    modules = [Body(encoder), Pooling(encoder.width, "mean")]
+    whole = SentenceTransformer(modules=modules, device="cpu").eval()
+    types = np.tile(np.arange(rows.ids.shape[1]) > 0, (2, 1))
+    with torch.inference_mode():
+        found = encoder.pooled(rows, types=types)
+        expected = whole(encoder.inputs(rows, types=types))["sentence_embedding"]
+    assert torch.equal(found, expected) and found.shape == (len(rows.ids), encoder.width)
+    made = Classifier(encoder)
+    parameters = [*whole.parameters(), *made.pooler.parameters(), *made.classifier.parameters()]
+    assert list(map(id, made.parameters())) == list(map(id, parameters))
 
 
 def test_dropout_of_a_clone_is_that_of_every_layer(any_encoder: Encoder) -> None:

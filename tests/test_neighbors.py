@@ -24,9 +24,9 @@ from textpriv.neighbors import (
     Distances,
     ExactSearch,
     FaissSearch,
+    Search,
     annoy_build,
     exact,
-    recall,
 )
 from textpriv.neighbors.table import GroupedTable
 
@@ -461,6 +461,12 @@ def test_a_flat_index_is_the_exact_search() -> None:
     np.testing.assert_array_equal(flat.nearest(QUERIES, 9)[0], right.nearest(QUERIES, 9)[0])
 
 
+def recall(search: Search, exact: Search, queries: FloatArray, k: int) -> float:
+    """Share of the exact k nearest that `search` finds."""
+    found, truth = search.nearest(queries, k)[0], exact.nearest(queries, k)[0]
+    return float((found[:, :, None] == truth[:, None, :]).any(1).mean())
+
+
 @every_index
 def test_more_effort_finds_more(name: str) -> None:
     low = {"annoy": {"trees": 1, "search_k": 1}, "ivf": {"lists": 40}, "hnsw": {"effort": 1}}
@@ -523,31 +529,6 @@ def test_effort_set_anew_is_that_of_an_index_made_with_it() -> None:
     after = search.nearest(QUERIES, 5)[0]
     np.testing.assert_array_equal(after, made.nearest(QUERIES, 5)[0])
     assert (after != before).any()
-
-
-@pytest.mark.parametrize("effort", [-2, 2.5, True, "5", None])
-def test_effort_is_a_count(effort: int) -> None:
-    search = AnnoySearch(TABLE, trees=1)
-    with pytest.raises(InvalidInput, match="effort: got .*expected an integer"):
-        search.effort = effort
-
-
-def test_recall_by_hand() -> None:
-    class Fixed:
-        name, size, dimension = "fixed", 10, 2
-
-        def __init__(self, ids: list[list[int]]) -> None:
-            self.ids = np.array(ids)
-
-        def nearest(self, queries: Any, k: int = 1) -> tuple[Any, Any]:
-            return self.ids[:, :k], np.zeros((len(queries), k))
-
-    right, found = Fixed([[1, 2, 3], [4, 5, 6]]), Fixed([[3, 1, 9], [-1, -1, 4]])
-    assert recall(found, right, np.zeros((2, 2)), 3) == pytest.approx(3 / 6)
-    assert recall(found, right, np.zeros((2, 2)), 1) == 0
-    assert recall(right, right, np.zeros((2, 2)), 3) == 1
-    with pytest.raises(InvalidInput, match="queries: got none"):
-        recall(found, right, np.zeros((0, 2)))
 
 
 # --- Bad input ---------------------------------------------------------------------------------

@@ -500,18 +500,14 @@ def test_huge_losses_give_numbers() -> None:
 # --- Documents and corpora -------------------------------------------------------------------
 
 
-def cost(mechanism: Any, one: Corpus, other: Corpus | None = None) -> float:
-    return account_texts(mechanism, one, other=other).epsilon
+def cost(mechanism: Any, texts: Corpus) -> float:
+    return account_texts(mechanism, texts).epsilon
 
 
 def test_texts_cost_what_their_words_do() -> None:
     claim = claimed_loss(Madlib(SMALL, epsilon=2.0))
     texts = corpus([1, 2, 3], [], [4, UNKNOWN])
     assert cost(Madlib(SMALL, epsilon=2.0), texts) == pytest.approx(5 * claim.largest())
-    one, other = corpus([1, 2, 3], [4]), corpus([1, 5, 9], [7])
-    expected = claim.between(np.array([1, 2, 3, 4]), np.array([1, 5, 9, 7])).sum()
-    assert cost(Madlib(SMALL, epsilon=2.0), one, other) == pytest.approx(expected)
-    assert cost(SanText(SMALL, epsilon=2.0), one, other) == pytest.approx(expected)
     noise, finite = (
         account_texts(kind(SMALL, epsilon=0.1), corpus([1] * 200)) for kind in (Madlib, SanText)
     )
@@ -520,34 +516,24 @@ def test_texts_cost_what_their_words_do() -> None:
 
 def test_unknown_words_cost_at_most_the_worst_pair() -> None:
     mechanism, worst = SanText(SMALL, epsilon=2.0), 2 * diameter(SMALL.vectors)
-    unknown = corpus([UNKNOWN] * 40)
-    assert cost(mechanism, corpus(list(range(40))), unknown) == pytest.approx(40 * worst)
-    assert cost(mechanism, unknown, unknown) == 0
+    assert cost(mechanism, corpus([UNKNOWN] * 40)) == pytest.approx(40 * worst)
 
 
 @pytest.mark.parametrize("kind", [CusText, CusTextPlus])
 def test_unknown_words_have_no_bound_where_supports_differ(kind: type) -> None:
     """A known word gives words of its group, an unknown one those of every group."""
     mechanism = MAKERS[kind]()
-    assert cost(mechanism, corpus([3]), corpus([UNKNOWN])) == np.inf
     assert cost(mechanism, corpus([3])) == 2.0 and cost(mechanism, corpus([UNKNOWN])) == np.inf
-    assert cost(mechanism, corpus([UNKNOWN]), corpus([UNKNOWN])) == 0
     one = CusText(SMALL, epsilon=2.0, set_size=40, mapping="conservative")  # a single group
     rows = one.log_rows(np.arange(40))
     assert np.abs(rows - (logsumexp(rows, axis=0) - np.log(40))).max() <= 2.0
     assert cost(one, corpus([3, UNKNOWN])) == 4.0
 
 
-def test_what_leaves_in_clear_has_no_bound_unless_it_agrees() -> None:
+def test_what_leaves_in_clear_costs_nothing_since_it_agrees() -> None:
     plus, madlib = MAKERS[SanTextPlus](), MAKERS[Madlib]()  # words 10 to 39 are sensitive
     assert cost(plus, corpus([3, 20])) == pytest.approx(claimed_loss(plus).largest())
-    assert cost(plus, corpus([3, 20]), corpus([3, 20])) == 0
-    for other in ([4, 20], [20, 20], [UNKNOWN, 20]):
-        assert cost(plus, corpus([3, 20]), corpus(other)) == np.inf
     one = corpus([KEPT, 2], kept={0: "Xanadu"})
-    assert cost(madlib, one, corpus([KEPT, 2], kept={0: "Xanadu"})) == 0
-    for differs in (corpus([KEPT, 2], kept={0: "Kublai"}), corpus([3, 2])):
-        assert cost(madlib, one, differs) == np.inf
     assert cost(madlib, one) == claimed_loss(madlib).largest()
     assert cost(CusText(SMALL, epsilon=1.0, set_size=6), corpus([3])) == np.inf
 
@@ -975,18 +961,15 @@ test_bad_input_is_named = refused(
     (lambda: renyi_divergence([np.inf], 2.0), "ranges: got inf"),
     (lambda: optimal_epsilon(1.0, 5000, 0.1), "count: got 5000"),
     (lambda: account_texts(MADLIB, corpus()), "corpus: got no document"),
-    (
-        lambda: account_texts(MADLIB, corpus([1, 2]), other=corpus([1], [2])),
-        "other: expected documents of the same lengths",
-    ),
     (lambda: lost(APPROXIMATE, other="w1", epsilons=[1.0]), "expected a Madlib with exact"),
     (lambda: lost(MADLIB, other="no", epsilons=[1.0]), "the vocabulary lacks one"),
     (lambda: lost(MADLIB, other="w1", epsilons=[0.0]), "epsilon: got 0.0"),
+    (lambda: lost(MADLIB, other="w1", epsilons=[]), "epsilons: got none, expected at least one"),
     (lambda: lost(MADLIB, other="w1", epsilons=[1.0], directions=3), "directions: got"),
     (lambda: made(attack=""), "attack: got no name"),
     (lambda: made(did="named some"), "did: got 'named some', expected one {} in it"),
     (lambda: made(tried=0), "tried: got 0"),
-    (lambda: made(Estimate(46.0, 44.0, 48.0, 10)), "success: got 46.0, expected a number in 0"),
+    (lambda: made(Estimate(46.0, 44.0, 48.0, 10)), "success: got 46.0, expected a number >= 0"),
     (lambda: document_statement(SanText(SMALL, epsilon=2.0), words=0), "words: got 0"),
     (lambda: experiment.best(MAGIC), r"attackers: got \['magic'\]"),
 )

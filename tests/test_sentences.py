@@ -214,11 +214,15 @@ def test_the_bound_is_reached_and_a_document_costs_k_eps() -> None:
 # --- Tukey depth --------------------------------------------------------------------------------
 
 
+def depth(points: FloatArray, candidates: FloatArray, directions: FloatArray) -> Any:
+    return tukey_depth(directions @ points.T, directions @ candidates.T)
+
+
 def test_depth_on_a_line_by_hand() -> None:
     points = np.array([[0, 1, 2, 2, 5]], dtype=float).T
     candidates = np.array([[-1, 0, 1.5, 2, 5, 6]], dtype=float).T
     for direction in ([[1.0]], [[-3.0]], [[1.0], [-1.0]]):
-        found = tukey_depth(points, candidates, np.array(direction))
+        found = depth(points, candidates, np.array(direction))
         assert found.tolist() == [0, 1, 2, 3, 1, 0] and found.dtype == np.int64
 
 
@@ -243,15 +247,15 @@ def table(rows: Any) -> Any:
 
 @given(table(st.integers(1, 7)), table(st.integers(1, 6)), table(st.integers(1, 5)))
 def test_depth_against_brute_force(points: Any, candidates: Any, directions: Any) -> None:
-    found = tukey_depth(points, candidates, directions)
+    found = depth(points, candidates, directions)
     assert found.tolist() == depth_by_hand(points, candidates, directions)
-    assert (found <= tukey_depth(points, candidates, directions[:1])).all()
+    assert (found <= depth(points, candidates, directions[:1])).all()
 
 
 def test_depth_of_many_candidates() -> None:
     rng = np.random.default_rng(0)
     points, candidates, directions = (rng.normal(size=(n, 3)) for n in (9, 1300, 4))
-    found = tukey_depth(points, candidates, directions)
+    found = depth(points, candidates, directions)
     assert found.tolist() == depth_by_hand(points, candidates, directions)
     assert len(np.unique(found)) > 3
 
@@ -268,9 +272,7 @@ def test_one_sentence_moves_depth_by_at_most_1(
 ) -> None:
     neighbour = points.copy()
     neighbour[place % len(points)] = other
-    moved = tukey_depth(points, candidates, directions) - tukey_depth(
-        neighbour, candidates, directions
-    )
+    moved = depth(points, candidates, directions) - depth(neighbour, candidates, directions)
     assert np.abs(moved).max() <= 1
 
 

@@ -382,7 +382,7 @@ table: Any = TokenTable
 
 test_bad_input_is_named = refused(
     (lambda: Stencil(FIVE.table, window=4), "window: got 4, expected an odd number"),
-    (lambda: Stencil(FIVE.table, sigma=0), "sigma: got 0.0, expected a finite number > 0"),
+    (lambda: Stencil(FIVE.table, sigma=0), "sigma: got 0, expected a finite number > 0"),
     (lambda: table(ONES, fixed=ids(3)), "fixed: got ids 3..3, expected 0..2"),
     (lambda: table(ONES, fixed=ids(0, 1)), "fixed: leaves 1 tokens, expected at least two"),
     (lambda: table(HOLE), "vectors: 1 of 3 rows hold NaN"),

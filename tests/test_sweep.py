@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from textpriv.data.tokens import UNKNOWN
 from textpriv.mechanisms import TEM, Madlib, Mahalanobis, RankRepair
 from textpriv.mechanisms import sweep as module
-from textpriv.mechanisms.sweep import check_grid, epsilons_for, expected_change, sweep
+from textpriv.mechanisms.sweep import chance_kept, check_grid, epsilons_for, sweep
 from textpriv.neighbors import AnnoySearch, random_directions
 
 Rng = np.random.default_rng
@@ -142,9 +142,10 @@ def test_other_mechanisms_draw_every_row_by_itself(name: str) -> None:
 def test_the_expected_change_has_its_closed_form() -> None:
     """In one dimension half of the directions lead to the other word, 2 away."""
     mechanism = Madlib(embedding([[0.0], [2.0]]), epsilon=7.0)
-    change = expected_change(mechanism, np.zeros(20_000, dtype=np.int64), Rng(0))
-    assert change(1.0) == pytest.approx(np.exp(-1) / 2, abs=0.01)
-    assert change(3.0) / change(1.0) == pytest.approx(np.exp(-2))
+    kept = chance_kept(mechanism, np.zeros(20_000, dtype=np.int64), Rng(0))
+    few, many = 1 - kept(3.0).mean(), 1 - kept(1.0).mean()
+    assert many == pytest.approx(np.exp(-1) / 2, abs=0.01)
+    assert few / many == pytest.approx(np.exp(-2))
 
 
 @pytest.mark.parametrize("name", ["madlib", "mahalanobis", "annoy", "rank-repair", "tem"])
@@ -157,10 +158,9 @@ def test_what_is_expected_comes_out(name: str) -> None:
     }[name]
     words = np.arange(6000) % 60
     epsilon = 4.0
-    expected = expected_change(made, words, Rng(1))(epsilon)
+    expected = 1 - chance_kept(made, words, Rng(1))(epsilon).mean()
     drawn = (made.with_epsilon(epsilon).sanitize_ids(words, Rng(2)) != words).mean()
-    # Six deviations of a share of 6,000; of TEM fewer words are looked at.
-    assert drawn == pytest.approx(expected, abs=0.06 if name == "tem" else 0.04)
+    assert drawn == pytest.approx(expected, abs=0.04)  # six deviations of a share of 6,000
     assert 0.05 < expected < 0.95
 
 
@@ -172,9 +172,11 @@ def test_a_grid_changes_the_shares_that_were_asked_for(name: str) -> None:
     shares = [0.9, 0.5, 0.2]
     grid = epsilons_for(made, words, shares, Rng(1))
     assert (np.diff(grid) > 0).all()
-    change = expected_change(made, words, Rng(1))
+    rng = Rng(1)
+    looked_at = rng.choice(words, 128, replace=False) if name == "tem" else words
+    kept = chance_kept(made, looked_at, rng)
     slack = 0.01 if name == "rank-repair" else 1e-4
-    assert [change(epsilon) for epsilon in grid] == pytest.approx(shares, abs=slack)
+    assert [1 - kept(epsilon).mean() for epsilon in grid] == pytest.approx(shares, abs=slack)
 
 
 def test_a_grid_is_a_list_of_numbers() -> None:
@@ -188,7 +190,7 @@ test_bad_input_is_named = refused(
     (lambda: sweep(MADLIB, FIVE, [1.0, 0.0]), "epsilon: got 0"),
     (lambda: sweep(MADLIB, FIVE, [1.0, np.nan]), "epsilon: got nan"),
     (lambda: sweep(MADLIB, np.array([0, 5]), [1.0]), "ids: got ids 0..5"),
-    (lambda: expected_change(MADLIB, FIVE[:0], Rng(0)), "words: got none"),
+    (lambda: chance_kept(MADLIB, FIVE[:0], Rng(0)), "words: got none"),
     (lambda: epsilons_for(MADLIB, FIVE, [1.0], Rng(0)), "shares: got 1"),
     (lambda: epsilons_for(MADLIB, FIVE, [0.99], Rng(0)), "expected from"),  # one in five stays
     (lambda: check_grid([2.0, 1.0]), "ascending and none twice"),

@@ -102,10 +102,10 @@ test_bad_input_is_named = refused(
     (lambda: table(FLOAT[0], ENDS), r"vectors: got float32 \(3,\)"),
     (lambda: table(FLOAT + np.float32(np.nan), ENDS), "vectors: got NaN or infinity"),
     (lambda: table(FLOAT, ENDS.astype(float)), "offsets: got float64"),
-    (lambda: table(FLOAT[:0], ENDS[:1]), r"offsets: got int64 \(1,\)"),
+    (lambda: table(FLOAT[:0], ENDS[:1]), "offsets: got no document"),
     (lambda: table(FLOAT, np.array([0, 1])), "offsets: got 0 .. 1, expected 0 .. 2"),
     (lambda: table(FLOAT, np.array([0, 1, 1, 2])), "offsets: got no sentence in document 1"),
-    (lambda: table(FLOAT, np.array([0, 2, 1, 2])), "offsets: got no sentence in document 1"),
+    (lambda: table(FLOAT, np.array([0, 2, 1, 2])), "offsets: got some that decrease"),
     (
         lambda encoder: embed(encoder, "the cat"),
         "texts: got one string, expected a list of strings",

@@ -122,5 +122,5 @@ def test_an_index_may_find_less(t: float) -> None:
 
 @pytest.mark.parametrize("t", [-0.1, 1.1, np.nan, "half"])
 def test_wrong_thresholds(t: Any) -> None:
-    with pytest.raises(InvalidInput, match="t: got .*, expected a number from 0 to 1"):
+    with pytest.raises(InvalidInput, match="t: got .*, expected a number >= 0 and <= 1"):
         Vickrey(Madlib(POINTS, epsilon=1.0), t=t)

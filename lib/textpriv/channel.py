@@ -13,28 +13,12 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 import torch
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from textpriv.checks import check_count
+from textpriv.checks import FloatArray, IntArray, check_count, check_ids
 from textpriv.errors import InvalidInput
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-
 ROW_BYTES = 16 << 20  # dense rows held at once
-
-
-def check_ids(ids: object, size: int, *, what: str) -> IntArray:
-    """A one-dimensional integer array of ids in 0..size-1, or InvalidInput."""
-    array = np.asarray(ids)
-    if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
-        raise InvalidInput(
-            f"{what}: got {array.dtype} of shape {array.shape}, expected a 1-d integer array"
-        )
-    if len(array) and (array.min() < 0 or array.max() >= size):
-        raise InvalidInput(f"{what}: got ids {array.min()}..{array.max()}, expected 0..{size - 1}")
-    return array.astype(np.int64)
 
 
 def check_aligned(
@@ -82,13 +66,8 @@ class Channel(ABC):
         """
         x = check_ids(inputs, self.size, what="inputs")
         uniform = rng.random(len(x))  # in the order of the text, whatever the chunks are
-        result = np.empty(len(x), dtype=np.int64)
-        for words, occurrences in by_distinct(x, self.row_chunk):
-            for row, where in zip(self._cumulative(words), occurrences, strict=True):
-                result[where] = np.searchsorted(row, uniform[where] * row[-1], side="right")
-        columns = self.size if self.outputs is None else len(self.outputs)
-        result = np.minimum(result, columns - 1)  # where rounding passed the last word
-        return result if self.outputs is None else self.outputs[result]
+        column = inverted(x, uniform, self._cumulative, self.row_chunk)
+        return column if self.outputs is None else self.outputs[column]
 
     def _cumulative(self, inputs: IntArray) -> FloatArray:
         """Cumulative weights of the possible outputs, up to one factor per row."""
@@ -296,3 +275,15 @@ def by_distinct(ids: IntArray, chunk: int) -> Iterator[tuple[IntArray, list[IntA
     for start in range(0, len(distinct), chunk):
         words = distinct[start : start + chunk]
         yield words, [positions[bounds[word] : bounds[word + 1]] for word in words]
+
+
+def inverted(
+    keys: IntArray, uniform: FloatArray, cumulative: Callable[[IntArray], FloatArray], chunk: int
+) -> IntArray:
+    """Columns drawn by inversion of the cumulative row of every key: (keys,)."""
+    result = np.empty(len(keys), dtype=np.int64)
+    for distinct, occurrences in by_distinct(keys, chunk):
+        for row, where in zip(cumulative(distinct), occurrences, strict=True):
+            column = np.searchsorted(row, uniform[where] * row[-1], side="right")
+            result[where] = np.minimum(column, len(row) - 1)  # where rounding passed the last
+    return result

@@ -3,23 +3,31 @@
     @checked(tokens=COUNT, mass=SHARE, longest=(None, COUNT), kind=StrOptions({"word", "token"}))
     def generate(tokens, mass, longest=None, kind="word"): ...
 
-The constraints are scikit-learn's; the errors are ours: what, got, expected.
+The constraints are scikit-learn's; the errors are ours: what, got, expected. They come from a
+module that scikit-learn keeps to itself, since none that it offers holds them (`check_scalar` looks
+at one number). requirements.lock pins it, and tests/test_checks.py fails where a new one differs.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Set
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
 
 from textpriv.errors import InvalidInput
 
 __all__ = ["Interval", "StrOptions"]  # of scikit-learn, for what has no name below
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -29,6 +37,7 @@ POSITIVE = Interval(Real, 0, None, closed="neither")  # and finite
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")  # and finite
 SHARE = Interval(Real, 0, 1, closed="both")
 LEVEL = Interval(Real, 0, 1, closed="neither")
+DROPOUT = Interval(Real, 0, 1, closed="left")
 
 
 def at_least(least: int, most: int | None = None) -> Interval:
@@ -85,11 +94,59 @@ def check_count(value: object, least: int = 1, most: float = np.inf, *, what: st
         raise InvalidInput(f"{what}: got {value!r}, expected an integer {limits}")
 
 
+def check_number(value: Any, limits: Interval, *, what: str) -> float:
+    """A number inside the limits, as a float (no bool, no string), or InvalidInput."""
+    if not (_meets(value, limits) and abs(value) <= sys.float_info.max):
+        least = ">=" if limits.closed in ("left", "both") else ">"
+        most = "<=" if limits.closed in ("right", "both") else "<"
+        inside = f"{least} {limits.left}"
+        expected = (
+            f"a finite number {inside}"
+            if limits.right is None
+            else f"a number {inside} and {most} {limits.right}"
+        )
+        raise InvalidInput(f"{what}: got {described(value)}, expected {expected}")
+    return float(value)
+
+
+def check_integers(values: object, count: int | None = None, *, what: str) -> IntArray:
+    """A one-dimensional integer array, of `count` numbers where it is given; or InvalidInput."""
+    array = np.asarray(values)
+    is_integer = np.issubdtype(array.dtype, np.integer) or array.size == 0
+    if array.ndim != 1 or not is_integer or count not in (None, len(array)):
+        expected = "a 1-d integer array" if count is None else f"{count} integers"
+        raise InvalidInput(f"{what}: got {array.dtype} of shape {array.shape}, expected {expected}")
+    return array.astype(np.int64)
+
+
+def check_ids(ids: object, size: int, *, what: str) -> IntArray:
+    """A one-dimensional integer array of ids in 0..size-1, or InvalidInput."""
+    array, given = check_integers(ids, what=what), np.asarray(ids)  # unsigned may not fit int64
+    if len(array) and (given.min() < 0 or given.max() >= size):
+        raise InvalidInput(f"{what}: got ids {given.min()}..{given.max()}, expected 0..{size - 1}")
+    return array
+
+
+def check_offsets(offsets: object, count: int) -> None:
+    """Where documents begin in `count` rows, and where the last ends: int64; or InvalidInput."""
+    array = np.asarray(offsets)
+    if array.ndim != 1 or array.dtype != np.int64 or not len(array):
+        raise InvalidInput(
+            f"offsets: got {array.dtype} of shape {array.shape}, expected int64 (documents + 1,)"
+        )
+    if array[0] != 0 or array[-1] != count:
+        raise InvalidInput(
+            f"offsets: got {array[0]} .. {array[-1]}, expected 0 .. {count}, all rows"
+        )
+    if (np.diff(array) < 0).any():
+        raise InvalidInput("offsets: got some that decrease, expected them never to")
+
+
 def described(value: object) -> str:
     """What was got, in few words: "the class TEM", "None", "7", "a DataFrame"."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | float | str | np.number):
         return f"{value!r:.60}"
     return f"an object of type {type(value).__name__}"
 

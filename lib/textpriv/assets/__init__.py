@@ -30,9 +30,3 @@ from textpriv.assets.catalogue import (
 from textpriv.assets.command import main
 from textpriv.assets.download import fetch, file, is_cached, provenance
 from textpriv.assets.store import derived, sha256
-
-__all__ = [
-    "LOCK", "REGISTRY", "Asset", "GithubSource", "Local", "Member", "card", "defaults", "derived",
-    "fetch", "file", "is_cached", "local", "lock_text", "look_up", "main", "provenance", "registry",
-    "sha256",
-]  # fmt: skip

@@ -13,18 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textpriv.channel import Channel, check_ids
-from textpriv.checks import check_count, check_kind, described
+from textpriv.channel import Channel, FloatArray, IntArray, check_ids
+from textpriv.checks import BoolArray, check_count, check_kind, described
 from textpriv.data.tokens import UNKNOWN, Corpus, check_corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 NONE = -1  # in place of a guess where an attack has fewer than were asked for
 
@@ -191,7 +186,7 @@ class TokenAttack(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        check_top(top)
+        check_count(top, what="top")
         positions = check_targets(observed, targets, self.vocabulary)
         types, inverse = np.unique(observed.corpus.ids[positions], return_inverse=True)
         guesses = self.guess_words(types, top)
@@ -209,11 +204,6 @@ def padded(words: IntArray, scores: FloatArray, top: int) -> Guesses:
         np.pad(words, missing, constant_values=NONE),
         np.pad(scores, missing, constant_values=-np.inf),
     )
-
-
-def check_top(top: int) -> None:
-    """How many guesses are asked for: an integer >= 1, or InvalidInput."""
-    check_count(top, what="top")
 
 
 def check_targets(observed: Observed, targets: IntArray | None, vocabulary: str = "") -> IntArray:

@@ -31,12 +31,11 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     check_targets,
-    check_top,
     is_sensitive,
     observe,
     padded,
 )
-from textpriv.checks import COUNT, check_kind, checked
+from textpriv.checks import COUNT, check_count, check_kind, checked
 from textpriv.data.tokens import Corpus, check_corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
@@ -369,7 +368,7 @@ def weigh(guesses: Guesses, weights: FloatArray, *, top: int) -> Guesses:
     `weights` (targets, candidates) are >= 0, as scores are; what stands beside NONE does not
     matter, and NONE fills up what exceeds the candidates.
     """
-    check_top(top)
+    check_count(top, what="top")
     if weights.shape != guesses.words.shape:
         raise InvalidInput(f"weights: got {weights.shape}, expected {guesses.words.shape}")
     present = guesses.words != NONE

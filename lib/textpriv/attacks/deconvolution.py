@@ -39,7 +39,6 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     check_targets,
-    check_top,
     padded,
 )
 from textpriv.attacks.calibration import Calibration, chosen, likeliest_factors, named_first
@@ -74,7 +73,7 @@ class TokenInversion(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        check_top(top)
+        check_count(top, what="top")
         ids = observed.corpus.ids[check_targets(observed, targets)]
         types, inverse = np.unique(ids, return_inverse=True)
         words, distances = self.table.nearest(self.table.vectors[types], top + self.skip)
@@ -112,7 +111,7 @@ class Deconvolution(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        check_top(top)
+        check_count(top, what="top")
         positions = check_targets(observed, targets)
         change = self.stencil.change
         words, distances = self.stencil.table.nearest(

@@ -17,12 +17,11 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from textpriv.channel import IntArray
-from textpriv.checks import at_least, check_count, checked
+from textpriv.channel import FloatArray, IntArray
+from textpriv.checks import at_least, check_count, check_ids, check_integers, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import CONFIDENCE, Estimate, Influence, share
 
-FloatArray = NDArray[np.float64]
 Name = TypeVar("Name")
 
 _CHUNK = 1 << 22  # weights of resampled documents that are held at once
@@ -126,12 +125,8 @@ def _counts(
     actual: IntArray, guessed: IntArray, document: ArrayLike | None, classes: int
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Every document, and what `_mean_f1` takes of it: (documents,), twice (documents, classes)."""
-    about = np.arange(len(actual)) if document is None else np.asarray(document)
-    if about.shape != actual.shape or not np.issubdtype(about.dtype, np.integer):
-        raise InvalidInput(
-            f"document: got {about.dtype} of shape {about.shape}, expected {len(actual)} integers, "
-            "one for each guess"
-        )
+    given = np.arange(len(actual)) if document is None else document
+    about = check_integers(given, len(actual), what="document")
     unit, first, row = np.unique(about, return_index=True, return_inverse=True)
     if (actual != actual[first][row]).any():
         raise InvalidInput("document: got one with two true classes; align it with truth")
@@ -177,20 +172,11 @@ def _interval(value: float, error: float, freedom: int) -> tuple[float, float]:
 
 def label_pair(truth: ArrayLike, guess: ArrayLike, classes: int) -> tuple[IntArray, IntArray]:
     check_count(classes, 2, what="classes")
-    actual = checked_classes(truth, classes, "truth")
-    guessed = checked_classes(guess, classes, "guess")
+    actual = check_ids(truth, classes, what="truth")
+    guessed = check_ids(guess, classes, what="guess")
     if len(actual) != len(guessed) or not len(actual):
         raise InvalidInput(
             f"guess: got {len(guessed)} for {len(actual)} true classes, expected one for each, and "
             "at least one"
         )
     return actual, guessed
-
-
-def checked_classes(labels: ArrayLike, classes: int, what: str) -> IntArray:
-    array = np.asarray(labels)
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(f"{what}: got {array.dtype} of shape {array.shape}, expected integers")
-    if len(array) and not (array.min() >= 0 and array.max() < classes):
-        raise InvalidInput(f"{what}: got {array.min()}..{array.max()}, expected 0..{classes - 1}")
-    return array.astype(np.int64)

@@ -27,11 +27,10 @@ from sklearn.preprocessing import StandardScaler
 
 from textpriv import stats
 from textpriv.attacks.linkage import checked_pair_of_lists
-from textpriv.checks import LEVEL, check_generator, checked
+from textpriv.checks import LEVEL, FloatArray, check_generator, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
 
-FloatArray = NDArray[np.float64]
 FEWEST = 20  # outputs of either text
 
 _FOLDS = 5  # of the half that teaches: scores of outputs that the classifier has not seen

@@ -28,14 +28,13 @@ from textpriv.attacks.base import (
     Observed,
     TokenAttack,
     check_targets,
-    check_top,
     is_input,
     is_sensitive,
     observe,
 )
 from textpriv.attacks.contextual import repeat
 from textpriv.channel import Channel
-from textpriv.checks import COUNT, StrOptions, check_kind, checked
+from textpriv.checks import COUNT, StrOptions, check_count, check_kind, checked
 from textpriv.data.tokens import Corpus, check_corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
@@ -165,7 +164,7 @@ class InversionBert(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        check_top(top)
+        check_count(top, what="top")
         positions = check_targets(observed, targets, self.vocabulary)
         ascending, back = np.unique(positions, return_inverse=True)
         reader = _Reader(self, observed, ascending)
@@ -216,6 +215,7 @@ class InversionPerToken(TokenAttack):
     ) -> None:
         clear = repeat(shadow, copies)
         observed = observe(mechanism, clear, stream(seed, "shadow copies"))
+        self.vocabulary = mechanism.vocabulary
         shown = observed.targets[clear.ids[observed.targets] >= 0]
         size = len(mechanism.embedding)
         pairs = observed.corpus.ids[shown] * size + clear.ids[shown]
@@ -226,7 +226,7 @@ class InversionPerToken(TokenAttack):
         self._share = (count / np.bincount(output, count)[output])[ranked]
 
     def guess_words(self, outputs: IntArray, top: int) -> Guesses:
-        check_top(top)
+        check_count(top, what="top")
         first, last = (np.searchsorted(self._output, outputs, side) for side in ("left", "right"))
         place = first[:, None] + np.arange(top)
         is_seen = place < last[:, None]

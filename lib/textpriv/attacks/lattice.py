@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from textpriv.checks import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

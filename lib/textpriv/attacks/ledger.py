@@ -19,18 +19,16 @@ import string
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, HashingVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from textpriv.attacks.author import Known, labels_of_texts
 from textpriv.attacks.f1 import macro_f1
+from textpriv.checks import FloatArray, IntArray
 from textpriv.data.splits import sentences_of, words
 from textpriv.errors import InvalidInput
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Feature = Callable[[Sequence[str]], FloatArray]
 
 EVERYTHING = "all"  # the entry of the ledger for all features together

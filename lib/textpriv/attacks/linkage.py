@@ -21,12 +21,9 @@ from scipy.special import logit
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from textpriv import stats
-from textpriv.checks import LEVEL, check_generator, check_texts, checked
+from textpriv.checks import LEVEL, FloatArray, check_generator, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FEWEST = 8  # texts, from which there are two games to count
 
@@ -131,7 +128,7 @@ def linked(scores: FloatArray, *, sample: str | None = None) -> Estimate:
 
 
 @checked(false_positive_rate=LEVEL)
-def true_positive_rate(scores: FloatArray, false_positive_rate: float = 0.001) -> Estimate:
+def true_positive_rate(scores: FloatArray, false_positive_rate: float) -> Estimate:
     """Share of true pairs above the score that so few of the false pairs exceed.
 
     Scores are compared across texts, each standardised over its candidates first. With N texts

@@ -26,9 +26,10 @@ from textpriv.attacks.base import (
     check_channel,
     check_targets,
     is_input,
+    padded,
 )
 from textpriv.channel import Channel
-from textpriv.checks import StrOptions, checked
+from textpriv.checks import StrOptions, check_count, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Pieces, by_length, pieces_of
 from textpriv.models.rows import Spans
@@ -98,18 +99,19 @@ class MaskInference(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
+        check_count(top, what="top")
         positions = check_targets(observed, targets, self.vocabulary)
-        if not 1 <= top <= len(self._ids):
-            raise InvalidInput(f"top: got {top}, expected 1 to {len(self._ids)}")
         pieces = Pieces(self.encoder.tokenizer, self.words, observed.corpus)
-        words = np.full((len(positions), top), NONE, dtype=np.int64)
-        scores = np.full((len(positions), top), -np.inf)
+        words = np.full((len(positions), min(top, len(self._ids))), NONE, dtype=np.int64)
+        scores = np.full(words.shape, -np.inf)
         before, after = self._around(pieces, positions)
         for of in by_length(before[1] + after[1], 64):
-            best, column = torch.topk(self._scores(pieces, positions[of], observed), top, dim=1)
+            best, column = torch.topk(
+                self._scores(pieces, positions[of], observed), words.shape[1], dim=1
+            )
             scores[of] = best.cpu().numpy()
             words[of] = np.where(scores[of] > -np.inf, self._ids[column.cpu().numpy()], NONE)
-        return Guesses(words, scores)
+        return padded(words, scores, top)
 
     @torch.inference_mode()
     def _scores(self, pieces: Pieces, positions: IntArray, observed: Observed) -> torch.Tensor:

@@ -19,12 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textpriv.checks import check_count
+from textpriv.checks import FloatArray, IntArray, check_count
 from textpriv.data.tokens import KEPT, Corpus, check_corpora, check_corpus
 from textpriv.errors import InvalidInput
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 class Lexicon:

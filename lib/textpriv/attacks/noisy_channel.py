@@ -29,13 +29,12 @@ from textpriv.attacks.base import (
     Observed,
     check_channel,
     check_targets,
-    check_top,
     is_input,
 )
 from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
-from textpriv.checks import COUNT, SHARE, StrOptions, checked
+from textpriv.checks import COUNT, SHARE, StrOptions, check_count, checked
 from textpriv.data.tokens import Corpus, check_corpora, ranges
 from textpriv.errors import InvalidInput
 
@@ -50,7 +49,7 @@ class SentenceAttack(Attack):
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
-        check_top(top)
+        check_count(top, what="top")
         positions = check_targets(observed, targets, self.vocabulary)
         return self.decode(observed).guesses(positions, top)
 

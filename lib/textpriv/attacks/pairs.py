@@ -18,14 +18,11 @@ from itertools import chain
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv.attacks.linkage import checked_pair_of_lists
+from textpriv.checks import BoolArray, IntArray
 from textpriv.errors import InvalidInput
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _FOLDS = 4
 _WORD = re.compile(r"\w+(?:['’]\w+)*")

@@ -18,12 +18,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from textpriv.checks import check_count
+from textpriv.checks import IntArray, check_count, check_integers
 from textpriv.data.corpora import Documents
 from textpriv.data.splits import shares_ngram, words
 from textpriv.errors import InvalidInput
-
-IntArray = NDArray[np.int64]
 
 NEITHER = -1  # a document that is neither positive nor negative
 FEWEST = 3  # documents of one author and sentiment: one each to train, validate and test
@@ -153,15 +151,11 @@ def _long_and_different(documents: Documents, rows: IntArray, fewest_words: int)
 
 
 def _checked_sentiment(sentiment: ArrayLike, documents: int) -> IntArray:
-    array = np.asarray(sentiment)
-    if array.shape != (documents,) or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(
-            f"sentiment: got {array.dtype} of shape {array.shape}, expected {documents} integers"
-        )
+    array = check_integers(sentiment, documents, what="sentiment")
     found = set(np.unique(array).tolist())
     if not {0, 1} <= found <= {NEITHER, 0, 1}:
         raise InvalidInput(
             f"sentiment: got the values {sorted(found)}, expected 0 and 1, and {NEITHER} for "
             "documents to leave out"
         )
-    return array.astype(np.int64)
+    return array

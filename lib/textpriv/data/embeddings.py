@@ -23,9 +23,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from textpriv import assets
+from textpriv.checks import IntArray, check_integers
 from textpriv.errors import InvalidInput
 
-Ids = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
 
 
@@ -86,7 +86,7 @@ class Embedding:
         digest.update(self.vectors.astype("<f4", copy=False).data)
         return digest.hexdigest()
 
-    def ids(self, words: Iterable[str]) -> Ids:
+    def ids(self, words: Iterable[str]) -> IntArray:
         """Rows of the words as int64; -1 where a word is unknown."""
         if isinstance(words, str):
             raise InvalidInput(f"expected a list of words, got the text {words!r}; split it first")
@@ -94,9 +94,7 @@ class Embedding:
 
     def subset(self, ids: npt.ArrayLike) -> Embedding:
         """Embedding of the rows `ids`, in that order: at least two, distinct, in 0 .. len - 1."""
-        rows = np.asarray(ids)
-        if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
-            raise InvalidInput(f"expected a list of integer ids, got {rows.dtype} {rows.shape}")
+        rows = check_integers(ids, what="ids")
         outside = rows[(rows < 0) | (rows >= len(self))]
         if outside.size:
             raise InvalidInput(
@@ -124,12 +122,7 @@ def from_word2vec_text(path: Path | str, *, name: str | None = None) -> Embeddin
 
 
 def load(name: str) -> Embedding:
-    """Embedding from the registry of assets: downloaded, verified and parsed on first use.
-
-    Raises
-    ------
-    UnknownAsset, AssetCorrupt, AssetUnavailable, StorageError : see `textpriv.assets.fetch`
-    """
+    """Embedding of the registry of assets, downloaded (`assets.fetch`) and parsed on first use."""
     asset_id, member, read = assets.look_up("embedding", name, _LOADERS)
     replacement = assets.local(asset_id)
     if replacement and replacement.path.is_file():

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from textpriv.checks import check_count
+from textpriv.checks import check_count, check_integers
 from textpriv.data.corpora import Documents
 from textpriv.data.tokens import Corpus, IntArray
 from textpriv.errors import InvalidInput
@@ -119,7 +119,9 @@ def private_and_shadow(
     if groups is None:
         order = rng.permutation(len(documents))
         return documents.subset(order[:private]), documents.subset(order[private:][:shadow])
-    sides = _divide(_as_groups(groups, documents), private, shadow, rng)
+    given = check_integers(groups, len(documents), what="groups")
+    numbers = pd.factorize(given)[0].astype(np.int64)
+    sides = _divide(numbers, private, shadow, rng)
     chosen = (
         rng.choice(np.flatnonzero(sides == side), size=count, replace=False)
         for side, count in ((True, private), (False, shadow))
@@ -260,16 +262,6 @@ def _connected(document: IntArray, numbers: IntArray, count: int) -> IntArray:
 
 
 # --- Choices ------------------------------------------------------------------------------
-
-
-def _as_groups(groups: ArrayLike, documents: Documents) -> IntArray:
-    array = np.asarray(groups)
-    if array.shape != (len(documents),) or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(
-            f"groups: expected {len(documents)} integers, one for each document of "
-            f"{documents.name}, got {array.dtype} {array.shape}"
-        )
-    return pd.factorize(array)[0].astype(np.int64)
 
 
 def _divide(

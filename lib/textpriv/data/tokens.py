@@ -26,12 +26,9 @@ from functools import lru_cache
 from typing import Literal, get_args, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textpriv.checks import check_kind, check_texts
+from textpriv.checks import IntArray, check_kind, check_offsets, check_texts
 from textpriv.errors import InvalidInput
-
-IntArray = NDArray[np.int64]
 
 UNKNOWN = -1  # a mechanism puts a word of its vocabulary, drawn uniformly, in its place
 KEPT = -2  # leaves in clear; the text is in `Corpus.kept`
@@ -117,17 +114,9 @@ class Corpus:
     vocabulary: str = ""
 
     def __post_init__(self) -> None:
-        offsets = self.offsets
-        for name, array in (("ids", self.ids), ("offsets", offsets)):
-            if np.ndim(array) != 1 or np.asarray(array).dtype != np.int64:
-                raise InvalidInput(f"{name}: expected a 1-d int64 array, got {array!r:.60}")
-        if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(self.ids):
-            raise InvalidInput(
-                f"offsets: expected 0 .. {len(self.ids)} (the number of ids), got "
-                f"{offsets[:1].tolist()} .. {offsets[-1:].tolist()}"
-            )
-        if (np.diff(offsets) < 0).any():
-            raise InvalidInput("offsets: expected them never to decrease")
+        if np.ndim(self.ids) != 1 or np.asarray(self.ids).dtype != np.int64:
+            raise InvalidInput(f"ids: expected a 1-d int64 array, got {self.ids!r:.60}")
+        check_offsets(self.offsets, len(self.ids))
         if not self.kept.keys() >= set(np.flatnonzero(self.ids == KEPT).tolist()):
             raise InvalidInput("kept: expected a text for every token whose id is KEPT")
 

@@ -310,7 +310,7 @@ def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> p
     rows = []
     for columns, texts in pairs:
         for measure, scores in (
-            ("bertscore", similarity.bert_score(encoder, originals, texts).f1),
+            ("bertscore", similarity.bert_score(encoder, originals, texts)),
             ("cosine", similarity.cosine(encoder, originals, texts, longest=PIECES)),
         ):
             values = np.clip(scores, -1, 1)  # a text resembles itself by 1, but for rounding

@@ -4,10 +4,13 @@
     mechanism.sanitize(["the rock is destined to be the new conan"])
     mechanism.claim                      what is guaranteed, and what is not
 
-Noise then nearest word: `Madlib`, `Mahalanobis`, `RankRepair`. With an explicit
-P(output | input), which makes them channels: `SanText`, `SanTextPlus`, `CusText`,
-`CusTextPlus`, `TEM`. Mechanisms for sentences and documents, and those that claim nothing, are in
-`sentences`, `prompt`, `maps` and `stencil`.
+Noise then nearest word: `Madlib`, `Mahalanobis`, `RankRepair`, and `Vickrey` and `Polar` in modules
+of their names. With an explicit P(output | input), which makes them channels: `SanText`,
+`SanTextPlus`, `CusText`, `CusTextPlus`, `TEM`, and `CluSanT`, `Diffractor`, `RanText`, `Allotted`.
+`registry` lists those with their usual settings.
+
+Words by a language model are drawn in `dp_mlm`, `dp_fusion`, `prompt` (DP-Prompt) and
+`paraphraser`; `sentences` hides whole sentences; `maps` and `stencil` claim nothing.
 """
 
 from textpriv.mechanisms.base import Claim, Mechanism
@@ -21,18 +24,3 @@ from textpriv.mechanisms.finite import (
     least_frequent,
 )
 from textpriv.mechanisms.noise import Madlib, Mahalanobis, RankRepair
-
-__all__ = [
-    "TEM",
-    "Claim",
-    "CusText",
-    "CusTextPlus",
-    "FiniteMechanism",
-    "Madlib",
-    "Mahalanobis",
-    "Mechanism",
-    "RankRepair",
-    "SanText",
-    "SanTextPlus",
-    "least_frequent",
-]

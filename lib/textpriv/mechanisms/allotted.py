@@ -53,10 +53,6 @@ class Allotted(FiniteMechanism):
     group : (size,) number of each word's group, 0 and up: a function of the word alone
     shares : of epsilon, in (0, 1], one for each group, the largest 1
 
-    Raises
-    ------
-    InvalidInput : a word without a group or a group without a share; shares out of range
-
     References
     ----------
     Tian et al. 2026, STAMP: Selective Task-Aware Mechanism for Text Privacy, definition 3 and

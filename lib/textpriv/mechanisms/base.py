@@ -1,9 +1,20 @@
-"""What every word-level mechanism shares: a claim, a vocabulary, texts in and texts out."""
+"""What every word-level mechanism shares: a claim, a vocabulary, texts in and texts out.
+
+    class Uniform(Mechanism):
+        name = "uniform"
+        claim = replace(METRIC_CLAIM, loss="constant")
+
+        def _replace(self, ids, rng):                  # all that a mechanism has to say
+            return rng.integers(self.size, size=len(ids))
+
+    Uniform(embedding, epsilon=1).sanitize(["the rock is destined to be the new conan"])
+
+`SanText` and its like, whose P(output | input) is known, begin with `finite.FiniteMechanism`.
+"""
 
 from __future__ import annotations
 
 import copy
-import math
 import sys
 import warnings
 from abc import ABC, abstractmethod
@@ -11,13 +22,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Literal, Self
 
 import numpy as np
 
 from textpriv.channel import IntArray, check_ids
-from textpriv.checks import check_generator, described
+from textpriv.checks import POSITIVE, check_generator, check_number, described
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import (
     KEPT,
@@ -34,15 +44,7 @@ from textpriv.errors import InvalidInput, SeededOutput
 
 def check_epsilon(epsilon: object, *, what: str = "epsilon") -> float:
     """A finite number > 0 (no bool, no string), or InvalidInput."""
-    if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
-        raise InvalidInput(f"{what}: got {epsilon!r}, expected a number > 0")
-    try:
-        value = float(epsilon)
-    except OverflowError:
-        value = math.inf
-    if not (math.isfinite(value) and value > 0):
-        raise InvalidInput(f"{what}: got {value!r}, expected a finite number > 0")
-    return value
+    return check_number(epsilon, POSITIVE, what=what)
 
 
 def check_epsilons(epsilons: Iterable[float]) -> list[float]:
@@ -53,14 +55,6 @@ def check_epsilons(epsilons: Iterable[float]) -> list[float]:
     if not wanted:
         raise InvalidInput("epsilons: got none, expected at least one")
     return wanted
-
-
-def check_probability(value: object, *, what: str) -> float:
-    """A number in [0, 1], or InvalidInput."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    if not (is_number and 0 <= float(value) <= 1):  # type: ignore[arg-type]
-        raise InvalidInput(f"{what}: got {value!r}, expected a number from 0 to 1")
-    return float(value)  # type: ignore[arg-type]
 
 
 # --- Seeds ------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ was chosen, and P(y|x) is the product of the two probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -20,10 +19,9 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from textpriv.channel import ROW_BYTES, FloatArray, IntArray, by_distinct, check_ids
-from textpriv.checks import NOT_NEGATIVE, check_count, checked
+from textpriv.channel import ROW_BYTES, FloatArray, IntArray, by_distinct, check_ids, inverted
+from textpriv.checks import NOT_NEGATIVE, check_count, check_integers, checked
 from textpriv.data.embeddings import Embedding
-from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import METRIC_CLAIM, Claim
 from textpriv.mechanisms.finite import FiniteMechanism, greedy_groups
 from textpriv.neighbors import Distances
@@ -73,10 +71,6 @@ class CluSanT(FiniteMechanism):
     cluster : (words,) number of every word's cluster, from 0
     members : the words of every cluster, ascending
     diameters : (clusters,) D of every cluster
-
-    Raises
-    ------
-    InvalidInput : K negative or not finite; clusters of another shape or type
 
     Notes
     -----
@@ -142,7 +136,8 @@ class CluSanT(FiniteMechanism):
         self.cluster_scale = float(cluster_scale)
         if clusters is None:
             clusters = greedy_clusters(embedding.vectors, round(self.size**0.5))
-        self.cluster = _check_clusters(clusters, self.size)  # of every word, from 0
+        given = check_integers(clusters, self.size, what="clusters")
+        self.cluster = np.unique(given, return_inverse=True)[1].astype(np.int64)  # from 0
         self.order = np.argsort(self.cluster, kind="stable")  # words, cluster by cluster
         self.starts = np.flatnonzero(np.diff(self.cluster[self.order], prepend=-1))
         self.members = np.split(self.order, self.starts[1:])
@@ -213,12 +208,12 @@ class CluSanT(FiniteMechanism):
         x = check_ids(inputs, self.size, what="inputs")
         first, second = rng.random((2, len(x)))  # in the order of the text
         clusters_law = np.cumsum(np.exp(self.log_cluster_probabilities), axis=1)
-        chosen = _inverted(self.cluster[x], first, clusters_law.__getitem__, len(clusters_law))
+        chosen = inverted(self.cluster[x], first, clusters_law.__getitem__, len(clusters_law))
         result = np.empty(len(x), dtype=np.int64)
         for clusters, occurrences in by_distinct(chosen, len(clusters_law)):
             for cluster, where in zip(clusters.tolist(), occurrences, strict=True):
                 members, law = self.members[cluster], partial(self._cumulative_in, cluster)
-                column = _inverted(x[where], second[where], law, _row_chunk(len(members)))
+                column = inverted(x[where], second[where], law, _row_chunk(len(members)))
                 result[where] = members[column]
         return result
 
@@ -231,26 +226,3 @@ class CluSanT(FiniteMechanism):
 def _row_chunk(columns: int) -> int:
     """Rows of so many numbers that fit in ROW_BYTES."""
     return max(1, ROW_BYTES // (8 * columns))
-
-
-def _inverted(
-    keys: IntArray, uniform: FloatArray, cumulative: Callable[[IntArray], FloatArray], chunk: int
-) -> IntArray:
-    """Columns drawn by inversion of the cumulative row of every key: (keys,)."""
-    result = np.empty(len(keys), dtype=np.int64)
-    for distinct, occurrences in by_distinct(keys, chunk):
-        for row, where in zip(cumulative(distinct), occurrences, strict=True):
-            column = np.searchsorted(row, uniform[where] * row[-1], side="right")
-            result[where] = np.minimum(column, len(row) - 1)  # where rounding passed the last
-    return result
-
-
-def _check_clusters(clusters: object, size: int) -> IntArray:
-    """The same clusters, numbered from 0."""
-    array = np.asarray(clusters)
-    if array.shape != (size,) or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(
-            f"clusters: got {array.dtype} of shape {array.shape}, expected an integer for each of "
-            f"the {size} words"
-        )
-    return np.unique(array, return_inverse=True)[1].astype(np.int64)

@@ -74,10 +74,6 @@ class Diffractor(FiniteMechanism):
     order : (lists, words) ids in the order of every list
     place : (lists, words) place of every word in every list, from 0
 
-    Raises
-    ------
-    InvalidInput : lists out of range
-
     Notes
     -----
     A bound "per step" says nothing about near words: a greedy list visits every word once, so that

@@ -27,7 +27,7 @@ import torch
 from textpriv.channel import IntArray
 from textpriv.checks import COUNT, POSITIVE, check_texts, checked
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
+from textpriv.mechanisms.base import Claim, warn_of
 from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.models.generators import Generator, Sampled, draw, generate_both
 from textpriv.models.rows import by_length
@@ -47,12 +47,7 @@ class DPFusion:
     bound : > 0, in nats: largest divergence, either way, of a token's law from the redaction's
     order : > 1 of the Renyi divergence; infinite: of the log-ratio itself
     tokens : the public cap on an output
-    temperature : finite number > 0, of both laws
     template : what is asked, with {text} where the document stands
-
-    Raises
-    ------
-    InvalidInput : anything out of its range
 
     Notes
     -----
@@ -104,13 +99,12 @@ class DPFusion:
         bound: float,
         order: float = 2.0,
         tokens: int,
-        temperature: float = 1.0,
         template: str = TEMPLATE,
     ) -> None:
         if not order > 1:
             raise InvalidInput(f"order: got {order!r}, expected a number > 1, or infinity")
         self.generator, self.bound, self.order = generator, float(bound), float(order)
-        self.tokens, self.temperature = int(tokens), check_epsilon(temperature, what="temperature")
+        self.tokens = int(tokens)
         self._asks = DPPrompt(generator, temperature=1.0, tokens=tokens, template=template)
 
     @property
@@ -125,10 +119,7 @@ class DPFusion:
 
     def log_law(self, private: torch.Tensor, redacted: torch.Tensor) -> torch.Tensor:
         """ln q of the next token from the scores of both: float64 (rows, vocabulary)."""
-        p, r = (
-            torch.log_softmax(each.double() / self.temperature, dim=1)
-            for each in (private, redacted)
-        )
+        p, r = (torch.log_softmax(each.double(), dim=1) for each in (private, redacted))
         weight = largest_weight(p, r, bound=self.bound, order=self.order)[:, None]
         return torch.logaddexp(weight.log() + p, torch.log1p(-weight) + r)
 
@@ -156,7 +147,9 @@ class DPFusion:
         prompts = self._pairs(texts, redacted)
         if seed is not None:
             warn_of("seed")
-        law = Sampled(seed=seed, keys=("dp-fusion", self.bound, self.order, self.temperature))
+        law = Sampled(
+            seed=seed, keys=("dp-fusion", self.bound, self.order, 1.0)
+        )  # at temperature 1
 
         outputs: list[list[int]] = [[] for _ in prompts]
         lengths = np.array([len(shown) for _, shown in prompts], dtype=np.int64)

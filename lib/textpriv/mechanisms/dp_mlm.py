@@ -46,10 +46,6 @@ class DPMLM:
     ----------
     words : what may be drawn: all words of letters that are a single piece of the encoder
 
-    Raises
-    ------
-    InvalidInput : an encoder whose head is untrained; limits out of order
-
     Notes
     -----
     Texts are read as the token policy PRIVATE has it: lower case, without numbers and punctuation.

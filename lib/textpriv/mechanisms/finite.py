@@ -7,9 +7,9 @@ float64; rows of the |V| x |V| table are made when asked for and never all at on
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from textpriv.channel import Channel, FloatArray, SparseChannel, check_ids
-from textpriv.checks import StrOptions, check_count, checked
+from textpriv.checks import (
+    LEVEL,
+    SHARE,
+    StrOptions,
+    check_count,
+    check_integers,
+    check_number,
+    checked,
+)
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
@@ -29,7 +37,6 @@ from textpriv.mechanisms.base import (
     Claim,
     IntArray,
     Mechanism,
-    check_probability,
 )
 from textpriv.neighbors import Distances, ExactSearch
 
@@ -64,14 +71,15 @@ class _DistanceMechanism(FiniteMechanism):
         return self._energy(self._to_outputs(inputs)).neg_()
 
     @torch.inference_mode()
-    def _log_probabilities(self, inputs: IntArray) -> torch.Tensor:
-        """Over the outputs only: (len(inputs), number of outputs)."""
-        weights = self._log_weights(inputs)
-        return weights.sub_(torch.logsumexp(weights, dim=1, keepdim=True))
-
     def log_rows(self, inputs: IntArray) -> FloatArray:
         x = check_ids(inputs, self.size, what="inputs")
-        return self._spread(self._log_probabilities(x).numpy())
+        weights = self._log_weights(x)
+        found = weights.sub_(torch.logsumexp(weights, dim=1, keepdim=True)).numpy()
+        if self.outputs is None:
+            return found
+        rows = np.full((len(x), self.size), -np.inf)
+        rows[:, self.outputs] = found
+        return rows
 
     @torch.inference_mode()
     def log_columns(self, outputs: IntArray) -> FloatArray:
@@ -130,23 +138,11 @@ class _DistanceMechanism(FiniteMechanism):
         weights.sub_(weights.amax(1, keepdim=True)).exp_()
         return weights.cumsum_(1).numpy()
 
-    def _spread(self, values: FloatArray) -> FloatArray:
-        """Columns of the outputs put at their place among all words."""
-        if self.outputs is None:
-            return values
-        rows = np.full((len(values), self.size), -np.inf)
-        rows[:, self.outputs] = values
-        return rows
-
 
 def least_frequent(counts: NDArray[np.integer], fraction: float) -> IntArray:
     """Ids of the least frequent `fraction` of a vocabulary, rarest first, then the higher id."""
-    share = check_probability(fraction, what="fraction")
-    frequency = np.asarray(counts)
-    if frequency.ndim != 1 or not np.issubdtype(frequency.dtype, np.integer):
-        raise InvalidInput(
-            f"counts: got {frequency.dtype} {frequency.shape}, expected a 1-d integer array"
-        )
+    share = check_number(fraction, SHARE, what="fraction")
+    frequency = check_integers(counts, what="counts")
     order = np.lexsort((-np.arange(len(frequency)), frequency))
     return order[: round(share * len(frequency))]
 
@@ -166,7 +162,7 @@ class SanText(_DistanceMechanism):
     """
 
     name = "santext"
-    claim = replace(
+    claim = dataclasses.replace(
         METRIC_CLAIM,
         composition="sum of eps * d; bounded-range composition is tighter",
         bounded_range=True,
@@ -222,7 +218,7 @@ class SanTextPlus(SanText):
         if not len(ids):
             raise InvalidInput("sensitive: got no word, expected at least one to choose from")
         super().__init__(embedding, epsilon=epsilon, outputs=ids)
-        self.replace = check_probability(replace, what="replace")
+        self.replace = check_number(replace, SHARE, what="replace")
         self.is_sensitive = np.zeros(self.size, dtype=bool)
         self.is_sensitive[ids] = True
         self.inputs = ids if self.replace == 0 else None
@@ -286,9 +282,7 @@ class TEM(_DistanceMechanism):
 
     def __init__(self, embedding: Embedding, *, epsilon: float, beta: float = 0.001) -> None:
         super().__init__(embedding, epsilon=epsilon)
-        self.beta = check_probability(beta, what="beta")
-        if not 0 < self.beta < 1:
-            raise InvalidInput(f"beta: got {beta!r}, expected a number strictly between 0 and 1")
+        self.beta = check_number(beta, LEVEL, what="beta")
 
     @property
     def gamma(self) -> float:
@@ -459,7 +453,9 @@ class CusTextPlus(CusText):
     def claim(self) -> Claim:  # type: ignore[override]
         plain, spared = super().claim, " (stopwords excepted)" * (self.mapping == "conservative")
         shown = "; the stopwords (and that other outputs replace none)"
-        return replace(plain, protects=plain.protects + spared, in_clear=plain.in_clear + shown)
+        return dataclasses.replace(
+            plain, protects=plain.protects + spared, in_clear=plain.in_clear + shown
+        )
 
     @property
     def fallback(self) -> IntArray:

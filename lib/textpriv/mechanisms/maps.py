@@ -19,7 +19,14 @@ import numpy as np
 import scipy.sparse
 
 from textpriv.channel import IntArray, SparseChannel, check_ids
-from textpriv.checks import StrOptions, at_least, check_count, check_generator, checked
+from textpriv.checks import (
+    StrOptions,
+    at_least,
+    check_count,
+    check_generator,
+    check_integers,
+    checked,
+)
 from textpriv.data.tokens import Corpus, check_corpus
 from textpriv.errors import InvalidInput
 
@@ -96,14 +103,9 @@ class LossyMap(SparseChannel):
         keep : which word of a pair stands for both: High-freq or Low-freq. In an odd number of
             words the one in the middle stands for itself.
         """
-        numbers = np.asarray(counts)
-        if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-            raise InvalidInput(
-                f"counts: got {numbers.dtype} {numbers.shape}, expected a 1-d integer array"
-            )
+        numbers = check_integers(counts, what="counts")
         free = _free(len(numbers), fixed)
-        # From the rarest up and turned around: unsigned counts have no negative.
-        ranked = free[np.lexsort((-free, numbers[free]))[::-1]]
+        ranked = free[np.lexsort((free, -numbers[free]))]
         half = len(ranked) // 2
         first, last = ranked[:half], ranked[::-1][:half]
         representative = np.arange(len(numbers))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from textpriv.channel import FloatArray
-from textpriv.checks import check_kind
+from textpriv.checks import SHARE, check_kind, check_number
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import (
@@ -23,7 +23,6 @@ from textpriv.mechanisms.base import (
     IntArray,
     Mechanism,
     check_epsilon,
-    check_probability,
 )
 from textpriv.neighbors import ExactSearch, Search, random_directions
 
@@ -131,7 +130,7 @@ class Mahalanobis(Madlib):
         search: Search | None = None,
     ) -> None:
         super().__init__(embedding, epsilon=epsilon, search=search)
-        self.strength = check_probability(strength, what="strength")
+        self.strength = check_number(strength, SHARE, what="strength")
         covariance = np.cov(embedding.vectors, rowvar=False, dtype=np.float64).reshape(
             embedding.dimension, embedding.dimension
         )

@@ -44,10 +44,6 @@ class Polar(Mechanism):
     ----------
     units : (words, dimension) float32 directions of the words
 
-    Raises
-    ------
-    InvalidInput : one dimension, or a vector without a direction
-
     Notes
     -----
     Log-densities of two words differ by (eps / pi) <u - u', v>, at most eps / pi times the chord

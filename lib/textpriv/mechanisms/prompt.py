@@ -60,10 +60,6 @@ class Limits:
     ----------
     low, high : (vocabulary,) finite, low <= high, in the order of `Generator.sayable`. Where
         they are equal, that token's logit tells nothing.
-
-    Raises
-    ------
-    InvalidInput : limits that are not finite, in the wrong order or of unequal length
     """
 
     low: FloatArray
@@ -133,7 +129,6 @@ def learn_limits(
     seed: int | None,
     template: str = PAPER,
     batch: int = 32,
-    progress: bool = False,
 ) -> Limits:
     """The least and the greatest logit of each token that DP-Prompt meets on public documents.
 
@@ -143,7 +138,7 @@ def learn_limits(
     tokens, template : those of the mechanism, see `DPPrompt`; here nothing is clipped, and the
         temperature is 1
     seed : of the draws
-    batch, progress : see `DPPrompt.sanitize`
+    batch : see `DPPrompt.sanitize`
 
     Raises
     ------
@@ -166,7 +161,7 @@ def learn_limits(
         torch.maximum(high, scores.masked_fill(~finite, -torch.inf).amax(0), out=high)
         return law(scores, numbers)
 
-    for _ in generate(generator, prompts, choose, tokens=tokens, batch=batch, progress=progress):
+    for _ in generate(generator, prompts, choose, tokens=tokens, batch=batch):
         pass
     return Limits(*(each.double().cpu().numpy() for each in (low, high)))
 
@@ -246,16 +241,10 @@ class DPPrompt:
     temperature : finite number > 0
     tokens : the public cap on an output, one number for all documents; the token that ends an
         output counts
-    limits : see `learn_limits`; without them the guarantee is withdrawn
+    limits : of this generator, see `learn_limits`; without them the guarantee is withdrawn
     template : what is asked, with {text} where the document stands
-    longest : the public cap on a document; what lies beyond so many of its tokens is cut off.
-        None: nothing is cut, and a document that does not fit the context is an error.
     top_k : only with `ablation`: draw from the k largest logits (and those equal to the last)
     ablation : the run is to show what top-k does; the guarantee is withdrawn
-
-    Raises
-    ------
-    InvalidInput : anything out of its range, limits of another vocabulary
 
     Notes
     -----
@@ -284,7 +273,7 @@ class DPPrompt:
         composition="sum over the tokens of an output and over repeated queries",
     )
 
-    @checked(longest=(None, COUNT), top_k=(None, COUNT))
+    @checked(top_k=(None, COUNT))
     def __init__(
         self,
         generator: Generator,
@@ -293,7 +282,6 @@ class DPPrompt:
         tokens: int,
         limits: Limits | None = None,
         template: str = PAPER,
-        longest: int | None = None,
         top_k: int | None = None,
         ablation: bool = False,
     ) -> None:
@@ -317,7 +305,7 @@ class DPPrompt:
             )
         self.generator, self.limits, self.template = generator, limits, template
         self.temperature = check_epsilon(temperature, what="temperature")
-        self.tokens, self.longest, self.top_k = int(tokens), longest, top_k
+        self.tokens, self.top_k = int(tokens), top_k
 
     @property
     def guarantee(self) -> Guarantee:
@@ -360,10 +348,8 @@ class DPPrompt:
 
     def prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """What the model is asked for each document, as tokens."""
-        texts = check_texts(texts)
-        ask, cap = self.generator.ask, self.longest
-        documents = texts if cap is None else [self.generator.cut(text, cap) for text in texts]
-        return [ask(self.template.replace("{text}", document)) for document in documents]
+        ask = self.generator.ask
+        return [ask(self.template.replace("{text}", text)) for text in check_texts(texts)]
 
     def sanitize(
         self,
@@ -371,7 +357,6 @@ class DPPrompt:
         seed: int | None = None,
         *,
         batch: int = 32,
-        progress: bool = False,
     ) -> list[str]:
         """One paraphrase per document.
 
@@ -381,20 +366,20 @@ class DPPrompt:
         seed : integer >= 0, with the warning `SeededOutput`: who knows it can undo the output.
             None: the operating system's entropy
         batch : documents that are run together
-        progress : show a bar
 
         Raises
         ------
         InvalidInput : a document that does not fit the context
         """
-        return sanitize_at([self], texts, seed, batch=batch, progress=progress)[0]
+        return sanitize_at([self], texts, seed, batch=batch)[0]
 
     @property
     def _settings(self) -> str:
         """All that the law of an output depends on."""
         generator, limits = self.generator, self.limits and self.limits.digest
         model = [generator.name, generator.digest, str(generator.dtype), generator.device.type]
-        own = [self.template, self.longest, self.temperature, self.tokens, limits, self.top_k]
+        # None: there was a cap on documents, and every stream has the name of these settings.
+        own = [self.template, None, self.temperature, self.tokens, limits, self.top_k]
         return canonical_json([*model, *own])
 
 
@@ -404,7 +389,6 @@ def sanitize_at(
     seed: int | None = None,
     *,
     batch: int = 32,
-    progress: bool = False,
     watch: Callable[[int, torch.Tensor, IntArray], None] | None = None,
 ) -> list[list[str]]:
     """Paraphrases by several mechanisms that differ in temperature, limits or top-k only.
@@ -414,8 +398,8 @@ def sanitize_at(
 
     Parameters
     ----------
-    mechanisms : at least one, with the same generator, template, `longest` and `tokens`
-    texts, seed, batch, progress : see `DPPrompt.sanitize`; `batch` counts outputs
+    mechanisms : at least one, with the same generator, template and `tokens`
+    texts, seed, batch : see `DPPrompt.sanitize`; `batch` counts outputs
     watch : is shown, before every draw, the number of a mechanism, the scores that it draws from
         and of which document each row is; what it sees is private
 
@@ -427,11 +411,11 @@ def sanitize_at(
     ------
     InvalidInput : no mechanism, or some that ask differently; see `DPPrompt.sanitize`
     """
-    asked = {(id(m.generator), m.template, m.longest, m.tokens) for m in mechanisms}
+    asked = {(id(m.generator), m.template, m.tokens) for m in mechanisms}
     if len(asked) != 1:
         raise InvalidInput(
             f"mechanisms: got {len(mechanisms)} that ask in {len(asked)} ways, expected at least "
-            "one, all with the same generator, template, longest and tokens"
+            "one, all with the same generator, template and tokens"
         )
     if seed is not None:
         warn_of("seed")
@@ -451,7 +435,7 @@ def sanitize_at(
     prompts = [prompt for prompt in first.prompts(texts) for _ in mechanisms]
     outputs: list[list[int]] = [[] for _ in prompts]
     for numbers, found in generate(
-        first.generator, prompts, choose, tokens=first.tokens, batch=batch, progress=progress
+        first.generator, prompts, choose, tokens=first.tokens, batch=batch
     ):
         for number, output in zip(numbers.tolist(), found, strict=True):
             outputs[number] = output

@@ -103,10 +103,6 @@ class Box:
     Parameters
     ----------
     low, high : (width,) finite, low < high
-
-    Raises
-    ------
-    InvalidInput : other limits
     """
 
     low: FloatArray
@@ -269,14 +265,10 @@ def learn_recoder(
 
     Parameters
     ----------
-    public : not private; of more documents than clusters
+    public : not private; of more different documents than clusters
     clusters : >= 2
     training : None: 600 steps of 64 documents; its `dropout` is not used
     seed : of the clusters, the weights, the order and the dropout
-
-    Raises
-    ------
-    InvalidInput : not more different documents than clusters
 
     Notes
     -----
@@ -334,8 +326,8 @@ def _perceptron(width: int, clusters: int, seed: int) -> tuple[torch.nn.Module, 
 # --- DeepCandidate ------------------------------------------------------------------------------
 
 
-def tukey_depth(points: FloatArray, candidates: FloatArray, directions: FloatArray) -> IntArray:
-    """How deep each candidate lies among the points, along some directions.
+def tukey_depth(points: FloatArray, candidates: FloatArray) -> IntArray:
+    """How deep each candidate lies among the points, along some directions: (candidates,) int64.
 
     Along a direction it is the number of points on the side of the candidate that has fewer,
     points level with it counted on both sides; the depth is the least of these numbers. It is
@@ -347,25 +339,12 @@ def tukey_depth(points: FloatArray, candidates: FloatArray, directions: FloatArr
 
     Parameters
     ----------
-    points : (points, width)
-    candidates : (candidates, width)
-    directions : (directions, width), at least one, of any length > 0
-
-    Returns
-    -------
-    (candidates,) int64 in 0 .. points
+    points, candidates : (directions, points) and (directions, candidates), where they are along
+        each direction, at least one; sorting would not pay for so few points
 
     References
     ----------
     Tukey 1975; Gilad-Bachrach and Burges 2012.
-    """
-    return _depth(directions @ points.T, directions @ candidates.T)
-
-
-def _depth(points: FloatArray, candidates: FloatArray) -> IntArray:
-    """`tukey_depth` from what both are along the directions: (directions, points or candidates).
-
-    Sorting would not pay for so few points.
     """
     count = points.shape[1]
     result = np.empty(candidates.shape[1], dtype=np.int64)
@@ -485,7 +464,7 @@ class DeepCandidate(SentenceMechanism):
             recoded = self._recoded(sentences.vectors[offsets[0] : offsets[-1]])
             places = self._directions @ recoded.T
             for begin, end in zip(offsets[:-1] - offsets[0], offsets[1:] - offsets[0], strict=True):
-                yield _depth(places[:, begin:end], self._places)
+                yield tukey_depth(places[:, begin:end], self._places)
 
     def _recoded(self, vectors: NDArray[np.floating]) -> FloatArray:
         recoded = np.asarray(self._recode(vectors), dtype=np.float64)

@@ -19,7 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray, IntArray, check_ids
-from textpriv.checks import StrOptions, at_least, checked
+from textpriv.checks import BoolArray, StrOptions, at_least, checked
 from textpriv.data.tokens import Corpus, check_corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import check_epsilon
@@ -27,7 +27,6 @@ from textpriv.mechanisms.maps import NO_IDS
 from textpriv.neighbors import ExactSearch
 from textpriv.neighbors.table import check_vectors
 
-BoolArray = NDArray[np.bool_]
 Measure = Literal["cosine", "euclidean"]
 _TOKENS = 1 << 14  # tokens whose mixtures are held at once
 
@@ -94,10 +93,6 @@ class Stencil:
     punctuated : leave the token itself out of the mean
     change : whether the output must differ from the input (then the next nearest is taken).
         None: as in the paper, for the plain stencil and not for the punctuated one.
-
-    Raises
-    ------
-    InvalidInput : an even window, a sigma that is not > 0
 
     Notes
     -----

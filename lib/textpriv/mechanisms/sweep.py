@@ -16,12 +16,13 @@ there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
 
 from textpriv.channel import FloatArray, IntArray, check_ids
+from textpriv.checks import LEVEL, check_number
 from textpriv.data.tokens import UNKNOWN
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Mechanism, check_epsilons, entropy, simulation
@@ -53,10 +54,6 @@ def sweep(
     mechanism : its own epsilon does not count
     ids : (tokens,) words of its vocabulary, or UNKNOWN, which becomes a word drawn uniformly
     epsilons : finite numbers > 0, at least one, in any order
-
-    Raises
-    ------
-    InvalidInput : no epsilon, or one that is not a finite number > 0; ids out of range
 
     Notes
     -----
@@ -138,38 +135,29 @@ def chance_kept(
     return drawn_anew
 
 
-def expected_change(
-    mechanism: Mechanism, words: IntArray, rng: np.random.Generator
-) -> Callable[[float], float]:
-    """Share of some words that a mechanism changes in expectation, as a function of epsilon.
-
-    One minus the mean of `chance_kept`; of a finite mechanism over 128 of the words.
-    """
-    if isinstance(mechanism, FiniteMechanism) and len(words):
-        words = rng.choice(words, min(len(words), _ROWS), replace=False)
-    kept = chance_kept(mechanism, words, rng)
-    return lambda epsilon: float(1 - kept(epsilon).mean())
-
-
 def epsilons_for(
     mechanism: Mechanism, words: IntArray, shares: Iterable[float], rng: np.random.Generator
 ) -> FloatArray:
     """Epsilons at which given shares of some words change in expectation: (shares,).
 
+    That is one minus the mean of `chance_kept`, of a finite mechanism over 128 of the words.
+
     Parameters
     ----------
-    words : see `expected_change`
+    words : see `chance_kept`
     shares : inside (0, 1); the larger the share, the smaller its epsilon
 
     Raises
     ------
     InvalidInput : a share out of range, or one that no epsilon from 1e-6 to 1e6 gives
     """
-    change = lru_cache(maxsize=None)(expected_change(mechanism, words, rng))
+    if isinstance(mechanism, FiniteMechanism) and len(words):
+        words = rng.choice(words, min(len(words), _ROWS), replace=False)
+    kept = chance_kept(mechanism, words, rng)
+    change = cache(lambda epsilon: float(1 - kept(epsilon).mean()))
     result = []
     for share in shares:
-        if not 0 < share < 1:
-            raise InvalidInput(f"shares: got {share!r}, expected numbers between 0 and 1")
+        check_number(share, LEVEL, what="shares")
         if not change(EXTREMES[0]) >= share >= change(EXTREMES[1]):
             raise InvalidInput(
                 f"shares: got {share:g}, expected from {change(EXTREMES[1]):.3g} to "

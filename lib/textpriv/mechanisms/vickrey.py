@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from textpriv.channel import FloatArray
-from textpriv.mechanisms.base import IntArray, check_probability
+from textpriv.channel import FloatArray, IntArray
+from textpriv.checks import SHARE, check_number
 from textpriv.mechanisms.noise import AfterNoise, Madlib
 
 
@@ -48,10 +48,6 @@ class Vickrey(AfterNoise):
     t : in [0, 1]; 0 is MADLIB, 1 always takes the second nearest, and 1/2 chooses by distance
         alone
 
-    Raises
-    ------
-    InvalidInput : t outside [0, 1]
-
     References
     ----------
     Xu et al. 2021, On a Utilitarian Approach to Privacy Preserving Text Generation: the Vickrey
@@ -62,7 +58,7 @@ class Vickrey(AfterNoise):
 
     def __init__(self, madlib: Madlib, *, t: float) -> None:
         super().__init__(madlib)
-        self.t = check_probability(t, what="t")
+        self.t = check_number(t, SHARE, what="t")
 
     def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
         uniform = rng.random(len(ids))  # drawn first: the same however the work is cut

@@ -11,6 +11,7 @@ BERT is a masked LM already. all-MiniLM-L6-v2 is not: it was tuned to embed sent
 is trained again to fill in masked words of public text. Any attack also takes it as it came.
 """
 
+from textpriv.checks import BoolArray
 from textpriv.models.encoders import (
     FAMILIES,
     NAMES,
@@ -23,7 +24,6 @@ from textpriv.models.encoders import (
 )
 from textpriv.models.filling import MaskedSizes, masked_language_model
 from textpriv.models.rows import (
-    BoolArray,
     FastTokenizer,
     Pieces,
     Rows,
@@ -37,27 +37,3 @@ from textpriv.models.training import (
     fine_tune,
     held_out_documents,
 )
-
-__all__ = [
-    "FAMILIES",
-    "NAMES",
-    "BoolArray",
-    "Encoder",
-    "FastTokenizer",
-    "LearningCurve",
-    "MaskedSizes",
-    "Pieces",
-    "Rows",
-    "Training",
-    "autocast",
-    "by_length",
-    "endless",
-    "fine_tune",
-    "from_folder",
-    "held_out_documents",
-    "load_encoder",
-    "masked_language_model",
-    "network_dtype",
-    "pieces_of",
-    "quiet",
-]

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from textpriv.channel import FloatArray, IntArray, check_ids
-from textpriv.checks import COUNT, at_least, check_count, checked
+from textpriv.checks import COUNT, at_least, check_count, check_integers, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models import (
@@ -150,11 +150,9 @@ def features(
     """
     read = sequences(encoder, corpus, second, longest=longest)
     result = np.empty((len(corpus), encoder.width), dtype=np.float32)
-    model = encoder.sentence_transformer()
     for of in by_length(read.lengths, batch):
         rows = read.rows(of)
-        inputs = encoder.inputs(rows, types=rows.segments >= SECOND)
-        result[of] = model(inputs)["sentence_embedding"].cpu().numpy()
+        result[of] = encoder.pooled(rows, types=rows.segments >= SECOND).cpu().numpy()
     return result
 
 
@@ -175,7 +173,7 @@ def probe(
         raise InvalidInput(
             f"features: got shape {values.shape}, expected (documents, width) of finite numbers"
         )
-    truth = _checked_labels(labels, len(values))
+    truth = check_integers(labels, len(values), what="labels")
     rows = check_ids(train, len(values), what="train")
     asked = check_ids(test, len(values), what="test")
     shared = np.intersect1d(rows, asked)
@@ -223,7 +221,7 @@ class Classifier(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.encoder, self.longest = encoder, longest
-        self.model = encoder.sentence_transformer()
+        self.body = encoder.body  # before the head, as the optimizer has them
         with torch.random.fork_rng():
             torch.manual_seed(int(stream(seed, "classifier").integers(2**62)))
             self.pooler = torch.nn.Linear(encoder.width, encoder.width)
@@ -235,8 +233,7 @@ class Classifier(torch.nn.Module):
 
     def forward(self, rows: Rows) -> torch.Tensor:
         """Scores: (rows, classes)."""
-        inputs = self.encoder.inputs(rows, types=rows.segments >= SECOND)
-        pooled = self.model(inputs)["sentence_embedding"]
+        pooled = self.encoder.pooled(rows, types=rows.segments >= SECOND)
         seen = torch.tanh(self.pooler(self.dropout(pooled)))
         scores: torch.Tensor = self.classifier(self.dropout(seen))
         return scores
@@ -291,7 +288,7 @@ def fine_tuned(
     ----------
     Harel et al. 2024, sections 2 and 3.1, who fine-tune RoBERTa, and T5-small on pairs.
     """
-    truth = _checked_labels(labels, len(corpus))
+    truth = check_integers(labels, len(corpus), what="labels")
     model = Classifier(
         encoder.clone(dropout=training.dropout),
         classes,
@@ -340,16 +337,6 @@ def _batches(
 
 
 # --- Checks -------------------------------------------------------------------------------------
-
-
-def _checked_labels(labels: ArrayLike, documents: int) -> IntArray:
-    array = np.asarray(labels)
-    if array.shape != (documents,) or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(
-            f"labels: got {array.dtype} of shape {array.shape}, expected {documents} integers, one "
-            "for each document"
-        )
-    return array.astype(np.int64)
 
 
 def _check_several(labels: IntArray) -> None:

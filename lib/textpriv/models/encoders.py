@@ -1,28 +1,32 @@
-"""Pretrained encoders of four families, with verified weights and a head that scores words."""
+"""Pretrained encoders of four families, with verified weights and a head that scores words.
+
+encoder = load_encoder("minilm-l6")                        # verified safetensors, no code run
+encoder.pooled(rows)                                       # (rows, width): sentence vectors
+encoder.states(rows)                                       # (rows, length, width)
+encoder.logits(encoder.states_at(rows, row, column))       # scores of all pieces at some places
+"""
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 from textpriv import assets
 from textpriv.channel import IntArray
+from textpriv.checks import DROPOUT, BoolArray, check_number
 from textpriv.errors import InvalidInput
 from textpriv.later import transformers
 from textpriv.models import packed
-from textpriv.models.rows import BoolArray, FastTokenizer, Rows
+from textpriv.models.rows import FastTokenizer, Rows
 from textpriv.neighbors.table import bfloat16_is_fast
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 NAMES = (
     "minilm-l6",
@@ -136,22 +140,6 @@ class Encoder:
         between = [[closing] * self.family.separators] * (texts - 1)
         return [[] if opening is None else [opening], *between, [closing]]
 
-    def sentence_transformer(self) -> SentenceTransformer:
-        """The encoder as sentence-transformers has one: the mean of its states, weights shared.
-
-            encoder.sentence_transformer().encode(texts, batch_size=64, normalize_embeddings=True)
-
-        What is measured goes through it in batches of our own (`utility.features`), sorted by
-        pieces. `encode` sorts by characters, and which rows share a batch shows: of 501 sentences
-        of reviews, MiniLM's vectors move by up to 1.4e-6 of their length in float32 and by 0.005
-        in bfloat16.
-        """
-        from sentence_transformers import SentenceTransformer  # late: it takes two seconds
-        from sentence_transformers.sentence_transformer.modules import Pooling
-
-        modules = [_Body(self), Pooling(self.width, "mean")]
-        return SentenceTransformer(modules=modules, device=str(self.device))
-
     def inputs(self, rows: Rows, *, types: BoolArray | None = None) -> dict[str, torch.Tensor]:
         """Rows as the model takes them; `types` (rows, length) is true in the second of a pair.
 
@@ -171,6 +159,22 @@ class Encoder:
         with autocast(self.device):
             states: torch.Tensor = self.body(**self.inputs(rows, types=types)).last_hidden_state
         return states
+
+    def pooled(self, rows: Rows, *, types: BoolArray | None = None) -> torch.Tensor:
+        """Mean of the states of every row, as sentence-transformers pools them: (rows, width).
+
+        The batches are our own (see `classifiers.features`), sorted by pieces. Its `encode` sorts
+        by characters, and which rows share a batch shows: of 501 sentences of reviews, MiniLM's
+        vectors move by up to 1.4e-6 of their length in float32 and by 0.005 in bfloat16.
+        """
+        from sentence_transformers.sentence_transformer.modules import Pooling  # late: two seconds
+
+        states = self.states(rows, types=types).float()
+        inside = torch.from_numpy(rows.segments >= 0).to(self.device)
+        pool = Pooling(self.width, "mean")
+        mean = pool({"token_embeddings": states, "attention_mask": inside})["sentence_embedding"]
+        assert isinstance(mean, torch.Tensor)
+        return mean
 
     def states_at(
         self, rows: Rows, row: IntArray, column: IntArray, *, types: BoolArray | None = None
@@ -204,8 +208,7 @@ class Encoder:
 
     def clone(self, *, dropout: float = 0.0) -> Encoder:
         """A copy to be trained, with dropout 0 <= p < 1 in every layer."""
-        if not 0 <= dropout < 1:
-            raise InvalidInput(f"dropout: got {dropout!r}, expected 0 <= dropout < 1")
+        check_number(dropout, DROPOUT, what="dropout")
         model = copy.deepcopy(self.model)
         attention = transformers.models.t5.modeling_t5.T5Attention
         for module in model.modules():
@@ -214,25 +217,6 @@ class Encoder:
             elif isinstance(module, attention):  # keeps its own as a number
                 module.dropout = dropout
         return replace(self, model=model)
-
-
-class _Body(torch.nn.Module):
-    """The first module of a SentenceTransformer: texts become pieces, and pieces states."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.body, self.tokenizer = encoder.body, encoder.tokenizer
-        self.max_seq_length, self.device = encoder.longest, encoder.device
-
-    def preprocess(self, inputs: Sequence[str], prompt: str | None = None) -> dict[str, Any]:
-        texts = [f"{prompt or ''}{text}" for text in inputs]
-        options = {"padding": True, "truncation": True, "return_tensors": "pt"}
-        return dict(self.tokenizer(texts, max_length=self.max_seq_length, **options))
-
-    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        with autocast(self.device):
-            states = self.body(**features).last_hidden_state
-        return {**features, "token_embeddings": states.float()}
 
 
 def load_encoder(name: str = "minilm-l6", device: str = "cpu") -> Encoder:

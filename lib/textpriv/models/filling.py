@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,11 @@ from safetensors.torch import load_model, save_model
 
 from textpriv import assets
 from textpriv.channel import FloatArray, IntArray
-from textpriv.checks import check_count, check_texts
+from textpriv.checks import LEVEL, BoolArray, Interval, check_count, check_number, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.models.encoders import Encoder
-from textpriv.models.rows import SPACE, BoolArray, FastTokenizer, Rows, is_wordpiece
+from textpriv.models.rows import SPACE, FastTokenizer, Rows, is_wordpiece
 from textpriv.models.training import Training, fine_tune
 from textpriv.seeds import stream
 
@@ -53,10 +54,8 @@ class MaskedSizes:
     def __post_init__(self) -> None:
         check_count(self.length, 8, what="length")
         check_count(self.held_out, what="held_out")
-        if not 0 < self.share < 1:
-            raise InvalidInput(f"share: got {self.share!r}, expected 0 < share < 1")
-        if not 0 < self.frequent <= 1:
-            raise InvalidInput(f"frequent: got {self.frequent!r}, expected 0 < frequent <= 1")
+        check_number(self.share, LEVEL, what="share")
+        check_number(self.frequent, Interval(Real, 0, 1, closed="right"), what="frequent")
 
 
 def masked_language_model(

@@ -1,4 +1,12 @@
-"""Rows of WordPieces: texts with a word replaced, hidden or set beside another, in batches."""
+"""Rows of WordPieces: texts with a word replaced, hidden or set beside another, in batches.
+
+    pieces = Pieces(encoder.tokenizer, words, corpus)
+    before, after = pieces.around(targets, window=None, room=room)
+    first, mask, last = (pieces.special(which, len(targets)) for which in ("first", "mask", "last"))
+    rows = pieces.rows([first, before, mask, after, last])     # every target hidden in its text
+
+The pieces of all words and texts lie in one pool, and a row is made of a few stretches of it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +16,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from textpriv.channel import IntArray
 from textpriv.data.tokens import KEPT, Corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.later import transformers
 
-BoolArray = NDArray[np.bool_]
 FastTokenizer: TypeAlias = "transformers.PreTrainedTokenizerFast"
 
 SPACE = "Ġ"  # how pieces of bytes write a space

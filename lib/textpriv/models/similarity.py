@@ -1,7 +1,7 @@
 """How alike two texts are, by an encoder: piece by piece (BERTScore) and as a whole (cosine).
 
-    found = bert_score(encoder, references, candidates)   # precision, recall, F1 of every pair
-    cosine(encoder, references, candidates)               # (pairs,)
+    bert_score(encoder, references, candidates)   # (pairs,)
+    cosine(encoder, references, candidates)
 
 BERTScore matches every piece of one text with the piece of the other whose state is nearest in
 angle. It has no fixed zero: unrelated English texts have many states in common, so that it must
@@ -11,7 +11,6 @@ be read beside the score of texts that belong to others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -23,27 +22,6 @@ from textpriv.models import Encoder, by_length, pieces
 from textpriv.models.classifiers import features, sequences
 
 _PAIRS = 512  # pairs whose states are held at once
-
-
-@dataclass(frozen=True)
-class BertScore:
-    """Scores of pairs of texts, each (pairs,) in -1..1.
-
-    Parameters
-    ----------
-    precision : mean over the candidate's pieces of the largest cosine with one of the reference's
-    recall : the same with the two exchanged
-    """
-
-    precision: FloatArray
-    recall: FloatArray
-
-    @property
-    def f1(self) -> FloatArray:
-        """Harmonic mean of the two; 0 where they add up to no more than 0."""
-        total = self.precision + self.recall
-        product = 2 * self.precision * self.recall
-        return np.divide(product, total, out=np.zeros_like(total), where=total > 0)
 
 
 def cosine(
@@ -80,8 +58,8 @@ def bert_score(
     *,
     longest: int = 256,
     batch: int = 32,
-) -> BertScore:
-    """BERTScore of every pair, by the encoder's last states, without weights or rescaling.
+) -> FloatArray:
+    """F1 of BERTScore of every pair, (pairs,) in -1..1: by the last states, not weighted or scaled.
 
     The paper has roberta-large at its 17th layer: the numbers of another encoder are on another
     scale. For the parameters see `cosine`; a text without a piece scores 0.
@@ -100,7 +78,8 @@ def bert_score(
         for start in range(0, len(references), _PAIRS)
     ]
     precision, recall = np.concatenate(parts, axis=1)
-    return BertScore(precision=precision, recall=recall)
+    product, total = 2 * precision * recall, precision + recall
+    return np.divide(product, total, out=np.zeros_like(total), where=total > 0)
 
 
 def _states(encoder: Encoder, texts: Sequence[str], longest: int, batch: int) -> list[torch.Tensor]:

@@ -1,4 +1,11 @@
-"""The one training loop: schedules, seeds, and the held-out accuracy along the way."""
+"""The one training loop: schedules, seeds, and the held-out accuracy along the way.
+
+    order = endless(documents, stream(seed, "order"))
+    curve = fine_tune([network], loss, Training(steps=400), seed=seed, measure=accuracy)
+
+`loss` takes the number of a step and chooses what it trains on, `order(32 * step, 32 * step + 32)`
+for instance. `accuracy` looks at what is held out (`held_out_documents`).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +18,16 @@ import numpy as np
 import torch
 
 from textpriv.channel import IntArray
-from textpriv.checks import check_count
+from textpriv.checks import (
+    DROPOUT,
+    LEVEL,
+    NOT_NEGATIVE,
+    POSITIVE,
+    BoolArray,
+    check_count,
+    check_number,
+)
 from textpriv.errors import InvalidInput
-from textpriv.models.rows import BoolArray
 from textpriv.seeds import stream
 
 
@@ -45,12 +59,9 @@ class Training:
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "marks"):
             check_count(getattr(self, name), what=name)
-        if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise InvalidInput(f"learning_rate: got {self.learning_rate!r}, expected a number > 0")
-        if not (np.isfinite(self.weight_decay) and self.weight_decay >= 0):
-            raise InvalidInput(f"weight_decay: got {self.weight_decay!r}, expected a number >= 0")
-        if not 0 <= self.dropout < 1:
-            raise InvalidInput(f"dropout: got {self.dropout!r}, expected 0 <= dropout < 1")
+        check_number(self.learning_rate, POSITIVE, what="learning_rate")
+        check_number(self.weight_decay, NOT_NEGATIVE, what="weight_decay")
+        check_number(self.dropout, DROPOUT, what="dropout")
         if self.schedule not in ("linear", "tenths"):
             raise InvalidInput(f"schedule: got {self.schedule!r}, expected 'linear' or 'tenths'")
 
@@ -130,8 +141,7 @@ def fine_tune(
 
 def held_out_documents(count: int, share: float, seed: int) -> BoolArray:
     """Whether each of `count` documents measures a training: a random share, at least one."""
-    if not 0 < share < 1:
-        raise InvalidInput(f"held_out: got {share!r}, expected 0 < held_out < 1")
+    check_number(share, LEVEL, what="held_out")
     chosen = stream(seed, "held out").permutation(count)
     result = np.zeros(count, dtype=bool)
     result[chosen[: max(1, round(share * count))]] = True

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray, IntArray, check_ids
-from textpriv.checks import check_texts
+from textpriv.checks import check_offsets, check_texts
 from textpriv.data.splits import sentences_of
 from textpriv.data.tokens import ranges
 from textpriv.errors import InvalidInput
@@ -48,16 +48,9 @@ class SentenceVectors:
             )
         if not np.isfinite(vectors).all():
             raise InvalidInput("vectors: got NaN or infinity, expected finite numbers")
-        if offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) < 2:
-            raise InvalidInput(
-                f"offsets: got {offsets.dtype} {offsets.shape}, expected int64 (documents + 1,), "
-                "documents >= 1"
-            )
-        if offsets[0] != 0 or offsets[-1] != len(vectors):
-            raise InvalidInput(
-                f"offsets: got {offsets[0]} .. {offsets[-1]}, expected 0 .. {len(vectors)} (the "
-                "number of sentences)"
-            )
+        check_offsets(offsets, len(vectors))
+        if len(offsets) < 2:
+            raise InvalidInput("offsets: got no document, expected at least one")
         empty = np.flatnonzero(np.diff(offsets) < 1)
         if len(empty):
             raise InvalidInput(

@@ -15,7 +15,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from textpriv.errors import InvalidInput
 from textpriv.neighbors.approximate import AnnoySearch, FaissSearch, annoy_build
 from textpriv.neighbors.distances import Distances
 from textpriv.neighbors.exact import ExactSearch
@@ -38,27 +37,3 @@ class Search(Protocol):
 
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """Ids and distances of the k nearest rows, (count, k) each, nearest first."""
-
-
-def recall(search: Search, exact: Search, queries: NDArray[np.floating], k: int = 1) -> float:
-    """Share of the exact k nearest that `search` finds (recall@k), between 0 and 1."""
-    if not len(queries):
-        raise InvalidInput("queries: got none, expected at least one to measure recall")
-    found, truth = search.nearest(queries, k)[0], exact.nearest(queries, k)[0]
-    return float((found[:, :, None] == truth[:, None, :]).any(1).mean())
-
-
-__all__ = [
-    "AllRadii",
-    "AnnoySearch",
-    "Distances",
-    "Envelope",
-    "ExactSearch",
-    "FaissSearch",
-    "Search",
-    "annoy_build",
-    "largest_radius",
-    "radius_cdf",
-    "random_directions",
-    "recall",
-]

@@ -21,6 +21,7 @@ from textpriv.neighbors.exact import check_queries
 from textpriv.neighbors.table import FloatArray, IntArray, check_vectors
 
 LINKS = 32  # of a node in a graph
+JOBS = 2  # threads that build trees: a part of their seed
 
 
 def _distances(
@@ -52,7 +53,10 @@ class AnnoySearch:
     trees : number of trees; the released d_X-privacy code used 50
     search_k : nodes inspected per query; -1 is Annoy's default, k * trees
     seed : seed of the trees; the same trees under the same `annoy_build` alone
-    jobs : threads that build; a part of the seed, so fixed by default
+
+    Attributes
+    ----------
+    effort : `search_k`, which may be set anew
     """
 
     name = "annoy"
@@ -64,14 +68,13 @@ class AnnoySearch:
         trees: int = 50,
         search_k: int = -1,
         seed: int = 0,
-        jobs: int = 2,
     ) -> None:
         check_count(trees, 1, what="trees")
         self._begin(vectors, search_k)
         self.index.set_seed(seed)
         for row, vector in enumerate(self.vectors):
             self.index.add_item(row, vector)
-        self.index.build(trees, n_jobs=jobs)
+        self.index.build(trees, n_jobs=JOBS)
 
     @classmethod
     def load(cls, vectors: NDArray[np.floating], file: Path, search_k: int = -1) -> Self:
@@ -94,20 +97,10 @@ class AnnoySearch:
         self.vectors = check_vectors(vectors, what="vectors", least=1)
         self.size, self.dimension = self.vectors.shape
         check_count(search_k, -1, what="search_k")
-        self.search_k = search_k
+        self.effort = search_k
         import annoy  # here, so that a machine that searches exactly needs neither of the two
 
         self.index = annoy.AnnoyIndex(self.dimension, "euclidean")
-
-    @property
-    def effort(self) -> int:
-        """Nodes inspected per query: `search_k`, which may be set anew."""
-        return self.search_k
-
-    @effort.setter
-    def effort(self, search_k: int) -> None:
-        check_count(search_k, -1, what="effort")
-        self.search_k = search_k
 
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """The k rows that Annoy takes for nearest; -1 where it found fewer."""
@@ -115,7 +108,7 @@ class AnnoySearch:
         check_count(k, 1, self.size, what="k")
         ids = np.full((len(array), k), -1, dtype=np.int64)
         for row, query in enumerate(array.tolist()):
-            found = self.index.get_nns_by_vector(query, k, search_k=self.search_k)
+            found = self.index.get_nns_by_vector(query, k, search_k=self.effort)
             ids[row, : len(found)] = found
         return ids, _distances(self.vectors, array, ids)
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from textpriv.neighbors.table import IntArray
+from textpriv.channel import IntArray, by_distinct
 
 NEAR = 1e-6  # squared distance over squared length below which the difference is taken
 PAIR_CHUNK = 1 << 14
@@ -65,13 +65,8 @@ class Distances:
         `words` and `outputs` are aligned row numbers. Equally near rows share a rank.
         """
         ranks = np.zeros(len(words), dtype=np.int64)
-        distinct, inverse = np.unique(words, return_inverse=True)
-        order = np.argsort(inverse, kind="stable")
-        places = np.split(order, np.searchsorted(inverse[order], np.arange(1, len(distinct))))
-        for start in range(0, len(distinct), 64):
-            rows = self.to(distinct[start : start + 64]).numpy()
-            for row, at in zip(rows, places[start : start + 64], strict=True):
-                ordered = np.sort(row)
-                ranks[at] = np.searchsorted(ordered, row[outputs[at]], side="left")
+        for rows, places in by_distinct(words, 64):
+            for row, at in zip(self.to(rows).numpy(), places, strict=True):
+                ranks[at] = np.searchsorted(np.sort(row), row[outputs[at]], side="left")
         ranks[words == outputs] = 0
         return ranks

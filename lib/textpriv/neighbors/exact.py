@@ -1,4 +1,11 @@
-"""Exact nearest neighbours in Euclidean distance, faster than a plain scan."""
+"""Exact nearest neighbours in Euclidean distance, faster than a plain scan.
+
+    search = ExactSearch(embedding.vectors)
+    ids, distances = search.nearest(queries, k=5)      # (queries, 5) each, nearest first
+
+A first pass in low precision keeps the maximum of every group of rows. A bound on its rounding says
+in which groups the nearest rows can be, and only these are computed again (`neighbors.table`).
+"""
 
 from __future__ import annotations
 
@@ -69,13 +76,9 @@ class ExactSearch:
 
     Parameters
     ----------
-    vectors : (rows, dimension) float array, finite
+    vectors : (rows >= 1, dimension) float array, finite
     precision : precision of the first pass; never changes the answer
     device : torch device
-
-    Raises
-    ------
-    InvalidInput : vectors not two-dimensional, not finite, or without rows
     """
 
     name = "exact"

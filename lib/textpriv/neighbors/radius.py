@@ -242,12 +242,8 @@ class AllRadii:
                 )
             )  # fmt: skip
         pair, start, output, slope = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-        # Along a pair slopes increase; starts do too, but for the rounding of equal ones.
-        order = np.lexsort((start, slope, pair))
-        pair, start = pair[order], start[order]
-        while (late := (pair[1:] == pair[:-1]) & (start[1:] < start[:-1])).any():
-            start[1:][late] = start[:-1][late]
-        return Envelope(pair, start, output[order], pair_word, self.dimension, float(max_radius))
+        segments = _in_order(pair, start, output, slope)
+        return Envelope(*segments, pair_word, self.dimension, float(max_radius))
 
     def nearest_along(
         self, words: IntArray, directions: NDArray[np.floating], radii: ArrayLike
@@ -522,3 +518,17 @@ class AllRadii:
             upper[batch].masked_fill_(invalid, -torch.inf)
             lower[batch].masked_fill_(invalid, -torch.inf)
         return upper, lower, every
+
+
+def _in_order(
+    pair: IntArray, start: FloatArray, output: IntArray, slope: FloatArray
+) -> tuple[IntArray, FloatArray, IntArray]:
+    """Segments of envelopes by pair, then by radius.
+
+    Along a pair slopes increase; starts do too, but for the rounding of equal ones.
+    """
+    order = np.lexsort((start, slope, pair))
+    pair, start = pair[order], start[order]
+    while (late := (pair[1:] == pair[:-1]) & (start[1:] < start[:-1])).any():
+        start[1:][late] = start[:-1][late]
+    return pair, start, output[order]

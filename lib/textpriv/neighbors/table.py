@@ -31,11 +31,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from textpriv.checks import COUNT, StrOptions, checked
+from textpriv.checks import COUNT, FloatArray, IntArray, StrOptions, checked
 from textpriv.errors import InvalidInput
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Precision = Literal["auto", "bf16", "fp32"]
 
 ROW_BLOCK = 2048  # table rows per matrix product: the scores of a block stay in the cache

@@ -22,28 +22,3 @@ from textpriv.privacy.results import Audit, audit_numbers, audit_table, read_aud
 from textpriv.privacy.sampled import audit_laplace, audit_noise_length, audit_words, draw_words
 from textpriv.privacy.statement import Attacked, Statement, document_statement
 from textpriv.privacy.texts import account_texts, token_counts
-
-__all__ = [
-    "Attacked",
-    "Audit",
-    "Statement",
-    "account_texts",
-    "audit_exactly",
-    "audit_laplace",
-    "audit_map",
-    "audit_noise",
-    "audit_noise_length",
-    "audit_numbers",
-    "audit_table",
-    "audit_texts",
-    "audit_words",
-    "certified_losses",
-    "claimed_loss",
-    "document_statement",
-    "draw_words",
-    "published_loss",
-    "read_audits",
-    "tight_loss",
-    "token_counts",
-    "write_audits",
-]

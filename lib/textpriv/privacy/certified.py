@@ -29,7 +29,7 @@ from textpriv.channel import FloatArray
 from textpriv.checks import check_count
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib, Mahalanobis
-from textpriv.mechanisms.base import check_epsilon
+from textpriv.mechanisms.base import check_epsilons
 from textpriv.neighbors import (
     AllRadii,
     ExactSearch,
@@ -79,7 +79,7 @@ def certified_losses(
     ----------
     mechanism : MADLIB or Mahalanobis with exact search; its own epsilon does not count
     word, other : two words of the vocabulary with different vectors
-    epsilons : finite numbers > 0
+    epsilons : finite numbers > 0, at least one
     directions : >= 16, around each of the two words
 
     Raises
@@ -92,13 +92,13 @@ def certified_losses(
     ids = mechanism.embedding.ids([word, other])
     if (ids < 0).any():
         raise InvalidInput(f"word, other: got {word!r}, {other!r}; the vocabulary lacks one")
-    wanted = [check_epsilon(epsilon) for epsilon in epsilons]
+    wanted = check_epsilons(epsilons)
     n, every = mechanism.embedding.dimension, AllRadii(mechanism.search)
     units = random_directions(2 * directions, n, rng).reshape(2, directions, n)
     shaped = np.stack([mechanism.stretched(part) for part in units])
     crossing = every.first_crossing(ids[:1], shaped[:1])[0][0]
     envelope = every.envelope(
-        ids[1:], shaped[1:], max_radius=largest_radius(n, min(wanted, default=1.0), tail=1e-12)
+        ids[1:], shaped[1:], max_radius=largest_radius(n, min(wanted), tail=1e-12)
     )
     x, z = mechanism.embedding.vectors[ids].astype(np.float64)
     offset = x - z

@@ -85,15 +85,11 @@ def released_noise(
 
     Parameters
     ----------
-    mechanism : see `is_simulated`
+    mechanism : one that `is_simulated`
     words : (inputs,) ids
     counts : (inputs, size) how often each gave each output; as many draws of each
     confidence : of both ends of the interval together
     seed : of the simulations, which are drawn apart from all that is judged
-
-    Raises
-    ------
-    InvalidInput : a mechanism that is not simulated
     """
     if not is_simulated(mechanism):
         raise InvalidInput(

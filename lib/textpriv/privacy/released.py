@@ -202,20 +202,7 @@ def released_prompt(mechanism: DPPrompt, texts: Sequence[str], seed: int) -> Fit
     outputs: list[tuple[int, ...]] = [(end,), *((place,) for place in said)]
     if mechanism.tokens > 1:
         outputs = [(end,), *((one, two) for one in said for two in range(size))]
-    asked = mechanism.prompts(texts)
-    scores = np.full((len(texts), len(outputs), mechanism.tokens, size), np.nan)
-    step = np.zeros((len(texts), len(outputs)), dtype=np.int64)
-
-    def follow(found: torch.Tensor, numbers: IntArray) -> IntArray:
-        text, output = np.divmod(numbers, len(outputs))
-        at = step[text, output]
-        scores[text, output, at] = found.double().cpu().numpy()
-        step[text, output] += 1
-        return np.array([outputs[o][s] for o, s in zip(output, at, strict=True)], dtype=np.int64)
-
-    prompts = [prompt for prompt in asked for _ in outputs]
-    for _ in generate(generator, prompts, follow, tokens=mechanism.tokens, batch=1024):
-        pass
+    scores = _scores_along(mechanism, texts, outputs)
     column = np.array([[*each, *[end] * (mechanism.tokens - len(each))] for each in outputs])
 
     def law(factor: float) -> FloatArray:
@@ -234,6 +221,27 @@ def released_prompt(mechanism: DPPrompt, texts: Sequence[str], seed: int) -> Fit
     drawn = [index.get(text, -1) for text in mechanism.sanitize(copies, seed, batch=1024)]
     rng = np.random.default_rng(seed)
     return fit_draws(law, np.array(drawn, dtype=np.int64).reshape(len(texts), DRAWS), rng)
+
+
+def _scores_along(
+    mechanism: DPPrompt, texts: Sequence[str], outputs: Sequence[tuple[int, ...]]
+) -> FloatArray:
+    """Scores before each token of each output: (texts, outputs, tokens, vocabulary), else NaN."""
+    generator, tokens = mechanism.generator, mechanism.tokens
+    scores = np.full((len(texts), len(outputs), tokens, len(generator.sayable)), np.nan)
+    step = np.zeros((len(texts), len(outputs)), dtype=np.int64)
+
+    def follow(found: torch.Tensor, numbers: IntArray) -> IntArray:
+        text, output = np.divmod(numbers, len(outputs))
+        at = step[text, output]
+        scores[text, output, at] = found.double().cpu().numpy()
+        step[text, output] += 1
+        return np.array([outputs[o][s] for o, s in zip(output, at, strict=True)], dtype=np.int64)
+
+    prompts = [prompt for prompt in mechanism.prompts(texts) for _ in outputs]
+    for _ in generate(generator, prompts, follow, tokens=tokens, batch=1024):
+        pass
+    return scores
 
 
 # --- Noise from inside ---------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from textpriv.checks import check_count, check_kind, check_texts
+from textpriv.checks import SHARE, check_count, check_kind, check_number, check_texts
 from textpriv.data.tokens import PRIVATE, Corpus, Tokenizer, TokenPolicy, check_corpus, check_policy
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
@@ -72,8 +72,7 @@ class Attacked:
             raise InvalidInput("attack: got no name, expected one for the success that is given")
         if self.did.count("{}") != 1:
             raise InvalidInput(f"did: got {self.did!r}, expected one {{}} in it")
-        if not 0 <= self.success.value <= 1:
-            raise InvalidInput(f"success: got {self.success.value!r}, expected a number in 0..1")
+        check_number(self.success.value, SHARE, what="success")
 
     def __str__(self) -> str:
         value, low, high = (
@@ -300,20 +299,11 @@ def _(mechanism: SentenceMechanism, about: _About) -> Statement:
 
 
 @_stated.register
-def _(mechanism: DPPrompt, about: _About) -> Statement:
-    found, length = mechanism.guarantee, math.inf
-    if mechanism.limits is not None and not found.withdrawn:
+def _(mechanism: DPPrompt | Guarantee, about: _About) -> Statement:
+    found = mechanism.guarantee if isinstance(mechanism, DPPrompt) else mechanism
+    length = found.paper_loss  # infinite where the guarantee is withdrawn
+    if isinstance(mechanism, DPPrompt) and mechanism.limits is not None and not found.withdrawn:
         length = token_range(mechanism.limits, found.temperature)
-    return _of_prompt(found, about, length)
-
-
-@_stated.register
-def _(mechanism: Guarantee, about: _About) -> Statement:
-    return _of_prompt(mechanism, about, mechanism.paper_loss)
-
-
-def _of_prompt(found: Guarantee, about: _About, length: float) -> Statement:
-    """Of DP-Prompt, whose tokens have this bounded range."""
     clipped = "scores without bounds" if found.withdrawn else "scores clipped"
     losses, ranges = (np.full(found.tokens, each) for each in (found.paper_loss, length))
     stated = _statement(
@@ -327,18 +317,11 @@ def _of_prompt(found: Guarantee, about: _About, length: float) -> Statement:
 
 
 @_stated.register
-def _(mechanism: LossyMap, about: _About) -> Statement:
-    return _of_map(mechanism, about, "deterministic")
-
-
-@_stated.register
-def _(mechanism: Stencil, about: _About) -> Statement:
-    return _of_map(mechanism, about, f"window {mechanism.window}, sigma {mechanism.sigma:g}")
-
-
-def _of_map(mechanism: LossyMap | Stencil, about: _About, setting: str) -> Statement:
-    """Of what claims nothing."""
-    spent = account(np.full(about.words, math.inf))
+def _(mechanism: LossyMap | Stencil, about: _About) -> Statement:
+    setting = "deterministic"
+    if isinstance(mechanism, Stencil):
+        setting = f"window {mechanism.window}, sigma {mechanism.sigma:g}"
+    spent = account(np.full(about.words, math.inf))  # it claims nothing
     return _statement(mechanism, about, setting, spent, repeats=KNOWN_MAP)
 
 

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from datasets import Dataset
 
 from textpriv import assets
+from textpriv.checks import check_ids
 from textpriv.data.corpora import tables
 from textpriv.data.corpora.registry import CORPORA, OWN, Entry, own
 from textpriv.data.corpora.tables import TEXT, Column
@@ -51,11 +52,6 @@ class Documents:
     Attributes
     ----------
     table : the rows
-
-    Raises
-    ------
-    InvalidInput
-        If there is no text, a text is not a str, or a column has another length.
     """
 
     name: str
@@ -117,16 +113,7 @@ class Documents:
 
     def subset(self, indices: npt.ArrayLike) -> Documents:
         """Documents at `indices` (integers in 0 .. len - 1), in that order; repeats are allowed."""
-        rows = np.asarray(indices)
-        if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
-            raise InvalidInput(
-                f"{self.name}: expected a list of integers, got {rows.dtype} {rows.shape}"
-            )
-        if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
-            raise InvalidInput(
-                f"{self.name}: expected indices in 0 .. {len(self) - 1}, "
-                f"got {rows.min()} .. {rows.max()}"
-            )
+        rows = check_ids(indices, len(self), what=f"{self.name}, indices")
         return Documents(self.name, self.table.select(rows))
 
     def sample(self, count: int, rng: np.random.Generator) -> Documents:

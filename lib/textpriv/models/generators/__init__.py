@@ -19,17 +19,3 @@ from textpriv.models.generators.generator import Generator, from_folder, load_ge
 from textpriv.models.generators.prefixes import ROOT, Prefixes
 from textpriv.models.generators.sampling import Sampled, draw, likeliest
 from textpriv.models.generators.writing import generate, generate_both
-
-__all__ = [
-    "ROOT",
-    "Generator",
-    "IntArray",
-    "Prefixes",
-    "Sampled",
-    "draw",
-    "from_folder",
-    "generate",
-    "generate_both",
-    "likeliest",
-    "load_generator",
-]

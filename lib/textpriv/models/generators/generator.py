@@ -21,7 +21,7 @@ import torch
 
 from textpriv import assets
 from textpriv.channel import FloatArray, IntArray
-from textpriv.checks import COUNT, check_texts, checked
+from textpriv.checks import check_texts
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.later import transformers
@@ -143,14 +143,6 @@ class Generator:
         texts = self.tokenizer.batch_decode(kept, skip_special_tokens=True)
         return [str(text).strip() for text in texts]
 
-    @checked(tokens=COUNT)
-    def cut(self, text: str, tokens: int) -> str:
-        """The text up to its token number `tokens`, a cap that must not depend on the text."""
-        found = self.tokenizer(
-            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )["offset_mapping"]
-        return text if len(found) <= tokens else text[: int(found[tokens - 1][1])]
-
     @torch.inference_mode()
     def log_likelihood(
         self, texts: Sequence[str], *, after: str = "", batch: int = 32
@@ -243,13 +235,7 @@ class Generator:
 
 
 def load_generator(name: str = "smollm2-135m-instruct", device: str = "cpu") -> Generator:
-    """Generator from the registry of assets, one of NAMES; verified and unpacked on first use.
-
-    Raises
-    ------
-    InvalidInput : another name
-    AssetCorrupt, AssetUnavailable, StorageError : see `textpriv.assets.fetch`
-    """
+    """Generator of one of NAMES; downloaded (`assets.fetch`) and unpacked on first use."""
     if name not in NAMES:
         raise InvalidInput(f"name: got {name!r}, expected one of {NAMES}")
     if name in _HUB:

@@ -1,4 +1,11 @@
-"""Generation in batches, with a key-value cache, by models with an encoder and without."""
+"""Generation in batches, with a key-value cache, by models with an encoder and without.
+
+    for numbers, outputs in generate(generator, prompts, likeliest, tokens=48):
+        ...                                        # a batch: numbers of prompts, tokens of each
+    generate_both(generator, documents, redactions, choose, tokens=48)     # of two prompts at once
+
+What chooses the next token is a function of the scores and of the numbers of their prompts.
+"""
 
 from __future__ import annotations
 
