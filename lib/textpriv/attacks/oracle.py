@@ -18,7 +18,8 @@ a larger `mass` fewer are.
 The released search runs every prefix afresh at each step, prunes from step 6 on, and gives a
 text up when more prefixes are needed than it allows. Here every token of the tree of prefixes
 is run once, every step prunes, and a text that needs too many prefixes is searched with those
-that are allowed; `Found.capped` and `Found.kept` say so.
+that are allowed; `Found.capped` and `Found.kept` say so. The paper scales the model's probabilities
+to sum to 1 over the preimages of each token; without that, as here, they are the posterior itself.
 
 References
 ----------

@@ -56,12 +56,13 @@ class CluSanT(FiniteMechanism):
         P(y|x,C) proportional to   exp(-eps |x - y| / (2 D_C))         over the words of C.
 
     A large K keeps the cluster, as CusText keeps its group; with K = 0 any cluster is as likely.
-    One cluster makes it SanText at eps / D.
+    One cluster makes it SanText at eps / D. The paper's epsilon is twice this one, for it gives
+    each choice one half.
 
     Parameters
     ----------
     embedding : the public vocabulary
-    epsilon : of each of the two choices; see `claim.unit`
+    epsilon : of each of the two choices, as in released code; see `claim.unit`
     cluster_scale : K, finite and >= 0, by which the centroids are stretched apart
     clusters : (words,) integers, equal for words of one cluster; chosen without the private text.
         None: `greedy_clusters`, as many as the square root of the number of words
@@ -86,9 +87,11 @@ class CluSanT(FiniteMechanism):
 
     References
     ----------
-    Awon et al. 2025, CluSanT: Differentially Private and Semantically Coherent Text Sanitization.
-    The paper's clusters are made by a language model. Equal clusters, the diameter and K = 1 are
-    those of released code, which begins each cluster at a random word.
+    Awon et al. 2025, CluSanT: Differentially Private and Semantically Coherent Text Sanitization,
+    figure 2 and theorem 5. There the second choice is divided by one number for all clusters, the
+    largest distance of any two words (at least 1), and each cluster is a random word with those
+    nearest to it; the diameter of each cluster is that of one released version. The square root is
+    ours.
     """
 
     name = "clusant"
@@ -113,8 +116,7 @@ class CluSanT(FiniteMechanism):
             "repeated queries"
         ),
     )
-    # The abstract speaks of metric local differential privacy; that the metric is the distance of
-    # the words, as for the mechanisms that it sets out to describe and improve, is our reading.
+    # The abstract alone. Theorem 5 has a condition on the clusters, and its epsilon is twice ours.
     published: Claim | None = replace(
         METRIC_CLAIM,
         definition=(

@@ -84,9 +84,10 @@ class Diffractor(FiniteMechanism):
     ----------
     Meisenbacher, Chevli, Matthes 2024, 1-Diffractor: Efficient and Utility-Preserving Text
     Obfuscation Leveraging Word-Level Metric Differential Privacy. The paper takes one list from
-    each of several embeddings; these are lists of one embedding with several beginnings. Released
-    code seeds its noise with a constant, so that every release can be undone, and lets words
-    outside its lists pass in clear; here neither happens.
+    each of several embeddings, with random beginnings; these are lists of one embedding with
+    several beginnings. Released code lets stopwords, punctuation and words outside its lists pass
+    in clear, and its later package seeds the noise with a constant by default; here none of this
+    happens. The paper's second variant, with the noise of TEM, is not here.
     """
 
     name = "diffractor"

@@ -59,9 +59,10 @@ class DPFusion:
     References
     ----------
     Thareja, Nakov, Vepakomma, Lukas 2025, DP-Fusion: Token-Level Differentially Private Inference
-    for Large Language Models. Their bound is called alpha beta (here: order times beta); released
-    code takes order 2, one group of secrets by default, and raises every probability to at least
-    1e-10 before it compares.
+    for Large Language Models. Their bound is called alpha beta (here: order times beta); their
+    library takes order 2, one group of secrets by default, and raises every probability to at least
+    1e-10 before it compares. Their research script bounds the divergence by beta alone and has a
+    group for each kind of secret.
     """
 
     name = "dp-fusion"
@@ -84,7 +85,7 @@ class DPFusion:
             "Renyi divergence of at most 4 bound / order for each token of two documents that "
             "differ in their secrets, summed over tokens and turned into (eps, delta)"
         ),
-        protects=claim.protects,
+        protects="the secrets of a document against any others in their place",
         unit=claim.unit,
         in_clear=claim.in_clear,
         unknown=claim.unknown,

@@ -55,8 +55,10 @@ class DPMLM:
     References
     ----------
     Meisenbacher, Chevli, Vladika, Matthes 2024, DP-MLM: Differentially Private Text Rewriting
-    Using Masked Language Models. Released code clips RoBERTa's logits to -3.2093 .. 16.3045 and
-    lets stopwords, punctuation and case pass in clear; here the number of words alone does.
+    Using Masked Language Models. The authors' code clips RoBERTa's logits to -3.2093 .. 16.3048 and
+    lets stopwords, punctuation and case pass in clear; here the number of words alone does. It
+    draws from all pieces of the model, here from whole words. By default it masks the text as it
+    was, as here; in the paper's algorithm 2 later draws see the earlier replacements.
     """
 
     name = "dp-mlm"
@@ -72,7 +74,7 @@ class DPMLM:
         composition="n eps for a text of n words",
         bounded_range=True,
     )
-    # Not the paper's own words, but how it is used: epsilon for each word, whatever their number.
+    # Not the paper's: it says n eps. What one might take "epsilon per word" for.
     published: Claim | None = Claim(
         definition=(
             "as some users state it, as if draws of different words composed in parallel: "

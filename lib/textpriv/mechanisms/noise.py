@@ -185,7 +185,13 @@ class RankRepair(AfterNoise):
     Parameters
     ----------
     madlib : see `AfterNoise`
-    c : finite number > 0; Asghar et al. use 0.006 with BART's table
+    c : finite number > 0; Asghar et al. use 0.04 with GloVe 6B in 300 dimensions, Carpentier et
+        al. 0.006 with BART's table
+
+    Notes
+    -----
+    The authors' code ranks around the word nearest to the noisy vector, not around the vector, so
+    that there replacements are neighbours of a word. Rank 0 and the guarantee are the same.
 
     References
     ----------

@@ -47,8 +47,9 @@ class Polar(Mechanism):
     Notes
     -----
     Log-densities of two words differ by (eps / pi) <u - u', v>, at most eps / pi times the chord
-    |u - u'|. A chord is at most 2, so that 2 eps / pi bounds the loss of any two words: the factor
-    1 / pi, made for an angle of up to pi, pays for more than is lost.
+    |u - u'|. A chord is at most 2, so that 2 eps / pi bounds the loss of any two words. The factor
+    1 / pi is that of the authors' code, made for an angle of up to pi; algorithm 1 and theorem 3 of
+    the paper have eps in its place, so that the paper's epsilon is 1 / pi of this one.
 
     References
     ----------

@@ -29,14 +29,14 @@ LIMIT = 1e-12  # of the radii: the largest has this chance of being exceeded
 
 
 def noise_epsilon(epsilon: float) -> float:
-    """The epsilon of the noise behind the radius: epsilon up to 2, beyond it always about 9.
+    """The epsilon of the noise behind the radius: epsilon below 2, from there on always about 9.
 
-    The constants are those of the authors' code, which divides by zero at 2 exactly. They fit the
-    size of the adjacency lists that the authors wanted.
+    The constants are those of the authors' code (InferDPT), a fit of the size of the adjacency
+    lists that they wanted.
     """
-    if epsilon <= 2:
+    if epsilon < 2:
         return epsilon
-    size = max(19.064721649556482 * epsilon - 38.1294334077209, 1e-9)
+    size = 19.064721649556482 * epsilon - 38.1294334077209  # > 0
     return float(0.01658160142016071 * np.log(size) + 9.311083811697406)
 
 
@@ -50,7 +50,7 @@ class RanText(FiniteMechanism):
     Parameters
     ----------
     embedding : the public vocabulary
-    epsilon : of the choice; of the radius only up to 2
+    epsilon : of the choice; of the radius only below 2
 
     Raises
     ------
