@@ -70,6 +70,7 @@ class CluSanT(FiniteMechanism):
     Attributes
     ----------
     cluster : (words,) number of every word's cluster, from 0
+    centroids : (clusters, dimension) means of their vectors
     members : the words of every cluster, ascending
     diameters : (clusters,) D of every cluster
 
@@ -116,13 +117,15 @@ class CluSanT(FiniteMechanism):
             "repeated queries"
         ),
     )
-    # The abstract alone. Theorem 5 has a condition on the clusters, and its epsilon is twice ours.
+    # Theorem 5 without its condition, for the paper's epsilon, which is twice ours.
     published: Claim | None = replace(
         METRIC_CLAIM,
         definition=(
-            "metric local differential privacy, as described by the abstract, read with the "
-            "Euclidean distance d of the words: P(M(w)=y) <= exp(eps * d(w,w')) * P(M(w')=y)"
+            "metric local differential privacy: P(M(w)=y) <= exp(2 * eps * d(w,w')) * P(M(w')=y), "
+            "d the distance of the words in the paper's embedding (for K = 1 in the given one); "
+            "its theorem says so of words whose clusters have centroids at most 2 d - 1 apart"
         ),
+        loss=None,
     )
 
     @checked(cluster_scale=NOT_NEGATIVE)
@@ -145,8 +148,8 @@ class CluSanT(FiniteMechanism):
         self.members = np.split(self.order, self.starts[1:])
         self.distances = Distances(embedding.vectors)
         points = embedding.vectors.astype(np.float64)
-        centroids = np.stack([points[each].mean(0) for each in self.members])
-        self.between_centroids: FloatArray = cdist(centroids, centroids)
+        self.centroids = np.stack([points[each].mean(0) for each in self.members])
+        self.between_centroids: FloatArray = cdist(self.centroids, self.centroids)
         self.diameters = np.array([self._diameter(each) for each in self.members])
 
     def _diameter(self, members: IntArray) -> float:

@@ -246,6 +246,7 @@ def claimed_loss(mechanism: Mechanism) -> ClaimedLoss:
     return ordinary
 
 
+@singledispatch
 def published_loss(mechanism: Mechanism) -> ClaimedLoss:
     """The stronger reading of a mechanism, as numbers; see `Mechanism.published`.
 
@@ -261,6 +262,14 @@ def published_loss(mechanism: Mechanism) -> ClaimedLoss:
             "`loss`; what it keeps is claimed_loss(mechanism)"
         )
     return ordinary
+
+
+@published_loss.register
+def _(mechanism: CluSanT) -> ClaimedLoss:
+    # The paper's embedding stretches the centroids apart by K, with their words around them.
+    centroids = mechanism.centroids[mechanism.cluster]
+    points = mechanism.embedding.vectors + (mechanism.cluster_scale - 1) * centroids
+    return _Scaled(points, 2 * mechanism.epsilon)
 
 
 def _ordinary(mechanism: Mechanism, claim: Claim) -> ClaimedLoss | None:
