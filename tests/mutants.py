@@ -284,7 +284,7 @@ class NoNeighbour(Madlib):
 
 
 class RanksAroundTheWord(RankRepair):
-    """Words ranked around the word itself, in place of around the noisy vector."""
+    """Words ranked around the word itself, in place of around MADLIB's output."""
 
     def _replace(self, ids: IntArray, rng: Rng) -> IntArray:
         ranked = np.argsort(distances(self.embedding), axis=1, kind="stable")

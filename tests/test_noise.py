@@ -272,23 +272,34 @@ def test_ranks_follow_the_truncated_geometric_law(size: int, c: float) -> None:
         assert not fits(np.bincount(drawn, minlength=size), right)
 
 
-def true_ranks(table: Embedding, queries: FloatArray, outputs: Any) -> Any:
-    distance = np.linalg.norm(table.vectors[None].astype(np.float64) - queries[:, None], axis=2)
+def ranks_around(table: Embedding, points: FloatArray, outputs: Any) -> Any:
+    distance = np.linalg.norm(table.vectors[None].astype(np.float64) - points[:, None], axis=2)
     return np.argsort(np.argsort(distance, axis=1), axis=1)[np.arange(len(outputs)), outputs]
 
 
 @pytest.mark.parametrize("inner", [Madlib, Mahalanobis])
-def test_the_output_has_the_drawn_rank_around_the_noisy_vector(inner: type[Madlib]) -> None:
+def test_the_output_has_the_drawn_rank_around_the_word_that_madlib_draws(
+    inner: type[Madlib],
+) -> None:
     table = normal_embedding(60, 6)
     repair = RankRepair(inner(table, epsilon=4.0), c=0.01)
     ids = np.arange(600) % 60
     outputs = repair.sanitize_ids(ids, np.random.default_rng(9))
     rng = np.random.default_rng(9)
     ranks = repair.ranks(len(ids), rng)
-    queries = np.concatenate(list(repair.madlib.noisy_vectors(ids, rng)))
-    found = true_ranks(table, queries, outputs)
+    points = np.concatenate(list(repair.madlib.noisy_vectors(ids, rng)))
+    words = ExactSearch(table.vectors).nearest(points)[0][:, 0]
+    found = ranks_around(table, table.vectors[words], outputs)
     assert (found == ranks).all() and len(set(ranks)) == 60
-    assert not (found == ranks + 1).any()
+    for wrong in (points, table.vectors[ids]):  # the noisy vector, the input
+        assert (ranks_around(table, wrong, outputs) == ranks).mean() < 0.8
+
+
+def test_rank_zero_is_the_word_itself_where_others_have_its_vector() -> None:
+    table = embedding([[0.0, 1.0]] * 3 + [[9.0, 9.0]])
+    steep: Any = RankRepair(Madlib(table, epsilon=1.0), c=1e6)
+    steep.madlib._replace = lambda ids, rng: ids
+    assert steep.sanitize_ids([2, 0, 1, 3], np.random.default_rng(1)).tolist() == [2, 0, 1, 3]
 
 
 def test_rank_repair_with_a_steep_law_is_the_nearest_word() -> None:
@@ -325,7 +336,7 @@ def test_draws_do_not_depend_on_how_the_work_is_cut(
     ids = np.random.default_rng(0).integers(-1, 70, 500)
     whole = mechanism.sanitize_ids(ids, np.random.default_rng(3))
     monkeypatch.setattr(noise, "DRAW_CHUNK", 7)
-    monkeypatch.setattr(noise, "RANK_BYTES", 4 * 70 * 3)
+    monkeypatch.setattr(noise, "ROW_BYTES", 8 * 70 * 3)
     monkeypatch.setattr(exact, "QUERY_CHUNK", 5)
     np.testing.assert_array_equal(mechanism.sanitize_ids(ids, np.random.default_rng(3)), whole)
     assert (mechanism.sanitize_ids(ids, np.random.default_rng(4)) != whole).any()

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Self
 
 import numpy as np
-import torch
 
-from textpriv.channel import FloatArray
+from textpriv.channel import FloatArray, by_distinct
 from textpriv.checks import SHARE, check_kind, check_number
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
@@ -24,11 +23,10 @@ from textpriv.mechanisms.base import (
     Mechanism,
     check_epsilon,
 )
-from textpriv.neighbors import ExactSearch, Search, random_directions
+from textpriv.neighbors import Distances, ExactSearch, Search, random_directions
 
 DRAW_CHUNK = 8192  # noisy vectors held at once
-RANK_BYTES = 64 << 20  # scores held at once to find a word of a given rank
-FEW_RANKS = 128  # up to which the nearest words are sorted instead
+ROW_BYTES = 64 << 20  # distances held at once to find words of given ranks
 
 
 class Madlib(Mechanism):
@@ -176,11 +174,11 @@ class AfterNoise(Mechanism):
 
 
 class RankRepair(AfterNoise):
-    """The word of a random rank around the noisy vector, in place of the nearest.
+    """A neighbour of random rank of MADLIB's output, in place of the output.
 
-    The vocabulary is ranked by distance to MADLIB's noisy vector (0 = nearest); rank k is
-    drawn with probability proportional to exp(-c * epsilon * k). It spreads the output over
-    near words.
+    MADLIB draws a word; the vocabulary is ranked by distance from that word (0 = the word itself),
+    and rank k is drawn with probability proportional to exp(-c * epsilon * k). It spreads the
+    output over near words.
 
     Parameters
     ----------
@@ -188,14 +186,9 @@ class RankRepair(AfterNoise):
     c : finite number > 0; Asghar et al. use 0.04 with GloVe 6B in 300 dimensions, Carpentier et
         al. 0.006 with BART's table
 
-    Notes
-    -----
-    The authors' code ranks around the word nearest to the noisy vector, not around the vector, so
-    that there replacements are neighbours of a word. Rank 0 and the guarantee are the same.
-
     References
     ----------
-    Asghar et al. 2024.
+    Asghar et al. 2024, as in its authors' code; the ranks of Carpentier et al. are the same.
     """
 
     name = "rank-repair"
@@ -203,8 +196,7 @@ class RankRepair(AfterNoise):
     def __init__(self, madlib: Madlib, *, c: float) -> None:
         super().__init__(madlib)
         self.c = check_epsilon(c, what="c")
-        self._single = torch.from_numpy(np.array(self.embedding.vectors, dtype=np.float32))
-        self._half_norm = (self._single.double() ** 2).sum(1).div(2).float()
+        self.distances = Distances(self.embedding.vectors)
 
     def ranks(self, count: int, rng: np.random.Generator) -> IntArray:
         """`count` ranks in 0..size-1 from the truncated geometric law, by inversion."""
@@ -214,26 +206,13 @@ class RankRepair(AfterNoise):
         drawn = np.floor(-np.log1p(-rng.random(count) * total) / rate)
         return np.minimum(drawn.astype(np.int64), self.size - 1)
 
-    @torch.inference_mode()
     def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
-        result = np.empty(len(ids), dtype=np.int64)
         ranks = self.ranks(len(ids), rng)
-        chunk = max(1, RANK_BYTES // (4 * self.size))
-        position = 0
-        for queries in self.madlib.noisy_vectors(ids, rng):
-            for start in range(0, len(queries), chunk):
-                part = torch.from_numpy(queries[start : start + chunk]).float()
-                nearness = part @ self._single.T - self._half_norm
-                after = position + len(part)
-                result[position:after] = _of_rank(nearness, ranks[position:after])
-                position = after
+        result = self.madlib._replace(ids, rng)
+        chunk = max(1, ROW_BYTES // (8 * self.size))
+        for words, places in by_distinct(result.copy(), chunk):
+            apart = self.distances.to(words).numpy()
+            apart[np.arange(len(words)), words] = -1.0  # before words of the same vector
+            for row, at in zip(apart, places, strict=True):
+                result[at] = row.argpartition(np.unique(ranks[at]))[ranks[at]]
         return result
-
-
-def _of_rank(scores: torch.Tensor, ranks: IntArray) -> IntArray:
-    """The column of a given rank in every row of (rows, columns) scores; rank 0 is the largest."""
-    most, columns = int(ranks.max()) + 1, scores.shape[1]
-    if most <= min(FEW_RANKS, columns):
-        return np.asarray(scores.topk(most).indices.numpy()[np.arange(len(ranks)), ranks])
-    found = [torch.kthvalue(row, columns - int(k)) for row, k in zip(scores, ranks, strict=True)]
-    return np.array([int(each.indices) for each in found])

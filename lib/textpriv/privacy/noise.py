@@ -195,7 +195,7 @@ def _simulated(
     of the noise with the table serves every share s.
     """
     vectors = mechanism.embedding.vectors.astype(np.float64)
-    root = metric_root(_source(mechanism))
+    root, around = metric_root(_source(mechanism)), _neighbours(mechanism)
     counts = np.zeros((len(shares), mechanism.size), dtype=np.int64)
     for word, rank in zip(words, ranks, strict=True):
         offset = torch.from_numpy(vectors - vectors[word])
@@ -206,7 +206,7 @@ def _simulated(
             for count, share in zip(counts, shares, strict=True):
                 nearness = torch.add(-half, along, alpha=float(share))  # -distance^2 / 2 + const
                 length = share**2 * (noise**2).sum(1)
-                outputs = _chosen(mechanism, nearness, length, choice)
+                outputs = _chosen(mechanism, around, nearness, length, choice)
                 count += np.bincount(rank[outputs], minlength=mechanism.size)
     return counts
 
@@ -220,19 +220,36 @@ def _noise(count: int, root: FloatArray, epsilon: float, rng: np.random.Generato
     return (radius * directions) @ root.T
 
 
+def _neighbours(mechanism: Mechanism) -> IntArray:
+    """Words by distance from each word, itself first: (size, ranks that rank repair draws)."""
+    size, points = mechanism.size, torch.from_numpy(mechanism.embedding.vectors.astype(np.float64))
+    ranks = 1
+    if isinstance(mechanism, RankRepair):  # what is left out has a weight below e^-40
+        ranks = min(size, int(np.ceil(40 / (mechanism.c * mechanism.epsilon))))
+    around = np.empty((size, ranks), dtype=np.int64)
+    for word in torch.arange(size).split(_ROWS):
+        apart = torch.cdist(points[word], points)
+        apart[torch.arange(len(word)), word] = -1.0
+        around[word] = apart.topk(ranks, largest=False).indices.numpy()
+    return around
+
+
 def _chosen(
-    mechanism: Mechanism, nearness: torch.Tensor, length: FloatArray, choice: FloatArray
+    mechanism: Mechanism,
+    around: IntArray,
+    nearness: torch.Tensor,
+    length: FloatArray,
+    choice: FloatArray,
 ) -> IntArray:
     """The word put out by each paper's rule, given uniform numbers `choice`: (count,).
 
     The squared distance of the noisy vector is `length`, of its noise, less twice `nearness`.
     """
     if isinstance(mechanism, RankRepair):
-        weights = np.exp(-mechanism.c * mechanism.epsilon * np.arange(mechanism.size))
+        weights = np.exp(-mechanism.c * mechanism.epsilon * np.arange(around.shape[1]))
         cumulative = weights.cumsum() / weights.sum()
-        rank = np.minimum(np.searchsorted(cumulative, choice, side="right"), mechanism.size - 1)
-        ranked: IntArray = nearness.topk(int(rank.max()) + 1).indices.numpy()
-        return ranked[np.arange(len(rank)), rank]
+        rank = np.minimum(np.searchsorted(cumulative, choice, side="right"), len(weights) - 1)
+        return np.asarray(around[nearness.argmax(1).numpy(), rank])
     if isinstance(mechanism, Vickrey):
         values, two = nearness.topk(2)
         first, second = np.sqrt(np.maximum(0, length[:, None] - 2 * values.numpy())).T

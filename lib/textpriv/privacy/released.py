@@ -262,8 +262,8 @@ def audit_noise(mechanism: Noisy, rng: np.random.Generator) -> Audit:
     """Noise by its density, for all pairs of words, and the noise of `sanitize` against it.
 
     Tested are the radius (Gamma; the angle for Polar), the direction, and the output given the
-    noisy vector: the nearest word (MADLIB, Mahalanobis, Polar), one of geometric rank (rank
-    repair), one of the nearest two (Vickrey).
+    noisy vector: the nearest word (MADLIB, Mahalanobis, Polar), a word of geometric rank around it
+    (rank repair), one of the nearest two (Vickrey).
 
     Parameters
     ----------
@@ -361,12 +361,14 @@ def _directions(units: FloatArray, rng: np.random.Generator) -> list[FloatArray]
 def _given_noise(
     mechanism: Noisy, vectors: FloatArray, outputs: IntArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Place of every output by its rank around the noisy vector."""
+    """Place of every output by its rank around the noisy vector, or the word nearest to it."""
     table = torch.from_numpy(_points(mechanism))
     rank, nearest = np.empty(len(outputs)), np.empty((len(outputs), 2))
     parts = -(-len(vectors) * 16 * len(table) // _BYTES)
     for part in np.array_split(np.arange(len(vectors)), max(1, parts)):
         apart = torch.cdist(torch.from_numpy(vectors[part]), table)
+        if isinstance(mechanism, RankRepair):
+            apart = torch.cdist(table[apart.argmin(1)], table)
         own = apart.gather(1, torch.from_numpy(outputs[part])[:, None])
         rank[part] = (apart < own * (1 - _NEAR)).sum(1).numpy()
         nearest[part] = apart.topk(2, largest=False).values.numpy()
