@@ -17,7 +17,7 @@ from tiny_models import tiny_encoder
 
 from textpriv.attacks import author, f1
 from textpriv.attacks.author import (
-    Known,
+    TrainingData,
     cumulative_means,
     embedding_attack,
     random_baseline,
@@ -249,7 +249,7 @@ def on_vectors(
     train: Any, validation: Any, tests: Any, classes: int = 3, *, seed: int = 0, epochs: int = 10,
     hidden: int = 32,
 ) -> Any:  # fmt: skip
-    known = Known(*train, *validation)
+    known = TrainingData(*train, *validation)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(author, "EPOCHS", epochs)
         patch.setattr(author, "HIDDEN", hidden)
@@ -380,7 +380,7 @@ def styled(documents: int, seed: int, marks: Any = (".", "!", ";")) -> tuple[lis
 def test_style_is_enough(marks: Any) -> None:
     """Punctuation, case and white space: what a bag of words in lower case does not see."""
     train, held, (asked, truth) = (styled(n, seed, marks) for seed, n in enumerate((150, 20, 100)))
-    guess, again = text_attack(Known(*train, *held), [asked, asked[:30]], classes=3)
+    guess, again = text_attack(TrainingData(*train, *held), [asked, asked[:30]], classes=3)
     assert macro_f1(truth, guess, 3) > 0.9
     assert (again == guess[:30]).all() and guess.dtype == np.int64
 
@@ -399,18 +399,20 @@ def test_the_penalty_is_chosen_on_validation_texts(monkeypatch: pytest.MonkeyPat
     for scores, best in (([0.1, 0.3, 0.2], 10.0), ([0.2, 0.2, 0.2], 1.0), ([0, 0.1, 0.4], 100.0)):
         given_ = iter(scores)
         monkeypatch.setattr(author, "macro_f1", lambda *_, given_=given_: next(given_))
-        text_attack(Known(*train, *held), [asked], classes=3)
+        text_attack(TrainingData(*train, *held), [asked], classes=3)
         assert fitted == [(1.0, 60), (10.0, 60), (100.0, 60), (best, 80)]
         fitted.clear()
 
 
 def test_texts_without_words_and_without_anything() -> None:
     train, held = styled(60, 0), styled(20, 1)
-    (guess,) = text_attack(Known(*train, *held), [["", "\U0001f600", "zzz"]], classes=3)
+    (guess,) = text_attack(TrainingData(*train, *held), [["", "\U0001f600", "zzz"]], classes=3)
     assert guess.shape == (3,)
-    assert text_attack(Known(*train, *held), [], classes=3) == []
+    assert text_attack(TrainingData(*train, *held), [], classes=3) == []
     only_marks = ["!!!", "???"] * 4  # no word stands in two texts, characters do
-    (guess,) = text_attack(Known(only_marks, [0, 1] * 4, ["!!!"], [0]), [["!!!!", "??"]], classes=2)
+    (guess,) = text_attack(
+        TrainingData(only_marks, [0, 1] * 4, ["!!!"], [0]), [["!!!!", "??"]], classes=2
+    )
     assert guess.tolist() == [0, 1]
 
 
@@ -426,7 +428,7 @@ def test_a_tuned_encoder_learns_the_word_that_tells(tmp_path: Path) -> None:
 
     train, held, (asked, truth) = animals(120, 0), animals(20, 1), animals(60, 2)
     options: Any = {"classes": 3, "seed": 1, "epochs": 8, "learning_rate": 5e-3}
-    guess, again = tuned_attack(encoder, Known(*train, *held), [asked, asked[:9]], **options)
+    guess, again = tuned_attack(encoder, TrainingData(*train, *held), [asked, asked[:9]], **options)
     assert macro_f1(truth, guess, 3) > 0.95 and (again == guess[:9]).all()
 
 
@@ -452,7 +454,7 @@ three: Any = partial(f1_estimate, [0, 1, 1], [0, 1, 0], 2, rng())
 def rows(**changed: Any) -> Any:
     known: Any = {"train": ROWS, "train_labels": TWO, "validation": ROWS, "validation_labels": TWO}
     given_ = known | {"tests": [ROWS], "classes": 2, "seed": 0} | changed
-    return embedding_attack(Known(**{name: given_.pop(name) for name in known}), **given_)
+    return embedding_attack(TrainingData(**{name: given_.pop(name) for name in known}), **given_)
 
 
 def on_texts(encoder: Any = None, tests: Any = (("dog",),), **changed: Any) -> Any:
@@ -460,8 +462,8 @@ def on_texts(encoder: Any = None, tests: Any = (("dog",),), **changed: Any) -> A
     known: Any = {"train": ["a cat", "a dog"], "train_labels": [0, 1]}
     known |= {"validation": ["cat"], "validation_labels": [0]}
     if encoder is None:
-        return text_attack(Known(**known | changed), tests, classes=2)
-    return tuned_attack(encoder, Known(**known | changed), tests, classes=2, seed=0)
+        return text_attack(TrainingData(**known | changed), tests, classes=2)
+    return tuned_attack(encoder, TrainingData(**known | changed), tests, classes=2, seed=0)
 
 
 test_bad_input_is_named = refused(

@@ -9,7 +9,7 @@ import pytest
 from helpers import refused
 
 from textpriv.attacks import ledger as module
-from textpriv.attacks.author import Known
+from textpriv.attacks.author import TrainingData
 from textpriv.attacks.f1 import macro_f1
 from textpriv.attacks.ledger import (
     EVERYTHING,
@@ -127,7 +127,7 @@ def test_the_ledger_finds_the_leak(kind: str) -> None:
     train, held = leaking(kind, 150, 0), leaking(kind, 30, 1)
     asked, truth = leaking(kind, 200, 2)
     kinds = features(KNOWN | {"the", "and", "12", "77"})
-    found = ledger(kinds, Known(*train, *held), [asked, asked[:7], []], classes=2)
+    found = ledger(kinds, TrainingData(*train, *held), [asked, asked[:7], []], classes=2)
     assert list(found) == [*kinds, EVERYTHING]
     reached = {name: macro_f1(truth, guesses[0], 2) for name, guesses in found.items()}
     assert reached[kind] > 0.95 and reached[EVERYTHING] > 0.95
@@ -145,7 +145,7 @@ def test_a_sanitizer_that_passes_case_on_leaks_case() -> None:
     asked, truth = leaking("case", 200, 2)
     kinds = {"case": case}
     clean, lower = ledger(
-        kinds, Known(*train, *held), [asked, [text.lower() for text in asked]], classes=2
+        kinds, TrainingData(*train, *held), [asked, [text.lower() for text in asked]], classes=2
     )["case"]
     assert macro_f1(truth, clean, 2) > 0.95 and macro_f1(truth, lower, 2) < 0.5
 
@@ -166,7 +166,10 @@ def test_the_penalty_is_chosen_on_validation_texts(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "LogisticRegression", Says)
     for held in (0, 1):
         found = ledger(
-            {"case": case}, Known(["a", "B"], [0, 1], ["a", "b"], [held] * 2), [["x"]], classes=2
+            {"case": case},
+            TrainingData(["a", "B"], [0, 1], ["a", "b"], [held] * 2),
+            [["x"]],
+            classes=2,
         )
         assert found["case"][0].tolist() == [held]
 
@@ -176,14 +179,14 @@ def test_test_texts_do_not_enter_the_standardising() -> None:
     asked, _ = leaking("length", 50, 2)
     kinds = {"length": length}
     alone, beside = (
-        ledger(kinds, Known(*train, *held), [asked + more], classes=2)["length"][0][:50]
+        ledger(kinds, TrainingData(*train, *held), [asked + more], classes=2)["length"][0][:50]
         for more in ([], ["long " * 10_000] * 50)
     )
     assert (alone == beside).all()
 
 
 def of(kinds: Any, train: Any) -> Any:
-    return ledger(kinds, Known(train, [0, 1], ["a"], [0]), [["b"]], classes=2)
+    return ledger(kinds, TrainingData(train, [0, 1], ["a"], [0]), [["b"]], classes=2)
 
 
 test_bad_input_is_named = refused(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from textpriv.attacks.game import Played
+from textpriv.attacks.game import GameOutcome
 from textpriv.data.embeddings import from_arrays
 from textpriv.experiments import whole_texts as experiment
 from textpriv.mechanisms import SanText
@@ -42,7 +42,9 @@ def test_content_words_and_names_by_hand() -> None:
 
 def test_the_strongest_game_is_told_beside_its_own_claim() -> None:
     """One that shows less but refutes its pair's claim comes first: not the least of all claims."""
-    weak, strong = (Played(shown, share(5, 10), share(1, 10), share(1, 10)) for shown in (0.9, 2.0))
+    weak, strong = (
+        GameOutcome(shown, share(5, 10), share(1, 10), share(1, 10)) for shown in (0.9, 2.0)
+    )
     over = [{"name": name} for name in "aaabbc"]
     claimed = [9.0, 8.0, 7.0, 0.5, 8.0, np.inf]
     games = [weak, strong, weak, weak, strong, weak]

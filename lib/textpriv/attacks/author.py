@@ -1,6 +1,6 @@
 """Author identification: who wrote a sanitized document, and what it says, by its text or vector.
 
-    known = Known(vectors[train], author[train], vectors[validation], author[validation])
+    known = TrainingData(vectors[train], author[train], vectors[validation], author[validation])
     (guess,) = embedding_attack(known, [sanitized[test]], classes=10, seed=7)         # static
     f1.macro_f1(author[test], guess, 10)
     random_baseline(author[test], 10)                          # what a blind guesser reaches
@@ -59,7 +59,7 @@ _TOKEN = r"\w+(?:['’]\w+)*|[^\w\s]"  # words, and every other character that i
 
 
 @dataclass(frozen=True, eq=False)
-class Known(Generic[Documents]):
+class TrainingData(Generic[Documents]):
     """Documents with labels: some train an attacker, others choose its settings.
 
     Parameters
@@ -99,7 +99,7 @@ class Known(Generic[Documents]):
 
 
 def labels_of_texts(
-    known: Known[Sequence[str]], tests: Sequence[Sequence[str]], classes: int
+    known: TrainingData[Sequence[str]], tests: Sequence[Sequence[str]], classes: int
 ) -> tuple[IntArray, IntArray]:
     """Labels of training and validation texts, after a check of all texts."""
     for what, texts in known.sets(tests):
@@ -111,7 +111,7 @@ def labels_of_texts(
 
 
 def embedding_attack(
-    known: Known[NDArray[np.floating]],
+    known: TrainingData[NDArray[np.floating]],
     tests: Sequence[NDArray[np.floating]],
     *,
     classes: int,
@@ -155,7 +155,7 @@ def embedding_attack(
 
 
 def _standardized(
-    known: Known[NDArray[np.floating]], tests: Sequence[NDArray[np.floating]]
+    known: TrainingData[NDArray[np.floating]], tests: Sequence[NDArray[np.floating]]
 ) -> list[torch.Tensor]:
     """All sets, centred and divided by one number, those of the training documents."""
     sets = []
@@ -215,7 +215,7 @@ def _likeliest(model: torch.nn.Module, values: torch.Tensor) -> IntArray:
 
 
 def text_attack(
-    known: Known[Sequence[str]], tests: Sequence[Sequence[str]], *, classes: int
+    known: TrainingData[Sequence[str]], tests: Sequence[Sequence[str]], *, classes: int
 ) -> list[IntArray]:
     """Guesses of a logistic regression that sees words and runs of characters.
 
@@ -282,7 +282,7 @@ def _is_fitted(view: TfidfVectorizer, texts: Sequence[str]) -> bool:
 @checked(epochs=COUNT)
 def tuned_attack(
     encoder: Encoder,
-    known: Known[Sequence[str]],
+    known: TrainingData[Sequence[str]],
     tests: Sequence[Sequence[str]],
     *,
     classes: int,

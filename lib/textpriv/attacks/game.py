@@ -38,7 +38,7 @@ _EVENTS = 50  # thresholds that are tried, each way
 
 
 @dataclass(frozen=True)
-class Played:
+class GameOutcome:
     """What came of a game.
 
     Attributes
@@ -63,7 +63,7 @@ def play(
     rng: np.random.Generator,
     *,
     confidence: float = stats.CONFIDENCE,
-) -> Played:
+) -> GameOutcome:
     """Tell outputs of one text from those of another, and bound the epsilon that allows it.
 
     Parameters
@@ -102,7 +102,7 @@ def play(
     best = events[int(np.argmax(found))]
     epsilon, likely, unlikely = _bound(scores, counted[1], *best, confidence)
     right = int(((scores > 0.5) == counted[1]).sum())
-    return Played(max(0.0, epsilon), stats.share(right, len(scores)), likely, unlikely)
+    return GameOutcome(max(0.0, epsilon), stats.share(right, len(scores)), likely, unlikely)
 
 
 def most_shown(draws: int, *, confidence: float = stats.CONFIDENCE) -> float:

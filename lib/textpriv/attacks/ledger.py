@@ -1,7 +1,7 @@
 """Leak ledger: what single features of the surface tell an attacker about the author.
 
     kinds = features(public_vocabulary)                   # {"length": ..., "case": ..., ...}
-    guesses = ledger(kinds, known, [test], classes=10)     # known: see `attacks.author.Known`
+    guesses = ledger(kinds, known, [test], classes=10)     # known: `author.TrainingData`
     macro_f1(test_author, guesses["punctuation"][0], 10)
 
 A sanitizer changes words and is judged by words. Yet authors also differ in how long they write, in
@@ -23,7 +23,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer,
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from textpriv.attacks.author import Known, labels_of_texts
+from textpriv.attacks.author import TrainingData, labels_of_texts
 from textpriv.attacks.f1 import macro_f1
 from textpriv.checks import FloatArray, IntArray
 from textpriv.data.splits import sentences_of, words
@@ -160,7 +160,7 @@ def _case(text: str) -> list[float]:
 
 def ledger(
     kinds: Mapping[str, Feature],
-    known: Known[Sequence[str]],
+    known: TrainingData[Sequence[str]],
     tests: Sequence[Sequence[str]],
     *,
     classes: int,

@@ -22,7 +22,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from textpriv import assets, stats
 from textpriv.attacks import f1, linkage
-from textpriv.attacks.author import Known, random_baseline, text_attack
+from textpriv.attacks.author import TrainingData, random_baseline, text_attack
 from textpriv.attacks.base import Attack, Observed, is_input
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
@@ -386,7 +386,9 @@ def guessed_labels(
         order = np.random.default_rng(seed).permutation(rest)
         held = order[: max(1, len(order) // 4)]
         train = order[max(1, len(order) // 4) :]
-        known = Known(learned[train].tolist(), labels[train], learned[held].tolist(), labels[held])
+        known = TrainingData(
+            learned[train].tolist(), labels[train], learned[held].tolist(), labels[held]
+        )
         (guesses[test],) = text_attack(known, [asked[test].tolist()], classes=classes)
     return guesses
 

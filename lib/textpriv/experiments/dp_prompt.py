@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 from sklearn.model_selection import train_test_split
 
-from textpriv.attacks.author import Known
+from textpriv.attacks.author import TrainingData
 from textpriv.attacks.f1 import f1_estimate
 from textpriv.channel import FloatArray, IntArray
 from textpriv.data import corpora, embeddings
@@ -83,10 +83,10 @@ class Fold:
     validation: IntArray
     test: IntArray
 
-    def learn(self, seen: Seen, labels: IntArray) -> Known[Any]:
+    def learn(self, seen: Seen, labels: IntArray) -> TrainingData[Any]:
         """Training and validation documents with their labels."""
         train, validation = rows_of(seen, self.train), rows_of(seen, self.validation)
-        return Known(train, labels[self.train], validation, labels[self.validation])
+        return TrainingData(train, labels[self.train], validation, labels[self.validation])
 
     def ask(self, seen: Seen) -> Any:
         """The documents that are asked about."""

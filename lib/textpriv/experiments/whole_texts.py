@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from textpriv.attacks import linkage
-from textpriv.attacks.game import Played
+from textpriv.attacks.game import GameOutcome
 from textpriv.channel import FloatArray, IntArray
 from textpriv.data import corpora, splits
 from textpriv.data.embeddings import Embedding
@@ -166,7 +166,7 @@ def _spelled(text: str) -> list[str]:
 
 
 def game_table(
-    pairs: Mapping[str, str], over: Sequence[Mapping[str, object]], played: Sequence[Played],
+    pairs: Mapping[str, str], over: Sequence[Mapping[str, object]], played: Sequence[GameOutcome],
     claimed: Sequence[float],
 ) -> pd.DataFrame:  # fmt: skip
     """Of each mechanism's games the one that says most, beside what is claimed for its pair.
