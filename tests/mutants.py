@@ -497,7 +497,7 @@ DRAWS = 60_000  # per word and half
 SHARES = {"four fifths": 0.8, "a third": 1 / 3}  # of the noise
 WIDE = {n: normal_embedding(400, n, seed=n) for n in (50, 300)}
 KEEPS_HALF = {50: 3.2, 300: 3.0}  # epsilons at which about half of these words are kept
-KEEPS_MORE = 10.0  # at which rank repair and Vickrey, which are further from the word, show it
+KEEPS_MORE = 10.0  # at which Vickrey, whose outputs are further from the word, shows it
 
 
 TOKENS = TokenTable(CLOUD.vectors)
@@ -741,7 +741,7 @@ for _name, _made in LAWS.items():
 def noise(kind: str, dimension: int) -> Callable[[], Mechanism]:
     """A noise mechanism in as many dimensions as real vectors have."""
     table = WIDE[dimension]
-    epsilon = KEEPS_MORE if kind in ("rank repair", "Vickrey") else KEEPS_HALF[dimension]
+    epsilon = KEEPS_MORE if kind == "Vickrey" else KEEPS_HALF[dimension]
 
     def make() -> Mechanism:
         search = PlainSearch(table.vectors)
@@ -749,7 +749,7 @@ def noise(kind: str, dimension: int) -> Callable[[], Mechanism]:
         if kind == "Vickrey":
             return Vickrey(madlib, t=0.75)
         if kind == "rank repair":
-            return RankRepair(madlib, c=0.05)
+            return RankRepair(madlib, c=0.2)
         if kind == "MADLIB":
             return madlib
         strength = 0.2 if "0.2" in kind else 1.0
