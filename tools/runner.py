@@ -2,7 +2,7 @@
 
 Each notebook runs in a kernel of its own. What is up to date is skipped; a notebook that
 fails, or does not make what it declares, is named and the exit status says so; the others
-still run. Interrupted, the same command resumes.
+still run. Interrupted, the same command resumes, without `--force` if it had that.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; the same command resumes", flush=True)
+        anew = " without --force" if arguments.force else ""  # which starts from the beginning
+        print(f"interrupted; the same command{anew} resumes", flush=True)
         return 130
 
 
