@@ -31,7 +31,6 @@ MADE = {REPOSITORY / name for name in ("runs", "site", "build", "dist")}  # and 
 NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 
 MOST_LINES, FEWEST_WORDS = 300, 250
-LONGER = {"01_mechanisms": 5}  # lines more, until it runs in full again
 LARGEST = 1_500_000  # bytes of one file
 
 # What opens a file, a folder or a connection: the library does that, a notebook does not.
@@ -84,7 +83,7 @@ def notebook_problems(name: str, node: NotebookNode) -> list[str]:
     text = "\n".join(cell.source for cell in node.cells if cell.cell_type == "markdown")
     return [
         *_form(node, code),
-        *_size(name, tree, code, text),
+        *_size(tree, code, text),
         *_parameters(name, node, code),
         *_access(tree),
         *_reports(name, node, tree),
@@ -108,9 +107,9 @@ def _form(node: NotebookNode, code: list[NotebookNode]) -> Iterator[str]:
         yield "an empty cell"
 
 
-def _size(name: str, tree: ast.Module, code: list[NotebookNode], text: str) -> Iterator[str]:
+def _size(tree: ast.Module, code: list[NotebookNode], text: str) -> Iterator[str]:
     lines = sum(bool(line.strip()) for cell in code for line in cell.source.splitlines())
-    if lines > MOST_LINES + LONGER.get(name, 0):
+    if lines > MOST_LINES:
         yield f"{lines} lines of code, at most {MOST_LINES}"
     if any(isinstance(n, ast.ClassDef) for n in ast.walk(tree)):
         yield "a class"

@@ -188,7 +188,7 @@ class RankRepair(AfterNoise):
 
     References
     ----------
-    Asghar et al. 2024, as in its authors' code; the ranks of Carpentier et al. are the same.
+    Asghar et al. 2024, as in its authors' code.
     """
 
     name = "rank-repair"

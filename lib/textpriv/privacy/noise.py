@@ -195,7 +195,8 @@ def _simulated(
     of the noise with the table serves every share s.
     """
     vectors = mechanism.embedding.vectors.astype(np.float64)
-    root, around = metric_root(_source(mechanism)), _neighbours(mechanism)
+    root = metric_root(_source(mechanism))
+    around = _neighbours(mechanism) if isinstance(mechanism, RankRepair) else None
     counts = np.zeros((len(shares), mechanism.size), dtype=np.int64)
     for word, rank in zip(words, ranks, strict=True):
         offset = torch.from_numpy(vectors - vectors[word])
@@ -220,12 +221,10 @@ def _noise(count: int, root: FloatArray, epsilon: float, rng: np.random.Generato
     return (radius * directions) @ root.T
 
 
-def _neighbours(mechanism: Mechanism) -> IntArray:
-    """Words by distance from each word, itself first: (size, ranks that rank repair draws)."""
+def _neighbours(mechanism: RankRepair) -> IntArray:
+    """Words by distance from each word, itself first: (size, ranks that are ever drawn)."""
     size, points = mechanism.size, torch.from_numpy(mechanism.embedding.vectors.astype(np.float64))
-    ranks = 1
-    if isinstance(mechanism, RankRepair):  # what is left out has a weight below e^-40
-        ranks = min(size, int(np.ceil(40 / (mechanism.c * mechanism.epsilon))))
+    ranks = min(size, int(np.ceil(40 / (mechanism.c * mechanism.epsilon))))  # the rest: below e^-40
     around = np.empty((size, ranks), dtype=np.int64)
     for word in torch.arange(size).split(_ROWS):
         apart = torch.cdist(points[word], points)
@@ -236,7 +235,7 @@ def _neighbours(mechanism: Mechanism) -> IntArray:
 
 def _chosen(
     mechanism: Mechanism,
-    around: IntArray,
+    around: IntArray | None,
     nearness: torch.Tensor,
     length: FloatArray,
     choice: FloatArray,
@@ -246,6 +245,7 @@ def _chosen(
     The squared distance of the noisy vector is `length`, of its noise, less twice `nearness`.
     """
     if isinstance(mechanism, RankRepair):
+        assert around is not None
         weights = np.exp(-mechanism.c * mechanism.epsilon * np.arange(around.shape[1]))
         cumulative = weights.cumsum() / weights.sum()
         rank = np.minimum(np.searchsorted(cumulative, choice, side="right"), len(weights) - 1)
