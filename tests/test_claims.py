@@ -264,9 +264,9 @@ def spread(name: str, value: float, error: float) -> Measurement:
 def test_tests_are_corrected_for_their_number() -> None:
     """2.4 errors are certain alone (p 0.016), not among six (0.05 / 6); 4 errors are in both."""
 
-    def held(number: int, apart: float, other: float = 0.0) -> tuple[Claim, list[Measurement]]:
+    def held(number: int, apart: float) -> tuple[Claim, list[Measurement]]:
         names = f"a.x{number}", f"a.y{number}"
-        pair = spread(names[0], 0.0, 1.0), spread(names[1], apart, other)
+        pair = spread(names[0], 0.0, 1.0), exact(names[1], apart)
         return trend("greater", names[0], names[1]), list(pair)
 
     alone, ours = held(0, 2.4)
@@ -323,6 +323,8 @@ def test_observations_that_all_agree_are_not_certain() -> None:
     assert verdict(order, exact("a.x", 0.0), tokens) == Verdict.LEANS_AGAINST
     alike = measure("a.b", 3.0, 3.0, 3.0, n=10, unit="tokens")
     assert verdict(claim(value=3.0), alike) == Verdict.NOT_COMPARABLE
+    unknown = measure("a.y", 1.0, 1.0, 1.0)  # of how many
+    assert verdict(order, exact("a.x", 0.9), unknown) == Verdict.LEANS_AGAINST
 
 
 def test_a_share_is_held_against_a_bound_with_the_error_at_the_bound() -> None:
@@ -584,7 +586,9 @@ def test_a_statement_is_tested_as_one(
     found = judged(monkeypatch, apart, reading=reading)
     assert (found.verdict, len(found.cells)) == (expected, len(apart))
     holding = sum(each > 0 for each in apart)
-    assert found.reason.startswith(f"as the paper says in {holding} of {len(apart)} cells, p = ")
+    step = "the average step is " * (reading == "average")
+    says = f"{step}as the paper says in {holding} of {len(apart)} cells, p = "
+    assert found.reason.startswith(says)
     if reading == "each":
         assert found.throughout == (expected == Verdict.CONFIRMED)
 
@@ -594,7 +598,7 @@ def test_what_holds_on_average_says_what_is_decided_against(
 ) -> None:
     found = judged(monkeypatch, [9, 9, -4], reading="average")
     assert found.verdict == Verdict.CONFIRMED and not found.throughout
-    assert found.reason.startswith("as the paper says in 2 of 3 cells, p = 3")
+    assert found.reason.startswith("the average step is as the paper says in 2 of 3 cells, p = 3")
     assert found.reason.endswith("; 1 contradicted by itself")
 
 
@@ -666,8 +670,8 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     told = str(verdicts.Findings(15, 2, 3, 14, 5, 6, 7, 8, 9, 4))
     assert told == (
         "Of 34 statements of the four papers that these models can test, 15 are confirmed "
-        "(8 by a reading that was settled after results were known; read as true of every cell, 9 "
-        "are), 2 contradicted (4 more were, then set aside as no test), 3 tie and "
+        "(8 by a reading that was settled after results were known; read as true of every cell "
+        "tested, 9 are), 2 contradicted (4 more were, then set aside as no test), 3 tie and "
         "14 are inconclusive (5 of these lean the papers' way). 7 more hold by construction or by "
         "theorem and are no evidence; 6 are about other settings or were not measured."
     )

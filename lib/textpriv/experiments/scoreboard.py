@@ -386,14 +386,15 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
     """Maps, stencils and noise of notebook 03: the strongest attack and the accuracy left.
 
     Columns: corpus, mapper, mechanism, attack, risk, risk_low, risk_high, value, low, high. Risk
-    is the share of tokens that the strongest attack names at its first guess.
+    is the share of tokens that the strongest attack names at its first guess, with an interval
+    that allows for the choice of the attack.
     """
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
-    attacked = board.rows("pr1", "label", "corpus", "attack").rename(columns=renamed)
+    shared = ["corpus", "label"]
+    attacked = _strongest(board.rows("pr1", "label", "corpus", "attack"), *shared)
     accuracy = board.rows("accuracy", "label", "corpus", scenario="all")
-    shared = ["label", "corpus"]
-    both = attacked.merge(accuracy[[*shared, "value", "low", "high"]], on=shared)
-    best = both.loc[both.groupby(["corpus", "label"], sort=False)["risk"].idxmax()]
+    accuracy = accuracy[[*shared, "value", "low", "high"]]
+    best = attacked.rename(columns=renamed).merge(accuracy, on=shared)
     mechanism = best["label"].astype(str).str.replace(r"-(?:w\d|\d{2}).*", "", regex=True)
     columns = ["corpus", "mapper", "mechanism", "attack", *renamed.values(), *renamed]
     table = best.rename(columns={"label": "mapper"}).assign(mechanism=mechanism)
@@ -434,7 +435,7 @@ def _strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
     for _, group in table.groupby([*keys], sort=False):
         who, rate = strongest({at: Estimate.of(row) for at, row in group.iterrows()})
         rows.append(group.loc[who].to_dict() | {"low": rate.low, "high": rate.high})
-    return pd.DataFrame(rows, columns=table.columns)
+    return pd.DataFrame(rows, columns=table.columns).astype(table.dtypes)
 
 
 def missing_measures(tables: Mapping[str, pd.DataFrame]) -> str:

@@ -37,6 +37,9 @@ READABLE = 1 / 3
 READABLE_ACCURACY = 0.7
 """Accuracy of a classifier of two sentiments from which on a sanitized text counts as useful."""
 
+FITTED = "madlib"
+"""The mechanism whose channel attackers know only through a fit: they recover too little."""
+
 FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
 
 USEFUL = 1 / 2
@@ -57,6 +60,7 @@ LARGE = 10.0
 
 CHANCE = 0.5  # accuracy of guessing between two sentiments
 
+_NOISE = re.compile(r"noise-([\d.]+)")
 _STENCIL = re.compile(r"(.*stencil)-w(\d+)-s([\d.]+)")
 
 
@@ -64,6 +68,8 @@ def called(name: str) -> str:
     """A mechanism or attack as figures call it; other names as they are."""
     if setting := _STENCIL.fullmatch(name):
         return f"{called(setting[1])}, window {setting[2]}, sigma {setting[3]}"
+    if noise := _NOISE.fullmatch(name):
+        return f"noise on token vectors, eta {noise[1]}"
     if name.endswith(", allotted"):
         return f"{called(name.removesuffix(', allotted'))} with an epsilon per word"
     bare, large = name.removesuffix("-300d"), name.endswith("-300d")
@@ -79,7 +85,8 @@ def listed(names: Iterable[str]) -> str:
 
 def told(value: float, low: float, high: float, unit: str = "%") -> str:
     """A share of a hundred, with its interval where there is one."""
-    whole = f"{100 * value:.0f}{unit}"
+    rounded = f"{100 * value:.0f}"
+    whole = f"{'over 99' if rounded == '100' and value < 1 else rounded}{unit}"
     return whole if math.isnan(low) else f"{whole} ({100 * low:.0f} to {100 * high:.0f})"
 
 
@@ -140,18 +147,19 @@ def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def alone(points: pd.DataFrame) -> str:
     """Whether any of `scoreboard.word_points` that leaves a text useful hides most of its words."""
-    useful = points[points["high"] >= READABLE_ACCURACY]  # not significantly below
+    useful = points[points["value"] >= READABLE_ACCURACY]
     if useful.empty:
         return ""
     least = useful.loc[useful["risk"].idxmin()]
     hides = least["risk_high"] < FEW_WORDS
     answer = "That depends on the mechanism" if hides else "Not as the only protection"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
+    fitted = ", or more (they know its probabilities only roughly)"
     return (
-        f"**Should you use one?** {answer}. Of the settings whose accuracy of sentiment is not "
-        f"significantly below {READABLE_ACCURACY:.0%} (guessing: {CHANCE:.0%}), "
-        f"{called(str(least['mechanism']))} at epsilon {least['epsilon']:g} hides most: the "
-        f"strongest attack run recovers {rate} of the content words."
+        f"**Should you use one?** {answer}. Of the settings at which a classifier of sentiment was "
+        f"right on {READABLE_ACCURACY:.0%} or more (guessing: {CHANCE:.0%}), attackers recover "
+        f"fewest content words, by value, under {called(str(least['mechanism']))} at epsilon "
+        f"{least['epsilon']:g}: {rate}{fitted * (least['mechanism'] == FITTED)}."
     )
 
 
@@ -268,10 +276,10 @@ def context(board: Board) -> Finding:
     verdict = board.says(
         pair + "noisy_channel",
         seen,
-        above="An attacker who decodes whole sentences recovers more than the bound of Tong et al. "
-        "on attacks with context, as we estimate it",
-        below="Decoding whole sentences recovers less than the bound of Tong et al. on attacks "
-        "with context, as we estimate it",
+        above="An attacker who has read public text and decodes whole sentences recovers more than "
+        "the bound of Tong et al. on attacks with context, as we estimate it",
+        below="Decoding whole sentences with public text recovers less than the bound of Tong et "
+        "al. on attacks with context, as we estimate it",
     )
     return Finding(
         "Words under CusText+",
@@ -422,8 +430,8 @@ def search(board: Board) -> str:
 def worth(board: Board) -> str:
     """How well the worth of a sanitized prompt is predicted."""
     return (
-        "Epsilon alone (the mean at each) predicts how close a summary comes to that of the "
-        "original text, with an R2 of "
+        "Epsilon alone (the mean at each) predicts how close the summary of a sanitized "
+        "text comes to the original text, with an R2 of "
         f"{board.told('regression.eps_only.r2.by_document')} on unseen documents. To predict from "
         "what the small model makes of the text changes that R2 by "
         f"{board.told('gain.all.r2', 3)}, from the similarity of original and sanitized text alone "
@@ -526,15 +534,15 @@ def _for_tokens(board: Board) -> list[str] | None:
     tokens = scoreboard.manipulated_tokens(board)
     tokens = tokens[tokens["corpus"] == scoreboard.CORPUS]
     plain = tokens.loc[tokens["mechanism"] == "plain", "value"].max()
-    useful = tokens[tokens["high"] >= CHANCE + USEFUL * (plain - CHANCE)]
+    useful = tokens[tokens["value"] >= CHANCE + USEFUL * (plain - CHANCE)]
     row = _least_read(board, useful)
     if row is None:
         return None
     unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])}{unproved}: fewest are recovered among those not significantly "
-        "below half of plain text's gain over guessing",
+        f"{called(row['mapper'])}{unproved}: fewest are recovered, by value, among those "
+        "that keep half of plain text's gain over guessing",
         f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%} ({corpus_label(row['corpus'])})",
@@ -567,6 +575,6 @@ def _for_texts(board: Board) -> list[str] | None:
         "a whole text, rewritten",
         "no advice: utility was not measured, settings differ",
         f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts "
-        f"under {called(row['mechanism'])}, of more, by value, under the others",
+        f"under {called(row['mechanism'])}, of more, by value, under the others tested on as many",
         "not measured here",
     ]

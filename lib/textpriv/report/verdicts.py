@@ -29,8 +29,10 @@ holds by construction or by theorem is a family of tests of its own.
 
 Where a notebook kept what each document did to two measurements, they are compared in pairs: the
 error of their difference is worked out document by document (`Measurement.paired_errors`). Where
-nothing pairs them, their errors add up as if independent. Certainty is about other documents:
-random draws of a mechanism and the training of an attacker are taken as they came.
+nothing pairs them, their errors add up as if independent. Certainty is about other documents.
+Random draws of a mechanism and trainings of an attacker enter the errors where a notebook repeats
+them, and are taken as they came elsewhere. Their few repetitions are allowed for at 95%, not at the
+smaller levels of corrected tests, so that what rests on them alone is less sure than it says.
 """
 
 from __future__ import annotations
@@ -151,7 +153,7 @@ class Findings(NamedTuple):
         return (
             f"Of {self.tested} statements of the four papers that these models can test, "
             f"{self.holds} are confirmed ({self.reread} by a reading that was settled after "
-            f"results were known; read as true of every cell, {self.throughout} are), "
+            f"results were known; read as true of every cell tested, {self.throughout} are), "
             f"{self.against} contradicted{aside * bool(self.set_aside)}, {self.tie} tie and "
             f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). "
             f"{self.settled} more hold by construction or by theorem and are no evidence; "
@@ -229,7 +231,8 @@ def _as_one(test: _Test | None, cells: Mapping[str, Comparison], certain: bool) 
         return next(iter(tied or cells.values()))
     verdict = _verdict(test.holds, certain)
     p = f"p = {test.p:.2g}" if test.p >= LEAST_P else f"p < {LEAST_P:g}"
-    reason = f"as the paper says in {test.holding} of {test.cells} cells, {p}"
+    step = "the average step is " if test.averaged else ""
+    reason = f"{step}as the paper says in {test.holding} of {test.cells} cells, {p}"
     refuted = [each for each in cells.values() if each.verdict == Verdict.CONTRADICTED]
     if verdict == Verdict.CONFIRMED and refuted:
         reason += f"; {len(refuted)} contradicted by itself"
@@ -253,6 +256,7 @@ class _Test(NamedTuple):
     p: float
     holding: int
     cells: int
+    averaged: bool = False  # what holds in a cell is the mean of its steps, not each
 
 
 def _test(
@@ -268,7 +272,7 @@ def _test(
         steps = np.array([_average_step(trend, each) for trend, each in found])
         margin, error = steps.mean(axis=0).tolist()
         holding = int((steps[:, 0] > 0).sum())
-        return _Test(margin > 0, _two_sided(abs(margin), error), holding, len(found))
+        return _Test(margin > 0, _two_sided(abs(margin), error), holding, len(found), averaged=True)
     holding = sum(trend.holds(_values(trend, each)) for trend, each in found)
     chances, count = [_chances(*each) for each in found], len(found)
     needed = count // 2 + 1 if reading == Reading.MOST else count
@@ -489,8 +493,8 @@ def _standard_error(measurement: Measurement) -> float:
     """
     if measurement.low is None or measurement.high is None:
         return 0.0 if measurement.unit == EXACT else math.inf
-    if measurement.low == measurement.high and measurement.n:
-        share = measurement.unit == "share"
+    if measurement.low == measurement.high:
+        share = measurement.unit == "share" and measurement.n
         return _binomial_error(measurement.value, measurement.n) if share else math.inf
     return max(measurement.high - measurement.value, measurement.value - measurement.low) / Z
 
