@@ -237,8 +237,8 @@ def over_draws(
 
     Both vary by chance, and the variances add up. Each draw is one more unit of the influence, with
     its effect widened as Student's t exceeds the normal law at so few, for an interval of 95%: a
-    test at a far smaller level rejects more often than it states where draws are nearly all. What differs between draws
-    because of their documents is counted twice, which errs on the safe side.
+    test at a far smaller level rejects more often than it states where draws are nearly all. What
+    differs between draws because of their documents is counted twice, which errs on the safe side.
 
     Parameters
     ----------
