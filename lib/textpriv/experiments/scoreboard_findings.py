@@ -277,13 +277,13 @@ def context(board: Board) -> Finding:
         pair + "noisy_channel",
         seen,
         above="An attacker who has read public text and decodes whole sentences recovers more than "
-        "the bound of Tong et al. on attacks with context, as we estimate it",
+        "the bound of Tong et al. on attacks with context, as our detector estimates it",
         below="Decoding whole sentences with public text recovers less than the bound of Tong et "
-        "al. on attacks with context, as we estimate it",
+        "al. on attacks with context, as our detector estimates it",
     )
     return Finding(
         "Words under CusText+",
-        f"{_capital(verdict)}. Under CusText+ at epsilon 6 the bound (by our own detector) is "
+        f"{_capital(verdict)}. Under CusText+ at epsilon 6 the bound is "
         f"{bound}; decoding recovers {whole} with word triples of public text, {language} with a "
         "language model, which may have read these sentences, and "
         f"{shadow} with the paper's shadow data alone.",

@@ -228,12 +228,6 @@ def label(name: str) -> str:
     return CORPORA[name].label if name in CORPORA else name
 
 
-def style(name: str) -> dict[str, str]:
-    """Keywords for `Axes.plot`: marker and line of a corpus; one's own have the same."""
-    entry = CORPORA.get(name, OWN)
-    return {"marker": entry.marker, "linestyle": entry.line}
-
-
 def asset_of(name: str) -> str:
     """Id of the asset that a corpus is read from, "" for a file of one's own."""
     return entry(name).asset

@@ -26,7 +26,7 @@ class Entry:
 
     Parameters
     ----------
-    label, marker, line : how figures show it
+    label : what figures call it
     asset, member : where it lies: an asset's id, and one of its files
     text : the column of the texts
     columns : further columns, names here: names in the table
@@ -54,11 +54,9 @@ class Entry:
     kind: Literal["texts", "reviews", "phrases"] = "texts"
     apart: bool = False
     public: str = "imdb"
-    marker: str = "o"
-    line: str = "-"
 
 
-OWN = Entry("", asset="", member="", text="text", marker="P", line=":")
+OWN = Entry("", asset="", member="", text="text")
 
 
 def own(path: str) -> tuple[str, Entry]:
@@ -124,11 +122,11 @@ def _registered() -> Iterator[tuple[str, Entry]]:
     yield "rotten-tomatoes", Entry("Rotten Tomatoes", *_MOVIES, only=rotten)
     yield "imdb", Entry(
         "IMDb", *_MOVIES, only=imdb, clean=_without_line_breaks,
-        kind="reviews", marker="s", line="--",
+        kind="reviews",
     )  # fmt: skip
     yield "rented-clothes", Entry(
         "clothes rental", "rented-clothes-reviews", "data.csv", "review_text", _CLOTHES,
-        kind="reviews", marker="v",
+        kind="reviews",
     )  # fmt: skip
     yield "xsum", Entry("XSum", "xsum-test", "test.jsonl", "document", {"id": "id", **_SUMMARY})
     yield (
@@ -140,11 +138,11 @@ def _registered() -> Iterator[tuple[str, Entry]]:
             member = f"{split}-00000-of-00001.parquet"
             entry = Entry(label, asset, member, text, columns, split=split)
             if asset == "sst2":
-                entry = replace(entry, kind="phrases", marker="D", line="-.")
+                entry = replace(entry, kind="phrases")
             yield (asset if split == "train" else f"{asset}-{split}"), entry
             if asset == "sst2" and split == "train":
                 name = f"{label}, split by sentence"
-                yield "sst2-by-sentence", replace(entry, label=name, apart=True, marker="^")
+                yield "sst2-by-sentence", replace(entry, label=name, apart=True)
     for name, split in _NEWS.items():
         yield name, Entry(
             "Multi-News", "multi-news", f"{split}{SOURCES}", "document", _SUMMARY,
