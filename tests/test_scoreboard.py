@@ -381,7 +381,7 @@ def test_whether_a_sanitizer_is_enough_is_said_of_the_useful_settings() -> None:
     assert "Not as the only protection." in said and "under CusText+ at epsilon 4:" in said
     assert said.endswith("49% (47 to 51).")
     madlib = findings.alone(table.replace({"mechanism": {"custext+": "madlib"}}))
-    assert madlib.endswith("49% (47 to 51), or more (they know its probabilities only roughly).")
+    assert madlib.endswith("49% (47 to 51), or more (its probabilities are known only roughly).")
     assert "depends on the mechanism" in findings.alone(table.assign(risk_high=0.09))
     assert findings.alone(table[:1]) == ""
 

@@ -154,12 +154,12 @@ def alone(points: pd.DataFrame) -> str:
     hides = least["risk_high"] < FEW_WORDS
     answer = "That depends on the mechanism" if hides else "Not as the only protection"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
-    fitted = ", or more (they know its probabilities only roughly)"
+    fitted = ", or more (its probabilities are known only roughly)"
     return (
         f"**Should you use one?** {answer}. Of the settings at which a classifier of sentiment was "
-        f"right on {READABLE_ACCURACY:.0%} or more (guessing: {CHANCE:.0%}), attackers recover "
-        f"fewest content words, by value, under {called(str(least['mechanism']))} at epsilon "
-        f"{least['epsilon']:g}: {rate}{fitted * (least['mechanism'] == FITTED)}."
+        f"right on {READABLE_ACCURACY:.0%} or more (guessing: {CHANCE:.0%}), the strongest of "
+        f"three attacks recovers fewest content words under {called(str(least['mechanism']))} at "
+        f"epsilon {least['epsilon']:g}: {rate}{fitted * (least['mechanism'] == FITTED)}."
     )
 
 
