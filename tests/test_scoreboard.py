@@ -418,7 +418,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
     assert "90% (85 to 95) of 200 texts under DP-Prompt and of 30%" in said  # among as many others
-    assert "guessing finds 0.5%" in said and "1 of 2" in said
+    assert "(guessing: 0.5%)" in said and "1 of 2" in said
     assert (
         "at least 1.5 under DP-MLM (claimed for one text: 1,600), where every guess was right"
         in said
@@ -429,7 +429,8 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     gets = choice["an attacker still gets"]
     assert (
         # the stronger of two attacks: 95% intervals of 5 points, wide enough for both
-        gets == "the original of 30% (24 to 36) of 200 texts under DP-MLM, of more, by value, "
+        gets
+        == "the original of at least 30% (24 to 36) of 200 texts under DP-MLM, of more, by value, "
         "under the others tested on as many"
     )
     unsure = findings.rewritten(table.reset_index().assign(right=0.9))

@@ -386,10 +386,10 @@ def rewritten(found: pd.DataFrame) -> str:
         return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
     least, most = rows.iloc[0], rows.iloc[-1]
     said = (
-        "The strongest linkage attack finds the original of "
+        "Linkage attacks that ignore the tool find the original of "
         f"{told(most['linked'], most['low'], most['high'])} of {most['n']:.0f} texts under "
         f"{called(most['mechanism'])} and of {told(least['linked'], least['low'], least['high'])} "
-        f"under {_claiming(least)}; guessing finds {1 / least['n']:.1%}."
+        f"under {_claiming(least)} (guessing: {1 / least['n']:.1%})."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
@@ -573,8 +573,9 @@ def _for_texts(board: Board) -> list[str] | None:
     row = found.loc[found["linked"].idxmin()]
     return [
         "a whole text, rewritten",
-        "no advice: utility was not measured, settings differ",
-        f"the original of {told(row['linked'], row['low'], row['high'])} of {row['n']:.0f} texts "
-        f"under {called(row['mechanism'])}, of more, by value, under the others tested on as many",
+        "no advice: utility not measured, settings differ",
+        f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
+        f"{row['n']:.0f} texts under {called(row['mechanism'])}, of more, by value, under the "
+        "others tested on as many",
         "not measured here",
     ]
