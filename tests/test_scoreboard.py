@@ -418,7 +418,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
     assert "90% (85 to 95) of 200 texts under DP-Prompt and of 30%" in said  # among as many others
-    assert "(guessing: 0.5%)" in said and "1 of 2" in said
+    assert "guessing finds 0.5%" in said and "1 of 2" in said
     assert (
         "at least 1.5 under DP-MLM (claimed for one text: 1,600), where every guess was right"
         in said

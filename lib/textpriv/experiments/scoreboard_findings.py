@@ -389,7 +389,7 @@ def rewritten(found: pd.DataFrame) -> str:
         "Linkage attacks that ignore the tool find the original of "
         f"{told(most['linked'], most['low'], most['high'])} of {most['n']:.0f} texts under "
         f"{called(most['mechanism'])} and of {told(least['linked'], least['low'], least['high'])} "
-        f"under {_claiming(least)} (guessing: {1 / least['n']:.1%})."
+        f"under {_claiming(least)}; guessing finds {1 / least['n']:.1%}."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
@@ -397,7 +397,7 @@ def rewritten(found: pd.DataFrame) -> str:
     worst = games.sort_values("shown").iloc[-1]
     perfect = ", where every guess was right"
     return (
-        f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
+        f"{said} Guessing which of two was sanitized shows, with 95% confidence, an epsilon "
         f"above 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at least "
         f"{worst['shown']:.1f} under {_claiming(worst)}{perfect if worst['right'] == 1 else ''}."
     )
