@@ -158,8 +158,9 @@ def alone(points: pd.DataFrame) -> str:
     return (
         f"**Should you use one?** {answer}. Of the settings at which a classifier of sentiment was "
         f"right on {READABLE_ACCURACY:.0%} or more (guessing: {CHANCE:.0%}), the strongest of "
-        f"three attacks recovers fewest content words under {called(str(least['mechanism']))} at "
-        f"epsilon {least['epsilon']:g}: {rate}{fitted * (least['mechanism'] == FITTED)}."
+        f"three attacks recovers fewest content words, by value, under "
+        f"{called(str(least['mechanism']))} at epsilon {least['epsilon']:g}: "
+        f"{rate}{fitted * (least['mechanism'] == FITTED)}."
     )
 
 
@@ -397,7 +398,7 @@ def rewritten(found: pd.DataFrame) -> str:
     worst = games.sort_values("shown").iloc[-1]
     perfect = ", where every guess was right"
     return (
-        f"{said} Guessing which of two was sanitized shows, with 95% confidence, an epsilon "
+        f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
         f"above 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at least "
         f"{worst['shown']:.1f} under {_claiming(worst)}{perfect if worst['right'] == 1 else ''}."
     )
