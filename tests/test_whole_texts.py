@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from textpriv.data.embeddings import from_arrays
 from textpriv.experiments import whole_texts as experiment
 from textpriv.mechanisms import SanText
 from textpriv.mechanisms.allotted import Allotted
-from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.mechanisms.registry import WORD_LEVEL, examples
 from textpriv.privacy.exact import losses
 from textpriv.stats import share
 
@@ -33,11 +35,53 @@ def test_names_are_replaced_wherever_they_have_a_capital() -> None:
 def test_content_words_and_names_by_hand() -> None:
     texts, guesses = ["The old film was dull", "Bob saw it"], ["an old OLD play", "bob slept"]
     names = [frozenset({"ann", "eve"}), frozenset({"bob"})]
-    table = experiment.read_off({"vector": {"beam": guesses}}, texts, names)
-    words, people = table.itertuples()
+    made = {"vector": {"blind": ["", ""], "beam": guesses}}
+    table = experiment.read_off(made, texts, names, "blind", np.random.default_rng(0))
+    words, people = table[table["attack"] == "beam"].itertuples()
     assert (words.what, people.what) == ("content words", "names")
     assert (words.value, words.n, words.share) == (pytest.approx(2 / 5), 5, "40%")
     assert (people.value, people.n) == (pytest.approx(1 / 3), 3)
+    assert (table["p"] == 1).all()  # two sentences show nothing
+
+
+def test_what_is_found_is_tested_against_who_knows_nothing() -> None:
+    """Twelve sentences with a word found in each, none blindly: 2 / 2^12, times two tests."""
+    texts, names = ["dull"] * 12, [frozenset({"ann"})] * 12
+    made = {"vector": {"blind": ["ann"] * 12, "beam": ["dull ann"] * 12}}
+    table = experiment.read_off(made, texts, names, "blind", np.random.default_rng(0))
+    p = table.set_index(["attack", "what"])["p"]
+    assert p["beam", "content words"] == pytest.approx(2 * 2 / 2**12)
+    assert p["beam", "names"] == p["blind", "names"] == 1.0
+
+
+def test_texts_that_all_attacks_together_find_similar() -> None:
+    """The second attack says nothing of the second output."""
+    scores = {"one": np.array([[1.0, 2.0, 9.0], [3.0, 1.0, 2.0]]),
+              "two": np.array([[0.0, 90.0, 80.0], [5.0, 5.0, 5.0]])}  # fmt: skip
+    assert experiment.most_similar(scores, 2).tolist() == [[2, 1], [0, 2]]
+
+
+def test_links_by_attack_and_what_is_known_of_the_strongest() -> None:
+    right, wrong = np.eye(3), np.eye(3)[[1, 2, 0]]
+    links = experiment.linkage_table({"b": {"words": wrong, "law": right}, "a": {"words": wrong}})
+    table = experiment.by_attack(links)
+    assert table.index.tolist() == ["b", "a"] and table.columns[:2].tolist() == ["words", "law"]
+    assert table.loc["b", ["words", "law", "mean_rank"]].tolist() == [0.0, 1.0, 1.0]
+    assert table.loc["a", "words"] == 0 and np.isnan(table.loc["a", "law"])
+    assert table.loc["a", "mean_rank"] == 2.5
+
+
+def test_laws_of_mechanisms_on_words() -> None:
+    """Known where there is a channel, estimated for noise on vectors, else none."""
+    rng, kinds = np.random.default_rng(0), defaultdict[str, set[str]](set)
+    for name, mechanism in examples().items():
+        channel = experiment.channel_of(mechanism, rng)
+        kinds[type(channel).__name__].add(name)
+        if channel is not None:
+            rows = np.exp(channel.log_rows(np.arange(mechanism.size)))
+            np.testing.assert_allclose(rows.sum(1), 1)
+    assert kinds["NoneType"] == {"rank-repair", "vickrey", "polar"}
+    assert kinds["NoiseChannel"] == {"madlib", "mahalanobis"}
 
 
 def test_the_strongest_game_is_told_beside_its_own_claim() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import logit
+from scipy.special import logit, logsumexp
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from textpriv import stats
@@ -78,6 +78,25 @@ def by_vectors(originals: NDArray[np.floating], sanitized: NDArray[np.floating])
     return seen @ known.T
 
 
+def by_likelihood(log_law: FloatArray) -> FloatArray:
+    """ln of the chance of every candidate, given the output, all being as likely beforehand.
+
+    From ln P(output | text), (sanitized, originals), of `attacks.likelihood`, to the same shape.
+    What is impossible or was left out (-inf) scores 1 below the least of its row; a row with
+    nothing else tells nothing, 0.
+    """
+    law = np.asarray(log_law, dtype=np.float64)
+    if law.ndim != 2 or np.isnan(law).any() or np.isposinf(law).any():
+        raise InvalidInput(
+            f"log_law: got shape {law.shape}, expected (sanitized, originals) of numbers or -inf"
+        )
+    possible = np.isfinite(law)
+    total = logsumexp(law, axis=1, keepdims=True)
+    scores = law - np.where(possible.any(1, keepdims=True), total, 0.0)
+    least = np.where(possible, scores, np.inf).min(1, keepdims=True, initial=np.inf)
+    return np.where(possible, scores, np.where(np.isfinite(least), least - 1, 0.0))
+
+
 def meaning_kept(
     originals: NDArray[np.floating], sanitized: NDArray[np.floating]
 ) -> NDArray[np.float64]:
@@ -135,10 +154,8 @@ def true_positive_rate(scores: FloatArray, false_positive_rate: float) -> Estima
     there are N (N - 1) false pairs.
     """
     _check_scores(scores)
-    spread = scores.std(1, keepdims=True)
-    standard = (scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
-    own = _own(standard)
-    false = standard.copy()
+    false = standardised(scores)
+    own = _own(false).copy()
     false[np.arange(len(false)), np.arange(len(false))] = np.nan
     ordered = np.sort(false[np.isfinite(false)])[::-1]
     threshold = ordered[int(false_positive_rate * len(ordered))]
@@ -208,6 +225,12 @@ def _lower(margins: FloatArray, confidence: float) -> float:
         return 0.0
     both = 2 * confidence - 1  # the lower end of this two-sided interval is the one-sided one
     return stats.share(int((margins > 0).sum()), len(margins), confidence=both).low
+
+
+def standardised(scores: FloatArray) -> FloatArray:
+    """Scores of each sanitized text over its candidates, with mean 0 and variance 1, or all 0."""
+    spread = scores.std(1, keepdims=True)
+    return np.asarray((scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1.0))
 
 
 def _own(scores: FloatArray) -> FloatArray:

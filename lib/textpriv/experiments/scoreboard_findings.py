@@ -387,7 +387,7 @@ def rewritten(found: pd.DataFrame) -> str:
         return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
     least, most = rows.iloc[0], rows.iloc[-1]
     said = (
-        "Linkage attacks that ignore the tool find the original of "
+        "The strongest linkage attack run finds the original of "
         f"{told(most['linked'], most['low'], most['high'])} of {most['n']:.0f} texts under "
         f"{called(most['mechanism'])} and of {told(least['linked'], least['low'], least['high'])} "
         f"under {_claiming(least)}; guessing finds {1 / least['n']:.1%}."

@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from textpriv.attacks import linkage
 from textpriv.attacks.game import GameOutcome
-from textpriv.channel import FloatArray, IntArray
+from textpriv.channel import Channel, FloatArray, IntArray
 from textpriv.data import corpora, splits
 from textpriv.data.embeddings import Embedding
 from textpriv.data.names import person_names
@@ -27,6 +27,8 @@ from textpriv.drawing import drawing
 from textpriv.mechanisms.allotted import Allotted, at_positions
 from textpriv.mechanisms.base import Mechanism
 from textpriv.mechanisms.dp_fusion import DPFusion, divergence
+from textpriv.mechanisms.estimated import NoiseChannel
+from textpriv.mechanisms.noise import Madlib
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.mechanisms.sweep import epsilons_for
 from textpriv.models import Encoder, pieces
@@ -35,7 +37,7 @@ from textpriv.neighbors import ExactSearch
 from textpriv.privacy import claimed_loss, published_loss
 from textpriv.privacy.exact import losses
 from textpriv.report.figures import COLORS, PAGE, legend_below, percent, reach
-from textpriv.stats import Estimate, clustered_share
+from textpriv.stats import clustered_share, paired_test
 
 BLANK = "_"  # stands for a secret in a redaction
 WORDS = 8, 18  # of a sentence
@@ -86,6 +88,7 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     compared: int = Field(ge=1)  # pairs whose losses are computed along an output
     inverted: int = Field(ge=2)  # sentences
     longest: int = Field(ge=1)  # tokens of what the inversion writes
+    rescored: int = Field(ge=2)  # texts under which the likelihood of a paraphrase is computed
     batch: int = Field(ge=2)
 
 
@@ -149,16 +152,16 @@ def mean_of_words(table: Embedding, texts: Sequence[str]) -> FloatArray:
 # --- What is counted ----------------------------------------------------------------------------
 
 
-def found(wanted: Sequence[Set[str]], guesses: Sequence[str]) -> Estimate:
-    """Share of the words that are wanted of each text, in lower case, that its guess has."""
+def found(wanted: Sequence[Set[str]], guesses: Sequence[str]) -> tuple[IntArray, IntArray]:
+    """Sentence of every word that is wanted, in lower case, and whether its guess has the word."""
     rows = [
         (number, word in spelled)
         for number, (words, guess) in enumerate(zip(wanted, guesses, strict=True))
         for spelled in [set(_spelled(guess))]
         for word in sorted(words)
     ]
-    sentence, hits = zip(*rows, strict=True)
-    return clustered_share(hits, sentence, sample=SENTENCES)
+    sentence, hits = np.array(rows, dtype=np.int64).T
+    return sentence, hits
 
 
 def _spelled(text: str) -> list[str]:
@@ -267,17 +270,32 @@ def read_off(
     releases: Mapping[str, Mapping[str, Sequence[str]]],
     goal: Sequence[str],
     names: Sequence[frozenset[str]],
+    guessing: str,
+    rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Content words and names found by each attack's guesses, for each release: a row each."""
-    content = [set(_spelled(text)) - ENGLISH_STOP_WORDS for text in goal]
-    rows = [
-        {"release": release, "attack": attack, "what": what, **found(wanted, guesses).columns()}
-        for release, attacks in releases.items()
-        for attack, guesses in attacks.items()
-        for what, wanted in (("content words", content), ("names", names))
-    ]
+    """Content words and names found by each attack's guesses, for each release: a row each.
+
+    `p` is of equal success with the attack that knows nothing of the release (`guessing`), in pairs
+    by sentence, times the number of all such tests (Bonferroni); 1 for that attack itself.
+    """
+    wanted = {
+        "content words": [set(_spelled(text)) - ENGLISH_STOP_WORDS for text in goal],
+        "names": names,
+    }
+    rows = []
+    for release, attacks in releases.items():
+        for what, words in wanted.items():
+            sentence, blind = found(words, attacks[guessing])
+            for attack, guesses in attacks.items():
+                hits = found(words, guesses)[1]
+                p = 1.0 if attack == guessing else paired_test(hits, blind, sentence, rng)
+                share = clustered_share(hits, sentence, sample=SENTENCES)
+                row = {"release": release, "attack": attack, "what": what, "p": p}
+                rows.append({**row, **share.columns()})
     table = pd.DataFrame(rows)
-    return table.assign(share=[f"{value:.0%}" for value in table["value"]])
+    tests = int((table["attack"] != guessing).sum())
+    told = [f"{value:.0%}" for value in table["value"]]
+    return table.assign(p=(table["p"] * tests).clip(upper=1), share=told)
 
 
 def one_word_apart(texts: Sequence[str], others: Sequence[str]) -> list[int]:
@@ -314,21 +332,34 @@ def half_kept(
     return result
 
 
-def linkage_table(
-    released: Mapping[str, tuple[Sequence[str], Sequence[str] | FloatArray]], encoder: Encoder
-) -> pd.DataFrame:
-    """Each attack of `linkage` on one output for every text, a text or a vector, by mechanism."""
+def channel_of(mechanism: Mechanism, rng: np.random.Generator) -> Channel | None:
+    """P(output | word) where it is known, or can be estimated from what is (noise on vectors)."""
+    if isinstance(mechanism, Madlib):
+        return NoiseChannel.estimate(mechanism, [mechanism.epsilon], rng)[mechanism.epsilon]
+    return mechanism if isinstance(mechanism, Channel) else None
+
+
+def similarities(
+    texts: Sequence[str], outputs: Sequence[str], encoder: Encoder
+) -> dict[str, FloatArray]:
+    """The attacks of `linkage` that know nothing of the tool: (outputs, texts) each."""
+    return {
+        "words": linkage.bm25(texts, outputs),
+        "letters": linkage.letters(texts, outputs),
+        "vectors": linkage.by_vectors(encode(encoder, texts), encode(encoder, outputs)),
+    }
+
+
+def most_similar(scores: Mapping[str, FloatArray], count: int) -> IntArray:
+    """The texts that fit an output best, by all attacks together: (outputs, count)."""
+    total = np.sum([linkage.standardised(each) for each in scores.values()], axis=0)
+    return np.argsort(-total, axis=1, kind="stable")[:, :count]
+
+
+def linkage_table(attacks: Mapping[str, Mapping[str, FloatArray]]) -> pd.DataFrame:
+    """What each attack on each mechanism links, from its scores (outputs, texts): a row each."""
     rows = []
-    for name, (texts, outputs) in released.items():
-        vectors = encode(encoder, texts)
-        if isinstance(outputs, np.ndarray):
-            scores = {"vectors": linkage.by_vectors(vectors, outputs)}
-        else:
-            scores = {
-                "words": linkage.bm25(texts, outputs),
-                "letters": linkage.letters(texts, outputs),
-                "vectors": linkage.by_vectors(vectors, encode(encoder, outputs)),
-            }
+    for name, scores in attacks.items():
         for attack, each in scores.items():
             row: dict[str, object] = {"mechanism": name, "attack": attack}
             row |= linkage.linked(each, sample=SENTENCES).columns()
@@ -336,6 +367,14 @@ def linkage_table(
             row["at_1_percent"] = linkage.true_positive_rate(each, 0.01).value
             rows.append(row)
     return pd.DataFrame(rows)
+
+
+def by_attack(links: pd.DataFrame) -> pd.DataFrame:
+    """Shares by mechanism (rows) and attack, and what else is known of each row's strongest."""
+    best = links.loc[links.groupby("mechanism", sort=False)["value"].idxmax()]
+    best = best.set_index("mechanism")[["low", "high", "n", "mean_rank", "at_1_percent"]]
+    shares = links.pivot(index="mechanism", columns="attack", values="value")
+    return shares[list(dict.fromkeys(links["attack"]))].loc[best.index].join(best)
 
 
 # --- What is drawn ------------------------------------------------------------------------------
