@@ -351,8 +351,8 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     assert said.text == (
         "At these settings an attacker recovers 40 to 55 of 100 content words (all but stop "
         "words). That is significantly more than come out unchanged under CusText+ (30→55): a "
-        "changed word need not be a hidden one. Under MADLIB (40→40) the two differ by 0.0 or less, not "
-        "significantly."
+        "changed word need not be a hidden one. Under MADLIB (40→40) the two differ by 0.0 or "
+        "less, not significantly."
     )
     close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
@@ -374,8 +374,12 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
 
 def test_whether_a_sanitizer_is_enough_is_said_of_settings_about_as_useful() -> None:
     columns = ["mechanism", "epsilon", "value", "risk", "risk_low", "risk_high"]
-    rows = [("custext+", 1.0, 0.65, 0.2, 0.1, 0.3), ("tem", 2.8, 0.80, 0.9, 0.8, 1.0),
-            ("custext+", 4.0, 0.69, 0.49, 0.47, 0.51), ("tem", 2.4, 0.71, 0.6, 0.5, 0.7)]  # fmt: skip
+    rows = [
+        ("custext+", 1.0, 0.65, 0.2, 0.1, 0.3),
+        ("tem", 2.8, 0.80, 0.9, 0.8, 1.0),
+        ("custext+", 4.0, 0.69, 0.49, 0.47, 0.51),
+        ("tem", 2.4, 0.71, 0.6, 0.5, 0.7),
+    ]
     table = pd.DataFrame(rows, columns=columns)
     said = findings.alone(table)  # the noisiest is of less use, and the least noisy of more
     assert "Not as the only protection." in said and "right on 68% to 72%" in said
