@@ -65,12 +65,8 @@ def test_links_by_attack_and_what_is_known_of_the_strongest() -> None:
     links = experiment.linkage_table({"b": {"words": wrong, "law": right}, "a": {"words": wrong}})
     table = experiment.by_attack(links)
     assert table.index.tolist() == ["b", "a"] and table.columns[:2].tolist() == ["words", "law"]
-    assert table.loc["b", ["words", "law", "mean_rank", "candidates"]].tolist() == [
-        0.0,
-        1.0,
-        1.0,
-        3,
-    ]
+    told = ["words", "law", "mean_rank", "candidates"]
+    assert table.loc["b", told].tolist() == [0.0, 1.0, 1.0, 3]
     assert table.loc["a", "words"] == 0 and np.isnan(table.loc["a", "law"])
     assert table.loc["a", "mean_rank"] == 2.5
 
