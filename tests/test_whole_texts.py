@@ -150,7 +150,7 @@ def test_figures_show_what_they_are_given() -> None:
     fig = experiment.claims_and_games(games, 3.0, 50, "title")
     assert sorted(bar.get_width() for bar in fig.axes[0].patches) == [0.0, 2.0]
     said = [each.get_text() for each in fig.axes[0].texts]
-    assert {"nothing shown", "at least 2.0", "no epsilon is claimed", "claimed"} <= set(said)
+    assert {"nothing shown", "at least 2", "no epsilon is claimed", "claimed"} <= set(said)
     rows = [("x", "one", "names", 0.1), ("y", "one", "names", 0.4), ("x", "two", "names", 0.2),
             ("x", "blind", "names", 0.05), ("y", "blind", "names", 0.05)]  # fmt: skip
     found = pd.DataFrame(rows, columns=["release", "attack", "what", "value"])
