@@ -14,7 +14,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -31,6 +31,14 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
 
     device: Literal["cpu", "cuda", "mps", "auto"]
     cell_minutes: Annotated[float, Field(gt=0)] | None = None
+
+    def here(self) -> Self:
+        """The settings on this machine: "auto" is its GPU, or without one its processor."""
+        if self.device != "auto":
+            return self
+        import torch  # late: listing what would run shall not wait for it
+
+        return self.model_copy(update={"device": "cuda" if torch.cuda.is_available() else "cpu"})
 
 
 def names() -> list[str]:

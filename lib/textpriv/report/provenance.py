@@ -58,7 +58,9 @@ def versions() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Kind of processor, and which of the instructions that decide a dtype it has."""
+    """Kind of processor, which of the instructions that decide a dtype it has, and the GPU."""
+    import torch  # late: most of what asks for a commit has no need of it
+
     path = Path("/proc/cpuinfo")
     if not path.exists():
         return platform.processor() or platform.machine()
@@ -70,7 +72,8 @@ def processor() -> str:
     kind = ", ".join(f"{key} {has[key]}" for key in ("cpu family", "model") if key in has)
     name = has.get("model name", platform.machine())
     special = [flag for flag in ("avx512_bf16", "amx_bf16") if flag in has.get("flags", "").split()]
-    return f"{name} ({kind}); {', '.join(special) or 'no bfloat16 instructions'}"
+    card = f"; {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"{name} ({kind}); {', '.join(special) or 'no bfloat16 instructions'}{card}"
 
 
 def peak_mb() -> float:

@@ -46,7 +46,7 @@ class Run:
         self.profile = profile
         self.seed = seed
         self.overrides = overrides
-        self.settings = profiles.settings(profile, overrides)
+        self.settings = profiles.settings(profile, overrides).here()
         self._name = results.run_name(profile, seed, overrides)
         self._runner = runner = os.environ.get(results.RUNNER)
         if self._name in paths.COMMITTED and not runner:
