@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
 from tqdm.auto import tqdm
 
 from textpriv.checks import check_count
@@ -32,6 +33,7 @@ SCHEDULER = "TEXTPRIV_SCHEDULER"
 
 CONNECT_SECONDS = 5
 WORKER_SECONDS = 30  # for a first worker to join
+ON_GPU = 6  # processes that share a GPU: in its memory each has its own copy of the models
 
 ADDRESS = re.compile(r"(tcp|tls|ucx|wss?)://\S+:\d+/?")
 
@@ -64,12 +66,27 @@ def one_by_one(
     if address := os.environ.get(SCHEDULER):
         found = _on_cluster(address, function, points)
     else:
+        many = _processes(processes, len(points))
         shards = (delayed(function)(**point) for point in points)
-        found = Parallel(n_jobs=processes, return_as="generator")(shards)
+        with parallel_config("loky", inner_max_num_threads=_threads(many)):
+            found = Parallel(n_jobs=many, return_as="generator")(shards)
     shown: Iterable[Result] = tqdm(
         found, total=len(points), desc=label, mininterval=5, disable=label is None
     )
     return shown
+
+
+def _processes(asked: int, points: int) -> int:
+    """No more than there are points, and where this process uses a GPU, than have room on it."""
+    many = min(effective_n_jobs(asked), max(1, points))
+    torch = sys.modules.get("torch")  # what has not imported it uses no GPU
+    return min(many, ON_GPU) if torch and torch.cuda.is_initialized() else many
+
+
+def _threads(processes: int) -> int:
+    """Of each process: a share of the cores, since all that took every core would only wait."""
+    share = max(1, cpu_count() // processes)
+    return min(share, int(os.environ.get("OMP_NUM_THREADS", share)))
 
 
 # --- On a cluster ---------------------------------------------------------------------------
