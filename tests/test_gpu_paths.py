@@ -15,13 +15,14 @@ from helpers import FloatArray
 from tiny_generators import tiny_generator, write_tiny_generator
 from tiny_models import tiny_encoder, write_tiny_model
 
-from textpriv import models
+from textpriv import models, study
 from textpriv.data.embeddings import from_arrays
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
 from textpriv.models import generators
 from textpriv.models.classifiers import features
+from textpriv.models.generators.sampling import draw
 from textpriv.neighbors import AllRadii, ExactSearch, fused, radius_cdf, random_directions
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -314,6 +315,30 @@ def test_likelihoods_are_near_those_of_the_processor(tmp_path: Path) -> None:
     texts = ["the cat", "a dog sat", "cat cat cat"]
     ours, theirs = (each.log_likelihood(texts) for each in (fast, slow))
     np.testing.assert_allclose(ours, theirs, atol=0.6)
+
+
+@needs_gpu
+def test_draws_are_those_of_the_processor() -> None:
+    weights = torch.from_numpy(np.random.default_rng(0).normal(scale=4.0, size=(200, 3000)))
+    there, here = (
+        draw(weights.float().to(device), [np.random.default_rng((1, row)) for row in range(200)])
+        for device in ("cuda", "cpu")
+    )
+    assert (there == here).mean() > 0.99  # sums take another order
+
+
+@needs_gpu
+def test_an_encoder_reaches_other_processes(tmp_path: Path) -> None:
+    folder = write_tiny_model(tmp_path / "there")
+    encoder = models.from_folder("tiny", folder, digest="tiny", device="cuda")
+    corpus = Corpus(np.random.default_rng(0).integers(5, 16, 400), np.arange(0, 401, 20))
+
+    def read(number: int) -> FloatArray:
+        return features(encoder, corpus, longest=30) + number
+
+    ours = read(0)
+    for number, theirs in enumerate(study.measure(read, study.grid(number=range(2)), processes=2)):
+        np.testing.assert_allclose(theirs - number, ours, atol=1e-3)
 
 
 # --- The benchmark ------------------------------------------------------------------------------
