@@ -45,6 +45,11 @@ def fails_first(number: int, folder: Path) -> int:
     return fails(number + 3)
 
 
+def threads(_: int) -> int:
+    """That this process gives to linear algebra."""
+    return int(os.environ["OMP_NUM_THREADS"])
+
+
 def process(_: int) -> int:
     return os.getpid()
 

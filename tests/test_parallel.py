@@ -12,9 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 import sharded
+import torch
 from distributed import Client, LocalCluster
 from tools import runner
 
@@ -88,6 +90,20 @@ def test_on_this_machine(processes: int) -> None:
     assert bits(study.measure(noise(), numbers(8), processes=processes)) == by_hand(8)
     used = study.measure(sharded.process, [{"_": 0}, {"_": 1}], processes=processes)
     assert (os.getpid() in used) == (processes == 1)
+
+
+def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    for asked, most in (("64", max(1, joblib.cpu_count() // 2)), ("1", 1)):
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        used = study.measure(sharded.threads, [{"_": 0}, {"_": 1}], processes=2)
+        assert used == [most, most]
+
+
+def test_a_gpu_has_room_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    for is_used, expected in ((False, 50), (True, parallel.ON_GPU)):
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda is_used=is_used: is_used)
+        assert parallel._processes(50, points=100) == expected
+        assert parallel._processes(50, points=3) == 3
 
 
 def test_on_a_cluster(on_dask: LocalCluster) -> None:

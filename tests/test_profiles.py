@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from pydantic import BaseModel, ConfigDict
 
 from textpriv import profiles
@@ -51,6 +52,13 @@ def test_overrides_reach_sizes_and_settings() -> None:
     sizes = load("default", "02_ann", Sizes, overrides)
     assert (sizes.draws, sizes.annoy.trees) == (5, 7)
     assert settings("default", overrides).device == "cuda"
+
+
+def test_auto_is_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, device in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        assert profiles.Settings(device="auto").here().device == device
+        assert profiles.Settings(device="cpu").here().device == "cpu"
 
 
 def test_a_corpus_of_ones_own_takes_the_place_of_the_others() -> None:

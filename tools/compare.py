@@ -22,8 +22,12 @@ from textpriv.report.results import Measurement
 from textpriv.stats import CONFIDENCE
 
 FULL = "full"
-# Quantities that grow with what was learned from: accuracies, F1 of the author and the sentiment.
-LEARNED = ("accuracy", "accuracy_tuned", "f1", "f1_strongest", "f1_at_risk", "ledger", "repeated")
+# Quantities that change with what was learned from: accuracies, F1 of the author and the sentiment,
+# and what limits change that were learned on more public documents.
+LEARNED = (
+    *("accuracy", "accuracy_tuned", "f1", "f1_strongest", "f1_at_risk", "ledger", "repeated"),
+    "trace",
+)
 EXPECTED = (0.90, 0.98)  # share of differences inside the joint error
 _WIDTH = norm.ppf((1 + CONFIDENCE) / 2)  # of an interval to one side, in standard errors
 

@@ -62,7 +62,7 @@ def gb(count: float) -> str:
 
 def text(chosen: Sequence[Notebook], profile: str) -> str:
     """The forecast of some notebooks under a profile, for reading."""
-    device = profiles.settings(profile).device
+    device = profiles.settings(profile).here().device
     lines, everything = [f"profile {profile}, {device}"], set[str]()
     for notebook in chosen:
         ids = needed(notebook, profile)

@@ -205,7 +205,7 @@ def _locked(plan: Plan) -> AbstractContextManager[object]:
 
 
 def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
-    settings = profiles.settings(plan.parameters["profile"])
+    settings = profiles.settings(plan.parameters["profile"]).here()
     print(f"profile {plan.parameters['profile']}, seed {plan.parameters['seed']},", end=" ")
     folders = [paths.output_directory(plan.run, kind) for kind in ("figures", "results")]
     figures, numbers = (os.path.relpath(each, paths.REPOSITORY) for each in folders)
