@@ -48,7 +48,7 @@ DOCUMENTS = "private documents"  # the sample of all estimates here; a unit is a
 PIECES = 256  # that the encoder reads of a document or of a sentence
 VALIDATION = 0.1  # of the documents that train, as in the paper
 FILMS = "rotten-tomatoes"  # labelled film reviews
-CHUNK = 60  # documents that are written anew at once; an interrupted run goes on with the next
+ON_GPU = 16  # times as many outputs that are written at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,8 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     top_k_temperatures: tuple[float, ...]
     tokens: int = Field(ge=1)  # public cap on what is written
     limit_documents: int = Field(ge=1)  # public documents on which the limits are learned
-    batch: int = Field(ge=1)
+    batch: int = Field(ge=1)  # outputs that a processor writes at once
+    chunk: int = Field(default=60, ge=1)  # documents after which an interrupted run goes on
     tuned: tuple[str, ...]  # "mechanism setting": attacked by the fine-tuned encoder too
     ledger: tuple[str, ...]  # "mechanism setting": whose surface is looked at
     risks: tuple[float, ...]  # author F1 at which mechanisms are compared
@@ -129,6 +130,10 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     repeated_temperature: float = Field(gt=0)
     compared: int = Field(ge=2)  # documents whose paraphrases are compared with them
     example_documents: int = Field(ge=1)
+
+    def rows(self, device: str) -> int:
+        """Outputs that are written at once: the more, the better a GPU is used."""
+        return self.batch if device == "cpu" else ON_GPU * self.batch
 
     @property
     def levels(self) -> dict[str, tuple[float, ...]]:
