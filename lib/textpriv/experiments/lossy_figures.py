@@ -22,7 +22,7 @@ from textpriv.report import claims
 from textpriv.report.figures import GREY, PAGE, band, label, legend_below, percent, reach, style
 
 HOLLOW = {"markerfacecolor": "white"}
-LOOKS = {  # beside colour and marker
+LOOKS: dict[str, dict[str, Any]] = {  # beside colour and marker
     "naive": {"lw": 4.5, "ms": 9, "alpha": 0.45},
     "deconvolution_lm": {"lw": 2.6, "ms": 8},
     "anywhere": {"lw": 0.8, "label": "not comparable: hits at any position", **HOLLOW},
