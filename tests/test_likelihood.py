@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from helpers import FloatArray
 from scipy.stats import laplace
-from test_dp_fusion import fusion
-from test_dp_fusion import plain_law as plain_fusion_law
-from test_prompt import SAME, WORDS, mechanism, outputs, random_toy
-from test_prompt import law as plain_prompt_law
+from tiny_generators import tiny_generator
 from tiny_models import tiny_encoder
 
 from textpriv.attacks import likelihood, linkage
@@ -21,8 +19,11 @@ from textpriv.data.embeddings import from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, Tokenizer
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import SanText, SanTextPlus
+from textpriv.mechanisms.dp_fusion import DPFusion
 from textpriv.mechanisms.dp_mlm import DPMLM
+from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
+from textpriv.models.generators import Generator, generate
 from textpriv.models.vectors import SentenceVectors
 
 TABLE = from_arrays("made up", list("bcde"), np.array([[0.0], [1.0], [3.0], [3.5]]))
@@ -108,37 +109,58 @@ def test_every_document_puts_out_a_candidate() -> None:
 
 # --- Token by token -----------------------------------------------------------------------------
 
+SAID = ["the cat", "the dog sat", "", "the cat", "cat"]  # equal ones, and one begins another
+ASKED = ["do the cat", "", "sat sat sat"]
 
-def tried(count: int, *texts: int) -> IntArray:
-    return np.tile(np.array(texts), (count, 1))
+
+@pytest.fixture(scope="module")
+def generator(exact_throughout: None, tmp_path_factory: pytest.TempPathFactory) -> Generator:
+    return tiny_generator(tmp_path_factory.mktemp("generator"), longest=256)
 
 
-def test_a_paraphrase_is_as_likely_as_its_tokens(exact: None) -> None:
-    """Against the law of every output of a toy model; what was not tried is impossible."""
-    made, texts = mechanism(random_toy(5), SAME), ["a b", "", "e e e"]
-    every = outputs(made.tokens)
-    said = [" ".join(WORDS[each] for each in output if each) for output in every]
-    law = likelihood.prompt_law(made, texts, said, tried(len(said), 2, 0), batch=7)
-    assert np.isneginf(law[:, 1]).all()
-    for text in (0, 2):
-        np.testing.assert_allclose(law[:, text], plain_prompt_law(made, texts[text]), atol=1e-5)
+def forced(mechanism: DPPrompt, text: str, output: str) -> float:
+    """ln P of one output by the loop that draws, which is told what to draw."""
+    ends = [*mechanism.generator.encode([output])[0], mechanism.generator.end]
+    total, columns = [], np.searchsorted(mechanism.generator.sayable, ends[: mechanism.tokens])
+
+    def choose(scores: torch.Tensor, _: IntArray) -> IntArray:
+        chosen = columns[len(total)]
+        total.append(float(mechanism.log_weights(scores.double()).log_softmax(1)[0, chosen]))
+        return np.array([chosen])
+
+    made = generate(
+        mechanism.generator, mechanism.prompts([text]), choose, tokens=mechanism.tokens, batch=1
+    )
+    assert len(list(made)) == 1 and len(total) == len(columns)
+    return sum(total)
+
+
+@pytest.mark.parametrize("tokens", [3, 12])
+def test_a_paraphrase_is_as_likely_as_its_tokens(generator: Generator, tokens: int) -> None:
+    """The end counts where it stands before the cap."""
+    limits = Limits.same(-2.0, 3.0, len(generator.sayable))
+    about = {"temperature": 1.3, "tokens": tokens, "template": "{text}"}
+    made = DPPrompt(generator, limits=limits, **about)
+    law = likelihood.prompt_law(made, ASKED, SAID)
+    expected = [[forced(made, text, output) for text in ASKED] for output in SAID]
+    np.testing.assert_allclose(law, expected, rtol=1e-5)
+    np.testing.assert_array_equal(law[0], law[3])
 
 
 @pytest.mark.parametrize("order", [2.0, np.inf])
-def test_a_fused_paraphrase_reads_both(order: float, exact: None) -> None:
-    """Documents with redactions of several lengths: each row goes with its own."""
-    made = fusion(random_toy(3, strength=1.0), order=order)
-    texts, redacted = ["a b", "e c c a", "b b"], ["d b", "e", "d b"]
-    laws = [plain_fusion_law(made, *each) for each in zip(texts, redacted, strict=True)]
-    said = [" ".join(WORDS[each] for each in output) for output in laws[0]]
-    law = likelihood.fusion_law(made, texts, redacted, said, tried(len(said), 1, 2, 0), batch=8)
-    for column, plain in enumerate(laws):
-        np.testing.assert_allclose(np.exp(law[:, column]), list(plain.values()), rtol=1e-5)
-
-
-def test_candidates_belong_to_outputs() -> None:
-    with pytest.raises(InvalidInput, match=r"expected \(2, tried\)"):
-        likelihood.prompt_law(mechanism(random_toy(5), SAME), ["a"], ["a", "b"], tried(1, 0))
+def test_a_fused_paraphrase_reads_both(generator: Generator, order: float) -> None:
+    """Each text goes with its own redaction, whatever their order."""
+    made = DPFusion(generator, bound=0.3, order=order, tokens=12)
+    redacted = ["do the _", "_", "sat _ sat"]
+    law = likelihood.fusion_law(made, ASKED, redacted, SAID)
+    for column, (text, shown) in enumerate(zip(ASKED, redacted, strict=True)):
+        for row, output in enumerate(SAID):
+            ends = [*generator.encode([output])[0], generator.end]
+            columns = np.searchsorted(generator.sayable, ends)
+            along = made.laws_along(text, shown, output)
+            told = float(along[np.arange(len(columns)), columns].sum())
+            assert law[row, column] == pytest.approx(told, rel=1e-5)
+    assert abs(law - likelihood.fusion_law(made, ASKED, ASKED, SAID)).max() > 0.1
 
 
 # --- The attack ---------------------------------------------------------------------------------

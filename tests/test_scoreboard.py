@@ -351,15 +351,15 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     assert said.text == (
         "At these settings an attacker recovers 40 to 55 of 100 content words (all but stop "
         "words). That is significantly more than come out unchanged under CusText+ (30→55): a "
-        "changed word need not be a hidden one. Under MADLIB (40→40) it is 0.0 more at most, not "
-        "significantly."
+        "changed word need not be a hidden one. Under MADLIB (40→40) the two differ by 0.0 or "
+        "less, not significantly."
     )
     close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
     untested = findings.headline(found.assign(p=math.nan))  # by the interval: 12 errors apart
     assert untested.title == said.title and untested.text.endswith(
-        "(40→40) it is 0.0 more at most."
+        "(40→40) the two differ by 0.0 or less."
     )
     narrow = found.assign(p=math.nan, value=found["kept"] + 0.04, low=found["kept"],
                           high=found["kept"] + 0.08)  # fmt: skip
@@ -372,18 +372,22 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
         assert said.title.startswith("CusText+: 30 of 100")
 
 
-def test_whether_a_sanitizer_is_enough_is_said_of_the_useful_settings() -> None:
-    columns = ["mechanism", "epsilon", "value", "high", "risk", "risk_low", "risk_high"]
-    rows = [("custext+", 1.0, 0.65, 0.71, 0.2, 0.1, 0.3), ("tem", 2.8, 0.80, 0.9, 0.9, 0.8, 1.0),
-            ("custext+", 4.0, 0.71, 0.73, 0.49, 0.47, 0.51)]  # fmt: skip
+def test_whether_a_sanitizer_is_enough_is_said_of_settings_about_as_useful() -> None:
+    columns = ["mechanism", "epsilon", "value", "risk", "risk_low", "risk_high"]
+    rows = [
+        ("custext+", 1.0, 0.65, 0.2, 0.1, 0.3),
+        ("tem", 2.8, 0.80, 0.9, 0.8, 1.0),
+        ("custext+", 4.0, 0.69, 0.49, 0.47, 0.51),
+        ("tem", 2.4, 0.71, 0.6, 0.5, 0.7),
+    ]
     table = pd.DataFrame(rows, columns=columns)
-    said = findings.alone(table)  # the noisiest is of no use, however few texts were classified
-    assert "Not as the only protection." in said and "under CusText+ at epsilon 4:" in said
-    assert said.endswith("49% (47 to 51).")
+    said = findings.alone(table)  # the noisiest is of less use, and the least noisy of more
+    assert "Not as the only protection." in said and "right on 68% to 72%" in said
+    assert said.endswith("from 49% (47 to 51) of the content words (CusText+ at epsilon 4) to 60%.")
     madlib = findings.alone(table.replace({"mechanism": {"custext+": "madlib"}}))
-    assert madlib.endswith("49% (47 to 51), or more (its probabilities are known only roughly).")
+    assert "epsilon 4, or more: its probabilities are known only roughly) to" in madlib
     assert "depends on the mechanism" in findings.alone(table.assign(risk_high=0.09))
-    assert findings.alone(table[:1]) == ""
+    assert findings.alone(table[:2]) == ""
 
 
 def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
@@ -394,6 +398,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
         unit = "nats" if name.startswith("game") else "share"
         n = 33 if columns["mechanism"] == "DeepCandidate" else 200
         found = measure(name, value, **error, n=n, unit=unit)
+        columns |= {} if name.startswith("game") else {"candidates": n}
         return found.model_copy(update={"columns": columns})
 
     made = board(
@@ -417,12 +422,9 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.5]
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
-    assert "90% (85 to 95) of 200 texts under DP-Prompt and of 30%" in said  # among as many others
-    assert "guessing finds 0.5%" in said and "1 of 2" in said
-    assert (
-        "at least 1.5 under DP-MLM (claimed for one text: 1,600), where every guess was right"
-        in said
-    )
+    assert "90% (85 to 95) of the texts under DP-Prompt and of 30%" in said
+    assert "among 200 texts each" in said and "1 of 2" in said  # not of DeepCandidate's 33
+    assert "DP-MLM (claim at this setting: 1,600), where every guess was right" in said
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
     (choice,) = findings.choice(made, at()).to_dict("records")
     assert choice["take"].startswith("no advice")
@@ -431,10 +433,10 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
         # the stronger of two attacks: 95% intervals of 5 points, wide enough for both
         gets
         == "the original of at least 30% (24 to 36) of 200 texts under DP-MLM, of more, by value, "
-        "under the others tested on as many"
+        "under the others"
     )
     unsure = findings.rewritten(table.reset_index().assign(right=0.9))
-    assert unsure.endswith("at least 1.5 under DP-MLM (claimed for one text: 1,600).")
+    assert unsure.endswith("at least 1.5 under DP-MLM (claim at this setting: 1,600).")
 
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
@@ -830,8 +832,9 @@ def test_tables_are_escaped_folded_and_have_whole_counts() -> None:
 def test_verdicts_are_drawn_as_long_as_their_counts(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS))
     findings = scoreboard.counts_of_findings(judge(board(*OURS).by_notebook))
-    fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings, 0)
-    said = "Of 5 statements 1 are confirmed (0 in every cell),\n1 contradicted"
+    fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings, 0, 2)
+    said = "Of 5 statements 1 are confirmed (0 in every cell),\n1 contradicted (2 more set aside"
+    said += " as no test)"
     assert fig.get_suptitle() == said
     left, right = fig.axes
     widths = [[bar.get_width() for bar in ax.patches if bar.get_width()] for ax in (left, right)]

@@ -3,30 +3,32 @@
     law = noise_law(laplace, embed(encoder, texts), released)        # (outputs, texts)
     linkage.linked(linkage.by_likelihood(law))
 
-Where every candidate is as likely beforehand, nobody names the right one more often than who names
-the one under which the output is likeliest (Bayes' rule). Row i belongs to the i-th output, column
-j to the j-th text; -inf stands for what is impossible, or was left out.
+Of one output by itself, where every candidate is as likely beforehand, nobody names the right one
+more often than who names the one under which the output is likeliest (Bayes' rule). Row i belongs
+to the i-th output, column j to the j-th text; -inf stands for what is impossible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from scipy.special import logsumexp
+from tqdm.auto import tqdm
 
 from textpriv.channel import Channel, FloatArray, IntArray
-from textpriv.checks import COUNT, checked
 from textpriv.data.tokens import KEPT, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.dp_fusion import DPFusion
 from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
-from textpriv.models.generators import Generator, generate, generate_both
-from textpriv.models.rows import by_length
+from textpriv.models.encoders import autocast
+from textpriv.models.generators import ROOT, Generator, Prefixes
 from textpriv.models.vectors import SentenceVectors
+
+_ROWS = 64  # laws of the next token that are held at once
 
 # --- Word by word -------------------------------------------------------------------------------
 
@@ -112,96 +114,61 @@ def candidate_law(
 # --- Token by token -----------------------------------------------------------------------------
 
 
-@checked(batch=COUNT)
-def prompt_law(
-    mechanism: DPPrompt,
-    texts: Sequence[str],
-    outputs: Sequence[str],
-    candidates: IntArray,
-    *,
-    batch: int = 32,
-) -> FloatArray:
-    """Of DP-Prompt, under some candidates of each output.
+def prompt_law(mechanism: DPPrompt, texts: Sequence[str], outputs: Sequence[str]) -> FloatArray:
+    """Of DP-Prompt by a causal model, for an output as its tokenizer writes it.
 
-    Exact but for two things: an output is read anew, so that its tokens may be others than were
-    drawn, and in bfloat16 scores differ in their last digits with the batch.
-
-    Parameters
-    ----------
-    candidates : (outputs, tried) numbers of texts, those of one output all different
-    batch : prompts that are run together
+    Other tokens may spell the same output: they are not added up, and where others were drawn, more
+    of them perhaps, what is computed is not what was drawn. In bfloat16 scores differ in their last
+    digits from those of the draws.
     """
-    prompts = mechanism.prompts(texts)
-    tried, followed = _followed(mechanism.generator, outputs, candidates, mechanism.tokens)
 
-    def choose(scores: torch.Tensor, rows: IntArray) -> IntArray:
-        return followed(mechanism.log_weights(scores).double().log_softmax(1), rows)
+    def law(scores: torch.Tensor) -> torch.Tensor:
+        return mechanism.log_weights(scores).double().log_softmax(1)
 
-    asked = [prompts[text] for text in tried]
-    for _ in generate(mechanism.generator, asked, choose, tokens=mechanism.tokens, batch=batch):
-        pass
-    return followed.law(candidates, len(texts))
+    asked = [[prompt] for prompt in mechanism.prompts(texts)]
+    return _along(mechanism.generator, asked, outputs, mechanism.tokens, law)
 
 
-@checked(batch=COUNT)
 def fusion_law(
-    mechanism: DPFusion,
-    texts: Sequence[str],
-    redacted: Sequence[str],
-    outputs: Sequence[str],
-    candidates: IntArray,
-    *,
-    batch: int = 32,
+    mechanism: DPFusion, texts: Sequence[str], redacted: Sequence[str], outputs: Sequence[str]
 ) -> FloatArray:
-    """Of DP-Fusion, under some candidates of each output, with their redactions; see `prompt_law`.
+    """Of DP-Fusion, each text being redacted as it would be; see `prompt_law`."""
+    asked = mechanism._pairs(texts, redacted)
+    return _along(mechanism.generator, asked, outputs, mechanism.tokens, mechanism.log_law)
 
-    `batch` counts prompts, two for a candidate, as in `DPFusion.sanitize`.
+
+@torch.inference_mode()
+def _along(
+    generator: Generator,
+    asked: Sequence[Sequence[Sequence[int]]],
+    outputs: Sequence[str],
+    tokens: int,
+    law: Callable[..., torch.Tensor],
+) -> FloatArray:
+    """ln P of every output, its end included, after the prompts of each text: (outputs, texts).
+
+    Outputs stand in one tree, which is read once after each prompt; `law` gives ln P of the next
+    token, (rows, sayable), from the scores after each prompt of a text.
     """
-    pairs = mechanism._pairs(texts, redacted)
-    tried, followed = _followed(mechanism.generator, outputs, candidates, mechanism.tokens)
-    lengths = np.array([len(pairs[text][1]) for text in tried], dtype=np.int64)
-    for part in by_length(lengths, max(1, batch // 2)):
-
-        def choose(
-            private: torch.Tensor, shown: torch.Tensor, rows: IntArray, part: IntArray = part
-        ) -> IntArray:
-            return followed(mechanism.log_law(private, shown), part[rows])
-
-        known, public = ([pairs[tried[row]][side] for row in part.tolist()] for side in (0, 1))
-        generate_both(mechanism.generator, known, public, choose, tokens=mechanism.tokens)
-    return followed.law(candidates, len(texts))
-
-
-class _Followed:
-    """Chooses the tokens of given outputs one after the other, and adds up their ln P."""
-
-    def __init__(self, columns: Sequence[IntArray]) -> None:
-        self._columns = columns
-        self._step, self._total = np.zeros(len(columns), dtype=int), np.zeros(len(columns))
-
-    def __call__(self, log_law: torch.Tensor, rows: IntArray) -> IntArray:
-        chosen = np.array([self._columns[row][self._step[row]] for row in rows.tolist()])
-        self._total[rows] += log_law[np.arange(len(rows)), chosen].cpu().numpy()
-        self._step[rows] += 1
-        return chosen
-
-    def law(self, candidates: IntArray, texts: int) -> FloatArray:
-        """What was added up, at its place: (outputs, texts)."""
-        result = np.full((len(candidates), texts), -np.inf)
-        np.put_along_axis(result, candidates, self._total.reshape(candidates.shape), axis=1)
-        return result
-
-
-def _followed(
-    generator: Generator, outputs: Sequence[str], candidates: IntArray, tokens: int
-) -> tuple[list[int], _Followed]:
-    """The text of each row that is tried, and the columns of its output, the end included."""
-    if np.ndim(candidates) != 2 or len(candidates) != len(outputs):
-        raise InvalidInput(
-            f"candidates: got shape {np.shape(candidates)}, expected ({len(outputs)}, tried): "
-            "numbers of texts for each output"
-        )
     said = [[*each, generator.end][:tokens] for each in generator.encode(outputs)]
-    columns = [np.searchsorted(generator.sayable, each) for each in said]
-    tried = candidates.shape[1]
-    return candidates.ravel().tolist(), _Followed([each for each in columns for _ in range(tried)])
+    nodes: dict[tuple[int, ...], int] = {(): ROOT}
+    paths = [
+        [nodes.setdefault(tuple(row[: end + 1]), len(nodes)) for end in range(len(row))]
+        for row in said
+    ]
+    grown = list(nodes)[1:]
+    parents, drawn = np.array([nodes[key[:-1]] for key in grown]), np.array([k[-1] for k in grown])
+    head, sayable = generator.model.get_output_embeddings(), torch.from_numpy(generator.sayable)
+    columns = np.searchsorted(generator.sayable, drawn)
+    result, gained = np.empty((len(said), len(asked))), np.zeros(len(nodes))
+    for text, prompts in enumerate(tqdm(asked, unit="text", mininterval=5)):
+        trees = (Prefixes(generator, prompt) for prompt in prompts)
+        states = [torch.cat([tree.root, tree.grow(parents, drawn)]) for tree in trees]
+        for start in range(0, len(grown), _ROWS):
+            part = slice(start, start + _ROWS)
+            with autocast(generator.device):
+                scores = [head(each[parents[part]]).float()[:, sayable] for each in states]
+            rows = law(*scores)
+            gained[1:][part] = rows[np.arange(len(rows)), columns[part]].cpu().numpy()
+        result[:, text] = [gained[path].sum() for path in paths]
+    return result

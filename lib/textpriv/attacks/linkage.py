@@ -82,8 +82,8 @@ def by_likelihood(log_law: FloatArray) -> FloatArray:
     """ln of the chance of every candidate, given the output, all being as likely beforehand.
 
     From ln P(output | text), (sanitized, originals), of `attacks.likelihood`, to the same shape.
-    What is impossible or was left out (-inf) scores 1 below the least of its row; a row with
-    nothing else tells nothing, 0.
+    What is impossible (-inf) scores 1 below the least of its row; a row with nothing else tells
+    nothing, 0.
     """
     law = np.asarray(log_law, dtype=np.float64)
     if law.ndim != 2 or np.isnan(law).any() or np.isposinf(law).any():
@@ -154,8 +154,10 @@ def true_positive_rate(scores: FloatArray, false_positive_rate: float) -> Estima
     there are N (N - 1) false pairs.
     """
     _check_scores(scores)
-    false = standardised(scores)
-    own = _own(false).copy()
+    spread = scores.std(1, keepdims=True)
+    standard = (scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+    own = _own(standard)
+    false = standard.copy()
     false[np.arange(len(false)), np.arange(len(false))] = np.nan
     ordered = np.sort(false[np.isfinite(false)])[::-1]
     threshold = ordered[int(false_positive_rate * len(ordered))]
@@ -225,12 +227,6 @@ def _lower(margins: FloatArray, confidence: float) -> float:
         return 0.0
     both = 2 * confidence - 1  # the lower end of this two-sided interval is the one-sided one
     return stats.share(int((margins > 0).sum()), len(margins), confidence=both).low
-
-
-def standardised(scores: FloatArray) -> FloatArray:
-    """Scores of each sanitized text over its candidates, with mean 0 and variance 1, or all 0."""
-    spread = scores.std(1, keepdims=True)
-    return np.asarray((scores - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1.0))
 
 
 def _own(scores: FloatArray) -> FloatArray:

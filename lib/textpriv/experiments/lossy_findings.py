@@ -67,7 +67,7 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
         f"the same position only. On {corpus}, window {window}, sigma {high:g}, that attacker has "
         f"{told(run, skip)} (Pr@5); the same guesses for other places, which is chance, "
         f"{told(run, chance)}. Solving the known linear map gives {told(run, ridge)}, a difference "
-        f"of {solved}: it needs nothing but the definition of the stencil. With what public text "
+        f"of {solved}: it needs the stencil, its vectors and a ridge. With what public text "
         f"teaches it is {told(run, language)}. The table tests at every sigma what that adds."
     )
     simulated = stencil("stencil", low, "stencil_simulation", 1)

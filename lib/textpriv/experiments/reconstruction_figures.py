@@ -58,10 +58,10 @@ def _lifted(found: pd.DataFrame) -> str:
     """The finding: where a model of public text adds most to Bayes' rule word by word."""
     setting = ["defense", "corpus", "epsilon"]
     rates = found.pivot_table(index=setting, columns="attack", values="value")
-    whole, single = rates["noisy-channel"], rates["context-free-bayes"]
+    whole, single = rates["noisy-channel"], rates["context-free-public"]
     defense, corpus, epsilon = at = (whole - single).idxmax()
     return (
-        f"{DEFENSE[defense]} at ε {epsilon:g}, {corpus_label(corpus)}: word by word "
+        f"{DEFENSE[defense]} at ε {epsilon:g}, {corpus_label(corpus)}, by public text: word by word "
         f"{single[at]:.0%} are read back, as whole sentences {whole[at]:.0%}"
     )
 
@@ -87,7 +87,7 @@ def ladder(found: pd.DataFrame) -> Figure:
                         bbox={"color": "white", "pad": 0.5})  # fmt: skip
         for bound in _bounds(found, defense, epsilon):
             ax.axvline(
-                bound, color=BLACK, lw=1, ls="--", label="K-ASR bound, as Tong et al. estimate it"
+                bound, color=BLACK, lw=1, ls="--", label="K-ASR bound, our estimate"
             )
         ax.set(xlim=(0, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
         ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n{_n(part)}", fontsize=8.5)

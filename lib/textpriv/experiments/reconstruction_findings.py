@@ -37,7 +37,7 @@ MEASURED_BY = {
 }
 SAID = {"above": "higher", "below": "lower", "undecided": "not significantly different"}
 FORMS = {
-    TOKEN: "as the paper runs it: a classifier per output, which reads the output alone",
+    TOKEN: "as the paper's would end: a classifier per output, which reads the output alone",
     SENTENCE: "one network, which reads the sentence and names a word that the channel allows",
     FREE: "the same, which may name any word",
 }
@@ -208,7 +208,7 @@ def _bound_as_in_the_paper(quotes: Quotes, tokens: int) -> str:
     times = 16 * sizes.detector_further_steps / tokens  # of 32 pairs a token has two
     so_long = f" (each token {times:.1f} times, in the paper 90)" if sizes.detector_steps else ""
     return (
-        "**The K-ASR bound as the paper trains it** has a detector that was trained on the very "
+        "**The K-ASR bound with the paper's training sentences** has a detector that was trained on the very "
         f"sentences that it then answers for, in other sanitized copies{so_long}. It is "
         f"{verdict(seen, p=False)}, compared with a detector of other private sentences (epsilon "
         f"{low:g}). Compared with the context-free bound: "

@@ -407,11 +407,11 @@ def whole_texts(board: Board) -> pd.DataFrame:
     Intervals of the strongest are simultaneous over the attacks.
 
     Columns: mechanism, linked (share of the texts that the strongest attack finds among all
-    originals), low, high, n, attack, shown (epsilon that the game proves to be exceeded, at 95%),
-    right (the share of right guesses in that game), claimed (epsilon of its text).
-    What was not measured is NaN.
+    originals), low, high, n, candidates (how many originals), attack, shown (epsilon that the game
+    proves to be exceeded, at 95%), right (the share of right guesses in that game), claimed
+    (epsilon of its text). What was not measured is NaN.
     """
-    best = _strongest(board.rows("linked", "mechanism", "attack"), "mechanism")
+    best = _strongest(board.rows("linked", "mechanism", "attack", "candidates"), "mechanism")
     games = board.rows("game", "mechanism").groupby("mechanism", sort=False)["value"].max()
     table = best.rename(columns={"value": "linked"}).set_index("mechanism")
     table = table.join(games.rename("shown"), how="outer").sort_values("linked", kind="stable")
@@ -419,8 +419,8 @@ def whole_texts(board: Board) -> pd.DataFrame:
     played = pd.read_csv(path) if len(games) and path.exists() else pd.DataFrame(columns=_GAMES)
     most = played.sort_values("shown", kind="stable")[_GAMES].groupby("mechanism").last()
     most = most[["value", "claimed"]].rename(columns={"value": "right"})
-    columns = ["mechanism", "linked", "low", "high", "n", "attack", "shown", "right", "claimed"]
-    return table.join(most).reset_index()[columns]
+    columns = ["mechanism", "linked", "low", "high", "n", "candidates", "attack"]
+    return table.join(most).reset_index()[[*columns, "shown", "right", "claimed"]]
 
 
 _GAMES = ["mechanism", "shown", "value", "claimed"]

@@ -52,11 +52,13 @@ SMALL_PRINT = 9
 
 
 @drawing
-def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame, throughout: int) -> Figure:
+def verdict_counts(
+    counts: pd.DataFrame, findings: pd.DataFrame, throughout: int, set_aside: int
+) -> Figure:
     """How many claims of each paper are compared, and what becomes of what the paper states.
 
     Of `scoreboard.counts` by paper, of `scoreboard.counts_of_findings`, and of how many statements
-    are confirmed `throughout`, in every one of their cells.
+    are confirmed `throughout`, in every one of their cells, or were set aside.
     """
     papers = [paper for paper in claims.PAPERS if paper in counts.index][::-1]
     counts, findings = counts.loc[papers], findings.loc[papers]
@@ -70,7 +72,7 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame, throughout: int
     right.set_yticks(range(len(papers)), [])
     left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=10)
     right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=10)
-    fig.suptitle(_fates(findings, throughout), fontsize=12)
+    fig.suptitle(_fates(findings, throughout, set_aside), fontsize=12)
     units = {"claims": (left, counts), "statements, each tested as one": (right, findings)}
     for unit, (ax, table) in units.items():
         ax.set(xlabel=unit, xlim=(0, 1.03 * max(1, table.sum(axis=1).max())))
@@ -86,7 +88,7 @@ def verdict_counts(counts: pd.DataFrame, findings: pd.DataFrame, throughout: int
     return fig
 
 
-def _fates(findings: pd.DataFrame, throughout: int) -> str:
+def _fates(findings: pd.DataFrame, throughout: int, set_aside: int) -> str:
     """The finding: how many statements a test decides, and which way."""
     tested = int(findings.to_numpy().sum())
     if not tested:
@@ -94,9 +96,10 @@ def _fates(findings: pd.DataFrame, throughout: int) -> str:
     holds, against = (
         int(findings[each].sum()) for each in (Verdict.CONFIRMED, Verdict.CONTRADICTED)
     )
+    aside = f" ({set_aside} more set aside as no test)" * bool(set_aside)
     return (
         f"Of {tested} statements {holds} are confirmed ({throughout} in every cell),\n"
-        f"{against} contradicted"
+        f"{against} contradicted{aside}"
     )
 
 

@@ -35,7 +35,9 @@ READABLE = 1 / 3
 """Share of the words that comes out unchanged at the settings of the first figure, about."""
 
 READABLE_ACCURACY = 0.7
-"""Accuracy of a classifier of two sentiments from which on a sanitized text counts as useful."""
+"""Accuracy of a classifier of two sentiments at which a sanitized text counts as useful."""
+
+ABOUT = 0.02  # of an accuracy: settings that near are equally useful
 
 FITTED = "madlib"
 """The mechanism whose channel attackers know only through a fit: they recover too little."""
@@ -130,8 +132,8 @@ def headline(found: pd.DataFrame) -> Finding:
         text += f" That is significantly more than come out unchanged under {_beside(above)}: "
         text += "a changed word need not be a hidden one."
     if same := [row for row in rows if row not in above]:
-        gap = max(100 * (row["value"] - row["kept"]) for row in same)
-        text += f" Under {_beside(same)} it is {gap:.1f} more at most"
+        gap = max(100 * abs(row["value"] - row["kept"]) for row in same)
+        text += f" Under {_beside(same)} the two differ by {gap:.1f} or less"
         untested = any(math.isnan(row["p"]) for row in same)
         text += "." if untested else ", not significantly."
     return Finding(title, text)
@@ -146,21 +148,27 @@ def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def alone(points: pd.DataFrame) -> str:
-    """Whether any of `scoreboard.word_points` that leaves a text useful hides most of its words."""
-    useful = points[points["value"] >= READABLE_ACCURACY]
-    if useful.empty:
+    """Whether any of `scoreboard.word_points` that leaves a text useful hides most of its words.
+
+    Of the settings about as useful as is asked: a few texts more or less decide on which side of a
+    mark one falls.
+    """
+    away = (points["value"] - READABLE_ACCURACY).abs()
+    near = points[away <= ABOUT]
+    if near.empty:
         return ""
-    least = useful.loc[useful["risk"].idxmin()]
+    least = near.loc[near["risk"].idxmin()]
     hides = least["risk_high"] < FEW_WORDS
     answer = "That depends on the mechanism" if hides else "Not as the only protection"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
-    fitted = ", or more (its probabilities are known only roughly)"
+    fitted = ", or more: its probabilities are known only roughly"
+    low, high = (f"{READABLE_ACCURACY + step:.0%}" for step in (-ABOUT, ABOUT))
     return (
-        f"**Should you use one?** {answer}. Of the settings at which a classifier of sentiment was "
-        f"right on {READABLE_ACCURACY:.0%} or more (guessing: {CHANCE:.0%}), the strongest of "
-        f"three attacks recovers fewest content words, by value, under "
-        f"{called(str(least['mechanism']))} at epsilon {least['epsilon']:g}: "
-        f"{rate}{fitted * (least['mechanism'] == FITTED)}."
+        f"**Should you use one?** {answer}. At settings where a classifier of sentiment is right "
+        f"on {low} to {high} (guessing: {CHANCE:.0%}), the strongest of three attacks recovers, by "
+        f"value, from {rate} of the content words ({called(str(least['mechanism']))} at epsilon "
+        f"{least['epsilon']:g}{fitted * (least['mechanism'] == FITTED)}) to "
+        f"{near['risk'].max():.0%}."
     )
 
 
@@ -382,15 +390,15 @@ def documents(board: Board) -> str:
 
 def rewritten(found: pd.DataFrame) -> str:
     """How often texts are linked to their originals, and the game: of `scoreboard.whole_texts`."""
-    rows = found[found["linked"].notna() & (found["n"] == found["n"].max())]
+    rows = _among_most(found)
     if rows.empty:
         return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
     least, most = rows.iloc[0], rows.iloc[-1]
     said = (
         "The strongest linkage attack run finds the original of "
-        f"{told(most['linked'], most['low'], most['high'])} of {most['n']:.0f} texts under "
+        f"{told(most['linked'], most['low'], most['high'])} of the texts under "
         f"{called(most['mechanism'])} and of {told(least['linked'], least['low'], least['high'])} "
-        f"under {_claiming(least)}; guessing finds {1 / least['n']:.1%}."
+        f"under {_claiming(least)}, among {least['candidates']:.0f} texts each."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
@@ -404,9 +412,17 @@ def rewritten(found: pd.DataFrame) -> str:
     )
 
 
+def _among_most(found: pd.DataFrame) -> pd.DataFrame:
+    """The mechanisms whose texts were looked for among the largest number of originals."""
+    linked = found.dropna(subset=["linked"])
+    return linked[linked["candidates"] == linked["candidates"].max()]
+
+
 def _claiming(row: pd.Series) -> str:
-    """A mechanism for whole texts, with what it claims for one of the games."""
-    claims = "" if math.isnan(row["claimed"]) else f" (claimed for one text: {row['claimed']:,.0f})"
+    """A mechanism for whole texts, with what it claims at the setting of the games."""
+    claims = (
+        "" if math.isnan(row["claimed"]) else f" (claim at this setting: {row['claimed']:,.0f})"
+    )
     return f"{called(row['mechanism'])}{claims}"
 
 
@@ -522,7 +538,8 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if (name := called(str(best["mechanism"]))) in texts.index:
         row = texts.loc[name]
         linked = told(row["linked"], row["low"], row["high"])
-        more += f". Of {row['n']:.0f} texts under {name} {linked} are linked (notebook 08)"
+        more += f". With half of these words kept, {linked} of {row['n']:.0f} texts are linked"
+        more += f" under {name} (notebook 08)"
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),
@@ -560,15 +577,15 @@ def _for_authors(board: Board) -> list[str] | None:
     return [
         "a text whose author is the secret",
         _take(names, len(own)),
-        f"the author with a macro F1 of {risk:.2f}, by choice of the setting",
+        f"the author with a macro F1 of {risk:.2f}, by choice of the setting; on clean text "
+        f"{board.told(CLEAR + 'author')}",
         f"sentiment with a macro F1 of {best['value']:.2f} ({best['low']:.2f} to "
-        f"{best['high']:.2f})",
+        f"{best['high']:.2f}); on clean text {board.told(CLEAR + 'sentiment')}",
     ]
 
 
 def _for_texts(board: Board) -> list[str] | None:
-    found = scoreboard.whole_texts(board).dropna(subset=["linked"])
-    found = found[found["n"] == found["n"].max()]  # candidates among which a text is looked for
+    found = _among_most(scoreboard.whole_texts(board))
     if found.empty:
         return None
     row = found.loc[found["linked"].idxmin()]
@@ -577,6 +594,6 @@ def _for_texts(board: Board) -> list[str] | None:
         "no advice: utility not measured, settings differ",
         f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
         f"{row['n']:.0f} texts under {called(row['mechanism'])}, of more, by value, under the "
-        "others tested on as many",
+        "others",
         "not measured here",
     ]

@@ -28,7 +28,7 @@ from textpriv.mechanisms.allotted import Allotted, at_positions
 from textpriv.mechanisms.base import Mechanism
 from textpriv.mechanisms.dp_fusion import DPFusion, divergence
 from textpriv.mechanisms.estimated import NoiseChannel
-from textpriv.mechanisms.noise import Madlib
+from textpriv.mechanisms.noise import AfterNoise, Madlib
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.mechanisms.sweep import epsilons_for
 from textpriv.models import Encoder, pieces
@@ -88,7 +88,7 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     compared: int = Field(ge=1)  # pairs whose losses are computed along an output
     inverted: int = Field(ge=2)  # sentences
     longest: int = Field(ge=1)  # tokens of what the inversion writes
-    rescored: int = Field(ge=2)  # texts under which the likelihood of a paraphrase is computed
+    reread: int = Field(ge=2)  # paraphrases whose likelihood under every text is computed
     batch: int = Field(ge=2)
 
 
@@ -275,8 +275,9 @@ def read_off(
 ) -> pd.DataFrame:
     """Content words and names found by each attack's guesses, for each release: a row each.
 
-    `p` is of equal success with the attack that knows nothing of the release (`guessing`), in pairs
-    by sentence, times the number of all such tests (Bonferroni); 1 for that attack itself.
+    `p` is of equal success of the same guesses for the next sentence, in pairs by sentence, times
+    the number of all such tests (Bonferroni): who is no better has learned nothing from a release.
+    It is 1 for the attack that knows nothing of the release (`guessing`).
     """
     wanted = {
         "content words": [set(_spelled(text)) - ENGLISH_STOP_WORDS for text in goal],
@@ -285,10 +286,10 @@ def read_off(
     rows = []
     for release, attacks in releases.items():
         for what, words in wanted.items():
-            sentence, blind = found(words, attacks[guessing])
             for attack, guesses in attacks.items():
-                hits = found(words, guesses)[1]
-                p = 1.0 if attack == guessing else paired_test(hits, blind, sentence, rng)
+                sentence, hits = found(words, guesses)
+                _, elsewhere = found(words, [*guesses[1:], guesses[0]])
+                p = 1.0 if attack == guessing else paired_test(hits, elsewhere, sentence, rng)
                 share = clustered_share(hits, sentence, sample=SENTENCES)
                 row = {"release": release, "attack": attack, "what": what, "p": p}
                 rows.append({**row, **share.columns()})
@@ -296,6 +297,27 @@ def read_off(
     tests = int((table["attack"] != guessing).sum())
     told = [f"{value:.0%}" for value in table["value"]]
     return table.assign(p=(table["p"] * tests).clip(upper=1), share=told)
+
+
+def strongest(table: pd.DataFrame, guessing: str) -> pd.DataFrame:
+    """Of rows of `read_off` those of the strongest attack on each release, but the one blind."""
+    attacked = table[table["attack"] != guessing]
+    return attacked.loc[attacked.groupby(["release", "what"], sort=False)["value"].idxmax()]
+
+
+def read_from_vectors(table: pd.DataFrame, guessing: str, noisy: str) -> str:
+    """A title: what is read of the first release, of a noisy one, and by who knows nothing."""
+    best = strongest(table, guessing).set_index(["release", "what"])["share"]
+    blind = table[table["attack"] == guessing].set_index(["release", "what"])["share"]
+    first = table["release"].iloc[0]
+    (words, names), (later_words, later_names), (blind_words, blind_names) = (
+        (shares[release, "content words"], shares[release, "names"])
+        for shares, release in ((best, first), (best, noisy), (blind, first))
+    )
+    return (
+        f"Of a vector {words} of the words and {names} of the names are read back;\n"
+        f"{noisy}: {later_words} and {later_names}; blindly: {blind_words} and {blind_names}"
+    )
 
 
 def one_word_apart(texts: Sequence[str], others: Sequence[str]) -> list[int]:
@@ -333,7 +355,9 @@ def half_kept(
 
 
 def channel_of(mechanism: Mechanism, rng: np.random.Generator) -> Channel | None:
-    """P(output | word) where it is known, or can be estimated from what is (noise on vectors)."""
+    """P(output | word) where it is known; of noise on vectors, whatever follows, an estimate."""
+    if isinstance(mechanism, AfterNoise):
+        mechanism = mechanism.madlib
     if isinstance(mechanism, Madlib):
         return NoiseChannel.estimate(mechanism, [mechanism.epsilon], rng)[mechanism.epsilon]
     return mechanism if isinstance(mechanism, Channel) else None
@@ -350,19 +374,14 @@ def similarities(
     }
 
 
-def most_similar(scores: Mapping[str, FloatArray], count: int) -> IntArray:
-    """The texts that fit an output best, by all attacks together: (outputs, count)."""
-    total = np.sum([linkage.standardised(each) for each in scores.values()], axis=0)
-    return np.argsort(-total, axis=1, kind="stable")[:, :count]
-
-
 def linkage_table(attacks: Mapping[str, Mapping[str, FloatArray]]) -> pd.DataFrame:
     """What each attack on each mechanism links, from its scores (outputs, texts): a row each."""
     rows = []
     for name, scores in attacks.items():
         for attack, each in scores.items():
-            row: dict[str, object] = {"mechanism": name, "attack": attack}
-            row |= linkage.linked(each, sample=SENTENCES).columns()
+            texts = each.shape[1]
+            row: dict[str, object] = {"mechanism": name, "attack": attack, "candidates": texts}
+            row |= linkage.linked(each, sample=f"{texts} texts").columns()
             row["mean_rank"] = float(linkage.ranks_of_truth(each).mean())
             row["at_1_percent"] = linkage.true_positive_rate(each, 0.01).value
             rows.append(row)
@@ -372,7 +391,8 @@ def linkage_table(attacks: Mapping[str, Mapping[str, FloatArray]]) -> pd.DataFra
 def by_attack(links: pd.DataFrame) -> pd.DataFrame:
     """Shares by mechanism (rows) and attack, and what else is known of each row's strongest."""
     best = links.loc[links.groupby("mechanism", sort=False)["value"].idxmax()]
-    best = best.set_index("mechanism")[["low", "high", "n", "mean_rank", "at_1_percent"]]
+    told = ["low", "high", "n", "candidates", "mean_rank", "at_1_percent"]
+    best = best.set_index("mechanism")[told]
     shares = links.pivot(index="mechanism", columns="attack", values="value")
     return shares[list(dict.fromkeys(links["attack"]))].loc[best.index].join(best)
 
