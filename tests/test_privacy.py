@@ -32,6 +32,7 @@ from tools.documents import WITH_BLOCKS
 
 from textpriv import mechanisms
 from textpriv.attacks.base import is_input
+from textpriv.attacks.f1 import bonferroni
 from textpriv.data.tokens import (
     KEEP_UNKNOWN,
     KEPT,
@@ -835,12 +836,14 @@ def test_the_strongest_attack_is_quoted_however_few_its_texts() -> None:
     )  # fmt: skip
     other = experiment.Source(attacked(("inversion-bert", 0.9, 0.3)), "found {} of 100")
     best = experiment.best(source)
-    assert best is not None and (best.success.value, best.success.low) == (0.9, 0.2)
+    assert best is not None and best.success.value == 0.9
+    assert best.success.low == pytest.approx(0.5 - bonferroni(3) * 0.1)  # the highest of all
     # Attackers count, not the corpora on which each was run.
     assert best.tried == 2 and best.attack == experiment.ATTACKERS["noisy-channel"]
     both = experiment.best(source, other)
     assert both is not None and both.attack == experiment.ATTACKERS["inversion-bert"]
-    assert (both.did, both.tried, both.success.low) == ("found {} of 100", 3, 0.3)
+    assert (both.did, both.tried) == ("found {} of 100", 3)
+    assert both.success.low == pytest.approx(0.5 - bonferroni(4) * 0.1)
     assert experiment.best(experiment.Source(attacked(), "{}")) is None
     assert experiment.best() is None
     alone = experiment.best(experiment.Source(attacked(("naive", 0.3, None)), "{}"))

@@ -61,8 +61,8 @@ def _lifted(found: pd.DataFrame) -> str:
     whole, single = rates["noisy-channel"], rates["context-free-public"]
     defense, corpus, epsilon = at = (whole - single).idxmax()
     return (
-        f"{DEFENSE[defense]} at ε {epsilon:g}, {corpus_label(corpus)}, by public text: word by word "
-        f"{single[at]:.0%} are read back, as whole sentences {whole[at]:.0%}"
+        f"{DEFENSE[defense]} at ε {epsilon:g}, {corpus_label(corpus)}, by public text: word by "
+        f"word {single[at]:.0%} are read back, as whole sentences {whole[at]:.0%}"
     )
 
 
@@ -86,9 +86,7 @@ def ladder(found: pd.DataFrame) -> Figure:
                         textcoords="offset points", fontsize=8, zorder=9,
                         bbox={"color": "white", "pad": 0.5})  # fmt: skip
         for bound in _bounds(found, defense, epsilon):
-            ax.axvline(
-                bound, color=BLACK, lw=1, ls="--", label="K-ASR bound, our estimate"
-            )
+            ax.axvline(bound, color=BLACK, lw=1, ls="--", label="K-ASR bound, our estimate")
         ax.set(xlim=(0, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
         ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n{_n(part)}", fontsize=8.5)
         ax.set_xlabel("tokens\nrecovered", fontsize=8.5)

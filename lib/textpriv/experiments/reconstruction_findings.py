@@ -208,10 +208,10 @@ def _bound_as_in_the_paper(quotes: Quotes, tokens: int) -> str:
     times = 16 * sizes.detector_further_steps / tokens  # of 32 pairs a token has two
     so_long = f" (each token {times:.1f} times, in the paper 90)" if sizes.detector_steps else ""
     return (
-        "**The K-ASR bound with the paper's training sentences** has a detector that was trained on the very "
-        f"sentences that it then answers for, in other sanitized copies{so_long}. It is "
-        f"{verdict(seen, p=False)}, compared with a detector of other private sentences (epsilon "
-        f"{low:g}). Compared with the context-free bound: "
+        "**The K-ASR bound with the paper's training sentences** has a detector that was trained "
+        "on the very sentences that it then answers for, in other sanitized copies"
+        f"{so_long}. It is {verdict(seen, p=False)}, compared with a detector of other private "
+        f"sentences (epsilon {low:g}). Compared with the context-free bound: "
         f"{quotes.duel(SEEN, 'context-free-bound')}."
     )
 

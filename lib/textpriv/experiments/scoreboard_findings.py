@@ -37,6 +37,8 @@ READABLE = 1 / 3
 READABLE_ACCURACY = 0.7
 """Accuracy of a classifier of two sentiments at which a sanitized text counts as useful."""
 
+NEARLY_ALL = 0.99  # of the texts
+
 ABOUT = 0.02  # of an accuracy: settings that near are equally useful
 
 FITTED = "madlib"
@@ -161,12 +163,12 @@ def alone(points: pd.DataFrame) -> str:
     hides = least["risk_high"] < FEW_WORDS
     answer = "That depends on the mechanism" if hides else "Not as the only protection"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
-    fitted = ", or more: its probabilities are known only roughly"
+    fitted = ", or more"
     low, high = (f"{READABLE_ACCURACY + step:.0%}" for step in (-ABOUT, ABOUT))
     return (
         f"**Should you use one?** {answer}. At settings where a classifier of sentiment is right "
-        f"on {low} to {high} (guessing: {CHANCE:.0%}), the strongest of three attacks recovers, by "
-        f"value, from {rate} of the content words ({called(str(least['mechanism']))} at epsilon "
+        f"on {low} to {high} (guessing: {CHANCE:.0%}), the strongest of three attacks recovers "
+        f"from {rate} of the content words ({called(str(least['mechanism']))} at epsilon "
         f"{least['epsilon']:g}{fitted * (least['mechanism'] == FITTED)}) to "
         f"{near['risk'].max():.0%}."
     )
@@ -393,22 +395,21 @@ def rewritten(found: pd.DataFrame) -> str:
     rows = _among_most(found)
     if rows.empty:
         return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
-    least, most = rows.iloc[0], rows.iloc[-1]
+    least, nearly_all = rows.iloc[0], int((rows["linked"] >= NEARLY_ALL).sum())
     said = (
-        "The strongest linkage attack run finds the original of "
-        f"{told(most['linked'], most['low'], most['high'])} of the texts under "
-        f"{called(most['mechanism'])} and of {told(least['linked'], least['low'], least['high'])} "
-        f"under {_claiming(least)}, among {least['candidates']:.0f} texts each."
+        f"Among {least['candidates']:.0f} texts the strongest linkage attack run finds the "
+        f"original of {told(least['linked'], least['low'], least['high'])} under "
+        f"{_claiming(least)}, of {NEARLY_ALL:.0%} or more under {nearly_all} of {len(rows)} "
+        "mechanisms."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
         return said
     worst = games.sort_values("shown").iloc[-1]
-    perfect = ", where every guess was right"
     return (
         f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
         f"above 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at least "
-        f"{worst['shown']:.1f} under {_claiming(worst)}{perfect if worst['right'] == 1 else ''}."
+        f"{worst['shown']:.1f} under {_claiming(worst)}."
     )
 
 
@@ -539,7 +540,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
         row = texts.loc[name]
         linked = told(row["linked"], row["low"], row["high"])
         more += f". With half of these words kept, {linked} of {row['n']:.0f} texts are linked"
-        more += f" under {name} (notebook 08)"
+        more += f" under {name}"
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),
@@ -574,13 +575,14 @@ def _for_authors(board: Board) -> list[str] | None:
     risk = rows.groupby("risk")["mechanism"].nunique().idxmax()  # that the most mechanisms share
     own = rows[rows["risk"] == risk]
     names, best = leaders(own), own.loc[own["value"].idxmax()]
+    plain = [board.measured.get(CLEAR + target) for target in ("author", "sentiment")]
+    clear = [f"; on clean text {each.value:.2f}" if each else "" for each in plain]
     return [
         "a text whose author is the secret",
         _take(names, len(own)),
-        f"the author with a macro F1 of {risk:.2f}, by choice of the setting; on clean text "
-        f"{board.told(CLEAR + 'author')}",
+        f"the author with a macro F1 of {risk:.2f}, by choice of the setting{clear[0]}",
         f"sentiment with a macro F1 of {best['value']:.2f} ({best['low']:.2f} to "
-        f"{best['high']:.2f}); on clean text {board.told(CLEAR + 'sentiment')}",
+        f"{best['high']:.2f}){clear[1]}",
     ]
 
 
@@ -593,7 +595,6 @@ def _for_texts(board: Board) -> list[str] | None:
         "a whole text, rewritten",
         "no advice: utility not measured, settings differ",
         f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
-        f"{row['n']:.0f} texts under {called(row['mechanism'])}, of more, by value, under the "
-        "others",
+        f"texts under {called(row['mechanism'])}, of more, by value, under the others",
         "not measured here",
     ]

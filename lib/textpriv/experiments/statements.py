@@ -3,7 +3,7 @@
     statements(board, losses)       # what the notebooks recorded, tight losses
 
 Every setting is one at which a notebook measured attacks, where any did. Of these the strongest is
-quoted; having been picked it may look a little better than it is.
+quoted, with an interval that allows for the choice.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from textpriv.attacks.f1 import strongest
 from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
 from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, TokenPolicy
 from textpriv.errors import InvalidInput
@@ -109,8 +110,8 @@ def best(*sources: Source) -> Attacked | None:
     """The measured attack of greatest success; None where none was measured.
 
     Risk is the maximum over the attackers that were run, so that few documents are no reason to
-    leave one out: they show in its interval. Among equals it is the one whose interval begins
-    highest.
+    leave one out: they show in its interval, which is simultaneous over all of them. Among equals
+    it is the one whose interval begins highest.
     """
     found = pd.concat([each.rows.assign(did=each.did) for each in sources] or [pd.DataFrame()])
     if found.empty:
@@ -122,11 +123,14 @@ def best(*sources: Source) -> Attacked | None:
         )
     known = {each: found[each].fillna(found["value"]) for each in ("low", "high")}
     found = found.assign(**known, n=found["n"].fillna(0))
-    strongest = found.sort_values(["value", "low"], ascending=False, kind="stable").iloc[0]
-    value, low, high = (float(strongest[each]) for each in ("value", "low", "high"))
-    success = Estimate(value, low, high, int(strongest["n"]))
-    attackers = found["attack"].nunique()
-    return Attacked(success, ATTACKERS[strongest["attack"]], strongest["did"], attackers)
+    found = found.sort_values(["value", "low"], ascending=False, kind="stable", ignore_index=True)
+    numbers = found[["value", "low", "high", "n"]].itertuples(index=False)
+    rates = {
+        row: Estimate(value, low, high, int(n)) for row, (value, low, high, n) in enumerate(numbers)
+    }
+    who, success = strongest(rates)
+    attack, did = found.loc[who, ["attack", "did"]]
+    return Attacked(success, ATTACKERS[attack], did, found["attack"].nunique())
 
 
 # --- The statements -----------------------------------------------------------------------------
