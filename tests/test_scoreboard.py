@@ -423,7 +423,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
     assert said.startswith("Among 200 texts the strongest linkage attack run finds the original of")
-    assert "30% (24 to 36) under DP-MLM" in said and "under 0 of 2 mechanisms." in said
+    assert "30% (24 to 36) under DP-MLM" in said and "under 0 of 2 settings." in said
     assert "1 of 2" in said and said.endswith("1.5 under DP-MLM (claim at this setting: 1,600).")
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
     (choice,) = findings.choice(made, at()).to_dict("records")
@@ -432,7 +432,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert (
         # the stronger of two attacks: 95% intervals of 5 points, wide enough for both
         gets == "the original of at least 30% (24 to 36) of texts under DP-MLM, of more, by value, "
-        "under the others"
+        "under the others tried among 200"
     )
 
 

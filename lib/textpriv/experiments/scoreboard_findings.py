@@ -400,7 +400,7 @@ def rewritten(found: pd.DataFrame) -> str:
         f"Among {least['candidates']:.0f} texts the strongest linkage attack run finds the "
         f"original of {told(least['linked'], least['low'], least['high'])} under "
         f"{_claiming(least)}, of {NEARLY_ALL:.0%} or more under {nearly_all} of {len(rows)} "
-        "mechanisms."
+        "settings."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
@@ -595,6 +595,7 @@ def _for_texts(board: Board) -> list[str] | None:
         "a whole text, rewritten",
         "no advice: utility not measured, settings differ",
         f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
-        f"texts under {called(row['mechanism'])}, of more, by value, under the others",
+        f"texts under {called(row['mechanism'])}, of more, by value, under the others tried "
+        f"among {row['candidates']:.0f}",
         "not measured here",
     ]

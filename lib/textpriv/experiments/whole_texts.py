@@ -411,9 +411,9 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int, title: str) -
     place = np.arange(len(table))[::-1]
     ax.barh(place, table["shown"], height=0.6, color=COLORS["blue"])
     ax.axvline(most, ls=":", color="black")
-    ax.scatter(table["claimed"], place, marker="D", s=50, color=COLORS["orange"], zorder=3)
+    ax.scatter(table["claimed"], place, marker="D", s=50, color=COLORS["orange"], zorder=4)
     for at, shown, claimed in zip(place, table["shown"], table["claimed"], strict=True):
-        proved = f"at least {shown:.1f}" if shown > 0 else "nothing shown"
+        proved = f"at least {shown:.2g}" if shown > 0 else "nothing shown"
         inside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
         where, color = (0.0, "white") if shown > 1.9 else (shown, "black")
         box = {"color": "white", "pad": 0.5} if color == "black" else None
