@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 
 from textpriv import stats
@@ -73,6 +73,15 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     oracle_most: int = Field(ge=1)  # prefixes that stay alive
     readable: int = Field(default=60, ge=2)  # documents whose grammar is looked at
     corpus: str = ""  # one of your own in place of all others, at the sizes of the first of these
+
+    @model_validator(mode="after")
+    def _documents_for_every_map(self) -> Self:
+        if (least := min([*self.attacked.values(), *self.oracle.values()])) < self.maps:
+            raise ValueError(
+                f"maps: got {self.maps}, expected at most {least}, the least number of documents "
+                "under attack, as each draw of a map is attacked on documents of its own"
+            )
+        return self
 
     @classmethod
     def for_corpus(cls, values: Mapping[str, Any], corpus: str) -> dict[str, Any]:
