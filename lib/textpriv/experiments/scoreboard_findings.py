@@ -397,8 +397,7 @@ def rewritten(found: pd.DataFrame) -> str:
         f"Among {least['candidates']:.0f} texts the strongest linkage attack run finds the "
         f"original of {told(least['linked'], least['low'], least['high'])} under "
         f"{_claiming(least)}, by value of {NEARLY_ALL:.0%} or more under {nearly_all} of "
-        f"{len(rows)} settings. A lower share may mean a weaker attack: not every tool's "
-        "probabilities are known."
+        f"{len(rows)} settings. Lower shares may mean weaker attacks."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
