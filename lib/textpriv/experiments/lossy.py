@@ -76,7 +76,8 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
 
     @model_validator(mode="after")
     def _documents_for_every_map(self) -> Self:
-        if (least := min([*self.attacked.values(), *self.oracle.values()])) < self.maps:
+        under_attack = [*self.attacked.values(), *self.oracle.values()]
+        if (least := min(under_attack, default=self.maps)) < self.maps:
             raise ValueError(
                 f"maps: got {self.maps}, expected at most {least}, the least number of documents "
                 "under attack, as each draw of a map is attacked on documents of its own"
