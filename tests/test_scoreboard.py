@@ -406,6 +406,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
         row("linked.a.vectors", 0.3, mechanism="DP-MLM", attack="vectors"),
         row("linked.b.words", 0.9, mechanism="DP-Prompt", attack="words"),
         row("linked.c.words", 0.05, mechanism="DeepCandidate", attack="words"),
+        row("linked.e.words", 0.95, mechanism=findings.REDACTED, attack="words"),
         row("game.a", 1.5, mechanism="DP-MLM"),
         row("game.d", 0.0, mechanism="truncated Laplace"),
         notebook="08_whole_texts",
@@ -418,7 +419,8 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     monkeypatch.setattr(scoreboard, "_plotted", lambda *_: plotted)
     table = scoreboard.whole_texts(made).set_index("mechanism")
     assert table.loc["DP-MLM", ["right", "claimed"]].tolist() == [1.0, 1600]
-    assert list(table.index) == ["DeepCandidate", "DP-MLM", "DP-Prompt", "truncated Laplace"]
+    tools = ["DeepCandidate", "DP-MLM", "DP-Prompt", findings.REDACTED, "truncated Laplace"]
+    assert list(table.index) == tools  # redaction alone is no tool, and is not counted below
     assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.5]
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())

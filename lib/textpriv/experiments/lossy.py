@@ -115,7 +115,7 @@ class Setting:
     @property
     def is_random(self) -> bool:
         """Whether another seed gives another text."""
-        return self.kind in ("2-random", "3-random", "noise")
+        return self.is_random_map or self.kind == "noise"
 
     @property
     def is_random_map(self) -> bool:
