@@ -320,6 +320,7 @@ def test_cards_of_a_folder_stand_in_one_table(common: None, tmp_path: Path) -> N
     assert (
         table["linked"].is_monotonic_increasing and (table["linked_low"] <= table["linked"]).all()
     )
+    assert set(table["read_tried"]) == {2}  # kept as they are, and by Bayes' rule
 
 
 def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None:

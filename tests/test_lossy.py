@@ -12,7 +12,7 @@ from textpriv import profiles
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
 from textpriv.data.tokens import Corpus
-from textpriv.errors import InvalidInput
+from textpriv.errors import InvalidInput, ProfileError
 from textpriv.experiments import lossy
 from textpriv.experiments.lossy import Setting, Sizes, Text, TokenNoise, Vocabulary
 from textpriv.mechanisms.maps import LossyMap
@@ -82,6 +82,14 @@ def test_the_crossing_is_that_of_the_papers_tables() -> None:
         shown = {f"w9-s{sigma}" for sigma in (0.2, 0.6, 0.8, 1.0)}
         shown |= {f"w{window}-s0.2" for window in (5, 7, 11)}
         assert {each for each in labels if each.startswith(kind)} == {f"{kind}-{s}" for s in shown}
+
+
+@pytest.mark.parametrize("profile", ["smoke", "default", "full", "paper"])
+def test_every_draw_of_a_map_is_attacked_on_some_document(profile: str) -> None:
+    sizes = profiles.load(profile, "03_lossy_and_stencil", Sizes)
+    least = min([*sizes.attacked.values(), *sizes.oracle.values()])
+    with pytest.raises(ProfileError, match=f"expected at most {least}, the least number of doc"):
+        profiles.load(profile, "03_lossy_and_stencil", Sizes, {"maps": least + 1})
 
 
 def test_the_paper_profile_has_every_size_of_every_corpus() -> None:

@@ -18,7 +18,7 @@ SIZES = Sizes(
     encoder="tiny", corpora={"imdb": 9, "sst2": 9}, longest={}, public=10, windows=(5, 9),
     sigmas=(0.2, 1.0), crossing=(9, 0.2), etas=(50, 150), seeds=1, splits=1, test_share=0.3,
     tuned=(), tuned_steps={}, attacked={}, rehearsed=1, guesses=5, oracle={}, oracle_longest={},
-    oracle_most=1,
+    oracle_most=1, maps=2,
 )  # fmt: skip
 NAMES = ["imdb", "sst2"]
 

@@ -218,7 +218,8 @@ def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -
     seen = watch(stencil, given.pieces)
     guesses = Deconvolution(stencil).guess(seen)
     setting = Setting("punctuated-stencil", 5, 0.6)
-    rows = tables.success(given, setting, "deconvolution", guesses, seen)
+    found = tables.success(given, setting, "deconvolution", guesses, seen)
+    rows = tables.success_rates([found], ["sst2"]).to_dict("records")
     unit = (given.pieces.document // 2)[seen.targets]
     for row, top in zip(rows, (1, 5), strict=True):
         right = (guesses.words[:, :top] == given.pieces.ids[seen.targets][:, None]).any(1)
@@ -226,8 +227,32 @@ def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -
         assert (row["label"], row["attack"], row["top"]) == (setting.label, "deconvolution", top)
         assert stats.Estimate.of(row) == expected
         assert row["n"] == len(unit) and len(row["influence"].unit) == 15
-    joined = tables.by_corpus([[{**row, "corpus": "imdb"}, row] for row in rows], ["sst2", "imdb"])
+    both = [{**row, "corpus": corpus} for corpus in ("imdb", "sst2") for row in found]
+    joined = tables.success_rates([both], ["sst2", "imdb"])
     assert [*joined["corpus"]] == ["sst2", "sst2", "imdb", "imdb"]
+
+
+def test_another_draw_of_a_map_may_find_more() -> None:
+    """Each draw is attacked on its own documents: what it changes for all of them is no noise."""
+    given, setting = text("sst2", made_up(40, 1)), Setting("2-random")
+    parts = given.under(setting, 4)
+    assert sorted(each for part in parts for each in part.cluster) == list(range(40))
+    assert [each.documents for each in given.under(Setting("high-freq"), 4)] == [given.documents]
+    rows = []
+    for draw, part in enumerate(parts):  # a quarter more under each
+        seen = Observed(part.pieces, np.ones(len(part.pieces.ids), dtype=bool))
+        truth = part.pieces.ids[seen.targets]
+        words = np.where(np.arange(len(truth)) % 4 < draw, truth, NONE)
+        guesses = Guesses(words[:, None], np.zeros((len(truth), 1)))
+        rows += tables.success(part, setting, "naive", guesses, seen, draw)
+    (row,) = tables.success_rates([rows], ["sst2"]).to_dict("records")
+    shares = [each["found"].mean() for each in rows]
+    found, unit = (np.concatenate([each[what] for each in rows]) for what in ("found", "unit"))
+    one = stats.clustered_share(found, unit, sample="sst2")
+    labels = stats.draw_labels("attacked 2-random", np.arange(4))
+    expected = stats.over_draws(one, shares, labels, bounds=(0.0, 1.0))
+    assert stats.Estimate.of(row) == expected
+    assert row["high"] - row["low"] > 3 * (one.high - one.low)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +268,8 @@ def test_the_oracle_against_its_parts(generator: Generator) -> None:
     found = oracle.OracleBeam(generator, mapper, most=12).search_corpus(
         mapper.sanitize_corpus(truth)
     )
-    rows = pd.DataFrame(tables.oracle_success(given, truth, mapper, found)).set_index("measure")
+    rows = tables.oracle_rates(tables.oracle_success(given, truth, mapper, found))
+    rows = rows.set_index("measure")
     ranks = np.array([each.rank(truth[row]) for row, each in enumerate(found)])
     best = [each.sequences[0] for each in found]
     edits = np.array([oracle.edit_distance(each, truth[row]) for row, each in enumerate(best)])

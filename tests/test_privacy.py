@@ -65,7 +65,7 @@ from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import DPPrompt, Guarantee, Limits, paper_loss, tight_loss
 from textpriv.mechanisms.registry import WORD_LEVEL
-from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
+from textpriv.mechanisms.sentences import DeepCandidate, SentenceVectors, TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.neighbors import AnnoySearch, ExactSearch
 from textpriv.privacy import (
@@ -703,6 +703,27 @@ def test_what_each_kind_of_mechanism_states() -> None:
         assert "Not protected: the number of sentences;" in str(found)
     aggressive = document_statement(CusText(SMALL, epsilon=2.0, set_size=6))
     assert aggressive.nominal == np.inf and "No bound holds" in str(aggressive)
+
+
+@pytest.mark.parametrize(("epsilon", "sentences", "others"), [(1.0, 20, 2000), (0.5, 20, 148)])
+def test_what_is_stated_of_a_document_that_is_drawn_whole_holds(
+    epsilon: float, sentences: int, others: int
+) -> None:
+    """One draw is no composition: taken for separate draws, its sentences lose too little."""
+    places = np.repeat([0.0, 1.0], [1, others])[:, None].astype(np.float32)
+    candidates = SentenceVectors(places, np.arange(others + 2))
+    mechanism = DeepCandidate(candidates, np.float64, epsilon=epsilon)
+    here, there = (
+        mechanism.log_probability(np.full((sentences, 1), place)) for place in (0.0, 1.0)
+    )
+
+    def delta(bound: float) -> float:
+        return float(np.maximum(np.exp(here) - np.exp(bound + there), 0).sum())
+
+    found = document_statement(mechanism, sentences=sentences)
+    assert delta(found.composed) <= found.delta
+    each = np.full(sentences, epsilon)
+    assert delta(account(each, ranges=each, delta=found.delta).composed) > 0.4
 
 
 SECRET = "W1, call Zelda Quux: 079 123 45 67. w7!"  # w1 and w7 are all that SMALL knows

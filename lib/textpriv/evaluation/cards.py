@@ -82,13 +82,14 @@ def read_cards(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
 def table(cards: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """A row per card: how much of it is read and linked by the strongest attack, and what is left.
 
-    Columns: mechanism, setting, read, linked (each with _low, _high and _by), epsilon_at_least (per
-    text, shown by linkage), and one for each measure of utility.
+    Columns: mechanism, setting, read, linked (each with _low, _high, _by and _tried, the number of
+    attacks), epsilon_at_least (per text, shown by linkage), and one for each measure of utility.
     """
     rows = []
     for card in cards:
         row = {"mechanism": card["label"], "setting": card["setting"]}
         for finds, name in (("words", "read"), ("texts", "linked")):
+            row[f"{name}_tried"] = sum(each["finds"] == finds for each in card["risks"])
             best = strongest(pd.DataFrame(card["risks"]), finds)
             if best is not None:
                 row |= {name: best["value"], f"{name}_by": best["attack"]}

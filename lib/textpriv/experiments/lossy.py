@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 
 from textpriv import stats
@@ -61,9 +61,11 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     test_share: float = Field(gt=0, lt=1)
     tuned: tuple[str, ...]  # labels for which the encoder is fine-tuned
     tuned_seeds: int = Field(1, ge=1)  # the first so many splits, with a draw of the maps each
+    tuned_draws: int = Field(1, ge=1)  # of a random map, for who has learned plain text, a split
     tuned_steps: Mapping[str, int]  # 0: not on this corpus
     tuned_rates: Mapping[str, float] = Field(default_factory=dict)  # learning rates, 1e-4 if absent
     attacked: Mapping[str, int]  # documents under attack
+    maps: int = Field(ge=1)  # draws of a random map under attack, each for a part of the documents
     rehearsed: int = Field(ge=1)  # public reviews that an attacker rehearses with
     guesses: int = Field(ge=5)  # candidates that a language model chooses from
     oracle: Mapping[str, int]  # documents that the oracle attacks
@@ -71,6 +73,16 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     oracle_most: int = Field(ge=1)  # prefixes that stay alive
     readable: int = Field(default=60, ge=2)  # documents whose grammar is looked at
     corpus: str = ""  # one of your own in place of all others, at the sizes of the first of these
+
+    @model_validator(mode="after")
+    def _documents_for_every_map(self) -> Self:
+        under_attack = [*self.attacked.values(), *self.oracle.values()]
+        if (least := min(under_attack, default=self.maps)) < self.maps:
+            raise ValueError(
+                f"maps: got {self.maps}, expected at most {least}, the least number of documents "
+                "under attack, as each draw of a map is attacked on documents of its own"
+            )
+        return self
 
     @classmethod
     def for_corpus(cls, values: Mapping[str, Any], corpus: str) -> dict[str, Any]:
@@ -103,7 +115,12 @@ class Setting:
     @property
     def is_random(self) -> bool:
         """Whether another seed gives another text."""
-        return self.kind in ("2-random", "3-random", "noise")
+        return self.is_random_map or self.kind == "noise"
+
+    @property
+    def is_random_map(self) -> bool:
+        """Whether one draw decides about all tokens of a text; noise is drawn for each anew."""
+        return self.kind in ("2-random", "3-random")
 
     def columns(self) -> dict[str, Any]:
         """As columns of a table: label, kind, window, sigma, eta."""
@@ -207,13 +224,21 @@ class Text:
         return self.cluster[self.pieces.document % len(self.labels)]
 
     def first(self, count: int) -> Text:
-        """The first documents, of pairs both texts; without splits."""
-        chosen = np.arange(min(count, len(self.labels)))
+        """The first documents; see `subset`."""
+        return self.subset(np.arange(min(count, len(self.labels))))
+
+    def under(self, setting: Setting, draws: int) -> list[Text]:
+        """All documents, or as many parts as a random map is drawn times, to be attacked."""
+        parts = draws if setting.is_random_map else 1
+        return [self.subset(np.arange(part, len(self.labels), parts)) for part in range(parts)]
+
+    def subset(self, chosen: IntArray) -> Text:
+        """Some documents, of pairs both texts; without splits."""
         is_pair = len(self.pieces) > len(self.labels)
         texts = [chosen, len(self.labels) + chosen] if is_pair else [chosen]
         return replace(
             self,
-            documents=self.documents[:count],
+            documents=tuple(self.documents[each] for each in chosen),
             labels=self.labels[chosen],
             cluster=self.cluster[chosen],
             pieces=self.pieces.subset(np.concatenate(texts)),

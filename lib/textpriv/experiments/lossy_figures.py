@@ -22,9 +22,10 @@ from textpriv.report import claims
 from textpriv.report.figures import GREY, PAGE, band, label, legend_below, percent, reach, style
 
 HOLLOW = {"markerfacecolor": "white"}
-WEIGHT = {  # the naive attacker as a broad stripe, the one with a language model as a thick line
+LOOKS: dict[str, dict[str, Any]] = {  # beside colour and marker
     "naive": {"lw": 4.5, "ms": 9, "alpha": 0.45},
     "deconvolution_lm": {"lw": 2.6, "ms": 8},
+    "anywhere": {"lw": 0.8, "label": "not comparable: hits at any position", **HOLLOW},
 }
 
 
@@ -81,7 +82,8 @@ def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
 def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
     """Success among five guesses of every attack on both stencils against sigma: a row per corpus.
 
-    The naive attacker is a broad stripe, the one with a language model a thick line.
+    The naive attacker is a broad stripe, the one with a language model a thick line; hollow is
+    what asks for less, a hit at any position of the text.
     """
     part = table[(table["top"] == 5) & (table["window"] == window)]
     part = part.sort_values("sigma", kind="stable")
@@ -92,7 +94,7 @@ def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
             shown = part[(part["corpus"] == corpus) & (part["kind"] == kind)]
             for name, line in shown.groupby("attack", sort=False):
                 look: dict[str, Any] = {**style(name), "label": label(name)}
-                look |= WEIGHT.get(name, {"lw": 1.2})
+                look |= LOOKS.get(name, {"lw": 1.2})
                 band(ax, line, "sigma", **look)
             found = f"{corpus_label(corpus)} ({_n(shown, 'tokens')})"
             ax.set_title(f"{label(kind)}\n{found}", fontsize=8.5)

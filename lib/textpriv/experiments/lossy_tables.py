@@ -21,12 +21,6 @@ from textpriv.utility import grammar
 Row = dict[str, Any]
 
 
-def by_corpus(found: Iterable[Iterable[Row]], corpora: Sequence[str]) -> pd.DataFrame:
-    """The rows of all points of a loop as one table, a corpus after the other."""
-    rows = [row for rows in found for row in rows]
-    return pd.DataFrame(sorted(rows, key=lambda row: corpora.index(row["corpus"])))
-
-
 # --- Utility --------------------------------------------------------------------------------------
 
 
@@ -96,51 +90,92 @@ def unchanged(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def oracle_success(
-    text: Text, truth: Corpus, mapper: LossyMap, found: Sequence[oracle.Found]
+    text: Text, truth: Corpus, mapper: LossyMap, found: Sequence[oracle.Found], draw: int = 0
 ) -> list[Row]:
-    """What the oracle's search has found of a text's documents, `truth`: a row per measure.
-
-    Columns: corpus, kind, measure (mrr, pr5, edit, token_success), the estimate, texts, tokens
-    (mean length), capped (texts that met the cap), kept (the smallest mass that a step kept).
-    """
+    """What the search has found of documents, `truth`, under one draw; rows for `oracle_rates`."""
     right, document = oracle.token_success(found, truth, mapper)
-    edits = oracle.edit_distances(found, truth).astype(float)
-    ranks, first = oracle.reciprocal_rank(found, truth), oracle.among_first(found, truth)
-    most = float(np.diff(truth.offsets).max())
-    name, cluster = text.name, text.cluster
     measures = {
-        "mrr": stats.clustered_mean(ranks, cluster, bounds=(0.0, 1.0), sample=name),
-        "pr5": stats.clustered_share(first, cluster, sample=name),
-        "edit": stats.clustered_mean(edits, cluster, bounds=(0.0, most), sample=name),
-        "token_success": stats.clustered_share(right, cluster[document], sample=name),
+        "mrr": (oracle.reciprocal_rank(found, truth), text.cluster),
+        "pr5": (oracle.among_first(found, truth), text.cluster),
+        "edit": (oracle.edit_distances(found, truth), text.cluster),
+        "token_success": (right, text.cluster[document]),
     }
+    about = {"corpus": text.name, "kind": mapper.name, "draw": draw}
     search = {
         "texts": len(found),
-        "tokens": len(truth.ids) / len(truth),
+        "tokens": len(truth.ids),
+        "longest": int(np.diff(truth.offsets).max()),
         "capped": sum(each.capped > 0 for each in found),
         "kept": min(each.kept for each in found),
     }
-    about = {"corpus": name, "kind": mapper.name}
     return [
-        {**about, "measure": measure, **rate.columns(), **search}
-        for measure, rate in measures.items()
+        {**about, "measure": measure, "found": values.astype(float), "unit": unit, **search}
+        for measure, (values, unit) in measures.items()
     ]
+
+
+def oracle_rates(rows: Sequence[Row]) -> pd.DataFrame:
+    """What the oracle has found, over all draws of a map: a row per corpus, map and measure.
+
+    Columns: corpus, kind, measure (mrr, pr5, edit, token_success), the estimate (95% by cluster,
+    with the error of draws), texts, tokens (mean length), capped (texts that met the cap), kept
+    (the smallest mass that a step kept).
+    """
+    found = []
+    keys = ["corpus", "kind", "measure"]
+    for key, several in pd.DataFrame(rows).groupby(keys, sort=False):
+        about = dict(zip(keys, key, strict=True))
+        is_edit = about["measure"] == "edit"
+        most = float(several["longest"].max()) if is_edit else 1.0
+        trials = about["measure"] in ("pr5", "token_success")
+        rate = _over_maps(several, about["corpus"], about["kind"], most=most, are_trials=trials)
+        total = several[["texts", "tokens", "capped"]].sum()
+        search = {
+            **total,
+            "tokens": total["tokens"] / total["texts"],
+            "kept": several["kept"].min(),
+        }
+        found.append({**about, **rate.columns(), **search})
+    return pd.DataFrame(found)
 
 
 def success(
-    text: Text, setting: Setting, attack: str, guesses: Guesses, observed: Observed
+    text: Text, setting: Setting, attack: str, guesses: Guesses, observed: Observed, draw: int = 0
 ) -> list[Row]:
-    """Share of tokens that an attack gets back: a row for each number of guesses that count.
-
-    Columns: corpus, those of the setting, attack, top, and the estimate.
-    """
-    found = hits(attack, guesses, observed, text.pieces.ids[observed.targets])
-    about = {"corpus": text.name, **setting.columns(), "attack": attack}
-    unit = text.unit[observed.targets]
+    """Which tokens an attack gets back under one draw; rows for `success_rates`."""
+    truth, unit = text.pieces.ids[observed.targets], text.unit[observed.targets]
+    about = {"corpus": text.name, **setting.columns(), "attack": attack, "draw": draw}
     return [
-        {**about, "top": top, **stats.clustered_share(right, unit, sample=text.name).columns()}
-        for top, right in found.items()
+        {**about, "top": top, "found": right, "unit": unit}
+        for top, right in hits(attack, guesses, observed, truth).items()
     ]
+
+
+def success_rates(found: Iterable[Iterable[Row]], corpora: Sequence[str]) -> pd.DataFrame:
+    """Share of tokens that attacks get back, a corpus after the other.
+
+    A row for each setting, attack and number of guesses that count (`top`), with the estimate over
+    all draws (95% by cluster, with the error of draws of random maps).
+    """
+    draws = pd.DataFrame([row for rows in found for row in rows])
+    keys = ["corpus", *Setting("plain").columns(), "attack", "top"]
+    rows = []
+    for key, several in draws.groupby(keys, sort=False):
+        about = dict(zip(keys, key, strict=True))
+        rate = _over_maps(several, about["corpus"], about["label"], are_trials=True)
+        rows.append({**about, **rate.columns()})
+    return pd.DataFrame(sorted(rows, key=lambda row: corpora.index(row["corpus"])))
+
+
+def _over_maps(
+    draws: pd.DataFrame, corpus: str, label: str, *, most: float = 1.0, are_trials: bool
+) -> stats.Estimate:
+    """Mean of what was found under all draws of a map, which all attacks on it share."""
+    found, unit = (np.concatenate([*draws[each]]) for each in ("found", "unit"))
+    bounds = (0.0, most)
+    rate = stats.clustered_mean(found, unit, bounds=bounds, sample=corpus, are_trials=are_trials)
+    labels = stats.draw_labels(f"attacked {label}", draws["draw"])
+    return stats.over_draws(rate, [each.mean() for each in draws["found"]], labels, bounds=bounds)
 
 
 # --- What is left of the language, and all of it together ---------------------------------------

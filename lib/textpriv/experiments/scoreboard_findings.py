@@ -39,7 +39,7 @@ READABLE_ACCURACY = 0.7
 
 NEARLY_ALL = 0.99  # of the texts
 
-ABOUT = 0.02  # of an accuracy: settings that near are equally useful
+REDACTED = "redaction alone"  # no tool: what notebook 08 compares tools with
 
 FITTED = "madlib"
 """The mechanism whose channel attackers know only through a fit: they recover too little."""
@@ -152,11 +152,9 @@ def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
 def alone(points: pd.DataFrame) -> str:
     """Whether any of `scoreboard.word_points` that leaves a text useful hides most of its words.
 
-    Of the settings about as useful as is asked: a few texts more or less decide on which side of a
-    mark one falls.
+    Of the settings that may be as useful as is asked: the interval of their accuracy contains it.
     """
-    away = (points["value"] - READABLE_ACCURACY).abs()
-    near = points[away <= ABOUT]
+    near = points[(points["low"] <= READABLE_ACCURACY) & (points["high"] >= READABLE_ACCURACY)]
     if near.empty:
         return ""
     least = near.loc[near["risk"].idxmin()]
@@ -164,13 +162,12 @@ def alone(points: pd.DataFrame) -> str:
     answer = "That depends on the mechanism" if hides else "Not as the only protection"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
     fitted = ", or more"
-    low, high = (f"{READABLE_ACCURACY + step:.0%}" for step in (-ABOUT, ABOUT))
     return (
-        f"**Should you use one?** {answer}. At settings where a classifier of sentiment is right "
-        f"on {low} to {high} (guessing: {CHANCE:.0%}), the strongest of three attacks recovers "
-        f"from {rate} of the content words ({called(str(least['mechanism']))} at epsilon "
-        f"{least['epsilon']:g}{fitted * (least['mechanism'] == FITTED)}) to "
-        f"{near['risk'].max():.0%}."
+        f"**Should you use one?** {answer}. At the {len(near)} settings where the accuracy of a "
+        f"classifier of sentiment may be {READABLE_ACCURACY:.0%} (by its interval; guessing: "
+        f"{CHANCE:.0%}), the strongest of three attacks recovers from {rate} of the content words "
+        f"({called(str(least['mechanism']))} at epsilon {least['epsilon']:g}"
+        f"{fitted * (least['mechanism'] == FITTED)}) to {near['risk'].max():.0%}."
     )
 
 
@@ -399,23 +396,23 @@ def rewritten(found: pd.DataFrame) -> str:
     said = (
         f"Among {least['candidates']:.0f} texts the strongest linkage attack run finds the "
         f"original of {told(least['linked'], least['low'], least['high'])} under "
-        f"{_claiming(least)}, of {NEARLY_ALL:.0%} or more under {nearly_all} of {len(rows)} "
-        "settings."
+        f"{_claiming(least)}, by value of {NEARLY_ALL:.0%} or more under {nearly_all} of "
+        f"{len(rows)} settings. Lower shares may mean weaker attacks."
     )
     games = found.dropna(subset=["shown"])
     if games.empty:
         return said
     worst = games.sort_values("shown").iloc[-1]
     return (
-        f"{said} Guessing which of two texts was sanitized shows, with 95% confidence, an epsilon "
-        f"above 0 under {(games['shown'] > 0).sum()} of {len(games)} mechanisms, and of at least "
-        f"{worst['shown']:.1f} under {_claiming(worst)}."
+        f"{said} Guessing which of two texts was sanitized, a classifier that knows nothing of the "
+        f"tools shows, with 95% confidence, an epsilon above 0 under {(games['shown'] > 0).sum()} "
+        f"of {len(games)} settings, and of at least {worst['shown']:.1f} under {_claiming(worst)}."
     )
 
 
 def _among_most(found: pd.DataFrame) -> pd.DataFrame:
     """The mechanisms whose texts were looked for among the largest number of originals."""
-    linked = found.dropna(subset=["linked"])
+    linked = found[found["mechanism"] != REDACTED].dropna(subset=["linked"])
     return linked[linked["candidates"] == linked["candidates"].max()]
 
 
@@ -544,7 +541,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),
-        f"{at['risk'].iloc[0]:.0%} of the content words, by choice of the setting{more}",
+        f"at least {at['risk'].iloc[0]:.0%} of the content words, by choice of the setting{more}",
         f"sentiment at an accuracy of {left}",
     ]
 
@@ -562,7 +559,8 @@ def _for_tokens(board: Board) -> list[str] | None:
         "tokens that are mapped, mixed or noisy, for a classifier",
         f"{called(row['mapper'])}{unproved}: fewest are recovered, by value, among those "
         "that keep half of plain text's gain over guessing",
-        f"{told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the first guess",
+        f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the "
+        "first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%} ({corpus_label(row['corpus'])})",
     ]
@@ -580,7 +578,7 @@ def _for_authors(board: Board) -> list[str] | None:
     return [
         "a text whose author is the secret",
         _take(names, len(own)),
-        f"the author with a macro F1 of {risk:.2f}, by choice of the setting{clear[0]}",
+        f"the author with a macro F1 of at least {risk:.2f}, by choice of the setting{clear[0]}",
         f"sentiment with a macro F1 of {best['value']:.2f} ({best['low']:.2f} to "
         f"{best['high']:.2f}){clear[1]}",
     ]

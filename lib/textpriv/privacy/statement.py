@@ -284,13 +284,16 @@ def _(mechanism: Mechanism, about: _About) -> Statement:
 
 @_stated.register
 def _(mechanism: SentenceMechanism, about: _About) -> Statement:
-    each = np.full(about.sentences, mechanism.epsilon)
+    # One draw for the whole document: its sentences are one loss of their sum, none of which
+    # cancels as those of separate draws do.
+    whole = [about.sentences * mechanism.epsilon]
     return replace(
         _statement(
             mechanism,
             about,
             f"eps {mechanism.epsilon:g} per sentence",
-            account(each, ranges=each if mechanism.claim.bounded_range else None),
+            account(whole, ranges=whole if mechanism.claim.bounded_range else None),
+            count=about.sentences,
             shown="the number of sentences",
         ),
         unit="sentences",
