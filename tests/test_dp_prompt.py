@@ -339,7 +339,7 @@ def triples(seen: Any) -> IntArray:
     return np.array(rows).astype(float).astype(np.int64)
 
 
-def test_static_attackers_learn_from_clean_text_and_adaptive_ones_from_the_output() -> None:
+def test_attackers_learn_from_clean_text_from_the_output_or_from_both() -> None:
     """And each is asked about every document once, whose answers are pooled."""
     outputs = {
         name: coded(name, 3 if name.startswith(("madlib", "trunc")) else 1) for name in CODES
@@ -366,19 +366,30 @@ def test_static_attackers_learn_from_clean_text_and_adaptive_ones_from_the_outpu
         "clean": outputs["clean plain"], "stream": stream, "seed": 3,
     }  # fmt: skip
     attacked = function_of(NOTEBOOK, "attacked", **space)
-    for access, target, learned, asked, parts in (
-        ("embedding", "author", "clean plain", [*CODES], folds["author"]),
-        ("embedding", "sentiment", "madlib eps8", ["madlib eps8"], folds["sentiment"]),
-        ("text", "author", "madlib eps8", ["madlib eps8"], folds["author"]),
-        ("tuned", "author", "clean plain", ["clean plain", "dp-prompt t0.75"], folds["author"][:1]),
+    clean, madlib, tuned = "clean plain", "madlib eps8", ["clean plain", "dp-prompt t0.75"]
+    for access, target, kind, learned, asked, parts in (
+        ("embedding", "author", "static", clean, [*CODES], folds["author"]),
+        ("embedding", "sentiment", "adaptive", madlib, [madlib], folds["sentiment"]),
+        ("embedding", "author", "informed", madlib, [madlib], folds["author"]),
+        ("text", "author", "adaptive", madlib, [madlib], folds["author"]),
+        ("text", "sentiment", "informed", madlib, [madlib], folds["sentiment"]),
+        ("tuned", "author", "static", clean, tuned, folds["author"][:1]),
     ):
         calls.clear()
-        rows = attacked(access, target, learned)
+        rows = attacked(access, target, learned, kind)
         truth = labels[target]
         for fold, (seen, taught, tests, classes, _) in zip(parts, calls, strict=True):
-            run = fold.number % len(outputs[learned].vectors)
-            assert {*map(tuple, seen[:, :2])} == {(CODES[learned], run)}
-            assert seen[:, 2].tolist() == [*fold.train, *fold.validation]
+            views = [(CODES[learned], fold.number % len(outputs[learned].vectors))]
+            if kind == "informed":
+                views = [
+                    (CODES[madlib], 0),
+                    (CODES[madlib], 1),
+                    (CODES[madlib], 2),
+                    (CODES[clean], 0),
+                ]
+            taught_rows = [(*view, row) for rows in (fold.train, fold.validation)
+                           for view in views for row in rows]  # fmt: skip
+            assert [*map(tuple, seen)] == taught_rows
             assert taught.tolist() == truth[seen[:, 2]].tolist() and classes == truth.max() + 1
             for name, test in zip(asked, tests, strict=True):
                 again = fold.number % len(outputs[name].vectors)
@@ -389,7 +400,7 @@ def test_static_attackers_learn_from_clean_text_and_adaptive_ones_from_the_outpu
         for name, row in zip(asked, rows, strict=True):
             assert experiment.name_of(row["mechanism"], row["level"]) == name
             assert (row["target"], row["access"]) == (target, access)
-            assert row["attacker"] == ("static" if learned == "clean plain" else "adaptive")
+            assert row["attacker"] == kind
             guess = np.where(documents % (2 + CODES[name]) == 0, 0, truth[documents])
             assert row["value"] == pytest.approx(f1_score(truth[documents], guess, average="macro"))
             assert row["n"] == len(documents)

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -68,9 +69,13 @@ class Output:
     def columns(self) -> dict[str, Any]:
         return columns_of(self.mechanism, self.level)
 
+    def runs(self, access: str) -> Sequence[Seen]:
+        """All documents as an attacker has them, run by run."""
+        return list(self.vectors) if access == EMBEDDING else self.texts
+
     def seen(self, access: str, run: int) -> Seen:
-        """All documents as an attacker has them; runs are used in turn, one for every part."""
-        runs: Sequence[Seen] = list(self.vectors) if access == EMBEDDING else self.texts
+        """All documents in one run; runs are used in turn, one for every part."""
+        runs = self.runs(access)
         return runs[run % len(runs)]
 
 
@@ -83,10 +88,15 @@ class Fold:
     validation: IntArray
     test: IntArray
 
-    def learn(self, seen: Seen, labels: IntArray) -> TrainingData[Any]:
-        """Training and validation documents with their labels."""
-        train, validation = rows_of(seen, self.train), rows_of(seen, self.validation)
-        return TrainingData(train, labels[self.train], validation, labels[self.validation])
+    def learn(self, views: Sequence[Seen], labels: IntArray) -> TrainingData[Any]:
+        """Training and validation documents with their labels, in each view of all documents."""
+        sets: list[Any] = []
+        for rows in (self.train, self.validation):
+            seen = [rows_of(view, rows) for view in views]
+            is_array = isinstance(seen[0], np.ndarray)
+            sets.append(np.concatenate(seen) if is_array else list(chain(*seen)))
+            sets.append(np.tile(labels[rows], len(views)))
+        return TrainingData(*sets)
 
     def ask(self, seen: Seen) -> Any:
         """The documents that are asked about."""
