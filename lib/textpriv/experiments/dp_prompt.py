@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 from sklearn.model_selection import train_test_split
 
+from textpriv import study
 from textpriv.attacks.author import TrainingData
 from textpriv.attacks.f1 import f1_estimate
 from textpriv.channel import FloatArray, IntArray
@@ -390,6 +391,20 @@ def folds(labels: IntArray, part: IntArray, seed: int | None) -> list[Fold]:
         test = np.flatnonzero(asked & (part == number))
         made.append(Fold(number, np.sort(train), np.sort(validation), test))
     return made
+
+
+def attack_points(
+    asked_about: Mapping[str, Sequence[str]], access: str, targets: Iterable[str], kinds: str
+) -> list[dict[str, Any]]:
+    """Static attackers learn from clean documents, those of other kinds from one output each."""
+    clean, names, targets = name_of(CLEAN), asked_about[access], [*targets]
+    return [
+        point
+        for kind in kinds.split()
+        for learned in names
+        if (learned == clean) == (kind == "static")
+        for point in study.grid(access=[access], target=targets, learned=[learned], kind=[kind])
+    ]
 
 
 def macro_f1_of(
