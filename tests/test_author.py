@@ -12,6 +12,8 @@ import torch
 from helpers import half_width, refused, share_fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from tiny_models import tiny_encoder
 
@@ -20,6 +22,7 @@ from textpriv.attacks.author import (
     TrainingData,
     cumulative_means,
     embedding_attack,
+    linear_attack,
     random_baseline,
     text_attack,
     tuned_attack,
@@ -385,23 +388,39 @@ def test_style_is_enough(marks: Any) -> None:
     assert (again == guess[:30]).all() and guess.dtype == np.int64
 
 
-def test_the_penalty_is_chosen_on_validation_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is best there is fitted again, to both; of equal ones the strongest penalty."""
-    fitted: list[tuple[float, int]] = []
-    fit = author.LogisticRegression.fit
+@pytest.mark.parametrize("seed", range(4))
+def test_the_penalty_is_chosen_on_validation_rows_and_both_sets_train(seed: int) -> None:
+    """By hand: the best of those that are fitted to the training rows, fitted to all of them."""
+    draw, penalties = rng(seed), (1e-3, 1e-1, 1e1, 1e3)
+    values = draw.normal(size=(90, 12))
+    labels = (values[:, 0] + draw.normal(size=90) > 0.7).astype(np.int64)
+    train, held = np.arange(60), np.arange(60, 90)
+    reached = []
+    for penalty in penalties:
+        one = LogisticRegression(C=penalty, class_weight="balanced", max_iter=1000)
+        guess = one.fit(values[train], labels[train]).predict(values[held])
+        reached.append(macro_f1(labels[held], guess, 2))
+    best = penalties[int(np.argmax(reached))]
+    by_hand = LogisticRegression(C=best, class_weight="balanced", max_iter=1000).fit(values, labels)
+    for kind in (np.asarray, sparse.csr_matrix):
+        sets = kind(values[train]), labels[train], kind(values[held]), labels[held]
+        found = author.best_regression(*sets, penalties)
+        np.testing.assert_allclose(
+            found.decision_function(kind(values)), by_hand.decision_function(values), atol=1e-3
+        )
 
-    def spy(model: Any, values: Any, labels: Any) -> Any:
-        fitted.append((model.C, values.shape[0]))
-        return fit(model, values, labels)
 
-    monkeypatch.setattr(author.LogisticRegression, "fit", spy)
-    train, held, (asked, _) = styled(60, 0), styled(20, 1), styled(10, 2)
-    for scores, best in (([0.1, 0.3, 0.2], 10.0), ([0.2, 0.2, 0.2], 1.0), ([0, 0.1, 0.4], 100.0)):
-        given_ = iter(scores)
-        monkeypatch.setattr(author, "macro_f1", lambda *_, given_=given_: next(given_))
-        text_attack(TrainingData(*train, *held), [asked], classes=3)
-        assert fitted == [(1.0, 60), (10.0, 60), (100.0, 60), (best, 80)]
-        fitted.clear()
+def test_a_line_through_vectors_finds_what_separates_and_takes_labels_from_both_sets() -> None:
+    centres = 3 * rng(1).normal(size=(3, 8))
+    truth = np.tile(np.arange(3), 40)
+    vectors = centres[truth] + rng(2).normal(size=(120, 8))
+    known = TrainingData(vectors[:60], truth[:60], vectors[60:80], truth[60:80])
+    (guess,) = linear_attack(known, [vectors[80:]], classes=3)
+    assert macro_f1(truth[80:], guess, 3) > 0.95
+    shuffled = rng(3).permutation(truth)
+    known = TrainingData(vectors[:60], shuffled[:60], vectors[60:80], shuffled[60:80])
+    (guess,) = linear_attack(known, [vectors[80:]], classes=3)
+    assert macro_f1(truth[80:], guess, 3) < 0.7  # nothing but the labels it is given
 
 
 def test_texts_without_words_and_without_anything() -> None:

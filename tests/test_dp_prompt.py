@@ -36,6 +36,7 @@ from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.models import Encoder
 from textpriv.models.generators import Generator
 from textpriv.models.vectors import embed
+from textpriv.report.run import Run
 from textpriv.seeds import stream
 from textpriv.stats import Estimate, clustered_mean
 
@@ -146,7 +147,9 @@ def test_films_are_asked_for_the_sentiment_only(monkeypatch: pytest.MonkeyPatch)
     columns = {"author": np.array([0, 1, 2]), "sentiment": np.array([1, 0, 1])}
     private = Documents("ours", ("one two", "three four", "five"), columns)
     public = Documents("ours", tuple(f"public {number}" for number in range(20)))
-    mine, others = experiment.with_films(private, public, 10, stream(5, "films"))
+    settings = Run("04_dp_prompt", "smoke", 5, {}).sizes(experiment.Sizes)
+    settings = settings.model_copy(update={"films": 10, "most_words": 40})
+    mine, others = experiment.with_films(private, public, settings, stream(5, "films"))
     assert mine.texts[:3] == private.texts and len(mine) == 13
     assert mine.columns["author"].tolist() == [0, 1, 2] + [NEITHER] * 10
     truth = {text: label for text, label in zip(films, labels, strict=True)}
@@ -155,7 +158,11 @@ def test_films_are_asked_for_the_sentiment_only(monkeypatch: pytest.MonkeyPatch)
     assert {*others.texts} >= {*public.texts[:10]} and len(drawn) == min(10, len(others) - 10)
     assert not shares_ngram(drawn, mine.texts[3:]).any()
     assert list(others.texts) != [*public.texts[:10], *drawn]  # mixed: limits learn on the first
-    assert experiment.with_films(private, public, 0, stream(5, "films")) == (private, public)
+    none = settings.model_copy(update={"films": 0})
+    assert experiment.with_films(private, public, none, stream(5, "films")) == (private, public)
+    short = settings.model_copy(update={"most_words": 3})  # cut as the others are
+    mine, others = experiment.with_films(private, public, short, stream(5, "films"))
+    assert max(len(text.split()) for text in mine.texts[3:] + others.texts) == 3
 
 
 def table(name: str) -> Embedding:
@@ -379,14 +386,8 @@ def test_attackers_learn_from_clean_text_from_the_output_or_from_both() -> None:
         rows = attacked(access, target, learned, kind)
         truth = labels[target]
         for fold, (seen, taught, tests, classes, _) in zip(parts, calls, strict=True):
-            views = [(CODES[learned], fold.number % len(outputs[learned].vectors))]
-            if kind == "informed":
-                views = [
-                    (CODES[madlib], 0),
-                    (CODES[madlib], 1),
-                    (CODES[madlib], 2),
-                    (CODES[clean], 0),
-                ]
+            known = [learned, clean] if kind == "informed" else [learned]
+            views = [(CODES[name], fold.number % len(outputs[name].vectors)) for name in known]
             taught_rows = [(*view, row) for rows in (fold.train, fold.validation)
                            for view in views for row in rows]  # fmt: skip
             assert [*map(tuple, seen)] == taught_rows

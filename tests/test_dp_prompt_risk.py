@@ -133,15 +133,17 @@ def test_the_strongest_attacker_by_hand() -> None:
 def test_what_is_left_where_the_author_is_hidden() -> None:
     clean = made("clean", [0], [0.6], [0.7])
     clean = [row | {"setting": "plain"} for row in clean]
-    # Intervals of authors reach 0.1 down; 0.23 - 0.1 is above guessing, 0.2 - 0.1 is not.
+    # Intervals of authors reach 0.1 up; 0.2 + 0.1 is at most 0.3, 0.23 + 0.1 is not.
     words = made("madlib", [2, 5, 8], [0.05, 0.2, 0.23], [0.5, 0.55, 0.65])
     table = pd.DataFrame([*clean, *words, *made("tem", [1], [0.1], [0.52])])
-    best = "sentiment F1 is at best {} ({}); clean text has 0.70"
-    said = f"Where no attacker is significantly better than guessing, {best}"
-    assert experiment.hidden(table, 0.1) == said.format("0.55", "MADLIB, ε 5")
-    assert experiment.hidden(table, 0.13) == said.format("0.65", "MADLIB, ε 8")
-    none = "At every setting authors are named; clean text has a sentiment F1 of 0.70"
-    assert experiment.hidden(table, -0.1) == none
+    said = "At settings sure to leave an author F1 below {}, sentiment F1 is at best {} ({}); "
+    said += "clean text has 0.70"
+    assert experiment.hidden(table, 0.31) == said.format("0.31", "0.55", "MADLIB, ε 5")
+    assert experiment.hidden(table, 0.34) == said.format("0.34", "0.65", "MADLIB, ε 8")
+    none = (
+        "No setting is sure to leave an author F1 below 0.1; clean text has a sentiment F1 of 0.70"
+    )
+    assert experiment.hidden(table, 0.1) == none
 
 
 def test_equal_risk_is_that_of_the_strongest_attacker() -> None:
@@ -162,7 +164,8 @@ def test_equal_risk_by_hand() -> None:
     table = pd.DataFrame(
         [
             *made("madlib", [8, 2, 5], [0.5, 0.1, 0.3], [0.7, 0.6, 0.8]),
-            *made("tem", [1, 2, 3], [0.4, 0.2, 0.3], [0.9, 0.5, 0.6]),  # the risk does not rise
+            *made("tem", [1, 2, 3, 4], [0.4, 0.2, 0.3, 0.1], [0.9, 0.5, 0.6, 0.3]),  # up, and down
+            *made("dp-prompt", [2, 1], [0.2, 0.4], [0.5, 0.6]),  # hot is private
             *made("clean", [0], [0.2], [0.9]),  # one setting is no line
             *made("madlib", [2, 8], [0.1, 0.9], [0.1, 0.1], attacker=STATIC),
             *made("madlib", [2, 8], [0.1, 0.9], [0.2, 0.2], access=TEXT),
@@ -177,7 +180,8 @@ def test_equal_risk_by_hand() -> None:
         ["madlib", 0.35, pytest.approx(5.75), pytest.approx(0.775)],
         ["madlib", 0.5, pytest.approx(8.0), pytest.approx(0.7)],
         ["tem", 0.2, pytest.approx(2.0), pytest.approx(0.5)],
-        ["tem", 0.35, pytest.approx(2.0), pytest.approx(0.75)],
+        ["dp-prompt", 0.2, pytest.approx(2.0), pytest.approx(0.5)],
+        ["dp-prompt", 0.35, pytest.approx(1.25), pytest.approx(0.575)],
     ]
     reach = [REACH * each.error for each in found["influence"]]
     assert (found["value"] - found["low"]).tolist() == pytest.approx(reach)
@@ -428,21 +432,21 @@ def test_differences_at_equal_risk(run: report.Run) -> None:
     rows = [
         *made("madlib", [2, 8], [0.1, 0.4], [0.5, 0.6]),
         *made("tem", [2, 8], [0.1, 0.4], [0.7, 0.8]),
-        *made("dp-prompt", [2, 8], [0.1, 0.4], [0.9, 0.9]),
+        *made("dp-prompt", [8, 2], [0.1, 0.25], [0.9, 0.9]),
     ]
     level = experiment.at_equal_risk(pd.DataFrame(rows), [0.2, 0.3], **HERE)
     run.record_rows(level, "f1_at_risk.{risk:g}.{mechanism}")
-    found = experiment.word_level_pairs(run, level, tried=2)
-    assert found.index.tolist() == ["0.2 madlib tem", "0.3 madlib tem"]
-    assert found["value"].tolist() == pytest.approx([-0.2, -0.2])
-    assert found["verdict"].tolist() == ["below", "below"]
-    assert experiment.tally(found) == "of 2, 0 above, 2 below, 0 undecided"
-    alone = experiment.compared(run, ["madlib"], "f1_at_risk.0.2.{}", "f1_at_risk.0.2.tem")
-    # Two risks and two attackers: 2.4977 in place of 1.96 deviations.
-    wide, narrow = (each["high"].iloc[0] - each["value"].iloc[0] for each in (found, alone))
-    assert wide / narrow == pytest.approx(2.49771 / REACH, rel=1e-5)
-    assert found["p"].iloc[0] == pytest.approx(4 * alone["p"].iloc[0])
-    nothing = experiment.word_level_pairs(run, level.iloc[:0], tried=2)
+    found = experiment.pairs_at_risk(run, level, tried=2)
+    first = ["0.2 dp-prompt madlib", "0.2 dp-prompt tem", "0.2 madlib tem", "0.3 madlib tem"]
+    assert found.index.tolist() == first
+    assert found["value"].tolist()[2:] == pytest.approx([-0.2, -0.2])
+    assert found["verdict"].tolist()[2:] == ["below", "below"]
+    alone = experiment.compared(run, ["madlib"], "f1_at_risk.0.3.{}", "f1_at_risk.0.3.tem")
+    # Four pairs and two attackers: 2.734 in place of 1.96 deviations.
+    wide, narrow = (each["high"].iloc[-1] - each["value"].iloc[-1] for each in (found, alone))
+    assert wide / narrow == pytest.approx(2.73437 / REACH, rel=1e-5)
+    assert found["p"].iloc[-1] == pytest.approx(8 * alone["p"].iloc[-1])
+    nothing = experiment.pairs_at_risk(run, level.iloc[:0], tried=2)
     assert experiment.tally(nothing) == "of 0, 0 above, 0 below, 0 undecided"
 
 

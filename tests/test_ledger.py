@@ -150,30 +150,6 @@ def test_a_sanitizer_that_passes_case_on_leaks_case() -> None:
     assert macro_f1(truth, clean, 2) > 0.95 and macro_f1(truth, lower, 2) < 0.5
 
 
-def test_the_penalty_is_chosen_on_validation_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each penalty's model says its own number; the best by validation answers."""
-
-    class Says:
-        def __init__(self, **options: Any) -> None:
-            self.number = module.PENALTIES.index(options["C"]) % 2
-
-        def fit(self, values: Any, labels: Any) -> Any:
-            return self
-
-        def predict(self, values: Any) -> Any:
-            return np.full(len(values), self.number)
-
-    monkeypatch.setattr(module, "LogisticRegression", Says)
-    for held in (0, 1):
-        found = ledger(
-            {"case": case},
-            TrainingData(["a", "B"], [0, 1], ["a", "b"], [held] * 2),
-            [["x"]],
-            classes=2,
-        )
-        assert found["case"][0].tolist() == [held]
-
-
 def test_test_texts_do_not_enter_the_standardising() -> None:
     train, held = leaking("length", 100, 0), leaking("length", 20, 1)
     asked, _ = leaking("length", 50, 2)

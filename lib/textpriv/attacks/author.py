@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from scipy import sparse
 from scipy.stats import binom
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
 from textpriv.attacks.f1 import label_pair, macro_f1
 from textpriv.checks import (
@@ -51,6 +52,7 @@ Documents = TypeVar("Documents", bound=Sized)
 
 EPOCHS, HIDDEN = 50, 768  # of the network on vectors, and the width of its hidden layers
 PENALTIES = (1.0, 10.0, 100.0)  # C of the logistic regression on texts
+WEAK_PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)  # and on vectors
 BATCH, PIECES = 16, 512  # of a fine-tuned encoder: texts per step, WordPieces that are read of each
 _TOKEN = r"\w+(?:['’]\w+)*|[^\w\s]"  # words, and every other character that is no white space
 
@@ -240,14 +242,49 @@ def text_attack(
         sparse.hstack([view.transform(texts) for view in views], format="csr")
         for _, texts in known.sets(tests)
     )
-    model = LogisticRegression(class_weight="balanced", max_iter=1000, warm_start=True)
-    reached = []
-    for penalty in PENALTIES:
-        model.set_params(C=penalty).fit(learned, truth)
-        reached.append(macro_f1(held, model.predict(measured), classes))
-    model.set_params(C=PENALTIES[int(np.argmax(reached))])
-    model.fit(sparse.vstack([learned, measured]), np.concatenate([truth, held]))
+    model = best_regression(learned, truth, measured, held, PENALTIES)
     return [model.predict(values) for values in asked]
+
+
+def linear_attack(
+    known: TrainingData[NDArray[np.floating]],
+    tests: Sequence[NDArray[np.floating]],
+    *,
+    classes: int,
+) -> list[IntArray]:
+    """Guesses of a logistic regression that sees document vectors, scaled as for the network.
+
+    It has fewer weights than `embedding_attack`, and reads more where noise hides most: on the
+    clothes reviews under truncated Laplace (epsilon 100) a macro F1 of 0.23 for the author, where
+    the network reaches 0.17. The penalty is chosen as in `text_attack`. No randomness.
+    """
+    truth, held = known.labels(classes)
+    learned, measured, *asked = (each.numpy() for each in _standardized(known, tests))
+    model = best_regression(learned, truth, measured, held, WEAK_PENALTIES)
+    return [model.predict(values) for values in asked]
+
+
+def best_regression(
+    train: Any, labels: IntArray, validation: Any, held: IntArray, penalties: Sequence[float]
+) -> GridSearchCV:
+    """A logistic regression with every class of the same weight, fitted to both sets together.
+
+    Its penalty is the one with the best macro F1 on the validation rows after training on the
+    others, of equal ones the first. The sets are dense or sparse matrices of the same width.
+    """
+    rows = (
+        sparse.vstack([train, validation])
+        if sparse.issparse(train)
+        else np.vstack([train, validation])
+    )
+    is_held = np.repeat([-1, 0], [len(labels), len(held)])
+    search = GridSearchCV(
+        LogisticRegression(class_weight="balanced", max_iter=1000),
+        {"C": list(penalties)},
+        scoring="f1_macro",
+        cv=PredefinedSplit(is_held),
+    )
+    return search.fit(rows, np.concatenate([labels, held]))
 
 
 def _views() -> list[TfidfVectorizer]:

@@ -20,11 +20,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, HashingVectorizer
-from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from textpriv.attacks.author import TrainingData, labels_of_texts
-from textpriv.attacks.f1 import macro_f1
+from textpriv.attacks.author import TrainingData, best_regression, labels_of_texts
 from textpriv.checks import FloatArray, IntArray
 from textpriv.data.splits import sentences_of, words
 from textpriv.errors import InvalidInput
@@ -167,9 +165,7 @@ def ledger(
 ) -> dict[str, list[IntArray]]:
     """Guesses of one classifier that sees one kind of feature, for every kind, and for all of them.
 
-    The classifier is a logistic regression on features standardised by the training texts, every
-    class of the same weight, with the penalty of PENALTIES that has the best macro F1 on the
-    validation texts (of equal ones the strongest).
+    The classifier is `author.best_regression` on features standardised by the training texts.
 
     Guesses stand by kind, as those of `attacks.author.text_attack`; EVERYTHING comes last. On the
     clothes reviews in clear, gradient boosting on histograms and random trees reach less on average
@@ -184,19 +180,12 @@ def ledger(
         name: [feature(texts) for _, texts in known.sets(tests)] for name, feature in kinds.items()
     }
     seen[EVERYTHING] = [np.hstack(each) for each in zip(*seen.values(), strict=True)]
-    return {name: _guesses(values, truth, held, classes) for name, values in seen.items()}
+    return {name: _guesses(values, truth, held) for name, values in seen.items()}
 
 
-def _guesses(
-    values: Sequence[FloatArray], truth: IntArray, held: IntArray, classes: int
-) -> list[IntArray]:
+def _guesses(values: Sequence[FloatArray], truth: IntArray, held: IntArray) -> list[IntArray]:
     """For every set of features after those of training and validation texts."""
     scaler = StandardScaler().fit(values[0])
     learned, measured, *asked = (scaler.transform(each) if len(each) else each for each in values)
-    models, reached = [], []
-    for penalty in PENALTIES:
-        model = LogisticRegression(C=penalty, class_weight="balanced", max_iter=1000)
-        models.append(model.fit(learned, truth))
-        reached.append(macro_f1(held, models[-1].predict(measured), classes))
-    best = models[int(np.argmax(reached))]
+    best = best_regression(learned, truth, measured, held, PENALTIES)
     return [best.predict(each) if len(each) else np.empty(0, dtype=np.int64) for each in asked]

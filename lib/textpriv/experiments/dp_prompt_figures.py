@@ -17,7 +17,6 @@ from matplotlib.patheffects import withStroke
 
 from textpriv.drawing import drawing
 from textpriv.experiments.dp_prompt import CLEAN, shown
-from textpriv.experiments.dp_prompt_risk import ADAPTIVE
 from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
 
 TARGETS = {"author": "macro F1 for the author", "sentiment": "macro F1 for the sentiment"}
@@ -30,7 +29,7 @@ def _name(mechanism: str) -> str:
 
 @drawing
 def plane(
-    top: pd.DataFrame, names: Sequence[str], random: Mapping[str, float], title: str
+    top: pd.DataFrame, names: Sequence[str], guessing: Mapping[str, float], title: str
 ) -> Figure:
     """Sentiment against author under the strongest attackers, a line for each mechanism.
 
@@ -55,8 +54,8 @@ def plane(
     clean = top[top["mechanism"] == CLEAN].set_index("target")["value"]
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 12, "color": BLACK, "zorder": 5}
     ax.plot(clean["author"], clean["sentiment"], label=_name(CLEAN), **star)
-    ax.axhline(random["sentiment"], **GUESSING)
-    ax.axvline(random["author"], label="guessing at random", **GUESSING)
+    ax.axhline(guessing["sentiment"], **GUESSING)
+    ax.axvline(guessing["author"], label="guessing", **GUESSING)
     ax.set(xlabel=f"{TARGETS['author']} (risk)", ylabel=f"{TARGETS['sentiment']} (utility)")
     legend_below(fig, ncols=3)
     ax.set_title(title, fontsize=9)
@@ -64,14 +63,14 @@ def plane(
 
 
 @drawing
-def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
+def ledger(table: pd.DataFrame, guessing: Mapping[str, float], title: str) -> Figure:
     """Author F1 by trait (columns) and output (rows), as a heat map about what guessing gives."""
     names = table["mechanism"].map(_name) + ", " + table["setting"].map(shown)
     rows = table.assign(output=names.str.removesuffix(", plain"))
     grid = rows.pivot_table(index="output", columns="feature", values="value", sort=False)
     grid.columns = grid.columns.str.replace(" ", "\n")
     fig, ax = plt.subplots(figsize=(PAGE, 1.4 + 0.34 * len(grid)))
-    shades: dict[str, Any] = {"cmap": "vlag", "center": random["author"]}
+    shades: dict[str, Any] = {"cmap": "vlag", "center": guessing["author"]}
     sns.heatmap(grid, annot=True, fmt=".2f", **shades, cbar=False, ax=ax)
     ax.set(xlabel=f"{TARGETS['author']}, by what of the text is read", ylabel="")
     ax.set_title(f"{title} (n = {table['n'].max():,})", fontsize=9)
@@ -81,19 +80,24 @@ def ledger(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figu
 
 
 @drawing
-def repeated(table: pd.DataFrame, random: Mapping[str, float], title: str) -> Figure:
-    """The adaptive attacker's author F1 against the number of averaged outputs, by mechanism."""
+def repeated(table: pd.DataFrame, guessing: Mapping[str, float], title: str) -> Figure:
+    """Author F1 against the number of outputs of a document, by mechanism and what is read.
+
+    Of columns mechanism, setting, access ("embedding": their mean vector; "text": all texts), k.
+    """
     fig, ax = plt.subplots(figsize=(PAGE, 3.2))
-    adaptive = table[table["attacker"] == ADAPTIVE].sort_values("k")
-    for (mechanism, setting), part in adaptive.groupby(["mechanism", "setting"], sort=False):
-        look = {**style(mechanism), "label": f"{_name(mechanism)}, {shown(setting)}"}
-        band(ax, part, "k", **look)
-    ax.axhline(random["author"], label="guessing at random", **GUESSING)
-    ax.set(xscale="log", xlabel="outputs per document, averaged", ylabel=TARGETS["author"])
-    counts = adaptive["k"].unique()
+    told = {"embedding": "mean vector", "text": "all texts"}
+    keys = ["mechanism", "setting", "access"]
+    for (mechanism, setting, access), part in table.groupby(keys, sort=False):
+        line = {"label": f"{_name(mechanism)}, {shown(setting)}: {told[access]}"}
+        line |= {"linestyle": ":" if access == "text" else "-"}
+        band(ax, part.sort_values("k"), "k", **style(mechanism) | line)
+    ax.axhline(guessing["author"], label="guessing", **GUESSING)
+    ax.set(xscale="log", xlabel="outputs per document, read together", ylabel=TARGETS["author"])
+    counts = table["k"].unique()
     ax.set_xticks(counts, counts.astype(str))
     ax.set_xticks([], minor=True)
     ax.set_ylim(bottom=0)
-    legend_below(fig, ncols=3)
+    legend_below(fig, ncols=2)
     ax.set_title(f"{title} (n = {table['n'].max():,})", fontsize=9)
     return fig

@@ -62,25 +62,25 @@ def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def hidden(table: pd.DataFrame, guessing: float) -> str:
-    """What is left of the sentiment where the author may be hidden, as a title; see `strongest_of`.
+def hidden(table: pd.DataFrame, most: float) -> str:
+    """What is left of the sentiment where the author is surely hidden, as a title.
 
-    That is where the strongest attacker's interval reaches guessing. The best of several settings
-    is too good on average, which makes the statement a mild one.
+    Of rows of `strongest_of`. Hidden means that the strongest attacker's F1 is at most `most`, by
+    the upper end of its interval. The best of several settings is too good on average, which makes
+    the statement a mild one.
     """
     author, sentiment = (
         table[table["target"] == target].set_index(["mechanism", "setting"])
         for target in ("author", "sentiment")
     )
     clean = sentiment.loc[CLEAN, "value"].item()
-    is_hidden = (author["low"] <= guessing).reindex(sentiment.index, fill_value=False)
-    left = sentiment.loc[is_hidden, "value"]
+    is_hidden = (author["high"] <= most).reindex(sentiment.index, fill_value=False)
+    left, below = sentiment.loc[is_hidden, "value"], f"an author F1 below {most:g}"
     if left.empty:
-        return f"At every setting authors are named; clean text has a sentiment F1 of {clean:.2f}"
+        return f"No setting is sure to leave {below}; clean text has a sentiment F1 of {clean:.2f}"
     mechanism, setting = left.idxmax()
     best = f"sentiment F1 is at best {left.max():.2f} ({label(mechanism)}, {shown(setting)})"
-    hides = "Where no attacker is significantly better than guessing"
-    return f"{hides}, {best}; clean text has {clean:.2f}"
+    return f"At settings sure to leave {below}, {best}; clean text has {clean:.2f}"
 
 
 def compared(
@@ -123,32 +123,34 @@ def at_equal_risk(
 ) -> pd.DataFrame:
     """What is left of the sentiment where every mechanism gives the author away alike.
 
-    Of the table of `strongest_of`, or one with other attackers. Along a mechanism's settings, in
-    the order of their author F1, the sentiment F1 is interpolated at the risks. Its interval allows
-    for the errors of both F1 and, where they are those of the strongest, for the number of
-    attackers (Bonferroni); see `_influence_at`. Where no setting has so much or so little risk
-    there is no row. Columns: mechanism, risk, level (epsilon or temperature, interpolated), value,
-    low, high, by (who names the author on either side), influence.
+    Of the table of `strongest_of`, or one with other attackers. Between the first two neighbouring
+    settings of a mechanism, the most private first, of which one has at most so much risk and the
+    next at least so much, the sentiment F1 is interpolated. Its interval allows for the errors of
+    both F1 and, where they are those of the strongest, for the number of attackers (Bonferroni);
+    see `_influence_at`. Where there are no two such settings there is no row. Columns: mechanism,
+    risk, level (epsilon or temperature, interpolated), value, low, high, by (who names the author
+    on either side), influence.
     """
     chosen = table[(table["attacker"] == attacker) & (table["access"] == access)]
     if "by" not in chosen:
         chosen = chosen.assign(by=f"{attacker} {access}", tried=1)
     rows = []
     for mechanism, part in chosen.groupby("mechanism", sort=False):
+        is_cold = mechanism.startswith(PROMPTED)  # a high temperature is private, a low epsilon
         by_level = {target: each.set_index("level") for target, each in part.groupby("target")}
-        author = by_level["author"].sort_values("value")
+        author = by_level["author"].sort_index(ascending=not is_cold)
         sentiment = by_level["sentiment"].loc[author.index]
-        risk, value = author["value"].to_numpy(), sentiment["value"].to_numpy()
+        risk, wider = author["value"].to_numpy(), bonferroni(int(part["tried"].max()))
         for wanted in risks:
-            if not (len(risk) > 1 and risk[0] <= wanted <= risk[-1]):
+            starts = np.flatnonzero((risk[:-1] <= wanted) & (wanted <= risk[1:]))
+            if not len(starts):
                 continue
-            end = max(1, int(np.searchsorted(risk, wanted)))
-            both = slice(end - 1, end + 1)  # the settings on either side
+            both = slice(starts[0], starts[0] + 2)  # the settings on either side
             influence = _influence_at(wanted, author[both], sentiment[both])
-            wider = bonferroni(int(part["tried"].max()))
             reach = wider * float(norm.ppf((1 + CONFIDENCE) / 2)) * influence.error
             at_level, read = (
-                float(np.interp(wanted, risk, each)) for each in (author.index.to_numpy(), value)
+                float(np.interp(wanted, risk[both], each[both]))
+                for each in (author.index.to_numpy(), sentiment["value"].to_numpy())
             )
             found = {"mechanism": mechanism, "risk": wanted, "level": at_level, "value": read}
             found |= {"low": max(0.0, read - reach), "high": min(1.0, read + reach)}
@@ -158,12 +160,12 @@ def at_equal_risk(
     return pd.DataFrame(rows, columns=columns)
 
 
-def word_level_pairs(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
+def pairs_at_risk(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
     """`compared` of recorded rows of `at_equal_risk`, in pairs, for `tried` attackers."""
     couples = [
         (risk, *couple)
         for risk, part in table.groupby("risk")
-        for couple in combinations(BY_WORD, 2)
+        for couple in combinations((PROMPTED, CLIPPED, *BY_WORD), 2)
         if {*couple} <= {*part["mechanism"]}
     ]
     ends, tests = ("f1_at_risk.{0:g}.{1}", "f1_at_risk.{0:g}.{2}"), tried * len(couples)

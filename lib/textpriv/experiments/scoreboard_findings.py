@@ -366,7 +366,7 @@ def documents(board: Board) -> str:
     )
     bound = board.measured.get(EPSILON)
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
-    asked = board.rows("repeated", "k", "setting", mechanism="madlib", attacker="adaptive")
+    asked = board.rows("repeated", "k", "setting", mechanism="madlib", access="embedding")
     again = ""
     if len(asked) > 1:
         once, often = (asked.loc[end] for end in (asked["k"].idxmin(), asked["k"].idxmax()))

@@ -44,9 +44,12 @@ ATTACKERS = {name: entry.attacker for name, entry in {**ON_WORDS, **ON_TOKENS}.i
     "token_success": "whole texts against an exact language model",
     "static.embedding": "a classifier of vectors that has learned from original texts",
     "adaptive.embedding": "a classifier of vectors that has learned from sanitized texts",
-    "informed.embedding": "a classifier of vectors that has learned from texts of both kinds",
+    "static.linear": "a linear classifier of vectors that has learned from original texts",
+    "informed.linear": "a linear classifier of vectors that has learned from texts of both kinds",
     "static.text": "a classifier of texts that has learned from original texts",
     "adaptive.text": "a classifier of texts that has learned from sanitized texts",
+    "static.surface": "a classifier of surface traits that has learned from original texts",
+    "adaptive.surface": "a classifier of surface traits that has learned from sanitized texts",
     "static.tuned": "a fine-tuned network that has learned from original texts",
     "adaptive.tuned": "a fine-tuned network that has learned from sanitized texts",
 }
