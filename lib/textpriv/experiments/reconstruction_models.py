@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv import stats, study
-from textpriv.attacks.base import Guesses, Observed
+from textpriv.attacks.base import BoolArray, Guesses, Observed
 from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.contextual import ContextualBayes, Detector, Reader, weigh
 from textpriv.attacks.inversion import Classes
@@ -266,23 +266,27 @@ def by_shadow_size(
     At the largest epsilon of CusText+ that is looked at closely; `start` is the notebook's.
     """
 
-    def with_shadow(percent: float) -> Estimate:
-        mechanism, seen, outcome = start(
-            material.name, "custext", sizes.focus["custext"][-1], sizes.detector_sentences
-        )
+    def attacked() -> tuple[FiniteMechanism, Observed, Outcome]:
+        epsilon = sizes.focus["custext"][-1]
+        return start(material.name, "custext", epsilon, sizes.detector_sentences)
+
+    def with_shadow(percent: float, number: int) -> BoolArray:
+        mechanism, seen, outcome = attacked()
         shadow = material.shadow_of(percent)
-        how = detector_options(encoder, sizes, seed, start=None)
+        how = detector_options(encoder, sizes, seed + number, start=None)
         free = ContextFreeBayes(mechanism, shadow)
         attack = ContextualBayes(mechanism, shadow, context_free=free, **how)
-        guesses = attack.guess(seen, top=1)
-        outcome.add(attack.name, guesses, mechanism.embedding.words, posterior=False)
-        return outcome.share(attack.name)
+        return attack.guess(seen, top=1).hits(outcome.truth)
 
-    over = study.grid(percent=sizes.detector_percents)
-    made = study.measure(with_shadow, over=over, label="shadow sizes") if over else []
+    if not sizes.detector_percents:
+        return pd.DataFrame(columns=["percent", "value"])
+    over = study.grid(percent=sizes.detector_percents, number=range(sizes.detector_seeds))
+    made = study.measure(with_shadow, over=over, label="shadow sizes")
+    hits = np.array(made, np.float64).reshape(-1, sizes.detector_seeds, len(made[0]))
+    *_, outcome = attacked()
     return pd.DataFrame(
-        [point | rate.columns() for point, rate in zip(over, made, strict=True)],
-        columns=None if over else ["percent", "value"],
+        {"percent": percent, **outcome.over_trainings(each, f"shadow {percent:g}").columns()}
+        for percent, each in zip(sizes.detector_percents, hits, strict=True)
     )
 
 
