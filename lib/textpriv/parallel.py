@@ -52,7 +52,8 @@ def one_by_one(
     Parameters
     ----------
     processes : on this machine; 1 works in this process and copies nothing, -1 takes one per
-        core. A cluster uses all its workers.
+        core. They share out the cores; of those that use a GPU at most `ON_GPU` run at once. A
+        cluster uses all its workers.
     label : of the progress bar; None shows none
 
     Raises
@@ -66,9 +67,11 @@ def one_by_one(
     if address := os.environ.get(SCHEDULER):
         found = _on_cluster(address, function, points)
     else:
-        many = _processes(processes, len(points))
+        many = _processes(processes)
         shards = (delayed(function)(**point) for point in points)
-        with parallel_config("loky", inner_max_num_threads=_threads(many)):
+        # Threads do not depend on the points, of which an interrupted run has fewer left: their
+        # number may change the last digits.
+        with parallel_config("loky", inner_max_num_threads=max(1, cpu_count() // many)):
             found = Parallel(n_jobs=many, return_as="generator")(shards)
     shown: Iterable[Result] = tqdm(
         found, total=len(points), desc=label, mininterval=5, disable=label is None
@@ -76,17 +79,11 @@ def one_by_one(
     return shown
 
 
-def _processes(asked: int, points: int) -> int:
-    """No more than there are points, and where this process uses a GPU, than have room on it."""
-    many = min(effective_n_jobs(asked), max(1, points))
+def _processes(asked: int) -> int:
+    """As many as were asked for; where this process uses a GPU, no more than have room on it."""
+    many = effective_n_jobs(asked)
     torch = sys.modules.get("torch")  # what has not imported it uses no GPU
     return min(many, ON_GPU) if torch and torch.cuda.is_initialized() else many
-
-
-def _threads(processes: int) -> int:
-    """Of each process: a share of the cores, since all that took every core would only wait."""
-    share = max(1, cpu_count() // processes)
-    return min(share, int(os.environ.get("OMP_NUM_THREADS", share)))
 
 
 # --- On a cluster ---------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     cell_minutes: Annotated[float, Field(gt=0)] | None = None
 
     def here(self) -> Self:
-        """The settings on this machine: "auto" is its GPU, or without one its processor."""
+        """The settings here: "auto" is a GPU that CUDA reaches, or else the processor."""
         if self.device != "auto":
             return self
         import torch  # late: listing what would run shall not wait for it

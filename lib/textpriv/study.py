@@ -57,7 +57,7 @@ def measure(
     over : keyword arguments of each call
     label : of the progress bar; None shows none
     processes : on this machine; 1 works in this process and copies nothing, -1 takes one per
-        core. A cluster uses all its workers.
+        core, and where a GPU is in use six at most. A cluster uses all its workers.
 
     Raises
     ------

@@ -59,11 +59,11 @@ def versions() -> dict[str, str]:
 
 def processor() -> str:
     """Kind of processor, which of the instructions that decide a dtype it has, and the GPU."""
-    import torch  # late: most of what asks for a commit has no need of it
-
     path = Path("/proc/cpuinfo")
     if not path.exists():
         return platform.processor() or platform.machine()
+    import torch  # late: most of what asks for a commit has no need of it
+
     first = path.read_text(encoding="utf-8").split("\n\n")[0]
     has = {
         key.strip(): value.strip()
