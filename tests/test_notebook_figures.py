@@ -131,16 +131,17 @@ def test_ledger_writes_every_cell() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == [f"{v:.2f}" for v in found.value]
 
 
-def test_repeated_draws_the_adaptive_attacker() -> None:
+def test_repeated_draws_what_is_read() -> None:
     outputs = [columns_of("madlib", 8), columns_of("dp-prompt-clipped", 0.75)]
-    found = table(k=(1, 30, 10, 3), attacker=("static", "adaptive"), output=outputs)
+    found = table(k=(1, 30, 10, 3), access=("embedding", "text"), output=outputs)
     figure = dp_prompt_figures.repeated(found, RANDOM, SAID)
     drawn(figure)
-    adaptive = found[found["attacker"] == "adaptive"].sort_values("k")
     called = {"madlib": "MADLIB, ε 8", "dp-prompt-clipped": "clipped DP-Prompt, T 0.75"}
     for name, written in called.items():
-        expected = listed(adaptive[adaptive["mechanism"] == name][["k", "value"]])
-        assert curves(figure.axes[0])[written] == expected
+        for access, told in (("embedding", "mean vector"), ("text", "all texts")):
+            part = found[(found["mechanism"] == name) & (found["access"] == access)]
+            expected = listed(part.sort_values("k")[["k", "value"]])
+            assert curves(figure.axes[0])[f"{written}: {told}"] == expected
 
 
 # --- Notebook 06 --------------------------------------------------------------------------------
