@@ -196,7 +196,8 @@ def test_every_run_is_embedded_for_itself(encoder: Encoder) -> None:
         assert output.vectors.shape == (len(runs), 2, encoder.width)
         for vectors, run in zip(output.vectors, runs, strict=True):
             expected = embed(encoder, run, longest=256).mean()
-            np.testing.assert_allclose(vectors, expected, atol=1e-5)
+            # Other processes may multiply in bfloat16, which the tests' own does not.
+            np.testing.assert_allclose(vectors, expected, atol=5e-3)
 
 
 def test_whether_a_candidate_lies_inside(encoder: Encoder) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 from sklearn.model_selection import train_test_split
 
+from textpriv import study
 from textpriv.attacks.author import TrainingData, cumulative_means, random_baseline
 from textpriv.attacks.f1 import f1_estimate
 from textpriv.channel import FloatArray, IntArray
@@ -274,12 +275,15 @@ def shown(setting: str) -> str:
 
 def embedded(encoder: Encoder, texts: Mapping[Setting, Sequence[Sequence[str]]]) -> list[Output]:
     """Outputs with the mean sentence vectors of their documents."""
-    outputs = []
-    for key, runs in texts.items():  # one at a time: all sentences of all settings fill gigabytes
-        flat = [text for run in runs for text in run]
-        vectors = embed(encoder, flat, longest=PIECES).mean()
-        outputs.append(Output(*key, runs, vectors.reshape(len(runs), -1, encoder.width)))
-    return outputs
+
+    def vectors(mechanism: str, level: float) -> FloatArray:
+        runs = texts[mechanism, level]
+        means = embed(encoder, [text for run in runs for text in run], longest=PIECES).mean()
+        return means.reshape(len(runs), -1, encoder.width)
+
+    over = [{"mechanism": mechanism, "level": level} for mechanism, level in texts]
+    made = study.measure(vectors, over, label="vectors")
+    return [Output(*key, texts[key], each) for key, each in zip(texts, made, strict=True)]
 
 
 def drawn_inside(mechanism: DeepCandidate, vectors: SentenceVectors) -> FloatArray:
