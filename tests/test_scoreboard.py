@@ -354,6 +354,12 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
         "changed word need not be a hidden one. Under MADLIB (40→40) the two differ by 0.0 or "
         "less, not significantly."
     )
+    small = findings.headline(found.assign(p=1e-4, kept=[0.3, 0.387]))
+    assert small.title == said.title
+    assert small.text.endswith(
+        "under CusText+ (30→55): a changed word need not be a hidden one. Under MADLIB (39→40) it "
+        "is significantly more, but by 1.3 at most."
+    )
     close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
