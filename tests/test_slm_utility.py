@@ -334,11 +334,11 @@ def test_gains_are_differences_and_tell_which_features_help() -> None:
             and value[by, "r2"] > 0
         )
         assert value[by, "rmse"] == pytest.approx(rmse["no_bc", by] - rmse["all", by])
-        assert value[by, "share"] == pytest.approx(r2["no_bc", by] / r2["all", by])
+        assert value[by, "ratio"] == pytest.approx(r2["no_bc", by] / r2["all", by])
     assert (found["low"] <= found["value"]).all() and (found["value"] <= found["high"]).all()
     rows[TARGET] = np.random.default_rng(3).random(len(rows))
     found = experiment.gains_of_small_model(rows, predictions(rows), sizes(), SEED)
-    assert "share" not in set(found["measure"])  # no share of nothing
+    assert "ratio" not in set(found["measure"])  # nothing to divide by
 
 
 @pytest.fixture(scope="module")

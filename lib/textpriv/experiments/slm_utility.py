@@ -327,7 +327,7 @@ def gains_of_small_model(
     """What B and C add to epsilon alone, by one regressor, for each way of cutting folds.
 
     Columns: by ("row", as the release cuts them, or "document"), measure ("r2", "rmse", see
-    `gains`; "share": the R2 of epsilon alone as a share of that of A, B and C, which the interval
+    `gains`; "ratio": the R2 of epsilon alone divided by that of A, B and C, which the interval
     takes as exact; absent where that is not above 0), value, low, high, n.
     """
     result = []
@@ -335,11 +335,11 @@ def gains_of_small_model(
         gained = _gained(rows, predicted, "all", "no_bc", by, sizes, seed)
         result += [{"by": by, **row} for row in gained]
         whole = r2_score(rows[TARGET], predicted["all", by])
-        if whole > 0:  # else there is nothing to have a share of
+        if whole > 0:  # else there is nothing to divide by
             r2 = gained[0]
             ends = {"value": "value", "low": "high", "high": "low"}
-            share = {end: 1 - r2[of_gain] / whole for end, of_gain in ends.items()}
-            result.append({"by": by, "measure": "share", **share, "n": r2["n"]})
+            ratio = {end: 1 - r2[of_gain] / whole for end, of_gain in ends.items()}
+            result.append({"by": by, "measure": "ratio", **ratio, "n": r2["n"]})
     return pd.DataFrame(result)
 
 
