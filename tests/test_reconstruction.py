@@ -427,19 +427,53 @@ def test_another_training_widens_intervals_and_tests() -> None:
     base, good = rng.random(400) < 0.5, rng.random(400) < 0.62
     found = made_up({"a": good, "b": base}, [5] * 400, list(range(400)))
     alone = experiment.compare([found], [("a", "b")], np.random.default_rng(0)).iloc[0]
-    found.trainings["a"] = np.array([0.45, 0.79])
+    found.trainings["a"] = np.repeat([[0.45], [0.79]], 400, axis=1)
     several = experiment.compare([found], [("a", "b")], np.random.default_rng(0)).iloc[0]
     assert alone["p"] < 0.01 < 0.2 < several["p"]
     assert several["low"] < 0 < alone["low"] and several["difference"] == alone["difference"]
     assert found.share("a").low < stats.clustered_share(good, found.document).low
-    assert found.share("a", good) == stats.clustered_share(good[good], found.document[good])
+    some = np.arange(400) < 200
+    assert found.share("a", some).low < 0.4 < 0.84 < found.share("a", some).high
+
+
+def test_detectors_that_go_on_from_one_another_are_compared_training_by_training() -> None:
+    """Both are good where the first was: apart they differ by chance, together by 0.1 always."""
+    rng = np.random.default_rng(4)
+    bases = np.array([0.3, 0.5, 0.7])
+    base, plus = ((rng.random((3, 900)) < bases[:, None] + more).astype(float) for more in (0, 0.1))
+    found = made_up({"a": [True] * 900, "b": [False] * 900}, [5] * 900, list(range(900)))
+    for name, hits in (("a", plus), ("b", base)):
+        found.trainings[name], found.hits[name] = hits, hits.mean(0)
+    assert found.gain("a", "b").low < 0
+    found.drawn.update(a=networks.DETECTOR, b=networks.DETECTOR)
+    assert 0 < found.gain("a", "b").low < 0.1 < found.gain("a", "b").high
+    assert found.share("a").high - found.share("a").low > 0.5
+
+
+def test_trainings_of_a_detector_are_put_together_by_setting() -> None:
+    curve = inverted(0.5, 1)[1]
+    points = [{"corpus": "x", "number": n} for n in (0, 1)] + [{"corpus": "y", "number": 0}]
+    made = []
+    for point in points:
+        found = made_up({"other": [True] * 4}, [5] * 4, list(range(4)))
+        found = replace(found, corpus=point["corpus"])
+        words = np.full((4, networks.K), 6)
+        words[: 2 - point["number"], 0] = 5  # the first training is right twice, the second once
+        ranked = {networks.K: Guesses(words, np.ones(words.shape))}
+        made.append((found, {"contextual-bayes": networks.DetectorTraining(ranked, curve, 8, 2.0)}))
+    first, second = networks.by_setting(points, made, WORDS)
+    assert first.outcome.hits["contextual-bayes"].tolist() == [1, 0.5, 0, 0]
+    assert first.outcome.trainings["contextual-bayes"].shape == (2, 4)
+    assert "contextual-bayes" not in second.outcome.trainings
+    assert first.curves["training"].unique().tolist() == [0, 1]
 
 
 def test_three_trainings_are_no_hundred() -> None:
     """Student's t with two degrees of freedom, by hand, where trainings are all that varies."""
     found = made_up({"a": [True] * 300, "b": [False] * 300}, [5] * 300, list(range(300)))
     found.hits["a"] = np.full(300, 0.5)
-    found.trainings["a"] = rates = np.array([0.44, 0.5, 0.56])
+    rates = np.array([0.44, 0.5, 0.56])
+    found.trainings["a"] = np.repeat(rates[:, None], 300, axis=1)
     (p,) = experiment.compare([found], [("a", "b")], np.random.default_rng(0))["p"]
     t = 0.5 / (rates.std(ddof=1) / np.sqrt(3))
     assert p == pytest.approx(1 - t / np.sqrt(2 + t**2)) and p > 0.004
@@ -450,7 +484,8 @@ def test_tests_over_trainings_keep_small_levels() -> None:
     rng, rejected, times = np.random.default_rng(5), 0, 1000
     found = made_up({"a": [True] * 60, "b": [False] * 60}, [5] * 60, list(range(60)))
     for _ in range(times):
-        found.trainings["a"] = 0.5 + 0.05 * rng.standard_normal(3)
+        rates = 0.5 + 0.05 * rng.standard_normal(3)
+        found.trainings["a"] = np.repeat(rates[:, None], 60, axis=1)
         found.hits["a"] = np.full(60, found.trainings["a"].mean())
         found.hits["b"] = np.full(60, 0.5)
         rejected += experiment._p_over_trainings(found, "a", "b") < 0.01

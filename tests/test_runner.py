@@ -541,6 +541,11 @@ def test_finished_points_are_kept_for_the_same_run_alone(
     assert [stays(plan, library="b") for _ in range(2)] == [False, True]
     assert not stays(runner.Plan(SMOKE, force=True), library="b")
 
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    elsewhere = {"library": "b", "environment": "another"}
+    assert stays(runner.Plan(SMOKE, any_machine=True), **elsewhere)
+    assert not stays(runner.Plan(SMOKE, any_machine=True), library="c", environment="another")
+
 
 def test_products_are_judged(project: Project) -> None:
     project.notebook("01_tiny", ["x = 1"], {"figures": ["fig01_line"]})

@@ -146,6 +146,19 @@ def test_an_interrupted_loop_goes_on_where_it_was(keep: Callable[[], Path]) -> N
     assert kept.encoded(resumed) == kept.encoded(undisturbed)
 
 
+def test_points_of_another_machine_are_named(tmp_path: Path) -> None:
+    def run(machine: str, count: int) -> list[str]:
+        study.keep_in(tmp_path, machine)
+        study.measure(float, [{}] * count, processes=1)
+        return study.other_machines()
+
+    assert run("one", 1) == []
+    assert run("two", 2) == ["one"]
+    assert run("one", 2) == ["two"]
+    study.keep_in(None)
+    assert study.other_machines() == []
+
+
 def test_the_seconds_of_an_interrupted_run_count(keep: Callable[[], Path]) -> None:
     folder = keep()
     assert study.seconds_before() == 0

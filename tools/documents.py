@@ -150,7 +150,7 @@ def _notebook(notebook: Notebook) -> list[str]:
     shown = f'[<img src="{folder}/{first}.png" width="180" alt="{alt}">]({folder}/{first}.png)'
     more = " ".join(f"[{other[6:]}]({folder}/{other}.png)" for other in others)
     newcomer = results.load(name)
-    return [*row, *_cost(newcomer), newcomer.device, f"{shown} {more}".strip(), said]
+    return [*row, *_cost(newcomer), newcomer.devices, f"{shown} {more}".strip(), said]
 
 
 def _replicated(notebook: str) -> str:
@@ -350,7 +350,7 @@ def _section(
         for kind in ("results", "figures")
     )
     yield f"## {name}\n"
-    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost} on {run.device}. It makes"
+    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost} on {run.devices}. It makes"
     count = len(notebook.declares.figures)
     pictures = f" and {count} figures, `{drawn}/fig{name[:2]}_*`" if count else ""
     yield f"`{made}/{name}.json`{pictures}.\n"

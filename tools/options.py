@@ -25,6 +25,11 @@ def parser() -> argparse.ArgumentParser:
     add("--corpus", metavar="FILE", help="texts of your own in place of the notebooks' corpora")
     add("--seed", type=int, default=DEFAULT_SEED, help=f"default: {DEFAULT_SEED}")
     add("--force", action="store_true", help="run also what is up to date")
+    add(
+        "--any-machine",
+        action="store_true",
+        help="go on with points (runs/PROFILE/points) that another machine has made",
+    )
     add("--figure", metavar="NAME", help="run what this figure needs; it is written under runs/")
     add("--redraw", action="store_true", help="draw all figures again from the numbers of the run")
     add("--list", action="store_true", help="say what would run and why, and stop")

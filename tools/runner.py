@@ -8,6 +8,7 @@ still run. Interrupted, the same command resumes, without `--force` if it had th
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -42,6 +43,7 @@ class Plan:
     parameters: dict[str, Any]
     jobs: int = 1
     force: bool = False
+    any_machine: bool = False  # may have made finished points
     scheduler: str = ""  # address of a Dask cluster; empty: this machine
     interrupted: Event = field(default_factory=Event)
 
@@ -140,7 +142,13 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         raise RunError(f"got {got}, expected --backend dask with the address of its scheduler")
     own = {"corpus": _own_file(arguments.corpus)} if arguments.corpus else {}
     parameters = {"profile": arguments.profile, "seed": arguments.seed, "overrides": own}
-    return Plan(parameters, arguments.jobs, arguments.force, arguments.scheduler)
+    return Plan(
+        parameters,
+        arguments.jobs,
+        arguments.force,
+        arguments.any_machine,
+        arguments.scheduler,
+    )
 
 
 def _own_file(name: str) -> str:
@@ -335,14 +343,22 @@ def _keep_outputs(plan: Plan, jobs: Sequence[Job]) -> None:
 
 
 def _clear_points(plan: Plan, notebook: Notebook, key: dict[str, str]) -> None:
-    """Take away finished points that this run would not make to the last bit."""
+    """Take away finished points that this run would not make to the last bit.
+
+    With `plan.any_machine` those stay that another environment, processor or number of threads has
+    made; the results name them.
+    """
     folder, threads = plan.points(notebook), _environment(plan)["OMP_NUM_THREADS"]
-    path, now = folder / "key.json", canonical_json([key, threads, provenance.processor()])
-    if plan.force or not path.exists() or path.read_text(encoding="utf-8") != now:
+    code = {name: digest for name, digest in key.items() if name != "environment"}
+    machine = [key.get("environment"), threads, provenance.processor()]
+    path = folder / "key.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    is_ours = known.get("code") == code and (plan.any_machine or known.get("machine") == machine)
+    if plan.force or not is_ours:
         path.unlink(missing_ok=True)  # first: killed before the rest is gone, it is still stale
         if folder.exists():
             shutil.rmtree(folder)
-        write_atomic(path, now.encode())
+    write_atomic(path, canonical_json({"code": code, "machine": machine}).encode())
 
 
 def _problem(plan: Plan, notebook: Notebook, began: float) -> str | None:

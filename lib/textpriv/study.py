@@ -9,7 +9,7 @@
 A point draws from its own stream, `seeds.stream(seed, ...)` keyed by what the point is, and so
 gives the same bits in whatever process, on whatever machine and in whatever order it runs. In a
 notebook that `./run_all.sh` executes, finished points are kept (`keep_in`) until the notebook is
-finished: interrupted, the same command goes on where it was.
+finished: interrupted, the same command goes on where it was, or on another machine.
 """
 
 from __future__ import annotations
@@ -81,14 +81,15 @@ def measure(
     return [found[number] for number in range(len(points))]
 
 
-def keep_in(folder: Path | None) -> None:
+def keep_in(folder: Path | None, machine: str = "") -> None:
     """Keep finished points in a folder from now on, and use those that lie there already.
 
     Calls of `measure` are known by their number, so what lies there has to come from the same code,
     data and parameters; the runner sees to that. A result of no kind for `kept` is made again.
+    `machine` names what makes points from now on.
     """
     global _keeper
-    _keeper = None if folder is None else _Keeper(folder)
+    _keeper = None if folder is None else _Keeper(folder, machine)
 
 
 def seconds_before() -> float:
@@ -96,11 +97,17 @@ def seconds_before() -> float:
     return 0.0 if _keeper is None else _keeper.before
 
 
+def other_machines() -> list[str]:
+    """The names of the machines that made points which were used here, this one left out."""
+    return [] if _keeper is None else sorted(_keeper.others)
+
+
 class _Keeper:
     """The finished points of a notebook: a folder for each call of `measure`, in it a file each."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._calls = folder, 0
+    def __init__(self, folder: Path, machine: str) -> None:
+        self._folder, self._calls, self._machine = folder, 0, machine
+        self.others: set[str] = set()
         self._clock, self._start = folder / "seconds", time.monotonic()
         self.before = float(self._clock.read_text()) if self._clock.exists() else 0.0
 
@@ -110,18 +117,20 @@ class _Keeper:
         found = {}
         for number in range(count):
             with suppress(Exception):  # there is none, or it is damaged in whatever way
-                found[number] = kept.decoded(self._file(number).read_bytes())
+                result, machine = kept.decoded(self._file(number).read_bytes())
+                found[number] = result
+                self.others.update({machine} - {self._machine})
         return found
 
     def keep(self, number: int, result: Any) -> Any:
         """The result as it will be read, so that resumed or not the bits are the same."""
         try:
-            data = kept.encoded(result)
+            data = kept.encoded((result, self._machine))
         except InvalidInput:
             return result
         write_atomic(self._file(number), data)
         write_atomic(self._clock, str(self.before + time.monotonic() - self._start).encode())
-        return kept.decoded(data)
+        return kept.decoded(data)[0]
 
     def _file(self, number: int) -> Path:
         return self._folder / str(self._calls) / f"{number}.npz"

@@ -92,8 +92,10 @@ class Outcome:
     substring: dict[str, FloatArray] = field(default_factory=dict)
     # (targets,) the probability of the best guess; of attacks with a posterior.
     confidence: dict[str, FloatArray] = field(default_factory=dict)
-    # (trainings,) the success of each; of attacks that were trained several times.
+    # (trainings, targets) `hits` of each; of attacks that were trained several times.
     trainings: dict[str, FloatArray] = field(default_factory=dict)
+    # What a training of these attacks draws anew. Detectors that go on from one another share it.
+    drawn: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)  # of language models, as tuned
 
@@ -105,21 +107,30 @@ class Outcome:
     def share(self, name: str, chosen: BoolArray | None = None) -> Estimate:
         """Success of one attack, on some of the tokens; what one document holds is alike.
 
-        On all tokens the interval holds what another training would change, too.
+        The interval holds what another training would change, too.
         """
-        hits, document = self.hits[name], self.document
-        if chosen is not None:
-            return stats.clustered_share(hits[chosen], document[chosen], sample=self.corpus)
-        rate = stats.clustered_share(hits, document, sample=self.corpus)
-        return self._over_trainings(rate, name, 1, (0.0, 1.0))
+        every = self.trainings.get(name, self.hits[name][None])
+        return self.over_trainings(every, self.drawn.get(name, name), chosen)
 
-    def _over_trainings(
-        self, estimate: Estimate, name: str, sign: int, bounds: tuple[float, float]
+    def over_trainings(
+        self, hits: FloatArray, drawn: str, chosen: BoolArray | None = None
     ) -> Estimate:
-        rates = self.trainings.get(name, np.empty(0))
-        drawn = f"{name} {self.corpus} {self.defense} {self.epsilon:g}"
-        labels = stats.draw_labels(drawn, np.arange(len(rates)))
-        return stats.over_draws(estimate, sign * rates, labels, bounds=bounds)
+        """Share of right guesses, on some of the tokens, over documents and trainings.
+
+        `hits` are (trainings, targets), `drawn` is what each training draws anew.
+        """
+        some = np.ones(len(self.truth), bool) if chosen is None else chosen
+        right, document = hits[:, some], self.document[some]
+        rate = stats.clustered_share(right.mean(0), document, sample=self.corpus)
+        return self._with_trainings(rate, right.mean(1), drawn, (0.0, 1.0))
+
+    def _with_trainings(
+        self, estimate: Estimate, rates: FloatArray, drawn: str, bounds: tuple[float, float]
+    ) -> Estimate:
+        """An estimate whose interval holds that its trainings have these rates."""
+        where = f"{drawn} {self.corpus} {self.defense} {self.epsilon:g}"
+        labels = stats.draw_labels(where, np.arange(len(rates)))
+        return stats.over_draws(estimate, rates, labels, bounds=bounds)
 
     @contextmanager
     def timed(self, *names: str) -> Iterator[None]:
@@ -142,21 +153,36 @@ class Outcome:
         name = attack.name + suffix
         self.add(name, attack.guess(observed), words, posterior=attack.posterior)
 
-    def add_trainings(self, name: str, trainings: Sequence[Guesses], words: Sequence[str]) -> None:
-        """Keep what one attack achieved on average over its trainings."""
+    def add_trainings(
+        self, name: str, trainings: Sequence[Guesses], words: Sequence[str], drawn: str = ""
+    ) -> None:
+        """Keep what one attack achieved on average over its trainings; see `drawn` above."""
         parts = [each.substring_hits(self.truth, words) for each in trainings]
         hits = np.array([each.hits(self.truth) for each in trainings], dtype=np.float64)
         self.hits[name] = hits.mean(0)
         if len(hits) > 1:
-            self.trainings[name] = hits.mean(1)
+            self.trainings[name], self.drawn[name] = hits, drawn or name
         self.substring[name] = np.mean(parts, axis=0)
 
     def gain(self, first: str, second: str) -> Estimate:
         """Success of one attack minus that of another, on the same tokens, by document."""
         apart, bounds = self.hits[first] - self.hits[second], (-1.0, 1.0)
         gain = stats.clustered_mean(apart, self.document, bounds=bounds, sample=self.corpus)
-        gain = self._over_trainings(gain, first, 1, bounds)
-        return self._over_trainings(gain, second, -1, bounds)
+        for drawn, rates in self.gains_by_training(first, second).items():
+            gain = self._with_trainings(gain, rates, drawn, bounds)
+        return gain
+
+    def gains_by_training(self, first: str, second: str) -> dict[str, FloatArray]:
+        """What each training adds to success of the first minus that of the second: (trainings,).
+
+        By what is drawn anew; attacks that share their draws are subtracted training by training.
+        """
+        rates: dict[str, FloatArray] = {}
+        for name, sign in ((first, 1), (second, -1)):
+            if name in self.trainings:
+                drawn = self.drawn.get(name, name)
+                rates[drawn] = rates.get(drawn, 0.0) + sign * self.trainings[name].mean(1)
+        return rates
 
 
 def sanitized(
@@ -277,7 +303,7 @@ def _p_over_trainings(found: Outcome, first: str, second: str) -> float:
     alone: of three, a corrected test at 0.25% would reject in 2% of the cases. The degrees of
     freedom are those of the part of the variance that each estimate has (Satterthwaite 1946).
     """
-    trained = [found.trainings[name] for name in (first, second) if name in found.trainings]
+    trained = [*found.gains_by_training(first, second).values()]
     if not trained:
         return 0.0
     apart = stats.clustered_mean(

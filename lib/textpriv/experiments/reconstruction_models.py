@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv import stats, study
-from textpriv.attacks.base import Guesses, Observed
+from textpriv.attacks.base import BoolArray, Guesses, Observed
 from textpriv.attacks.bayes import ContextFreeBayes
 from textpriv.attacks.contextual import ContextualBayes, Detector, Reader, weigh
 from textpriv.attacks.inversion import Classes
@@ -50,7 +50,18 @@ HEADLINE_EPSILON = 4  # of CusText+, in the paper's abstract
 EXTENDED = "contextual-bayes-public"  # the contextual attack, given public text as well
 PRETRAINED = "noisy-channel-lm"
 SEEN = "contextual-bound-seen"  # the bound with a detector that knows the attacked sentences
+DETECTOR = "detector"  # what all contextual attacks draw anew: the later ones go on from the first
 K = 10  # candidates of the contextual attack, as in the paper
+
+
+@dataclass(frozen=True, eq=False)
+class DetectorTraining:
+    """One training of a detector, and what the contextual attack guesses with it."""
+
+    ranked: dict[int, Guesses]  # as `by_candidates` gives them
+    curve: LearningCurve
+    tested: int  # pairs that its accuracies are shares of
+    seconds: float
 
 
 @dataclass(eq=False)
@@ -68,29 +79,22 @@ class Trained:
     spread: dict[str, float] = field(default_factory=dict)  # by network, between trainings (SD)
 
     def add_detectors(
-        self,
-        name: str,
-        trainings: Sequence[tuple[Mapping[int, Guesses], LearningCurve, int]],
-        words: Sequence[str],
+        self, name: str, trainings: Sequence[DetectorTraining], words: Sequence[str]
     ) -> None:
-        """Keep a contextual attack, whose hits and seconds are averaged over its trainings.
-
-        A training is its guesses as `by_candidates` gives them, and the curve of its detector with
-        the pairs that its accuracies are shares of.
-        """
-        found, (_, curve, tested) = self.outcome, trainings[0]
+        """Keep a contextual attack, whose hits and seconds are averaged over its trainings."""
+        found, curves = self.outcome, [each.curve for each in trainings]
         if not self.tested:
-            self.untrained, self.tested = curve.accuracy[0], tested
-        guesses = [ranked for ranked, *_ in trainings]
-        found.add_trainings(name, [ranked[K] for ranked in guesses], words)
-        found.seconds[name] /= len(trainings)
+            self.untrained = float(np.mean([curve.accuracy[0] for curve in curves]))
+            self.tested = trainings[0].tested
+        guesses = [each.ranked for each in trainings]
+        found.add_trainings(name, [ranked[K] for ranked in guesses], words, DETECTOR)
+        found.seconds[name] = float(np.mean([each.seconds for each in trainings]))
         rows = []
         for k in guesses[0]:
             rate, covered = (
-                stats.clustered_share(
-                    np.mean([ranked[k].hits(found.truth, top=top) for ranked in guesses], axis=0),
-                    found.document,
-                    sample=found.corpus,
+                found.over_trainings(
+                    np.array([each[k].hits(found.truth, top=top) for each in guesses], float),
+                    DETECTOR,
                 )
                 for top in (1, k)
             )
@@ -98,7 +102,7 @@ class Trained:
             row = {**found.setting, "attack": name, "k": k, "coverage": covered.value}
             rows.append(row | ends | rate.columns())
         self.by_k = pd.concat([self.by_k, pd.DataFrame(rows)], ignore_index=True)
-        self._add_curves(name, [curve for _, curve, _ in trainings])
+        self._add_curves(name, curves)
 
     def add_inversions(
         self,
@@ -116,8 +120,8 @@ class Trained:
         self._add_curves(name, curves)
 
     def _add_curves(self, name: str, curves: Sequence[LearningCurve]) -> None:
-        rates = self.outcome.trainings.get(name)
-        self.spread[name] = float("nan") if rates is None else float(np.std(rates, ddof=1))
+        hits = self.outcome.trainings.get(name)
+        self.spread[name] = float("nan") if hits is None else float(np.std(hits.mean(1), ddof=1))
         for number, curve in enumerate(curves):
             about = {**self.outcome.setting, "attack": name, "training": number}
             marks = pd.DataFrame({**about, "step": curve.steps, "accuracy": curve.accuracy})
@@ -178,10 +182,33 @@ def headline_epsilon(sizes: Sizes) -> float:
     return min(sizes.model_focus["custext"], key=lambda epsilon: abs(epsilon - HEADLINE_EPSILON))
 
 
-def trainings(sizes: Sizes, defense: str, epsilon: float) -> range:
-    """Numbers of a detector's trainings: several where the paper's headline is."""
-    is_headline = defense == "custext" and epsilon == headline_epsilon(sizes)
-    return range(sizes.detector_seeds if is_headline else 1)
+def with_trainings(
+    settings: Sequence[Mapping[str, Any]], sizes: Sizes, times: int
+) -> list[dict[str, Any]]:
+    """Every setting with the number of each training; so many of the first corpus."""
+    first = settings[0]["corpus"]
+    return [
+        {**each, "number": number}
+        for each in settings
+        for number in range(times if each["corpus"] == first else sizes.elsewhere_seeds)
+    ]
+
+
+def by_setting(
+    points: Sequence[Mapping[str, Any]],
+    made: Sequence[tuple[Outcome, dict[str, DetectorTraining]]],
+    words: Sequence[str],
+) -> list[Trained]:
+    """Trainings of the detectors put together; the first of a setting has its other attacks."""
+    trained = []
+    for outcome, attacks in (
+        each for point, each in zip(points, made, strict=True) if point["number"] == 0
+    ):
+        trained.append(Trained(outcome))
+        own = [every for other, every in made if other.setting == outcome.setting]
+        for name in attacks:
+            trained[-1].add_detectors(name, [every[name] for every in own], words)
+    return trained
 
 
 def public_sentences(
@@ -239,23 +266,27 @@ def by_shadow_size(
     At the largest epsilon of CusText+ that is looked at closely; `start` is the notebook's.
     """
 
-    def with_shadow(percent: float) -> Estimate:
-        mechanism, seen, outcome = start(
-            material.name, "custext", sizes.focus["custext"][-1], sizes.detector_sentences
-        )
+    def attacked() -> tuple[FiniteMechanism, Observed, Outcome]:
+        epsilon = sizes.focus["custext"][-1]
+        return start(material.name, "custext", epsilon, sizes.detector_sentences)
+
+    def with_shadow(percent: float, number: int) -> BoolArray:
+        mechanism, seen, outcome = attacked()
         shadow = material.shadow_of(percent)
-        how = detector_options(encoder, sizes, seed, start=None)
+        how = detector_options(encoder, sizes, seed + number, start=None)
         free = ContextFreeBayes(mechanism, shadow)
         attack = ContextualBayes(mechanism, shadow, context_free=free, **how)
-        guesses = attack.guess(seen, top=1)
-        outcome.add(attack.name, guesses, mechanism.embedding.words, posterior=False)
-        return outcome.share(attack.name)
+        return attack.guess(seen, top=1).hits(outcome.truth)
 
-    over = study.grid(percent=sizes.detector_percents)
-    made = study.measure(with_shadow, over=over, label="shadow sizes") if over else []
+    if not sizes.detector_percents:
+        return pd.DataFrame(columns=["percent", "value"])
+    over = study.grid(percent=sizes.detector_percents, number=range(sizes.detector_seeds))
+    made = study.measure(with_shadow, over=over, label="shadow sizes")
+    hits = np.array(made, np.float64).reshape(-1, sizes.detector_seeds, len(made[0]))
+    *_, outcome = attacked()
     return pd.DataFrame(
-        [point | rate.columns() for point, rate in zip(over, made, strict=True)],
-        columns=None if over else ["percent", "value"],
+        {"percent": percent, **outcome.over_trainings(each, f"shadow {percent:g}").columns()}
+        for percent, each in zip(sizes.detector_percents, hits, strict=True)
     )
 
 
@@ -354,7 +385,8 @@ def detector_accuracies(trained: Sequence[Trained]) -> pd.DataFrame:
     rows = []
     for each in trained:
         own = each.curves[each.curves["attack"] == "contextual-bayes"]
-        accuracies = {"finetuned": float(own["accuracy"].iloc[-1]), "original": each.untrained}
+        reached = own.groupby("training")["accuracy"].last().mean()
+        accuracies = {"finetuned": float(reached), "original": each.untrained}
         tokens = each.tested // 2  # a right and a wrong word of each: tokens count, not pairs
         for when, accuracy in accuracies.items():
             rate = stats.share(round(accuracy * tokens), tokens).columns()

@@ -61,11 +61,12 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     masked_texts: int = Field(ge=100)
     detector_steps: int = Field(ge=0)  # 0: as the paper trains, three epochs of all copies
     detector_further_steps: int = Field(ge=1)
-    detector_seeds: int = Field(1, ge=1)  # trainings of each detector at the headline, averaged
+    detector_seeds: int = Field(1, ge=1)  # trainings of each detector on the first corpus, averaged
     pooling: Literal["target", "first"]
     detector_marks: int = Field(ge=1)
     inversion_steps: int = Field(ge=1)
-    inversion_seeds: int = Field(ge=1)  # trainings of each inversion network of CusText+, averaged
+    inversion_seeds: int = Field(ge=1)  # trainings of each inversion network on it, averaged
+    elsewhere_seeds: int = Field(1, ge=1)  # trainings of each network on the other corpora
     window: int = Field(ge=0)  # words about a token that the detector reads; 0: all
     contextual_k: tuple[int, ...]
     encoder: str

@@ -76,6 +76,11 @@ def processor() -> str:
     return f"{name} ({kind}); {', '.join(special) or 'no bfloat16 instructions'}{card}"
 
 
+def machine(device: str) -> str:
+    """What decides the last digits of a number: device, processor and version of PyTorch."""
+    return f"{device}, {processor()}, torch {metadata.version('torch')}"
+
+
 def peak_mb() -> float:
     """Largest resident memory of this process so far, in MB (10^6 bytes)."""
     status = Path("/proc/self/status")

@@ -67,7 +67,7 @@ class Results(BaseModel, frozen=True, extra="forbid"):
 
     `dtype` is what networks multiplied in, which `processor` decides, on so many `threads`. Numbers
     that rest on networks differ with any of the three in their last digits, and where a language
-    model writes, in what it writes.
+    model writes, in what it writes. `elsewhere` are other machines that made points of it.
     """
 
     notebook: str
@@ -80,12 +80,19 @@ class Results(BaseModel, frozen=True, extra="forbid"):
     dtype: str
     processor: str = ""
     threads: int | None = None
+    elsewhere: list[str] = []
     seconds: float
     peak_mb: float
     versions: dict[str, str]
     assets: dict[str, dict[str, Any]]
     figures: list[str]
     measurements: list[Measurement]
+
+    @property
+    def devices(self) -> str:
+        """Where it was made: "cpu", or "cuda and cpu" where points were made on a GPU."""
+        others = [machine.partition(",")[0] for machine in self.elsewhere]
+        return " and ".join(dict.fromkeys([*others, self.device]))
 
     def by_name(self) -> dict[str, Measurement]:
         """The measurements, to be looked up by their name."""

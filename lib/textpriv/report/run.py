@@ -51,7 +51,8 @@ class Run:
         self._runner = runner = os.environ.get(results.RUNNER)
         if self._name in paths.COMMITTED and not runner:
             self._name = "by-hand"  # only ./run_all.sh writes what git holds
-        study.keep_in(Path(runner) / results.POINTS / notebook if runner else None)
+        points = Path(runner) / results.POINTS / notebook if runner else None
+        study.keep_in(points, provenance.machine(self.settings.device) if runner else "")
         self._commit, self._dirty = provenance.commit(), provenance.dirty()
         self._assets: dict[str, dict[str, Any]] = {}
         self._measurements: dict[str, results.Measurement] = {}
@@ -189,6 +190,7 @@ class Run:
             dtype=network_dtype(self.settings.device),
             processor=provenance.processor(),
             threads=torch.get_num_threads(),
+            elsewhere=study.other_machines(),
             seconds=seconds,
             peak_mb=peak,
             assets=self._assets,
