@@ -38,6 +38,7 @@ EPS_ONLY = "eps_only"  # the mean at each epsilon: what anyone can know without 
 LOST = 0.1  # loss below which the paper takes a model as recovered
 NEARLY_ALL = 0.94  # share of tokens changed; the grid is chosen for 0.95, on other texts
 MILD = 0.5  # share of tokens changed, up to which a text counts as mildly sanitized
+ON_GPU = 16  # times as many texts that are answered at once
 _RESAMPLES = 2000
 
 
@@ -51,7 +52,7 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     only_whole: bool = False  # leave out documents that would have to be cut
     least_similarity: float = -1.0  # of a document and its own summary, or it is left out
     tokens: int = Field(ge=4)  # most of a summary
-    batch: int = Field(default=32, ge=1)
+    batch: int = Field(default=32, ge=1)  # texts that a processor answers at once
     encoder: str  # says how alike two texts are
     table: str = ""  # generator whose tokens are sanitized; "": the encoder's
     small: str  # "extractive" or the name of a generator
@@ -74,6 +75,10 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     transfer_shares: tuple[float, ...] = ()
     corrected_documents: int = Field(default=0, ge=0)
     corrected_shares: tuple[float, ...] = ()
+
+    def rows(self, device: str) -> int:
+        """Texts that are answered at once: the more, the better a GPU is used."""
+        return self.batch if device == "cpu" else ON_GPU * self.batch
 
 
 UNITS: Mapping[str, str] = {  # of what is measured, and of units themselves; else: similarity
