@@ -218,7 +218,7 @@ def _along(
     head, sayable = generator.model.get_output_embeddings(), torch.from_numpy(generator.sayable)
     columns = np.searchsorted(generator.sayable, drawn)
     result, gained = np.empty((len(said), len(asked))), np.zeros(len(nodes))
-    for text, prompts in enumerate(tqdm(asked, unit="text", mininterval=5)):
+    for text, prompts in enumerate(tqdm(asked, unit="text", mininterval=5, disable=len(asked) < 3)):
         trees = (Prefixes(generator, prompt) for prompt in prompts)
         states = [torch.cat([tree.root, tree.grow(parents, drawn)]) for tree in trees]
         for start in range(0, len(grown), _ROWS):

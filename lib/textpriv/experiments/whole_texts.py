@@ -421,7 +421,7 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int) -> Figure:
     ax.scatter(table["claimed"], place, marker="D", s=50, color=COLORS["orange"], zorder=4,
                label="claimed")  # fmt: skip
     ax.scatter(table["exact"], place, marker="x", s=60, color="black", zorder=5,
-               label="exact, for this pair")  # fmt: skip
+               clip_on=False, label="exact, for this pair")  # fmt: skip
     for at, shown, claim in zip(place, table["shown"], table["claimed"], strict=True):
         proved = f"at least {shown:.2g}" if shown > 0 else "nothing shown"
         inside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
