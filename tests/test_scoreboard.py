@@ -419,7 +419,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     )
     plotted = tmp_path / "fig08_games.csv"  # of two games of one tool the one that shows more
     plotted.write_text(
-        "mechanism,shown,value,claimed\nDP-MLM,1.5,1.0,1600\nDP-MLM,0.2,0.6,1800\n"
+        "mechanism,shown,right,claimed\nDP-MLM,1.5,1.0,1600\nDP-MLM,0.2,0.6,1800\n"
         "truncated Laplace,0.0,0.5,400\n"
     )
     monkeypatch.setattr(scoreboard, "_plotted", lambda *_: plotted)

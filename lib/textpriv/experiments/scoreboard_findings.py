@@ -410,9 +410,10 @@ def rewritten(found: pd.DataFrame) -> str:
         return said
     worst = games.sort_values("shown").iloc[-1]
     return (
-        f"{said} Guessing which of two texts was sanitized, a classifier that knows nothing of the "
-        f"tools shows, with 95% confidence, an epsilon above 0 under {(games['shown'] > 0).sum()} "
-        f"of {len(games)} settings, and of at least {worst['shown']:.1f} under {_claiming(worst)}."
+        f"{said} Guessing which of two texts was sanitized, the better of two attackers (one knows "
+        f"the tool) shows, with 95% confidence, an epsilon above 0 under "
+        f"{(games['shown'] > 0).sum()} of {len(games)} settings, and of at least "
+        f"{worst['shown']:.1f} under {_claiming(worst)}."
     )
 
 
