@@ -106,12 +106,18 @@ def costs() -> str:
     """A row per notebook: minutes and memory of the runs that git holds, and their sum."""
     runs = [[results.found(each.name, run) for run in ("default", "full")] for each in find()]
     rows = [
-        [_link(each, "notebooks"), *(cell for run in pair for cell in _cost(run))]
+        [_link(each, "notebooks"), *(cell for run in pair for cell in _cost_and_place(run))]
         for each, pair in zip(find(), runs, strict=True)
     ]
     columns = [[run for run in column if run] for column in zip(*runs, strict=True)]
     rows.append(["together", *(cell for column in columns for cell in _sum(column))])
     return table("notebook, minutes (default), GB (default), minutes (full), GB (full)", rows)
+
+
+def _cost_and_place(run: results.Results | None) -> tuple[str, str]:
+    """Minutes, with the devices where it was not the processor alone, and memory."""
+    minutes, memory = _cost(run)
+    return f"{minutes} ({run.devices})" if run and run.devices != "cpu" else minutes, memory
 
 
 def _cost(run: results.Results | None) -> tuple[str, str]:
