@@ -145,6 +145,11 @@ def test_the_mean_of_known_words() -> None:
     assert found.tolist() == [[0.5, 1.5], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
 
 
+def test_a_lower_bound_is_not_rounded_up() -> None:
+    bounds = (2.1502, 0.0451, 0.3, 10.99, 3.0)
+    assert [experiment.rounded_down(each) for each in bounds] == ["2.1", "0.045", "0.3", "10", "3"]
+
+
 def test_figures_show_what_they_are_given() -> None:
     games = pd.DataFrame(
         {"mechanism": ["a", "b"], "pair": "name", "shown": [0.0, 2.0], "claimed": [np.nan, 9.0]}

@@ -350,13 +350,15 @@ def _section(
 ) -> Iterator[str]:
     name, profile = notebook.name, run.profile
     chosen = "" if profile == "default" else f" --profile {profile}"
-    cost = "{} minutes and {} GB".format(*_cost(run))
+    cost = "{} minutes and {} GB on {}".format(*_cost(run), run.devices)
+    if run.elsewhere:
+        cost += ", hours on a processor alone"
     made, drawn = (
         paths.output_directory(profile, kind).relative_to(paths.REPOSITORY)
         for kind in ("results", "figures")
     )
     yield f"## {name}\n"
-    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost} on {run.devices}. It makes"
+    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost}. It makes"
     count = len(notebook.declares.figures)
     pictures = f" and {count} figures, `{drawn}/fig{name[:2]}_*`" if count else ""
     yield f"`{made}/{name}.json`{pictures}.\n"

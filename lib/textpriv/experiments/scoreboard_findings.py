@@ -409,11 +409,12 @@ def rewritten(found: pd.DataFrame) -> str:
     if games.empty:
         return said
     worst = games.sort_values("shown").iloc[-1]
+    bound = math.floor(10 * worst["shown"] + 1e-9) / 10  # a lower bound is not rounded up
     return (
         f"{said} Guessing which of two texts was sanitized, the better of two attackers (one knows "
         f"the tool) shows, with 95% confidence, an epsilon above 0 under "
         f"{(games['shown'] > 0).sum()} of {len(games)} settings, and of at least "
-        f"{worst['shown']:.1f} under {_claiming(worst)}."
+        f"{bound:.1f} under {_claiming(worst)}."
     )
 
 

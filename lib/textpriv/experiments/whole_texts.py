@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -407,6 +408,12 @@ def by_attack(links: pd.DataFrame) -> pd.DataFrame:
 # --- What is drawn ------------------------------------------------------------------------------
 
 
+def rounded_down(bound: float) -> str:
+    """A lower bound above 0, with two digits, and never more than it is."""
+    unit = 10.0 ** (math.floor(math.log10(bound)) - 1)
+    return f"{math.floor(bound / unit + 1e-9) * unit:.2g}"
+
+
 @drawing
 def claims_and_games(table: pd.DataFrame, most: float, draws: int) -> Figure:
     """What outputs prove of epsilon (bars), what is claimed (diamonds) and what is so (crosses).
@@ -423,7 +430,7 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int) -> Figure:
     ax.scatter(table["exact"], place, marker="x", s=60, color="black", zorder=5,
                clip_on=False, label="exact, for this pair")  # fmt: skip
     for at, shown, claim in zip(place, table["shown"], table["claimed"], strict=True):
-        proved = f"at least {shown:.2g}" if shown > 0 else "nothing shown"
+        proved = f"at least {rounded_down(shown)}" if shown > 0 else "nothing shown"
         inside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
         where, color = (0.0, "white") if shown > 1.9 else (shown, "black")
         box = {"color": "white", "pad": 0.5} if color == "black" else None
