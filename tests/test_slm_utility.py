@@ -432,16 +432,27 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
     assert "with free features instead (undecided at this size, +0.000" in found.text
     assert "everything explains 50% of what epsilon leaves open" in found.text
     assert "a standard deviation of the truth of 0.33. Here it is 0.25" in found.text  # 0.1 / 0.3
-    assert findings.models(run).title.endswith("is undecided at this size")
-    record(0.01, **{f"regressor.boosting.{each}.r2.by_document": 0.5 for each in ("all", "no_bc")})
+    assert findings.models(run, people=False).title.endswith("is undecided at this size")
+    record(0.2, **{"similarity.people.original": 0.7})
+    written = "; those that people wrote reach 0.700"
+    assert written in findings.models(run, people=True).text
+    assert written not in findings.models(run, people=False).text
+    fitted = {"all": 0.5, "no_bc": 0.5, "no_b": 0.45, "no_c": 0.4}
+    record(0.01, **{f"regressor.boosting.{k}.r2.by_document": v for k, v in fitted.items()})
     record(0.01, **{"boosting.gain.r2.by_row": 0.01, "boosting.gain.r2.by_document": -0.02})
     assert findings.small_model(run).title.endswith("is undecided at this size")
+    assert "with A alone, 0.400 (0.390 to 0.410) with A and B" in findings.small_model(run).text
     costs = {"eps_only.cost": 0.5, "everything.predicted": 0.6, "everything.low": 0.5}
     costs |= {"everything.cost": 0.4, "text.cost": 0.3}
-    record(0.01, **{f"decision.{each}.cost.at0.5": value for each, value in costs.items()})
+    several = sizes().thresholds
+    for at in several:
+        record(0.01, **{f"decision.{each}.cost.at{at}": value for each, value in costs.items()})
     found = findings.decision(run, sizes())
     assert "(less, -0.100" in found.text and "(more, +0.100" in found.text
-    assert "costs more than one epsilon for all" in found.title
+    title = "At a threshold of 0.5, to send where the prediction reaches it costs more than one"
+    assert found.title.startswith(title)
+    assert f"reaches it costs more at {len(several)}, less at 0; " in found.text
+    assert found.text.endswith(f"predicted cost costs more at 0, less at {len(several)}.")
     for name, expected in (
         ("knee.llm.eps", "at epsilon 11.0 (11.0 to 11.0) for the large model"),
         ("", "nowhere on this grid"),

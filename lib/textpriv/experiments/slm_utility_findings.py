@@ -45,18 +45,20 @@ def knee(table: pd.DataFrame) -> Finding:
     return Finding(f"The share of changed tokens is predicted within the error at {good}", text)
 
 
-def models(run: Run) -> Finding:
-    """Which of the two models summarizes originals better."""
-    large, small = "similarity.llm.original", "similarity.slm.original"
+def models(run: Run, *, people: bool) -> Finding:
+    """Which model's summaries lie nearer to the originals, and where those by people lie."""
+    large, small, theirs = (f"similarity.{who}.original" for who in ("llm", "slm", "people"))
     title = run.difference(large, small).says(
-        above="The large model summarizes the originals better",
-        below="The small model summarizes the originals better",
-        undecided="Which model summarizes originals better is undecided at this size",
+        above="The large model's summaries lie nearer to the originals",
+        below="The small model's summaries lie nearer to the originals",
+        undecided="Whose summaries lie nearer to the originals is undecided at this size",
     )
+    written = f"; those that people wrote reach {_told(run, theirs)}" if people else ""
     return Finding(
         title,
         f"Summaries of originals by the small one reach {_told(run, small)}, by the large one "
-        f"{_told(run, large)}: the large one is {_apart(run, large, small, 'better', 'worse')}.",
+        f"{_told(run, large)}: the large one's lie "
+        f"{_apart(run, large, small, 'nearer', 'farther')}{written}.",
     )
 
 
@@ -122,16 +124,17 @@ def small_model(run: Run) -> Finding:
     """What B and C add by the paper's regressor, in its folds and on unseen documents."""
     r2 = "regressor.boosting.{}.r2.by_document".format
     title = run.difference(r2("all"), r2("no_bc")).says(
-        above="With the paper's regressor the small model helps on unseen documents",
-        below="With the paper's regressor the small model does harm on unseen documents",
-        undecided="Whether the small model helps the paper's regressor is undecided at this size",
+        above="With the paper's regressor B and C help on unseen documents",
+        below="With the paper's regressor B and C do harm on unseen documents",
+        undecided="Whether B and C help the paper's regressor is undecided at this size",
     )
     by_row, by_document = (_told(run, f"boosting.gain.r2.by_{by}") for by in ("row", "document"))
     return Finding(
         title,
         f"With boosting, as the release has it, what the small model says adds {by_row} to the R2 "
-        f"of epsilon alone in the release's folds by row, and {by_document} on unseen documents "
-        "(a regressor with so many leaves needs more documents than there are here).",
+        f"of epsilon alone in the release's folds by row, and {by_document} on unseen documents: "
+        f"{_told(run, r2('no_bc'))} with A alone, {_told(run, r2('no_c'))} with A and B, "
+        f"{_told(run, r2('no_b'))} with A and C.",
     )
 
 
@@ -153,10 +156,17 @@ def intervals(run: Run, sizes: Sizes) -> Finding:
 
 
 def decision(run: Run, sizes: Sizes) -> Finding:
-    """What is wasted by each rule at the middle threshold."""
+    """What is wasted by each rule at the middle threshold, and how often it is more or less."""
     threshold = sizes.thresholds[len(sizes.thresholds) // 2]
     cost = f"decision.{{}}.{{}}.cost.at{threshold}".format
     fixed = cost("eps_only", "cost")
+    counted = "; ".join(
+        f"{text} {_counted(run, sizes, rule)}"
+        for rule, text in {
+            "predicted": "to send where the prediction reaches it costs",
+            "cost": "to choose by the predicted cost costs",
+        }.items()
+    )
     said = ", ".join(
         f"{_told(run, cost(*rule))} {text} ({_apart(run, cost(*rule), fixed, 'more', 'less')})"
         for rule, text in {
@@ -166,14 +176,23 @@ def decision(run: Run, sizes: Sizes) -> Finding:
             ("text", "cost"): "to choose by the cost that the similarity of the two texts predicts",
         }.items()
     )
+    where = f"At a threshold of {threshold:g}"
     title = run.difference(cost("everything", "predicted"), fixed).says(
-        above="To send where the prediction is good enough costs more than one epsilon for all",
-        below="To send where the prediction is good enough costs less than one epsilon for all",
-        undecided="Whether to send by the prediction or at one epsilon for all is undecided",
+        above=f"{where}, to send where the prediction reaches it costs more than one epsilon",
+        below=f"{where}, to send where the prediction reaches it costs less than one epsilon",
+        undecided=f"{where}, to send by the prediction or at one epsilon: undecided",
     )
     return Finding(
         title,
-        f"At a threshold of {threshold:g} all three kinds of waste sum to {_told(run, fixed)} at "
-        f"one epsilon for all documents, the cheapest on other documents. With everything that is "
-        f"known of the text it costs {said}.",
+        f"{where} all three kinds of waste sum to {_told(run, fixed)} at one epsilon for all "
+        f"documents, the cheapest on other documents. With everything that is known of the text "
+        f"it costs {said}. Of {len(sizes.thresholds)} thresholds, each by itself: {counted}.",
     )
+
+
+def _counted(run: Run, sizes: Sizes, rule: str) -> str:
+    """At how many thresholds a rule costs more, and less, than one epsilon for all."""
+    ends = f"decision.everything.{rule}.cost.at{{}}", "decision.eps_only.cost.cost.at{}"
+    found = [run.difference(*(end.format(at) for end in ends)) for at in sizes.thresholds]
+    said = [each.says(above="more", below="less", undecided="") for each in found]
+    return f"more at {said.count('more')}, less at {said.count('less')}"
