@@ -352,7 +352,7 @@ def _section(
     chosen = "" if profile == "default" else f" --profile {profile}"
     cost = "{} minutes and {} GB on {}".format(*_cost(run), run.devices)
     if run.elsewhere:
-        cost += ", hours on a processor alone"
+        cost += ", longer on a processor alone"
     made, drawn = (
         paths.output_directory(profile, kind).relative_to(paths.REPOSITORY)
         for kind in ("results", "figures")
