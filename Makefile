@@ -15,8 +15,9 @@ lint:  ## ruff and mypy
 	@$(WITH_PYTHON) "$$python" -m ruff format --check .
 	@$(WITH_PYTHON) "$$python" -m mypy
 
+# As root, usual in containers, JupyterLab starts only when told that this is meant.
 lab:  ## JupyterLab on the notebooks
-	@$(WITH_PYTHON) "$$python" -m jupyterlab notebooks
+	@$(WITH_PYTHON) "$$python" -m jupyterlab $$([[ $$(id -u) != 0 ]] || echo --allow-root) notebooks
 
 site:  ## notebooks, figures, claims and data as web pages in site/
 	@$(WITH_PYTHON) [[ -n $${TEXTPRIV_PYTHON:-} ]] || \

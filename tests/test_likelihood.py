@@ -25,6 +25,7 @@ from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
 from textpriv.models.generators import Generator, generate
 from textpriv.models.vectors import SentenceVectors
+from textpriv.privacy.released import copies
 
 TABLE = from_arrays("made up", list("bcde"), np.array([[0.0], [1.0], [3.0], [3.5]]))
 SPELLING = Tokenizer(TABLE.words, PRIVATE)
@@ -111,6 +112,7 @@ def test_every_document_puts_out_a_candidate() -> None:
 
 SAID = ["the cat", "the dog sat", "", "the cat", "cat"]  # equal ones, and one begins another
 ASKED = ["do the cat", "", "sat sat sat"]
+NOBODY: Any = None  # where an encoder is not asked
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +188,33 @@ def test_what_is_impossible_comes_last() -> None:
     np.testing.assert_allclose(linkage.by_likelihood(law), expected)
     with pytest.raises(InvalidInput, match="log_law"):
         linkage.by_likelihood(np.array([[np.nan, 0.0]]))
+
+
+def test_outputs_are_read_in_parts(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = DPPrompt(generator, temperature=1.3, tokens=12, template="{text}",
+                    limits=Limits.same(-2.0, 3.0, len(generator.sayable)))  # fmt: skip
+    whole = likelihood.prompt_law(made, ASKED, SAID)
+    monkeypatch.setattr(likelihood, "_OUTPUTS", 2)
+    np.testing.assert_allclose(likelihood.prompt_law(made, ASKED, SAID), whole, rtol=1e-5)
+    pair = ASKED[:2]
+    ratio = likelihood.log_ratio(made, pair, "", SAID, encoder=NOBODY)
+    np.testing.assert_allclose(ratio[:, 0], whole[:, 0] - whole[:, 1], rtol=1e-4, atol=1e-4)
+    assert np.isnan(likelihood.worst_log_ratio(made, pair, NOBODY))
+
+
+# --- Two texts ----------------------------------------------------------------------------------
+
+
+def test_the_worst_log_ratio_is_reached_and_never_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    public, known = sentences(rng, np.ones(20, dtype=int)), sentences(rng, np.array([6, 6]))
+    monkeypatch.setattr(likelihood, "embed", lambda *_: known)
+    deep = DeepCandidate(public, lambda vectors: np.asarray(vectors, dtype=float), epsilon=4.0)
+    noisy = TruncatedLaplace(Box.learn(public), epsilon=3.0)
+    outputs = noisy.sanitize(copies(known[0], 500), rng)
+    signs = np.sign(np.subtract(*noisy.clipped_mean(known)))
+    outputs = np.vstack([outputs, 1e3 * signs[None]])  # beyond both means, each on its own side
+    for mechanism, seen in ((deep, np.arange(20)), (noisy, outputs)):
+        ratio = likelihood.log_ratio(mechanism, ["", ""], "", seen, encoder=NOBODY)
+        worst = likelihood.worst_log_ratio(mechanism, ["", ""], NOBODY)
+        assert 0 < np.abs(ratio).max() == pytest.approx(worst)

@@ -21,10 +21,11 @@ from textpriv.utility.prediction import (
     TARGET,
     Predictor,
     cross_intervals,
-    decide,
     folds,
     gain,
     misjudged,
+    outcome,
+    promised,
     regressor,
     scores,
     worst_coverage,
@@ -110,9 +111,9 @@ def test_every_regressor_is_reproducible_and_learns(name: str) -> None:
     assert (r2_score(table[TARGET], first) > 0.5) == (name != "mean")
 
 
-def test_the_table_is_the_mean_at_each_epsilon() -> None:
+def test_a_tree_on_epsilon_alone_is_the_mean_at_each_epsilon() -> None:
     table = rows_of(10)
-    model = regressor("table").fit(table[["epsilon"]].to_numpy(), table[TARGET])
+    model = regressor("tree").fit(table[["epsilon"]].to_numpy(), table[TARGET])
     means = table.groupby("epsilon")[TARGET].mean()
     np.testing.assert_allclose(model.predict(np.array(EPSILONS)[:, None]), means)
 
@@ -186,8 +187,8 @@ def test_a_gain_is_paired() -> None:
     found = gain(truth, better, worse, documents, Rng(3))
     alone = [scores(truth, each, documents, Rng(3)) for each in (better, worse)]
     assert found.r2.value == pytest.approx(alone[0].r2.value - alone[1].r2.value)
-    assert found.rmse.value == pytest.approx(alone[0].rmse.value - alone[1].rmse.value)
-    assert found.r2.low > 0 and found.rmse.high < 0
+    assert found.rmse.value == pytest.approx(alone[1].rmse.value - alone[0].rmse.value)
+    assert found.r2.low > 0 and found.rmse.low > 0
     nothing = gain(truth, better, better, documents, Rng(3))
     assert (nothing.r2.low, nothing.r2.value, nothing.r2.high) == (0, 0, 0)
 
@@ -321,7 +322,7 @@ def test_cross_intervals_ask_about_new_documents_and_cover_them() -> None:
     share = found.groupby("epsilon")["covered"].mean()
     assert (share > 0.75).all() and found["covered"].mean() < 1
     # What is known of the document makes intervals narrower than those of epsilon alone.
-    plain = cross_intervals(table, ["epsilon"], regressor="table", seed=1)
+    plain = cross_intervals(table, ["epsilon"], regressor="tree", seed=1)
     assert (found["high"] - found["low"]).mean() < (plain["high"] - plain["low"]).mean()
     np.testing.assert_array_equal(found, cross_intervals(table, ALL, regressor="linear", seed=1))
 
@@ -357,11 +358,14 @@ def test_the_worst_coverage_lies_within_its_bounds(
 # --- Decisions ----------------------------------------------------------------------------------
 
 
-def test_decisions_by_hand() -> None:
+def test_outcomes_by_hand() -> None:
     revealed = np.tile([0.1, 0.5, 0.9], (5, 1))
     believed = np.array([[0, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1], [0, 0, 0]], dtype=float)
     truth = np.array([[1, 1, 1], [0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=float)
-    found = decide(believed, truth, revealed, 0.5)
+    level = promised(believed, 0.5)
+    assert level.tolist() == [1, 0, 3, 2, 3]  # 3: kept
+    found = outcome(level, truth, revealed, 0.5)
+    assert found["sent"].tolist() == [True, True, False, True, False]
     assert found["wasted"].tolist() == [False, True, False, False, False]
     assert found["missed"].tolist() == [False, False, True, False, False]
     # Sent at 0.5 where 0.1 would do; 0.1 shown for nothing; kept; no more than needed; kept.
@@ -373,14 +377,14 @@ def test_decisions_by_hand() -> None:
 def test_the_truth_itself_wastes_nothing(seed: int, threshold: float) -> None:
     rng = Rng(seed)
     truth, revealed = rng.uniform(-1, 1, (6, 4)), np.sort(rng.random((6, 4)), axis=1)
-    found = decide(truth, truth, revealed, threshold)
+    found = outcome(promised(truth, threshold), truth, revealed, threshold)
     assert not found["cost"].any()
 
 
 # --- Bad input ----------------------------------------------------------------------------------
 
 
-ZEROS = np.zeros((2, 3))
+ZEROS, FIRST = np.zeros((2, 3)), np.ones(2, np.int64)
 SIX = rows_of(6)
 HOLES = SIX.assign(small_original=np.nan)
 
@@ -395,6 +399,7 @@ test_bad_input_is_named = refused(
     (lambda: scores([0, 1], [0, 1], [3, 3], Rng(0)), "at least two to resample"),
     (lambda: scores([1, 1], [0, 1], [0, 1], Rng(0)), "not all equal"),
     (lambda: scores([0, 1], [0, 1, 2], [0, 1], Rng(0)), "got shapes"),
-    (lambda: decide(ZEROS, ZEROS, ZEROS[:1], 0.5), "got shapes"),
-    (lambda: decide(ZEROS, ZEROS, ZEROS, np.nan), "expected finite"),
+    (lambda: outcome(FIRST, ZEROS, ZEROS[:1], 0.5), "got shapes"),
+    (lambda: outcome(FIRST, ZEROS, ZEROS, np.nan), "expected finite"),
+    (lambda: outcome(4 * FIRST, ZEROS, ZEROS, 0.5), "level: got ids 4..4, expected 0..3"),
 )

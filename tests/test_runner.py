@@ -545,6 +545,8 @@ def test_finished_points_are_kept_for_the_same_run_alone(
     elsewhere = {"library": "b", "environment": "another"}
     assert stays(runner.Plan(SMOKE, any_machine=True), **elsewhere)
     assert not stays(runner.Plan(SMOKE, any_machine=True), library="c", environment="another")
+    (plan.points(notebook) / "key.json").write_text("[]")  # as an earlier version wrote it
+    assert not stays(plan, library="c", environment="another")
 
 
 def test_products_are_judged(project: Project) -> None:

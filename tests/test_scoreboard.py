@@ -354,6 +354,12 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
         "changed word need not be a hidden one. Under MADLIB (40→40) the two differ by 0.0 or "
         "less, not significantly."
     )
+    small = findings.headline(found.assign(p=1e-4, kept=[0.3, 0.387]))
+    assert small.title == said.title
+    assert small.text.endswith(
+        "under CusText+ (30→55): a changed word need not be a hidden one. Under MADLIB (39→40) it "
+        "is significantly more, but by 1.3 at most."
+    )
     close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
@@ -407,13 +413,13 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
         row("linked.b.words", 0.9, mechanism="DP-Prompt", attack="words"),
         row("linked.c.words", 0.05, mechanism="DeepCandidate", attack="words"),
         row("linked.e.words", 0.95, mechanism=findings.REDACTED, attack="words"),
-        row("game.a", 1.5, mechanism="DP-MLM"),
+        row("game.a", 1.58, mechanism="DP-MLM"),
         row("game.d", 0.0, mechanism="truncated Laplace"),
         notebook="08_whole_texts",
     )
     plotted = tmp_path / "fig08_games.csv"  # of two games of one tool the one that shows more
     plotted.write_text(
-        "mechanism,shown,value,claimed\nDP-MLM,1.5,1.0,1600\nDP-MLM,0.2,0.6,1800\n"
+        "mechanism,shown,right,claimed\nDP-MLM,1.58,1.0,1600\nDP-MLM,0.2,0.6,1800\n"
         "truncated Laplace,0.0,0.5,400\n"
     )
     monkeypatch.setattr(scoreboard, "_plotted", lambda *_: plotted)
@@ -421,7 +427,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert table.loc["DP-MLM", ["right", "claimed"]].tolist() == [1.0, 1600]
     tools = ["DeepCandidate", "DP-MLM", "DP-Prompt", findings.REDACTED, "truncated Laplace"]
     assert list(table.index) == tools  # redaction alone is no tool, and is not counted below
-    assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.5]
+    assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.58]
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
     assert said.startswith("Among 200 texts the strongest linkage attack run finds the original of")

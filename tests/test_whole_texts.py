@@ -89,11 +89,13 @@ def test_the_strongest_game_is_told_beside_its_own_claim() -> None:
     weak, strong = (
         GameOutcome(shown, share(5, 10), share(1, 10), share(1, 10)) for shown in (0.9, 2.0)
     )
-    over = [{"name": name} for name in "aaabbc"]
-    claimed = [9.0, 8.0, 7.0, 0.5, 8.0, np.inf]
-    games = [weak, strong, weak, weak, strong, weak]
-    table = experiment.game_table(dict.fromkeys("abc", "names"), over, games, claimed)
-    assert table["shown"].tolist() == [2.0, 0.9, 0.9]
+    games, claimed = [weak, strong, weak, weak, strong, weak], [9.0, 8.0, 7.0, 0.5, 8.0, np.inf]
+    table = experiment.game_table(
+        {"mechanism": name, "claimed": claim, **experiment.told(game)}
+        for name, claim, game in zip("aaabbc", claimed, games, strict=True)
+    )
+    assert table["mechanism"].tolist() == ["a", "b", "c"]
+    assert table["shown"].tolist() == [2.0, 0.9, 0.9] and (table["right"] == 0.5).all()
     assert table["claimed"].fillna(0).tolist() == [8.0, 0.5, 0]
     assert table["refuted"].tolist() == [False, True, False]
 
@@ -143,14 +145,22 @@ def test_the_mean_of_known_words() -> None:
     assert found.tolist() == [[0.5, 1.5], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
 
 
+def test_a_lower_bound_is_not_rounded_up() -> None:
+    bounds = (2.1502, 0.0451, 0.3, 10.99, 3.0)
+    assert [experiment.rounded_down(each) for each in bounds] == ["2.1", "0.045", "0.3", "10", "3"]
+
+
 def test_figures_show_what_they_are_given() -> None:
     games = pd.DataFrame(
         {"mechanism": ["a", "b"], "pair": "name", "shown": [0.0, 2.0], "claimed": [np.nan, 9.0]}
-    )
-    fig = experiment.claims_and_games(games, 3.0, 50, "title")
+    ).assign(exact=[1.5, np.nan], refuted=False)
+    fig = experiment.claims_and_games(games, 3.0, 50)
+    assert "1 of 2 tools" in fig.get_suptitle() and "1 claims lie beyond" in fig.get_suptitle()
+    refuted = experiment.claims_and_games(games.assign(refuted=[False, True]), 3.0, 50)
+    assert "refuted: b" in refuted.get_suptitle()
     assert sorted(bar.get_width() for bar in fig.axes[0].patches) == [0.0, 2.0]
     said = [each.get_text() for each in fig.axes[0].texts]
-    assert {"nothing shown", "at least 2", "no epsilon is claimed", "claimed"} <= set(said)
+    assert {"nothing shown", "at least 2", "no pure epsilon claimed"} <= set(said)
     rows = [("x", "one", "names", 0.1), ("y", "one", "names", 0.4), ("x", "two", "names", 0.2),
             ("x", "blind", "names", 0.05), ("y", "blind", "names", 0.05)]  # fmt: skip
     found = pd.DataFrame(rows, columns=["release", "attack", "what", "value"])

@@ -106,12 +106,18 @@ def costs() -> str:
     """A row per notebook: minutes and memory of the runs that git holds, and their sum."""
     runs = [[results.found(each.name, run) for run in ("default", "full")] for each in find()]
     rows = [
-        [_link(each, "notebooks"), *(cell for run in pair for cell in _cost(run))]
+        [_link(each, "notebooks"), *(cell for run in pair for cell in _cost_and_place(run))]
         for each, pair in zip(find(), runs, strict=True)
     ]
     columns = [[run for run in column if run] for column in zip(*runs, strict=True)]
     rows.append(["together", *(cell for column in columns for cell in _sum(column))])
     return table("notebook, minutes (default), GB (default), minutes (full), GB (full)", rows)
+
+
+def _cost_and_place(run: results.Results | None) -> tuple[str, str]:
+    """Minutes, with the devices where it was not the processor alone, and memory."""
+    minutes, memory = _cost(run)
+    return f"{minutes} ({run.devices})" if run and run.devices != "cpu" else minutes, memory
 
 
 def _cost(run: results.Results | None) -> tuple[str, str]:
@@ -344,13 +350,15 @@ def _section(
 ) -> Iterator[str]:
     name, profile = notebook.name, run.profile
     chosen = "" if profile == "default" else f" --profile {profile}"
-    cost = "{} minutes and {} GB".format(*_cost(run))
+    cost = "{} minutes and {} GB on {}".format(*_cost(run), run.devices)
+    if run.elsewhere:
+        cost += ", longer on a processor alone"
     made, drawn = (
         paths.output_directory(profile, kind).relative_to(paths.REPOSITORY)
         for kind in ("results", "figures")
     )
     yield f"## {name}\n"
-    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost} on {run.devices}. It makes"
+    yield f"`./run_all.sh{chosen} --only {name[:2]} --force`: {cost}. It makes"
     count = len(notebook.declares.figures)
     pictures = f" and {count} figures, `{drawn}/fig{name[:2]}_*`" if count else ""
     yield f"`{made}/{name}.json`{pictures}.\n"

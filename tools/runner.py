@@ -353,6 +353,8 @@ def _clear_points(plan: Plan, notebook: Notebook, key: dict[str, str]) -> None:
     machine = [key.get("environment"), threads, provenance.processor()]
     path = folder / "key.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if not isinstance(known, dict):  # as an earlier version wrote it
+        known = {}
     is_ours = known.get("code") == code and (plan.any_machine or known.get("machine") == machine)
     if plan.force or not is_ours:
         path.unlink(missing_ok=True)  # first: killed before the rest is gone, it is still stale

@@ -11,6 +11,7 @@ to the i-th output, column j to the j-th text; -inf stands for what is impossibl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,11 +25,15 @@ from textpriv.mechanisms.dp_fusion import DPFusion
 from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.mechanisms.sentences import DeepCandidate, TruncatedLaplace
+from textpriv.models import Encoder
 from textpriv.models.encoders import autocast
 from textpriv.models.generators import ROOT, Generator, Prefixes
-from textpriv.models.vectors import SentenceVectors
+from textpriv.models.vectors import SentenceVectors, embed
+
+Mechanism = DPPrompt | DPMLM | DPFusion | TruncatedLaplace | DeepCandidate
 
 _ROWS = 64  # laws of the next token that are held at once
+_OUTPUTS = 64  # that are read in one tree
 
 # --- Word by word -------------------------------------------------------------------------------
 
@@ -111,6 +116,55 @@ def candidate_law(
     return np.stack(columns, axis=1)
 
 
+# --- Two texts ----------------------------------------------------------------------------------
+
+
+def log_ratio(
+    mechanism: Mechanism, pair: Sequence[str], redaction: str, outputs: Any, *, encoder: Encoder
+) -> FloatArray:
+    """ln P(output | one text) - ln P(output | the other): (outputs, 1).
+
+    No event separates two texts better than one that this score decides (Neyman and Pearson), where
+    it is exact; of DP-Prompt and DP-Fusion see `prompt_law`.
+
+    Parameters
+    ----------
+    mechanism : DPPrompt, DPMLM, DPFusion, TruncatedLaplace or DeepCandidate
+    pair : two texts; of DP-Fusion both have the `redaction`
+    outputs : texts, released vectors, or numbers of public documents, as the mechanism gives them
+    encoder : of those that read vectors
+    """
+    if isinstance(mechanism, DPPrompt):
+        law = prompt_law(mechanism, pair, outputs)
+    elif isinstance(mechanism, DPMLM):
+        law = gap_law(mechanism, pair, outputs)
+    elif isinstance(mechanism, DPFusion):
+        law = fusion_law(mechanism, pair, [redaction] * 2, outputs)
+    elif isinstance(mechanism, TruncatedLaplace):
+        law = noise_law(mechanism, embed(encoder, pair), outputs)
+    else:
+        law = candidate_law(mechanism, embed(encoder, pair), outputs)
+    return law[:, :1] - law[:, 1:]
+
+
+def worst_log_ratio(mechanism: Mechanism, pair: Sequence[str], encoder: Encoder) -> float:
+    """The largest |log-ratio| of any output for two texts; NaN where it is not known.
+
+    Known of DP-MLM, DeepCandidate and, for as many sentences in both, truncated Laplace.
+    """
+    if isinstance(mechanism, DPMLM):
+        return mechanism.loss(*pair)
+    if isinstance(mechanism, DeepCandidate):
+        read = embed(encoder, pair)
+        one, other = (mechanism.log_probability(read[row]) for row in (0, 1))
+        return float(np.abs(one - other).max())
+    if isinstance(mechanism, TruncatedLaplace):
+        read = embed(encoder, pair)
+        (mean, other), (scale, _) = mechanism.clipped_mean(read), mechanism.scale(read)
+        return float((np.abs(mean - other) / scale).sum()) if np.ptp(read.sizes) == 0 else np.nan
+    return np.nan
+
+
 # --- Token by token -----------------------------------------------------------------------------
 
 
@@ -147,9 +201,12 @@ def _along(
 ) -> FloatArray:
     """ln P of every output, its end included, after the prompts of each text: (outputs, texts).
 
-    Outputs stand in one tree, which is read once after each prompt; `law` gives ln P of the next
-    token, (rows, sayable), from the scores after each prompt of a text.
+    So many outputs at once stand in one tree, which is read once after each prompt; `law` gives
+    ln P of the next token, (rows, sayable), from the scores after each prompt of a text.
     """
+    if len(outputs) > _OUTPUTS:  # the tree's mask grows with its square
+        parts = (outputs[start : start + _OUTPUTS] for start in range(0, len(outputs), _OUTPUTS))
+        return np.concatenate([_along(generator, asked, part, tokens, law) for part in parts])
     said = [[*each, generator.end][:tokens] for each in generator.encode(outputs)]
     nodes: dict[tuple[int, ...], int] = {(): ROOT}
     paths = [
@@ -161,7 +218,7 @@ def _along(
     head, sayable = generator.model.get_output_embeddings(), torch.from_numpy(generator.sayable)
     columns = np.searchsorted(generator.sayable, drawn)
     result, gained = np.empty((len(said), len(asked))), np.zeros(len(nodes))
-    for text, prompts in enumerate(tqdm(asked, unit="text", mininterval=5)):
+    for text, prompts in enumerate(tqdm(asked, unit="text", mininterval=5, disable=len(asked) < 3)):
         trees = (Prefixes(generator, prompt) for prompt in prompts)
         states = [torch.cat([tree.root, tree.grow(parents, drawn)]) for tree in trees]
         for start in range(0, len(grown), _ROWS):

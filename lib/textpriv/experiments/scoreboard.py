@@ -418,12 +418,12 @@ def whole_texts(board: Board) -> pd.DataFrame:
     path = _plotted(board, "08_whole_texts", "fig08_games")
     played = pd.read_csv(path) if len(games) and path.exists() else pd.DataFrame(columns=_GAMES)
     most = played.sort_values("shown", kind="stable")[_GAMES].groupby("mechanism").last()
-    most = most[["value", "claimed"]].rename(columns={"value": "right"})
     columns = ["mechanism", "linked", "low", "high", "n", "candidates", "attack"]
+    most = most[["right", "claimed"]]
     return table.join(most).reset_index()[[*columns, "shown", "right", "claimed"]]
 
 
-_GAMES = ["mechanism", "shown", "value", "claimed"]
+_GAMES = ["mechanism", "shown", "right", "claimed"]
 
 
 def _strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:

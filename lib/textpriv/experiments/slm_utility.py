@@ -7,17 +7,17 @@ features of `prediction`, what the summaries are worth (similarity to the origin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from pydantic import BaseModel, Field
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
 from textpriv import stats
-from textpriv.channel import FloatArray
+from textpriv.channel import FloatArray, IntArray
 from textpriv.data import corpora
 from textpriv.data.corpora import Documents
 from textpriv.data.tokens import UNKNOWN, Corpus
@@ -26,7 +26,7 @@ from textpriv.models import Encoder
 from textpriv.models.generators import Generator
 from textpriv.seeds import stream
 from textpriv.stats import Estimate
-from textpriv.utility.prediction import TARGET, Predictor, Scores, decide, folds, gain
+from textpriv.utility.prediction import TARGET, A, Predictor, folds, gain, outcome, promised
 from textpriv.utility.preview import PieceTable
 from textpriv.utility.summaries import INSTRUCTION, similarity
 
@@ -38,6 +38,7 @@ EPS_ONLY = "eps_only"  # the mean at each epsilon: what anyone can know without 
 LOST = 0.1  # loss below which the paper takes a model as recovered
 NEARLY_ALL = 0.94  # share of tokens changed; the grid is chosen for 0.95, on other texts
 MILD = 0.5  # share of tokens changed, up to which a text counts as mildly sanitized
+ON_GPU = 16  # times as many texts that are answered at once
 _RESAMPLES = 2000
 
 
@@ -51,7 +52,7 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     only_whole: bool = False  # leave out documents that would have to be cut
     least_similarity: float = -1.0  # of a document and its own summary, or it is left out
     tokens: int = Field(ge=4)  # most of a summary
-    batch: int = Field(default=32, ge=1)
+    batch: int = Field(default=32, ge=1)  # texts that a processor answers at once
     encoder: str  # says how alike two texts are
     table: str = ""  # generator whose tokens are sanitized; "": the encoder's
     small: str  # "extractive" or the name of a generator
@@ -74,6 +75,10 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     transfer_shares: tuple[float, ...] = ()
     corrected_documents: int = Field(default=0, ge=0)
     corrected_shares: tuple[float, ...] = ()
+
+    def rows(self, device: str) -> int:
+        """Texts that are answered at once: the more, the better a GPU is used."""
+        return self.batch if device == "cpu" else ON_GPU * self.batch
 
 
 UNITS: Mapping[str, str] = {  # of what is measured, and of units themselves; else: similarity
@@ -308,37 +313,54 @@ def knee(
 def gains(
     rows: pd.DataFrame, predicted: Mapping[tuple[str, str], FloatArray], sizes: Sizes, seed: Any
 ) -> pd.DataFrame:
-    """By how much sets of features beat each other on the same documents: rows as of `headlines`.
+    """By how much sets of features beat the mean at each epsilon, on the same unseen documents.
 
     Predictions are out of fold, by features and by what folds keep together ("document" or "row").
-
-    - `gain.{features}.r2` and `.rmse`: over the mean at each epsilon, in folds by document; a
-      difference in R2 is good above 0, one in RMSE below
-    - `regression.gain.r2.by_row`, `.rmse.by_row`: what B and C add to the R2 of epsilon alone and
-      take off its RMSE, with the same regressor, in the paper's folds
-    - `regression.share.eps_only.r2.by_row`: the R2 of the mean at each epsilon as a share of that
-      of A, B and C, which the interval takes as exact; absent where that is not above 0
+    Columns: features, measure ("r2": more of it, "rmse": less), value, low, high, n.
     """
-    truth, document = rows[TARGET], rows["document"]
+    return pd.DataFrame(
+        {"features": features, **row}
+        for features, by in predicted
+        if by == "document" and features != EPS_ONLY
+        for row in _gained(rows, predicted, features, EPS_ONLY, by, sizes, seed)
+    )
 
-    def beyond(first: str, second: str, by: str) -> Scores:
-        drawn, both = stream(seed, "06", "scores"), (predicted[first, by], predicted[second, by])
-        return gain(truth, *both, document, drawn, resamples=sizes.resamples)
 
-    found = {}
-    for features, by in predicted:
-        if by == "document" and features != EPS_ONLY:
-            more = beyond(features, EPS_ONLY, by)
-            found[f"gain.{features}.r2", "R2"] = more.r2
-            found[f"gain.{features}.rmse", "similarity"] = more.rmse
-    found["regression.gain.r2.by_row", "R2"] = beyond("all", "no_bc", "row").r2
-    found["regression.gain.rmse.by_row", "similarity"] = beyond("no_bc", "all", "row").rmse
-    whole, short = r2_score(truth, predicted["all", "row"]), beyond(EPS_ONLY, "all", "row").r2
-    if whole > 0:  # else there is nothing to have a share of
-        value, low, high = (1 + each / whole for each in (short.value, short.low, short.high))
-        name = "regression.share.eps_only.r2.by_row"
-        found[name, "ratio"] = Estimate(value, low, high, short.n)
-    return _named(found)
+def gains_of_small_model(
+    rows: pd.DataFrame, predicted: Mapping[tuple[str, str], FloatArray], sizes: Sizes, seed: Any
+) -> pd.DataFrame:
+    """What B and C add to epsilon alone, by one regressor, for each way of cutting folds.
+
+    Columns: by ("row", as the release cuts them, or "document"), measure ("r2", "rmse", see
+    `gains`; "ratio": the R2 of epsilon alone divided by that of A, B and C, which the interval
+    takes as exact; absent where that is not above 0), value, low, high, n.
+    """
+    result = []
+    for by in ("row", "document"):
+        gained = _gained(rows, predicted, "all", "no_bc", by, sizes, seed)
+        result += [{"by": by, **row} for row in gained]
+        whole = r2_score(rows[TARGET], predicted["all", by])
+        if whole > 0:  # else there is nothing to divide by
+            r2 = gained[0]
+            ends = {"value": "value", "low": "high", "high": "low"}
+            ratio = {end: 1 - r2[of_gain] / whole for end, of_gain in ends.items()}
+            result.append({"by": by, "measure": "ratio", **ratio, "n": r2["n"]})
+    return pd.DataFrame(result)
+
+
+def _gained(
+    rows: pd.DataFrame,
+    predicted: Mapping[tuple[str, str], FloatArray],
+    first: str,
+    second: str,
+    by: str,
+    sizes: Sizes,
+    seed: Any,
+) -> list[dict[str, Any]]:
+    """`prediction.gain` of one set of features over another, a row for R2 and one for the error."""
+    both, drawn = (predicted[first, by], predicted[second, by]), stream(seed, "06", "scores")
+    gained = gain(rows[TARGET], *both, rows["document"], drawn, resamples=sizes.resamples)
+    return [{"measure": what, **each.columns()} for what, each in vars(gained).items()]
 
 
 # --- Intervals and what they are good for -------------------------------------------------------
@@ -347,47 +369,84 @@ def gains(
 def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Coverage and width of `prediction.cross_intervals`, at each epsilon and over all.
 
-    Errors are by document. Columns: features, epsilon (NaN: all), what ("covered", "width"), value,
-    low, high, n.
+    Errors of shares are by document. A width has none: it rests on the errors of the documents
+    that train, which resampling those that are asked about would leave as they are. Columns:
+    features, epsilon (NaN: all), what ("covered", "width"; of all epsilons "together" too, the
+    share of documents whose intervals all cover), value, low, high, n.
     """
     result = []
     for features, table in found.items():
         parts = {np.nan: table, **dict(list(table.groupby("epsilon")))}
         for epsilon, part in parts.items():
-            document, width = part["document"], part["high"] - part["low"]
-            measured = {
-                "covered": stats.clustered_share(part["covered"], document, sample=SAMPLE),
-                "width": stats.clustered_mean(width, document, bounds=(0.0, 2.0), sample=SAMPLE),
-            }
+            where, document = {"features": features, "epsilon": epsilon}, part["document"]
+            covered = stats.clustered_share(part["covered"], document, sample=SAMPLE)
+            width = {"value": (part["high"] - part["low"]).mean(), "n": covered.n}
             result += [
-                {"features": features, "epsilon": epsilon, "what": what, **estimate.columns()}
-                for what, estimate in measured.items()
+                {**where, "what": "covered", **covered.columns()},
+                {**where, "what": "width", **width},
             ]
+        together = _mean(table.groupby("document")["covered"].all().to_numpy())
+        result.append({**where, "epsilon": np.nan, "what": "together", **together.columns()})
     return pd.DataFrame(result)
 
 
 def decisions(
-    rows: pd.DataFrame, found: Mapping[str, pd.DataFrame], thresholds: Sequence[float]
+    rows: pd.DataFrame,
+    found: Mapping[str, pd.DataFrame],
+    features: Mapping[str, Sequence[str]],
+    sizes: Sizes,
+    seed: Any,
 ) -> pd.DataFrame:
-    """What is wasted when the most private level that promises a threshold is sent.
+    """What is wasted by each rule that sends a prompt at some epsilon, or keeps it.
 
-    A prompt is sent at the smallest epsilon whose prediction ("predicted") or whose interval's
-    lower end ("low") reaches the threshold, and kept if none does. "truth" knows the outcome.
-    Columns: threshold, features, rule, what (see `prediction.decide`), value, low, high, n
+    Rules, each by what is known of a text, the `features` of its cross intervals:
+
+    - "predicted", "low": the smallest epsilon whose prediction, or whose interval's lower end,
+      reaches the threshold; kept if none does
+    - "cost": what is expected to cost least, see `cheapest`
+
+    Columns: threshold, features, rule, what (see `prediction.outcome`), value, low, high, n
     (documents), influence.
     """
     truth, revealed = _levels(rows, TARGET), 1 - _levels(rows, "changed")
-    rules = product(found, ("predicted", "low"))
-    believed = {(each, rule): _levels(found[each], rule) for each, rule in rules}
-    believed["truth", "truth"] = truth
     result = []
-    for threshold, ((features, rule), table) in product(thresholds, believed.items()):
-        made = decide(table, truth, revealed, threshold)
-        where = {"threshold": threshold, "features": features, "rule": rule}
-        for what, values in made.items():
-            most = 2.0 if what == "cost" else 1.0  # who pays for nothing misses no answer
-            result.append({**where, "what": what, **_mean(values, (0.0, most)).columns()})
+    for threshold in sizes.thresholds:
+        everywhere = (np.full(len(truth), level) for level in range(truth.shape[1] + 1))
+        made = [outcome(level, truth, revealed, threshold)["cost"] for level in everywhere]
+        costs = np.stack(made, axis=1)
+        for known, table in found.items():
+            told = {rule: _levels(table, rule) for rule in ("predicted", "low")}
+            chosen = {rule: promised(each, threshold) for rule, each in told.items()}
+            chosen["cost"] = cheapest(rows, features[known], costs, sizes, seed)
+            for rule, level in chosen.items():
+                where = {"threshold": threshold, "features": known, "rule": rule}
+                for what, values in outcome(level, truth, revealed, threshold).items():
+                    most = 2.0 if what == "cost" else 1.0  # who pays for nothing misses no answer
+                    result.append({**where, "what": what, **_mean(values, (0.0, most)).columns()})
     return pd.DataFrame(result)
+
+
+def cheapest(
+    rows: pd.DataFrame, features: Sequence[str], costs: FloatArray, sizes: Sizes, seed: Any
+) -> IntArray:
+    """The level, or the last column of `costs` for keeping, that is expected to cost least.
+
+    For each fold of documents, from the others: the mean cost of each column, and where features
+    say more than epsilon, a line through them at each level. (documents,) columns of `costs`, which
+    are (documents, levels + 1).
+    """
+    known = [_levels(rows, each) for each in features if each not in A]
+    fold = folds(np.arange(len(costs)), sizes.folds, stream(seed, "06", "folds", "cost"))
+    result = np.empty(len(costs), np.int64)
+    for number in range(sizes.folds):
+        test = fold == number
+        expected = np.tile(costs[~test].mean(0), (int(test.sum()), 1))
+        for level in range(costs.shape[1] - 1 if known else 0):
+            seen = np.column_stack([each[:, level] for each in known])
+            line = LinearRegression().fit(seen[~test], costs[~test, level])
+            expected[:, level] = line.predict(seen[test])
+        result[test] = expected.argmin(1)
+    return result
 
 
 # --- Another mechanism --------------------------------------------------------------------------

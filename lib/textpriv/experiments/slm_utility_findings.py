@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from textpriv.experiments.slm_utility import MILD, Sizes
+from textpriv.report import claims
 from textpriv.report.difference import Finding
 from textpriv.utility.prediction import worst_coverage
 
@@ -44,18 +45,20 @@ def knee(table: pd.DataFrame) -> Finding:
     return Finding(f"The share of changed tokens is predicted within the error at {good}", text)
 
 
-def models(run: Run) -> Finding:
-    """Which of the two models summarizes originals better."""
-    large, small = "similarity.llm.original", "similarity.slm.original"
+def models(run: Run, *, people: bool) -> Finding:
+    """Which model's summaries lie nearer to the originals, and where those by people lie."""
+    large, small, theirs = (f"similarity.{who}.original" for who in ("llm", "slm", "people"))
     title = run.difference(large, small).says(
-        above="The large model summarizes the originals better",
-        below="The small model summarizes the originals better",
-        undecided="Which model summarizes originals better is undecided at this size",
+        above="The large model's summaries lie nearer to the originals",
+        below="The small model's summaries lie nearer to the originals",
+        undecided="Whose summaries lie nearer to the originals is undecided at this size",
     )
+    written = f"; those that people wrote reach {_told(run, theirs)}" if people else ""
     return Finding(
         title,
         f"Summaries of originals by the small one reach {_told(run, small)}, by the large one "
-        f"{_told(run, large)}: the large one is {_apart(run, large, small, 'better', 'worse')}.",
+        f"{_told(run, large)}: the large one's lie "
+        f"{_apart(run, large, small, 'nearer', 'farther')}{written}.",
     )
 
 
@@ -85,10 +88,10 @@ def losses(run: Run, epsilons: Sequence[float], headlines: pd.DataFrame) -> Find
     return Finding(title, text)
 
 
-def prediction(run: Run) -> Finding:
-    """What features add to the mean at each epsilon."""
-    r2 = "regression.{}.r2.by_document".format
-    title = run.difference(r2("everything"), r2("eps_only")).says(
+def prediction(run: Run, spread: float) -> Finding:
+    """What features add to the mean at each epsilon; `spread` is the truth's standard deviation."""
+    r2, alone = "regression.{}.r2.by_document".format, "regression.eps_only.r2.by_document"
+    title = run.difference(r2("everything"), alone).says(
         above="The text predicts better than its epsilon alone",
         below="The text predicts worse than its epsilon alone",
         undecided="Whether the text improves the prediction is undecided at this size",
@@ -99,20 +102,44 @@ def prediction(run: Run) -> Finding:
         "text": "from the similarity of the two texts alone",
     }
     said = ", ".join(
-        f"{_told(run, r2(each))} {text} "
-        f"({_apart(run, r2(each), r2('eps_only'), 'a gain', 'a loss')})"
+        f"{_told(run, r2(each))} {text} ({_apart(run, r2(each), alone, 'a gain', 'a loss')})"
         for each, text in {**looks, "everything": "with everything"}.items()
     )
+    left = 1 - run.measurement(alone).value
+    explained = run.difference(r2("everything"), alone).value / left
+    printed = {each.id: each.value for each in claims.of("06_slm_utility")}
+    theirs, error = (printed[f"carpentier.table1.all.{each}"] for each in ("r2", "rmse"))
+    assert theirs is not None and error is not None  # they are printed
     return Finding(
         title,
-        f"R2 on unseen documents: {_told(run, r2('eps_only'))} from the mean at each epsilon, "
-        f"{said}. By row, as the released code cuts its folds, all of A, B and C have "
-        f"{_told(run, 'regression.all.r2.by_row')}.",
+        f"R2 on unseen documents: {_told(run, alone)} from the mean at each epsilon, {said}: "
+        f"everything explains {explained:.0%} of what epsilon leaves open. The paper's R2 of "
+        f"{theirs:.2f} with an error of {error:.2f} implies a standard deviation of the truth "
+        f"of {error / (1 - theirs) ** 0.5:.2f}. Here it is {spread:.2f}, and the error with the "
+        f"paper's features and folds {_told(run, 'regression.all.rmse.by_row')}.",
+    )
+
+
+def small_model(run: Run) -> Finding:
+    """What B and C add by the paper's regressor, in its folds and on unseen documents."""
+    r2 = "regressor.boosting.{}.r2.by_document".format
+    title = run.difference(r2("all"), r2("no_bc")).says(
+        above="With the paper's regressor B and C help on unseen documents",
+        below="With the paper's regressor B and C do harm on unseen documents",
+        undecided="Whether B and C help the paper's regressor is undecided at this size",
+    )
+    by_row, by_document = (_told(run, f"boosting.gain.r2.by_{by}") for by in ("row", "document"))
+    return Finding(
+        title,
+        f"With boosting, as the release has it, what the small model says adds {by_row} to the R2 "
+        f"of epsilon alone in the release's folds by row, and {by_document} on unseen documents: "
+        f"{_told(run, r2('no_bc'))} with A alone, {_told(run, r2('no_c'))} with A and B, "
+        f"{_told(run, r2('no_b'))} with A and C.",
     )
 
 
 def intervals(run: Run, sizes: Sizes) -> Finding:
-    """Whether the intervals cover, and whether they are narrower than those of the mean."""
+    """Whether the intervals cover, and how wide they are."""
     width = "interval.{}.width.every".format
     trained = sizes.documents - -(-sizes.documents // sizes.folds)
     worst = worst_coverage(sizes.level, trained, sizes.folds)
@@ -120,29 +147,52 @@ def intervals(run: Run, sizes: Sizes) -> Finding:
         "Intervals",
         f"At the {sizes.level:.0%} level they cover "
         f"{_told(run, 'interval.everything.covered.every')} of the rows of new documents; with "
-        f"{trained} documents in {sizes.folds} folds theory guarantees {worst:.2f}. "
-        f"They are {_told(run, width('everything'))} wide, those around the mean at each epsilon "
-        f"{_told(run, width('eps_only'))}: "
-        f"{_apart(run, width('everything'), width('eps_only'), 'wider', 'narrower')}. With the "
-        f"paper's features they are {_told(run, width('all'))} wide: "
-        f"{_apart(run, width('all'), width('eps_only'), 'wider', 'narrower')}.",
+        f"{trained} documents in {sizes.folds} folds theory guarantees {worst:.2f}. All intervals "
+        f"of a document, one for each epsilon, cover together in "
+        f"{_told(run, 'interval.everything.together.every')} of the documents. The mean width is "
+        f"{_told(run, width('everything'))} with everything, {_told(run, width('all'))} with the "
+        f"paper's features and {_told(run, width('eps_only'))} around the mean at each epsilon.",
     )
 
 
 def decision(run: Run, sizes: Sizes) -> Finding:
-    """What is wasted by each rule at the middle threshold."""
+    """What is wasted by each rule at the middle threshold, and how often it is more or less."""
     threshold = sizes.thresholds[len(sizes.thresholds) // 2]
     cost = f"decision.{{}}.{{}}.cost.at{threshold}".format
-    alone = cost("eps_only", "predicted")
-    said = " and ".join(
-        f"{_told(run, cost(each, 'predicted'))} with {text} "
-        f"({_apart(run, cost(each, 'predicted'), alone, 'more', 'less')})"
-        for each, text in {"free": "the free features", "everything": "everything"}.items()
+    fixed = cost("eps_only", "cost")
+    counted = "; ".join(
+        f"{text} {_counted(run, sizes, rule)}"
+        for rule, text in {
+            "predicted": "to send where the prediction reaches it costs",
+            "cost": "to choose by the predicted cost costs",
+        }.items()
+    )
+    said = ", ".join(
+        f"{_told(run, cost(*rule))} {text} ({_apart(run, cost(*rule), fixed, 'more', 'less')})"
+        for rule, text in {
+            ("everything", "predicted"): "to send where the predicted worth reaches the threshold",
+            ("everything", "low"): "to send where the interval's lower end does",
+            ("everything", "cost"): "to choose by the predicted cost",
+            ("text", "cost"): "to choose by the cost that the similarity of the two texts predicts",
+        }.items()
+    )
+    where = f"At a threshold of {threshold:g}"
+    title = run.difference(cost("everything", "predicted"), fixed).says(
+        above=f"{where}, to send where the prediction reaches it costs more than one epsilon",
+        below=f"{where}, to send where the prediction reaches it costs less than one epsilon",
+        undecided=f"{where}, to send by the prediction or at one epsilon: undecided",
     )
     return Finding(
-        "The decision",
-        f"At a threshold of {threshold:g} all three kinds of waste sum to {_told(run, alone)} with "
-        f"the mean at each epsilon, {said}; with the interval's lower end "
-        f"{_told(run, cost('eps_only', 'low'))} and {_told(run, cost('everything', 'low'))} "
-        f"({_apart(run, cost('everything', 'low'), cost('eps_only', 'low'), 'more', 'less')}).",
+        title,
+        f"{where} all three kinds of waste sum to {_told(run, fixed)} at one epsilon for all "
+        f"documents, the cheapest on other documents. With everything that is known of the text "
+        f"it costs {said}. Of {len(sizes.thresholds)} thresholds, each by itself: {counted}.",
     )
+
+
+def _counted(run: Run, sizes: Sizes, rule: str) -> str:
+    """At how many thresholds a rule costs more, and less, than one epsilon for all."""
+    ends = f"decision.everything.{rule}.cost.at{{}}", "decision.eps_only.cost.cost.at{}"
+    found = [run.difference(*(end.format(at) for end in ends)) for at in sizes.thresholds]
+    said = [each.says(above="more", below="less", undecided="") for each in found]
+    return f"more at {said.count('more')}, less at {said.count('less')}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import ne
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
-from textpriv.attacks import linkage
+from textpriv.attacks import likelihood, linkage
 from textpriv.attacks.game import GameOutcome
 from textpriv.channel import Channel, FloatArray, IntArray
 from textpriv.data import corpora, splits
@@ -27,8 +28,10 @@ from textpriv.drawing import drawing
 from textpriv.mechanisms.allotted import Allotted, at_positions
 from textpriv.mechanisms.base import Mechanism
 from textpriv.mechanisms.dp_fusion import DPFusion, divergence
+from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.mechanisms.noise import AfterNoise, Madlib
+from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.mechanisms.registry import WORD_LEVEL
 from textpriv.mechanisms.sweep import epsilons_for
 from textpriv.models import Encoder, pieces
@@ -168,25 +171,29 @@ def _spelled(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def game_table(
-    pairs: Mapping[str, str], over: Sequence[Mapping[str, object]], played: Sequence[GameOutcome],
-    claimed: Sequence[float],
-) -> pd.DataFrame:  # fmt: skip
+def claimed(mechanism: likelihood.Mechanism, text: str) -> float:
+    """The epsilon that is claimed for a text and any other of its kind; inf where none is."""
+    if isinstance(mechanism, DPMLM):
+        return mechanism.spent(text)
+    return mechanism.guarantee.epsilon if isinstance(mechanism, DPPrompt) else mechanism.epsilon
+
+
+def told(game: GameOutcome) -> dict[str, float]:
+    """What a game shows of epsilon, and the share of outputs whose text was named."""
+    return {"shown": game.epsilon, "right": game.accuracy.value}
+
+
+def game_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Of each mechanism's games the one that says most, beside what is claimed for its pair.
 
-    A row for each mechanism, whose kind of pairs is given; `over` names that of every game. One
-    that refutes its own claim comes before all others; then the one that shows most. A claim that
-    is infinite is NaN, and not refuted.
+    Of columns mechanism, shown, claimed and any others. A game that refutes its own claim comes
+    before all others; then the one that shows most. A claim that is infinite is NaN, and not
+    refuted (column `refuted`).
     """
-    rows = []
-    for name, pair in pairs.items():
-        games = zip(over, played, claimed, strict=True)
-        own = [(each, claim) for point, each, claim in games if point["name"] == name]
-        best, claim = max(own, key=lambda game: (game[0].epsilon > game[1], game[0].epsilon))
-        told = {"shown": best.epsilon, "claimed": claim, **best.accuracy.columns()}
-        rows.append({"mechanism": name, "pair": pair, **told})
     table = pd.DataFrame(rows).replace(np.inf, np.nan)
-    return table.assign(refuted=table["shown"] > table["claimed"])
+    table["refuted"] = table["shown"] > table["claimed"]
+    best = table.sort_values(["refuted", "shown"], ascending=False, kind="stable")
+    return best.drop_duplicates("mechanism").sort_index().reset_index(drop=True)
 
 
 def shown_rows(table: pd.DataFrame, draws: int) -> pd.DataFrame:
@@ -204,11 +211,12 @@ def along(fusion: DPFusion, texts: tuple[str, str], redacted: str, output: str) 
     one, other, none = (fusion.laws_along(text, redacted, output) for text in (*texts, redacted))
     ratio, apart = (one - other).abs().amax(1), divergence(one, other, order=fusion.order)
     met = [float(divergence(law, none, order=fusion.order).sum()) for law in (one, other)]
+    factor = 2 if np.isinf(fusion.order) else 4 / fusion.order  # from the redaction to each other
     return {
         "log-ratio of a token": float(ratio.max()),
         "summed largest log-ratios": float(ratio.sum()),
         "divergence of a token": float(apart.max()),
-        "reported apart": 4 / fusion.order * abs(met[0] - met[1]),
+        "reported apart": factor * abs(met[0] - met[1]),
     }
 
 
@@ -400,39 +408,49 @@ def by_attack(links: pd.DataFrame) -> pd.DataFrame:
 # --- What is drawn ------------------------------------------------------------------------------
 
 
-@drawing
-def claims_and_games(table: pd.DataFrame, most: float, draws: int, title: str) -> Figure:
-    """What outputs prove of epsilon (bars) beside what is claimed (diamonds), by mechanism.
+def rounded_down(bound: float) -> str:
+    """A lower bound above 0, with two digits, and never more than it is."""
+    unit = 10.0 ** (math.floor(math.log10(bound)) - 1)
+    return f"{math.floor(bound / unit + 1e-9) * unit:.2g}"
 
-    Of columns mechanism, pair, shown and claimed (NaN where nothing is); `most` is what games of so
-    many draws of each text could show at best.
+
+@drawing
+def claims_and_games(table: pd.DataFrame, most: float, draws: int) -> Figure:
+    """What outputs prove of epsilon (bars), what is claimed (diamonds) and what is so (crosses).
+
+    Of columns mechanism, pair, shown, claimed (NaN where nothing is), exact (NaN where it is not
+    known) and refuted; `most` is what games of so many draws of each text could show at best.
     """
-    fig, ax = plt.subplots(figsize=(PAGE, 0.62 * len(table) + 1.5))
+    fig, ax = plt.subplots(figsize=(PAGE, 0.62 * len(table) + 1.7))
     place = np.arange(len(table))[::-1]
     ax.barh(place, table["shown"], height=0.6, color=COLORS["blue"])
     ax.axvline(most, ls=":", color="black")
-    ax.scatter(table["claimed"], place, marker="D", s=50, color=COLORS["orange"], zorder=4)
-    for at, shown, claimed in zip(place, table["shown"], table["claimed"], strict=True):
-        proved = f"at least {shown:.2g}" if shown > 0 else "nothing shown"
+    ax.scatter(table["claimed"], place, marker="D", s=50, color=COLORS["orange"], zorder=4,
+               label="claimed")  # fmt: skip
+    ax.scatter(table["exact"], place, marker="x", s=60, color="black", zorder=5,
+               clip_on=False, label="exact, for this pair")  # fmt: skip
+    for at, shown, claim in zip(place, table["shown"], table["claimed"], strict=True):
+        proved = f"at least {rounded_down(shown)}" if shown > 0 else "nothing shown"
         inside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
         where, color = (0.0, "white") if shown > 1.9 else (shown, "black")
         box = {"color": "white", "pad": 0.5} if color == "black" else None
-        ax.annotate(proved, (where, at), color=color, xytext=(4, -4), bbox=box, **inside)
-        if np.isnan(claimed):
-            ax.annotate("no epsilon is claimed", (1, at), xycoords=("axes fraction", "data"),
+        ax.annotate(proved, (where, at), color=color, xytext=(8, -4), bbox=box, **inside)
+        if np.isnan(claim):
+            ax.annotate("no pure epsilon claimed", (1, at), xycoords=("axes fraction", "data"),
                         ha="right", xytext=(-4, -4), **inside)  # fmt: skip
     ax.annotate("most that could\nbe shown", (most, 1), xycoords=("data", "axes fraction"),
                 xytext=(4, 4), textcoords="offset points", fontsize=10)  # fmt: skip
-    claims = table["claimed"].dropna()
-    if len(claims):
-        first = claims.index[0]
-        at = place[table.index.get_loc(first)]
-        ax.annotate("claimed", (claims[first], at), xytext=(0, 8), textcoords="offset points",
-                    fontsize=10, ha="center", color=COLORS["orange"])  # fmt: skip
     ax.set(xscale="symlog", xlim=(0, None))
-    ax.set_xlabel(f"epsilon of a whole text\n(bars: lower bounds, {draws} outputs of either text)")
+    ax.set_xlabel(
+        f"epsilon for the pair named\n(bars: lower bounds, {draws} outputs of either text)"
+    )
     ax.set_yticks(place, table["mechanism"] + "\n" + table["pair"], fontsize=10)
-    fig.suptitle(title)
+    legend_below(fig, 2)
+    refuted = ", ".join(table.loc[table["refuted"], "mechanism"])
+    beyond = f"{(table['claimed'] > most).sum()} claims lie beyond what {draws} draws can show"
+    apart = f"{(table['shown'] > 0).sum()} of {len(table)}"
+    verdict = f"refuted: {refuted}" if refuted else beyond
+    fig.suptitle(f"Outputs of {apart} tools tell two texts apart;\n{verdict}")
     return fig
 
 

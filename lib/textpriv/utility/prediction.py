@@ -26,12 +26,12 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import SplineTransformer, StandardScaler
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from textpriv import stats
-from textpriv.checks import LEVEL, NOT_NEGATIVE, at_least, check_count, checked
+from textpriv.checks import LEVEL, NOT_NEGATIVE, at_least, check_count, check_ids, checked
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
 from textpriv.stats import Estimate, Influence
@@ -50,19 +50,16 @@ ALL = (*A, *B, *C)
 # Features for which no model need write anything.
 FREE = ("changed", "surprise", "text_similarity")
 
+# All as scikit-learn has them, as in the release of Carpentier et al. (who has boosting).
 _REGRESSORS: Mapping[str, Callable[[int], Any]] = {
     "mean": lambda seed: DummyRegressor(),
-    "linear": lambda seed: make_pipeline(StandardScaler(), LinearRegression()),
-    "ridge": lambda seed: make_pipeline(StandardScaler(), Ridge(alpha=1.0)),
+    "linear": lambda seed: LinearRegression(),
+    "splines": lambda seed: make_pipeline(SplineTransformer(extrapolation="linear"), Ridge()),
     "neighbors": lambda seed: make_pipeline(StandardScaler(), KNeighborsRegressor()),
-    "support": lambda seed: make_pipeline(StandardScaler(), SVR(epsilon=0.05)),
-    "tree": lambda seed: DecisionTreeRegressor(min_samples_leaf=10, random_state=seed),
-    "forest": lambda seed: RandomForestRegressor(100, min_samples_leaf=5, random_state=seed),
-    "boosting": lambda seed: HistGradientBoostingRegressor(
-        learning_rate=0.05, max_iter=100, max_leaf_nodes=8, random_state=seed
-    ),
-    # Asked about epsilon alone: the mean of the training rows at each epsilon.
-    "table": lambda seed: DecisionTreeRegressor(random_state=seed),
+    "support": lambda seed: make_pipeline(StandardScaler(), SVR()),
+    "tree": lambda seed: DecisionTreeRegressor(random_state=seed),
+    "forest": lambda seed: RandomForestRegressor(random_state=seed),
+    "boosting": lambda seed: HistGradientBoostingRegressor(random_state=seed),
 }
 REGRESSORS = tuple(_REGRESSORS)
 
@@ -145,7 +142,7 @@ def gain(
     *,
     resamples: int = 2000,
 ) -> Scores:
-    """By how much the R2 and RMSE of `predicted` exceed those of `other`, on the same rows.
+    """By how much `predicted` beats `other` on the same rows: R2 that is more, RMSE that is less.
 
     See `scores`; both are resampled together, so that what is hard for both cancels.
     """
@@ -153,7 +150,7 @@ def gain(
     weights = first.resampled(resamples, rng)
     return Scores(
         first.estimate(lambda drawn: first.r2(drawn) - second.r2(drawn), weights),
-        first.estimate(lambda drawn: first.rmse(drawn) - second.rmse(drawn), weights),
+        first.estimate(lambda drawn: second.rmse(drawn) - first.rmse(drawn), weights),
     )
 
 
@@ -393,42 +390,49 @@ def cross_intervals(
 # --- The decision -------------------------------------------------------------------------------
 
 
-def decide(
-    believed: FloatArray, truth: FloatArray, revealed: FloatArray, threshold: float
-) -> pd.DataFrame:
-    """Send at the first level that is believed to be worth it, or keep the prompt.
+def promised(believed: FloatArray, threshold: float) -> IntArray:
+    """The first level that is believed to reach a threshold, by number: (documents,).
 
-    A line per document, columns: wasted (sent, and paid, for an answer below the threshold), missed
-    (kept, though some level would have served), exposed (privacy that bought nothing, 0..1: what
-    was revealed beyond the first level that would have served, and all that was revealed where the
-    answer was no use), cost (the sum of the three).
+    That of `believed`, (documents, levels) predictions or lower ends of intervals, the most private
+    level first; the number of levels where none is, which says: keep the prompt.
+    """
+    reaches = np.asarray(believed) >= threshold
+    return np.where(reaches.any(1), reaches.argmax(1), reaches.shape[1])
+
+
+def outcome(
+    level: IntArray, truth: FloatArray, revealed: FloatArray, threshold: float
+) -> pd.DataFrame:
+    """What becomes of prompts that are sent, each at a level, or kept.
+
+    A line per document, columns: sent, wasted (sent, and paid, for an answer below the threshold),
+    missed (kept, though some level would have served), exposed (privacy that bought nothing, 0..1:
+    what was revealed beyond the first level that would have served, and all that was revealed where
+    the answer was no use), cost (the sum of the last three).
 
     Parameters
     ----------
-    believed : (documents, levels) predictions, or lower ends of intervals; the most private
-        level, at which the user would like to send, comes first, and the last is as far as
-        they would go
-    truth : (documents, levels) what came out, or would have come
+    level : (documents,) the number of a level, or that of all levels for a prompt that is kept
+    truth : (documents, levels) what came out, or would have come; the most private level first
     revealed : (documents, levels) what a level gives away, 0..1; it should grow along a row
     threshold : the least value that is of use
     """
-    shapes = [np.shape(each) for each in (believed, truth, revealed)]
-    if len({*shapes}) > 1 or len(shapes[0]) != 2 or not shapes[0][1]:
-        expected = "three times (documents, levels), levels >= 1"
-        raise InvalidInput(f"believed, truth, revealed: got shapes {shapes}, expected {expected}")
-    if not all(np.isfinite(each).all() for each in (believed, truth, revealed, threshold)):
-        raise InvalidInput("believed, truth, revealed, threshold: expected finite numbers")
-    promised, useful = believed >= threshold, truth >= threshold
-    document = np.arange(len(revealed))
-    is_sent, first = promised.any(1), promised.argmax(1)
-    served = is_sent & useful[document, first]
-    spent = np.where(is_sent, revealed[document, first], 0.0)
+    if np.shape(truth) != np.shape(revealed) or np.ndim(truth) != 2 or not np.shape(truth)[1]:
+        got = f"got shapes {np.shape(truth)} and {np.shape(revealed)}"
+        raise InvalidInput(f"truth, revealed: {got}, expected twice (documents, levels)")
+    if not all(np.isfinite(each).all() for each in (truth, revealed, threshold)):
+        raise InvalidInput("truth, revealed, threshold: expected finite numbers")
+    count = truth.shape[1]
+    level = check_ids(level, count + 1, what="level")
+    useful, document = truth >= threshold, np.arange(len(truth))
+    sent, at = level < count, np.minimum(level, count - 1)
+    served = sent & useful[document, at]
+    spent = np.where(sent, revealed[document, at], 0.0)
     needed = np.where(served, revealed[document, useful.argmax(1)], 0.0)
-    wasted, missed = is_sent & ~served, ~is_sent & useful.any(1)
-    found = pd.DataFrame(
-        {"wasted": wasted, "missed": missed, "exposed": np.maximum(spent - needed, 0.0)}
-    )
-    return found.assign(cost=found["wasted"] + found["exposed"] + found["missed"])
+    wasted, missed = sent & ~served, ~sent & useful.any(1)
+    exposed = np.maximum(spent - needed, 0.0)
+    parts = {"sent": sent, "wasted": wasted, "missed": missed, "exposed": exposed}
+    return pd.DataFrame(parts | {"cost": wasted + missed + exposed})
 
 
 def _checked_documents(documents: ArrayLike) -> IntArray:
