@@ -12,6 +12,7 @@ import pytest
 from helpers import normal_embedding
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 from textpriv import mechanisms
@@ -69,6 +70,20 @@ def test_a_figure_says_its_title() -> None:
     assert figures.title_of(fig) == ""  # two names of panels are no finding
     fig.suptitle("Over both")
     assert figures.title_of(fig) == "Over both"
+
+
+def test_a_long_title_has_room_though_it_came_late() -> None:
+    """Laid out without it, the figure has it above its edge: a word a line, and out of sight."""
+    figures.use_style()
+    fig, ax = plt.subplots()
+    ax.plot([0], [0], label="a line")
+    figures.legend_below(fig, 1)
+    ax.set_title(title := "many words " * 16)
+    figures.wrap_titles(fig)
+    fig.draw_without_rendering()
+    (drawn,) = (each for each in fig.findobj(Text) if each.get_text() == title)
+    assert drawn.get_window_extent().y1 <= fig.bbox.y1 and ax.get_position().height > 0.5
+    plt.close(fig)
 
 
 def test_saved_twice_the_bytes_agree(tmp_path: Path) -> None:

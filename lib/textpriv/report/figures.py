@@ -178,6 +178,7 @@ def legend_below(fig: Figure, ncols: int, keys: Iterable[Artist] = (), **look: A
 def wrap_titles(fig: Figure) -> None:
     """Break titles into lines that the figure has room for, but not what stands in parentheses."""
     titles = {ax.get_title(place) for ax in fig.axes for place in ("left", "center")} - {""}
+    fig.draw_without_rendering()  # makes room: above the figure each word would be a line
     for text in fig.findobj(Text):
         if text.get_text() in titles | {fig.get_suptitle()}:
             whole = re.sub(r"\(n = [^)]*\)", lambda n: n[0].replace(" ", "\xa0"), text.get_text())
