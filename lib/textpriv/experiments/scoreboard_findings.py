@@ -380,9 +380,10 @@ def documents(board: Board) -> str:
         gained = board.says(*ends, above="significantly more", below="significantly less")
         epsilon = once["setting"].removeprefix("eps")
         again = (
-            f" From one output of MADLIB at epsilon {epsilon} an attacker on embeddings reaches "
-            f"{board.told(ends[1])}, from the average of {often['k']:.0f} {board.told(ends[0])} "
-            f"({gained})."
+            f" From one output of MADLIB at epsilon {epsilon} the strongest attacker reaches "
+            f"{board.told(f'f1_strongest.madlib.eps{epsilon}.author')}; one who has learned from "
+            f"averaged embeddings reaches {board.told(ends[1])} from one and "
+            f"{board.told(ends[0])} from the average of {often['k']:.0f} ({gained})."
         )
     return (
         f"{_capital(verdict)}. With clipping, at temperature 0.75, the strongest attacker run "
