@@ -29,6 +29,7 @@ LEARNED = (
     "accuracy_tuned",
     "f1",
     "f1_strongest",
+    "f1_untuned",
     "f1_at_risk",
     "ledger",
     "repeated",
