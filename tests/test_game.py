@@ -82,6 +82,13 @@ def test_vectors_and_lengths_tell_too() -> None:
     assert play([""] * 40, ["a"] * 40, rng).accuracy.value == 1
 
 
+def test_who_tells_all_apart_shows_the_most() -> None:
+    """At distinct scores: a wrong version tries fifty of their quantiles, and never the gap."""
+    rng = np.random.default_rng(5)
+    low, high = rng.normal(size=(2, 400, 1))
+    assert play(low, high + 8, rng).epsilon == pytest.approx(most_shown(400))
+
+
 RNG = np.random.default_rng(0)
 
 test_wrong_use = refused(

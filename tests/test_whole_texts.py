@@ -43,6 +43,8 @@ def test_content_words_and_names_by_hand() -> None:
     assert (people.value, people.n) == (pytest.approx(1 / 3), 3)
     assert (table["p"] == 1).all()  # two sentences show nothing
     title = experiment.read_from_vectors(table, "blind", "vector")
+    assert title.endswith("vector: 40% (n.s.) and 33% (n.s.); blindly: 0% and 0%")
+    title = experiment.read_from_vectors(table.assign(p=0.01), "blind", "vector")
     assert title.startswith("Of a vector 40% of the words and 33% of the names are read back")
     assert title.endswith("vector: 40% and 33%; blindly: 0% and 0%")
 

@@ -34,7 +34,6 @@ from textpriv.stats import Estimate
 FEWEST = 20  # outputs of either text
 
 _FOLDS = 5  # of the half that teaches: scores of outputs that the classifier has not seen
-_EVENTS = 50  # thresholds that are tried, each way
 
 
 @dataclass(frozen=True)
@@ -94,14 +93,15 @@ def play(
         (x[np.flatnonzero(rows)], is_first[rows] == 1) for rows in (~is_counted, is_counted)
     )
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=int(rng.integers(2**31)))
-    tried = cross_val_predict(classifier, *taught, cv=folds, method="predict_proba")[:, 1]
-    thresholds = np.unique(np.quantile(tried, np.linspace(0, 1, _EVENTS)))
+    tried = cross_val_predict(classifier, *taught, cv=folds, method="decision_function")
+    levels = np.unique(tried)
+    thresholds = [0.0, *(levels[1:] + levels[:-1]) / 2]
     events = [(threshold, towards) for threshold in thresholds for towards in (True, False)]
-    found = [_bound(tried, taught[1], *event, confidence)[0] for event in events]
-    scores = classifier.fit(*taught).predict_proba(counted[0])[:, 1]
-    best = events[int(np.argmax(found))]
+    bounds = [_bound(tried, taught[1], *event, confidence)[0] for event in events]
+    scores = classifier.fit(*taught).decision_function(counted[0])
+    best = events[int(np.argmax(bounds))]
     epsilon, likely, unlikely = _bound(scores, counted[1], *best, confidence)
-    right = int(((scores > 0.5) == counted[1]).sum())
+    right = int(((scores > 0) == counted[1]).sum())
     return GameOutcome(max(0.0, epsilon), stats.share(right, len(scores)), likely, unlikely)
 
 
@@ -126,8 +126,8 @@ def _bound(
     """
     happens = (scores >= threshold) == towards
     likely, unlikely = (
-        stats.share(int(happens[of].sum()), int(of.sum()), confidence=confidence)
-        for of in (is_first == towards, is_first != towards)
+        stats.share(int(happens[text].sum()), int(text.sum()), confidence=confidence)
+        for text in (is_first == towards, is_first != towards)
     )
     with np.errstate(divide="ignore"):
         bound = np.log(likely.low) - np.log(unlikely.high)

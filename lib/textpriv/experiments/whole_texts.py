@@ -314,8 +314,12 @@ def strongest(table: pd.DataFrame, guessing: str) -> pd.DataFrame:
 
 
 def read_from_vectors(table: pd.DataFrame, guessing: str, noisy: str) -> str:
-    """A title: what is read of the first release, of a noisy one, and by who knows nothing."""
-    best = strongest(table, guessing).set_index(["release", "what"])["share"]
+    """A title: what is read of the first release, of a noisy one, and by who knows nothing.
+
+    A share is marked that is not shown to be read from its release (`p` of `read_off`).
+    """
+    best = strongest(table, guessing).set_index(["release", "what"])
+    best = best["share"].where(best["p"] < 0.05, best["share"] + " (n.s.)")
     blind = table[table["attack"] == guessing].set_index(["release", "what"])["share"]
     first = table["release"].iloc[0]
     (words, names), (later_words, later_names), (blind_words, blind_names) = (
