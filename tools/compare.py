@@ -22,11 +22,13 @@ from textpriv.report.results import Measurement
 from textpriv.stats import CONFIDENCE
 
 FULL = "full"
-# Quantities that change with what was learned from: accuracies, F1 of the author and the sentiment;
-# and traces of DP-Prompt's limits and DeepCandidate's candidates, which come from public documents.
+# Quantities that change with what was learned from: accuracies, F1 of the author and the sentiment,
+# what a prediction of worth decides; and traces of DP-Prompt's limits and DeepCandidate's
+# candidates, which come from public documents.
 LEARNED = (
     "accuracy",
     "accuracy_tuned",
+    "decision",
     "f1",
     "f1_strongest",
     "f1_untuned",
