@@ -380,10 +380,10 @@ def documents(board: Board) -> str:
         gained = board.says(*ends, above="significantly more", below="significantly less")
         epsilon = once["setting"].removeprefix("eps")
         again = (
-            f" From one output of MADLIB at epsilon {epsilon} the strongest attacker reaches "
-            f"{board.told(f'f1_strongest.madlib.eps{epsilon}.author')}; one who has learned from "
-            f"averaged embeddings reaches {board.told(ends[1])} from one and "
-            f"{board.told(ends[0])} from the average of {often['k']:.0f} ({gained})."
+            f" Under MADLIB at epsilon {epsilon} the strongest attacker on one output reaches "
+            f"{board.told(f'f1_strongest.madlib.eps{epsilon}.author')}; one trained on averaged "
+            f"embeddings {board.told(ends[1])}, and {gained} with {often['k']:.0f} outputs, "
+            f"{board.told(ends[0])}."
         )
     return (
         f"{_capital(verdict)}. With clipping, at temperature 0.75, the strongest attacker run "
