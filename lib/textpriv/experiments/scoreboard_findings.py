@@ -382,8 +382,8 @@ def documents(board: Board) -> str:
         again = (
             f" Under MADLIB at epsilon {epsilon} the strongest attacker on one output reaches "
             f"{board.told(f'f1_strongest.madlib.eps{epsilon}.author')}; one trained on averaged "
-            f"embeddings {board.told(ends[1])}, and {gained} with {often['k']:.0f} outputs, "
-            f"{board.told(ends[0])}."
+            f"embeddings {board.told(ends[1])}, with {often['k']:.0f} outputs "
+            f"{board.told(ends[0])} ({gained})."
         )
     return (
         f"{_capital(verdict)}. With clipping, at temperature 0.75, the strongest attacker run "
