@@ -964,7 +964,8 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     assert unclipped.attacked != clipped.attacked
     for each in stated.values():
         if each.mechanism in ("mahalanobis", "dp-prompt", "deep-candidate", "truncated-laplace"):
-            assert "guessing reaches 10" in str(each.attacked)
+            blind = measured["f1.random.plain.author"].value
+            assert f"guessing reaches {100 * blind:.0f}" in str(each.attacked)
 
 
 # --- What is refused ---------------------------------------------------------------------------
