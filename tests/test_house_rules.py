@@ -108,11 +108,9 @@ def _form(node: NotebookNode, code: list[NotebookNode]) -> Iterator[str]:
 
 
 def _size(tree: ast.Module, code: list[NotebookNode], text: str) -> Iterator[str]:
-    told = ("#", '"""')  # comments and docstrings are no code
-    lines = [line.strip() for cell in code for line in cell.source.splitlines()]
-    count = sum(bool(line) and not line.startswith(told) for line in lines)
-    if count > MOST_LINES:
-        yield f"{count} lines of code, at most {MOST_LINES}"
+    lines = sum(bool(line.strip()) for cell in code for line in cell.source.splitlines())
+    if lines > MOST_LINES:
+        yield f"{lines} lines of code, at most {MOST_LINES}"
     if any(isinstance(n, ast.ClassDef) for n in ast.walk(tree)):
         yield "a class"
     words = len(text.split())
