@@ -58,16 +58,18 @@ class Lexicon:
 class _Table:
     """Values by key, 0 where absent; a bit map in the processor's cache answers most absences."""
 
-    _BITS = 25
+    _SPARSE = 32  # places of the map for each key
+    _BITS = 25  # of the largest map, 33 MB
 
     def __init__(self, keys: IntArray, values: FloatArray) -> None:
         self.keys, self.values = keys, values  # keys ascending
-        self._map = np.zeros(1 << self._BITS, dtype=np.bool_)
+        self._bits = min(self._BITS, (self._SPARSE * len(keys) + 1).bit_length())
+        self._map = np.zeros(1 << self._bits, dtype=np.bool_)
         self._map[self._slot(keys)] = True
 
     def _slot(self, keys: IntArray) -> NDArray[np.uint64]:
         spread = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        spread >>= np.uint64(64 - self._BITS)
+        spread >>= np.uint64(64 - self._bits)
         return spread
 
     def find(self, keys: IntArray) -> tuple[IntArray, FloatArray]:

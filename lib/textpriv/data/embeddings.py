@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ import pandas as pd
 from textpriv import assets
 from textpriv.checks import IntArray, check_integers
 from textpriv.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from textpriv.neighbors import Distances
 
 Vectors = npt.NDArray[np.float32]
 
@@ -71,6 +74,13 @@ class Embedding:
     def index(self) -> Mapping[str, int]:
         """Row of each word."""
         return {word: row for row, word in enumerate(self.words)}
+
+    @cached_property
+    def distances(self) -> Distances:
+        """Euclidean distances between the words, which all mechanisms on them share."""
+        from textpriv.neighbors import Distances  # late: needs PyTorch
+
+        return Distances(self.vectors)
 
     @cached_property
     def duplicate_vectors(self) -> int:

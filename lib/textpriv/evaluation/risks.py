@@ -37,7 +37,6 @@ from textpriv.files import canonical_json
 from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.estimated import NoiseChannel
-from textpriv.neighbors import Distances
 from textpriv.stats import Estimate
 
 FloatArray = NDArray[np.float64]
@@ -231,7 +230,7 @@ def _estimated(mechanism: Madlib) -> NoiseChannel:
     folder = assets.derived("noise-channel", key=key, build=build)
     with np.load(folder / "channel.npz", allow_pickle=False) as kept:
         channel = NoiseChannel(
-            Distances(vectors),
+            mechanism.embedding.distances,
             kept=kept["kept"],
             reach=float(kept["reach"]),
             decay=float(kept["decay"]),

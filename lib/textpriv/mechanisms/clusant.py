@@ -10,8 +10,10 @@ was chosen, and P(y|x) is the product of the two probabilities.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Self
 
 import numpy as np
 import torch
@@ -23,8 +25,7 @@ from textpriv.channel import ROW_BYTES, FloatArray, IntArray, by_distinct, check
 from textpriv.checks import NOT_NEGATIVE, check_count, check_integers, checked
 from textpriv.data.embeddings import Embedding
 from textpriv.mechanisms.base import METRIC_CLAIM, Claim
-from textpriv.mechanisms.finite import FiniteMechanism, greedy_groups
-from textpriv.neighbors import Distances
+from textpriv.mechanisms.finite import Normalized, greedy_groups
 
 
 def greedy_clusters(points: NDArray[np.floating], count: int) -> IntArray:
@@ -46,7 +47,7 @@ def greedy_clusters(points: NDArray[np.floating], count: int) -> IntArray:
     return np.unique(first, return_inverse=True)[1].astype(np.int64)
 
 
-class CluSanT(FiniteMechanism):
+class CluSanT(Normalized):
     """A cluster by the distance of its centroid, then a word of it by its own distance.
 
     With c(x) the centroid of the cluster of x, C the cluster of y, |.| the Euclidean distance and
@@ -146,7 +147,7 @@ class CluSanT(FiniteMechanism):
         self.order = np.argsort(self.cluster, kind="stable")  # words, cluster by cluster
         self.starts = np.flatnonzero(np.diff(self.cluster[self.order], prepend=-1))
         self.members = np.split(self.order, self.starts[1:])
-        self.distances = Distances(embedding.vectors)
+        self.distances = embedding.distances
         points = embedding.vectors.astype(np.float64)
         self.centroids = np.stack([points[each].mean(0) for each in self.members])
         self.between_centroids: FloatArray = cdist(self.centroids, self.centroids)
@@ -168,17 +169,21 @@ class CluSanT(FiniteMechanism):
         weights = -self.epsilon / 2 * self.cluster_scale * self.between_centroids
         return weights - logsumexp(weights, axis=1, keepdims=True)
 
-    @cached_property
     @torch.inference_mode()
-    def _log_normalizers(self) -> FloatArray:
-        """log of the sum of the second choice's weights: (clusters, inputs)."""
-        result = np.full((len(self.members), self.size), -np.inf)
-        for log_sum, members, rate in zip(result, self.members, self.rates, strict=True):
+    def _normalizers_of(self, others: Sequence[Self]) -> FloatArray:
+        """log of the sum of the second choice's weights: (mechanisms, clusters, inputs)."""
+        result = np.full((len(others), len(self.members), self.size), -np.inf)
+        rates = np.stack([other.rates for other in others])
+        scratch = torch.empty(self.row_chunk, self.size, dtype=torch.float64)
+        for cluster, members in enumerate(self.members):
             for part in np.array_split(members, -(-len(members) // self.row_chunk)):
                 distance = self.distances.to(part)  # |x - y| = |y - x|: from words of the cluster
                 nearest = distance.amin(0)
-                sums = distance.sub_(nearest).mul_(-rate).exp_().sum(0)
-                np.logaddexp(log_sum, (sums.log_() - rate * nearest).numpy(), out=log_sum)
+                distance.sub_(nearest)
+                for log_sum, rate in zip(result[:, cluster], rates[:, cluster], strict=True):
+                    weight = torch.mul(distance, -rate, out=scratch[: len(part)])
+                    sums = weight.exp_().sum(0)
+                    np.logaddexp(log_sum, (sums.log_() - rate * nearest).numpy(), out=log_sum)
         return result
 
     def _log_weights(self, inputs: IntArray) -> FloatArray:

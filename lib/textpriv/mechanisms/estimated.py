@@ -131,7 +131,7 @@ class NoiseChannel(Channel):
             raise InvalidInput(
                 f"mechanism: {equal} words have the vector of an earlier word, expected none"
             )
-        distances = Distances(vectors)
+        distances = mechanism.embedding.distances
         words = np.sort(rng.choice(size, min(sampled_words, size), replace=False))
         fitted = _fitted(mechanism, AllRadii(mechanism.search), distances, wanted, words, rng)
         units = mechanism.stretched(random_directions(directions, vectors.shape[1], rng))

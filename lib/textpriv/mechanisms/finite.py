@@ -38,7 +38,7 @@ from textpriv.mechanisms.base import (
     IntArray,
     Mechanism,
 )
-from textpriv.neighbors import Distances, ExactSearch
+from textpriv.neighbors import ExactSearch
 
 
 class FiniteMechanism(Mechanism, Channel):
@@ -48,18 +48,40 @@ class FiniteMechanism(Mechanism, Channel):
         return self.sample(ids, rng)
 
     def sweep(self, epsilons: Iterable[float]) -> list[Self]:
-        """The same mechanism at several epsilons."""
+        """The same mechanism at several epsilons, ready for attacks: what they share is made."""
         return [self.with_epsilon(epsilon) for epsilon in epsilons]
 
 
-class _DistanceMechanism(FiniteMechanism):
+class Normalized(FiniteMechanism):
+    """P(y|x) is a weight over the sum of such weights, which takes all distances of x.
+
+    An attack needs the sums of all words. Distances do not depend on epsilon, so that several
+    epsilons share one pass over them.
+    """
+
+    @abstractmethod
+    def _normalizers_of(self, others: Sequence[Self]) -> FloatArray:
+        """Logarithms of the sums of such mechanisms as this one: (mechanisms, ...)."""
+
+    @cached_property
+    def _log_normalizers(self) -> FloatArray:
+        return self._normalizers_of([self])[0]
+
+    def sweep(self, epsilons: Iterable[float]) -> list[Self]:
+        others = super().sweep(epsilons)
+        for other, normalizers in zip(others, self._normalizers_of(others), strict=True):
+            other.__dict__["_log_normalizers"] = normalizers
+        return others
+
+
+class _DistanceMechanism(Normalized):
     """P(y|x) proportional to exp(-energy(d(x,y))) over the words that may be output."""
 
     def __init__(
         self, embedding: Embedding, *, epsilon: float, outputs: IntArray | None = None
     ) -> None:
         super().__init__(embedding, epsilon=epsilon)
-        self.distances = Distances(embedding.vectors)
+        self.distances = embedding.distances
         self.outputs = outputs  # None: all words
         self._to_outputs = self.distances.towards(outputs)
 
@@ -102,23 +124,8 @@ class _DistanceMechanism(FiniteMechanism):
 
         return joint
 
-    @cached_property
-    def _log_normalizers(self) -> FloatArray:
-        return self._normalizers_of([self])[0]
-
-    def sweep(self, epsilons: Iterable[float]) -> list[Self]:
-        """The same mechanism at several epsilons, whose normalisers share one pass.
-
-        What an attack needs of a column, sum_y exp(-energy(d(x,y))) of every x, costs all
-        distances; they do not depend on epsilon.
-        """
-        others = [self.with_epsilon(epsilon) for epsilon in epsilons]
-        for other, normalizers in zip(others, self._normalizers_of(others), strict=True):
-            other.__dict__["_log_normalizers"] = normalizers
-        return others
-
     @torch.inference_mode()
-    def _normalizers_of(self, others: Sequence[_DistanceMechanism]) -> FloatArray:
+    def _normalizers_of(self, others: Sequence[Self]) -> FloatArray:
         """log of the sum of weights of every row: (mechanisms, size)."""
         result = np.empty((len(others), self.size))
         for start in range(0, self.size, self.row_chunk):

@@ -23,7 +23,7 @@ from textpriv.mechanisms.base import (
     Mechanism,
     check_epsilon,
 )
-from textpriv.neighbors import Distances, ExactSearch, Search, random_directions
+from textpriv.neighbors import ExactSearch, Search, random_directions
 
 DRAW_CHUNK = 8192  # noisy vectors held at once
 ROW_BYTES = 64 << 20  # distances held at once to find words of given ranks
@@ -196,7 +196,7 @@ class RankRepair(AfterNoise):
     def __init__(self, madlib: Madlib, *, c: float) -> None:
         super().__init__(madlib)
         self.c = check_epsilon(c, what="c")
-        self.distances = Distances(self.embedding.vectors)
+        self.distances = self.embedding.distances
 
     def ranks(self, count: int, rng: np.random.Generator) -> IntArray:
         """`count` ranks in 0..size-1 from the truncated geometric law, by inversion."""

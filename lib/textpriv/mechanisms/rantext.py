@@ -10,8 +10,10 @@ curve over distances says all about x.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -38,6 +40,37 @@ def noise_epsilon(epsilon: float) -> float:
         return epsilon
     size = 19.064721649556482 * epsilon - 38.1294334077209  # > 0
     return float(0.01658160142016071 * np.log(size) + 9.311083811697406)
+
+
+class _Grid:
+    """Equal steps of distance, up to one that no two words reach, not even by rounding."""
+
+    def __init__(self, distances: Distances, chunk: int) -> None:
+        self.distances, self.chunk = distances, chunk  # rows of distances held at once
+        self.largest = 2.001 * float(distances.squared.max().sqrt())
+        self.steps = np.linspace(0, self.largest, GRID + 1)
+
+    def places(self, words: IntArray) -> tuple[IntArray, FloatArray]:
+        """The step below the distance to every word, and how far to the next: (words, size)."""
+        at = self.distances.to(words).numpy() * (GRID / self.largest)
+        low = at.astype(np.int64)
+        return low, at - low
+
+    def counts(self, low: IntArray, share: FloatArray) -> FloatArray:
+        """Words at each step, from the places of all words: (rows, GRID + 1)."""
+        flat = (low + np.arange(len(low))[:, None] * (GRID + 1)).ravel()
+        cells = len(low) * (GRID + 1)
+        above = np.asarray(np.bincount(flat, share.ravel(), cells), dtype=np.float64)
+        counts: FloatArray = np.bincount(flat, minlength=cells) - above
+        counts[1:] += above[:-1]
+        return counts.reshape(len(low), GRID + 1)
+
+    @cached_property
+    def every_count(self) -> FloatArray:
+        """Counts as every word sees them, which takes all distances: (size, GRID + 1)."""
+        size = len(self.distances.points)
+        parts = np.split(np.arange(size), range(self.chunk, size, self.chunk))
+        return np.concatenate([self.counts(*self.places(words)) for words in parts])
 
 
 class RanText(FiniteMechanism):
@@ -97,20 +130,18 @@ class RanText(FiniteMechanism):
         self.ranges = np.ptp(points, axis=0)
         if not self.ranges.any():
             raise InvalidInput("embedding: got equal vectors only, expected some to differ")
-        self.distances = Distances(embedding.vectors)
+        self.distances = embedding.distances
         self.length = LaplaceLength(self.ranges)  # of noise at epsilon 1
-        # No two words are so far apart, not even by rounding.
-        self.largest = 2.001 * float(np.linalg.norm(points - points.mean(0), axis=1).max())
+        self.grid = _Grid(self.distances, self.row_chunk)
 
-    @property
-    def _grid(self) -> FloatArray:
-        """Distances at which curves are known; all words are nearer to each other than the last."""
-        return np.linspace(0, self.largest, GRID + 1)
+    def sweep(self, epsilons: Iterable[float]) -> list[Self]:
+        _ = self.grid.every_count  # which all of them share
+        return super().sweep(epsilons)
 
     @cached_property
     def _radii(self) -> tuple[FloatArray, FloatArray]:
         """Radii and their log-probabilities, ascending: (GRID + FAR,) each."""
-        grid, noise = self._grid, noise_epsilon(self.epsilon)
+        grid, noise = self.grid.steps, noise_epsilon(self.epsilon)
         lengths = np.geomspace(1e-3, 1e3, 2000) * np.linalg.norm(self.ranges)
         last = np.interp(-np.log(LIMIT), -self.length.log_survival(lengths), lengths) / noise
         beyond = np.geomspace(grid[-1], max(last, 1.01 * grid[-1]), FAR + 1)
@@ -128,53 +159,38 @@ class RanText(FiniteMechanism):
         Weights 1{d < r} exp(-eps d / (2 r)); log of the largest weight times its radius's chance;
         all such products, divided by the largest.
         """
-        grid, (radii, mass) = self._grid[:, None], self._radii
+        grid, (radii, mass) = self.grid.steps[:, None], self._radii
         weights = np.where(grid < radii, -self.epsilon / 2 * grid / radii, -np.inf)
         highest = (weights + mass).max(1)
         return np.exp(weights), highest, np.exp(weights + mass - highest[:, None])
 
-    def _places(self, distance: FloatArray) -> tuple[IntArray, FloatArray]:
-        """The step of the grid below each distance, and how far it is on the way to the next."""
-        at = distance * (GRID / self.largest)
-        low = at.astype(np.int64)
-        return low, at - low
-
-    def _counts(self, low: IntArray, share: FloatArray) -> FloatArray:
-        """Words at each distance of the grid, from the places of all words: (rows, GRID + 1)."""
-        flat = (low + np.arange(len(low))[:, None] * (GRID + 1)).ravel()
-        cells = len(low) * (GRID + 1)
-        above = np.asarray(np.bincount(flat, share.ravel(), cells), dtype=np.float64)
-        counts: FloatArray = np.bincount(flat, minlength=cells) - above
-        counts[1:] += above[:-1]
-        return counts.reshape(len(low), GRID + 1)
-
-    def _curves(self, low: IntArray, share: FloatArray) -> FloatArray:
-        """log P(y|x) by the distance of y, from the places of all words: (rows, GRID + 1)."""
-        counts, (weights, highest, relative) = self._counts(low, share), self._choices
+    def _curves(self, counts: FloatArray) -> FloatArray:
+        """log P(y|x) by the distance of y, from the words at each distance: (rows, GRID + 1)."""
+        weights, highest, relative = self._choices
         curves = highest + np.log(1 / (counts @ weights) @ relative.T)
         return curves - np.log((counts * np.exp(curves)).sum(1, keepdims=True))
 
     def _read(self, curves: FloatArray, low: IntArray, share: FloatArray) -> FloatArray:
-        """Curves at places, a row of each: between steps P is straight, as `_counts` has it."""
+        """Curves at places, a row of each: between steps P is straight, as in `_Grid.counts`."""
         row = np.arange(len(low))[:, None]
         below = curves[row, low]
         return below + np.log1p(share * np.expm1(curves[row, low + 1] - below))
 
     def log_rows(self, inputs: IntArray) -> FloatArray:
         x = check_ids(inputs, self.size, what="inputs")
-        places = self._places(self.distances.to(x).numpy())
-        return self._read(self._curves(*places), *places)
+        places = self.grid.places(x)
+        return self._read(self._curves(self.grid.counts(*places)), *places)
 
     @cached_property
     def _every_curve(self) -> FloatArray:
         """Curves of all words: (size, GRID + 1)."""
-        parts = np.split(np.arange(self.size), range(self.row_chunk, self.size, self.row_chunk))
-        places = (self._places(self.distances.to(rows).numpy()) for rows in parts)
-        return np.concatenate([self._curves(*each) for each in places])
+        counts = self.grid.every_count
+        parts = np.split(counts, range(self.row_chunk, self.size, self.row_chunk))
+        return np.concatenate([self._curves(each) for each in parts])
 
     def log_columns(self, outputs: IntArray) -> FloatArray:
         y = check_ids(outputs, self.size, what="outputs")
-        low, share = self._places(self.distances.to(y).numpy())
+        low, share = self.grid.places(y)
         columns = [
             self._read(self._every_curve, *each)[:, 0]
             for each in zip(low[:, :, None], share[:, :, None], strict=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,36 +27,22 @@ class Distances:
     """
 
     def __init__(self, vectors: NDArray[np.floating]) -> None:
+        self.vectors = vectors
         exact = np.asarray(vectors, dtype=np.float64)
         self.points = torch.from_numpy(exact - exact.mean(0))
         self.squared = (self.points**2).sum(1)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Sent to another process, what is worked out here is worked out there.
+        return Distances, (self.vectors,)
+
     def to(self, rows: IntArray, columns: IntArray | None = None) -> torch.Tensor:
         """Distances from `rows` to `columns` (ascending; all by default)."""
-        return self._between(rows, *self._gathered(columns))
+        return self.towards(columns)(rows)
 
-    def towards(self, columns: IntArray | None) -> Callable[[IntArray], torch.Tensor]:
+    def towards(self, columns: IntArray | None) -> Towards:
         """Measures from rows to these columns (ascending; None: all), gathered only once."""
-        points, squared = self._gathered(columns)
-        return partial(self._between, points=points, squared=squared)
-
-    def _gathered(self, columns: IntArray | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Points of the columns and their squared lengths."""
-        if columns is None or len(columns) == len(self.points):
-            return self.points, self.squared
-        column = torch.from_numpy(columns)
-        return self.points[column], self.squared[column]
-
-    @torch.inference_mode()
-    def _between(self, rows: IntArray, points: torch.Tensor, squared: torch.Tensor) -> torch.Tensor:
-        row = torch.from_numpy(rows)
-        own = self.squared[row, None]
-        result = torch.addmm(squared, self.points[row], points.T, alpha=-2.0).add_(own)
-        at, column = (result < NEAR * own).nonzero(as_tuple=True)
-        for near in torch.arange(len(at)).split(PAIR_CHUNK):
-            offset = self.points[row[at[near]]] - points[column[near]]
-            result[at[near], column[near]] = (offset**2).sum(1)
-        return result.sqrt_()
+        return Towards(self, columns)
 
     def ranks(self, words: IntArray, outputs: IntArray) -> IntArray:
         """Rank of each output among the neighbours of its word: 0 is the word, 1 the nearest.
@@ -70,3 +55,31 @@ class Distances:
                 ranks[at] = np.searchsorted(np.sort(row), row[outputs[at]], side="left")
         ranks[words == outputs] = 0
         return ranks
+
+
+class Towards:
+    """Distances from rows of a table to some of them (ascending; None: to all)."""
+
+    def __init__(self, distances: Distances, columns: IntArray | None) -> None:
+        self.distances, self.columns = distances, columns
+        self._points, self._squared = distances.points, distances.squared
+        if columns is not None and len(columns) < len(self._points):
+            column = torch.from_numpy(columns)
+            self._points, self._squared = self._points[column], self._squared[column]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Towards, (self.distances, self.columns)
+
+    @torch.inference_mode()
+    def __call__(self, rows: IntArray) -> torch.Tensor:
+        """(rows, columns)"""
+        points, row = self.distances.points, torch.from_numpy(rows)
+        own = self.distances.squared[row, None]
+        # NumPy's product is up to 1.4 times as fast as PyTorch's, depending on the processor.
+        products = (points[row] * -2.0).numpy() @ self._points.numpy().T
+        result = torch.from_numpy(products).add_(self._squared).add_(own)
+        at, column = (result < NEAR * own).nonzero(as_tuple=True)
+        for near in torch.arange(len(at)).split(PAIR_CHUNK):
+            offset = points[row[at[near]]] - self._points[column[near]]
+            result[at[near], column[near]] = (offset**2).sum(1)
+        return result.sqrt_()
