@@ -45,6 +45,7 @@ from textpriv.mechanisms.clusant import CluSanT
 from textpriv.mechanisms.diffractor import Diffractor
 from textpriv.mechanisms.finite import greedy_groups, nearest_sets
 from textpriv.mechanisms.rantext import RanText
+from textpriv.neighbors.distances import Towards
 from textpriv.privacy import audit_exactly, claimed_loss
 
 SMALL = normal_embedding(40, 3, seed=2)
@@ -490,7 +491,10 @@ def test_tied_inputs_come_in_order(make: Any) -> None:
         assert words.tolist() == [[2, 0, 1, 3, 4][:count]]
 
 
-@pytest.mark.parametrize("name", ["santext", "santext+ keeps", "santext+ 0.3", "tem"])
+SWEPT = ["santext", "santext+ keeps", "santext+ 0.3", "tem", "clusant", "rantext"]
+
+
+@pytest.mark.parametrize("name", SWEPT)
 @pytest.mark.parametrize("memory", [1, 8 << 20])
 def test_a_sweep_is_a_mechanism_at_each_epsilon(
     name: str, memory: int, monkeypatch: pytest.MonkeyPatch
@@ -498,12 +502,12 @@ def test_a_sweep_is_a_mechanism_at_each_epsilon(
     monkeypatch.setattr(channel, "ROW_BYTES", memory)
     epsilons = [0.3, 2.0, 9.0, 2.0]
     every = np.arange(40)
-    used = MAKERS[name](SMALL, 7.0)
+    used = ALL[name](SMALL, 7.0)
     before = used.log_columns(every)
-    swept = used.sweep(epsilons)  # type: ignore[attr-defined]
+    swept = used.sweep(epsilons)
     assert [other.epsilon for other in swept] == epsilons
     for other, epsilon in zip(swept, epsilons, strict=True):
-        fresh = MAKERS[name](SMALL, epsilon)
+        fresh = ALL[name](SMALL, epsilon)
         np.testing.assert_allclose(other.log_columns(every), fresh.log_columns(every), atol=1e-10)
         np.testing.assert_allclose(other.log_rows(every), fresh.log_rows(every), atol=1e-10)
         found = other.likeliest_inputs(SENSITIVE, np.ones(40), 4)
@@ -512,9 +516,29 @@ def test_a_sweep_is_a_mechanism_at_each_epsilon(
         # Another epsilon afterwards does not keep the normalisers of this one.
         np.testing.assert_allclose(other.with_epsilon(7.0).log_columns(every), before, atol=1e-10)
     np.testing.assert_array_equal(used.log_columns(every), before)
-    assert used.sweep([]) == []  # type: ignore[attr-defined]
+    assert used.sweep([]) == []
     with pytest.raises(InvalidInput, match="epsilon: got"):
-        used.sweep([1.0, 0.0])  # type: ignore[attr-defined]
+        used.sweep([1.0, 0.0])
+
+
+def test_a_sweep_passes_over_the_distances_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attacks at one of its epsilons ask for the distances of their outputs alone."""
+    asked: list[int] = []
+    measured = Towards.__call__
+
+    def counted(self: Towards, rows: Any) -> Any:
+        asked.append(len(rows))
+        return measured(self, rows)
+
+    monkeypatch.setattr(Towards, "__call__", counted)
+    for name in SWEPT:
+        made = ALL[name](SMALL, 7.0)
+        asked.clear()
+        swept = made.sweep([0.3, 2.0, 9.0])
+        assert sum(asked) == 40, name
+        for other in swept:
+            other.log_columns([3, 5])
+        assert sum(asked) == 40 + 3 * 2, name
 
 
 def test_what_is_replaced_and_put_out_is_stated() -> None:

@@ -5,6 +5,7 @@ The reference counts in rational numbers, or in long doubles where that takes to
 
 from __future__ import annotations
 
+from copy import deepcopy
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -414,6 +415,18 @@ def test_distances_are_exact_even_between_rows_that_nearly_coincide() -> None:
     x -= x.mean(0)
     product = (x**2).sum(1)[:, None] + (x**2).sum(1) - 2 * x @ x.T
     assert not np.allclose(np.sqrt(np.maximum(product, 0)), true, rtol=1e-9, atol=1e-13)
+
+
+def test_distances_are_sent_as_the_vectors_that_they_are_made_from() -> None:
+    """What several things share is sent once, and is the same for all of them again."""
+    table = normal(60, 5).astype(np.float32)
+    whole, rows = Distances(table), np.arange(60)
+    some = whole.towards(np.array([1, 4, 59]))
+    assert whole.__reduce__() == (Distances, (table,))
+    copied, selected = deepcopy((whole, some))
+    assert copied is not whole and selected.distances is copied
+    np.testing.assert_array_equal(copied.to(rows).numpy(), whole.to(rows).numpy())
+    np.testing.assert_array_equal(selected(rows).numpy(), some(rows).numpy())
 
 
 def test_ranks_count_the_rows_that_are_nearer() -> None:

@@ -173,7 +173,7 @@ class CluSanT(Normalized):
     def _normalizers_of(self, others: Sequence[Self]) -> FloatArray:
         """log of the sum of the second choice's weights: (mechanisms, clusters, inputs)."""
         result = np.full((len(others), len(self.members), self.size), -np.inf)
-        rates = np.stack([other.rates for other in others])
+        rates = np.array([other.rates for other in others]).reshape(result.shape[:2])
         scratch = torch.empty(self.row_chunk, self.size, dtype=torch.float64)
         for cluster, members in enumerate(self.members):
             for part in np.array_split(members, -(-len(members) // self.row_chunk)):
