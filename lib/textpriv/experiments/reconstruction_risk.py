@@ -6,8 +6,9 @@ what a classifier still achieves, on the same sentences.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, combinations
 from typing import Any, cast
 
@@ -38,34 +39,46 @@ UTILITIES = ("accuracy", "meaning")  # of sentiment, and of a sentence's vector
 QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
 _DRAWS = 4000  # of sentences, held at once
 
+_Outcome = tuple[list[dict[str, Any]], FloatArray, dict[str, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Contenders:
+    """Word-level mechanisms over one vocabulary, by name, each made where it is attacked.
+
+    Making one, at all of its epsilons and with the channels that are attacked, takes longer than
+    its attacks.
+    """
+
+    embedding: Embedding
+    make: Mapping[str, Callable[[], list[tuple[Mechanism, Channel]]]]
+
 
 def risk_mechanisms(
     embedding: Embedding,
     known: Mapping[str, Mapping[float, FiniteMechanism]],
     sizes: Sizes,
     rng: np.random.Generator,
-) -> list[tuple[Mechanism, Channel]]:
-    """Word-level mechanisms at each of their epsilons, with the channel that is attacked.
+) -> Contenders:
+    """The mechanisms of the profile.
 
-    The finite mechanisms are their own channels; that of MADLIB is an estimate. CusText+ and
-    SanText+ come from `known`, the others from the registry. SanText without the plus spares no
-    word and is left out, being the same otherwise.
+    CusText+ and SanText+ come from `known`, the others from the registry. SanText without the plus
+    spares no word and is left out, being the same otherwise.
     """
-    search = ExactSearch(embedding.vectors)
     given = {"custext+": known["custext"], "santext+": known["santext"]}
-    result: list[tuple[Mechanism, Channel]] = []
-    for name, epsilons in sizes.risk_epsilons.items():
+
+    def one_made(name: str, epsilons: Sequence[float]) -> list[tuple[Mechanism, Channel]]:
+        """Finite mechanisms are their own channels; that of MADLIB is an estimate."""
         if name in given:
-            made = [given[name][epsilon] for epsilon in epsilons]
-        else:
-            mechanism = WORD_LEVEL[name].make(embedding, search)
-            if isinstance(mechanism, Madlib):
-                channels = NoiseChannel.estimate(mechanism, epsilons, rng)
-                result += [(mechanism.with_epsilon(e), channel) for e, channel in channels.items()]
-                continue
-            made = cast(FiniteMechanism, mechanism).sweep(epsilons)
-        result += [(each, each) for each in made]
-    return result
+            return [(each, each) for each in map(given[name].__getitem__, epsilons)]
+        mechanism = WORD_LEVEL[name].make(embedding, ExactSearch(embedding.vectors))
+        if isinstance(mechanism, Madlib):
+            channels = NoiseChannel.estimate(mechanism, epsilons, rng)
+            return [(mechanism.with_epsilon(e), channel) for e, channel in channels.items()]
+        return [(each, each) for each in cast(FiniteMechanism, mechanism).sweep(epsilons)]
+
+    wanted = sizes.risk_epsilons.items()
+    return Contenders(embedding, {name: partial(one_made, name, each) for name, each in wanted})
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +96,7 @@ class Risks:
 
 def risk(
     material: Material,
-    mechanisms: Sequence[tuple[Mechanism, Channel]],
+    mechanisms: Contenders,
     knowledge: Knowledge,
     encoder: Encoder,
     sizes: Sizes,
@@ -100,7 +113,7 @@ def risk(
     """
     weights = {PUBLIC: 0.75}  # what most rehearsals choose; the results list them
     count = min(sizes.risk_sentences, len(material.texts) // 2)
-    embedding = mechanisms[0][0].embedding
+    embedding = mechanisms.embedding
     tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
     words = tokenizer.words_of(material.texts)
     labels = np.zeros(len(words)) if material.labels is None else material.labels
@@ -111,8 +124,7 @@ def risk(
     content = np.flatnonzero((private.ids >= 0) & ~np.isin(private.ids, spared))
     of_sentence = private.document[content]
 
-    def attacked(number: int) -> tuple[list[dict[str, Any]], FloatArray, dict[str, FloatArray]]:
-        mechanism, channel = mechanisms[number]
+    def attacked(mechanism: Mechanism, channel: Channel) -> _Outcome:
         rng = stream(seed, "05", "risk", mechanism.name, mechanism.epsilon)
         seen = observe(mechanism, private, rng)
         made = tokenizer.decode(seen.corpus)
@@ -152,9 +164,12 @@ def risk(
         hits = np.bincount(of_sentence, right[strongest], count).astype(float)
         return rows, hits, utility
 
-    rows, hits, utility = zip(
-        *study.measure(attacked, over=study.grid(number=range(len(mechanisms)))), strict=True
-    )
+    def attacked_at_each(name: str) -> list[_Outcome]:
+        made = mechanisms.make[name]()[::-1]
+        return [attacked(*made.pop()) for _ in range(len(made))]  # what each worked out is freed
+
+    made = study.measure(attacked_at_each, over=study.grid(name=mechanisms.make))
+    rows, hits, utility = zip(*chain.from_iterable(made), strict=True)
     return Risks(
         pd.DataFrame([*chain.from_iterable(rows)]),
         float((model.predict(words[:count]) == labels[:count]).mean()) if model else np.nan,
