@@ -72,8 +72,10 @@ def one_by_one(
         shards = (delayed(_tidied)(function, point) for point in points)
         # Threads do not depend on the points, of which an interrupted run has fewer left: their
         # number may change the last digits.
+        _give_back()
         with parallel_config("loky", inner_max_num_threads=max(1, cpu_count() // many)):
-            found = Parallel(n_jobs=many, return_as="generator")(shards)
+            # None waits in this process: with all that a shard uses it may be hundreds of MB.
+            found = Parallel(n_jobs=many, return_as="generator", pre_dispatch="n_jobs")(shards)
     shown: Iterable[Result] = tqdm(
         found, total=len(points), desc=label, mininterval=5, disable=label is None
     )
@@ -81,16 +83,18 @@ def one_by_one(
 
 
 def _tidied(function: Callable[..., Result], point: Mapping[str, Any]) -> Result:
-    """One shard; what it has freed goes back to the system.
-
-    glibc would keep it in pieces, hundreds of MB after a network was trained.
-    """
+    """One shard, which leaves no memory behind."""
     try:
         return function(**point)
     finally:
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-        if trim:
-            trim(0)
+        _give_back()
+
+
+def _give_back() -> None:
+    """Memory that was freed goes back to the system: glibc keeps it, hundreds of MB of networks."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim:
+        trim(0)
 
 
 def _processes(asked: int) -> int:

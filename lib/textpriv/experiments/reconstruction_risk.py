@@ -168,8 +168,9 @@ def risk(
         made = mechanisms.make[name]()[::-1]
         return [attacked(*made.pop()) for _ in range(len(made))]  # what each worked out is freed
 
-    made = study.measure(attacked_at_each, over=study.grid(name=mechanisms.make))
-    rows, hits, utility = zip(*chain.from_iterable(made), strict=True)
+    names = [*mechanisms.make][::-1]  # those that take longest stand last
+    made = study.measure(attacked_at_each, over=study.grid(name=names))
+    rows, hits, utility = zip(*chain.from_iterable(made[::-1]), strict=True)
     return Risks(
         pd.DataFrame([*chain.from_iterable(rows)]),
         float((model.predict(words[:count]) == labels[:count]).mean()) if model else np.nan,
