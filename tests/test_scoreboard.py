@@ -19,6 +19,7 @@ from matplotlib import pyplot as plt
 from textpriv import paths, profiles
 from textpriv.errors import InvalidInput
 from textpriv.experiments import scoreboard
+from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_figures as figures
 from textpriv.experiments import scoreboard_findings as findings
 from textpriv.experiments.scoreboard import Sizes, crossing
@@ -434,7 +435,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert "30% (24 to 36) under DP-MLM" in said and "under 0 of 2 settings." in said
     assert "1 of 2" in said and said.endswith("1.5 under DP-MLM (claim at this setting: 1,600).")
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
-    (choice,) = findings.choice(made, at()).to_dict("records")
+    (choice,) = advice.choice(made, at()).to_dict("records")
     assert choice["take"].startswith("no advice")
     gets = choice["an attacker still gets"]
     assert (
@@ -446,13 +447,13 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     rows = at(("tem", 0.7, 0.03), ("santext", 0.65, 0.03), ("madlib", 0.6, 0.03))
-    (said,) = findings.choice(board(), rows).to_dict("records")
+    (said,) = advice.choice(board(), rows).to_dict("records")
     others = "2 of 2 others are not significantly worse"
     assert said["take"] == f"no clear winner: TEM is best by value, {others}"
     left = "sentiment at an accuracy of 70% (64 to 76); under the others 60% to 65%"
     assert said["what is left"] == left
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
-    assert findings.choice(board(), two)["take"].tolist() == ["TEM"]
+    assert advice.choice(board(), two)["take"].tolist() == ["TEM"]
     tokens = board(
         *(rate(f"pr1.{name}.rotten-tomatoes.context_free", risk)
           for name, risk in (("noise-50", 0.1), ("high-freq", 0.6), ("low-freq", 0.8))),
@@ -461,11 +462,11 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
           for name, value in (("plain", 0.8), ("noise-50", 0.6), ("high-freq", 0.7),
                               ("low-freq", 0.7))),
     )  # fmt: skip
-    (said,) = findings.choice(tokens, rows[:0]).to_dict("records")
+    (said,) = advice.choice(tokens, rows[:0]).to_dict("records")
     # Of those that keep half of what plain text gives.
     assert said["take"].startswith("high-freq (no guarantee): fewest are recovered")
     assert "plain text 80%" in said["what is left"]
-    assert findings.choice(board(), rows[:0]).empty
+    assert advice.choice(board(), rows[:0]).empty
 
 
 def test_what_the_least_bound_comes_to() -> None:
@@ -754,7 +755,7 @@ def test_advice_says_where_nothing_is_guaranteed() -> None:
     unclaimed = {
         name for name, made in registry.examples().items() if made.claim.composition == "none"
     }
-    assert unclaimed and unclaimed <= set(findings.UNPROVED)
+    assert unclaimed and unclaimed <= set(advice.UNPROVED)
     assert findings._take(["rantext"], 3) == "RANTEXT (no finite epsilon holds)"
     assert findings._take(["tem", "rantext"], 3) == "TEM; not significantly worse: RANTEXT"
 

@@ -18,6 +18,7 @@ import pandas as pd
 from textpriv import assets, paths, profiles
 from textpriv.evaluation import summaries
 from textpriv.experiments import scoreboard
+from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_findings as findings
 from textpriv.report import board, claims, results, verdicts
 from textpriv.report.verdicts import Judgement, Verdict
@@ -92,7 +93,7 @@ def choice() -> str:
     gathered = board.gather("full")
     sizes = profiles.load("full", "07_scoreboard", scoreboard.Sizes, {})
     at = scoreboard.equal_risk(scoreboard.word_points(gathered), [sizes.shown_risk])
-    rows = findings.choice(gathered, at)
+    rows = advice.choice(gathered, at)
     return f"{table(rows.columns, rows.to_numpy())}\n\n{findings.proved(scoreboard.statements())}"
 
 

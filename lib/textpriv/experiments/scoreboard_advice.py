@@ -1,0 +1,137 @@
+"""What notebook 07 and README advise an engineer to take, by tests of the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from textpriv.data.corpora import label as corpus_label
+from textpriv.experiments import scoreboard
+from textpriv.experiments.scoreboard_findings import (
+    CHANCE,
+    CLEAR,
+    among_most,
+    called,
+    fewest_read,
+    leaders,
+    listed,
+    told,
+)
+from textpriv.report.board import Board
+from textpriv.report.difference import Difference
+
+FEW = 3  # names in a cell of the table
+
+USEFUL = 1 / 2
+"""Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
+
+UNPROVED: Mapping[str, str] = {
+    "dp-prompt": "no proven guarantee",
+    **dict.fromkeys(
+        ("custext+", "rantext", "dp-prompt-top-k40", "dp-prompt-top-k80"), "no finite epsilon holds"
+    ),
+}
+"""Mechanisms that advice may name and that claim nothing."""
+
+
+def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
+    """Which mechanism stands out for what one wants to send, by tests.
+
+    A row for each thing that was measured; `at` is as for `at_equal_risk`. Columns: you send, take,
+    an attacker still gets, what is left.
+    """
+    rows = [_for_words(board, at), _for_tokens(board), _for_authors(board), _for_texts(board)]
+    columns = ["you send", "take", "an attacker still gets", "what is left"]
+    return pd.DataFrame([row for row in rows if row], columns=columns)
+
+
+def _take(names: Sequence[str], every: int) -> str:
+    """The mechanisms that no test sets below the best."""
+    best = called(names[0])
+    best += f" ({UNPROVED[names[0]]})" if names[0] in UNPROVED else ""
+    if len(names) == 1:
+        return best
+    if len(names) > FEW or len(names) == every:
+        others = f"{len(names) - 1} of {every - 1} others are not significantly worse"
+        return f"no clear winner: {best} is best by value, {others}"
+    return f"{best}; not significantly worse: {listed(names[1:])}"
+
+
+def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
+    if at.empty:
+        return None
+    names, rows = leaders(at), at.sort_values("value", ascending=False, kind="stable")
+    best, others = rows.iloc[0], rows["value"].iloc[1:]
+    left = told(best["value"], best["low"], best["high"])
+    if len(others):
+        left += f"; under the others {others.min():.0%} to {others.max():.0%}"
+    pair = f"paired.custext.{scoreboard.CORPUS}.eps6.noisy_channel"
+    language, words = (board.measured.get(name) for name in (pair + "_lm", pair))
+    reads_more = language and words and Difference.between(language, words).verdict == "above"
+    more = "; more with a language model (run on CusText+)" if reads_more else ""
+    texts = scoreboard.whole_texts(board).dropna(subset=["linked"]).set_index("mechanism")
+    if (name := called(str(best["mechanism"]))) in texts.index:
+        row = texts.loc[name]
+        linked = told(row["linked"], row["low"], row["high"])
+        more += f". With half of these words kept, {linked} of {row['n']:.0f} texts are linked"
+        more += f" under {name}"
+    return [
+        "a text in which each word is replaced",
+        _take(names, len(at)),
+        f"at least {at['risk'].iloc[0]:.0%} of the content words, by choice of the setting{more}",
+        f"sentiment at an accuracy of {left}",
+    ]
+
+
+def _for_tokens(board: Board) -> list[str] | None:
+    tokens = scoreboard.manipulated_tokens(board)
+    tokens = tokens[tokens["corpus"] == scoreboard.CORPUS]
+    plain = tokens.loc[tokens["mechanism"] == "plain", "value"].max()
+    useful = tokens[tokens["value"] >= CHANCE + USEFUL * (plain - CHANCE)]
+    row = fewest_read(board, useful)
+    if row is None:
+        return None
+    unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
+    return [
+        "tokens that are mapped, mixed or noisy, for a classifier",
+        f"{called(row['mapper'])}{unproved}: fewest are recovered, by value, among those "
+        "that keep half of plain text's gain over guessing",
+        f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the "
+        "first guess",
+        f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
+        f"{plain:.0%} ({corpus_label(row['corpus'])})",
+    ]
+
+
+def _for_authors(board: Board) -> list[str] | None:
+    rows = board.rows("f1_at_risk", "mechanism", "risk")
+    if rows.empty:
+        return None
+    risk = rows.groupby("risk")["mechanism"].nunique().idxmax()  # that the most mechanisms share
+    own = rows[rows["risk"] == risk]
+    names, best = leaders(own), own.loc[own["value"].idxmax()]
+    plain = [board.measured.get(CLEAR + target) for target in ("author", "sentiment")]
+    clear = [f"; on clean text {each.value:.2f}" if each else "" for each in plain]
+    return [
+        "a text whose author is the secret",
+        _take(names, len(own)),
+        f"the author with a macro F1 of at least {risk:.2f}, by choice of the setting{clear[0]}",
+        f"sentiment with a macro F1 of {best['value']:.2f} ({best['low']:.2f} to "
+        f"{best['high']:.2f}){clear[1]}",
+    ]
+
+
+def _for_texts(board: Board) -> list[str] | None:
+    found = among_most(scoreboard.whole_texts(board))
+    if found.empty:
+        return None
+    row = found.loc[found["linked"].idxmin()]
+    return [
+        "a whole text, rewritten",
+        "no advice: utility not measured, settings differ",
+        f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
+        f"texts under {called(row['mechanism'])}, of more, by value, under the others tried "
+        f"among {row['candidates']:.0f}",
+        "not measured here",
+    ]
