@@ -46,7 +46,7 @@ ACCESS_MODULES = {
 
 # Imports go one way, and say all of it: relative ones would escape the runner's up-to-date checks.
 ROOMS = (
-    ("assets",), ("data", "neighbors"), ("models",), ("mechanisms",), ("attacks", "privacy"),
+    ("assets",), ("neighbors",), ("data",), ("models",), ("mechanisms",), ("attacks", "privacy"),
     ("utility",), ("evaluation",), ("report",), ("experiments",),
 )  # fmt: skip
 AGAINST_THE_WAY = {"lib": re.compile(r"\.|(tools|tests)\b")} | {
