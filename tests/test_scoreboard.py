@@ -756,8 +756,8 @@ def test_advice_says_where_nothing_is_guaranteed() -> None:
         name for name, made in registry.examples().items() if made.claim.composition == "none"
     }
     assert unclaimed and unclaimed <= set(advice.UNPROVED)
-    assert findings._take(["rantext"], 3) == "RANTEXT (no finite epsilon holds)"
-    assert findings._take(["tem", "rantext"], 3) == "TEM; not significantly worse: RANTEXT"
+    assert advice._take(["rantext"], 3) == "RANTEXT (no finite epsilon holds)"
+    assert advice._take(["tem", "rantext"], 3) == "TEM; not significantly worse: RANTEXT"
 
 
 def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:
