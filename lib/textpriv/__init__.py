@@ -23,7 +23,7 @@ __version__ = "0.1.0"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # oneDNN keeps what it has compiled for each shape of a product, 1,024 shapes unless it is told
-# otherwise. Texts come in many lengths: that is gigabytes, and fewer cost no time.
+# otherwise. Texts come in many lengths: one short training keeps hundreds of MB for nothing.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
 # Found on first use, so that `import textpriv` and `textpriv --help` wait for nothing.

@@ -46,7 +46,7 @@ _Outcome = tuple[list[dict[str, Any]], FloatArray, dict[str, FloatArray]]
 class Contenders:
     """Word-level mechanisms over one vocabulary, by name, each made where it is attacked.
 
-    Making one, at all of its epsilons and with the channels that are attacked, takes longer than
+    Making one, at all of its epsilons and with the channels that are attacked, may take longer than
     its attacks.
     """
 
@@ -168,7 +168,7 @@ def risk(
         made = mechanisms.make[name]()[::-1]
         return [attacked(*made.pop()) for _ in range(len(made))]  # what each worked out is freed
 
-    names = [*mechanisms.make][::-1]  # those that take longest stand last
+    names = [*mechanisms.make][::-1]  # of the profiles' mechanisms the dearest stand last
     made = study.measure(attacked_at_each, over=study.grid(name=names))
     rows, hits, utility = zip(*chain.from_iterable(made[::-1]), strict=True)
     return Risks(
