@@ -425,6 +425,35 @@ class MadlibPrefersTheInput(Madlib):
         return np.where((found == ids[:, None]).any(1), ids, found[:, 0])
 
 
+class MadlibSparesADirection(Madlib):
+    """Noise of the right length that never leaves the plane across (1, ..., 1)."""
+
+    def stretched(self, directions: FloatArray) -> FloatArray:
+        across = directions - directions.mean(axis=1, keepdims=True)
+        length = [np.linalg.norm(each, axis=1, keepdims=True) for each in (directions, across)]
+        return np.asarray(across * length[0] / length[1])
+
+
+class MadlibSharesNoise(Madlib):
+    """Two words beside each other get the same noise, so that their difference has none."""
+
+    def _noise(self, count: int, chunk: int, rng: Rng) -> Iterator[FloatArray]:
+        for part in super()._noise(count, chunk, rng):
+            part[1::2] = part[: 2 * (len(part) // 2) : 2]
+            yield part
+
+
+class MadlibStartsAnew(Madlib):
+    """Every text gets the noise of the first."""
+
+    def sanitize(self, texts: Sequence[str], rng: Rng, **options: Any) -> list[str]:
+        def anew() -> Rng:
+            return np.random.default_rng(seed)
+
+        seed = int(rng.integers(2**62))
+        return [Madlib.sanitize(self, [each], anew(), **options)[0] for each in texts]
+
+
 class RanksAtMoreEpsilon(RankRepair):
     def ranks(self, count: int, rng: Rng) -> IntArray:
         return super().ranks(2 * count, rng).reshape(2, count).min(0)  # of twice the rate
@@ -706,6 +735,12 @@ CASES = [
     Case("MADLIB with 0.8 of the noise", inside, lambda: lacking(RIGHT, 0.8), MADLIB, drawn=True),
     on_plane("MADLIB whose look-up prefers the input", inside, MadlibPrefersTheInput, Madlib, PLANE,
              drawn=True),
+    flawed("MADLIB without noise along one of 50 directions", inside, MadlibSparesADirection,
+           Madlib, WIDE[50], epsilon=20.0, drawn=True),
+    flawed("MADLIB whose neighbouring words share their noise", inside, MadlibSharesNoise, Madlib,
+           WIDE[50], epsilon=20.0, drawn=True),
+    flawed("MADLIB whose noise starts anew with each text", inside, MadlibStartsAnew, Madlib,
+           WIDE[50], epsilon=20.0, drawn=True),
     Case("Mahalanobis with 0.8 of the noise", inside, lambda: lacking(SHAPED(), 0.8), SHAPED,
          drawn=True),
     flawed("polar mechanism with angles of 1.25 eps", inside, PolarLessNoise, Polar, SPHERE,

@@ -374,7 +374,7 @@ def audit_next_token(
     worst = int(found.argmax())
     return Audit(
         mechanism="dp-prompt",
-        setting=f"T {temperature:g}, {len(limits)} tokens",
+        setting=f"T {temperature:g}, a vocabulary of {len(limits)} tokens",
         claim=DPPrompt.claim.definition,
         method="exact, every pair of score vectors and all corners",
         pairs=len(found),

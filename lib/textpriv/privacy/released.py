@@ -247,13 +247,12 @@ def _scores_along(
 # --- Noise from inside ---------------------------------------------------------------------------
 # A vector of density proportional to exp(-eps |z|) loses eps d between any two words, by the
 # triangle inequality, and no more is lost by what is done with it. Here the noise that `sanitize`
-# really uses is taken down and compared with that law: its length, its direction, and the word that
-# is made of the noisy vector. A flaw that leaves no trace in words, as there are many in 300
-# dimensions, shows all the same.
+# really uses is taken down and compared with that law: its length, its direction, what two draws
+# have in common, and the word that is made of the noisy vector. Flaws that leave no trace in words,
+# of which there are many in 300 dimensions, show all the same.
 
 Noisy = Madlib | Polar | AfterNoise
 _NOISY_WORDS, _NOISY_DRAWS = 20, 200  # inputs, and draws of each
-_AXES = 4  # along which the direction is looked at
 _BYTES = 64 << 20
 
 
@@ -261,9 +260,11 @@ _BYTES = 64 << 20
 def audit_noise(mechanism: Noisy, rng: np.random.Generator) -> Audit:
     """Noise by its density, for all pairs of words, and the noise of `sanitize` against it.
 
-    Tested are the radius (Gamma; the angle for Polar), the direction, and the output given the
+    Tested are the radius (Gamma; the angle for Polar), the direction along every axis and where
+    some of the draws have least noise, what two draws have in common, and the output given the
     noisy vector: the nearest word (MADLIB, Mahalanobis, Polar), a word of geometric rank around it
-    (rank repair), one of the nearest two (Vickrey).
+    (rank repair), one of the nearest two (Vickrey). A length that depends on the direction is not
+    looked for otherwise.
 
     Parameters
     ----------
@@ -332,29 +333,54 @@ def _points(mechanism: Mechanism) -> FloatArray:
 def _noise_places(
     noise: Madlib | Polar, vectors: FloatArray, origins: FloatArray, rng: np.random.Generator
 ) -> list[FloatArray]:
-    """Places of the length, Gamma(n, 1 / eps), or the angle, and of the direction."""
-    n = noise.embedding.dimension
+    """Places of the length, Gamma(n, 1 / eps), or the angle; of the direction; of two draws."""
     if isinstance(noise, Polar):
         turned = mirrored(vectors, origins)  # the word's direction is the first axis
         sine = np.linalg.norm(turned[:, 1:], axis=1)
-        angle = np.interp(np.arctan2(sine, turned[:, 0]), *angle_law(n, noise.concentration))
-        return [angle, *_directions(turned[:, 1:] / sine[:, None], rng)]
-    added = np.linalg.solve(metric_root(noise), (vectors - origins).T).T
-    radius = np.linalg.norm(added, axis=1)
-    places = np.asarray(gamma.cdf(noise.epsilon * radius, n))
-    return [places, *_directions(added / radius[:, None], rng)]
+        law = angle_law(noise.embedding.dimension, noise.concentration)
+        place = np.interp(np.arctan2(sine, turned[:, 0]), *law)
+        units = turned[:, 1:] / sine[:, None]
+    else:
+        added = np.linalg.solve(metric_root(noise), (vectors - origins).T).T
+        radius = np.linalg.norm(added, axis=1)
+        place = np.asarray(gamma.cdf(noise.epsilon * radius, noise.embedding.dimension))
+        units = added / radius[:, None]
+    if not np.isfinite(units).all():
+        return [place, np.full(len(place), np.nan)]  # no noise has no direction
+    return [place, *_directions(place, units, rng), *_together(place, units, rng)]
 
 
-def _directions(units: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
-    """Places of uniform directions along a few axes."""
-    places, (count, n) = [], units.shape
-    for axis in np.unique(np.linspace(0, n - 1, _AXES).astype(int)):
-        cosine = units[:, axis]
-        if n == 1:  # a sign
-            places.append((rng.random(count) + (cosine > 0)) / 2)
-        else:
-            places.append(np.asarray(beta.cdf((1 + cosine) / 2, (n - 1) / 2, (n - 1) / 2)))
-    return places
+def _directions(place: FloatArray, units: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
+    """Places of uniform directions along every axis, and where noise may be missing.
+
+    The shorter half of the noise says where it has least, where most and where its mean lies, and
+    the longer half is tested there: a direction without noise shows however it is turned.
+    """
+    shorter, longer = np.array_split(units[np.argsort(place, kind="stable")], 2)
+    _, axes = np.linalg.eigh(shorter.T @ shorter)
+    mean = shorter.mean(axis=0)
+    suspected = longer @ np.stack([axes[:, 0], axes[:, -1], mean / np.linalg.norm(mean)], axis=1)
+    n = units.shape[1]
+    return [_cosine_places(each, n, rng) for each in (*units.T, *suspected.T)]
+
+
+def _together(place: FloatArray, units: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
+    """Places of what two draws have in common, of words beside each other and of two texts."""
+    found = []
+    for step in (1, _NOISY_DRAWS):
+        if step < len(place):
+            found.append((place[step:] - place[:-step]) % 1)
+            cosines = (units[step:] * units[:-step]).sum(1)
+            found.append(_cosine_places(cosines, units.shape[1], rng))
+    return found
+
+
+def _cosine_places(cosine: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+    """Places of the cosine of a direction that is uniform in n dimensions with another one."""
+    if n == 1:  # a sign
+        return (rng.random(len(cosine)) + (cosine > 0)) / 2
+    half = (n - 1) / 2
+    return np.asarray(beta.cdf((1 + cosine) / 2, half, half))
 
 
 @torch.inference_mode()
