@@ -324,8 +324,8 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     found = findings.protects(table)
     assert found.title == (
         "Newer is not always safer. Compared with older mechanisms at equal utility, attackers "
-        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1), under "
-        "RANTEXT in 0 of 1 (more in 0)"
+        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1: than "
+        "under SanText+), under RANTEXT in 0 of 1 (more in 0)"
     )
     assert "**CluSanT** than under TEM (5 points)" in found.text
     assert "**SanText+** than under CluSanT" in found.text
@@ -354,6 +354,10 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
         "words). That is significantly more than come out unchanged under CusText+ (30→55): a "
         "changed word need not be a hidden one. Under MADLIB (40→40) the two differ by 0.0 or "
         "less, not significantly."
+    )
+    given = found.assign(p=1e-4, kept=[0.3, 0.387], attack=["noisy-channel", findings.COUNTED])
+    assert findings.headline(given).text.endswith(
+        "by 1.3 at most (MADLIB: by one who knows the private texts' own word counts)."
     )
     small = findings.headline(found.assign(p=1e-4, kept=[0.3, 0.387]))
     assert small.title == said.title
@@ -392,7 +396,7 @@ def test_whether_a_sanitizer_is_enough_is_said_of_settings_about_as_useful() -> 
     assert "Not as the only protection." in said and "At the 2 settings" in said
     assert said.endswith("from 49% (47 to 51) of the content words (CusText+ at epsilon 4) to 60%.")
     madlib = findings.alone(table.replace({"mechanism": {"custext+": "madlib"}}))
-    assert "(MADLIB at epsilon 4, or more) to" in madlib
+    assert "(MADLIB at epsilon 4, which the attacks know by a fit only) to" in madlib
     assert "depends on the mechanism" in findings.alone(table.assign(risk_high=0.09))
     assert findings.alone(table[:2]) == ""
 
@@ -431,18 +435,42 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.58]
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
-    assert said.startswith("Among 200 texts the strongest linkage attack run finds the original of")
+    assert said.startswith("Among 200 sentences of 8 to 18 words the strongest linkage attack that")
     assert "30% (24 to 36) under DP-MLM" in said and "under 0 of 2 settings." in said
-    assert "1 of 2" in said and said.endswith("1.5 under DP-MLM (claim at this setting: 1,600).")
+    assert "1 of 2" in said and "1.5 under DP-MLM (claim at this setting: 1,600), about" in said
+    assert said.endswith("about the most that so many draws can show.")  # no guess was wrong
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
     (choice,) = advice.choice(made, at()).to_dict("records")
     assert choice["take"].startswith("no advice")
     gets = choice["an attacker still gets"]
     assert (
         # the stronger of two attacks: 95% intervals of 5 points, wide enough for both
-        gets == "the original of at least 30% (24 to 36) of texts under DP-MLM, of more, by value, "
+        gets
+        == "the original of at least 30% (24 to 36) of sentences under DP-MLM, of more, by value, "
         "under the others tried among 200"
     )
+
+
+def test_more_outputs_are_compared_by_the_strongest_attacker_on_one_and_on_several() -> None:
+    def asked(k: int, access: str, value: float) -> Measurement:
+        made = measure(f"repeated.madlib.eps8.k{k}.{access}", value, value - 0.06, value + 0.06,
+                       n=377)  # fmt: skip
+        about = {"mechanism": "madlib", "setting": "eps8", "k": k, "access": access}
+        return made.model_copy(update={"columns": about})
+
+    once = [asked(1, "embedding", 0.2), asked(1, "text", 0.44)]
+    often = [asked(3, "text", 0.61), asked(3, "embedding", 0.4), asked(30, "text", 0.3)]
+    said = findings.documents(board(*once, *often))
+    assert "Under MADLIB at epsilon 8, on 377 texts" in said
+    assert "on one output reaches 0.44 (" in said and "on 3 outputs 0.61 (" in said
+    assert said.endswith("(significantly more).")  # p 9e-5, six times over
+    # 0.12 apart: p 0.006 for two that were not chosen, and 0.03 for the best of six pairs.
+    assert findings.documents(board(*once, asked(3, "text", 0.56))).endswith(
+        "(significantly more)."
+    )
+    close = [asked(3, "text", 0.55), asked(3, "embedding", 0.4), asked(30, "text", 0.3)]
+    assert findings.documents(board(*once, *close)).endswith("(not surely more).")
+    assert "MADLIB" not in findings.documents(board(*once))
 
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
@@ -474,7 +502,8 @@ def test_what_the_least_bound_comes_to() -> None:
                           "tight": [120.0, math.nan]})  # fmt: skip
     large = findings.proved(table)
     assert (
-        large.startswith("No guarantee here is strong") and "is 120 (TEM); at 10 an output" in large
+        large.startswith("No guarantee here is strong")
+        and "is 120 (TEM); already at 10 an output" in large
     )
     assert "22,000 times likelier" in large  # exp(10) is 22,026
     small = findings.proved(table.assign(tight=[2.0, math.nan]))

@@ -74,7 +74,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if (name := called(str(best["mechanism"]))) in texts.index:
         row = texts.loc[name]
         linked = told(row["linked"], row["low"], row["high"])
-        more += f". With half of these words kept, {linked} of {row['n']:.0f} texts are linked"
+        more += f". With half of these words kept, {linked} of {row['n']:.0f} sentences are linked"
         more += f" under {name}"
     return [
         "a text in which each word is replaced",
@@ -88,15 +88,15 @@ def _for_tokens(board: Board) -> list[str] | None:
     tokens = scoreboard.manipulated_tokens(board)
     tokens = tokens[tokens["corpus"] == scoreboard.CORPUS]
     plain = tokens.loc[tokens["mechanism"] == "plain", "value"].max()
-    useful = tokens[tokens["value"] >= CHANCE + USEFUL * (plain - CHANCE)]
+    useful = tokens[tokens["high"] >= CHANCE + USEFUL * (plain - CHANCE)]
     row = fewest_read(board, useful)
     if row is None:
         return None
     unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])}{unproved}: fewest are recovered, by value, among those "
-        "that keep half of plain text's gain over guessing",
+        f"{called(row['mapper'])}{unproved}: fewest are recovered, by value, among those that may "
+        "keep half of plain text's gain over guessing (by the interval)",
         f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the "
         "first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
@@ -131,7 +131,7 @@ def _for_texts(board: Board) -> list[str] | None:
         "a whole text, rewritten",
         "no advice: utility not measured, settings differ",
         f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
-        f"texts under {called(row['mechanism'])}, of more, by value, under the others tried "
+        f"sentences under {called(row['mechanism'])}, of more, by value, under the others tried "
         f"among {row['candidates']:.0f}",
         "not measured here",
     ]

@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from textpriv.attacks.f1 import strongest
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
 from textpriv.experiments.reconstruction_findings import at_equal_utility
 from textpriv.experiments.scoreboard import NEWER
+from textpriv.experiments.whole_texts import WORDS
 from textpriv.privacy import Audit
 from textpriv.report.board import Board
 from textpriv.report.difference import ALONE, Difference, Finding
 from textpriv.report.figures import STYLES
 from textpriv.report.results import Measurement
 from textpriv.report.verdicts import Z
+from textpriv.stats import Estimate
 
 SETTINGS: Mapping[str, str] = {
     "custext+": "one of a few similar words",
@@ -43,6 +46,9 @@ REDACTED = "redaction alone"  # no tool: what notebook 08 compares tools with
 
 FITTED = "madlib"
 """The mechanism whose channel attackers know only through a fit: they recover too little."""
+
+COUNTED = "context-free-bound"
+"""The attack of who knows how often each word occurs in the private texts."""
 
 FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
 
@@ -82,6 +88,10 @@ def told(value: float, low: float, high: float, unit: str = "%") -> str:
     rounded = f"{100 * value:.0f}"
     whole = f"{'over 99' if rounded == '100' and value < 1 else rounded}{unit}"
     return whole if math.isnan(low) else f"{whole} ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def _between(rate: Estimate) -> str:
+    return f"{rate.value:.2f} ({rate.low:.2f} to {rate.high:.2f})"
 
 
 # --- Words ----------------------------------------------------------------------------------------
@@ -126,7 +136,10 @@ def headline(found: pd.DataFrame) -> Finding:
         text += "a changed word need not be a hidden one."
     if few := [row for row in above if row not in wide]:
         gap = max(100 * (row["value"] - row["kept"]) for row in few)
-        text += f" Under {_beside(few)} it is significantly more, but by {gap:.1f} at most."
+        text += f" Under {_beside(few)} it is significantly more, but by {gap:.1f} at most"
+        if given := [row["mechanism"] for row in few if row["attack"] == COUNTED]:
+            text += f" ({listed(given)}: by one who knows the private texts' own word counts)"
+        text += "."
     if same := [row for row in rows if row not in above]:
         gap = max(100 * abs(row["value"] - row["kept"]) for row in same)
         text += f" Under {_beside(same)} the two differ by {gap:.1f} or less"
@@ -155,10 +168,10 @@ def alone(points: pd.DataFrame) -> str:
     hides = least["risk_high"] < FEW_WORDS
     answer = "That depends on the mechanism" if hides else "Not as the only protection"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
-    fitted = ", or more"
+    fitted = ", which the attacks know by a fit only"
     return (
-        f"**Should you use one?** {answer}. At the {len(near)} settings where the accuracy of a "
-        f"classifier of sentiment may be {READABLE_ACCURACY:.0%} (by its interval; guessing: "
+        f"**Should you use one?** {answer}. At the {len(near)} settings at which a classifier of "
+        f"sentiment may be right in {READABLE_ACCURACY:.0%} (its interval contains this; guessing: "
         f"{CHANCE:.0%}), the strongest of three attacks recovers from {rate} of the content words "
         f"({called(str(least['mechanism']))} at epsilon {least['epsilon']:g}"
         f"{fitted * (least['mechanism'] == FITTED)}) to {near['risk'].max():.0%}."
@@ -256,11 +269,14 @@ def protects(equal: pd.DataFrame) -> Finding:
     for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
         own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
-        less, decided = own["less"].eq(name).sum(), own["less"].notna().sum()
-        worse += decided - less
+        less, more = own[own["less"] == name], own[own["less"].notna() & (own["less"] != name)]
+        worse += len(more)
         if len(own):
             unit = "" if wins else " comparisons"
-            wins.append(f"{called(name)} in {less} of {len(own)}{unit} (more in {decided - less})")
+            than = f": than under {listed(dict.fromkeys(more['less']))}" if len(more) else ""
+            wins.append(
+                f"{called(name)} in {len(less)} of {len(own)}{unit} (more in {len(more)}{than})"
+            )
     if not wins:
         return Finding("No newer mechanism was compared with an older one", at_equal_utility(equal))
     title = "Newer is not always safer. " if worse else "No newer mechanism is shown to be worse. "
@@ -347,7 +363,7 @@ def fewest_read(board: Board, tokens: pd.DataFrame) -> pd.Series | None:
 
 
 PROMPT, CLEAR = "f1_strongest.dp-prompt-clipped.t0.75.", "f1_strongest.clean.plain."
-EPSILON = "epsilon.dp-prompt-clipped.t0.75.tight"
+PROMPT_EPSILON = "epsilon.dp-prompt-clipped.t0.75."
 
 
 def documents(board: Board) -> str:
@@ -358,27 +374,40 @@ def documents(board: Board) -> str:
         above="DP-Prompt makes authors easier to identify",
         below="DP-Prompt makes authors harder to identify",
     )
-    bound = board.measured.get(EPSILON)
+    bound = board.measured.get(f"{PROMPT_EPSILON}tight")
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
-    asked = board.rows("repeated", "k", "setting", mechanism="madlib", access="embedding")
-    again = ""
-    if len(asked) > 1:
-        once, often = (asked.loc[end] for end in (asked["k"].idxmin(), asked["k"].idxmax()))
-        ends = often["name"], once["name"]
-        gained = board.says(*ends, above="significantly more", below="significantly less")
-        epsilon = once["setting"].removeprefix("eps")
-        again = (
-            f" Under MADLIB at epsilon {epsilon} the strongest attacker on one output reaches "
-            f"{board.told(f'f1_strongest.madlib.eps{epsilon}.author')}; one trained on averaged "
-            f"embeddings {board.told(ends[1])}, with {often['k']:.0f} outputs "
-            f"{board.told(ends[0])} ({gained})."
-        )
+    token = board.measured.get(f"{PROMPT_EPSILON}token_tight")
+    cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
     return (
-        f"{_capital(verdict)}. With clipping, at temperature 0.75, the strongest attacker run "
-        f"reaches a macro F1 of {board.told(PROMPT + 'author')} for the author, on clean text "
+        f"{_capital(verdict)} for the attackers that were run: classifiers of texts and of their "
+        "vectors, none of which knows the language model's probabilities. With clipping, at "
+        "temperature 0.75, the strongest reaches a macro F1 of "
+        f"{board.told(PROMPT + 'author')} for the author, on clean text "
         f"{board.told(CLEAR + 'author')}; for the sentiment "
         f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
-        f"guarantee for any two documents is an epsilon of {board.told(EPSILON, 0)}{weak}.{again}"
+        f"guarantee for any two documents{cap} is an epsilon of "
+        f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}."
+        f"{_asked_again(board)}"
+    )
+
+
+def _asked_again(board: Board) -> str:
+    """What several outputs of one text add, by the strongest attacker on one and on more."""
+    asked = board.rows("repeated", "k", "setting", "access", mechanism="madlib")
+    one, several = asked[asked["k"] == 1], asked[asked["k"] > 1]
+    if one.empty or several.empty:
+        return ""
+    (once, first), (often, most) = (
+        strongest({at: Estimate.of(row) for at, row in part.iterrows()}) for part in (one, several)
+    )
+    names = asked.loc[[often, once], "name"]
+    gain = Difference.between(*(board.measured[each] for each in names))
+    tried = len(one) * len(several)  # pairs, of which the two best were chosen
+    sure = "significantly" if gain.verdict == "above" and gain.p * tried < ALONE else "not surely"
+    return (
+        f" Under MADLIB at epsilon {asked['setting'].iloc[0].removeprefix('eps')}, on {first.n:.0f}"
+        f" texts, the strongest attacker on one output reaches {_between(first)}, on "
+        f"{asked.loc[often, 'k']:.0f} outputs {_between(most)} ({sure} more)."
     )
 
 
@@ -389,8 +418,9 @@ def rewritten(found: pd.DataFrame) -> str:
         return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
     least, nearly_all = rows.iloc[0], int((rows["linked"] >= NEARLY_ALL).sum())
     said = (
-        f"Among {least['candidates']:.0f} texts the strongest linkage attack run finds the "
-        f"original of {told(least['linked'], least['low'], least['high'])} under "
+        f"Among {least['candidates']:.0f} sentences of {WORDS[0]} to {WORDS[1]} words the "
+        "strongest linkage attack that was run finds the original of "
+        f"{told(least['linked'], least['low'], least['high'])} under "
         f"{_claiming(least)}, by value of {NEARLY_ALL:.0%} or more under {nearly_all} of "
         f"{len(rows)} settings. Lower shares may mean weaker attacks."
     )
@@ -399,11 +429,12 @@ def rewritten(found: pd.DataFrame) -> str:
         return said
     worst = games.sort_values("shown").iloc[-1]
     bound = math.floor(10 * worst["shown"] + 1e-9) / 10  # a lower bound is not rounded up
+    most = ", about the most that so many draws can show" if worst["right"] == 1 else ""
     return (
-        f"{said} Guessing which of two texts was sanitized, the better of two attackers (one knows "
+        f"{said} Guessing which of two was sanitized, the better of two attackers (one knows "
         f"the tool) shows, with 95% confidence, an epsilon above 0 under "
         f"{(games['shown'] > 0).sum()} of {len(games)} settings, and of at least "
-        f"{bound:.1f} under {_claiming(worst)}."
+        f"{bound:.1f} under {_claiming(worst)}{most}."
     )
 
 
@@ -430,12 +461,22 @@ def search(board: Board) -> str:
     verdict = board.says(
         kept + "exact",
         kept + "annoy",
-        above="MADLIB with an approximate search is another mechanism",
+        above="MADLIB with Annoy at its default effort is another mechanism",
         below="Annoy keeps more words than the exact search",
     )
-    return (
+    said = (
         f"{_capital(verdict)}. At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of "
-        f"all words with an exact search, with Annoy {board.told(kept + 'annoy')}."
+        f"all words with an exact search, with Annoy (50 trees, one forest) "
+        f"{board.told(kept + 'annoy')}."
+    )
+    recall = scoreboard.index_recall(board)
+    annoy = recall[(recall["index"] == "annoy") & (recall["epsilon"] == recall["epsilon"].max())]
+    if annoy.empty:
+        return said
+    best = annoy.loc[annoy["recall"].idxmax()]
+    return (
+        f"{said} With {best['setting']} it finds {best['recall']:.0%} of the nearest words "
+        f"(epsilon {best['epsilon']:g})."
     )
 
 
@@ -486,6 +527,6 @@ def proved(stated: pd.DataFrame) -> str:
     if least <= LARGE:
         return f"T{said}."
     return (
-        f"No guarantee here is strong for a whole text: t{said}; at {LARGE:g} an output may be "
-        f"{round(math.exp(LARGE), -3):,.0f} times likelier under one text than another."
+        f"No guarantee here is strong for a whole text: t{said}; already at {LARGE:g} an output "
+        f"may be {round(math.exp(LARGE), -3):,.0f} times likelier under one text than another."
     )

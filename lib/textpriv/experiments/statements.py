@@ -21,7 +21,7 @@ from textpriv.attacks.registry import ON_TOKENS, ON_WORDS
 from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, TokenPolicy
 from textpriv.errors import InvalidInput
 from textpriv.experiments.audits import over_table
-from textpriv.experiments.scoreboard import DEFENSES
+from textpriv.experiments.scoreboard import CORPUS, DEFENSES
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import Guarantee
 from textpriv.mechanisms.registry import examples
@@ -76,9 +76,9 @@ def risk(board: Board, mechanism: str, epsilon: float) -> Source:
 
 
 def asr(board: Board, mechanism: str, epsilon: float) -> Source:
-    """Replaced words that were named, on whatever corpus."""
+    """Replaced words that were named, of the corpus of `risk`."""
     (defense,) = (short for short, name in DEFENSES.items() if name == mechanism)
-    rows = board.rows("asr", "attack", defense=defense, epsilon=epsilon)
+    rows = board.rows("asr", "attack", defense=defense, epsilon=epsilon, corpus=CORPUS)
     return Source(rows, WORD_BY_WORD, KEEP_UNKNOWN)
 
 
