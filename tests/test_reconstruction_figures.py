@@ -56,7 +56,7 @@ def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
     assert said.endswith("as whole sentences 50%")
 
 
-@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "at least 40%"), (0.6, "nothing")])
+@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "40% or more"), (0.6, "nothing")])
 def test_risk_counts_what_is_as_useful_as_clean_text(accuracy: float, said: str) -> None:
     found = pd.DataFrame(
         {
@@ -75,10 +75,15 @@ def test_risk_counts_what_is_as_useful_as_clean_text(accuracy: float, said: str)
     assert said in title(figures.risk(found, 0.8))
 
 
-def test_calibration_names_the_attack_that_is_off_most() -> None:
+@pytest.mark.parametrize(("stated", "how"), [(0.6, "sure"), (0.4, "modest")])
+def test_calibration_names_the_attack_and_setting_that_are_off_most(
+    stated: float, how: str
+) -> None:
+    """Over both settings the attack would be right on average, as they err in opposite ways."""
     found = rows(
-        ("custext", 2.0, "noisy-channel", 0.5), ("custext", 2.0, "context-free-bayes", 0.5)
-    )
-    found = found.assign(stated=[0.45, 0.6])
-    expected = "The worst-calibrated attack (context-free Bayes) is off by 10 points on average"
-    assert title(figures.calibration(found)) == expected
+        ("custext", 2.0, "noisy-channel", 0.5), ("custext", 2.0, "context-free-bayes", 0.5),
+        ("custext", 4.0, "context-free-bayes", 0.5),
+    )  # fmt: skip
+    found = found.assign(stated=[0.45, stated, 0.99 - stated if stated < 0.5 else 1.01 - stated])
+    expected = "Farthest off: under CusText+, ε 2, context-free Bayes is too "
+    assert title(figures.calibration(found)) == f"{expected}{how} by 10 points on average"

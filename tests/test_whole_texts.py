@@ -43,10 +43,12 @@ def test_content_words_and_names_by_hand() -> None:
     assert (people.value, people.n) == (pytest.approx(1 / 3), 3)
     assert (table["p"] == 1).all()  # two sentences show nothing
     title = experiment.read_from_vectors(table, "blind", "vector")
-    assert title.endswith("vector: 40% (n.s.) and 33% (n.s.); blindly: 0% and 0%")
+    assert title.endswith(
+        "vector: 40% (not significant) and 33% (not significant);\nblind: 0% and 0%"
+    )
     title = experiment.read_from_vectors(table.assign(p=0.01), "blind", "vector")
-    assert title.startswith("Of a vector 40% of the words and 33% of the names are read back")
-    assert title.endswith("vector: 40% and 33%; blindly: 0% and 0%")
+    assert title.startswith("The best of the attacks reads 40% of the words and 33% of the names")
+    assert title.endswith("vector: 40% and 33%;\nblind: 0% and 0%")
 
 
 def test_what_is_found_is_tested_against_the_same_guesses_elsewhere() -> None:
@@ -162,7 +164,7 @@ def test_figures_show_what_they_are_given() -> None:
     assert "refuted: b" in refuted.get_suptitle()
     assert sorted(bar.get_width() for bar in fig.axes[0].patches) == [0.0, 2.0]
     said = [each.get_text() for each in fig.axes[0].texts]
-    assert {"nothing shown", "at least 2", "no pure epsilon claimed"} <= set(said)
+    assert {"no epsilon shown", "at least 2", "no pure epsilon claimed"} <= set(said)
     rows = [("x", "one", "names", 0.1), ("y", "one", "names", 0.4), ("x", "two", "names", 0.2),
             ("x", "blind", "names", 0.05), ("y", "blind", "names", 0.05)]  # fmt: skip
     found = pd.DataFrame(rows, columns=["release", "attack", "what", "value"])

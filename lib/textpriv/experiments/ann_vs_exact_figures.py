@@ -117,9 +117,13 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
     ax.set(ylabel="share that is one of the\n10 nearest words", ylim=(0, None))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1))  # as many decimals as its steps need
-    most = found.loc[found["band"] == "rank 1-10", "share"].max()
+    most = found[found["band"] == "rank 1-10"].groupby("dimension")["share"].max()
+    few, many = most.index[[0, -1]]
     n = f"n = {int(found['n'].max()):,} words"
-    ax.set_title(f"At most {most:.1%} of outputs are near words, {n}", fontsize=9)
+    title = (
+        f"Near words are at most {most[few]:.1%} of outputs in {few} dimensions, {most[many]:.1%}"
+    )
+    ax.set_title(f"{title} in {many} ({n})", fontsize=9)
     ax.legend()
     return fig
 

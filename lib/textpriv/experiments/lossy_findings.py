@@ -96,7 +96,8 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
         f"{told(run, known)} of the tokens under 2-Random, with triples of pieces "
         f"{told(run, context)}: {compared(run, context, known)}."
     )
-    return title, "\n\n".join([punctuated, plain, noise, maps])
+    shown = f"Punctuated stencil: {title[0].lower()}{title[1:]}"
+    return shown, "\n\n".join([punctuated, plain, noise, maps])
 
 
 def oracle(run: Run, corpus: str) -> str:

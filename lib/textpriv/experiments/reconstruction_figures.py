@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -163,11 +164,16 @@ def calibration(found: pd.DataFrame) -> Figure:
         ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n(n = {total:,})", fontsize=8.5)
         ax.set(xlabel="stated\nprobability", xlim=(0, 1), ylim=(0, 1), xticks=[0, 1])
     fig.axes[0].set(ylabel="share that is right")
-    apart = (found["stated"] - found["value"]).abs() * found["n"]
-    off = apart.groupby(found["attack"]).sum() / found.groupby("attack")["n"].sum()
-    worst = label(str(off.idxmax()))
+    setting = ["defense", "epsilon", "attack"]
+    apart = found.assign(above=found["stated"] - found["value"])
+    off = apart.groupby(setting)[["above", "n"]].apply(
+        lambda part: np.average(part["above"], weights=part["n"])
+    )
+    defense, epsilon, worst = off.abs().idxmax()
+    how = "sure" if off[defense, epsilon, worst] > 0 else "modest"
     fig.suptitle(
-        f"The worst-calibrated attack ({worst}) is off by {100 * off.max():.0f} points on average",
+        f"Farthest off: under {DEFENSE[defense]}, ε {epsilon:g}, {label(worst)} is too {how} by "
+        f"{100 * off.abs().max():.0f} points on average",
         fontsize=9.5,
     )
     legend_below(fig, 2, fontsize=7.5)
@@ -184,14 +190,14 @@ def risk(found: pd.DataFrame, clean: float) -> Figure:
         ax.plot(line["accuracy"], line["value"], ms=5, lw=1.1, **_look(name))
     _widest_interval(ax, strongest)
     original: dict[str, Any] = {**style("original"), "marker": ""}
-    ax.axvline(clean, **original, lw=1)
+    ax.axvline(clean, **original, lw=1, label="clean text")
     ax.set(xlabel="accuracy of sentiment on sanitized text")
     ax.set_title(f"The strongest of the attacks ({_n(strongest)})", fontsize=8.5)
     useful = strongest[strongest["accuracy"] >= clean - CLOSE]
-    least = f"at least {useful['value'].min():.0%} of content words are read back"
+    least = f"{useful['value'].min():.0%} or more of the content words are read back"
     none = "nothing was measured"
     fig.suptitle(
-        f"Within {100 * CLOSE:g} points of the accuracy on clean text,\n"
+        f"Of the settings within {100 * CLOSE:g} points of the accuracy on clean text,\n"
         f"{least if len(useful) else none}",
         fontsize=9.5,
     )

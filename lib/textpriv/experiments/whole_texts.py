@@ -319,7 +319,7 @@ def read_from_vectors(table: pd.DataFrame, guessing: str, noisy: str) -> str:
     A share is marked that is not shown to be read from its release (`p` of `read_off`).
     """
     best = strongest(table, guessing).set_index(["release", "what"])
-    best = best["share"].where(best["p"] < 0.05, best["share"] + " (n.s.)")
+    best = best["share"].where(best["p"] < 0.05, best["share"] + " (not significant)")
     blind = table[table["attack"] == guessing].set_index(["release", "what"])["share"]
     first = table["release"].iloc[0]
     (words, names), (later_words, later_names), (blind_words, blind_names) = (
@@ -327,8 +327,9 @@ def read_from_vectors(table: pd.DataFrame, guessing: str, noisy: str) -> str:
         for shares, release in ((best, first), (best, noisy), (blind, first))
     )
     return (
-        f"Of a vector {words} of the words and {names} of the names are read back;\n"
-        f"{noisy}: {later_words} and {later_names}; blindly: {blind_words} and {blind_names}"
+        f"The best of the attacks reads {words} of the words and {names} of the names of a vector;"
+        f"\n{noisy}: {later_words} and {later_names};\n"
+        f"{guessing}: {blind_words} and {blind_names}"
     )
 
 
@@ -434,7 +435,7 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int) -> Figure:
     ax.scatter(table["exact"], place, marker="x", s=60, color="black", zorder=5,
                clip_on=False, label="exact, for this pair")  # fmt: skip
     for at, shown, claim in zip(place, table["shown"], table["claimed"], strict=True):
-        proved = f"at least {rounded_down(shown)}" if shown > 0 else "nothing shown"
+        proved = f"at least {rounded_down(shown)}" if shown > 0 else "no epsilon shown"
         inside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
         where, color = (0.0, "white") if shown > 1.9 else (shown, "black")
         box = {"color": "white", "pad": 0.5} if color == "black" else None
@@ -454,7 +455,7 @@ def claims_and_games(table: pd.DataFrame, most: float, draws: int) -> Figure:
     beyond = f"{(table['claimed'] > most).sum()} claims lie beyond what {draws} draws can show"
     apart = f"{(table['shown'] > 0).sum()} of {len(table)}"
     verdict = f"refuted: {refuted}" if refuted else beyond
-    fig.suptitle(f"Outputs of {apart} tools tell two texts apart;\n{verdict}")
+    fig.suptitle(f"An epsilon above 0 is shown for {apart} tools;\n{verdict}")
     return fig
 
 
