@@ -107,6 +107,7 @@ def test_a_preview_predicts_the_worth_of_a_summary(
     [
         (["sanitize", "FILE", "-m", "madlip", "-e", "1"], "did you mean 'madlib'"),
         (["sanitize", "FILE", "-m", "madlib", "-e", "many"], "is not a valid float"),
+        (["sanitize", "FILE", "-m", "madlib"], "for madlib for instance 10 (--epsilon 10)"),
         (["sanitize", "FILE", "-m", "madlib", "-e", "0"], "expected a finite number > 0"),
         (["sanitize", "FILE", "-m", "madlib", "-e", "inf"], "expected a finite number > 0"),
         (["sanitize", "missing.csv", "-m", "madlib", "-e", "1"], "expected a readable file"),
@@ -121,6 +122,13 @@ def test_each_mistake_is_one_clear_error(file: str, arguments: list[str], messag
     found = run(*(each.replace("FILE", file) for each in arguments))
     assert found.exit_code in (1, 2) and message in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_the_package_is_the_command() -> None:
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    asked = [sys.executable, "-m", "textpriv", "--help"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths).stdout
+    assert told.startswith("Usage: textpriv") and "report" in told
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -14,7 +14,7 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.channel import IntArray, SparseChannel
 from textpriv.data.embeddings import from_arrays
 from textpriv.evaluation.trial import WORDS, check_attack, check_mechanism
-from textpriv.mechanisms import Mechanism, SanText
+from textpriv.mechanisms import CusText, Mechanism, SanText
 
 VOCABULARY = sorted({*WORDS, *"the a my in of with hotel paris house number name is and".split()})
 EMBEDDING = from_arrays(
@@ -151,6 +151,14 @@ def test_each_planted_fault_is_named(mechanism: Any, check: str, says: str) -> N
     found = check_mechanism(mechanism, epsilon=2.0)
     assert not found.passed
     assert says in found.failed[check], found.failed
+
+
+def test_what_claims_nothing_has_not_kept_a_claim() -> None:
+    """Aggressive CusText is audited at no pair of words, and that is no success."""
+    found = check_mechanism(CusText(EMBEDDING, epsilon=2.0, set_size=6), epsilon=2.0)
+    (claim,) = found.rows[found.rows["check"] == "the claim"].itertuples()
+    assert claim.result == "not run" and "claims no bound" in claim.says
+    assert str(found).endswith("passed; not tested: the claim")
 
 
 def test_a_fault_is_not_blamed_on_another_check() -> None:

@@ -74,7 +74,7 @@ def _options(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
 _column = click.option(
     "--column", default="text", show_default=True, help="The column of the texts."
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Put out JSON.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _seed = click.option(
     "--seed",
     type=int,
@@ -111,7 +111,7 @@ _public = click.option(
     help="What the attacker has read: a corpus' name, a file, or 'none'.",
 )
 _evaluation = _options(
-    click.option("--label", help="A column of labels that shall still be told from the texts."),
+    click.option("--label", help="A column of labels: are they still predicted?"),
     click.option("--author", help="A column that says who wrote each text."),
     click.option("--attack", "attacks", multiple=True, help="Only this attack; may be repeated."),
     _public, _column, _seed, _json,
@@ -276,7 +276,7 @@ def preview(
     column: str,
     as_json: bool,
 ) -> None:
-    """Show what FILE would look like at several epsilons, what is kept, and who reads it."""
+    """Show what FILE would look like at several epsilons, what is kept and what is recovered."""
     from textpriv.evaluation.evaluate import public_texts
     from textpriv.evaluation.preview import previewed
 

@@ -34,7 +34,7 @@ from textpriv.errors import InvalidInput
 from textpriv.evaluation.texts import texts_of
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import check_epsilon
-from textpriv.mechanisms.registry import WORD_LEVEL
+from textpriv.mechanisms.registry import WORD_LEVEL, examples
 from textpriv.neighbors import ExactSearch
 
 VOCABULARY = "glove-840b-300d-34k"
@@ -274,7 +274,13 @@ def _by_name(name: str, epsilon: float | None, policy: TokenPolicy, words: int |
         near = difflib.get_close_matches(name.lower(), names(), 1, 0.4)
         do = f"did you mean {near[0]!r}?" if near else "see `textpriv ls mechanisms`"
         raise InvalidInput(f"mechanism: got {name!r}, expected one of {', '.join(names())}; {do}")
-    wanted, table = _needed(epsilon), embedding(words)
+    if epsilon is None:
+        usual = examples()[name].epsilon
+        raise InvalidInput(
+            f"epsilon: got none, expected a number > 0, for {name} for instance {usual:g} "
+            f"(--epsilon {usual:g}); its unit is the mechanism's"
+        )
+    wanted, table = check_epsilon(epsilon), embedding(words)
     mechanism = WORD_LEVEL[name].make(table, ExactSearch(table.vectors)).with_epsilon(wanted)
     return replace(_of_mechanism(mechanism, policy), name=name, label=WORD_LEVEL[name].label)
 

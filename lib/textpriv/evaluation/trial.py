@@ -74,7 +74,10 @@ class Checked:
     def __str__(self) -> str:
         marks = {"passed": "ok    ", "failed": "FAILED", "not run": "-     "}
         lines = [f"{marks[row.result]} {row.check}: {row.says}" for row in self.rows.itertuples()]
-        end = "passed" if self.passed else f"{len(self.failed)} of {len(self.rows)} checks failed"
+        end = f"{len(self.failed)} of {len(self.rows)} checks failed"
+        if self.passed:
+            skipped = self.rows.loc[self.rows["result"] == "not run", "check"]
+            end = f"passed; not tested: {', '.join(skipped)}" if len(skipped) else "passed"
         return "\n".join([f"{self.name}:", *lines, end])
 
     def _repr_html_(self) -> str:
@@ -276,11 +279,15 @@ def _claim(made: Sanitizer, rng: np.random.Generator) -> str:
 
 
 def _judged(audit: Audit) -> str:
+    if audit.verdict == "no claim":
+        raise _NotRun("it claims no bound for any pair of words, at any epsilon")
     assert audit.verdict != "broken", (
         f"broken: {audit.claim}; the largest loss found is {audit.worst_ratio:.3g} times the "
         f"claim, for {' and '.join(audit.worst_pair)}"
         + (f"; draws of another law (p = {audit.fit:.2g})" if (audit.fit or 1) < LEVEL else "")
     )
+    if audit.verdict == "undecided":
+        raise _NotRun(f"undecided by these draws: {audit.method}, {audit.pairs:,} pairs")
     return f"{audit.verdict}: {audit.method}, {audit.pairs:,} pairs"
 
 

@@ -400,8 +400,8 @@ def _asked_again(board: Board) -> str:
     (once, first), (often, most) = (
         strongest({at: Estimate.of(row) for at, row in part.iterrows()}) for part in (one, several)
     )
-    names = asked.loc[[often, once], "name"]
-    gain = Difference.between(*(board.measured[each] for each in names))
+    more, fewer = (board.measured[asked.loc[at, "name"]] for at in (often, once))
+    gain = Difference.between(more, fewer)
     tried = len(one) * len(several)  # pairs, of which the two best were chosen
     sure = "significantly" if gain.verdict == "above" and gain.p * tried < ALONE else "not surely"
     return (

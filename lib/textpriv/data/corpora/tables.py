@@ -64,7 +64,7 @@ def read(
     if absent:
         raise InvalidInput(
             f"{path}: expected the columns {absent}, got only {list(map(str, table.columns))}; "
-            "rename them in the file"
+            "name others (column=, in the shell --column, --label, --author) or rename them"
         )
     if table.empty:
         raise InvalidInput(f"{path}: expected at least one row, got an empty table")

@@ -1,0 +1,5 @@
+"""`python -m textpriv` is the command `textpriv`."""
+
+from textpriv.command import main
+
+main(prog_name="textpriv")
