@@ -33,6 +33,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
 from textpriv.attacks.f1 import label_pair, macro_f1
+from textpriv.attacks.style import visible
 from textpriv.checks import (
     COUNT,
     FloatArray,
@@ -292,18 +293,13 @@ def _views() -> list[TfidfVectorizer]:
             lowercase=False, token_pattern=_TOKEN, ngram_range=(1, 2), sublinear_tf=True, min_df=2
         ),
         TfidfVectorizer(
-            preprocessor=_visible,
+            preprocessor=visible,
             analyzer="char",
             ngram_range=(2, 4),
             sublinear_tf=True,
             min_df=2,
         ),
     ]
-
-
-def _visible(text: str) -> str:
-    """White space that is style, as marks: scikit-learn takes any run of it for one space."""
-    return text.replace("\n", "\u2424").replace("\t", "\u2409").replace("  ", " \u2423")
 
 
 def _is_fitted(view: TfidfVectorizer, texts: Sequence[str]) -> bool:

@@ -8,13 +8,15 @@
 Half of the outputs teach the attacker, and choose the event that separates the two texts best; the
 other half, unseen until then, counts it. If the mechanism guarantees epsilon for these two texts,
 then P(event | one) <= exp(epsilon) P(event | other) for every event, whatever happens inside: so
-this is an audit of tools of which nothing but outputs is known.
+this is an audit of tools of which nothing but outputs is known. The classifier looks at words,
+letters, case, white space, shapes and lengths; what is hidden otherwise it does not see.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +25,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from textpriv import stats
 from textpriv.attacks.linkage import checked_pair_of_lists
+from textpriv.attacks.style import shape, visible
 from textpriv.checks import LEVEL, FloatArray, check_generator, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
@@ -147,9 +150,19 @@ def _seen(
     last = LogisticRegression(C=10.0, max_iter=1000)
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return np.concatenate([first, second]), make_pipeline(StandardScaler(), last)
-    words = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
-    letters = TfidfVectorizer(analyzer="char", ngram_range=(1, 4), sublinear_tf=True)
+    weights: dict[str, Any] = {"lowercase": False, "sublinear_tf": True}
+    words = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), **weights)
+    letters, shapes = (
+        TfidfVectorizer(preprocessor=read, analyzer="char", ngram_range=(1, most), **weights)
+        for read, most in ((visible, 4), (shape, 8))
+    )
+    lengths = make_pipeline(FunctionTransformer(_lengths), StandardScaler())
     known, seen = checked_pair_of_lists(first, second)
     # A mark that all outputs have: an empty one is an output too.
     marked = np.array([f"| {each}" for each in (*known, *seen)], dtype=object)
-    return marked, make_pipeline(make_union(words, letters), last)
+    return marked, make_pipeline(make_union(words, letters, shapes, lengths), last)
+
+
+def _lengths(texts: NDArray[np.object_]) -> FloatArray:
+    """Logarithms of the numbers of characters and of words: (texts, 2)."""
+    return np.log1p([[len(text), len(text.split())] for text in texts])

@@ -21,6 +21,7 @@ from scipy.special import logit, logsumexp
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from textpriv import stats
+from textpriv.attacks.style import shape
 from textpriv.checks import LEVEL, FloatArray, check_generator, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
@@ -59,11 +60,28 @@ def bm25(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
 
 def letters(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
     """Cosine of TF-IDF weights of runs of 3 to 5 letters: parts of words that were kept, style."""
-    known, seen = checked_pair_of_lists(originals, sanitized)
     view = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True)
+    return _cosine(view, originals, sanitized)
+
+
+def shapes(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
+    """The same of runs of 2 to 8 characters with every letter alike: lengths of words, marks."""
+    view = TfidfVectorizer(
+        preprocessor=lambda text: shape(text).lower(),
+        analyzer="char",
+        ngram_range=(2, 8),
+        sublinear_tf=True,
+    )
+    return _cosine(view, originals, sanitized)
+
+
+def _cosine(
+    view: TfidfVectorizer, originals: Sequence[str], sanitized: Sequence[str]
+) -> FloatArray:
+    known, seen = checked_pair_of_lists(originals, sanitized)
     try:
         candidates = view.fit_transform(known)
-    except ValueError:
+    except ValueError:  # no text has any of these runs
         return np.zeros((len(seen), len(known)))
     return _product(view.transform(seen), candidates)
 
