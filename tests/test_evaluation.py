@@ -13,6 +13,7 @@ import pytest
 from helpers import refused
 
 import textpriv
+from textpriv.attacks.bayes import Bayes
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.errors import AssetUnavailable, InvalidInput, SeededOutput
@@ -142,7 +143,110 @@ def test_text_that_says_nothing_is_not() -> None:
     found = textpriv.evaluate(TEXTS, ["nothing here"] * 60, seed=1)
     linked = found.risks[found.risks["finds"] == "texts"]
     assert (linked["low"] <= linked["chance"]).all() and found.epsilon_lower_bound == 0.0
-    assert found.strongest("words") is None and "word by word" in "; ".join(found.not_tried)
+    assert "word by word" in "; ".join(found.not_tried)
+    assert "0% of the content words stand in the output as they are" in str(found)
+
+
+def reversed_words(text: str) -> str:
+    return " ".join(text.split()[::-1])
+
+
+def one_more_word(text: str) -> str:
+    return f"{text} more"
+
+
+@pytest.mark.parametrize("function", [reversed_words, one_more_word])
+def test_words_that_stay_in_another_place_are_counted(function: Any) -> None:
+    """A wrong version looks at places only: 0% are read of what stands there in clear."""
+    found = textpriv.evaluate(TEXTS, mechanism=function, public=None, seed=1)
+    assert found_words(found) == 1.0 and found.strongest("words")["chance"] < 0.3
+
+
+def test_a_word_is_kept_as_often_as_it_stands_in_the_output() -> None:
+    before = ["cat cat dog the", "bird"]
+    (there, *_) = risks.pair_risks(before, ["dog cat", "fish"])
+    assert (there["attack"], there["value"], there["n"]) == (risks.ANYWHERE, 2 / 4, 4)
+
+
+SPELLED = {letter: chr(ord("a") + (ord(letter) - ord("a") + 13) % 26) for letter in
+           "abcdefghijklmnopqrstuvwxyz"}  # fmt: skip
+
+
+def test_who_runs_a_function_learns_from_public_texts() -> None:
+    """A fixed alphabet of its own for each word: ten texts teach little, public ones all of it."""
+    few = TEXTS[:10]
+
+    def alphabet(text: str) -> str:
+        return "".join(SPELLED.get(letter, letter) for letter in text)
+
+    learned = [
+        textpriv.evaluate(few, mechanism=alphabet, public=public, seed=1, attacks=["pairs"])
+        for public in (None, PUBLIC)
+    ]
+    alone, taught = (found_words(each) for each in learned)
+    assert alone < 0.6 and taught > 0.95
+    assert "public ones too" in learned[1].strongest("words")["knows"]
+    assert "more than 10 texts" in "; ".join(learned[0].not_tried)
+    assert "more than 10 texts" not in "; ".join(learned[1].not_tried)
+
+
+def test_a_function_that_fails_on_public_texts_is_attacked_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def brittle(text: str) -> str:
+        if text not in TEXTS:
+            raise KeyError(text)
+        return text
+
+    found = textpriv.evaluate(TEXTS, mechanism=brittle, public=PUBLIC, seed=1)
+    assert "who runs the tool on public text" in "; ".join(found.not_tried)
+    slow = textpriv.sanitizer(shout)
+    monkeypatch.setattr(evaluation, "PATIENCE", 0.0)  # as many as tell how long it takes
+    found = textpriv.evaluate(TEXTS, mechanism=slow, public=PUBLIC * 2, seed=1)
+    assert f"{evaluation.FIRST} public ones" in found.risks.to_string()
+
+
+def test_shapes_are_linked_whatever_the_letters_are() -> None:
+    """Letters of other words in words of equal length."""
+    rng = np.random.default_rng(3)
+    varied = [" ".join("x" * n for n in rng.integers(1, 9, 12)) for _ in range(60)]
+    masked = ["".join(letter if letter == " " else rng.choice(list("abc")) for letter in text)
+              for text in varied]  # fmt: skip
+    found = textpriv.evaluate(varied, masked, seed=1)
+    best = found.strongest("texts")
+    assert best["attack"] == "linkage by shapes of words" and best["value"] > 0.95
+
+
+def test_who_knows_the_probabilities_links_more() -> None:
+    """The exact likelihood, without ties among words, as the best linkage there is."""
+    found = evaluated(epsilon=4.0)
+    rates = found.risks[found.risks["finds"] == "texts"].set_index("attack")["value"]
+    assert rates["linkage by likelihood"] == rates.max() > 0.9
+    kept = evaluated(policy="keep-unknown")
+    assert any("linkage by likelihood" in each for each in kept.not_tried)
+    assert "linkage by likelihood" not in set(kept.risks["attack"])
+
+
+def test_outputs_with_foreign_words_are_linked_by_the_others_alone() -> None:
+    mechanism = SanText(VOCABULARY, epsilon=4.0)
+    linker = risks.by_probabilities(mechanism, mechanism)
+    outputs = textpriv.sanitize(TEXTS[:5], mechanism, seed=1)
+    scores = linker.scores(TEXTS, [*outputs, "zz top", ""])
+    assert (scores[:5].argmax(1) == np.arange(5)).all()
+    assert (scores[5:] == scores[5:, :1]).all()
+
+
+def test_frequencies_are_counts_of_public_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong version takes the numbers of different neighbours: one that stands alone counts."""
+    priors = []
+
+    def recorded(channel: Any, prior: Any, *, name: str) -> Any:
+        priors.append(np.asarray(prior))
+        return Bayes(channel, prior, name=name)
+
+    monkeypatch.setattr(evaluation, "Bayes", recorded)
+    evaluated(public=[f"{WORDS[0]} {WORDS[0]} {WORDS[0]} {WORDS[1]}"] * 20)
+    np.testing.assert_allclose(priors[0][:3], [61, 21, 1])
 
 
 def test_who_knows_the_mechanism_reads_more_and_knows_what_was_kept() -> None:

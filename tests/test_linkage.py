@@ -135,9 +135,12 @@ def test_a_substitution_is_learned_from_other_texts() -> None:
 
 
 def test_a_text_does_not_teach_its_own_words() -> None:
-    """Each text has a substitution of its own: nothing can be learned from the others."""
-    originals = [f"word{number}" for number in range(40)]
-    pairs = WordPairs.of(originals, [f"x{number}" for number in range(40)])
+    """Each text has a substitution of its own: nothing can be learned from the others.
+
+    A wrong version divides words, not texts, so that the second word is learned from the first.
+    """
+    originals = [f"word{number} word{number}" for number in range(40)]
+    pairs = WordPairs.of(originals, [f"x{number} x{number}" for number in range(40)])
     assert not pairs.hits(pairs.learned()).any()
 
 

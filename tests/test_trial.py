@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import secrets
 from dataclasses import replace
 from typing import Any
 
@@ -151,6 +153,25 @@ def test_each_planted_fault_is_named(mechanism: Any, check: str, says: str) -> N
     found = check_mechanism(mechanism, epsilon=2.0)
     assert not found.passed
     assert says in found.failed[check], found.failed
+
+
+def spelled_with_a_nonce(text: str) -> str:
+    """The text itself, in another alphabet, beside something that never comes again."""
+    return f"{codecs.encode(text, 'rot13')} {secrets.token_hex(8)}"
+
+
+def nonce(text: str) -> str:
+    return secrets.token_hex(8)
+
+
+def test_outputs_that_never_come_again_are_judged_by_a_classifier() -> None:
+    """A wrong version counts whole outputs, sees each once and passes what is in clear."""
+    says = check_mechanism(spelled_with_a_nonce, epsilon=0.1).failed["the claim"]
+    assert "a classifier tells outputs" in says
+    found = check_mechanism(nonce, epsilon=0.1)
+    assert found.passed and "not broken by a classifier" in str(found)
+    (claim,) = check_mechanism(nonce, epsilon=9.0).rows.query("check == 'the claim'").itertuples()
+    assert claim.result == "not run" and "cannot show a loss above" in claim.says
 
 
 def test_what_claims_nothing_has_not_kept_a_claim() -> None:

@@ -9,9 +9,12 @@ found.figure(); found.card(); found.page("report.html")
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import metadata
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +27,9 @@ from textpriv.attacks import linkage
 from textpriv.attacks.base import Attack
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.noisy_channel import NoisyChannel
-from textpriv.data.splits import shares_ngram
-from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, Tokenizer, TokenPolicy
+from textpriv.channel import Channel
+from textpriv.data.splits import sentences_of, shares_ngram
+from textpriv.data.tokens import KEPT, PRIVATE, Tokenizer, TokenPolicy
 from textpriv.errors import AssetError, InvalidInput
 from textpriv.evaluation import risks as measured
 from textpriv.evaluation.reading import Reading, readings
@@ -45,8 +49,11 @@ PUBLIC_TEXTS = 4000
 MOST_TEXTS = 4000  # linkage compares all with all
 CARD = "textpriv card, version 1"
 
+TAUGHT, FIRST = 2000, 40  # public sentences that who attacks a function has it sanitize, at most;
+PATIENCE = 60.0  # seconds that this may take, going by the first ones
 NEVER_TRIED = (
     "a large language model as the attacker",
+    "what is hidden in letter case, spacing, invisible characters or an encoding",
     "an attacker who sees one text sanitized several times, or knows part of it",
     "attackers who know more of these authors, or of the people in the texts, than is said here",
 )
@@ -96,6 +103,8 @@ class Evaluation:
         lines = [f"{self.label} ({self.setting}), {self.texts:,} texts."]
         for finds, said in SAID.items():
             if (best := self.strongest(finds)) is not None:
+                if best["attack"] == measured.ANYWHERE:
+                    said = "{:.0%} of the content words stand in the output as they are"
                 lines.append(
                     f"{said.format(best['value'])} (95% interval {best['low']:.0%} to "
                     f"{best['high']:.0%}; guessing {best['chance']:.1%}): {best['attack']}, which "
@@ -249,7 +258,7 @@ def evaluate(
 # --- Attacks by name ----------------------------------------------------------------------------
 
 ON_WORDS = ("context-free", "noisy-channel")
-OWN_VECTORS = "word-vectors"
+OWN_VECTORS, LIKELIHOOD = "word-vectors", "likelihood"
 
 
 def described_attacks() -> dict[str, str]:
@@ -259,7 +268,10 @@ def described_attacks() -> dict[str, str]:
         "noisy-channel": "whole sentences; knows the mechanism and public text",
     }
     texts = {name: f"{each.label}; knows {each.knows}" for name, each in LINKERS.items()}
-    own = {OWN_VECTORS: "linkage by word vectors; knows the candidates, public word vectors"}
+    own = {
+        OWN_VECTORS: "linkage by word vectors; knows the candidates, public word vectors",
+        LIKELIHOOD: "linkage by likelihood; knows the candidates, the mechanism",
+    }
     return texts | own | {"pairs": "words learned from other texts before and after"} | words
 
 
@@ -314,6 +326,15 @@ class _Run:
     def mechanism(self) -> Mechanism | None:
         return None if self.made is None else self.made.mechanism
 
+    @cached_property
+    def channel(self) -> Channel | None:
+        """P(y|x) of the mechanism; None where nobody has worked it out, which is then said."""
+        try:
+            return measured.channel_of(self.mechanism)
+        except InvalidInput as error:
+            self.missed.append(f"attacks by the mechanism's probabilities ({error})")
+            return None
+
     def link(self) -> None:
         """Attacks on whole texts."""
         linkers = {name: each for name, each in LINKERS.items() if name in self.attacks}
@@ -322,6 +343,12 @@ class _Run:
                 linkers[OWN_VECTORS] = measured.by_word_vectors(embedding())
             except AssetError as error:
                 self.missed.append(f"linkage by word vectors ({error})")
+        if LIKELIHOOD in self.attacks and self.made is not None and self.mechanism is not None:
+            if self.made.policy != PRIVATE:
+                self.missed.append("linkage by likelihood (only under the token policy 'private')")
+            elif self.channel is not None:
+                made = measured.by_probabilities(self.mechanism, self.channel)
+                linkers[LIKELIHOOD] = made
         if linkers:
             rng = stream(self.seed, "evaluation", "linkage")
             self.linked = measured.text_risks(self.before, self.after, linkers, rng)
@@ -331,10 +358,16 @@ class _Run:
         """Attacks on words: of a mechanism that is known, else from pairs."""
         if self.mechanism is None:
             if "pairs" in self.attacks:
-                found = measured.pair_risks(self.before, self.after)
+                taught = self._taught(public, column)
+                found = measured.pair_risks(self.before, self.after, taught)
                 self.risks += found
-                if not found:
+                if len(found) < 2:
                     self.missed.append("word by word (too few texts have as many words as before)")
+                if not taught[0]:
+                    self.missed.append(
+                        f"an attacker who has more than {len(self.before):,} texts before and "
+                        "after to learn from, for instance who runs the tool"
+                    )
             return
         wanted = [name for name in ON_WORDS if name in self.attacks]
         if not wanted:
@@ -356,24 +389,41 @@ class _Run:
                 tokenizer, self.before[: self.quoted], private, observed, guess, best
             )
 
+    def _taught(self, public: object, column: str) -> tuple[list[str], list[str]]:
+        """Public sentences and what the function makes of them, as an attacker has who runs it."""
+        texts = None if self.made is None else self._public(public, column)
+        if self.made is None or texts is None:
+            return [], []
+        sentences = list(islice(chain.from_iterable(map(sentences_of, texts)), TAUGHT))
+        rng, start = stream(self.seed, "evaluation", "taught"), time.perf_counter()
+        try:
+            after = self.made.sanitize(sentences[:FIRST], rng)
+            each = (time.perf_counter() - start) / FIRST
+            count = min(len(sentences), max(FIRST, int(PATIENCE / each)))
+            if count > FIRST:
+                after += self.made.sanitize(sentences[FIRST:count], rng)
+        except Exception as error:  # whatever a stranger's code raises on other texts
+            self.missed.append(f"an attacker who runs the tool on public text ({error})")
+            return [], []
+        return sentences[: len(after)], after
+
     def _known(
         self, wanted: Sequence[str], public: object, column: str
     ) -> dict[str, tuple[str, Attack]]:
         """The attacks that know the mechanism: by label, what each knows besides, and itself."""
         mechanism = self.mechanism
         assert mechanism is not None
-        try:
-            channel = measured.channel_of(mechanism)
-        except InvalidInput as error:
-            self.missed.append(f"attacks by the mechanism's probabilities ({error})")
+        channel = self.channel
+        if channel is None:
             return {}
         texts = self._public(public, column)
         if texts is None:
             prior, knows = measured.zipf(channel), "the mechanism, how frequent words are"
         else:
-            read = Tokenizer(mechanism.embedding.words, KEEP_UNKNOWN).encode(texts)
+            assert self.made is not None
+            read = Tokenizer(mechanism.embedding.words, self.made.policy or PRIVATE).encode(texts)
             model = measured.language(channel.size, read)
-            prior = model.unigram[: channel.size] * measured.is_input(channel)
+            prior = measured.is_input(channel) * (read.counts(channel.size) + np.float64(1))
             knows = "the mechanism, public text"
         attacks: dict[str, tuple[str, Attack]] = {}
         if "context-free" in wanted:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from textpriv.attacks import linkage
 from textpriv.attacks.base import observe
-from textpriv.data.tokens import KEEP_UNKNOWN, PRIVATE, Tokenizer, TokenPolicy
+from textpriv.data.tokens import PRIVATE, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.risks import attack_for, language, vectors_of
 from textpriv.evaluation.sanitizers import sanitizer
@@ -65,7 +65,7 @@ def previewed(
     known = vectors_of(embedding, given, given)
     read = None
     if public is not None:  # learned once for every epsilon
-        encoded = Tokenizer(embedding.words, KEEP_UNKNOWN).encode(public)
+        encoded = tokenizer.encode(public)
         read = language(len(embedding), encoded)
     rng, rows = np.random.default_rng(seed), []
     for epsilon in wanted:

@@ -9,6 +9,7 @@ them.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,17 +22,17 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
 
 from textpriv import assets, stats
-from textpriv.attacks import f1, linkage
+from textpriv.attacks import f1, likelihood, linkage
 from textpriv.attacks.author import TrainingData, random_baseline, text_attack
 from textpriv.attacks.base import Attack, Observed, is_input
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
-from textpriv.attacks.pairs import WordPairs
+from textpriv.attacks.pairs import WordPairs, words_of
 from textpriv.channel import Channel
 from textpriv.checks import check_kind
 from textpriv.data.embeddings import Embedding
-from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, UNKNOWN, Corpus, Tokenizer, kind_of
+from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, kind_of
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.mechanisms import Madlib, Mechanism
@@ -45,9 +46,11 @@ Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
 
 LANGUAGE_WEIGHT = 0.75  # of the language model: what most rehearsals of notebook 05 choose
 FOLDS = 3  # of the texts whose label is told
+_PLACES = 1 << 24  # tokens of outputs against candidates that are looked at at once
 DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
 
 
+ANYWHERE = "kept, in any order"
 FINDS = ("words", "texts", "authors")
 COLUMNS = ("finds", "attack", "knows", "value", "low", "high", "n", "chance")
 
@@ -90,6 +93,7 @@ class Linker(NamedTuple):
 LINKERS: dict[str, Linker] = {
     "bm25": Linker("linkage by words (BM25)", "the candidates", linkage.bm25),
     "letters": Linker("linkage by letters", "the candidates", linkage.letters),
+    "shapes": Linker("linkage by shapes of words", "the candidates", linkage.shapes),
 }
 """Attacks on whole texts, by name; `register_attack` adds to them."""
 
@@ -116,6 +120,30 @@ def by_word_vectors(embedding: Embedding) -> Linker:
         return linkage.by_vectors(known, seen)
 
     return Linker("linkage by word vectors", "the candidates, public word vectors", scores)
+
+
+def by_probabilities(mechanism: Mechanism, channel: Channel) -> Linker:
+    """Linkage by P(output | candidate) of a mechanism that replaces each word by itself.
+
+    Of outputs under the policy PRIVATE; one that has another word than those of the vocabulary
+    tells nothing.
+    """
+
+    def scores(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
+        candidates = Tokenizer(mechanism.embedding.words, PRIVATE).encode(originals)
+        index, result = mechanism.embedding.index, np.zeros((len(sanitized), len(originals)))
+        read = [[index.get(word, -1) for word in text.split()] for text in sanitized]
+        known = np.array([row for row, ids in enumerate(read) if -1 not in ids], dtype=np.int64)
+        most = max(1, _PLACES // (1 + max(map(len, read), default=0)) // (1 + len(originals)))
+        for part in np.array_split(known, -(-len(known) // most)) if len(known) else []:
+            lengths = [len(read[row]) for row in part]
+            ids = np.array([word for row in part for word in read[row]], dtype=np.int64)
+            outputs = Corpus(ids, np.cumsum([0, *lengths]))
+            law = likelihood.word_law(channel, mechanism.fallback, candidates, outputs)
+            result[part] = linkage.by_likelihood(law)
+        return result
+
+    return Linker("linkage by likelihood", "the candidates, the mechanism", scores)
 
 
 class Linked(NamedTuple):
@@ -167,33 +195,55 @@ def text_risks(
 # --- Words --------------------------------------------------------------------------------------
 
 
-def pair_risks(originals: Sequence[str], sanitized: Sequence[str]) -> list[Risk]:
+def pair_risks(
+    originals: Sequence[str],
+    sanitized: Sequence[str],
+    taught: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> list[Risk]:
     """Content words that are kept, and that who has run the same tool reads back.
 
-    Empty where less than one text in ten has as many words after as before.
+    Words in their places only where one text in ten has as many words after as before. The
+    attacker learns from the other texts, and from what the tool made of those that are `taught`.
     """
-    pairs = WordPairs.of(originals, sanitized)
-    level = len(np.unique(pairs.document))
-    content = pairs.content
-    if level < max(2, pairs.texts / 10) or not content.any():
+    there, text = _still_there(originals, sanitized)
+    if not len(there):
         return []
+    by_chance = _still_there(originals, [*sanitized[1:], *sanitized[:1]])[0].mean()
+    anywhere = stats.clustered_share(there, text)
+    found = [_risk("words", ANYWHERE, "nothing", anywhere, float(by_chance))]
+    pairs = WordPairs.of([*originals, *taught[0]], [*sanitized, *taught[1]])
+    own = pairs.document < len(originals)
+    level, content = len(np.unique(pairs.document[own])), pairs.content & own
+    if level < max(2, len(originals) / 10) or not content.any():
+        return found
     document = pairs.document[content]
 
     def rate(guesses: IntArray) -> Estimate:
         return stats.clustered_share(pairs.hits(guesses)[content], document)
 
-    part = "" if level == pairs.texts else f" ({level} of {pairs.texts} texts)"
-    chance = rate(pairs.most_frequent()).value
+    part = "" if level == len(originals) else f" ({level} of {len(originals)} texts)"
+    public = f", {len(taught[0]):,} public ones too" if taught[0] else ""
+    knows, chance = f"other texts before and after{public}", rate(pairs.most_frequent()).value
     return [
-        _risk("words", "kept as they are" + part, "nothing", rate(pairs.output), chance),
-        _risk(
-            "words",
-            "learned from pairs" + part,
-            "other texts before and after",
-            rate(pairs.learned()),
-            chance,
-        ),
+        *found,
+        _risk("words", f"kept as they are{part}", "nothing", rate(pairs.output), chance),
+        _risk("words", f"learned from pairs{part}", knows, rate(pairs.learned()), chance),
     ]
+
+
+def _still_there(
+    originals: Sequence[str], sanitized: Sequence[str]
+) -> tuple[NDArray[np.bool_], IntArray]:
+    """Of every content word whether the output has it, as often as the text; and which text's."""
+    there, text = [], []
+    for number, (before, after) in enumerate(zip(originals, sanitized, strict=True)):
+        left = Counter(words_of(after))
+        for word in words_of(before):
+            if word not in ENGLISH_STOP_WORDS:
+                there.append(left[word] > 0)
+                left[word] -= 1
+                text.append(number)
+    return np.array(there, dtype=bool), np.array(text, dtype=np.int64)
 
 
 def channel_of(mechanism: object) -> Channel:

@@ -12,13 +12,15 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from textpriv.attacks.base import NONE, Attack, Observed, observe
+from textpriv.attacks.game import most_shown, play
 from textpriv.channel import Channel
 from textpriv.checks import check_kind
 from textpriv.data.tokens import Corpus
@@ -45,6 +47,7 @@ CANARIES = ("zqxjvkw", "493817265")  # a word and a number that no vocabulary ha
 COPIES = 40  # of the sentences, where chance has to be told from habit
 VOCABULARY = 2000  # words of a mechanism that is made here, the most frequent
 DRAWS = 4000  # of each word, where a claim is judged by draws alone
+GAMES = 400  # of them, where a classifier judges
 
 
 @dataclass(frozen=True)
@@ -316,7 +319,8 @@ def _by_law(mechanism: Any, claim: ClaimedLoss | None, rng: np.random.Generator)
 def _by_draws(made: Sanitizer) -> str:
     """Epsilon per word, by the outputs of texts of one word each, whatever makes them.
 
-    `privacy.sampled` says how the two halves of the draws judge every pair of words.
+    `privacy.sampled` says how the two halves of the draws judge every pair of words. It counts
+    outputs that come again; where few do, a classifier looks at parts of them (`attacks.game`).
     """
     assert made.epsilon is not None
     level = sampled.bound_level(math.comb(len(WORDS), 2))
@@ -327,6 +331,8 @@ def _by_draws(made: Sanitizer) -> str:
         raise _NotRun(f"{DRAWS:,} draws cannot show a loss above {most:.2g}")
     outputs = [made.sanitize([word for word in WORDS for _ in range(DRAWS)]) for _ in range(2)]
     every, numbers = np.unique(np.array(outputs, dtype=object), return_inverse=True)
+    if len(every) > len(WORDS) * DRAWS:  # of twice as many: most came once
+        return _by_games(made, np.array(outputs[0], dtype=object).reshape(len(WORDS), DRAWS))
     drawn = numbers.reshape(2, len(WORDS), DRAWS)
     first, second = ([np.bincount(row, minlength=len(every)) for row in half] for half in drawn)
     losses = {
@@ -341,6 +347,32 @@ def _by_draws(made: Sanitizer) -> str:
     return (
         f"not broken by {DRAWS:,} draws of {len(WORDS)} words each (least loss shown: "
         f"{max(0.0, worst):.2g})"
+    )
+
+
+def _by_games(made: Sanitizer, outputs: NDArray[np.object_]) -> str:
+    """Epsilon per word, by a classifier that tells GAMES outputs of one word from another's."""
+    assert made.epsilon is not None
+    rng, pairs = np.random.default_rng(0), list(combinations(range(len(WORDS)), 2))
+    confidence = 1 - (1 - sampled.CONFIDENCE) / len(pairs)
+    if made.epsilon >= (most := most_shown(GAMES, confidence=confidence)):
+        raise _NotRun(
+            f"hardly an output comes twice, and {GAMES} of them cannot show a loss above {most:.2g}"
+        )
+    seen = [row.tolist() for row in outputs[:, :GAMES]]
+    shown = {
+        pair: play(seen[pair[0]], seen[pair[1]], rng, confidence=confidence).epsilon
+        for pair in pairs
+    }
+    worst, (one, other) = max((epsilon, pair) for pair, epsilon in shown.items())
+    assert worst <= made.epsilon, (
+        f"eps {made.epsilon:g} per word is broken: a classifier tells outputs of {WORDS[one]!r} "
+        f"and {WORDS[other]!r} apart, which takes a loss of at least {worst:.3g} (confidence "
+        f"{sampled.CONFIDENCE:.1%})"
+    )
+    return (
+        f"not broken by a classifier of {GAMES} outputs of {len(WORDS)} words each, most of which "
+        f"came once (least loss shown: {worst:.2g})"
     )
 
 
