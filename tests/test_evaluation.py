@@ -13,6 +13,7 @@ import pytest
 from helpers import refused
 
 import textpriv
+from textpriv.attacks import linkage
 from textpriv.attacks.bayes import Bayes
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
@@ -365,6 +366,14 @@ def test_an_attack_of_ones_own_stands_beside_the_others(monkeypatch: pytest.Monk
     assert found.risks["attack"].tolist() == ["length in characters"]
     assert found.risks["value"][0] == pytest.approx(30 / 60)
     assert found.epsilon_lower_bound == 0.0  # it may have looked at all texts at once
+
+
+def test_the_bounds_of_all_linkage_attacks_hold_together() -> None:
+    """Bonferroni: with two attacks each is at a confidence of 97.5%."""
+    for attacks, confidence in ((["bm25"], 0.95), (["bm25", "letters"], 0.975)):
+        found = textpriv.evaluate(TEXTS, TEXTS, attacks=attacks, seed=1)
+        most = linkage.largest_lower_bound(len(TEXTS), confidence=confidence)
+        assert 0 < found.epsilon_lower_bound <= found.largest_shown == pytest.approx(most)
 
 
 def test_candidates_come_in_no_order_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:

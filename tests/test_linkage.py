@@ -75,6 +75,13 @@ def test_true_positives_at_a_low_rate_of_false_ones() -> None:
     assert linkage.true_positive_rate(scores, 0.01).value == pytest.approx(0.5, abs=0.02)
 
 
+def test_true_positives_by_hand() -> None:
+    """Three rows of equal spread; the false scores are 3, 3, 1, 0, 0, 0, the true ones 1, 3, 1."""
+    scores = np.array([[1.0, 0, 3], [0, 3, 1], [3, 0, 1]])
+    for rate, above in ((0.2, 0), (0.4, 1), (0.6, 3)):  # above the score of rank 2, 3 and 4
+        assert linkage.true_positive_rate(scores, rate).value == pytest.approx(above / 3)
+
+
 def hidden_bits(texts: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """Scores of the best attacker on randomized response: one bit of each text is put out."""
     bits = rng.random(texts) < 0.5

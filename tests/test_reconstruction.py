@@ -17,6 +17,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from textpriv import profiles, stats, study
 from textpriv.attacks.base import NONE, Guesses
 from textpriv.attacks.bayes import ContextFreeBound, PriorOnly
+from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.data import corpora, splits
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding, from_arrays
@@ -34,7 +35,7 @@ from textpriv.experiments.reconstruction_risk import (
     p_as_sent,
 )
 from textpriv.experiments.statements import ATTACKERS
-from textpriv.mechanisms import CusTextPlus, SanTextPlus, least_frequent
+from textpriv.mechanisms import CusTextPlus, SanText, SanTextPlus, least_frequent
 from textpriv.models import LearningCurve
 from textpriv.report.difference import Difference
 from textpriv.report.results import measure
@@ -132,6 +133,34 @@ def outcomes(
 
     over = study.grid(corpus=sizes.corpora, defense=mechanisms, epsilon=[2.0, 6.0])
     return study.measure(attacked, over, processes=1)
+
+
+def test_a_rehearsal_is_decoded_by_models_that_have_not_read_it(
+    materials: dict[str, sources.Material],
+    knowledge: dict[str, sources.Knowledge],
+    embedding: Embedding,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wrong version decodes shadow data with the model of all shadow data."""
+    asked = []
+
+    def tuned(
+        mechanism: Any, model: Any, rehearsal: Any, shadow: Any, targets: Any = None
+    ) -> float:
+        asked.append((model, shadow, targets))
+        return 1.0
+
+    monkeypatch.setattr(sources, "tuned_weight", tuned)
+    known = next(iter(knowledge.values()))
+    mechanism = SanText(embedding, epsilon=2.0)
+    sources.weights_of(mechanism, known, np.random.default_rng(1))
+    (public, *_), (half, shadow, targets) = asked
+    assert public is known.public_alone and half is known.half
+    rows = np.unique(np.linspace(0, len(known.read) - 1, min(150, len(known.read))).astype(int))
+    assert known.rehearsed[rows][shadow.document[targets]].all() and len(targets)
+    learned = known.read.subset(np.flatnonzero(~known.rehearsed))
+    again = NGrams.train(Lexicon(len(embedding), [learned]), [learned], order=2)
+    np.testing.assert_array_equal(known.half.unigram, again.unigram)
 
 
 def test_nothing_private_is_read(materials: dict[str, sources.Material]) -> None:
