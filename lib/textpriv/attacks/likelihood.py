@@ -56,14 +56,23 @@ def word_law(channel: Channel, fallback: IntArray, texts: Corpus, outputs: Corpu
         )
     result = np.full((len(outputs), len(texts)), -np.inf)
     read, written = np.diff(texts.offsets), np.diff(outputs.offsets)
+    blocks: list[tuple[tuple[IntArray, ...], IntArray, IntArray]] = []
     for length in np.intersect1d(read, written).tolist():
         rows, columns = np.flatnonzero(written == length), np.flatnonzero(read == length)
         place = np.arange(length)
         seen = outputs.ids[outputs.offsets[rows][:, None, None] + place]
         given = texts.ids[texts.offsets[columns][None, :, None] + place]
-        x, y = (each.ravel() for each in np.broadcast_arrays(given, seen))
-        law = _word_log_prob(channel, fallback, x, y).reshape(len(rows), len(columns), length)
-        result[np.ix_(rows, columns)] = law.sum(2)
+        x, y = np.broadcast_arrays(given, seen)
+        blocks.append((np.ix_(rows, columns), x, y))
+    if not blocks:
+        return result
+    # All at once: a channel works out the row of a word, and has it for all texts.
+    x = np.concatenate([given.ravel() for _, given, _ in blocks])
+    y = np.concatenate([seen.ravel() for _, _, seen in blocks])
+    law, start = _word_log_prob(channel, fallback, x, y), 0
+    for at, given, _ in blocks:
+        result[at] = law[start : start + given.size].reshape(given.shape).sum(2)
+        start += given.size
     return result
 
 
