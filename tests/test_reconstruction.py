@@ -407,7 +407,7 @@ def test_verdicts_follow_the_numbers(
     ours = form.split("; the ")[0]
     assert says in ours
     expected = {0.05: "higher", -0.05: "lower", 0.0: "not significantly different"}[apart]
-    assert f"the contextual attack is {expected}" in ours
+    assert f"The contextual attack is {expected}" in ours
     assert f"compared with that bound it is {expected}" in text.lower()
     above = len(sizes.santext_epsilons) if apart > 0 else 0
     assert f"is above context-free Bayes at {above} of {len(sizes.santext_epsilons)}" in text

@@ -802,14 +802,15 @@ def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:
 def test_statements(kept: Path) -> None:
     assert scoreboard.statements().empty
     row = {"mechanism": "tem", "setting": "eps 2.4", "nominal": 240.0, "tight": "nan",
-           "attacked": {"success": {"value": 0.34}}}  # fmt: skip
+           "least": "nan",
+           "attacked": {"success": {"value": 0.34}, "did": "named {} of 100"}}  # fmt: skip
     other = row | {"mechanism": "noise", "nominal": "inf", "attacked": None}
     (kept / "statements.json").write_text(json.dumps({"statements": [row, other]}))
     table = scoreboard.statements()
     assert table["mechanism"].tolist() == ["tem", "noise"]
     assert table["nominal"].tolist() == [240.0, math.inf]
     assert table["tight"].isna().all()
-    assert table["success"].iloc[0] == 0.34 and math.isnan(table["success"].iloc[1])
+    assert table["the best attack"].tolist() == ["named 34 of 100", ""]
 
 
 @pytest.mark.parametrize("profile", profiles.names())

@@ -61,7 +61,8 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
     order = near[near["within"] == min(chance)].sort_values("value")
     fig, ax = plt.subplots(figsize=(COLUMN, 1.8 + 0.24 * len(order)))
     place = {name: at for at, name in enumerate(order["mechanism"])}
-    for (within, share), fill in zip(chance.items(), (None, "white"), strict=True):
+    kinds = [*zip(chance.items(), (None, "white"), strict=True)]
+    for (within, share), fill in reversed(kinds):  # the nearest above, as they may coincide
         for row in near[near["within"] == within].itertuples():
             spread = reach(pd.DataFrame([row]))
             color = style(str(row.mechanism))["color"]

@@ -161,7 +161,7 @@ def _headline(quotes: Quotes, trained: Sequence[Trained]) -> str:
         several = ""
         if not np.isnan(spread := each.spread.get(name, np.nan)):
             several = f" ({sizes.inversion_seeds} trainings, standard deviation {spread:.1%})"
-        lines.append(f"  - {what}: {rate[name]:.1%}{several}. {against}.")
+        lines.append(f"  - {what}: {rate[name]:.1%}{several}. {against[0].upper()}{against[1:]}.")
     n = quotes.run.measurement(quotes.name(TOKEN, epsilon)).n
     apart = verdict(quotes.compared("context-free-bayes", TOKEN, epsilon), p=False)
     lines.append(
@@ -222,9 +222,10 @@ def _santext(quotes: Quotes) -> str:
     said = Counter(each.verdict for each in gains)
     values = [each.value for each in gains]
     return (
-        f"**SanText+.** The noisy channel is above context-free Bayes at {said['above']} of "
-        f"{len(gains)} epsilons, below at {said['below']}, and undecided at {said['undecided']}; "
-        f"the differences go from {100 * min(values):+.1f} to {100 * max(values):+.1f} points."
+        f"**SanText+.** On {corpus_label(quotes.corpus)} the noisy channel is above context-free "
+        f"Bayes at {said['above']} of {len(gains)} epsilons, below at {said['below']}, and "
+        f"undecided at {said['undecided']}; the differences go from {100 * min(values):+.1f} to "
+        f"{100 * max(values):+.1f} points."
     )
 
 

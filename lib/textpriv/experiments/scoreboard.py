@@ -24,7 +24,6 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pydantic import BaseModel, Field
 
@@ -467,15 +466,18 @@ def audits() -> list[Audit]:
 def statements() -> pd.DataFrame:
     """What each guarantee means for one text, as `make audit` has left it.
 
-    Columns: mechanism, setting, nominal and tight (epsilon of the whole text; NaN: not known),
-    success (of the best attack that was measured). Empty when it has not run here.
+    Columns: mechanism, setting; of the whole text epsilon nominal, tight and at least (NaN: not
+    known); and what the best attack that was measured did. Empty when it has not run here.
     """
-    columns = ["mechanism", "setting", "nominal", "tight", "attacked"]
+    columns = ["mechanism", "setting", "nominal", "tight", "least", "attacked"]
     table = pd.DataFrame(_kept("statements").get("statements", []), columns=columns)
-    attacked = table.pop("attacked")
-    success = [e["success"]["value"] if isinstance(e, dict) else np.nan for e in attacked]
-    numbers = {"nominal": float, "tight": float}  # infinity and NaN are kept as words
-    return table.astype(numbers).assign(success=success)
+    best = [
+        each["did"].format(f"{100 * each['success']['value']:.0f}") if each else ""
+        for each in table.pop("attacked")
+    ]
+    numbers = dict.fromkeys(["nominal", "tight", "least"], float)  # infinity and NaN are words
+    table = table.astype(numbers).assign(**{"the best attack": best})
+    return table.rename(columns={"least": "at least"})
 
 
 def audit_summary(audited: Sequence[Audit]) -> pd.DataFrame:
