@@ -672,9 +672,9 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         "Of 34 statements of the four papers that these models can test, 15 are confirmed, "
         "2 contradicted, 3 tie and 14 are inconclusive (5 of these lean the papers' way). Read "
         "strictly, as true of every cell tested, 9 are confirmed; how 8 of the 15 are read was "
-        "settled after results were known. 4 that first came out contradicted are set aside, since "
-        "what was measured turned out to be no test of them. 7 more hold by construction or by "
-        "theorem and are no evidence; 6 are about other settings or were not measured."
+        "settled after results were known. 4 that first came out contradicted are set aside as no "
+        "test. 7 more hold by construction or by theorem, which is no evidence; 6 are about other "
+        "settings or were not measured."
     )
     assert " set aside" not in str(counted)
     assert "can be tested under this profile" in str(verdicts.Findings.of([]))

@@ -324,8 +324,8 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     found = findings.protects(table)
     assert found.title == (
         "Newer is not always safer. Compared with older mechanisms at equal utility, attackers "
-        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1: than "
-        "under SanText+), under RANTEXT in 0 of 1 (more in 0)"
+        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1: "
+        "SanText+), under RANTEXT in 0 of 1 (more in 0)"
     )
     assert "**CluSanT** than under TEM (5 points)" in found.text
     assert "**SanText+** than under CluSanT" in found.text
@@ -357,7 +357,7 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     )
     given = found.assign(p=1e-4, kept=[0.3, 0.387], attack=["noisy-channel", findings.COUNTED])
     assert findings.headline(given).text.endswith(
-        "by 1.3 at most (MADLIB: by one who knows the private texts' own word counts)."
+        "by 1.3 at most (MADLIB: given the private texts' own word counts)."
     )
     small = findings.headline(found.assign(p=1e-4, kept=[0.3, 0.387]))
     assert small.title == said.title
@@ -396,7 +396,7 @@ def test_whether_a_sanitizer_is_enough_is_said_of_settings_about_as_useful() -> 
     assert "Not as the only protection." in said and "At the 2 settings" in said
     assert said.endswith("from 49% (47 to 51) of the content words (CusText+ at epsilon 4) to 60%.")
     madlib = findings.alone(table.replace({"mechanism": {"custext+": "madlib"}}))
-    assert "(MADLIB at epsilon 4, which the attacks know by a fit only) to" in madlib
+    assert "(MADLIB at epsilon 4, attacked by a fit) to" in madlib
     assert "depends on the mechanism" in findings.alone(table.assign(risk_high=0.09))
     assert findings.alone(table[:2]) == ""
 
@@ -437,7 +437,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     said = findings.rewritten(table.reset_index())
     assert said.startswith("Among 200 sentences of 8 to 18 words the strongest linkage attack that")
     assert "30% (24 to 36) under DP-MLM" in said and "under 0 of 2 settings." in said
-    assert "1 of 2" in said and "1.5 under DP-MLM (claim at this setting: 1,600), about" in said
+    assert "1 of 2" in said and "1.5 under DP-MLM (claim: 1,600), about" in said
     assert said.endswith("about the most that so many draws can show.")  # no guess was wrong
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
     (choice,) = advice.choice(made, at()).to_dict("records")

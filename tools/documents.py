@@ -63,7 +63,7 @@ def score() -> str:
     """What became of the papers' statements."""
     names = dict.fromkeys(claim.notebook for claim in claims.load())
     measured = {name: results.load_or_default(name, "full").by_name() for name in names}
-    said = verdicts.score(verdicts.judge(measured))
+    said = verdicts.Findings.of(verdicts.judge(measured))
     return f"{said} [07](notebooks/07_scoreboard.ipynb) lists them all."
 
 

@@ -96,7 +96,7 @@ def _for_tokens(board: Board) -> list[str] | None:
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
         f"{called(row['mapper'])}{unproved}: fewest are recovered, by value, among those that may "
-        "keep half of plain text's gain over guessing (by the interval)",
+        "keep half of plain text's gain over guessing",
         f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the "
         "first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "

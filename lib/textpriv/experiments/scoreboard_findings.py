@@ -138,7 +138,7 @@ def headline(found: pd.DataFrame) -> Finding:
         gap = max(100 * (row["value"] - row["kept"]) for row in few)
         text += f" Under {_beside(few)} it is significantly more, but by {gap:.1f} at most"
         if given := [row["mechanism"] for row in few if row["attack"] == COUNTED]:
-            text += f" ({listed(given)}: by one who knows the private texts' own word counts)"
+            text += f" ({listed(given)}: given the private texts' own word counts)"
         text += "."
     if same := [row for row in rows if row not in above]:
         gap = max(100 * abs(row["value"] - row["kept"]) for row in same)
@@ -168,10 +168,10 @@ def alone(points: pd.DataFrame) -> str:
     hides = least["risk_high"] < FEW_WORDS
     answer = "That depends on the mechanism" if hides else "Not as the only protection"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
-    fitted = ", which the attacks know by a fit only"
+    fitted = ", attacked by a fit"
     return (
         f"**Should you use one?** {answer}. At the {len(near)} settings at which a classifier of "
-        f"sentiment may be right in {READABLE_ACCURACY:.0%} (its interval contains this; guessing: "
+        f"sentiment may be right in {READABLE_ACCURACY:.0%} (by its interval; guessing: "
         f"{CHANCE:.0%}), the strongest of three attacks recovers from {rate} of the content words "
         f"({called(str(least['mechanism']))} at epsilon {least['epsilon']:g}"
         f"{fitted * (least['mechanism'] == FITTED)}) to {near['risk'].max():.0%}."
@@ -273,7 +273,7 @@ def protects(equal: pd.DataFrame) -> Finding:
         worse += len(more)
         if len(own):
             unit = "" if wins else " comparisons"
-            than = f": than under {listed(dict.fromkeys(more['less']))}" if len(more) else ""
+            than = f": {', '.join(map(called, dict.fromkeys(more['less'])))}" if len(more) else ""
             wins.append(
                 f"{called(name)} in {len(less)} of {len(own)}{unit} (more in {len(more)}{than})"
             )
@@ -379,9 +379,8 @@ def documents(board: Board) -> str:
     token = board.measured.get(f"{PROMPT_EPSILON}token_tight")
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
     return (
-        f"{_capital(verdict)} for the attackers that were run: classifiers of texts and of their "
-        "vectors, none of which knows the language model's probabilities. With clipping, at "
-        "temperature 0.75, the strongest reaches a macro F1 of "
+        f"{_capital(verdict)} for the classifiers that were run; none knew the language model's "
+        "probabilities. With clipping, at temperature 0.75, the strongest reaches a macro F1 of "
         f"{board.told(PROMPT + 'author')} for the author, on clean text "
         f"{board.told(CLEAR + 'author')}; for the sentiment "
         f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
@@ -431,10 +430,9 @@ def rewritten(found: pd.DataFrame) -> str:
     bound = math.floor(10 * worst["shown"] + 1e-9) / 10  # a lower bound is not rounded up
     most = ", about the most that so many draws can show" if worst["right"] == 1 else ""
     return (
-        f"{said} Guessing which of two was sanitized, the better of two attackers (one knows "
-        f"the tool) shows, with 95% confidence, an epsilon above 0 under "
-        f"{(games['shown'] > 0).sum()} of {len(games)} settings, and of at least "
-        f"{bound:.1f} under {_claiming(worst)}{most}."
+        f"{said} Which of two was sanitized? The better of two attackers (one knows the tool) "
+        f"shows, with 95% confidence, an epsilon above 0 under {(games['shown'] > 0).sum()} of "
+        f"{len(games)} settings, and of at least {bound:.1f} under {_claiming(worst)}{most}."
     )
 
 
@@ -446,9 +444,7 @@ def among_most(found: pd.DataFrame) -> pd.DataFrame:
 
 def _claiming(row: pd.Series) -> str:
     """A mechanism for whole texts, with what it claims at the setting of the games."""
-    claims = (
-        "" if math.isnan(row["claimed"]) else f" (claim at this setting: {row['claimed']:,.0f})"
-    )
+    claims = "" if math.isnan(row["claimed"]) else f" (claim: {row['claimed']:,.0f})"
     return f"{called(row['mechanism'])}{claims}"
 
 
@@ -521,8 +517,8 @@ def proved(stated: pd.DataFrame) -> str:
     least = finite.min()
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     said = (
-        "he smallest epsilon (without delta) that docs/PRIVACY states for one text, of which any "
-        f"sentence may differ, is {least:,.0f} ({listed([*names])})"
+        "he smallest epsilon (without delta) stated in docs/PRIVACY for one text of which any "
+        f"sentence may differ is {least:,.0f} ({listed([*names])})"
     )
     if least <= LARGE:
         return f"T{said}."

@@ -149,19 +149,16 @@ class Findings(NamedTuple):
     def __str__(self) -> str:
         if not self.tested:
             return "No statement of the four papers can be tested under this profile."
-        aside = (
-            f" {self.set_aside} that first came out contradicted are set aside, since what was "
-            "measured turned out to be no test of them."
-        )
+        aside = f" {self.set_aside} that first came out contradicted are set aside as no test."
         return (
             f"Of {self.tested} statements of the four papers that these models can test, "
             f"{self.holds} are confirmed, {self.against} contradicted, {self.tie} tie and "
             f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). Read "
             f"strictly, as true of every cell tested, {self.throughout} are confirmed; how "
             f"{self.reread} of the {self.holds} are read was settled after results were known."
-            f"{aside * bool(self.set_aside)} {self.settled} more hold by construction or by "
-            f"theorem and are no evidence; {self.untested} are about other settings or were not "
-            "measured."
+            f"{aside * bool(self.set_aside)} {self.settled} more hold by construction or "
+            f"by theorem, which is no evidence; {self.untested} are about other settings or were "
+            "not measured."
         )
 
 
