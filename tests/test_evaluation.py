@@ -235,6 +235,19 @@ def test_outputs_with_foreign_words_are_linked_by_the_others_alone() -> None:
     scores = linker.scores(TEXTS, [*outputs, "zz top", ""])
     assert (scores[:5].argmax(1) == np.arange(5)).all()
     assert (scores[5:] == scores[5:, :1]).all()
+    none = linker.scores(TEXTS, ["zz top"])
+    assert (none == none[0, 0]).all()
+
+
+@pytest.mark.parametrize("places", [1, 100, 1 << 24])
+def test_likelihoods_are_the_same_in_parts(places: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = SanText(VOCABULARY, epsilon=4.0)
+    known = [text[: 4 * number] for number, text in enumerate(TEXTS)]
+    outputs = textpriv.sanitize(known, mechanism, seed=1)
+    whole = risks.by_probabilities(mechanism, mechanism).scores(known, outputs)
+    monkeypatch.setattr(risks, "_PLACES", places)
+    parts = risks.by_probabilities(mechanism, mechanism).scores(known, outputs)
+    np.testing.assert_allclose(parts, whole, atol=1e-12)
 
 
 def test_frequencies_are_counts_of_public_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,11 +134,13 @@ def by_probabilities(mechanism: Mechanism, channel: Channel) -> Linker:
         index, result = mechanism.embedding.index, np.zeros((len(sanitized), len(originals)))
         read = [[index.get(word, -1) for word in text.split()] for text in sanitized]
         known = np.array([row for row, ids in enumerate(read) if -1 not in ids], dtype=np.int64)
-        most = max(1, _PLACES // (1 + max(map(len, read), default=0)) // (1 + len(originals)))
-        for part in np.array_split(known, -(-len(known) // most)) if len(known) else []:
-            lengths = [len(read[row]) for row in part]
+        lengths = np.array([len(read[row]) for row in known], dtype=np.int64)
+        alike = np.bincount(np.diff(candidates.offsets), minlength=lengths.max(initial=0) + 1)
+        places = np.cumsum(alike[lengths] * lengths)  # candidates of another length cost nothing
+        ends = np.searchsorted(places, np.arange(_PLACES, places.max(initial=0), _PLACES)) + 1
+        for part in np.split(known, ends):
             ids = np.array([word for row in part for word in read[row]], dtype=np.int64)
-            outputs = Corpus(ids, np.cumsum([0, *lengths]))
+            outputs = Corpus(ids, np.cumsum([0, *(len(read[row]) for row in part)]))
             law = likelihood.word_law(channel, mechanism.fallback, candidates, outputs)
             result[part] = linkage.by_likelihood(law)
         return result
