@@ -938,11 +938,11 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
         found = by_name[name].attacked
         assert (found and found.success.value) == max(run, default=None)
     for name, pattern in (
-        ("santext+", r"(risk\.santext\+|asr\.santext\.[^.]+)\.eps2\.4\..+"),
-        ("custext+", r"(risk\.custext\+|asr\.custext\.[^.]+)\.eps4\..+"),
+        ("santext+", r"(risk\.santext\+|asr\.santext\.rotten-tomatoes)\.eps2\.4\..+"),
+        ("custext+", r"(risk\.custext\+|asr\.custext\.rotten-tomatoes)\.eps4\..+"),
     ):
         run = [each.value for label, each in measured.items() if re.fullmatch(pattern, label)]
-        assert by_name[name].attacked.success.value == max(run) and len(run) > 10
+        assert by_name[name].attacked.success.value == max(run) and len(run) > 8
     for name, each in by_name.items():  # the policy of the texts that were attacked
         attacked_as_in_05 = name in (
             "madlib",
