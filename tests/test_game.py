@@ -93,10 +93,10 @@ def words(count: int, rng: np.random.Generator) -> str:
         lambda text: text.capitalize(),
         lambda text: text.replace(" ", "  ", 1),
         lambda text: text.replace(" ", "\u200b ", 1),
-        lambda text: f"{text} more",
+        lambda text: f"{text} {text[:14]}",
         lambda text: text.replace(" ", "ab "),
     ],
-    ids=["case", "white space", "invisible", "one word more", "longer words"],
+    ids=["case", "white space", "invisible", "three words more", "longer words"],
 )
 def test_what_is_hidden_beside_the_words_tells(other: Callable[[str], str]) -> None:
     """Outputs are of random words. A wrong version lower-cases, folds white space, weighs to 1."""
