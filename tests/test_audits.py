@@ -114,7 +114,8 @@ def test_the_audit_passes_the_right_version(case: Case) -> None:
         assert found.verdict == "holds"
     if case.drawn:
         assert found.fit is not None and found.fit >= LEVEL and found.fit_draws > 0
-        assert found.fit_gap is not None and found.fit_gap < 0.065  # along 50 axes
+        most = 0.065 if "dimension 50" in found.setting else 0.06  # fifty axes are tested there
+        assert found.fit_gap is not None and found.fit_gap < most
 
 
 def test_every_law_that_is_known_has_a_sampler_that_draws_another() -> None:

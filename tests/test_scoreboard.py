@@ -447,7 +447,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
         # the stronger of two attacks: 95% intervals of 5 points, wide enough for both
         gets
         == "the original of at least 30% (24 to 36) of sentences under DP-MLM, of more, by value, "
-        "under the others tried among 200"
+        "under the others"
     )
 
 

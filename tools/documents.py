@@ -98,9 +98,8 @@ def choice() -> str:
 
 
 def chapters() -> str:
-    """A row per notebook: what it asks."""
-    rows = [[_link(each, "notebooks"), _question(each)] for each in find()]
-    return table("notebook, question", rows)
+    """Every notebook with what it asks."""
+    return "\n".join(f"- {_link(each, 'notebooks')}: {_question(each)}" for each in find())
 
 
 def costs() -> str:

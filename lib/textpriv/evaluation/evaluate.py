@@ -206,7 +206,9 @@ def evaluate(
     labels : of each text, which a classifier shall still tell from the sanitized text
     authors : who wrote each, whom an attacker shall not tell
     public : what attackers of a mechanism of ours have read: texts, a corpus' name, or a file; None
-        for nothing. Texts that share eight words in a row with an original are left out.
+        for nothing. Texts that share eight words in a row with an original are left out. Of a
+        function attackers see what it makes of public sentences: it is called on TAUGHT of them, or
+        on as many as take about a minute
     column : of files, the column of the texts
     examples : how many texts the result quotes
     seed : of the sanitized texts (a simulation: who knows the seed can undo it), of splits and

@@ -131,7 +131,6 @@ def _for_texts(board: Board) -> list[str] | None:
         "a whole text, rewritten",
         "no advice: utility not measured, settings differ",
         f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
-        f"sentences under {called(row['mechanism'])}, of more, by value, under the others tried "
-        f"among {row['candidates']:.0f}",
+        f"sentences under {called(row['mechanism'])}, of more, by value, under the others",
         "not measured here",
     ]

@@ -430,7 +430,7 @@ def rewritten(found: pd.DataFrame) -> str:
     bound = math.floor(10 * worst["shown"] + 1e-9) / 10  # a lower bound is not rounded up
     most = ", about the most that so many draws can show" if worst["right"] == 1 else ""
     return (
-        f"{said} Which of two was sanitized? The better of two attackers (one knows the tool) "
+        f"{said} Which of two was sanitized? The better of two attackers "
         f"shows, with 95% confidence, an epsilon above 0 under {(games['shown'] > 0).sum()} of "
         f"{len(games)} settings, and of at least {bound:.1f} under {_claiming(worst)}{most}."
     )
