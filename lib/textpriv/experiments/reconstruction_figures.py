@@ -209,8 +209,9 @@ def risk(found: pd.DataFrame, clean: float) -> Figure:
 
 def _widest_interval(ax: Axes, found: pd.DataFrame) -> None:
     """One cross in a corner for all points: their intervals are nearly equal and would overlap."""
-    across = (found["accuracy_high"] - found["accuracy_low"]).max() / 2
-    along = (found["high"] - found["low"]).max() / 2
+    accuracy = found[["accuracy", "accuracy_low", "accuracy_high"]]
+    accuracy = accuracy.set_axis(["value", "low", "high"], axis=1)
+    across, along = (float(np.max(reach(each))) for each in (accuracy, found))  # the wider sides
     x, y = found["accuracy"].max() - across, found["value"].min()
     ax.errorbar(x, y, along, across, fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
     note = f"95% interval of a point,\nat most ± {100 * across:.1f} and ± {100 * along:.1f} points"
