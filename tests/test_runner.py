@@ -549,6 +549,14 @@ def test_finished_points_are_kept_for_the_same_run_alone(
     assert not stays(plan, library="c", environment="another")
 
 
+def test_notebooks_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr("joblib.cpu_count", lambda: 8)
+    for jobs, share in ((1, "8"), (2, "4"), (16, "1")):
+        found = runner._environment(runner.Plan(SMOKE, jobs=jobs))
+        assert found["OMP_NUM_THREADS"] == found["LOKY_MAX_CPU_COUNT"] == share
+
+
 def test_products_are_judged(project: Project) -> None:
     project.notebook("01_tiny", ["x = 1"], {"figures": ["fig01_line"]})
     (notebook,), plan = notebooks.find(), runner.Plan(SMOKE)

@@ -19,7 +19,12 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--profile", default="default", help=f"one of {profiles}")
     add("--only", nargs="+", action="extend", metavar="NN", help="run these notebooks only")
-    add("--jobs", type=int, default=1, metavar="N", help="notebooks side by side (default: 1)")
+    add(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="notebooks side by side, which share the cores (default: 2, with a GPU 1)",
+    )
     add("--backend", choices=["local", "dask"], default="local", help="where shards of work run")
     add("--scheduler", default="", metavar="ADDRESS", help="of the Dask cluster (tcp://host:8786)")
     add("--corpus", metavar="FILE", help="texts of your own in place of the notebooks' corpora")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from threading import Event
@@ -108,6 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = _in_order(_choose(found, arguments.only))
         if arguments.corpus:
             chosen = [each for each in chosen if _reads_a_corpus(each, arguments.profile)]
+        plan = replace(plan, jobs=min(plan.jobs, max(1, len(chosen))))
         for notebook in chosen:
             notebooks.check_parameters(notebook)
         _check_reads(found)
@@ -132,9 +133,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    profiles.settings(arguments.profile)  # an unknown profile is an error now
-    if arguments.jobs < 1:
-        raise ProfileError(f"--jobs: expected at least 1, got {arguments.jobs}")
+    device = profiles.settings(arguments.profile).here().device
+    # In one process a notebook sends nothing to workers and starts none; two use two cores better
+    # than one with two workers does. They would share a GPU's memory.
+    jobs = arguments.jobs if arguments.jobs is not None else 2 if device == "cpu" else 1
+    if jobs < 1:
+        raise ProfileError(f"--jobs: expected at least 1, got {jobs}")
     if arguments.seed < 0:
         raise ProfileError(f"--seed: expected 0 or more, got {arguments.seed}")
     if (arguments.backend == "dask") != bool(arguments.scheduler):
@@ -144,7 +148,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     parameters = {"profile": arguments.profile, "seed": arguments.seed, "overrides": own}
     return Plan(
         parameters,
-        arguments.jobs,
+        jobs,
         arguments.force,
         arguments.any_machine,
         arguments.scheduler,
@@ -406,9 +410,10 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
 
 def _environment(plan: Plan) -> dict[str, str]:
     """What the notebooks' processes find in their environment beside the user's own."""
-    threads = str(max(1, joblib.cpu_count() // plan.jobs))
+    share = str(max(1, joblib.cpu_count() // plan.jobs))  # of the cores, for each notebook
     return {
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share),
+        "LOKY_MAX_CPU_COUNT": os.environ.get("LOKY_MAX_CPU_COUNT", share),  # for `joblib`
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # silences the debugger's start-up warning
         parallel.SCHEDULER: plan.scheduler,
         results.RUNNER: str(plan.folder),
