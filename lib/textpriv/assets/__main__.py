@@ -1,5 +1,5 @@
-import sys
+"""Print what `assets.lock` has to hold: `python -m textpriv.assets`."""
 
-from textpriv.assets.command import main
+from textpriv.assets.catalogue import lock_text
 
-sys.exit(main())
+print(lock_text(), end="")

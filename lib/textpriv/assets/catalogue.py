@@ -20,7 +20,6 @@ from textpriv.errors import AssetUnavailable, InvalidInput, UnknownAsset
 from textpriv.paths import REPOSITORY
 
 REGISTRY = Path(__file__).parents[1] / "assets.toml"
-LOCK = REGISTRY.with_suffix(".lock")
 
 # Formats that hold data and nothing else. Pickles (.bin, .pkl, .pt) run code when loaded.
 _DATA_FORMATS = {
@@ -172,19 +171,14 @@ class Asset(_Record):
 
 def registry() -> Mapping[str, Asset]:
     """All registered assets by id, in the order of `assets.toml`."""
-    return _parsed(REGISTRY)[0]
-
-
-def defaults() -> tuple[str, ...]:
-    """Ids of the assets that the default profile needs."""
-    return _parsed(REGISTRY)[1]
+    return _parsed(REGISTRY)
 
 
 @functools.lru_cache(maxsize=8)
-def _parsed(path: Path) -> tuple[Mapping[str, Asset], tuple[str, ...]]:
+def _parsed(path: Path) -> Mapping[str, Asset]:
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     assets = {key: Asset(id=key, **fields) for key, fields in document["assets"].items()}
-    return MappingProxyType(assets), tuple(document["defaults"]["ids"])
+    return MappingProxyType(assets)
 
 
 def find(asset_id: str) -> Asset:
@@ -209,7 +203,7 @@ def lock_text() -> str:
     """Contents of `assets.lock`: every wheel of the registry, as pip requirements with hashes."""
     sources = (source for each in registry().values() for source in each.sources)
     lines = sorted({s.requirement for s in sources if isinstance(s, WheelSource)})
-    return "\n".join(["# Made by: python -m textpriv.assets lock", *lines, ""])
+    return "\n".join(["# Made by: python -m textpriv.assets", *lines, ""])
 
 
 def card(asset_id: str) -> str:
