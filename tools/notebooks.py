@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from textpriv import assets, paths, profiles
 from textpriv.errors import ProfileError, RunError
@@ -78,28 +78,23 @@ def read(path: Path) -> Notebook:
     """Read one notebook; RunError says what is wrong with it."""
     try:
         return parse(path.stem, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path.name} cannot be read: {error}") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        wrong = f"expected a notebook of format 4.5, got {type(error).__name__}: {error}"
+        raise RunError(f"{path.name}: {wrong}") from error
 
 
 def parse(name: str, node: Mapping[str, Any]) -> Notebook:
     """A notebook from its JSON. (nbformat, which could do it, takes a second to import.)"""
-    try:
-        cells = tuple(
-            Cell(
-                cell["id"],
-                cell["cell_type"],
-                "".join(cell["source"]),  # one text, or a list of its lines
-                tuple(cell["metadata"].get("tags", [])),
-            )
-            for cell in node["cells"]
+    cells = tuple(
+        Cell(
+            cell["id"],
+            cell["cell_type"],
+            "".join(cell["source"]),  # one text, or a list of its lines
+            tuple(cell["metadata"].get("tags", [])),
         )
-        declares = Declaration.model_validate(node["metadata"].get("textpriv", {}))
-    except (KeyError, TypeError) as error:
-        raise RunError(f"{name}: expected a notebook of format 4.5, got none: {error!r}") from error
-    except ValidationError as error:
-        raise RunError(f"{name}: its metadata 'textpriv' is wrong: {error}") from error
-    return Notebook(name, cells, declares)
+        for cell in node["cells"]
+    )
+    return Notebook(name, cells, Declaration.model_validate(node["metadata"].get("textpriv", {})))
 
 
 def check_parameters(notebook: Notebook) -> None:

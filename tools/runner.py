@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -111,7 +111,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         plan = replace(plan, jobs=min(plan.jobs, max(1, len(chosen))))
         for notebook in chosen:
             notebooks.check_parameters(notebook)
-        _check_reads(found)
         if arguments.list:
             rows = [(each.name, plan.stale(each) or UP_TO_DATE) for each in chosen]
             print(_aligned([("notebook", "state"), *rows]))
@@ -177,32 +176,13 @@ def _reads_a_corpus(notebook: Notebook, profile: str) -> bool:
 
 
 def _in_order(chosen: Sequence[Notebook]) -> list[Notebook]:
-    """Each after those whose results it reads, and otherwise by number.
-
-    A notebook is written for those who read them by number, and may still rest on a later one.
-    """
-    rest, order = list(chosen), list[Notebook]()
-    while rest:
-        waited_for = {notebook.name for notebook in rest}
-        ready = (each for each in rest if waited_for.isdisjoint(each.declares.results))
-        order.append(following := next(ready, rest[0]))  # a circle: `_check_reads` refuses it
-        rest.remove(following)
-    return order
-
-
-def _check_reads(found: Sequence[Notebook]) -> None:
-    """Refuse results that no notebook makes, or that rest on the notebook that reads them."""
-    reads = {each.name: each.declares.results for each in found}
-    for name, wanted in reads.items():
-        if absent := ", ".join(set(wanted) - reads.keys()):
-            raise RunError(f"{name} declares the results of {absent}, expected some of {[*reads]}")
-    try:
-        TopologicalSorter(reads).prepare()
-    except CycleError as error:
-        circle = " -> ".join(error.args[1])
-        raise RunError(
-            f"results: got notebooks in a circle, {circle}; remove one declaration"
-        ) from error
+    """Each after those whose results it reads: it may rest on one with a higher number."""
+    known = {notebook.name: notebook for notebook in chosen}
+    reads = {
+        name: [each for each in notebook.declares.results if each in known]
+        for name, notebook in known.items()
+    }
+    return [known[name] for name in TopologicalSorter(reads).static_order()]
 
 
 def _locked(plan: Plan) -> AbstractContextManager[object]:
@@ -357,8 +337,6 @@ def _clear_points(plan: Plan, notebook: Notebook, key: dict[str, str]) -> None:
     machine = [key.get("environment"), threads, provenance.processor()]
     path = folder / "key.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if not isinstance(known, dict):  # as an earlier version wrote it
-        known = {}
     is_ours = known.get("code") == code and (plan.any_machine or known.get("machine") == machine)
     if plan.force or not is_ours:
         path.unlink(missing_ok=True)  # first: killed before the rest is gone, it is still stale
