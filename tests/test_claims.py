@@ -426,33 +426,21 @@ def test_rows_are_claims(read: Callable[..., list[Claim]]) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"colour": "red"}, "colour: got 'red', Extra inputs are not permitted"),
-        ({"place": ""}, "place: got nothing, Field required"),
-        ({"value": "0,5"}, "value: got '0,5', .*valid number"),
-        ({"value": "nan"}, "value: got 'nan', .*finite number"),
-        ({"n": "many"}, "n: got 'many', .*valid integer"),
-        ({"paper": "tung"}, "paper: got 'tung', .*'tong'"),
-        ({"reason": "sizes; absent"}, r"reason: got \['absent'\], expected keys of \[reason\]"),
-        ({"trend": "rising"}, "trend.form: got 'rising', .*'greater'"),
-        ({"trend": "at_most"}, "trend: got .*'at_most' with bound None .*expected greater"),
-        ({"bound": "0.5"}, "trend: got none with bound '0.5'"),
-        ({"measurements": ""}, r"measurements \[\], expected .*one measurement"),
+        ({"colour": "red"}, "colour\n"),
+        ({"place": ""}, "place\n"),
+        ({"value": "0,5"}, "value\n"),
+        ({"value": "nan"}, "value\n"),
+        ({"reason": "sizes; absent"}, "'absent'"),
+        ({"trend": "at_most"}, "trend\n"),
+        ({"bound": "0.5"}, "bound\n"),
+        ({"measurements": ""}, "expected 1, got 0"),
     ],
 )
 def test_a_wrong_row_is_named(
     read: Callable[..., list[Claim]], changes: dict[str, str], message: str
 ) -> None:
-    where = r"\.csv, line 3, claim 'tong\.t': "
-    with pytest.raises(InvalidInput, match=f"{where}.*{message}.*; correct it as claims/README.md"):
+    with pytest.raises(InvalidInput, match=rf"\.csv, line 3: (?s:.*){message}"):
         read(CELL_ROW, {**NUMBER, **changes})
-
-
-def test_files_are_checked_as_a_whole(read: Callable[..., list[Claim]]) -> None:
-    with pytest.raises(InvalidInput, match=r"got twice: tong\.u"):
-        read(CELL_ROW, CELL_ROW)
-    claims.FILE.with_name("shared.toml").write_text("[reason]\nsizes = \n")
-    with pytest.raises(InvalidInput, match=r"shared\.toml: Invalid value .at line 2"):
-        read(CELL_ROW)
 
 
 def test_what_rows_share_is_used() -> None:
@@ -460,29 +448,6 @@ def test_what_rows_share_is_used() -> None:
     rows = pd.read_csv(claims.FILE, dtype=str, keep_default_na=False)
     for column, known in shared.items():
         assert {key for cell in rows[column] for key in cell.split("; ") if key} == set(known)
-
-
-CELL = {**STATED, "trend": stated_as("greater", "a.x", "a.y"), "statement": "tong.s"}
-
-
-@pytest.mark.parametrize(
-    ("cells", "said", "message"),
-    [
-        ([CELL], ["tong.other"], r"cells of every statement, got tong.other, tong.s"),
-        ([CELL, {**CELL, "id": "tong.u", "kind": "by theorem"}], ["tong.s"],
-         r"one paper and kind, got more: tong.s"),
-        ([CELL, {**CELL, "id": "harel.u", "paper": "harel"}], ["tong.s"], r"got more: tong.s"),
-        ([CELL | {"trend": stated_as("equal", "a.x", "a.y")}], ["tong.s"],
-         r"tong\.t: got a\.x = a\.y, expected an order or a bound, as tong\.s is read on"),
-    ],
-)  # fmt: skip
-def test_statements_are_checked(cells: list[dict], said: list[str], message: str) -> None:
-    found = tuple(Claim.model_validate(cell) for cell in cells)
-    with pytest.raises(InvalidInput, match=message):
-        average = [
-            claims.Statement(id=name, says="more", reading=claims.Reading.AVERAGE) for name in said
-        ]
-        claims._check_statements(found, average, "a file")
 
 
 # Ties
@@ -745,10 +710,19 @@ def test_orderings_are_about_what_the_papers_used() -> None:
 
 
 def test_every_statement_is_words_for_its_cells() -> None:
-    cells = {each.statement for each in claims.load() if each.statement}
+    """Of one paper and kind; what is read on average is no equality."""
+    cells: dict[str, list[Claim]] = {}
+    for each in claims.load():
+        if each.statement:
+            cells.setdefault(each.statement, []).append(each)
     said = claims.statements()
-    assert {each.id for each in said} == cells
+    assert {each.id for each in said} == cells.keys()
     assert len({each.says for each in said}) == len(said)
+    for statement in said:
+        own = cells[statement.id]
+        assert len({(each.paper, each.kind) for each in own}) == 1, statement.id
+        forms = {each.trend.form for each in own if each.trend}
+        assert statement.reading != claims.Reading.AVERAGE or "equal" not in forms, statement.id
     most = {each.id for each in said if each.reading == claims.Reading.MOST}
     assert most == {  # section 5.2: "in most cases"
         "tong.above_baselines",
@@ -775,8 +749,10 @@ def test_stated_ties_are_ties_in_the_committed_results() -> None:
                 assert compare(claim, measured).verdict == Verdict.TIE, claim.id
 
 
-def test_ids_begin_with_the_paper_and_names_can_be_recorded() -> None:
-    for stated in claims.load():
+def test_ids_are_distinct_and_names_can_be_recorded() -> None:
+    every = claims.load()
+    assert len({stated.id for stated in every}) == len(every)
+    for stated in every:
         assert stated.id.startswith(f"{stated.paper}.")
         for name in stated.measurements:
             measure(name, 0.5)

@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from textpriv import paths
-from textpriv.checks import described
 from textpriv.errors import InvalidInput
 from textpriv.report import results
 
@@ -80,9 +77,8 @@ class Trend(_Strict):
         right = count >= 1 if bounded else count == 2 if self.form == "greater" else count >= 2
         if not right or bounded != (self.bound is not None):
             raise ValueError(
-                f"got {self.form!r} with bound {self.bound!r} and measurements "
-                f"{self.measurements}, expected greater (of two), decreasing or equal (of two or "
-                "more), or at_least or at_most (with a bound)"
+                "expected greater (of two), decreasing or equal (of two or more), or at_least or "
+                "at_most (with a bound)"
             )
         return self
 
@@ -223,90 +219,40 @@ def pairs(notebook: str, profile: str = "default") -> list[tuple[str, str]]:
 
 @lru_cache
 def _load(path: Path) -> tuple[tuple[Claim, ...], tuple[Statement, ...]]:
-    with _telling(SHARED):
-        shared = tomllib.loads(path.with_name(SHARED).read_text(encoding="utf-8"))
-        entries = shared.get("statement", {}).items()
-        said = tuple(Statement.model_validate({"id": name, **entry}) for name, entry in entries)
+    shared = tomllib.loads(path.with_name(SHARED).read_text(encoding="utf-8"))
+    entries = shared.get("statement", {}).items()
+    said = tuple(Statement.model_validate({"id": name, **entry}) for name, entry in entries)
+    found = []
     with path.open(encoding="utf-8-sig", newline="") as lines:  # spreadsheets begin with a BOM
         rows = csv.DictReader(lines, restkey="beyond the last column")
-        found = tuple(_claim(row, shared, f"{path.name}, line {rows.line_num}") for row in rows)
-    times = Counter(claim.id for claim in found)
-    if twice := [name for name in times if times[name] > 1]:
-        raise InvalidInput(f"{path.name}: expected distinct ids, got twice: {', '.join(twice)}")
-    _check_statements(found, said, path.name)
-    return found, said
+        for row in rows:
+            try:
+                found.append(_claim(row, shared))
+            except (KeyError, ValueError) as error:
+                raise InvalidInput(f"{path.name}, line {rows.line_num}: {error}") from error
+    return tuple(found), said
 
 
-def _claim(row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any]], where: str) -> Claim:
+def _claim(row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any]]) -> Claim:
     """What a row says: an empty cell leaves its field out, a key stands for what it names."""
     cells: dict[str, Any] = {column: cell for column, cell in row.items() if cell}
-    with _telling(f"{where}, claim {cells.get('id')!r}"):
-        for column in ("reason", "tie"):
-            cells[column] = "; ".join(_named(column, cells, shared))
-        maps = _named("under_paper", cells, shared)
-        cells["under_paper"] = {ours: other for each in maps for ours, other in each.items()}
-        names, form = _parts(cells.pop("measurements", "")), cells.pop("trend", None)
+
+    def named(column: str) -> list[Any]:
+        return [shared[column][key] for key in _parts(cells.get(column, ""))]
+
+    for column in ("reason", "tie"):
+        cells[column] = "; ".join(named(column))
+    cells["under_paper"] = {
+        ours: other for each in named("under_paper") for ours, other in each.items()
+    }
+    names = _parts(cells.pop("measurements", ""))
+    if form := cells.pop("trend", None):
         bound = cells.pop("bound", None)
-        if form:
-            cells["trend"] = {"form": form, "measurements": names, "bound": bound}
-        elif len(names) == 1 and bound is None:
-            cells["measurement"] = names[0]
-        else:
-            raise ValueError(
-                f"trend: got none with bound {bound!r} and measurements {names}, expected one "
-                "measurement of a number"
-            )
-        return Claim.model_validate(cells)
+        cells["trend"] = {"form": form, "measurements": names, "bound": bound}
+    else:
+        (cells["measurement"],) = names
+    return Claim.model_validate(cells)
 
 
 def _parts(cell: str) -> list[str]:
     return [part.strip() for part in cell.split(";") if part.strip()]
-
-
-def _named(
-    column: str, cells: Mapping[str, str], shared: Mapping[str, Mapping[str, Any]]
-) -> list[Any]:
-    """What the keys in a column's cell stand for."""
-    keys, known = _parts(cells.get(column, "")), shared.get(column, {})
-    if unknown := [key for key in keys if key not in known]:
-        raise ValueError(f"{column}: got {unknown}, expected keys of [{column}] in {SHARED}")
-    return [known[key] for key in keys]
-
-
-def _check_statements(found: Iterable[Claim], said: Sequence[Statement], where: str) -> None:
-    """Every cell's statement is there, every statement has cells of one kind, and can be read."""
-    kinds: dict[str, set[tuple[str, Kind]]] = {}
-    averaged = {statement.id for statement in said if statement.reading == Reading.AVERAGE}
-    for claim in found:
-        if claim.statement:
-            kinds.setdefault(claim.statement, set()).add((claim.paper, claim.kind))
-        is_equality = claim.trend is not None and claim.trend.form == "equal"
-        if claim.statement in averaged and is_equality:
-            raise InvalidInput(
-                f"{where}: {claim.id}: got {claim.trend}, expected an order or a bound, as "
-                f"{claim.statement} is read on average"
-            )
-    known = {statement.id for statement in said}
-    if kinds.keys() != known:
-        unknown = sorted(kinds.keys() ^ known)
-        raise InvalidInput(f"{where}: expected cells of every statement, got {', '.join(unknown)}")
-    mixed = [name for name, each in kinds.items() if len(each) > 1]
-    if mixed:
-        raise InvalidInput(f"{where}: expected one paper and kind, got more: {', '.join(mixed)}")
-
-
-@contextmanager
-def _telling(where: str) -> Iterator[None]:
-    """Say where it stands that something is wrong, and what to do."""
-    try:
-        yield
-    except ValueError as error:
-        wrong = [*map(_wrong, error.errors())] if isinstance(error, ValidationError) else [error]
-        told = "; ".join(map(str, wrong))
-        raise InvalidInput(f"{where}: {told}; correct it as claims/README.md says") from error
-
-
-def _wrong(problem: Any) -> str:
-    field, message = ".".join(map(str, problem["loc"])), problem["msg"]
-    got = "nothing" if problem["type"] == "missing" else described(problem["input"])
-    return f"{field}: got {got}, {message}" if field else message
