@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from tiny_assets import REVISION, Tiny, fetch_anew, files_below, sha, write_wheel
 
 from textpriv import assets
-from textpriv.assets import download, store
+from textpriv.assets import catalogue, download, store
 from textpriv.errors import (
     AssetCorrupt,
     AssetUnavailable,
@@ -90,14 +90,20 @@ def test_lock_follows_from_the_registry() -> None:
         ("sha256", ["abc", "0" * 40, "A" * 64], "sha256"),
         ("size", [0, -1], "size"),
         ("revision", ["main", "v1.0", "0123abc", "G" * 40], "revision"),
+        ("version", [">=1", "1.*", "1"], "version"),
     ],
 )
 def test_what_cannot_be_registered(field: str, values: list[Any], says: str) -> None:
-    good: dict[str, Any] = {"name": "a.zip", "size": 1, "sha256": "0" * 64, "git_blob": "0" * 40}
+    pins = {"size": 1, "sha256": "0" * 64}
+    good: dict[str, Any] = {"name": "a.zip", "git_blob": "0" * 40, **pins}
+    source = {"folder": "", "licence": ""}
     record: Any = assets.Member
     if field == "revision":
-        good = {"kind": "github", "repo": "a/b", "revision": REVISION, "folder": "", "licence": ""}
+        good = {"kind": "github", "repo": "a/b", "revision": REVISION, **source}
         record = assets.GithubSource
+    if field == "version":
+        good = {"kind": "wheel", "package": "a", "version": "1.0", **pins, **source}
+        record = catalogue.WheelSource
     record(**good)
     for value in values:
         with pytest.raises(ValidationError, match=says):

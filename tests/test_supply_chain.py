@@ -13,13 +13,12 @@ import ast
 import json
 import os
 import random
-import re
 import shutil
 import stat
 import subprocess
 import sys
-import tomllib
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -38,81 +37,45 @@ FLIPS = 50
 
 # --- Pins -----------------------------------------------------------------------------------------
 
-RAW: dict[str, Any] = tomllib.loads(assets.REGISTRY.read_text(encoding="utf-8"))["assets"]
-EXACT_VERSION = re.compile(r"\d+(\.\d+)+")
-REVISION = re.compile(r"[0-9a-f]{40}")
-
-# Members whose hash was unknown when the registry was written, for the hub could not be asked:
-# the revision pins them, a hash over the whole tree, which the client does not compute. They serve
-# the paper profile alone. Their hashes are noted when they are fetched, and checked ever after.
-BY_REVISION_ALONE = {
-    "bert-base-uncased": 5, "bert-base-cased": 5, "roberta-base": 5, "roberta-large": 6,
-    "all-mpnet-base-v2": 10, "gpt2": 6, "gpt2-xl": 6, "t5-small": 6, "t5-3b": 4, "flan-t5-xl": 9,
-    "bart-large-cnn": 6, "falconsai-text-summarization": 7, "tinyllama-chat": 5,
-    "llama-3-8b-instruct": 10, "qnli": 2, "yelp-polarity": 2, "multi-news": 6,
+# How many members have no SHA-256 or no size. What is pinned by revision alone was registered when
+# the hub could not be asked: the revision is a hash over the whole tree, which the client does not
+# compute. They serve the paper profile alone; their hashes are noted when they are fetched, and
+# checked ever after. What git calls the bytes is a SHA-1 over their length and the bytes.
+EXCEPTIONS: dict[str, dict[str, int]] = {
+    "by revision": {
+        "bert-base-uncased": 5, "bert-base-cased": 5, "roberta-base": 5, "roberta-large": 6,
+        "all-mpnet-base-v2": 10, "gpt2": 6, "gpt2-xl": 6, "t5-small": 6, "t5-3b": 4,
+        "flan-t5-xl": 9, "bart-large-cnn": 6, "falconsai-text-summarization": 7,
+        "tinyllama-chat": 5, "llama-3-8b-instruct": 10, "qnli": 2, "yelp-polarity": 2,
+        "multi-news": 6,
+    },
+    "by git blob": {
+        "imdb-authors": 1, "yelp-authors": 1, "chatgpt-paraphrases-imdb": 1,
+        "chatgpt-paraphrases-yelp": 1,
+    },
+    "without size": {"gpt2-xl": 1},
 }  # fmt: skip
-# Known by git's name for their bytes, a SHA-1 over the length and the bytes.
-BY_GIT_BLOB = {
-    "imdb-authors": 1, "yelp-authors": 1, "chatgpt-paraphrases-imdb": 1,
-    "chatgpt-paraphrases-yelp": 1,
-}  # fmt: skip
-# With a hash, but of unknown size.
-WITHOUT_SIZE = {"gpt2-xl": 1}
-
-
-def pin_problems(entry: dict[str, Any]) -> list[str]:
-    """What is not pinned by revision or version, hash and size."""
-    found = []
-    for source in entry["sources"]:
-        if source["kind"] == "wheel":
-            exact = EXACT_VERSION.fullmatch(source.get("version", ""))
-            found += [] if exact else ["wheel without an exact version"]
-            found += [f"wheel without {key}" for key in ("sha256", "size") if key not in source]
-        elif not REVISION.fullmatch(source.get("revision", "")):
-            found.append(f"{source['kind']} without a revision")
-    for member in entry["members"]:
-        if "sha256" not in member:
-            found.append("by git blob" if "git_blob" in member else "by revision alone")
-        elif "size" not in member:
-            found.append("without size")
-    return found
 
 
 def test_every_asset_is_pinned() -> None:
-    for asset_id, entry in RAW.items():
-        allowed = [
-            *["by revision alone"] * BY_REVISION_ALONE.get(asset_id, 0),
-            *["by git blob"] * BY_GIT_BLOB.get(asset_id, 0),
-            *["without size"] * WITHOUT_SIZE.get(asset_id, 0),
-        ]
-        assert sorted(pin_problems(entry)) == sorted(allowed), asset_id
+    """Members by hash and size; sources cannot be registered otherwise (test_assets.py)."""
+    for asset in assets.registry().values():
+        found = Counter(
+            "by revision" if each.pin is None else "without size" if each.sha256 else "by git blob"
+            for each in asset.members
+            if not (each.sha256 and each.size)
+        )
+        allowed = {how: ids[asset.id] for how, ids in EXCEPTIONS.items() if asset.id in ids}
+        assert found == allowed, asset.id
 
 
 def test_the_default_profile_needs_neither_exceptions_nor_the_hub() -> None:
-    excepted = {*BY_REVISION_ALONE, *BY_GIT_BLOB, *WITHOUT_SIZE}
+    known, excepted = assets.registry(), set().union(*EXCEPTIONS.values())
     default = {each for notebook in find() for each in needed(notebook, "default")}
-    assert default and excepted <= set(RAW) and not excepted & default
-    assert {RAW[each]["sources"][0]["kind"] for each in default} == {"wheel"}
-    for asset_id in BY_REVISION_ALONE:  # the data card says so
-        assert "by revision alone" in assets.registry()[asset_id].flaws[0]
-
-
-def test_rules_for_pins_bite() -> None:
-    wheel = {"kind": "wheel", "version": "1.0", "sha256": "", "size": 1}
-    hub = {"kind": "hub", "revision": "0" * 40}
-    member = {"name": "a.txt", "sha256": "", "size": 1}
-    assert pin_problems({"sources": [wheel, hub], "members": [member]}) == []
-    for entry, key, value, problem in (
-        (wheel, "version", ">=1", "wheel without an exact version"),
-        (wheel, "sha256", None, "wheel without sha256"),
-        (wheel, "size", None, "wheel without size"),
-        (hub, "revision", "main", "hub without a revision"),
-        (member, "sha256", None, "by revision alone"),
-        (member, "size", None, "without size"),
-    ):
-        bad = {name: each for name, each in {**entry, key: value}.items() if each is not None}
-        sources, members = ([], [bad]) if entry is member else ([bad], [])
-        assert pin_problems({"sources": sources, "members": members}) == [problem]
+    assert default and excepted <= known.keys() and not excepted & default
+    assert {known[each].sources[0].kind for each in default} == {"wheel"}
+    for asset_id in EXCEPTIONS["by revision"]:  # the data card says so
+        assert "by revision alone" in known[asset_id].flaws[0]
 
 
 # --- Changed bytes --------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class WheelSource(_Source):
 
     kind: Literal["wheel"]
     package: str
-    version: str
+    version: Annotated[str, Field(pattern=r"^\d+(\.\d+)+$")]
     sha256: _Sha256
     size: PositiveInt
 
