@@ -69,12 +69,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_audits_the_blocks_say_which_command_makes_them(folder: Path) -> None:
-    for block in (documents.audited, documents.statements):
-        with pytest.raises(RunError, match="run make audit"):
-            block()
-
-
 def audit(mechanism: str, worst_ratio: float, draws: int, violations: int = 0) -> Audit:
     return Audit(
         mechanism, "eps 1", "a claim", "exact | sampled", 12345, draws, worst_ratio, ("a", "b"),

@@ -56,8 +56,6 @@ def test_a_figure_needs_what_its_cell_reads_and_no_more() -> None:
     assert figure.alone(tiny, "fig01_x") == {"p", "0", "2", "3", "6"}
     quoting = notebook("run = 1", 'run.record("a", 1)', 'run.measurement("a")\ns("fig01_x")')
     assert figure.alone(quoting, "fig01_x") == {"p", "0", "1", "2"}  # what was recorded is read
-    with pytest.raises(RunError, match="no cell has the figure"):
-        figure.alone(tiny, "fig01_y")
 
 
 def test_every_figure_of_the_notebooks_has_a_cell() -> None:

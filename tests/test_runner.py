@@ -27,7 +27,7 @@ from tools import execute, notebooks, runner, state
 from tools.notebooks import Declaration, Notebook
 
 from textpriv import assets, paths, report, study
-from textpriv.errors import ProfileError, RunError
+from textpriv.errors import ProfileError, RunError, UnknownAsset
 from textpriv.report import claims, results
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -396,7 +396,7 @@ def test_assets_matter(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
     known["glove"] = known["glove"].model_copy(update={"members": ()})
     assert state.key(notebook, SMOKE)["assets"] != first
     known.clear()
-    with pytest.raises(RunError, match="'glove', which nobody has registered"):
+    with pytest.raises(UnknownAsset, match="no asset is called 'glove'"):
         state.key(notebook, SMOKE)
 
 

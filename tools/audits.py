@@ -49,17 +49,8 @@ def folder() -> Path:
 
 
 def load(name: str) -> Any:
-    """What `audits.json` or `statements.json` holds.
-
-    Raises
-    ------
-    RunError : it is not there or cannot be read
-    """
-    path = folder() / name
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"no results/audits/{name}: run make audit ({error})") from error
+    """What `audits.json` or `statements.json` holds."""
+    return json.loads((folder() / name).read_text(encoding="utf-8"))
 
 
 def audits() -> list[Audit]:

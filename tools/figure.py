@@ -111,8 +111,6 @@ def alone(notebook: Notebook, stem: str) -> set[str]:
     """Ids of the code cells that a figure needs, its own with them."""
     code = [cell for cell in notebook.cells if cell.runs]
     own = [number for number, cell in enumerate(code) if f'"{stem}"' in cell.source]
-    if not own:
-        raise RunError(f"{notebook.name}: no cell has the figure {stem!r}, which it declares")
     chosen: set[str] = set()
     missing: set[str] = set()
     for cell in reversed(code[: own[-1] + 1]):

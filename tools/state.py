@@ -124,9 +124,7 @@ def _asset_digest(asset_id: str) -> str:
     """What the registry, or the user's replacement, says that the bytes are."""
     if replacement := assets.local(asset_id):
         return replacement.digest
-    if asset_id not in assets.registry():
-        raise RunError(f"a notebook declares the asset {asset_id!r}, which nobody has registered")
-    return assets.registry()[asset_id].digest
+    return assets.look_up("asset", asset_id, assets.registry()).digest
 
 
 def _measured(notebook: str, run: str) -> list[dict[str, Any]] | None:
