@@ -140,35 +140,26 @@ def test_a_notebook_run_by_hand_leaves_what_git_holds(
 
 
 @pytest.mark.parametrize(
-    ("profile", "seed", "overrides", "folder"),
+    ("profile", "seed", "overrides", "folder", "others"),
     [
-        ("default", report.DEFAULT_SEED, {}, "."),
-        ("default", report.DEFAULT_SEED + 1, {}, "runs/default-custom"),
-        ("default", None, {}, "runs/default-custom"),
-        ("default", report.DEFAULT_SEED, {"cell_minutes": 1}, "runs/default-custom"),
-        ("smoke", report.DEFAULT_SEED, {}, "runs/smoke"),
-        ("smoke", 5, {"cell_minutes": 1}, "runs/smoke-custom"),
-        ("paper", report.DEFAULT_SEED, {}, "runs/paper"),
+        ("default", 7, {}, ".", "default"),
+        ("default", 8, {}, "runs/default-custom", "default-custom"),
+        ("default", None, {}, "runs/default-custom", "default-custom"),
+        ("default", 7, {"cell_minutes": 1}, "runs/default-custom", "default"),
+        ("smoke", 7, {}, "runs/smoke", "smoke"),
+        ("smoke", 5, {"cell_minutes": 1}, "runs/smoke-custom", "smoke-custom"),
+        ("paper", 7, {}, "runs/paper", "paper"),
     ],
 )
 def test_only_the_plain_default_is_committed(
-    root: Path, capsys: pytest.CaptureFixture, profile: str, seed: int, overrides: dict, folder: str
+    root: Path, profile: str, seed: int, overrides: dict, folder: str, others: str
 ) -> None:
-    run = report.begin("98_try", profile, seed, overrides)
-    said = capsys.readouterr().out
-    run.finish()
-    assert [p.relative_to(root) for p in root.rglob("98_try.json")] == [
-        Path(folder, "results", "98_try.json")
-    ]
-    assert ("runs/default-custom/" in said) == (folder == "runs/default-custom")
-
-
-def test_another_seed_reads_the_results_of_that_seed(root: Path) -> None:
     """Overrides are one notebook's own: the others have none of them."""
-    seed = report.DEFAULT_SEED
-    assert report.begin("98_try", "default", seed, {"cell_minutes": 1}).others == "default"
-    assert report.begin("98_try", "default", seed + 1, {}).others == "default-custom"
-    assert report.begin("98_try", "smoke", seed + 1, {}).others == "smoke-custom"
+    run = report.begin("98_try", profile, seed, overrides)
+    assert run.others == others
+    run.finish()
+    (made,) = root.rglob("98_try.json")
+    assert made == root / folder / "results" / "98_try.json"
 
 
 def test_documents_quote_the_full_run_where_there_is_one(root: Path) -> None:

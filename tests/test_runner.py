@@ -220,25 +220,6 @@ def running(processes: list[psutil.Process]) -> list[psutil.Process]:
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.parametrize(("option", "advice"), [([], "command resumes"), (["--force"], "without")])
-def test_interrupted_it_says_what_resumes(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    option: list[str],
-    advice: str,
-) -> None:
-    """Points that are kept are taken away by --force."""
-    monkeypatch.setattr(paths, "RUNS", tmp_path)
-
-    def interrupted(*given: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "_run", interrupted)
-    assert runner.main(["--profile", "smoke", "--only", "07", *option]) == 130
-    assert advice in capsys.readouterr().out
-
-
 def test_interrupted_it_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a time limit."""
     project = Project(tmp_path / "project")
