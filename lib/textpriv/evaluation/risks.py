@@ -30,7 +30,7 @@ from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.attacks.pairs import WordPairs, words_of
 from textpriv.channel import Channel
-from textpriv.checks import check_kind
+from textpriv.checks import FloatArray, IntArray, check_kind
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, kind_of
 from textpriv.errors import InvalidInput
@@ -40,8 +40,6 @@ from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.stats import Estimate
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
 
 LANGUAGE_WEIGHT = 0.75  # of the language model: what most rehearsals of notebook 05 choose

@@ -16,8 +16,8 @@ from importlib.resources import as_file, files
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from textpriv.checks import FloatArray
 from textpriv.models import Encoder, load_encoder
 from textpriv.utility.prediction import TARGET, Predictor
 from textpriv.utility.summaries import similarity
@@ -26,8 +26,6 @@ FEATURE = "text_similarity"
 LEARNED = files(__package__) / "summaries.csv"  # made by `make readme` from notebook 06's rows
 ENCODER = "minilm-l6"  # whose vectors notebook 06 compares
 _BANDS = (0.25, 0.5, 0.75)
-
-FloatArray = NDArray[np.float64]
 
 
 def summary_worth(

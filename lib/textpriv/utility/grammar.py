@@ -23,13 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textpriv import assets
-from textpriv.checks import check_texts
+from textpriv.checks import BoolArray, FloatArray, IntArray, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.models.generators import Generator
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Words = Sequence[str] | NDArray[np.str_] | NDArray[np.object_]
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
@@ -31,13 +31,19 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from textpriv import stats
-from textpriv.checks import LEVEL, NOT_NEGATIVE, at_least, check_count, check_ids, checked
+from textpriv.checks import (
+    LEVEL,
+    NOT_NEGATIVE,
+    FloatArray,
+    IntArray,
+    at_least,
+    check_count,
+    check_ids,
+    checked,
+)
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
 from textpriv.stats import Estimate, Influence
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 TARGET = "large_sanitized"
 BOUNDS = (-1.0, 1.0)  # of a cosine

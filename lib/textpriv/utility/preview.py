@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
-from textpriv.checks import COUNT, check_kind, check_texts, checked
+from textpriv.checks import COUNT, FloatArray, IntArray, check_kind, check_texts, checked
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import UNKNOWN, Corpus
 from textpriv.drawing import drawing
@@ -42,9 +42,6 @@ from textpriv.utility.summaries import Extractive, Writer, similarity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 # --- Text as a mechanism sees it ----------------------------------------------------------------

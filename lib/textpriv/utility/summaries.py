@@ -21,18 +21,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textpriv.checks import check_count, check_texts
+from textpriv.checks import FloatArray, IntArray, check_count, check_texts
 from textpriv.data.tokens import Corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, pieces
 from textpriv.models.classifiers import features
 from textpriv.models.generators import Generator, generate, likeliest
 from textpriv.models.similarity import cosine
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 INSTRUCTION = "Your task is to summarize your input text."
 CORRECTION = (
