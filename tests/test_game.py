@@ -25,7 +25,6 @@ def test_the_bound_by_hand() -> None:
     low, high = beta.ppf(0.025, 50, 1), beta.ppf(0.975, 1, 50)
     assert played.epsilon == pytest.approx(np.log(low / high)) == most_shown(100)
     assert played.accuracy.value == 1 and played.accuracy.n == 100
-    assert (played.likely.value, played.unlikely.value) == (1, 0)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 2.0])
@@ -43,7 +42,7 @@ def test_the_bound_of_an_event_holds_at_its_confidence(epsilon: float, n: int) -
     for one in hits:
         for other in hits:
             scores = np.concatenate([hits[1:] <= one, hits[1:] <= other]).astype(float)
-            bound, *_ = _bound(scores, is_first, 0.5, True, 0.9)
+            bound = _bound(scores, is_first, 0.5, True, 0.9)
             probability = likely[one] * unlikely[other]
             wrong += probability * (bound > epsilon)
             plain += probability * (one > np.exp(epsilon) * other)

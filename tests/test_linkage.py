@@ -129,7 +129,7 @@ def test_words_are_paired_where_texts_have_as_many() -> None:
     pairs = WordPairs.of(["The cat sat.", "One two", ""], ["a dog lay", "one", "x"])
     assert [pairs.words[number] for number in pairs.original] == ["the", "cat", "sat"]
     assert [pairs.words[number] for number in pairs.output] == ["a", "dog", "lay"]
-    assert pairs.document.tolist() == [0, 0, 0] and pairs.texts == 3
+    assert pairs.document.tolist() == [0, 0, 0]
     assert pairs.content.tolist() == [False, True, True]
 
 

@@ -90,9 +90,7 @@ def test_laws_of_mechanisms_on_words() -> None:
 
 def test_the_strongest_game_is_told_beside_its_own_claim() -> None:
     """One that shows less but refutes its pair's claim comes first: not the least of all claims."""
-    weak, strong = (
-        GameOutcome(shown, share(5, 10), share(1, 10), share(1, 10)) for shown in (0.9, 2.0)
-    )
+    weak, strong = (GameOutcome(shown, share(5, 10)) for shown in (0.9, 2.0))
     games, claimed = [weak, strong, weak, weak, strong, weak], [9.0, 8.0, 7.0, 0.5, 8.0, np.inf]
     table = experiment.game_table(
         {"mechanism": name, "claimed": claim, **experiment.told(game)}

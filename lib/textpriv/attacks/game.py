@@ -49,13 +49,10 @@ class GameOutcome:
         confidence; 0 where nothing was shown
     accuracy : share of unseen outputs whose text was named; guessing gives 0.5 where there are as
         many of either text
-    likely, unlikely : shares of the event under the one text and under the other
     """
 
     epsilon: float
     accuracy: Estimate
-    likely: Estimate
-    unlikely: Estimate
 
 
 @checked(confidence=LEVEL)
@@ -100,12 +97,12 @@ def play(
     levels = np.unique(tried)
     thresholds = [0.0, *(levels[1:] + levels[:-1]) / 2]
     events = [(threshold, towards) for threshold in thresholds for towards in (True, False)]
-    bounds = [_bound(tried, taught[1], *event, confidence)[0] for event in events]
+    bounds = [_bound(tried, taught[1], *event, confidence) for event in events]
     scores = classifier.fit(*taught).decision_function(counted[0])
     best = events[int(np.argmax(bounds))]
-    epsilon, likely, unlikely = _bound(scores, counted[1], *best, confidence)
+    epsilon = _bound(scores, counted[1], *best, confidence)
     right = int(((scores > 0) == counted[1]).sum())
-    return GameOutcome(max(0.0, epsilon), stats.share(right, len(scores)), likely, unlikely)
+    return GameOutcome(max(0.0, epsilon), stats.share(right, len(scores)))
 
 
 def most_shown(draws: int, *, confidence: float = stats.CONFIDENCE) -> float:
@@ -122,8 +119,8 @@ def _bound(
     threshold: float,
     towards: bool,
     confidence: float,
-) -> tuple[float, Estimate, Estimate]:
-    """ln P(event | one) / P(event | other) from below, and both shares.
+) -> float:
+    """ln P(event | one) / P(event | other) from below.
 
     The event is a score from the threshold on, which speaks for the first text, or one below it.
     """
@@ -133,8 +130,7 @@ def _bound(
         for text in (is_first == towards, is_first != towards)
     )
     with np.errstate(divide="ignore"):
-        bound = np.log(likely.low) - np.log(unlikely.high)
-    return float(bound), likely, unlikely
+        return float(np.log(likely.low) - np.log(unlikely.high))
 
 
 def _seen(

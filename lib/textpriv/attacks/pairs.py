@@ -42,14 +42,12 @@ class WordPairs:
     original, output : (words,) numbers of words
     document : (words,) which text each stands in
     words : the words that are numbered
-    texts : how many texts there were, with those of other lengths
     """
 
     original: IntArray
     output: IntArray
     document: IntArray
     words: tuple[str, ...]
-    texts: int
 
     @classmethod
     def of(cls, originals: Sequence[str], sanitized: Sequence[str]) -> Self:
@@ -67,7 +65,7 @@ class WordPairs:
         words, numbers = np.unique(np.array([*before, *after], dtype=object), return_inverse=True)
         original, output = np.split(numbers.astype(np.int64), [len(before)])
         lengths = [len(pairs[number][0]) for number in level]
-        return cls(original, output, np.repeat(level, lengths), tuple(words), len(pairs))
+        return cls(original, output, np.repeat(level, lengths), tuple(words))
 
     @property
     def content(self) -> BoolArray:
