@@ -9,7 +9,7 @@ In the way of scikit-learn's `check_estimator`, but a failed check is a row, not
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, permutations
@@ -114,7 +114,7 @@ def check_mechanism(
     """
     made = sanitizer(mechanism, epsilon=epsilon, policy=policy, words=VOCABULARY)
     rng = np.random.default_rng(seed)
-    checks: dict[str, Callable[[Sanitizer, np.random.Generator], str]] = {
+    checks = {
         "as many texts out as in": _counts,
         "the empty text": _empty,
         "fresh randomness": _fresh,
@@ -124,7 +124,7 @@ def check_mechanism(
         "draws follow the stated law": _law,
         "the claim": _claim,
     }
-    return _all(made.label, ((name, partial(check, made, rng)) for name, check in checks.items()))
+    return _all(made.label, checks, made, rng)
 
 
 def check_attack(attack: object, mechanism: Mechanism, *, seed: int = 0) -> Checked:
@@ -143,27 +143,21 @@ def check_attack(attack: object, mechanism: Mechanism, *, seed: int = 0) -> Chec
     ids = rng.choice(inputs, size=60).astype(np.int64)
     private = Corpus(ids, np.arange(0, 61, 12), vocabulary=mechanism.vocabulary)
     observed = observe(mechanism, private, rng)
-    checks: dict[str, Callable[[Attack, Observed, int], str]] = {
+    checks = {
         "guesses are ranked": _ranked,
         "posteriors are probabilities": _probabilities,
         "targets are answered one by one": _targets,
         "the same call gives the same guesses": _repeatable,
     }
-    return _all(
-        attack.name,
-        (
-            (name, partial(check, attack, observed, mechanism.size))
-            for name, check in checks.items()
-        ),
-    )
+    return _all(attack.name, checks, attack, observed, mechanism.size)
 
 
-def _all(name: str, checks: Iterator[tuple[str, Callable[[], str]]]) -> Checked:
+def _all(name: str, checks: Mapping[str, Callable[..., str]], *given: Any) -> Checked:
     rows = []
-    for title, check in checks:
+    for title, check in checks.items():
         try:
             with simulation():
-                result, says = "passed", check()
+                result, says = "passed", check(*given)
         except _NotRun as reason:
             result, says = "not run", str(reason)
         except AssertionError as found:
