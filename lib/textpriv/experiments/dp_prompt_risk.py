@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,10 +34,8 @@ from textpriv.experiments.dp_prompt import (
 )
 from textpriv.models import Encoder, similarity
 from textpriv.report.figures import label
+from textpriv.report.run import Run
 from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
-
-if TYPE_CHECKING:
-    from textpriv.report.run import Run
 
 STATIC, ADAPTIVE = "static", "adaptive"
 STRONGEST, ANY = "strongest", "any"  # attacker and access of the greatest F1 of all

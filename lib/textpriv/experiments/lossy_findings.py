@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from textpriv.experiments.lossy import STENCILS, Sizes, crossing
 from textpriv.report.figures import label
-
-if TYPE_CHECKING:
-    from textpriv.report.run import Run
+from textpriv.report.run import Run
 
 ORDER = ("plain", "high-freq", "2-random", "3-random", "low-freq")  # of accuracy in the paper
 SKIP, RIDGE, LANGUAGE = "naive_skip", "deconvolution", "deconvolution_lm"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -27,9 +26,7 @@ from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Sizes
 from textpriv.models import Encoder
 from textpriv.report.difference import ALONE, Difference
 from textpriv.report.figures import label
-
-if TYPE_CHECKING:
-    from textpriv.report.run import Run
+from textpriv.report.run import Run
 
 MEASURED_BY = {
     "meaning": "the mean cosine of a sentence before and after",

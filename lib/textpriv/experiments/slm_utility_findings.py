@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from textpriv.experiments.slm_utility import MILD, Sizes
 from textpriv.report import claims
 from textpriv.report.difference import Finding
+from textpriv.report.run import Run
 from textpriv.utility.prediction import worst_coverage
-
-if TYPE_CHECKING:
-    from textpriv.report.run import Run
 
 
 def _told(run: Run, name: str, digits: int = 3) -> str:
