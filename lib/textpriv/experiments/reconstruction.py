@@ -50,7 +50,6 @@ from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.channel import Channel
 from textpriv.data import splits
 from textpriv.data.tokens import Corpus
-from textpriv.errors import InvalidInput
 from textpriv.experiments.reconstruction_texts import (
     ELSEWHERE,
     PUBLIC,
@@ -232,10 +231,8 @@ def success_rates(outcomes: Iterable[Outcome]) -> pd.DataFrame:
 
 def one(outcomes: Iterable[Outcome], corpus: str, defense: str, epsilon: float) -> Outcome:
     """The outcome of one setting."""
-    for found in outcomes:
-        if (found.corpus, found.defense, found.epsilon) == (corpus, defense, epsilon):
-            return found
-    raise InvalidInput(f"no outcome for {corpus}, {defense}, epsilon {epsilon:g}")
+    setting = {"corpus": corpus, "defense": defense, "epsilon": epsilon}
+    return next(found for found in outcomes if found.setting == setting)
 
 
 def in_focus(outcomes: Iterable[Outcome], epsilons: Mapping[str, Sequence[float]]) -> list[Outcome]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
@@ -44,7 +44,7 @@ def success(found: pd.DataFrame) -> Figure:
         for ax, corpus in zip(row, corpora, strict=True):
             part = found[(found["defense"] == defense) & (found["corpus"] == corpus)]
             for name, line in part.groupby("attack", sort=False):
-                _line(ax, line, "epsilon", _look(name))
+                band(ax, line, "epsilon", ms=4, **_look(name))
             ax.set_title(f"{DEFENSE[defense]}, {corpus_label(corpus)}\n({_n(part)})", fontsize=8.5)
             ax.set(xlabel="epsilon" if defense == "custext" else "epsilon (1 / distance)")
             ax.set_ylim(0, 1)
@@ -123,7 +123,7 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
     for ax, table, x in ((left, found, "group"), (right, names, "epsilon")):
         for name in attacks:
             if len(line := table[table["attack"] == name].sort_values(x)):
-                _line(ax, line, x, _look(name))
+                band(ax, line, x, ms=4, **_look(name))
     groups = found.drop_duplicates("group").sort_values("group")
     ticks = [f"{row.ranks}\n({row.n:,})" for row in groups.itertuples()]
     left.set_xticks(groups["group"], ticks, fontsize=7.5, rotation=45)
@@ -228,11 +228,6 @@ def _by_setting(
     )
     panels = zip(axes[0], groups, strict=True)
     return fig, [(ax, defense, epsilon, part) for ax, ((defense, epsilon), part) in panels]
-
-
-def _line(ax: Axes, table: pd.DataFrame, x: str, look: Mapping[str, Any]) -> None:
-    """Values against a column, with their intervals."""
-    band(ax, table, x, ms=4, **look)
 
 
 def _look(name: object) -> dict[str, Any]:
