@@ -72,13 +72,9 @@ class Output:
     def columns(self) -> dict[str, Any]:
         return columns_of(self.mechanism, self.level)
 
-    def runs(self, access: str) -> Sequence[Seen]:
-        """All documents as an attacker has them, run by run."""
-        return list(self.vectors) if access in ON_VECTORS else self.texts
-
     def seen(self, access: str, run: int) -> Seen:
-        """All documents in one run; runs are used in turn, one for every part."""
-        runs = self.runs(access)
+        """All documents as an attacker has them; runs are used in turn, one for every part."""
+        runs: Any = self.vectors if access in ON_VECTORS else self.texts
         return runs[run % len(runs)]
 
 

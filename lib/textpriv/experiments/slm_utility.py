@@ -193,7 +193,9 @@ def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     for end, value in {"lowest": float(half.min()), "highest": float(half.max())}.items():
         exact = Estimate(value, value, value, len(half))
         found[f"similarity.llm.half_changed.{end}", "similarity"] = exact
-    return _named(found)
+    return pd.DataFrame(
+        {"name": name, "unit": unit, **each.columns()} for (name, unit), each in found.items()
+    )
 
 
 def _half_changed(changed: FloatArray) -> int:
@@ -254,13 +256,6 @@ def _bootstrapped(
     drawn = [statistic(values[rng.integers(count, size=count)]) for _ in range(_RESAMPLES)]
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Estimate(value, min(float(low), value), max(float(high), value), count)
-
-
-def _named(found: Mapping[tuple[str, str], Estimate]) -> pd.DataFrame:
-    """Columns name and unit, and those of the estimate."""
-    return pd.DataFrame(
-        {"name": name, "unit": unit, **each.columns()} for (name, unit), each in found.items()
-    )
 
 
 def _levels(rows: pd.DataFrame, column: str) -> FloatArray:
