@@ -38,6 +38,7 @@ from textpriv.attacks.base import (
     Guesses,
     IntArray,
     Observed,
+    TokenAttack,
     check_targets,
     padded,
 )
@@ -58,7 +59,7 @@ def watch(stencil: Stencil, private: Corpus) -> Observed:
     return Observed(stencil.sanitize_corpus(private), stencil.replaced(private))
 
 
-class TokenInversion(Attack):
+class TokenInversion(TokenAttack):
     """The tokens nearest to the output, as if it were the input with noise (Qu et al. 2021).
 
     `skip` leaves out the observed token itself, as Harel et al. 2024 (section 3.2) do for Noise and
@@ -70,16 +71,11 @@ class TokenInversion(Attack):
     def __init__(self, table: TokenTable, *, skip: bool = True) -> None:
         self.table, self.skip = table, skip
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_count(top, what="top")
-        ids = observed.corpus.ids[check_targets(observed, targets)]
-        types, inverse = np.unique(ids, return_inverse=True)
-        words, distances = self.table.nearest(self.table.vectors[types], top + self.skip)
+    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
+        words, distances = self.table.nearest(self.table.vectors[outputs], top + self.skip)
         if self.skip:
-            words, distances = _without(types, words, distances)
-        return padded(words[inverse], -distances[inverse], top)
+            words, distances = _without(outputs, words, distances)
+        return padded(words, -distances, top)
 
 
 def _without(ids: IntArray, words: IntArray, distances: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -226,7 +226,6 @@ class InversionPerToken(TokenAttack):
         self._share = (count / np.bincount(output, count)[output])[ranked]
 
     def guess_words(self, outputs: IntArray, top: int) -> Guesses:
-        check_count(top, what="top")
         first, last = (np.searchsorted(self._output, outputs, side) for side in ("left", "right"))
         place = first[:, None] + np.arange(top)
         is_seen = place < last[:, None]

@@ -22,7 +22,7 @@ from textpriv.attacks.base import (
     BoolArray,
     Guesses,
     Observed,
-    check_targets,
+    TokenAttack,
     hits_anywhere,
 )
 from textpriv.attacks.ngrams import Lexicon, NGrams
@@ -333,16 +333,13 @@ class TokenNoise:
 # --- Attacks of its own -------------------------------------------------------------------------
 
 
-class OutputItself(Attack):
+class OutputItself(TokenAttack):
     """The output is the guess, and the only one: right for what a lossy map leaves as it is."""
 
     name = "naive"
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        words = observed.corpus.ids[check_targets(observed, targets)][:, None]
-        return Guesses(words, np.zeros(words.shape))
+    def guess_words(self, outputs: IntArray, top: int) -> Guesses:
+        return Guesses(outputs[:, None], np.zeros((len(outputs), 1)))
 
 
 class InRows(Attack):
