@@ -437,8 +437,12 @@ def common(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "PUBLIC_TEXTS", 40)
 
 
+def carded(epsilon: float, seed: int = 0) -> dict[str, Any]:
+    return cards.make_card(textpriv.sanitizer("santext", epsilon=epsilon), seed=seed)
+
+
 def test_cards_of_a_folder_stand_in_one_table(common: None, tmp_path: Path) -> None:
-    made = {eps: cards.make_card("santext", epsilon=eps) for eps in (0.5, 12.0)}
+    made = {eps: carded(eps) for eps in (0.5, 12.0)}
     for eps, card in made.items():
         (tmp_path / f"{eps}.json").write_text(json.dumps(card))
     table = cards.table(cards.read_cards(tmp_path)).set_index("setting")
@@ -450,15 +454,14 @@ def test_cards_of_a_folder_stand_in_one_table(common: None, tmp_path: Path) -> N
 
 
 def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None:
-    sent = cards.make_card("santext", epsilon=6.0)
-    again = cards.make_card("santext", epsilon=6.0, seed=1)
+    sent, again = carded(6.0), carded(6.0, seed=1)
     assert len(cards.differences(sent, again)) <= 1
     flattering = json.loads(json.dumps(sent))
     for row in flattering["risks"]:
         row.update(value=row["value"] / 3, low=0.0, high=1.0)
     assert len(cards.differences(flattering, again)) >= 3
     with pytest.raises(InvalidInput, match="expected one mechanism and setting"):
-        cards.differences(sent, cards.make_card("santext", epsilon=7.0))
+        cards.differences(sent, carded(7.0))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Cards: what one mechanism at one setting came to, on texts that are the same for all.
 
-    card = make_card("custext+", epsilon=2)
+    card = make_card(sanitizer("custext+", epsilon=2))
     table(read_cards("cards"))             # a row for each, ours and those that were sent in
     differences(card, make_card(...))      # made again: what lies outside the joint error
 
@@ -31,10 +31,8 @@ KEYS = (
 )  # fmt: skip
 
 
-def make_card(
-    mechanism: object, *, epsilon: float | None = None, policy: str = "private", seed: int = 0
-) -> dict[str, Any]:
-    """The card of a mechanism: see `evaluate.evaluate` for the parameters.
+def make_card(mechanism: object, *, seed: int = 0) -> dict[str, Any]:
+    """The card of a mechanism: a `sanitizer`, or what `evaluate.evaluate` takes for one.
 
     `seed` decides the draws of the mechanism and not the sentences, so that a card can be made
     again with other draws.
@@ -45,8 +43,6 @@ def make_card(
     found = evaluate(
         list(documents.texts),
         mechanism=mechanism,
-        epsilon=epsilon,
-        policy=policy,
         labels=list(documents.columns["label"]),
         seed=seed,
     )
