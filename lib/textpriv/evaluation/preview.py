@@ -14,30 +14,26 @@ import pandas as pd
 
 from textpriv.attacks import linkage
 from textpriv.attacks.base import observe
-from textpriv.data.tokens import PRIVATE, Tokenizer, TokenPolicy
+from textpriv.data.tokens import Tokenizer
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.risks import attack_for, language, vectors_of
 from textpriv.evaluation.sanitizers import sanitizer
-from textpriv.evaluation.texts import texts_of
 from textpriv.mechanisms.base import check_epsilons
 
 
 def previewed(
-    texts: object,
+    texts: Sequence[str],
     mechanism: object,
     epsilons: Sequence[float],
     *,
-    public: Sequence[str] | None = None,
-    policy: str | TokenPolicy = PRIVATE,
-    column: str = "text",
-    summary: bool = False,
-    seed: int | None = None,
+    public: Sequence[str] | None,
+    policy: str,
+    summary: bool,
 ) -> pd.DataFrame:
     """A row per epsilon: the first text, and over all texts what is changed, kept and recovered.
 
     Parameters
     ----------
-    texts, column : see `texts_of`
     mechanism, policy : see `sanitizer`; one that replaces words
     epsilons : numbers > 0
     public : texts that the attacker has read; None: a weaker one, who has read none
@@ -50,7 +46,6 @@ def previewed(
     (mean cosine of word vectors with the original), recovered (share of the sanitized tokens of the
     vocabulary that the attack guesses; NaN where the mechanism's probabilities are not known)
     """
-    given = texts_of(texts, column=column)
     wanted = check_epsilons(epsilons)
     if summary:
         from textpriv.evaluation import summaries  # late: it takes scikit-learn's regressors
@@ -61,19 +56,17 @@ def previewed(
         raise InvalidInput(f"mechanism: got {made.name}, expected one that replaces words")
     embedding = made.mechanism.embedding
     tokenizer = Tokenizer(embedding.words, made.policy)
-    private = tokenizer.encode(given)
-    known = vectors_of(embedding, given, given)
-    read = None
-    if public is not None:  # learned once for every epsilon
-        encoded = tokenizer.encode(public)
-        read = language(len(embedding), encoded)
-    rng, rows = np.random.default_rng(seed), []
+    private = tokenizer.encode(texts)
+    known = vectors_of(embedding, texts, texts)
+    # Learned once for every epsilon.
+    read = None if public is None else language(len(embedding), tokenizer.encode(public))
+    rng, rows = np.random.default_rng(), []
     for epsilon in wanted:
         at = made.mechanism.with_epsilon(epsilon)
         observed = observe(at, private, rng)
         truth = private.ids[observed.targets]
         after = tokenizer.decode(observed.corpus)
-        meaning = linkage.meaning_kept(known, vectors_of(embedding, after, given))
+        meaning = linkage.meaning_kept(known, vectors_of(embedding, after, texts))
         try:
             guesses = attack_for(at, read).guess(observed, top=1)
             recovered = float(guesses.hits(truth)[truth >= 0].mean())
@@ -90,6 +83,6 @@ def previewed(
         )
     table = pd.DataFrame(rows)
     if summary:
-        worth = summaries.summary_worth([given[0]] * len(table), list(table["sanitized"]))
+        worth = summaries.summary_worth([texts[0]] * len(table), list(table["sanitized"]))
         table[["worth", "low", "high"]] = np.stack(worth, axis=1)
     return table
