@@ -14,8 +14,6 @@ import numpy as np
 
 from textpriv.attacks.base import Attack, Observed
 from textpriv.attacks.bayes import EmbeddingInversion
-from textpriv.attacks.noisy_channel import NoisyChannel
-from textpriv.channel import Channel
 from textpriv.checks import check_kind
 from textpriv.data.tokens import KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput
@@ -104,7 +102,7 @@ class Reader:
         self.tokenizer = Tokenizer(self.embedding.words, policy)
         self.language = risks.language(len(self.embedding), self.tokenizer.encode(public))
         self._mechanism = lru_cache(maxsize=None)(self._made)
-        self._channel = lru_cache(maxsize=16)(self._channel_of)
+        self._attack = lru_cache(maxsize=16)(self._attack_on)
 
     def read(
         self, text: str, mechanism: str, epsilon: float, rng: np.random.Generator | None = None
@@ -120,7 +118,7 @@ class Reader:
         hidden = risks.passing(made, private)
         with simulation():
             observed = Observed(made.sanitize_corpus(private, rng), hidden)
-        attack = self._attack(made, mechanism, made.epsilon)
+        attack = self._attack(mechanism, made.epsilon)
         guess = observed.corpus.ids.copy()
         if hidden.any():
             guess[observed.targets] = attack.guess(observed, top=1).words[:, 0]
@@ -135,14 +133,9 @@ class Reader:
             raise InvalidInput(f"mechanism: got {name}, expected one that replaces words")
         return made
 
-    def _channel_of(self, name: str, epsilon: float) -> Channel | None:
+    def _attack_on(self, name: str, epsilon: float) -> Attack:
+        made = self._mechanism(name).with_epsilon(epsilon)
         try:
-            return risks.channel_of(self._mechanism(name).with_epsilon(epsilon))
+            return risks.attack_for(made, self.language)
         except InvalidInput:
-            return None
-
-    def _attack(self, made: Mechanism, name: str, epsilon: float) -> Attack:
-        channel = self._channel(name, epsilon)
-        if channel is not None:
-            return NoisyChannel(channel, model=self.language, weight=risks.LANGUAGE_WEIGHT)
-        return EmbeddingInversion(made, self.embedding)  # type: ignore[arg-type]
+            return EmbeddingInversion(made, self.embedding)  # type: ignore[arg-type]

@@ -16,7 +16,6 @@ from matplotlib.ticker import PercentFormatter
 from pydantic import BaseModel, Field
 
 from textpriv.attacks.base import NONE, Guesses, Observed, observe
-from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.data.tokens import KEPT, Corpus
 from textpriv.drawing import drawing
 from textpriv.evaluation import risks
@@ -80,7 +79,7 @@ def every_epsilon(
     for name, grid in epsilons.items():
         for mechanism in mechanisms[name].sweep(grid):
             observed = observe(mechanism, private, stream(name))
-            attack = NoisyChannel(mechanism, model=reader.language, weight=risks.LANGUAGE_WEIGHT)
+            attack = risks.attack_for(mechanism, reader.language)
             setting = {"mechanism": name, "epsilon": float(mechanism.epsilon)}
             words = {"sentence": private.document, "position": place, "original": written}
             table = pd.DataFrame({**setting, **words})
