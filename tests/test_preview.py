@@ -38,7 +38,7 @@ class FirstWord:
 
 @pytest.fixture(scope="module")
 def reader(encoder: Encoder) -> Reader:
-    return Reader.of(encoder, FirstWord(), PUBLIC)
+    return Reader.of(encoder, FirstWord(), PUBLIC, PieceTable.of(encoder))
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Writer:
 
 @pytest.fixture(scope="module")
 def reader(encoder: Encoder) -> Reader:
-    return Reader.of(encoder, Extractive(encoder, tokens=5, passage=(2, 4)), texts(30, 1))
+    small = Extractive(encoder, tokens=5, passage=(2, 4))
+    return Reader.of(encoder, small, texts(30, 1), PieceTable.of(encoder))
 
 
 @pytest.fixture(scope="module")

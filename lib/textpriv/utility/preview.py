@@ -1,6 +1,6 @@
 """Before a prompt is sent: what it would look like, what it would be worth, who could read it.
 
-    reader = Reader.of(encoder, small, public)            # once, from public text
+    reader = Reader.of(encoder, small, public, table)     # once, from public text
     shown = preview(text, mechanism, epsilons, reader=reader, predictor=predictor)
     shown.rows             # per epsilon: the text, the expected similarity, the attacker's success
     shown.figure()
@@ -108,18 +108,9 @@ class Reader:
 
     @classmethod
     def of(
-        cls,
-        encoder: Encoder,
-        small: Extractive | Writer,
-        public: Sequence[str],
-        *,
-        table: PieceTable | None = None,
+        cls, encoder: Encoder, small: Extractive | Writer, public: Sequence[str], table: PieceTable
     ) -> Self:
-        """A reader that knows public texts, which share nothing with the private ones.
-
-        Without a table it takes the encoder's.
-        """
-        table = table or PieceTable.of(encoder)
+        """A reader that knows public texts, which share nothing with the private ones."""
         corpus, size = table.encode(public), len(table.embedding)
         language = NGrams.train(Lexicon(size), [corpus], order=2)
         return cls(table, encoder, small, language, corpus.counts(size))
