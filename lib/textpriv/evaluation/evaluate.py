@@ -259,22 +259,21 @@ def evaluate(
 
 # --- Attacks by name ----------------------------------------------------------------------------
 
-ON_WORDS = ("context-free", "noisy-channel")
+ON_WORDS = {
+    "context-free": "Bayes' rule word by word; knows the mechanism and word frequencies",
+    "noisy-channel": "whole sentences; knows the mechanism and public text",
+}
 OWN_VECTORS, LIKELIHOOD = "word-vectors", "likelihood"
 
 
 def described_attacks() -> dict[str, str]:
     """Every attack that `evaluate` can run, by name, with what it does and knows."""
-    words = {
-        "context-free": "Bayes' rule word by word; knows the mechanism and word frequencies",
-        "noisy-channel": "whole sentences; knows the mechanism and public text",
-    }
     texts = {name: f"{each.label}; knows {each.knows}" for name, each in LINKERS.items()}
     own = {
         OWN_VECTORS: "linkage by word vectors; knows the candidates, public word vectors",
         LIKELIHOOD: "linkage by likelihood; knows the candidates, the mechanism",
     }
-    return texts | own | {"pairs": "words learned from other texts before and after"} | words
+    return texts | own | {"pairs": "words learned from other texts before and after"} | ON_WORDS
 
 
 def register_attack(
