@@ -148,13 +148,12 @@ def neighbourhood(seed: int) -> tuple[FloatArray, FloatArray]:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("make", [rivals, neighbourhood, grazing])
-@pytest.mark.parametrize("scale", [1.0, 2.0**-124])  # of the direction: underflow in float32
-def test_contests_made_to_defeat_the_rounding_bound_do_not(
-    make: Any, precision: Any, scale: float
-) -> None:
-    for seed in range(150):
-        table, direction = make(seed)
-        direction *= scale
+def test_contests_made_to_defeat_the_rounding_bound_do_not(make: Any, precision: Any) -> None:
+    """Without the bound 5 of 150 rivals go wrong; with a direction that underflows in float32 no
+    first pass is believed, so that a few are enough."""
+    for seed in range(180):
+        table, direction = make(seed % 150)
+        direction *= 1.0 if seed < 150 else 2.0**-124
         search = ExactSearch(table, precision=precision, group=1)
         radii, takers = AllRadii(search).first_crossing(np.array([0]), direction[None, None])
         expected, taker = plain_crossing(table, 0, direction)
