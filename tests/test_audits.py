@@ -23,7 +23,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutants import (
     BOX,
-    CANDIDATES,
     CASES,
     CLOUD,
     CORNERS,
@@ -36,7 +35,6 @@ from mutants import (
     Case,
     NoNeighbour,
     clipped,
-    recode,
     tem_by_gumbel,
     verdicts,
 )
@@ -52,7 +50,7 @@ from textpriv.mechanisms import TEM, CusText, CusTextPlus, Madlib, SanText, SanT
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.mechanisms.prompt import tight_loss as tight_token_loss
 from textpriv.mechanisms.registry import WORD_LEVEL
-from textpriv.mechanisms.sentences import Box, DeepCandidate, TruncatedLaplace
+from textpriv.mechanisms.sentences import Box, TruncatedLaplace
 from textpriv.neighbors import ExactSearch
 from textpriv.privacy import (
     Audit,
@@ -66,12 +64,13 @@ from textpriv.privacy import (
     draw_words,
     exact,
     read_audits,
+    released,
     sampled,
     tight_loss,
     write_audits,
 )
 from textpriv.privacy.claims import diameter
-from textpriv.privacy.exact import audit_candidates, audit_next_token
+from textpriv.privacy.exact import audit_next_token
 from textpriv.privacy.results import LEVEL, audit_of, plain
 from textpriv.privacy.sampled import Drawn, PlainSearch, at_most, spread_words
 from textpriv.seeds import stream
@@ -289,8 +288,8 @@ def test_a_map_tells_words_of_different_groups_apart(group: int) -> None:
 
 def test_all_documents_of_a_few_sentences_are_compared() -> None:
     """Three sentences of five: 35 documents; neighbours share two."""
-    mechanism = DeepCandidate(CANDIDATES, recode, epsilon=2.0)
-    found = audit_candidates(mechanism, POOL, size=3)
+    case = next(each for each in CASES if each.flaw == "DeepCandidate with eps for eps / 2")
+    mechanism, found = case.right(), twin(case)
     documents = {tuple(sorted(each)) for each in np.ndindex(5, 5, 5)}
     pairs = [
         (one, other)
@@ -609,6 +608,7 @@ def small_tables(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -
     table = from_arrays("made up", words, np.random.default_rng(1).standard_normal((100, 6)))
     monkeypatch.setattr(long.embeddings, "load", lambda name: table)
     monkeypatch.setattr(long, "INPUTS", 4)
+    monkeypatch.setattr(released, "WORDS", 5)  # whose draws are held against the law
     monkeypatch.setattr(long, "EXACT", (("tem", 2.4), ("custext-aggressive", 4.0)))
     monkeypatch.setattr(long, "TIGHT", (("tem", 2.4),))
     monkeypatch.setattr(long, "overstated", lambda: [("rantext", 6.0)])  # CluSanT's holds here
@@ -721,7 +721,10 @@ def test_what_is_kept_depends_on_the_code(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("name", long.TOYS)
 def test_what_can_be_enumerated_holds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer draws than `make audit` takes: which of them are caught is asked of the mutants."""
     monkeypatch.setattr(long, "_table", lambda name: CLOUD)
+    for module in (exact, released):  # of DeepCandidate and DP-Prompt
+        monkeypatch.setattr(module, "DRAWS", 800)
     found = audit_of(long.toy(name, 7))
     deterministic = "random" in name or "stencil" in name
     assert found.mechanism == name and found.verdict == ("no claim" if deterministic else "holds")
