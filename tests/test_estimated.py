@@ -6,6 +6,7 @@ by Hoeffding's inequality over the pairs of opposite directions.
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 from typing import Any
 
@@ -55,39 +56,32 @@ def formula(made: NoiseChannel) -> FloatArray:
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_rows_are_the_formula_and_sum_to_one(epsilon: float) -> None:
+def test_rows_are_the_formula_and_sum_to_one_and_columns_are_theirs(epsilon: float) -> None:
     made = channels()[epsilon]
     rows = np.exp(made.log_rows(WORDS))
     assert made.decay > 0
     np.testing.assert_allclose(rows.sum(1), 1, rtol=0, atol=1e-9)
     np.testing.assert_allclose(rows, formula(made), rtol=1e-9)
-    np.testing.assert_allclose(made.log_rows([7, 2, 7]), np.log(rows[[7, 2, 7]]), rtol=1e-9)
+    log_rows = np.log(rows)
+    np.testing.assert_allclose(made.log_rows([7, 2, 7]), log_rows[[7, 2, 7]], rtol=1e-9)
+    np.testing.assert_allclose(made.log_columns(WORDS), log_rows.T, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(made.log_columns([9, 4]), log_rows.T[[9, 4]], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_columns_are_the_rows_transposed(epsilon: float) -> None:
-    made = channels()[epsilon]
-    rows = made.log_rows(WORDS)
-    np.testing.assert_allclose(made.log_columns(WORDS), rows.T, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(made.log_columns([9, 4]), rows.T[[9, 4]], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("count", [1, 5, SIZE + 3])
-def test_the_likeliest_inputs_are_those_of_the_columns(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_likeliest_inputs_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     made, rng = channels()[2.0], np.random.default_rng(1)
     some = rng.random(SIZE)
     some[rng.permutation(SIZE)[:40]] = 0
     outputs = rng.permutation(SIZE)  # many of them impossible as inputs
     for prior in (some, np.ones(SIZE), np.eye(SIZE)[11]):
-        for size in (1, 8 * SIZE * 7):  # one row at a time, seven at a time
+        best, joints, evidence = likeliest_by_hand(made, outputs, prior, SIZE + 3)
+        # One row at a time, and seven at a time.
+        for count, size in itertools.product((1, 5, SIZE + 3), (1, 8 * SIZE * 7)):
             monkeypatch.setattr("textpriv.channel.ROW_BYTES", size)
             words, log_joint, log_evidence = made.likeliest_inputs(outputs, prior, count)
-            expected = likeliest_by_hand(made, outputs, prior, count)
-            np.testing.assert_array_equal(words, expected[0])
-            np.testing.assert_allclose(log_joint, expected[1], rtol=1e-12)
-            np.testing.assert_allclose(log_evidence, expected[2], rtol=1e-12)
+            np.testing.assert_array_equal(words, best[:, :count])
+            np.testing.assert_allclose(log_joint, joints[:, :count], rtol=1e-12)
+            np.testing.assert_allclose(log_evidence, evidence, rtol=1e-12)
 
 
 # --- Against the mechanism ---------------------------------------------------------------------

@@ -579,17 +579,6 @@ def test_certain_bounds_hold_what_draws_show(kind: type[Madlib]) -> None:
         assert each.claimed == claimed_loss(tried).between(x, z)[0]
 
 
-def test_in_one_dimension_the_loss_has_a_closed_form() -> None:
-    """Words at 0, 1 and 3: 0 is kept with 1 - e^(-eps/2)/2, and reached from 1 with that tail."""
-    line = embedding([[0.0], [1.0], [3.0]])
-    rng = np.random.default_rng(5)
-    (found,) = certified_losses(
-        Madlib(line, epsilon=1.0), "w0", "w1", [2.0], rng, directions=20_000
-    )
-    tail = np.exp(-2.0 * 0.5) / 2
-    assert found.low <= np.log((1 - tail) / tail) <= found.high < found.low + 0.2
-
-
 class HalfTheNoise(Madlib):
     """A claim of eps d, and noise half as long."""
 
@@ -597,17 +586,20 @@ class HalfTheNoise(Madlib):
         return directions / 2
 
 
-def test_a_certain_loss_may_exceed_the_claim() -> None:
-    """Words at 0, 1 and 3: with half the noise 1 gives 0 with probability e^-eps / 2, so that the
-    loss is eps + ln 2 and a little less, and the claim eps. Of the right noise it is below."""
+def test_in_one_dimension_the_loss_has_a_closed_form_and_may_exceed_the_claim() -> None:
+    """Words at 0, 1 and 3: 0 is kept with 1 - tail, and reached from 1 with the tail, which is
+    e^(-eps / 2) / 2. With half the noise it is e^-eps / 2: the claim is eps, the loss ln 2 more."""
     line, epsilon = embedding([[0.0], [1.0], [3.0]]), 4.0
-    for kind, broken in ((HalfTheNoise, True), (Madlib, False)):
+    for kind, share in ((HalfTheNoise, 0.5), (Madlib, 1.0)):
         (found,) = certified_losses(
             kind(line, epsilon=1.0), "w0", "w1", [epsilon], np.random.default_rng(5),
             directions=20_000,
         )  # fmt: skip
-        assert found.claimed == pytest.approx(epsilon) and (found.low > found.claimed) == broken
-        assert found.low == pytest.approx(4.67 if broken else 2.61, abs=0.2)
+        tail = np.exp(-epsilon / 2 / share) / 2
+        loss = np.log((1 - tail) / tail)
+        assert loss - 0.2 < found.low <= loss and found.claimed == pytest.approx(epsilon)
+        assert (found.low > found.claimed) == (share < 1)
+    assert loss <= found.high < found.low + 0.2  # of the right noise
 
 
 def test_bounds_that_say_nothing_are_infinite() -> None:
@@ -944,16 +936,10 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
         run = [each.value for label, each in measured.items() if re.fullmatch(pattern, label)]
         assert by_name[name].attacked.success.value == max(run) and len(run) > 8
     for name, each in by_name.items():  # the policy of the texts that were attacked
-        attacked_as_in_05 = name in (
-            "madlib",
-            "santext+",
-            "custext-conservative",
-            "custext+",
-            "tem",
-            "clusant",
-            "diffractor",
-            "rantext",
-        )
+        attacked_as_in_05 = name in {
+            "madlib", "santext+", "custext-conservative", "custext+", "tem", "clusant",
+            "diffractor", "rantext",
+        }  # fmt: skip
         words = each.mechanism in WORD_LEVEL or name == "custext-aggressive"
         expected = "keep-unknown" if attacked_as_in_05 else "private" if words else ""
         assert each.policy == expected and (expected in each.text if words else not each.scope)

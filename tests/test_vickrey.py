@@ -92,13 +92,6 @@ def test_the_limits(inner: type[Madlib]) -> None:
         assert (drawn != nearest[:, 1 - place]).all()
 
 
-def test_without_noise_the_second_limit_is_the_nearest_other_word() -> None:
-    table = normal_embedding(40, 4)
-    drawn = Vickrey(Madlib(table, epsilon=1e9), t=1.0).sanitize_ids(np.arange(40))
-    other = ExactSearch(table.vectors).nearest(table.vectors, 2)[0][:, 1]
-    np.testing.assert_array_equal(drawn, other)
-
-
 @pytest.mark.parametrize("inner", [Madlib, Mahalanobis])
 def test_it_claims_what_its_noise_claims(inner: type[Madlib]) -> None:
     madlib = inner(normal_embedding(9, 2), epsilon=1.0)
