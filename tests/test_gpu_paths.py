@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 import torch
 from benchmarks import gpu
-from helpers import FloatArray
+from helpers import FloatArray, refused
 from tiny_generators import tiny_generator, write_tiny_generator
 from tiny_models import tiny_encoder, write_tiny_model
 
 from textpriv import models, study
 from textpriv.data.embeddings import from_arrays
 from textpriv.data.tokens import Corpus
-from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Madlib
 from textpriv.models import generators
 from textpriv.models.classifiers import features
@@ -212,19 +211,18 @@ def test_kept_agrees_with_directions_drawn_elsewhere() -> None:
     assert 4.9 * along.std() * np.sqrt(2 / 4000) < 0.05 < along.mean() < 0.95
 
 
-@pytest.mark.parametrize(
-    ("words", "epsilons", "directions", "message"),
-    [
-        ([400], [1.0], 2, "words: got ids 400..400"),
-        ([0], [0.0], 2, "epsilons: got"),
-        ([0], [np.inf], 2, "epsilons: got"),
-        ([0], [1.0], 0, "directions: got 0"),
-    ],
-)
-def test_kept_refuses(words: Any, epsilons: Any, directions: Any, message: str) -> None:
+def kept(word: int, epsilon: float, directions: int) -> FloatArray:
     radii = AllRadii(ExactSearch(awkward(400, 6)))
-    with pytest.raises(InvalidInput, match=message):
-        radii.kept(np.array(words), epsilons, directions=directions, rng=np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    return radii.kept(np.array([word]), [epsilon], directions=directions, rng=rng)
+
+
+test_kept_refuses = refused(
+    (lambda: kept(400, 1.0, 2), "words: got ids 400..400"),
+    (lambda: kept(0, 0.0, 2), "epsilons: got"),
+    (lambda: kept(0, np.inf, 2), "epsilons: got"),
+    (lambda: kept(0, 1.0, 0), "directions: got 0"),
+)
 
 
 # --- A GPU against the processor ----------------------------------------------------------------
