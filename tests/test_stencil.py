@@ -192,20 +192,6 @@ C, A, B = 0.402620, 0.244201, 0.054489
             [C + (A + B) / 3, A + (A + B) / 3, B + (A + B) / 3, 0, 0],
             [0, A + (C + A + B) / 2, B + (C + A + B) / 2, 0, 0],
         ),
-        # One from it.
-        (
-            "aaaaa",
-            1,
-            [A + B / 4, C + B / 4, A + B / 4, B + B / 4, 0],
-            [A + (C + B) / 3, 0, A + (C + B) / 3, B + (C + B) / 3, 0],
-        ),
-        # A text shorter than the window.
-        (
-            "aaa",
-            1,
-            [A + 2 * B / 3, C + 2 * B / 3, A + 2 * B / 3],
-            [0.5, 0, 0.5],
-        ),
         # A token alone is its own neighbour in either form.
         ("a", 0, [1], [1]),
         # A special token takes no part, wherever it stands, and has an empty row.

@@ -179,10 +179,6 @@ def test_a_grid_changes_the_shares_that_were_asked_for(name: str) -> None:
     assert [1 - kept(epsilon).mean() for epsilon in grid] == pytest.approx(shares, abs=slack)
 
 
-def test_a_grid_is_a_list_of_numbers() -> None:
-    assert check_grid([1, 2.5]) == [1.0, 2.5]
-
-
 MADLIB, FIVE = Madlib(normal_embedding(5, 2), epsilon=1.0), np.arange(5)
 
 test_bad_input_is_named = refused(

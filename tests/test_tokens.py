@@ -216,11 +216,6 @@ def test_decoding_is_the_inverse_of_encoding(documents: list[list[int]]) -> None
     assert tokenizer.decode(encoded) == texts
 
 
-def test_other_ids_for_the_same_documents() -> None:
-    made = corpus([0, KEPT, 2], 1, 2, kept={1: "x"})
-    assert made.with_ids(np.array([3, KEPT, 1]))[1].tolist() == [KEPT, 1]
-
-
 # --- Sanitizing a corpus ----------------------------------------------------------------------
 
 
