@@ -128,7 +128,7 @@ def plain_law(mechanism: DPFusion, text: str, redacted: str) -> dict[tuple[int, 
 def test_draws_follow_the_law(order: float, batch: int) -> None:
     """False alarm at most ALARM; draws from the private law alone are caught with POWER."""
     mechanism = fusion(random_toy(3, strength=1.0), order=order)
-    n = 400 if batch == 2 else 6000
+    n = 200 if batch == 2 else 2000
     texts = ["a b", "e c c a"] * n
     with pytest.warns(UserWarning, match="seed was passed"):
         made = mechanism.sanitize(texts, ["d b", "e"] * n, 1, batch=batch)
@@ -138,7 +138,7 @@ def test_draws_follow_the_law(order: float, batch: int) -> None:
         assert len(names) == len(law) and sum(law.values()) == pytest.approx(1)
         counts = [made[which::2].count(name) for name in names]
         assert fits(counts, list(names.values()), ALARM)
-        if n == 6000:
+        if n == 2000:
             unbound = plain_law(fusion(mechanism.generator, bound=50.0), text, redacted)
             assert power_of_fit(list(unbound.values()), list(law.values()), n) >= POWER
 

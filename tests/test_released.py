@@ -26,7 +26,7 @@ from textpriv.mechanisms.prompt import DPPrompt, Limits
 from textpriv.mechanisms.sentences import TruncatedLaplace
 from textpriv.mechanisms.stencil import Stencil
 from textpriv.mechanisms.vickrey import Vickrey
-from textpriv.privacy import audit_noise
+from textpriv.privacy import audit_noise, released
 from textpriv.privacy.fit import LEVEL, fit_draws, fit_of
 from textpriv.privacy.released import (
     readable,
@@ -201,7 +201,8 @@ def test_sentences_with_noise_pass_and_with_less_do_not() -> None:
     assert released_laplace(noisy, documents, rng).p < LEVEL
 
 
-def test_paraphrases_that_cannot_be_judged() -> None:
+def test_paraphrases_that_cannot_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(released, "DRAWS", 20)
     generator = small_generator(4, 1)
     with pytest.raises(InvalidInput, match="mechanism: got no limits"):
         released_prompt(DPPrompt(generator, temperature=1, tokens=1), ["t1"], 1)
