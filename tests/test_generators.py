@@ -329,7 +329,7 @@ def softmax(log_weights: list[float]) -> Any:
 def test_draws_follow_the_softmax() -> None:
     """False alarm at most 1e-6; a temperature that is off by a fifth would be seen."""
     weights = [0.0, 1.5, -3.0, -torch.inf, 0.5, 2.5, -9.0]
-    law, n = softmax(weights), 20_000
+    law, n = softmax(weights), 6_000
     assert fits(counts(weights, n), law)
     scores = torch.tensor([[2 * each for each in weights]] * n)
     sampled = Sampled(2.0, seed=1)(scores.float(), np.arange(n))
