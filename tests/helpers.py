@@ -104,10 +104,7 @@ def _pooled(observed: FloatArray, expected: FloatArray) -> tuple[FloatArray, Flo
     if not small.any():
         return observed, expected
     tail = max(float(expected[small].sum()), 1e-12)
-    return (
-        np.append(observed[~small], observed[small].sum()),
-        np.append(expected[~small], tail),
-    )
+    return (np.append(observed[~small], observed[small].sum()), np.append(expected[~small], tail))
 
 
 def share_fits(successes: int, n: int, probability: float, alarm: float = ALARM) -> bool:

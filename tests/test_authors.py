@@ -10,14 +10,7 @@ from helpers import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textpriv.data.authors import (
-    NEITHER,
-    as_many_of_each,
-    by_authors,
-    by_rating,
-    parts,
-    quoting,
-)
+from textpriv.data.authors import NEITHER, as_many_of_each, by_authors, by_rating, parts, quoting
 from textpriv.data.corpora import Documents
 from textpriv.errors import InvalidInput
 

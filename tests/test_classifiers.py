@@ -9,13 +9,7 @@ import pytest
 import torch
 import transformers
 from helpers import POWER, power_of_share, refused, share_fits
-from tiny_models import (
-    FAMILIES,
-    PIECES,
-    piece,
-    tiny_family,
-    words_of_many_lengths,
-)
+from tiny_models import FAMILIES, PIECES, piece, tiny_family, words_of_many_lengths
 
 from textpriv import models
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus

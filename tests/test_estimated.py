@@ -18,13 +18,7 @@ from scipy.special import logsumexp
 
 from textpriv.mechanisms import Madlib, Mahalanobis, estimated
 from textpriv.mechanisms.estimated import NoiseChannel, _Replacement
-from textpriv.neighbors import (
-    AllRadii,
-    AnnoySearch,
-    Distances,
-    ExactSearch,
-    random_directions,
-)
+from textpriv.neighbors import AllRadii, AnnoySearch, Distances, ExactSearch, random_directions
 
 SIZE, DIMENSION, EPSILONS = 60, 4, (1.0, 2.0, 4.0)
 WORDS = np.arange(SIZE)

@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import fits, power_of_fit
-from tiny_generators import (
-    FAMILIES,
-    PADDING,
-    WITH_ENCODER,
-    tiny_family,
-    write_tiny_generator,
-)
+from tiny_generators import FAMILIES, PADDING, WITH_ENCODER, tiny_family, write_tiny_generator
 
 from textpriv import assets, models
 from textpriv.errors import InvalidInput

@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import (
-    POWER,
-    FloatArray,
-    embedding,
-    fits,
-    power_of_fit,
-)
+from helpers import POWER, FloatArray, embedding, fits, power_of_fit
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats

@@ -12,15 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import (
-    POWER,
-    FloatArray,
-    assert_caught,
-    assert_follows,
-    fits,
-    power_of_fit,
-    refused,
-)
+from helpers import POWER, FloatArray, assert_caught, assert_follows, fits, power_of_fit, refused
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays

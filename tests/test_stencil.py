@@ -70,12 +70,7 @@ sigmas = st.sampled_from([1e-3, 0.2, 0.6, 0.8, 1.0, 50.0])
 
 
 def plain_weights(
-    text: Corpus,
-    fixed: Any,
-    window: int,
-    sigma: float,
-    punctuated: bool,
-    share: str = "equal",
+    text: Corpus, fixed: Any, window: int, sigma: float, punctuated: bool, share: str = "equal"
 ) -> FloatArray:
     """Dense weights; `share` says how the missing weight is shared: "proportion" is wrong."""
     weights, half = np.zeros((len(text.ids), len(text.ids))), window // 2

@@ -17,14 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from textpriv.data.embeddings import from_arrays
-from textpriv.data.tokens import (
-    KEEP_UNKNOWN,
-    KEPT,
-    UNKNOWN,
-    Corpus,
-    Tokenizer,
-    TokenPolicy,
-)
+from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, UNKNOWN, Corpus, Tokenizer, TokenPolicy
 from textpriv.mechanisms import Madlib, SanText
 
 WORDS = ("the", "rock", "is", "not", "can", "ca", "do", "will", "we", "have", "great", "3", "u.s",
