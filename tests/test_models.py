@@ -397,11 +397,8 @@ def test_pieces_of_words_and_tokens(encoder: Encoder) -> None:
         "cat [PAD]", "dog [PAD]", "fish [PAD]", "snow ##ball", "the [PAD]", "sat [PAD]",
         "ran [PAD]", "[UNK] [PAD]", "on [PAD]", "mat [PAD]",
     ]  # fmt: skip
-    assert names(encoder, pieces.rows([pieces.tokens(np.array([4, 1, 0]))])) == [
-        "! [PAD]",
-        "snow ##ball",
-        "the [PAD]",
-    ]
+    tokens = pieces.rows([pieces.tokens(np.array([4, 1, 0]))])
+    assert names(encoder, tokens) == ["! [PAD]", "snow ##ball", "the [PAD]"]
 
 
 def test_segments_follow_each_other(encoder: Encoder) -> None:
@@ -410,10 +407,8 @@ def test_segments_follow_each_other(encoder: Encoder) -> None:
     word = pieces.words(np.array([SNOWBALL, FISH]))
     nothing = (word[0], np.zeros(2, dtype=np.int64))
     rows = pieces.rows([spans[0], word, nothing, spans[1], spans[2]])
-    assert names(encoder, rows) == [
-        "[CLS] snow ##ball [MASK] [SEP]",
-        "[CLS] fish [MASK] [SEP] [PAD]",
-    ]
+    expected = ["[CLS] snow ##ball [MASK] [SEP]", "[CLS] fish [MASK] [SEP] [PAD]"]
+    assert names(encoder, rows) == expected
     assert rows.segments.tolist() == [[0, 1, 1, 3, 4], [0, 1, 3, 4, -1]]
     assert rows.first(3).tolist() == [3, 2]
     with pytest.raises(InvalidInput, match="segment: got 2"):

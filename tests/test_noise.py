@@ -304,11 +304,11 @@ def test_rank_zero_is_the_word_itself_where_others_have_its_vector() -> None:
 # --- The look-up ----------------------------------------------------------------------------
 
 
-def mechanisms(table: Embedding) -> dict[str, Any]:
-    madlib = Madlib(table, epsilon=4.0)
+def mechanisms(table: Embedding, epsilon: float = 4.0) -> dict[str, Any]:
+    madlib = Madlib(table, epsilon=epsilon)
     return {
         "madlib": madlib,
-        "mahalanobis": Mahalanobis(table, epsilon=4.0, strength=0.5),
+        "mahalanobis": Mahalanobis(table, epsilon=epsilon, strength=0.5),
         "rank-repair": RankRepair(madlib, c=0.05),
         "vickrey": Vickrey(madlib, t=0.6),
     }
@@ -338,14 +338,7 @@ def test_another_epsilon_gives_the_mechanism_made_with_it(name: str) -> None:
     ids = np.arange(70).repeat(5)
     mechanism = mechanisms(table)[name]
     before = mechanism.sanitize_ids(ids, np.random.default_rng(3))
-    other = mechanism.with_epsilon(0.5)
-    fresh: Any
-    if name == "rank-repair":
-        fresh = RankRepair(Madlib(table, epsilon=0.5), c=0.05)
-    elif name == "vickrey":
-        fresh = Vickrey(Madlib(table, epsilon=0.5), t=0.6)
-    else:
-        fresh = type(mechanism)(table, epsilon=0.5, **({"strength": 0.5} if "h" in name else {}))
+    other, fresh = mechanism.with_epsilon(0.5), mechanisms(table, 0.5)[name]
     drawn = other.sanitize_ids(ids, np.random.default_rng(3))
     np.testing.assert_array_equal(drawn, fresh.sanitize_ids(ids, np.random.default_rng(3)))
     assert (drawn != before).any() and (mechanism.epsilon, other.epsilon) == (4.0, 0.5)
