@@ -146,6 +146,24 @@ def normal_embedding(size: int, dimension: int, seed: int = 0) -> Embedding:
     return embedding(np.random.default_rng(seed).standard_normal((size, dimension)))
 
 
+def distances(table: Embedding) -> FloatArray:
+    """Between all words, from their definition."""
+    x = table.vectors.astype(np.float64)
+    return np.asarray(np.linalg.norm(x[:, None] - x[None], axis=2))
+
+
+def units(words: int, k: int, dimension: int, seed: int = 0) -> FloatArray:
+    """Random directions, k for each word."""
+    from textpriv.neighbors import random_directions  # which takes a second to import
+
+    rng = np.random.default_rng(seed)
+    return random_directions(words * k, dimension, rng).reshape(words, k, dimension)
+
+
+def ids(*numbers: int) -> Any:
+    return np.array(numbers, dtype=np.int64)
+
+
 def corpus(*documents: Any, kept: dict[int, str] | None = None) -> Corpus:
     """Of documents of ids; the texts of kept tokens by their place."""
     ids = np.array([token for document in documents for token in document], dtype=np.int64)
@@ -197,6 +215,19 @@ class Sparse:
 def law_of(mechanism: Any) -> FloatArray:
     """P(y|x): inputs in rows."""
     return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
+
+
+def assert_within_claim(mechanism: Any) -> None:
+    """No two words lose more than is claimed, and all that a claim says of them agrees."""
+    from textpriv.privacy import claimed_loss
+    from textpriv.privacy.exact import every_loss
+
+    claim, every = claimed_loss(mechanism), np.arange(mechanism.size)
+    first, second = np.triu_indices(mechanism.size, 1)
+    bound = claim.between(first, second)
+    assert (every_loss(mechanism, every) <= bound * (1 + 1e-9) + 1e-9).all()
+    np.testing.assert_allclose(claim.rows(every)[first, second], bound, rtol=1e-9, atol=1e-9)
+    assert claim.largest() == pytest.approx(bound.max(), rel=1e-9, abs=1e-9)
 
 
 def likeliest_by_hand(channel: Any, outputs: Any, prior: Any, count: int) -> tuple[Any, Any, Any]:

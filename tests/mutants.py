@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from helpers import FloatArray, embedding, normal_embedding
+from helpers import FloatArray, distances, embedding, normal_embedding
 from scipy.special import logsumexp
 
 from textpriv.channel import SparseChannel
@@ -70,11 +70,6 @@ Rng = np.random.Generator
 def normalised(weights: FloatArray) -> FloatArray:
     """Logarithms of weights, as logarithms of probabilities."""
     return weights - logsumexp(weights, axis=1, keepdims=True)
-
-
-def distances(table: Embedding) -> FloatArray:
-    x = table.vectors.astype(np.float64)
-    return np.linalg.norm(x[:, None] - x[None], axis=2)
 
 
 def one_leaf(table: Embedding) -> Any:

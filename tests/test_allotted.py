@@ -91,8 +91,7 @@ def test_the_loss_between_groups_is_bounded_by_the_vocabulary() -> None:
     """(a d + |a - b| D) / 2 and the difference of the normalisers: the bound of the module."""
     low, high = 1.0, 4.0
     mechanism = Allotted(SanText(CLOUD, epsilon=high), HALVES, [low / high, 1.0])
-    points = CLOUD.vectors.astype(np.float64)
-    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    apart = cdist(CLOUD.vectors, CLOUD.vectors)
     normalizer = {a: np.log(np.exp(-a / 2 * apart).sum(1)) for a in (low, high)}
     i, j = np.triu_indices(60, 1)
     found = every_loss(mechanism, np.arange(60))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
-from helpers import ALARM, FloatArray, refused
+from helpers import ALARM, FloatArray, ids, refused
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -31,7 +31,7 @@ from test_noisy_channel import (
     plain_of,
     sentence_weight,
 )
-from test_stencil import both_forms, both_measures, corpora, ids, plain_weights, windows
+from test_stencil import both_forms, both_measures, corpora, plain_weights, windows
 
 from textpriv.attacks import deconvolution
 from textpriv.attacks.base import NONE, Attack, Guesses, Observed, hits_anywhere

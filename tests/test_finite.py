@@ -18,6 +18,7 @@ from helpers import (
     POWER,
     FloatArray,
     Given,
+    distances,
     embedding,
     fits,
     law_of,
@@ -78,11 +79,6 @@ every_law = pytest.mark.parametrize("name", ALL)
 
 
 # --- The law, against a plain second writing of its formula ----------------------------------
-
-
-def distances(table: Embedding) -> FloatArray:
-    x = table.vectors.astype(np.float64)
-    return np.linalg.norm(x[:, None] - x[None], axis=2)
 
 
 def normalised(weights: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks import gpu
-from helpers import FloatArray, refused
+from helpers import FloatArray, refused, units
 from tiny_generators import tiny_generator, write_tiny_generator
 from tiny_models import tiny_encoder, write_tiny_model
 
@@ -22,7 +22,7 @@ from textpriv.mechanisms import Madlib
 from textpriv.models import generators
 from textpriv.models.classifiers import features
 from textpriv.models.generators.sampling import draw
-from textpriv.neighbors import AllRadii, ExactSearch, fused, radius_cdf, random_directions
+from textpriv.neighbors import AllRadii, ExactSearch, fused, radius_cdf
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ("cpu", pytest.param("cuda", marks=needs_gpu))
@@ -62,11 +62,6 @@ def awkward(size: int, dimension: int, scale: float = 1.0) -> FloatArray:
     table[17] = table[3]
     table[40] = table[41] * (1 + 1e-6)
     return table
-
-
-def units(words: int, k: int, dimension: int, seed: int = 0) -> FloatArray:
-    rng = np.random.default_rng(seed)
-    return random_directions(words * k, dimension, rng).reshape(words, k, dimension)
 
 
 def true_rates(table: torch.Tensor, word: int, unit: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import POWER, FloatArray, fits, likeliest_by_hand, power_of_fit, refused
+from helpers import POWER, FloatArray, fits, ids, likeliest_by_hand, power_of_fit, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,10 +19,6 @@ from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.mechanisms.maps import LossyMap
 
 more = settings(max_examples=200)
-
-
-def ids(*numbers: int) -> Any:
-    return np.array(numbers, dtype=np.int64)
 
 
 @st.composite

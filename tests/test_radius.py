@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import POWER, FloatArray, embedding, fits, power_of_fit
+from helpers import POWER, FloatArray, embedding, fits, power_of_fit, units
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -30,11 +30,6 @@ PRECISIONS: tuple[Any, ...] = ("bf16", "fp32")
 
 def all_radii(table: Any, precision: Any = "auto") -> AllRadii:
     return AllRadii(ExactSearch(np.asarray(table, dtype=np.float64), precision=precision))
-
-
-def unit(words: int, k: int, dimension: int, seed: int = 0) -> FloatArray:
-    rng = np.random.default_rng(seed)
-    return random_directions(words * k, dimension, rng).reshape(words, k, dimension)
 
 
 def lines(table: Any, word: int, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -84,7 +79,7 @@ def assert_crossings(table: Any, words: Any, directions: FloatArray, precision: 
 def test_the_first_crossing_is_the_least_of_all(precision: Any, size: int, dimension: int) -> None:
     table = np.random.default_rng(size).standard_normal((size, dimension))
     words = np.arange(0, size, max(1, size // 12))
-    assert_crossings(table, words, unit(len(words), 4, dimension), precision)
+    assert_crossings(table, words, units(len(words), 4, dimension), precision)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -92,7 +87,7 @@ def test_the_first_crossing_is_the_least_of_all(precision: Any, size: int, dimen
 def test_any_scale(precision: Any, scale: float) -> None:
     table = np.random.default_rng(0).standard_normal((200, 6)) * scale
     words = np.arange(0, 200, 23)
-    assert_crossings(table, words, unit(len(words), 3, 6), precision)
+    assert_crossings(table, words, units(len(words), 3, 6), precision)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -100,9 +95,9 @@ def test_large_norms_with_tiny_gaps_and_equal_rows(precision: Any) -> None:
     steps = np.random.default_rng(0).integers(0, 4, (150, 3))
     table = 1e4 + steps * 2.0**-10
     words = np.arange(0, 150, 11)
-    radii, _ = all_radii(table, precision).first_crossing(words, unit(len(words), 5, 3))
+    radii, _ = all_radii(table, precision).first_crossing(words, units(len(words), 5, 3))
     assert (radii == 0).any() and (radii > 0).any()  # some rows have an equal one before them
-    assert_crossings(table, words, unit(len(words), 5, 3), precision)
+    assert_crossings(table, words, units(len(words), 5, 3), precision)
 
 
 def rivals(seed: int) -> tuple[FloatArray, FloatArray]:
@@ -168,7 +163,7 @@ def tables(draw: st.DrawFn) -> FloatArray:
 @given(tables(), st.integers(0, 2**32 - 1), st.booleans())
 def test_crossings_of_small_tables_with_ties(table: FloatArray, seed: int, axis: bool) -> None:
     size, dimension = table.shape
-    directions = unit(size, 3, dimension, seed)
+    directions = units(size, 3, dimension, seed)
     if axis:
         directions = np.round(directions)  # along axes and diagonals, or nowhere
     for precision in PRECISIONS:
@@ -180,7 +175,7 @@ def test_a_word_that_nothing_overtakes_is_kept_for_ever() -> None:
     radii, takers = line.first_crossing(np.array([2, 0, 1]), np.array([[[1.0]], [[-1.0]], [[2.0]]]))
     assert radii[:, 0].tolist() == [INF, INF, 0.5]  # |3 - 1|^2 / (2 * 2 * 2)
     assert takers[:, 0].tolist() == [2, 0, 2]
-    alone = all_radii([[1.0, 2.0]]).first_crossing(np.array([0]), unit(1, 3, 2))
+    alone = all_radii([[1.0, 2.0]]).first_crossing(np.array([0]), units(1, 3, 2))
     assert np.isinf(alone[0]).all() and (alone[1] == 0).all()
     still = line.first_crossing(np.array([1]), np.zeros((1, 1, 1)))
     assert (still[0].item(), still[1].item()) == (INF, 1)
@@ -193,15 +188,15 @@ def test_equal_rows_go_to_the_lowest_number() -> None:
     )
     assert radii[:, 0].tolist() == [0.5, 0, 0, 41 / 8, 0]
     assert takers[:, 0].tolist() == [3, 0, 0, 1, 3]
-    same = all_radii(np.zeros((40, 2))).first_crossing(np.arange(40), unit(40, 2, 2))
+    same = all_radii(np.zeros((40, 2))).first_crossing(np.arange(40), units(40, 2, 2))
     assert np.isinf(same[0][0]).all() and (same[0][1:] == 0).all() and (same[1] == 0).all()
 
 
 def test_the_length_of_a_direction_is_the_unit_of_the_radius() -> None:
     table, words = np.random.default_rng(0).standard_normal((100, 4)), np.arange(10)
-    plain = all_radii(table).first_crossing(words, unit(10, 3, 4))
+    plain = all_radii(table).first_crossing(words, units(10, 3, 4))
     for factor in (1e-41, 1e-39, 1e-37, 1e-3, 3.0, 1e6):  # the first underflow in float32
-        scaled = all_radii(table).first_crossing(words, unit(10, 3, 4) * factor)
+        scaled = all_radii(table).first_crossing(words, units(10, 3, 4) * factor)
         np.testing.assert_allclose(scaled[0] * factor, plain[0], rtol=1e-12)
         np.testing.assert_array_equal(scaled[1], plain[1])
 
@@ -210,10 +205,10 @@ def test_both_precisions_give_the_same_bits_and_chunks_do_not_matter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table, words = np.random.default_rng(0).standard_normal((500, 10)), np.arange(90)
-    answers = [all_radii(table, p).first_crossing(words, unit(90, 3, 10)) for p in PRECISIONS]
+    answers = [all_radii(table, p).first_crossing(words, units(90, 3, 10)) for p in PRECISIONS]
     monkeypatch.setattr(radius, "PAIR_CHUNK", 7)
     monkeypatch.setattr(radius, "GATHER_BYTES", 8 * 10 * 5)
-    answers.append(all_radii(table).first_crossing(words, unit(90, 3, 10)))
+    answers.append(all_radii(table).first_crossing(words, units(90, 3, 10)))
     for other in answers[1:]:
         np.testing.assert_array_equal(other[0], answers[0][0])
         np.testing.assert_array_equal(other[1], answers[0][1])
@@ -248,7 +243,7 @@ def test_winners_along_a_direction_are_the_nearest_words(
     table = np.random.default_rng(size).standard_normal((size, dimension))
     words = np.arange(60) % size
     radii = [3.0, 1e-3, 0.5, 20.0, 3.0, 1.0, 1e4]  # in any order, one of them twice
-    found = assert_along(table, words, unit(60, 1, dimension)[:, 0], radii, precision)
+    found = assert_along(table, words, units(60, 1, dimension)[:, 0], radii, precision)
     if dimension > 1 and size > 1:
         assert len(np.unique(found[:, 0])) > 1 and (found[1] == words).all()
 
@@ -271,7 +266,7 @@ def test_winners_along_directions_of_small_tables_with_ties(
     table: FloatArray, seed: int, axis: bool, radii: list[float]
 ) -> None:
     size, dimension = table.shape
-    directions = unit(size, 1, dimension, seed)[:, 0]
+    directions = units(size, 1, dimension, seed)[:, 0]
     if axis:
         directions = np.round(directions)
     for precision in PRECISIONS:
@@ -289,7 +284,7 @@ def test_winners_along_directions_by_hand() -> None:
 
 def test_one_pass_agrees_with_a_search_at_every_radius(monkeypatch: pytest.MonkeyPatch) -> None:
     table, words = np.random.default_rng(4).standard_normal((900, 30)), np.arange(200)
-    directions, radii = unit(200, 1, 30)[:, 0], np.geomspace(0.5, 40, 12)
+    directions, radii = units(200, 1, 30)[:, 0], np.geomspace(0.5, 40, 12)
     lines_ = all_radii(table)
     found = lines_.nearest_along(words, directions, radii)
     rows = lines_.search.table.rows[words].double().numpy()
@@ -342,7 +337,7 @@ def assert_envelope(table: Any, words: Any, directions: FloatArray, reach: float
 def test_the_envelope_names_the_nearest_word_at_every_radius(size: int, dimension: int) -> None:
     table = np.random.default_rng(size).standard_normal((size, dimension))
     words = np.arange(0, size, max(1, size // 10))
-    envelope = assert_envelope(table, words, unit(len(words), 4, dimension), 60.0)
+    envelope = assert_envelope(table, words, units(len(words), 4, dimension), 60.0)
     assert (len(envelope.start) > 8 * len(words)) == (size > 2)
 
 
@@ -351,7 +346,7 @@ def test_the_envelope_scales_with_the_table(scale: float) -> None:
     """A tolerance in absolute terms would lose pieces of small tables."""
     table = np.random.default_rng(1).standard_normal((300, 4)).astype(np.float32)
     factor = 2.0 ** round(np.log2(scale))
-    words, directions = np.arange(20), unit(20, 3, 4)
+    words, directions = np.arange(20), units(20, 3, 4)
     plain = assert_envelope(table, words, directions, 40.0)
     scaled = assert_envelope(table * np.float32(factor), words, directions, 40.0 * factor)
     np.testing.assert_array_equal(scaled.output, plain.output)
@@ -363,14 +358,14 @@ def test_envelopes_of_small_tables_with_ties(
     table: FloatArray, seed: int, axis: bool, reach: float
 ) -> None:
     size, dimension = table.shape
-    directions = unit(size, 3, dimension, seed)
+    directions = units(size, 3, dimension, seed)
     assert_envelope(table, np.arange(size), np.round(directions) if axis else directions, reach)
 
 
 def test_the_first_piece_of_the_envelope_ends_at_the_first_crossing() -> None:
     table = np.random.default_rng(3).standard_normal((400, 5))
     table[7] = table[3]
-    words, directions = np.arange(40), unit(40, 5, 5)
+    words, directions = np.arange(40), units(40, 5, 5)
     reach = 1e6
     radii, takers = all_radii(table).first_crossing(words, directions)
     envelope = all_radii(table).envelope(words, directions, max_radius=reach)
@@ -394,7 +389,7 @@ EPSILONS = (0.3, 1.0, 3.0, 10.0, 100.0)
 @cache
 def measured() -> tuple[FloatArray, FloatArray, Envelope]:
     table = np.random.default_rng(5).standard_normal((60, 4))
-    directions = unit(3, 25, 4, seed=2)
+    directions = units(3, 25, 4, seed=2)
     reach = largest_radius(4, min(EPSILONS))
     return table, directions, all_radii(table).envelope(
         np.array([4, 9, 30]), directions, max_radius=reach

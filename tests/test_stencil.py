@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import FloatArray, refused
+from helpers import FloatArray, ids, refused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,10 +27,6 @@ both_measures = pytest.mark.parametrize("measure", ["cosine", "euclidean"])
 
 LETTERS = "Sabcd"  # id 0 is special
 NO_ID = {"?": UNKNOWN, "!": KEPT}
-
-
-def ids(*numbers: int) -> Any:
-    return np.array(numbers, dtype=np.int64)
 
 
 def corpus(*texts: str) -> Corpus:
