@@ -273,9 +273,10 @@ def test_memory_counts_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-c", HOLDING]
     with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as worker:
         assert worker.stdout and worker.stdout.readline() == "held\n"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 20
         while watched.peak_mb < before + 250 and time.monotonic() < deadline:
             time.sleep(0.1)
         worker.communicate("\n")
-    assert provenance.held_mb() < before + 50  # the worker's is given back
-    assert before + 250 < watched.peak_mb < before + 400  # and the most is kept
+    after = provenance.held_mb()  # the system may have taken back some of this process's own
+    assert after < before + 50  # the worker's is given back
+    assert min(before, after) + 250 < watched.peak_mb < before + 400  # and the most is kept
