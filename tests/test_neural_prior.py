@@ -173,7 +173,10 @@ def test_a_model_that_says_nothing_leaves_the_lattice(generator: Generator, tmp_
     blank = uniform(generator, tmp_path)
     lattice = NoisyChannel(swapping(0.7), [encode(READ)], candidates=4, kept=4)
     wide: Any = {"shadow": encode(READ), "beam": 16, "trust": 1.0}
-    for made in (made_of(blank, lattice, **wide), made_of(generator, lattice, weight=0.0, **wide)):
+    for made in (
+        made_of(blank, lattice, **wide),
+        made_of(generator, lattice, weight=0.0, **wide),
+    ):
         expected, got = lattice.decode(observed).keep(lattice.kept), made.decode(observed)
         assert np.abs(got.posterior - expected.posterior).max() < 1e-5
         assert np.ptp(expected.posterior[observed.corpus.offsets[1] :]) > 0.1
@@ -207,16 +210,26 @@ def test_trust(generator: Generator) -> None:
         assert np.allclose(np.bincount(token, found.posterior), 1)
 
 
-def test_targets_choose_rows(generator: Generator) -> None:
-    """A few targets get what they get among all."""
+def test_targets_choose_documents_and_rows(generator: Generator, monkeypatch: Any) -> None:
+    """A few targets get what they get among all; other documents are not decoded."""
     observed = seen([*TARGETS, "the fish ran"])
     made = attack(generator, beam=4)
     every = made.guess(observed, top=4)
     assert every.words.shape == (len(observed.targets), 4)
+    decoded: list[Observed] = []
+    decode = NeuralChannel.decode
+
+    def remember(self: NeuralChannel, part: Observed) -> Candidates:
+        decoded.append(part)
+        return decode(self, part)
+
+    monkeypatch.setattr(NeuralChannel, "decode", remember)
     rows = [4, 5, 2]  # the last document, then two targets of the third, in this order
     some = made.guess(observed, observed.targets[rows], top=4)
     assert (some.words == every.words[rows]).all()
-    assert (some.scores == every.scores[rows]).all()
+    assert np.allclose(some.scores, every.scores[rows])
+    (part,) = decoded
+    assert len(part.corpus) == 2 and "zorro" in part.corpus.kept.values()
     assert made.guess(observed, np.zeros(0, np.int64), top=2).words.shape == (0, 2)
 
 

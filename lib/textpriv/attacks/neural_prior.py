@@ -28,9 +28,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import softmax
 
-from textpriv.attacks.base import Observed
-from textpriv.attacks.noisy_channel import Candidates, NoisyChannel, SentenceAttack
-from textpriv.checks import NOT_NEGATIVE, FloatArray, IntArray, checked
+from textpriv.attacks.base import Attack, FloatArray, Guesses, IntArray, Observed, check_targets
+from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
+from textpriv.checks import NOT_NEGATIVE, checked
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models.generators import ROOT, Generator, Prefixes
@@ -39,7 +39,7 @@ _NO_SPACE_BEFORE = frozenset(", . ; : ! ? ) ] } % - / 's n't 're 've 'll 'd 'm".
 _NO_SPACE_AFTER = frozenset("( [ { - /".split())
 
 
-class NeuralChannel(SentenceAttack):
+class NeuralChannel(Attack):
     """Searches sentences that the channel, n-grams and a neural model find likely together.
 
     Parameters
@@ -54,12 +54,14 @@ class NeuralChannel(SentenceAttack):
 
     Notes
     -----
-    The model reads text as people write it: no space before punctuation and clitics, none around
-    a hyphen, one document to a line. Lower case stays, as the examples show. Scores are meant as
-    posterior probabilities, but they come from a search, not from a sum over all sentences.
+    Only documents with targets are decoded. The model reads text as people write it: no space
+    before punctuation and clitics, none around a hyphen, one document to a line. Lower case
+    stays, as the examples show. Scores are meant as posterior probabilities, but they come from
+    a search, not from a sum over all sentences.
     """
 
     name = "noisy-channel-lm"
+    posterior = True
     examples = 6  # shadow documents that are shown
     beam = 8  # prefixes that are kept; time grows with it, roughly in proportion
     # Share of the sentences' votes in a posterior; the rest is that of the lattice. With 1 the
@@ -90,6 +92,13 @@ class NeuralChannel(SentenceAttack):
         self.vocabulary, self.weight = lattice.vocabulary, weight
         text = "".join(f"{each}\n" for each in self._examples(shadow))
         self.prompt = [generator.opening, *generator.encode([text])[0]]
+
+    def guess(
+        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
+    ) -> Guesses:
+        positions = check_targets(observed, targets, self.vocabulary)
+        part, place = _documents_of(observed, positions)
+        return self.decode(part).guesses(place, top)
 
     def decode(self, observed: Observed) -> Candidates:
         """Candidates of the lattice with the posterior that the neural model brings about."""
@@ -225,3 +234,12 @@ def _text(words: Sequence[str], corpus: Corpus, token: int) -> str:
     if number == UNKNOWN:
         raise InvalidInput(f"corpus: token {token} is an unknown word; unknown words have no text")
     return corpus.kept[token] if number == KEPT else words[number]
+
+
+def _documents_of(observed: Observed, positions: IntArray) -> tuple[Observed, IntArray]:
+    """The documents that hold these positions, and where the positions are in them."""
+    corpus = observed.corpus
+    documents = np.unique(corpus.document[positions])
+    held = np.flatnonzero(np.isin(corpus.document, documents))
+    part = Observed(corpus.subset(documents), observed.sanitized[held])
+    return part, np.searchsorted(held, positions)
