@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import pytest
@@ -11,14 +10,7 @@ from helpers import refused
 from scipy.stats import beta, binom
 from sklearn.linear_model import LogisticRegression
 
-from textpriv import stats
 from textpriv.attacks.game import FEWEST, _bound, most_shown, play
-
-
-@pytest.fixture(autouse=True)
-def _ends_of_an_interval_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A game asks for the same few intervals at each of its thresholds."""
-    monkeypatch.setattr(stats, "share", cache(stats.share))
 
 
 def response(truth: int, epsilon: float, n: int, rng: np.random.Generator) -> list[str]:

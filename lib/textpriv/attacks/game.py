@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ from textpriv.stats import Estimate
 FEWEST = 20  # outputs of either text
 
 _FOLDS = 5  # of the half that teaches: scores of outputs that the classifier has not seen
+
+_share = lru_cache(maxsize=4096)(stats.share)  # the same few at the many thresholds of a game
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def _bound(
     """
     happens = (scores >= threshold) == towards
     likely, unlikely = (
-        stats.share(int(happens[text].sum()), int(text.sum()), confidence=confidence)
+        _share(int(happens[text].sum()), int(text.sum()), confidence=confidence)
         for text in (is_first == towards, is_first != towards)
     )
     with np.errstate(divide="ignore"):
