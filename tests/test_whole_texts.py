@@ -47,7 +47,7 @@ def test_content_words_and_names_by_hand() -> None:
         "vector: 40% (not significant) and 33% (not significant);\nblind: 0% and 0%"
     )
     title = experiment.read_from_vectors(table.assign(p=0.01), "blind", "vector")
-    assert title.startswith("The best of the attacks reads 40% of the words and 33% of the names")
+    assert title.startswith("The best attack reads 40% of the words and 33% of the names")
     assert title.endswith("vector: 40% and 33%;\nblind: 0% and 0%")
 
 
@@ -149,7 +149,8 @@ def test_the_mean_of_known_words() -> None:
 
 def test_a_lower_bound_is_not_rounded_up() -> None:
     bounds = (2.1502, 0.0451, 0.3, 10.99, 3.0)
-    assert [experiment.rounded_down(each) for each in bounds] == ["2.1", "0.045", "0.3", "10", "3"]
+    rounded = ["2.1", "0.045", "0.30", "10", "3.0"]
+    assert [experiment.rounded_down(each) for each in bounds] == rounded
 
 
 def test_figures_show_what_they_are_given() -> None:
@@ -162,7 +163,7 @@ def test_figures_show_what_they_are_given() -> None:
     assert "refuted: b" in refuted.get_suptitle()
     assert sorted(bar.get_width() for bar in fig.axes[0].patches) == [0.0, 2.0]
     said = [each.get_text() for each in fig.axes[0].texts]
-    assert {"no epsilon shown", "at least 2", "no pure epsilon claimed"} <= set(said)
+    assert {"no epsilon shown", "at least 2.0", "no pure epsilon claimed"} <= set(said)
     rows = [("x", "one", "names", 0.1), ("y", "one", "names", 0.4), ("x", "two", "names", 0.2),
             ("x", "blind", "names", 0.05), ("y", "blind", "names", 0.05)]  # fmt: skip
     found = pd.DataFrame(rows, columns=["release", "attack", "what", "value"])

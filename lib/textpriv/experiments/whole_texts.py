@@ -327,8 +327,8 @@ def read_from_vectors(table: pd.DataFrame, guessing: str, noisy: str) -> str:
         for shares, release in ((best, first), (best, noisy), (blind, first))
     )
     return (
-        f"The best of the attacks reads {words} of the words and {names} of the names of a vector;"
-        f"\n{noisy}: {later_words} and {later_names};\n"
+        f"The best attack reads {words} of the words and {names} of the names of a vector;\n"
+        f"{noisy}: {later_words} and {later_names};\n"
         f"{guessing}: {blind_words} and {blind_names}"
     )
 
@@ -416,7 +416,7 @@ def by_attack(links: pd.DataFrame) -> pd.DataFrame:
 def rounded_down(bound: float) -> str:
     """A lower bound above 0, with two digits, and never more than it is."""
     unit = 10.0 ** (math.floor(math.log10(bound)) - 1)
-    return f"{math.floor(bound / unit + 1e-9) * unit:.2g}"
+    return f"{math.floor(bound / unit + 1e-9) * unit:#.2g}".removesuffix(".")
 
 
 @drawing
