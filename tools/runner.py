@@ -132,10 +132,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    device = profiles.settings(arguments.profile).here().device
-    # In one process a notebook sends nothing to workers and starts none; two use two cores better
-    # than one with two workers does. They would share a GPU's memory.
-    jobs = arguments.jobs if arguments.jobs is not None else 2 if device == "cpu" else 1
+    device, jobs = profiles.settings(arguments.profile).here().device, arguments.jobs
+    if jobs is None:  # two notebooks start fewer workers and leave fewer cores idle than one does,
+        jobs = 2 if device == "cpu" else 1  # but would share a GPU's memory
     if jobs < 1:
         raise ProfileError(f"--jobs: expected at least 1, got {jobs}")
     if arguments.seed < 0:
