@@ -318,7 +318,9 @@ or that two are comparable, no sample can show: it is read as less than a point 
 printed to one, two points).
 Only findings are evidence: what holds by construction or by theorem tests the code. Whether a
 statement is read of each cell or on average was settled when first results were known, by the
-papers' words alone, and checked by a reader who had not seen them; *reread* marks every statement
+papers' words alone (what higher temperatures do, and windows and sigmas of the punctuated stencil,
+tables show and no sentence says: these are read as tendencies), and checked by a reader who had not
+seen them; *reread* marks every statement
 whose reading or cells were settled or changed then or later, and {throughout} of the {tested}
 would be confirmed if each were read as true of every one of its cells. A printed number may lie
 half a unit of its last digit from ours, to which our error is added, and the paper's where its
