@@ -29,7 +29,7 @@ EPSILONS = np.arange(5.0, 60.0, 5.0)
 class Sizes:
     """How large everything is."""
 
-    large: tuple[int, int] = (319_774, 300)  # rows and dimensions of GloVe 840B in the paper
+    large: tuple[int, int] = (319_774, 300)  # words of the paper's table (GloVe 6B) and dimensions
     narrow: tuple[int, int] = (400_000, 50)  # of GloVe 6B
     queries: int = 1 << 17
     directions: int = 1000
