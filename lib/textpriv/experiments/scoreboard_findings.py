@@ -304,7 +304,7 @@ def context(board: Board) -> Finding:
         f"{_capital(verdict)}. Under CusText+ at epsilon 6 the bound is "
         f"{bound}; decoding recovers {whole} with word triples of public text, {language} with a "
         "language model, which may have read these sentences, and "
-        f"{shadow} with the paper's shadow data alone.",
+        f"{shadow} with shadow data alone.",
     )
 
 
