@@ -6,7 +6,7 @@ Every output stands for a mixture m = W x of the vectors of the text (W: `Stenci
 to all). Four attackers, from the one of the paper to the strongest here:
 
 - `TokenInversion` looks at the same position only. Against the punctuated stencil it finds
-  nothing, since the token itself has no part in its mixture.
+  little (in the paper 0.0%), since the token itself has no part in its mixture.
 - `Deconvolution` solves W x = vectors of the outputs, with a ridge, since W is badly conditioned
   and an output is not quite its mixture.
 - `LanguageDeconvolution` knows by rehearsal how large that error is and in which directions, and
