@@ -331,8 +331,8 @@ def tuned_attack(
     ----------
     encoder : pretrained; left as it is
     seed : of what is set aside, the head, the order and dropout
-    epochs, learning_rate : as in the paper, for 10,000 documents and BERT; a few hundred documents
-        and a small encoder need a higher rate
+    epochs, learning_rate : as in the paper, for BERT and 15,000 documents, tests among them; a few
+        hundred documents and a small encoder need a higher rate
 
     References
     ----------
