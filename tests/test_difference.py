@@ -49,6 +49,17 @@ def test_says_something_in_one_of_twenty_where_nothing_differs(units):
     assert said <= runs * 0.05 + 4 * math.sqrt(runs * 0.05 * 0.95)  # fails one time in 30,000
 
 
+@pytest.mark.parametrize("units", [5, 10])
+def test_few_units_that_agree_decide(units):
+    """A wrong version allows for few units twice, and decides nothing of six or fewer."""
+    rng = np.random.default_rng(2)
+    text = rng.normal(size=units)
+    first, one = measured(text + 1 + 0.1 * rng.normal(size=units))
+    second, other = measured(text)
+    found = Difference.between(first, second, (one, other))
+    assert found.low > 0 and found.verdict == "above"
+
+
 def test_one_unit_or_no_error_decides_nothing():
     first, one = measured(np.array([1.0]))
     second, other = measured(np.array([0.0]))

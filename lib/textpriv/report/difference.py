@@ -47,7 +47,7 @@ class Difference:
         value = first.value - second.value
         if influences is None:
             error = under_none = error_of_difference(first, second)
-            law = norm
+            quantile = norm.ppf((1 + CONFIDENCE) / 2)
         else:
             one, other = influences
             units = min(len(one.unit), len(other.unit))
@@ -55,12 +55,13 @@ class Difference:
                 return cls(value, -math.inf, math.inf, 1.0)
             under_none = one.error_if_equal(other, value) or 0.0
             error = (one - other).error or under_none  # units that all agree are not certain
-            law = student_t(units - 1)
-        reach = float(law.ppf((1 + CONFIDENCE) / 2)) * error
+            quantile = student_t.ppf((1 + CONFIDENCE) / 2, units - 1)
+        reach = float(quantile) * error
         if not value or math.isinf(under_none):
             p = 1.0
         else:
-            p = 2 * float(law.sf(abs(value) / under_none)) if under_none else 0.0
+            # Few units are allowed for in the error already: Student's t would do it twice.
+            p = 2 * float(norm.sf(abs(value) / under_none)) if under_none else 0.0
         return cls(value, value - reach, value + reach, p)
 
     @property
