@@ -290,6 +290,11 @@ def test_draws_add_their_error_and_cancel_where_they_are_shared() -> None:
     assert over_draws(sample, [0.6], labels[:1]) is sample
 
 
+def test_draws_of_something_else_do_not_tell_of_a_single_document() -> None:
+    one = clustered_share([1, 0, 1], [0, 0, 0], sample="a")
+    assert over_draws(one, [0.6, 0.7, 0.65], draw_labels("training", [0, 1, 2])) is one
+
+
 # --- Paired comparisons -------------------------------------------------------------------------
 
 

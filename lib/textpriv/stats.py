@@ -253,15 +253,15 @@ def over_draws(
             f"over_draws: got {value.shape} values, {np.shape(labels)} labels and "
             f"{estimate!r}, expected one label a value, and an estimate that names its sample"
         )
-    draws = len(value)
-    if draws < 2:
+    draws, documents = len(value), int((estimate.influence.unit >= 0).sum())
+    if draws < 2 or documents < 2:  # the error of a single document is unknown, whatever is drawn
         return estimate
     tail = (1 - CONFIDENCE) / 2
     widened = float(student_t.isf(tail, draws - 1) / norm.isf(tail))
     effect = widened * (value - value.mean()) / np.sqrt(draws * (draws - 1))
     order = np.argsort(labels)
-    sample, documents = estimate.influence.sample, int((estimate.influence.unit >= 0).sum())
-    influence = estimate.influence + Influence(sample, labels[order], effect[order])
+    drawn = Influence(estimate.influence.sample, labels[order], effect[order])
+    influence = estimate.influence + drawn
     low, high = _interval(estimate.value, influence.error, documents, bounds)
     ends = min(low, estimate.low), max(high, estimate.high)
     return Estimate(estimate.value, *ends, estimate.n, influence)
