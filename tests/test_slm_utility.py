@@ -217,6 +217,13 @@ def test_headlines_by_hand() -> None:
     assert (found["n"] == 2).all()
 
 
+def test_two_models_may_lose_as_much() -> None:
+    """The large one loses 0.1 less of one document, 0.08 more of the other."""
+    found = headlines(**{TARGET: [[0.1, 0.2, 0.8], [-0.08, 0.2, 0.8]]})
+    row = found.loc["loss.range.lowest_eps", ["value", "low", "high"]]
+    assert row.tolist() == pytest.approx([0.01, 0.0, 0.1])
+
+
 def test_headlines_leave_out_what_is_not_there() -> None:
     found = headlines(
         **{TARGET: [[0.1, 0.2, 0.3]] * 2, "small_sanitized": [[0.85, 0.9, 0.9]] * 2},

@@ -7,6 +7,7 @@ features of `prediction`, what the summaries are worth (similarity to the origin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -225,7 +226,7 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
         ("similarity.llm.half_changed.p80_minus_p20", "similarity"): (
             half, lambda values: np.ptp(np.quantile(values, [0.2, 0.8])),
         ),
-        ("loss.range.lowest_eps", "similarity"): (apart, lambda values: abs(values.mean())),
+        ("loss.range.lowest_eps", "similarity"): (apart, np.mean),
     }  # fmt: skip
     for name, levels in losses.items():
         if _crossing(grid, levels.mean(0)) is not None:
@@ -235,7 +236,15 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
     if nearly > 0:
         gained = large[:, nearly] - large[:, 0]
         asked["similarity.llm.gain.nearly_all_changed", "similarity"] = gained, np.mean
-    return {name: _bootstrapped(*each, rng) for name, each in asked.items()}
+    found = {name: _bootstrapped(*each, rng) for name, each in asked.items()}
+    gap = "loss.range.lowest_eps", "similarity"
+    return found | {gap: _size(found[gap])}
+
+
+def _size(signed: Estimate) -> Estimate:
+    """The absolute value: resamples of it lie above 0, and their quantiles never hold 0."""
+    low, high = max(signed.low, -signed.high, 0.0), max(signed.high, -signed.low)
+    return replace(signed, value=abs(signed.value), low=low, high=high)
 
 
 def _crossing(grid: FloatArray, loss: FloatArray) -> float | None:
