@@ -119,6 +119,9 @@ def scores(
 ) -> Scores:
     """R2 and RMSE of predictions; 95% percentile intervals of a bootstrap over documents.
 
+    Of few documents these are too narrow: of 24 they cover in about 91%, and in about 80% where a
+    few documents are far off the others; of 480 in 94%.
+
     Parameters
     ----------
     truth, predicted : (rows,) finite; the truth not all equal
