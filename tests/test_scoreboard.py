@@ -462,14 +462,13 @@ def test_more_outputs_are_compared_by_the_strongest_attacker_on_one_and_on_sever
     often = [asked(3, "text", 0.61), asked(3, "embedding", 0.4), asked(30, "text", 0.3)]
     said = findings.documents(board(*once, *often))
     assert "Under MADLIB at epsilon 8, on 377 texts" in said
-    assert "on one output reaches 0.44 (" in said and "on 3 outputs 0.61 (" in said
-    assert said.endswith("(significantly more).")  # p 9e-5, six times over
+    assert "learned from several outputs at once reaches 0.44 (" in said
+    assert "on 3 outputs 0.61 (" in said
+    assert "(significantly more); who has learned from each" in said  # p 9e-5, six times over
     # 0.12 apart: p 0.006 for two that were not chosen, and 0.03 for the best of six pairs.
-    assert findings.documents(board(*once, asked(3, "text", 0.56))).endswith(
-        "(significantly more)."
-    )
+    assert "(significantly more)" in findings.documents(board(*once, asked(3, "text", 0.56)))
     close = [asked(3, "text", 0.55), asked(3, "embedding", 0.4), asked(30, "text", 0.3)]
-    assert findings.documents(board(*once, *close)).endswith("(not surely more).")
+    assert "(not surely more)" in findings.documents(board(*once, *close))
     assert "MADLIB" not in findings.documents(board(*once))
 
 

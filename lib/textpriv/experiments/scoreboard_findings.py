@@ -391,7 +391,11 @@ def documents(board: Board) -> str:
 
 
 def _asked_again(board: Board) -> str:
-    """What several outputs of one text add, by the strongest attacker on one and on more."""
+    """What several outputs of one text add, by the strongest attacker on one and on more.
+
+    All of them have learned from several outputs of each text, pooled, which puts them at a
+    disadvantage on one output.
+    """
     asked = board.rows("repeated", "k", "setting", "access", mechanism="madlib")
     one, several = asked[asked["k"] == 1], asked[asked["k"] > 1]
     if one.empty or several.empty:
@@ -405,8 +409,9 @@ def _asked_again(board: Board) -> str:
     sure = "significantly" if gain.verdict == "above" and gain.p * tried < ALONE else "not surely"
     return (
         f" Under MADLIB at epsilon {asked['setting'].iloc[0].removeprefix('eps')}, on {first.n:.0f}"
-        f" texts, the strongest attacker on one output reaches {_between(first)}, on "
-        f"{asked.loc[often, 'k']:.0f} outputs {_between(most)} ({sure} more)."
+        f" texts, the strongest attacker who has learned from several outputs at once reaches "
+        f"{_between(first)} on one output, on {asked.loc[often, 'k']:.0f} outputs {_between(most)} "
+        f"({sure} more); who has learned from each by itself may reach more on one."
     )
 
 
