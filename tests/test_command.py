@@ -170,3 +170,14 @@ def test_the_core_is_there_without_the_extras() -> None:
     asked = [sys.executable, "-c", code]
     found = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths)
     assert "pip install 'textpriv[models]'" in found.stdout
+
+
+def test_a_text_of_which_nothing_is_left_keeps_its_line(file: str, tmp_path: Path) -> None:
+    """So that `sanitize FILE > AFTER` and `attack FILE AFTER` speak of the same pairs."""
+    given, after = tmp_path / "given.txt", tmp_path / "after.txt"
+    given.write_text("\n".join(["👍", TEXTS[0], "", *TEXTS[1:]]) + "\n")
+    assert run("sanitize", str(given), "-m", "santext", "-e", "9", "-o", str(after)).exit_code == 0
+    lines = after.read_text().split("\n")
+    assert [row for row, line in enumerate(lines) if not line] == [0, 2, len(TEXTS) + 2]
+    found = run("attack", str(given), str(after), "--public", "none", "--json")
+    assert json.loads(found.stdout)["texts"] == len(TEXTS) + 1

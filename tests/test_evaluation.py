@@ -84,7 +84,7 @@ def test_each_bad_source_is_one_clear_error(tmp_path: Path) -> None:
         (frame["text"], "original: got nan in number 1"),
         (frame, "give one column, frame\\[name\\]"),
         ([], "original: got none"),
-        (["only one"], "at least two"),
+        (["only one"], "got 60 texts for 1 originals"),
         (tmp_path / "empty.csv", "empty.csv: expected a table"),
         (tmp_path / "missing.csv", "missing.csv: expected a readable file"),
         (tmp_path / "latin.csv", "latin.csv: expected UTF-8"),

@@ -168,21 +168,24 @@ def sanitize(
     file: str, mechanism: str, epsilon: float | None, policy: str, out: str | None, column: str,
     seed: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Sanitize the texts of FILE, a line for each."""
+    """Sanitize the texts of FILE, a line for each; an empty line stays one."""
     import numpy as np
 
     from textpriv.mechanisms.base import simulation
 
-    texts = _texts(file, column)
+    rows = _texts(file, column, empty=True)
+    texts = [each for each in rows if each]
+    click.echo(f"{len(texts):,} texts; sanitizing ...", err=True)
     made = _made(mechanism, epsilon, policy)
-    click.echo(f"{made.label} ({made.setting}), {len(texts):,} texts", err=True)
+    click.echo(f"{made.label} ({made.setting})", err=True)
     if made.policy and made.policy.kept:
         click.echo(f"in clear: {', '.join(made.policy.kept)}", err=True)
     if seed is not None:
         click.echo("with a seed: who knows it can undo this; for experiments only", err=True)
     rng = None if seed is None else np.random.default_rng(seed)
     with simulation():  # it is said above
-        found = made.sanitize(texts, rng)
+        sent = iter(made.sanitize(texts, rng))
+    found = (next(sent) if each else "" for each in rows)  # line stands beside line
     lines = (json.dumps({"text": each}) if as_json else each.replace("\n", " ") for each in found)
     _put("".join(f"{line}\n" for line in lines), out)
 
@@ -315,15 +318,15 @@ def _made(mechanism: str, epsilon: float | None, policy: str) -> Sanitizer:
     return sanitizer(_loaded(mechanism), epsilon=epsilon, policy=policy)
 
 
-def _texts(file: str, column: str) -> list[str]:
+def _texts(file: str, column: str, *, empty: bool = False) -> list[str]:
     from textpriv.evaluation.texts import texts_of
 
     if file != "-":
-        return texts_of(Path(file), column=column)
+        return texts_of(Path(file), column=column, empty=empty)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "standard input.txt")
         copy.write_bytes(sys.stdin.buffer.read())
-        return texts_of(copy)
+        return texts_of(copy, empty=empty)
 
 
 def _column_of(file: str, name: str | None, column: str) -> Iterable[object] | None:
@@ -341,11 +344,10 @@ def _evaluated(
 
     column, public = options["column"], options["public"]
     chosen = {name: options[name] for name in ("mechanism", "epsilon", "policy")}
-    before = _texts(original, column)
-    click.echo(f"{len(before):,} texts; attacking ...", err=True)
+    click.echo("attacking ...", err=True)
     return evaluate(
-        before,
-        None if sanitized is None else _texts(sanitized, column),
+        _texts(original, column) if original == "-" else Path(original),
+        None if sanitized is None else _texts(sanitized, column, empty=True),
         mechanism=None if chosen["mechanism"] is None else _made(**chosen),
         attacks=options["attacks"] or None,
         labels=_column_of(original, options["label"], column),

@@ -35,7 +35,7 @@ from textpriv.evaluation import risks as measured
 from textpriv.evaluation.reading import Reading, readings
 from textpriv.evaluation.risks import LINKERS, Linker, Risk
 from textpriv.evaluation.sanitizers import Sanitizer, embedding, sanitizer
-from textpriv.evaluation.texts import column_of, texts_of
+from textpriv.evaluation.texts import column_of, pairs_of, texts_of
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.privacy.statement import Attacked, document_statement
@@ -223,7 +223,10 @@ def evaluate(
     InvalidInput : texts that are no texts, unequal numbers of them, an unknown name, no mechanism
         and no sanitized texts
     """
-    before = texts_of(original, column=column, what="original")
+    if sanitized is None:
+        before = texts_of(original, column=column, what="original")
+    else:
+        before, after = pairs_of(original, sanitized, column=column)
     if len(before) < 2:
         raise InvalidInput("original: got one text, expected at least two to compare")
     if len(before) > MOST_TEXTS:
@@ -241,12 +244,6 @@ def evaluate(
         rng = None if seed is None else stream(seed, "evaluation", "sanitize")
         with simulation():  # what comes out is attacked, and not released
             after = made.sanitize(before, rng)
-    else:
-        after = texts_of(sanitized, column=column, what="sanitized")
-    if len(after) != len(before):
-        raise InvalidInput(
-            f"sanitized: got {len(after)} texts for {len(before)} originals, expected one each"
-        )
     run = _Run(before, after, made, tuple(attacks or known), seed, examples, sanitized is not None)
     run.link()
     run.read_words(public, column)

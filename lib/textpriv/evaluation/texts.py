@@ -19,7 +19,9 @@ from textpriv.errors import InvalidInput
 LONGEST = 20_000_000  # characters in all, beyond which an evaluation would not end today
 
 
-def texts_of(source: object, *, column: str = "text", what: str = "texts") -> list[str]:
+def texts_of(
+    source: object, *, column: str = "text", what: str = "texts", empty: bool = False
+) -> list[str]:
     """A list of texts, each a string.
 
     Parameters
@@ -29,6 +31,7 @@ def texts_of(source: object, *, column: str = "text", what: str = "texts") -> li
         per line
     column : of a file, the column of the texts
     what : how errors call it
+    empty : whether rows and lines of a file may be empty; else empty lines are left out
 
     Raises
     ------
@@ -36,7 +39,7 @@ def texts_of(source: object, *, column: str = "text", what: str = "texts") -> li
         text at all, or more than LONGEST characters
     """
     if isinstance(source, Path) or (isinstance(source, str) and _is_path(source)):
-        return list(table_of(source, column=column).texts)
+        return list(table_of(source, column=column, empty=empty).texts)
     if isinstance(source, str):
         raise InvalidInput(
             f"{what}: got one string that is no file, {source!r:.60}; give a list, [text], or the "
@@ -52,11 +55,36 @@ def texts_of(source: object, *, column: str = "text", what: str = "texts") -> li
     return found
 
 
-def table_of(path: str | Path, *, column: str = "text", columns: tuple[str, ...] = ()) -> Any:
+def pairs_of(original: object, sanitized: object, *, column: str) -> tuple[list[str], list[str]]:
+    """Texts before and after, in the same order; see `texts_of`.
+
+    Nothing may have been made of a text. Of a file row stands beside row, and what was made of an
+    empty one is left out.
+    """
+    before = texts_of(original, column=column, what="original", empty=True)
+    after = texts_of(sanitized, column=column, what="sanitized", empty=True)
+    if len(after) != len(before):
+        raise InvalidInput(
+            f"sanitized: got {len(after)} texts for {len(before)} originals, expected one each "
+            "(of a file empty lines count)"
+        )
+    rows = range(len(before))
+    if isinstance(original, str | Path):
+        rows = [row for row in rows if before[row]]
+    return [before[row] for row in rows], [after[row] for row in rows]
+
+
+def table_of(
+    path: str | Path,
+    *,
+    column: str = "text",
+    columns: tuple[str, ...] = (),
+    empty: bool = False,
+) -> Any:
     """The documents of a file, with further columns; see `data.corpora.read_table`."""
     from textpriv.data import corpora  # opens Arrow tables, which takes a second to import
 
-    return corpora.read_table(path, text=column, columns=columns)
+    return corpora.read_table(path, text=column, columns=columns, empty=empty)
 
 
 def column_of(source: object, length: int, *, what: str) -> np.ndarray:

@@ -133,6 +133,7 @@ def read_table(
     columns: Sequence[str] | Mapping[str, str] = (),
     optional: Collection[str] = (),
     name: str | None = None,
+    empty: bool = False,
 ) -> Documents:
     """Read documents from a table of your own.
 
@@ -146,18 +147,24 @@ def read_table(
         that they have in the table. A missing number becomes NaN, a missing str "".
     optional : those of them that the table may lack
     name : of the corpus; the file's name without its ending by default
+    empty : whether texts may be missing or empty, as what a tool made of others may be; else empty
+        lines of a .txt file are left out, and an empty text of a table is an error
 
     Raises
     ------
     InvalidInput
-        If the file is missing, damaged, empty or not UTF-8, if a column is missing, or if a text
-        is missing or empty.
+        If the file is missing, damaged, without a text or not UTF-8, if a column is missing, or if
+        a text of a table is missing or empty.
     """
     path = Path(path)
     renamed = dict(columns) if isinstance(columns, Mapping) else {key: key for key in columns}
     table = tables.read(path, text, renamed, optional=optional)
     missing = [row for row, each in enumerate(table[TEXT][:]) if not each]
-    if missing:
+    if len(missing) == len(table):
+        raise InvalidInput(f"{path}: expected at least one text, got {len(missing)} empty ones")
+    if path.suffix.lower() == ".txt" and not empty:
+        table = table.select(np.setdiff1d(np.arange(len(table)), missing))
+    elif missing and not empty:
         raise InvalidInput(
             f"{path}: expected a text in every row of column {text!r}, got {len(missing)} without, "
             f"the first of them row {missing[0]} (counted from 0); drop these rows"

@@ -163,8 +163,8 @@ def _read_multi_news(path: Path, text: str) -> pd.DataFrame:
 
 
 def _read_lines(path: Path, text: str) -> pd.DataFrame:
-    """A text per line; empty lines are left out."""
-    return pd.DataFrame({text: [line for line in _lines(path) if line]})
+    """A text per line."""
+    return pd.DataFrame({text: _lines(path)})
 
 
 def _lines(path: Path) -> list[str]:
