@@ -527,3 +527,13 @@ test_bad_input_is_named = refused(
     (lambda: through(lambda texts: texts[1:]), "put out 1 texts for 2"),
     (lambda: through(lambda texts: [None, "a"]), "put out None, expected a string"),
 )
+
+
+def test_copies_of_a_text_do_not_hide_it() -> None:
+    """Which of two copies an output came from nobody can tell; what it says everybody can."""
+    found = textpriv.evaluate(TEXTS * 2, TEXTS * 2, seed=1)
+    best = found.strongest("texts")
+    assert best is not None and best["value"] == 1 and best["n"] == len(TEXTS)
+    assert "linkage of 60 texts that are copies of others" in found.not_tried
+    with pytest.raises(InvalidInput, match="at least two different ones"):
+        textpriv.evaluate(["one", "one"], ["a", "b"])

@@ -227,8 +227,8 @@ def evaluate(
         before = texts_of(original, column=column, what="original")
     else:
         before, after = pairs_of(original, sanitized, column=column)
-    if len(before) < 2:
-        raise InvalidInput("original: got one text, expected at least two to compare")
+    if len(set(before)) < 2:
+        raise InvalidInput("original: got one text, expected at least two different ones")
     if len(before) > MOST_TEXTS:
         raise InvalidInput(
             f"original: got {len(before):,} texts, expected at most {MOST_TEXTS:,}, since all are "
@@ -334,7 +334,7 @@ class _Run:
             return None
 
     def link(self) -> None:
-        """Attacks on whole texts."""
+        """Attacks on whole texts, each once: nobody can or need tell copies of one apart."""
         linkers = {name: each for name, each in LINKERS.items() if name in self.attacks}
         if OWN_VECTORS in self.attacks:
             try:
@@ -349,7 +349,11 @@ class _Run:
                 linkers[LIKELIHOOD] = made
         if linkers:
             rng = stream(self.seed, "evaluation", "linkage")
-            self.linked = measured.text_risks(self.before, self.after, linkers, rng)
+            rows = np.flatnonzero(~pd.Series(self.before).duplicated())
+            if copies := len(self.before) - len(rows):
+                self.missed.append(f"linkage of {copies:,} texts that are copies of others")
+            before, after = ([each[row] for row in rows] for each in (self.before, self.after))
+            self.linked = measured.text_risks(before, after, linkers, rng)
             self.risks += self.linked.risks
 
     def read_words(self, public: object, column: str) -> None:
