@@ -17,7 +17,7 @@ from textpriv.attacks import linkage
 from textpriv.attacks.bayes import Bayes
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
-from textpriv.errors import AssetUnavailable, InvalidInput, SeededOutput
+from textpriv.errors import AssetUnavailable, InvalidInput, SeededOutput, UnknownAsset
 from textpriv.evaluation import cards, risks, sanitizers, summaries, texts
 from textpriv.evaluation import evaluate as evaluation
 from textpriv.mechanisms import Madlib, SanText
@@ -537,3 +537,8 @@ def test_copies_of_a_text_do_not_hide_it() -> None:
     assert "linkage of 60 texts that are copies of others" in found.not_tried
     with pytest.raises(InvalidInput, match="at least two different ones"):
         textpriv.evaluate(["one", "one"], ["a", "b"])
+
+
+def test_public_text_that_does_not_exist_is_an_error_not_a_weaker_attack() -> None:
+    with pytest.raises(UnknownAsset, match="no corpus is called 'imbd'"):
+        evaluated(public="imbd")

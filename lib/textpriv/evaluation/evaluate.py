@@ -30,7 +30,7 @@ from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.channel import Channel
 from textpriv.data.splits import sentences_of, shares_ngram
 from textpriv.data.tokens import KEPT, PRIVATE, Tokenizer, TokenPolicy
-from textpriv.errors import AssetError, InvalidInput
+from textpriv.errors import AssetError, InvalidInput, UnknownAsset
 from textpriv.evaluation import risks as measured
 from textpriv.evaluation.reading import Reading, readings
 from textpriv.evaluation.risks import LINKERS, Linker, Risk
@@ -443,6 +443,8 @@ class _Run:
             return None
         try:
             texts = public_texts(public, column)
+        except UnknownAsset:  # a slip of the pen must not weaken the attack
+            raise
         except AssetError as error:
             self.missed.append(f"attackers who have read public text ({error})")
             return None
