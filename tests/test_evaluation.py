@@ -113,6 +113,16 @@ def test_functions_of_one_text_and_of_all_are_told_apart(function: Any) -> None:
     assert textpriv.sanitizer(function).sanitize(TEXTS[:1]) == expected
 
 
+def test_a_class_is_not_taken_for_a_function() -> None:
+    class Own:
+        def sanitize(self, texts: list[str]) -> list[str]:
+            return texts
+
+    assert textpriv.sanitizer(Own()).sanitize(["a"]) == ["a"]
+    with pytest.raises(InvalidInput, match="the class Own, expected an object"):
+        textpriv.sanitizer(Own)
+
+
 def test_what_is_registered_is_a_name_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sanitizers, "_REGISTERED", {})
     textpriv.register_mechanism("shout", shout)

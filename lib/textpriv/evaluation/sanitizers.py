@@ -125,6 +125,11 @@ def sanitizer(
         return _of_mechanism(
             mechanism if epsilon is None else mechanism.with_epsilon(epsilon), tokens
         )
+    if isinstance(mechanism, type):
+        raise InvalidInput(
+            f"mechanism: got the class {mechanism.__name__}, expected an object; make one, "
+            f"mine = {mechanism.__name__}(), and give mine"
+        )
     if hasattr(mechanism, "sanitize"):
         name = getattr(mechanism, "name", type(mechanism).__name__)
         claimed = epsilon if epsilon is not None else getattr(mechanism, "epsilon", None)
