@@ -107,10 +107,23 @@ def backwards(texts: list[str]) -> list[str]:
     return [text[::-1] for text in texts]
 
 
-@pytest.mark.parametrize("function", [shout, backwards])
+def loud(s):  # type: ignore[no-untyped-def]
+    return s.upper()
+
+
+@pytest.mark.parametrize("function", [shout, backwards, loud])
 def test_functions_of_one_text_and_of_all_are_told_apart(function: Any) -> None:
-    expected = [function(TEXTS[0])] if function is shout else function(TEXTS[:1])
+    expected = function(TEXTS[:1]) if function is backwards else [function(TEXTS[0])]
     assert textpriv.sanitizer(function).sanitize(TEXTS[:1]) == expected
+
+
+def test_a_function_that_needs_a_generator_gets_a_fresh_one() -> None:
+    def drawn(texts: list[str], rng: np.random.Generator) -> list[str]:
+        return [str(rng.random()) for _ in texts]
+
+    made = textpriv.sanitizer(drawn)
+    assert made.sanitize(["a"]) != made.sanitize(["a"])
+    assert not textpriv.check_mechanism(drawn).failed
 
 
 def test_a_class_is_not_taken_for_a_function() -> None:

@@ -172,7 +172,8 @@ def from_function(function: Callable[..., Any], *, epsilon: float | None = None)
     ----------
     function : `sanitize(texts) -> texts` or `sanitize(text) -> text`, told by the annotation of the
         first parameter (`str`: one), else by that parameter's name (a plural takes all); it gets
-        `epsilon` and `rng` by name where it has parameters of these names
+        `epsilon` and `rng` by name where it has parameters of these names, and a fresh `rng` where
+        none is given, unless its own default is None
     epsilon : that it is said to satisfy; None: nothing is claimed
     """
     parameters = inspect.signature(function).parameters
@@ -180,13 +181,17 @@ def from_function(function: Callable[..., Any], *, epsilon: float | None = None)
         raise InvalidInput(f"{function}: takes no argument, expected a function of texts")
     first = next(iter(parameters.values()))
     stated = str(getattr(first.annotation, "__name__", first.annotation))
-    one_by_one = stated == "str" if first.annotation is not first.empty else first.name[-1:] != "s"
+    plural = first.name[1:].endswith("s")  # `s` alone is one string
+    one_by_one = stated == "str" if first.annotation is not first.empty else not plural
     takes = "epsilon" in parameters
     if epsilon is not None or (takes and parameters["epsilon"].default is first.empty):
         epsilon = _needed(epsilon)
     named = {"epsilon": epsilon} if takes and epsilon is not None else {}
+    needs_rng = "rng" in parameters and parameters["rng"].default is not None
 
     def run(texts: list[str], rng: np.random.Generator | None) -> object:
+        if rng is None and needs_rng:
+            rng = np.random.default_rng()
         seeded = {**named, "rng": rng} if "rng" in parameters else named
         if one_by_one:
             return [function(text, **seeded) for text in texts]
