@@ -114,6 +114,8 @@ def test_a_preview_predicts_the_worth_of_a_summary(
         (["sanitize", "FILE.pdf", "-m", "madlib", "-e", "1"], "convert it"),
         (["--include", "missing.py", "ls", "attacks"], "expected a Python file that exists"),
         (["audit", "no_such_module:Mine"], "expected module:Name or file.py:Name"),
+        (["card", "-m", "santext", "-e", "1", "--check", "FILE"], "expected a card"),
+        (["report", "FILE", "-m", "tem", "-e", "1", "-o", "/"], "'--out' / '-o'"),
         (["preview", "FILE", "-m", "tem", "--epsilons", "a,b"], "expected numbers with commas"),
         (["preview", "FILE", "-m", "tem", "--epsilons", "1", "-e", "2"], "No such option"),
     ],

@@ -90,6 +90,9 @@ _policy = click.option(
 )
 
 
+_PLACE = click.Path(dir_okay=False, writable=True)  # refused before the work, not after it
+
+
 def _name(required: bool) -> Callable[..., Any]:
     return click.option(
         "--mechanism", "-m", required=required,
@@ -160,7 +163,9 @@ def _listed(what: str) -> dict[str, str]:
 @main.command("sanitize")
 @click.argument("file")
 @_mechanism(required=True)
-@click.option("--out", "-o", help="Where to write; standard output where it is not given.")
+@click.option(
+    "--out", "-o", type=_PLACE, help="Where to write; standard output where it is not given."
+)
 @_column
 @_seed
 @_json
@@ -206,8 +211,9 @@ def attack(original: str, sanitized: str, **options: Any) -> None:
 @main.command("report")
 @click.argument("file")
 @_mechanism(required=True)
-@click.option("--out", "-o", default="report.html", show_default=True, help="The page to write.")
-@click.option("--card", help="Where to write the card, a JSON file without texts.")
+@click.option("--out", "-o", default="report.html", show_default=True, type=_PLACE,
+              help="The page to write.")  # fmt: skip
+@click.option("--card", type=_PLACE, help="Where to write the card, a JSON file without texts.")
 @click.option("--examples", type=click.IntRange(0), default=5, show_default=True,
               help="Texts that the page quotes, before and after.")  # fmt: skip
 @_evaluation
@@ -240,21 +246,20 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
 
 @main.command("card")
 @_mechanism(required=True)
-@click.option("--out", "-o", help="Where to write it; standard output where it is not given.")
+@click.option(
+    "--out", "-o", type=_PLACE, help="Where to write it; standard output where it is not given."
+)
 @click.option("--check", help="A card that was sent in: made again, and compared with it.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the mechanism's draws.")
 def card(out: str | None, check: str | None, seed: int, **chosen: Any) -> None:
     """Make a card of MECHANISM on the sentences that are the same for all cards."""
     from textpriv.evaluation import cards
 
+    sent = None if check is None else cards.read_card(Path(check))  # before the minutes of work
     made = cards.make_card(_made(**chosen), seed=seed)
-    if check is None:
+    if sent is None:
         _put(json.dumps(made, indent=2, allow_nan=False) + "\n", out)
         return
-    try:
-        sent = json.loads(Path(check).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise click.BadParameter(f"no JSON: {error}", param_hint="--check") from error
     apart = cards.differences(sent, made)
     click.echo("all of it agrees within the joint error" if apart.empty else apart.to_string())
     sys.exit(0 if apart.empty else 1)
@@ -344,14 +349,15 @@ def _evaluated(
 
     column, public = options["column"], options["public"]
     chosen = {name: options[name] for name in ("mechanism", "epsilon", "policy")}
+    labels, authors = (_column_of(original, options[name], column) for name in ("label", "author"))
     click.echo("attacking ...", err=True)
     return evaluate(
         _texts(original, column) if original == "-" else Path(original),
         None if sanitized is None else _texts(sanitized, column, empty=True),
         mechanism=None if chosen["mechanism"] is None else _made(**chosen),
         attacks=options["attacks"] or None,
-        labels=_column_of(original, options["label"], column),
-        authors=_column_of(original, options["author"], column),
+        labels=labels,
+        authors=authors,
         public=None if public == "none" else public,
         examples=examples,
         seed=options["seed"],

@@ -56,23 +56,25 @@ def read_cards(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     ------
     InvalidInput : a file that is no card; it says which, and what is missing
     """
-    cards = []
-    for path in sorted(Path(folder).glob("*.json")):
-        try:
-            card = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError) as error:
-            raise InvalidInput(f"{path}: expected a card, got: {error}") from error
-        if not isinstance(card, dict) or card.get("format") != CARD:
-            raise InvalidInput(f"{path}: expected format {CARD!r}; make it with `textpriv card`")
-        if missing := [key for key in KEYS if key not in card]:
-            raise InvalidInput(f"{path}: lacks {missing}; make it anew with `textpriv card`")
-        if card["corpus"] != CORPUS or card["texts"] != COUNT:
-            raise InvalidInput(
-                f"{path}: is about {card['texts']} texts of {card['corpus']}, expected {COUNT} of "
-                f"{CORPUS}"
-            )
-        cards.append(card)
-    return cards
+    return [read_card(path) for path in sorted(Path(folder).glob("*.json"))]
+
+
+def read_card(path: Path) -> dict[str, Any]:
+    """The card in a file, or InvalidInput."""
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise InvalidInput(f"{path}: expected a card, got: {error}") from error
+    if not isinstance(card, dict) or card.get("format") != CARD:
+        raise InvalidInput(f"{path}: expected format {CARD!r}; make it with `textpriv card`")
+    if missing := [key for key in KEYS if key not in card]:
+        raise InvalidInput(f"{path}: lacks {missing}; make it anew with `textpriv card`")
+    if card["corpus"] != CORPUS or card["texts"] != COUNT:
+        raise InvalidInput(
+            f"{path}: is about {card['texts']} texts of {card['corpus']}, expected {COUNT} of "
+            f"{CORPUS}"
+        )
+    return card
 
 
 def table(cards: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
