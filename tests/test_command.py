@@ -49,6 +49,8 @@ def test_sanitized_lines_go_to_standard_output_and_the_rest_does_not(file: str) 
     assert "eps 2, token policy private" in found.stderr
     piped = run("sanitize", "-", "-m", "santext", "-e", "2", stdin="one text\nand another\n")
     assert len(piped.stdout.splitlines()) == 2
+    nothing = run("sanitize", "-", "-m", "santext", "-e", "2", stdin="")
+    assert "Error: standard input: expected at least one row" in nothing.stderr
 
 
 def test_what_stays_in_clear_and_what_a_seed_costs_is_said(file: str) -> None:
@@ -114,8 +116,10 @@ def test_a_preview_predicts_the_worth_of_a_summary(
         (["sanitize", "FILE.pdf", "-m", "madlib", "-e", "1"], "convert it"),
         (["--include", "missing.py", "ls", "attacks"], "expected a Python file that exists"),
         (["audit", "no_such_module:Mine"], "expected module:Name or file.py:Name"),
+        (["audit", "own.py"], "got 'own.py', expected module:Name or file.py:Name"),
         (["card", "-m", "santext", "-e", "1", "--check", "FILE"], "expected a card"),
         (["report", "FILE", "-m", "tem", "-e", "1", "-o", "/"], "'--out' / '-o'"),
+        (["report", "-", "-m", "tem", "-e", "1", "--label", "x"], "standard input has no columns"),
         (["preview", "FILE", "-m", "tem", "--epsilons", "a,b"], "expected numbers with commas"),
         (["preview", "FILE", "-m", "tem", "--epsilons", "1", "-e", "2"], "No such option"),
     ],

@@ -309,7 +309,7 @@ def preview(
 
 
 def _loaded(mechanism: str) -> Any:
-    if ":" not in mechanism:
+    if ":" not in mechanism and not mechanism.endswith(".py"):
         return mechanism
     from textpriv.evaluation.sanitizers import load
 
@@ -331,12 +331,17 @@ def _texts(file: str, column: str, *, empty: bool = False) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "standard input.txt")
         copy.write_bytes(sys.stdin.buffer.read())
-        return texts_of(copy, empty=empty)
+        try:
+            return texts_of(copy, empty=empty)
+        except TextprivError as error:
+            raise click.ClickException(str(error).replace(str(copy), "standard input")) from error
 
 
 def _column_of(file: str, name: str | None, column: str) -> Iterable[object] | None:
     if name is None:
         return None
+    if file == "-":
+        raise click.UsageError("standard input has no columns: give a table for --label, --author")
     from textpriv.evaluation.texts import table_of
 
     return list(table_of(file, column=column, columns=(name,)).columns[name])
