@@ -85,6 +85,16 @@ def test_a_mechanism_from_a_file_is_listed_used_and_audited(file: str, tmp_path:
     assert audit.exit_code == 1 and "it does not draw at all" in audit.stdout
 
 
+def test_what_a_mechanism_prints_is_no_result(file: str, tmp_path: Path) -> None:
+    own = tmp_path / "loud.py"
+    own.write_text("def loud(texts):\n    print('progress')\n    return texts\n")
+    found = run("sanitize", file, "-m", f"{own}:loud")
+    assert found.stdout.splitlines() == TEXTS and "progress" in found.stderr
+    assert json.loads(run("audit", f"{own}:loud", "--json").stdout)["name"] == "loud"
+    asked = ("report", file, "-m", f"{own}:loud", "-o", str(tmp_path / "page.html"), "--json")
+    assert json.loads(run(*asked, "--public", "none").stdout)["texts"] == len(TEXTS)
+
+
 def test_a_preview_shows_a_row_for_each_epsilon(file: str) -> None:
     asked = ("preview", file, "-m", "santext", "--epsilons", "1,9", "--json", "--public")
     rows = json.loads(run(*asked, "none").stdout)

@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +189,7 @@ def sanitize(
     if seed is not None:
         click.echo("with a seed: who knows it can undo this; for experiments only", err=True)
     rng = None if seed is None else np.random.default_rng(seed)
-    with simulation():  # it is said above
+    with simulation(), _aside():  # the seed is spoken of above
         sent = iter(made.sanitize(texts, rng))
     found = (next(sent) if each else "" for each in rows)  # line stands beside line
     lines = (json.dumps({"text": each}) if as_json else each.replace("\n", " ") for each in found)
@@ -237,7 +238,8 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
     """Put MECHANISM to the test: a name, module:Name or file.py:Name. Status 1 if it fails."""
     from textpriv.evaluation.trial import check_mechanism
 
-    found = check_mechanism(_loaded(mechanism), epsilon=epsilon, policy=policy, seed=seed)
+    with _aside():
+        found = check_mechanism(_loaded(mechanism), epsilon=epsilon, policy=policy, seed=seed)
     checks = found.rows.to_dict("records")
     said = {"name": found.name, "passed": found.passed, "checks": checks}
     click.echo(json.dumps(said, indent=2) if as_json else str(found))
@@ -256,7 +258,8 @@ def card(out: str | None, check: str | None, seed: int, **chosen: Any) -> None:
     from textpriv.evaluation import cards
 
     sent = None if check is None else cards.read_card(Path(check))  # before the minutes of work
-    made = cards.make_card(_made(**chosen), seed=seed)
+    with _aside():
+        made = cards.make_card(_made(**chosen), seed=seed)
     if sent is None:
         _put(json.dumps(made, indent=2, allow_nan=False) + "\n", out)
         return
@@ -308,6 +311,11 @@ def preview(
 # --- Between the shell and the library ------------------------------------------------------------
 
 
+def _aside() -> redirect_stdout[Any]:
+    """What somebody's own code prints is no result."""
+    return redirect_stdout(sys.stderr)
+
+
 def _loaded(mechanism: str) -> Any:
     if ":" not in mechanism and not mechanism.endswith(".py"):
         return mechanism
@@ -356,17 +364,18 @@ def _evaluated(
     chosen = {name: options[name] for name in ("mechanism", "epsilon", "policy")}
     labels, authors = (_column_of(original, options[name], column) for name in ("label", "author"))
     click.echo("attacking ...", err=True)
-    return evaluate(
-        _texts(original, column) if original == "-" else Path(original),
-        None if sanitized is None else _texts(sanitized, column, empty=True),
-        mechanism=None if chosen["mechanism"] is None else _made(**chosen),
-        attacks=options["attacks"] or None,
-        labels=labels,
-        authors=authors,
-        public=None if public == "none" else public,
-        examples=examples,
-        seed=options["seed"],
-    )
+    with _aside():
+        return evaluate(
+            _texts(original, column) if original == "-" else Path(original),
+            None if sanitized is None else _texts(sanitized, column, empty=True),
+            mechanism=None if chosen["mechanism"] is None else _made(**chosen),
+            attacks=options["attacks"] or None,
+            labels=labels,
+            authors=authors,
+            public=None if public == "none" else public,
+            examples=examples,
+            seed=options["seed"],
+        )
 
 
 def _said(found: Evaluation, as_json: bool) -> None:
