@@ -157,6 +157,7 @@ def test_missing_values_in_other_columns(tmp_path: Path) -> None:
         ("t.tsv", b"text\tlabels\na\t1\n", r"expected the columns \['label'\], got only"),
         ("t.tsv", b"text\tlabel\n", "at least one row, got an empty table"),
         ("t.csv", b"", "expected a table, got: No columns"),
+        ("t.csv", b"id;text\n1;a\n2;b, c, d\n", "of a .csv are separated by commas"),
         ("t.tsv", b"text\tlabel\ncaf\xe9\t1\n", "expected UTF-8"),
         ("t.tsv", b"text\tlabel\na\t1\n\t0\n", "got 1 without, the first of them row 1"),
         ("t.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),

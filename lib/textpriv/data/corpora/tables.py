@@ -58,7 +58,10 @@ def read(
         raise InvalidInput(f"{path}: expected a readable file, got: {problem}") from error
     except (ValueError, pd.errors.ParserWarning) as error:
         problem = " ".join(str(error).split())
-        raise InvalidInput(f"{path}: expected a table, got: {problem}; repair it") from error
+        raise InvalidInput(
+            f"{path}: expected a table, got: {problem}; repair it (columns of a .csv are separated "
+            "by commas, of a .tsv by tabs)"
+        ) from error
     columns = {new: old for new, old in columns.items() if old in table or old not in optional}
     absent = [key for key in (text, *columns.values()) if key not in table]
     if absent:
