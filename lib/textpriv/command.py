@@ -225,7 +225,8 @@ def report(file: str, out: str, card: str | None, examples: int, **options: Any)
     if card:
         _put(json.dumps(found.card(), indent=2, allow_nan=False) + "\n", card)
     _said(found, options["as_json"])
-    click.echo(f"the page is {out}", err=True)
+    quoted = f", which quotes {len(found.examples)} originals" if len(found.examples) else ""
+    click.echo(f"the page is {out}{quoted}", err=True)
 
 
 @main.command("audit")
@@ -299,6 +300,7 @@ def preview(
         ) from error
     given, chosen = _texts(file, column), _loaded(mechanism)
     read = None if public == "none" else public_texts(public, column)
+    click.echo(f"{len(given):,} texts; sanitizing and attacking ...", err=True)
     rows = previewed(given, chosen, wanted, public=read, policy=policy, summary=summary)
     if as_json:
         click.echo(rows.to_json(orient="records", indent=2))
