@@ -68,9 +68,8 @@ def pairs_of(original: object, sanitized: object, *, column: str) -> tuple[list[
             f"sanitized: got {len(after)} texts for {len(before)} originals, expected one each "
             "(of a file empty lines count)"
         )
-    rows = range(len(before))
-    if isinstance(original, str | Path):
-        rows = [row for row in rows if before[row]]
+    from_file = isinstance(original, str | Path)
+    rows = [row for row, text in enumerate(before) if text or not from_file]
     return [before[row] for row in rows], [after[row] for row in rows]
 
 
