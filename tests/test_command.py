@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from test_evaluation import TEXTS, vocabulary
@@ -74,6 +75,19 @@ def test_a_release_is_attacked_and_reported(file: str, tmp_path: Path) -> None:
     told = run("report", file, "-m", "santext", "-e", "9", *asked)
     assert told.exit_code == 0 and "which quotes 5 originals" in told.stderr
     assert "recovered" in page.read_text() and json.loads(card.read_text())["texts"] == len(TEXTS)
+
+
+def test_a_column_of_a_table_and_lines_of_standard_input_are_attacked(tmp_path: Path) -> None:
+    tables = [str(tmp_path / name) for name in ("before.csv", "after.csv")]
+    for table in tables:
+        pd.DataFrame({"body": TEXTS}).to_csv(table, index=False)
+    options = ("--public", "none", "--seed", "1", "--json")
+    told = run("attack", *tables, "--column", "body", *options)
+    assert json.loads(told.stdout)["texts"] == len(TEXTS)
+    lines = tmp_path / "after.txt"
+    lines.write_text("\n".join(["", *TEXTS]))
+    told = run("attack", "-", str(lines), *options, stdin="\n".join(["", *TEXTS]))
+    assert json.loads(told.stdout)["texts"] == len(TEXTS) + 1
 
 
 def test_a_mechanism_from_a_file_is_listed_used_and_audited(file: str, tmp_path: Path) -> None:

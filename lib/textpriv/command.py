@@ -365,11 +365,14 @@ def _evaluated(
     column, public = options["column"], options["public"]
     chosen = {name: options[name] for name in ("mechanism", "epsilon", "policy")}
     labels, authors = (_column_of(original, options[name], column) for name in ("label", "author"))
+    is_paired = sanitized is not None
+    before = _texts(original, column, empty=is_paired) if original == "-" else Path(original)
     click.echo("attacking ...", err=True)
     with _aside():
         return evaluate(
-            _texts(original, column) if original == "-" else Path(original),
+            before,
             None if sanitized is None else _texts(sanitized, column, empty=True),
+            column=column,
             mechanism=None if chosen["mechanism"] is None else _made(**chosen),
             attacks=options["attacks"] or None,
             labels=labels,
