@@ -408,10 +408,9 @@ def _asked_again(board: Board) -> str:
     tried = len(one) * len(several)  # pairs, of which the two best were chosen
     sure = "significantly" if gain.verdict == "above" and gain.p * tried < ALONE else "not surely"
     return (
-        f" Under MADLIB at epsilon {asked['setting'].iloc[0].removeprefix('eps')}, on {first.n:.0f}"
-        f" texts, the strongest attacker who has learned from several outputs at once reaches "
-        f"{_between(first)} on one output, on {asked.loc[often, 'k']:.0f} outputs {_between(most)} "
-        f"({sure} more); who has learned from each by itself may reach more on one."
+        f" Under MADLIB at epsilon {asked['setting'].iloc[0].removeprefix('eps')} the strongest "
+        f"attacker taught on several outputs reaches {_between(first)} on one, {_between(most)} on "
+        f"{asked.loc[often, 'k']:.0f} ({sure} more; others may gain less)."
     )
 
 
