@@ -562,6 +562,11 @@ def test_copies_of_a_text_do_not_hide_it() -> None:
         textpriv.evaluate(["one", "one"], ["a", "b"])
 
 
+def test_a_function_in_the_place_of_sanitized_texts_is_sent_to_its_place() -> None:
+    with pytest.raises(InvalidInput, match=r"got a function, expected texts; give it as mechanism"):
+        textpriv.evaluate(TEXTS, str.upper)
+
+
 def test_public_text_that_does_not_exist_is_an_error_not_a_weaker_attack() -> None:
     with pytest.raises(UnknownAsset, match="no corpus is called 'imbd'"):
         evaluated(public="imbd")

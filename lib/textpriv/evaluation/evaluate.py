@@ -223,6 +223,8 @@ def evaluate(
     InvalidInput : texts that are no texts, unequal numbers of them, an unknown name, no mechanism
         and no sanitized texts
     """
+    if callable(sanitized):
+        raise InvalidInput("sanitized: got a function, expected texts; give it as mechanism=...")
     if sanitized is None:
         before = texts_of(original, column=column, what="original")
     else:

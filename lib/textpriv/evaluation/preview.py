@@ -53,7 +53,10 @@ def previewed(
         summaries.encoder()  # before the work, since it may be missing
     made = sanitizer(mechanism, epsilon=wanted[0], policy=policy)
     if made.mechanism is None or made.policy is None:
-        raise InvalidInput(f"mechanism: got {made.name}, expected one that replaces words")
+        raise InvalidInput(
+            f"mechanism: got {made.name}, expected one that replaces words; judge others by "
+            "`evaluate` or `textpriv report`"
+        )
     embedding = made.mechanism.embedding
     tokenizer = Tokenizer(embedding.words, made.policy)
     private = tokenizer.encode(texts)
