@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -301,7 +301,8 @@ def preview(
     given, chosen = _texts(file, column), _loaded(mechanism)
     read = None if public == "none" else public_texts(public, column)
     click.echo(f"{len(given):,} texts; sanitizing and attacking ...", err=True)
-    rows = previewed(given, chosen, wanted, public=read, policy=policy, summary=summary)
+    with _aside():
+        rows = previewed(given, chosen, wanted, public=read, policy=policy, summary=summary)
     if as_json:
         click.echo(rows.to_json(orient="records", indent=2))
         return
@@ -333,18 +334,26 @@ def _made(mechanism: str, epsilon: float | None, policy: str) -> Sanitizer:
     return sanitizer(_loaded(mechanism), epsilon=epsilon, policy=policy)
 
 
-def _texts(file: str, column: str, *, empty: bool = False) -> list[str]:
-    from textpriv.evaluation.texts import texts_of
-
+@contextmanager
+def _path(file: str) -> Iterator[Path]:
+    """The file, or a copy of standard input."""
     if file != "-":
-        return texts_of(Path(file), column=column, empty=empty)
+        yield Path(file)
+        return
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "standard input.txt")
         copy.write_bytes(sys.stdin.buffer.read())
         try:
-            return texts_of(copy, empty=empty)
+            yield copy
         except TextprivError as error:
             raise click.ClickException(str(error).replace(str(copy), "standard input")) from error
+
+
+def _texts(file: str, column: str, *, empty: bool = False) -> list[str]:
+    from textpriv.evaluation.texts import texts_of
+
+    with _path(file) as path:
+        return texts_of(path, column=column, empty=empty)
 
 
 def _column_of(file: str, name: str | None, column: str) -> Iterable[object] | None:
@@ -365,12 +374,10 @@ def _evaluated(
     column, public = options["column"], options["public"]
     chosen = {name: options[name] for name in ("mechanism", "epsilon", "policy")}
     labels, authors = (_column_of(original, options[name], column) for name in ("label", "author"))
-    is_paired = sanitized is not None
-    before = _texts(original, column, empty=is_paired) if original == "-" else Path(original)
     click.echo("attacking ...", err=True)
-    with _aside():
+    with _path(original) as path, _aside():
         return evaluate(
-            before,
+            path,
             None if sanitized is None else _texts(sanitized, column, empty=True),
             column=column,
             mechanism=None if chosen["mechanism"] is None else _made(**chosen),
