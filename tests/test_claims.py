@@ -635,13 +635,17 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     told = str(verdicts.Findings(15, 2, 3, 14, 5, 6, 7, 8, 9, 4))
     assert told == (
         "Of 34 statements of the four papers that these models can test, 15 are confirmed, "
-        "2 contradicted, 3 tie and 14 are inconclusive (5 of these lean the papers' way). Read "
-        "strictly, as true of every cell tested, 9 are confirmed; how 8 of the 15 are read was "
-        "settled after results were known. 4 that first came out contradicted are set aside as no "
-        "test. 7 more hold by construction or by theorem, which is no evidence; 6 are about other "
-        "settings or were not measured."
+        "2 contradicted, 3 tie and 14 are inconclusive (5 of these lean the papers' way). If "
+        "each had to hold in every table cell, 9 would be confirmed; for 8 of the 15 the choice of "
+        "cells, or of their average, was settled after results were known. 4 more came out "
+        "contradicted and are not counted, since these models cannot test them. 7 hold by "
+        "construction or by theorem, which is no evidence; 6 are about other settings or were not "
+        "measured."
     )
-    assert " set aside" not in str(counted)
+    assert " not counted" not in str(counted)
+    aside = verdicts.not_counted(marked)
+    assert aside.startswith("Contradicted, and not counted: ") and aside.count("(why)") == 1
+    assert not verdicts.not_counted(found)
     assert "can be tested under this profile" in str(verdicts.Findings.of([]))
     assert verdicts.score(found).startswith(
         "The papers' printed numbers are of other models and are not compared. Of 5"

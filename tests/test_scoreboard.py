@@ -323,9 +323,9 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     table = scoreboard.equal_utility(board(*pairs))
     found = findings.protects(table)
     assert found.title == (
-        "Newer is not always safer. Compared with older mechanisms at equal utility, attackers "
-        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1: "
-        "SanText+), under RANTEXT in 0 of 1 (more in 0)"
+        "Newer is not always better. Compared with older mechanisms at equal utility, attackers "
+        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more than under "
+        "SanText+), under RANTEXT in 0 of 1"
     )
     assert "**CluSanT** than under TEM (5 points)" in found.text
     assert "**SanText+** than under CluSanT" in found.text
@@ -348,7 +348,10 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
         ["custext+", 4.0, 0.55], ["madlib", 13.0, 0.4],
     ]  # fmt: skip
     said = findings.headline(found)
-    assert said.title == "CusText+: 30 of 100 words come out unchanged, an attacker recovers 55"
+    assert said.title == (
+        "Changed is not hidden: under 1 of 2 mechanisms an attacker\n"
+        "recovers at least 25 more of 100 words than come out unchanged"
+    )
     assert said.text == (
         "At these settings an attacker recovers 40 to 55 of 100 content words (all but stop "
         "words). That is significantly more than come out unchanged under CusText+ (30→55): a "
@@ -368,19 +371,11 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")
     assert findings.headline(found[:0]).title == "Not measured under this profile"
-    untested = findings.headline(found.assign(p=math.nan))  # by the interval: 12 errors apart
-    assert untested.title == said.title and untested.text.endswith(
-        "(40→40) the two differ by 0.0 or less."
-    )
-    narrow = found.assign(p=math.nan, value=found["kept"] + 0.04, low=found["kept"],
-                          high=found["kept"] + 0.08)  # fmt: skip
-    assert findings.headline(narrow).title.startswith("An attacker recovers hardly more")
     # A wider gap that chance may explain is not what the title tells.
-    unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], low=[0.0, 0.5],
-                                        high=[1.0, 0.6])  # fmt: skip
-    for p in (0.2, math.nan):
-        said = findings.headline(unsure.assign(p=[p, 0.001]))
-        assert said.title.startswith("CusText+: 30 of 100")
+    unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], p=[0.2, 0.001])
+    assert findings.headline(unsure).title == said.title
+    two = findings.headline(unsure.assign(p=1e-4))
+    assert "under 2 of 2 mechanisms" in two.title and "at least 25 more" in two.title
 
 
 def test_whether_a_sanitizer_is_enough_is_said_of_settings_about_as_useful() -> None:
@@ -396,8 +391,8 @@ def test_whether_a_sanitizer_is_enough_is_said_of_settings_about_as_useful() -> 
     assert "Not as the only protection." in said and "At the 2 settings" in said
     assert said.endswith("from 49% (47 to 51) of the content words (CusText+ at epsilon 4) to 60%.")
     madlib = findings.alone(table.replace({"mechanism": {"custext+": "madlib"}}))
-    assert "(MADLIB at epsilon 4, attacked by a fit) to" in madlib
-    assert "depends on the mechanism" in findings.alone(table.assign(risk_high=0.09))
+    assert "(MADLIB at epsilon 4, attacked with estimated probabilities: a lower" in madlib
+    assert "stronger ones may recover more" in findings.alone(table.assign(risk_high=0.09))
     assert findings.alone(table[:2]) == ""
 
 
@@ -490,7 +485,7 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     )  # fmt: skip
     (said,) = advice.choice(tokens, rows[:0]).to_dict("records")
     # Of those that keep half of what plain text gives.
-    assert said["take"].startswith("high-freq (no guarantee): fewest are recovered")
+    assert said["take"].startswith("high-freq (no guarantee): fewest recovered")
     assert "plain text 80%" in said["what is left"]
     assert advice.choice(board(), rows[:0]).empty
 
@@ -523,7 +518,7 @@ def test_what_hiding_costs_is_said_by_a_test() -> None:
         rate("accuracy.punctuated-stencil-w9-s1.0.imdb.all", 0.6, 0.01),
     )
     said = findings.least_read(made, scoreboard.manipulated_tokens(made))
-    assert "punctuated stencil, window 9, sigma 1.0 hides most (on IMDb): the first guess" in said
+    assert "punctuated stencil, window 9, sigma 1.0 is read back least, by value" in said
     assert "30% of the tokens" in said
     assert said.endswith("significantly less.")
     close = board(
@@ -867,8 +862,8 @@ def test_verdicts_are_drawn_as_long_as_their_counts(examples: None) -> None:
     table = scoreboard.verdicts(board(*OURS))
     findings = scoreboard.counts_of_findings(judge(board(*OURS).by_notebook))
     fig = figures.verdict_counts(scoreboard.counts(table, "paper"), findings, 0, 2)
-    said = "Of 5 statements 1 are confirmed (0 in every cell),\n1 contradicted (2 more set aside"
-    said += " as no test)"
+    said = "1 of 5 statements are confirmed (0 in every cell),\n1 contradicted (2 more that"
+    said += " these models cannot test)"
     assert fig.get_suptitle() == said
     left, right = fig.axes
     widths = [[bar.get_width() for bar in ax.patches if bar.get_width()] for ax in (left, right)]

@@ -64,7 +64,7 @@ def score() -> str:
     names = dict.fromkeys(claim.notebook for claim in claims.load())
     measured = {name: results.load_or_default(name, "full").by_name() for name in names}
     said = verdicts.Findings.of(verdicts.judge(measured))
-    return f"{said} [07](notebooks/07_scoreboard.ipynb) lists them all."
+    return f"{said} [07](notebooks/07_scoreboard.ipynb) lists the tested and the uncounted."
 
 
 def headline() -> str:

@@ -249,8 +249,9 @@ def at_equal_utility(pairs: pd.DataFrame) -> str:
         told = "; ".join(f"**{label(name)}** than under {', '.join(them)}" for name, them in order)
         said.append(
             f"Where {what} is {rows['level'].iloc[0]:.2f}, {len(decided)} of {len(rows)} pairs of "
-            f"mechanisms differ significantly (Holm over all {len(pairs)} tests, of the other "
-            f"levels too). Fewer words are recovered under {told or 'none than under another'}."
+            f"mechanisms differ significantly (Holm's method over all {len(pairs)} tests, "
+            "at every level of utility). Fewer words are recovered under "
+            f"{told or 'none than under another'}."
         )
     if said:
         said.append("Between its epsilons a mechanism is taken to move along a straight line.")

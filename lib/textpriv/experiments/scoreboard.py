@@ -35,6 +35,7 @@ from textpriv.report import claims, results
 from textpriv.report.board import Board
 from textpriv.report.claims import Claim, Kind
 from textpriv.report.difference import ALONE
+from textpriv.report.figures import labelled
 from textpriv.report.verdicts import Comparison, Judgement, Verdict, Z, verdicts_of
 from textpriv.stats import Estimate
 
@@ -283,7 +284,7 @@ def word_points(board: Board) -> pd.DataFrame:
     simultaneous over the attacks. Columns: mechanism, epsilon,
     attack (the best), risk, risk_low, risk_high, value (accuracy), low, high, kept (share of the
     words that come out unchanged), p (that the attack is no better than believing each word as
-    sent, by a paired test; NaN where it was not tested), n (words), sentences.
+    sent, by a paired test), n (words), sentences.
     """
     columns = ["mechanism", "epsilon", "attack", "risk", "risk_low", "risk_high"]
     columns += ["value", "low", "high", "kept", "p", "n", "sentences"]
@@ -514,7 +515,11 @@ def _kept(name: str) -> dict[str, Any]:
 
 
 def shown(table: pd.DataFrame, digits: int = 2) -> str:
-    """A table as HTML whose cells wrap, so that it fits the width of a page; counts are whole."""
+    """A table as HTML with labels for ids, in cells that wrap, so that it fits the width of a page.
+
+    Counts are whole.
+    """
+    table = labelled(table)
     numbers = table.select_dtypes("float")
     counts = [each for each in numbers if (numbers[each].dropna() % 1 == 0).all()]
     whole = table.astype(dict.fromkeys(counts, "Int64")).rename_axis(columns=None)

@@ -23,6 +23,8 @@ from textpriv.report.difference import Difference
 
 FEW = 3  # names in a cell of the table
 
+COMPARED_AT = "compared where attacks get that"
+
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
 
@@ -79,7 +81,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),
-        f"at least {at['risk'].iloc[0]:.0%} of the content words, by choice of the setting{more}",
+        f"at least {at['risk'].iloc[0]:.0%} of the content words ({COMPARED_AT}){more}",
         f"sentiment at an accuracy of {left}",
     ]
 
@@ -95,8 +97,8 @@ def _for_tokens(board: Board) -> list[str] | None:
     unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])}{unproved}: fewest are recovered, by value, among those that may "
-        "keep half of plain text's gain over guessing",
+        f"{called(row['mapper'])}{unproved}: fewest recovered, by value, among settings whose "
+        "accuracy may be at least halfway from guessing to plain text",
         f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the "
         "first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
@@ -116,7 +118,7 @@ def _for_authors(board: Board) -> list[str] | None:
     return [
         "a text whose author is the secret",
         _take(names, len(own)),
-        f"the author with a macro F1 of at least {risk:.2f}, by choice of the setting{clear[0]}",
+        f"the author with a macro F1 of at least {risk:.2f} ({COMPARED_AT}){clear[0]}",
         f"sentiment with a macro F1 of {best['value']:.2f} ({best['low']:.2f} to "
         f"{best['high']:.2f}){clear[1]}",
     ]

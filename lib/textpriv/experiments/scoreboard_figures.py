@@ -96,9 +96,9 @@ def _fates(findings: pd.DataFrame, throughout: int, set_aside: int) -> str:
     holds, against = (
         int(findings[each].sum()) for each in (Verdict.CONFIRMED, Verdict.CONTRADICTED)
     )
-    aside = f" ({set_aside} more set aside as no test)" * bool(set_aside)
+    aside = f" ({set_aside} more that these models cannot test)" * bool(set_aside)
     return (
-        f"Of {tested} statements {holds} are confirmed ({throughout} in every cell),\n"
+        f"{holds} of {tested} statements are confirmed ({throughout} in every cell),\n"
         f"{against} contradicted{aside}"
     )
 

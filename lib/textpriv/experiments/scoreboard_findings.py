@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -20,9 +19,8 @@ from textpriv.experiments.whole_texts import WORDS
 from textpriv.privacy import Audit
 from textpriv.report.board import Board
 from textpriv.report.difference import ALONE, Difference, Finding
-from textpriv.report.figures import STYLES
+from textpriv.report.figures import called
 from textpriv.report.results import Measurement
-from textpriv.report.verdicts import Z
 from textpriv.stats import Estimate
 
 SETTINGS: Mapping[str, str] = {
@@ -59,22 +57,6 @@ LARGE = 10.0
 """An epsilon beyond which an output may be exp(10) times likelier for one text than another."""
 
 CHANCE = 0.5  # accuracy of guessing between two sentiments
-
-_NOISE = re.compile(r"noise-([\d.]+)")
-_STENCIL = re.compile(r"(.*stencil)-w(\d+)-s([\d.]+)")
-
-
-def called(name: str) -> str:
-    """A mechanism or attack as figures call it; other names as they are."""
-    if setting := _STENCIL.fullmatch(name):
-        return f"{called(setting[1])}, window {setting[2]}, sigma {setting[3]}"
-    if noise := _NOISE.fullmatch(name):
-        return f"noise on token vectors, eta {noise[1]}"
-    if name.endswith(", allotted"):
-        return f"{called(name.removesuffix(', allotted'))} with an epsilon per word"
-    bare, large = name.removesuffix("-300d"), name.endswith("-300d")
-    look = STYLES.get(bare)
-    return f"{look.label}, 300 dimensions" if look and large else look.label if look else name
 
 
 def listed(names: Iterable[str]) -> str:
@@ -119,18 +101,18 @@ def headline(found: pd.DataFrame) -> Finding:
         return Finding("Not measured under this profile", "Notebook 05 has not run.")
     rows = found.to_dict("records")
     above = [row for row in rows if _beyond(row, len(rows))]
-    least, most = (100 * found["value"].agg(end) for end in ("min", "max"))
+    low, high = (100 * found["value"].agg(end) for end in ("min", "max"))
     text = (
-        f"At these settings an attacker recovers {least:.0f} to {most:.0f} of 100 content words "
+        f"At these settings an attacker recovers {low:.0f} to {high:.0f} of 100 content words "
         "(all but stop words)."
     )
     wide = [row for row in above if row["value"] - row["kept"] > SMALL_GAP]
     title = "An attacker recovers hardly more words than come out unchanged"
     if wide:
-        first = wide[0]  # the widest gap of those that are certain
+        least = math.floor(100 * (wide[-1]["value"] - wide[-1]["kept"]))
         title = (
-            f"{called(first['mechanism'])}: {100 * first['kept']:.0f} of 100 words come out "
-            f"unchanged, an attacker recovers {100 * first['value']:.0f}"
+            f"Changed is not hidden: under {len(wide)} of {len(rows)} mechanisms an attacker\n"
+            f"recovers at least {least} more of 100 words than come out unchanged"
         )
         text += f" That is significantly more than come out unchanged under {_beside(wide)}: "
         text += "a changed word need not be a hidden one."
@@ -142,9 +124,7 @@ def headline(found: pd.DataFrame) -> Finding:
         text += "."
     if same := [row for row in rows if row not in above]:
         gap = max(100 * abs(row["value"] - row["kept"]) for row in same)
-        text += f" Under {_beside(same)} the two differ by {gap:.1f} or less"
-        untested = any(math.isnan(row["p"]) for row in same)
-        text += "." if untested else ", not significantly."
+        text += f" Under {_beside(same)} the two differ by {gap:.1f} or less, not significantly."
     return Finding(title, text)
 
 
@@ -166,31 +146,23 @@ def alone(points: pd.DataFrame) -> str:
         return ""
     least = near.loc[near["risk"].idxmin()]
     hides = least["risk_high"] < FEW_WORDS
-    answer = "That depends on the mechanism" if hides else "Not as the only protection"
+    answer = "Not as the only protection"
+    if hides:
+        answer = "Attacks recovered few words at one of them, and stronger ones may recover more"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
-    fitted = ", attacked by a fit"
+    fitted = ", attacked with estimated probabilities: a lower limit"
     return (
         f"**Should you use one?** {answer}. At the {len(near)} settings at which a classifier of "
-        f"sentiment may be right in {READABLE_ACCURACY:.0%} (by its interval; guessing: "
-        f"{CHANCE:.0%}), the strongest of three attacks recovers from {rate} of the content words "
-        f"({called(str(least['mechanism']))} at epsilon {least['epsilon']:g}"
+        f"sentiment is right in about {READABLE_ACCURACY:.0%} (its interval contains that; "
+        f"guessing: {CHANCE:.0%}), the strongest of three attacks recovers from {rate} of "
+        f"the content words ({called(str(least['mechanism']))} at epsilon {least['epsilon']:g}"
         f"{fitted * (least['mechanism'] == FITTED)}) to {near['risk'].max():.0%}."
     )
 
 
 def _beyond(row: Mapping[str, float], tests: int) -> bool:
-    """Whether more words are recovered than stay, by a test, one of so many.
-
-    Paired, by sentence; results without it are tested by the interval of what is recovered, which
-    sees less, as both are of the same words.
-    """
-    p = row["p"]
-    if math.isnan(p):
-        if row["low"] == row["high"]:
-            return False
-        error = (row["high"] - row["low"]) / (2 * Z)
-        p = math.erfc(abs(row["value"] - row["kept"]) / error / math.sqrt(2))
-    return row["value"] > row["kept"] and p * tests < ALONE
+    """Whether more words are recovered than stay, by a test in pairs, one of so many."""
+    return row["value"] > row["kept"] and row["p"] * tests < ALONE
 
 
 def guessing(board: Board) -> float:
@@ -273,13 +245,12 @@ def protects(equal: pd.DataFrame) -> Finding:
         worse += len(more)
         if len(own):
             unit = "" if wins else " comparisons"
-            than = f": {', '.join(map(called, dict.fromkeys(more['less'])))}" if len(more) else ""
-            wins.append(
-                f"{called(name)} in {len(less)} of {len(own)}{unit} (more in {len(more)}{than})"
-            )
+            safer = listed(dict.fromkeys(more["less"]))
+            than = f" (more than under {safer})" if len(more) else ""
+            wins.append(f"{called(name)} in {len(less)} of {len(own)}{unit}{than}")
     if not wins:
         return Finding("No newer mechanism was compared with an older one", at_equal_utility(equal))
-    title = "Newer is not always safer. " if worse else "No newer mechanism is shown to be worse. "
+    title = "Newer is not always better. " if worse else "No newer mechanism is shown to be worse. "
     title += "Compared with older mechanisms at equal utility, attackers recover significantly "
     title += f"fewer words under {', under '.join(wins)}"
     return Finding(title, at_equal_utility(equal))
@@ -288,23 +259,21 @@ def protects(equal: pd.DataFrame) -> Finding:
 def context(board: Board) -> Finding:
     """Whether reading whole sentences passes the bound of the paper on attacks with context."""
     pair = f"paired.custext.{scoreboard.CORPUS}.eps6."
-    seen = pair + "contextual_bound_seen"  # as the paper trains it
-    asked = (seen, *(f"{pair}noisy_channel{each}" for each in ("", "_shadow", "_lm")))
-    bound, whole, shadow, language = (board.told(each) for each in asked)
-    verdict = board.says(
-        pair + "noisy_channel",
-        seen,
-        above="An attacker who has read public text and decodes whole sentences recovers more than "
-        "the bound of Tong et al. on attacks with context, as our detector estimates it",
-        below="Decoding whole sentences with public text recovers less than the bound of Tong et "
-        "al. on attacks with context, as our detector estimates it",
+    seen = pair + "contextual_bound_seen"  # trained on the sentences that it answers for
+    public, alone = (pair + f"noisy_channel{each}" for each in ("", "_shadow"))
+    bound, whole, language, shadow = (
+        board.told(each) for each in (seen, public, pair + "noisy_channel_lm", alone)
+    )
+    more, less = (
+        board.says(each, seen, above="significantly more", below="significantly less")
+        for each in (public, alone)
     )
     return Finding(
         "Words under CusText+",
-        f"{_capital(verdict)}. Under CusText+ at epsilon 6 the bound is "
-        f"{bound}; decoding recovers {whole} with word triples of public text, {language} with a "
-        "language model, which may have read these sentences, and "
-        f"{shadow} with shadow data alone.",
+        "Under CusText+ at epsilon 6 the bound of Tong et al. on attacks with context, estimated "
+        f"by a detector trained less than theirs, is {bound}. Decoding whole sentences recovers "
+        f"{whole} with word triples of public text ({more}), {language} with a language model, "
+        f"which may have read these sentences, and {shadow} with shadow data alone ({less}).",
     )
 
 
@@ -346,7 +315,7 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
     lost = board.says(plain, other, above="significantly less", below="significantly more")
     return (
-        f"Of the token mechanisms, by value, {called(row['mapper'])} hides most (on "
+        f"Of the token mechanisms {called(row['mapper'])} is read back least, by value (on "
         f"{corpus_label(row['corpus'])}): the first guess "
         f"of the strongest attack that was run on it ({called(row['attack'])}) recovers "
         f"{row['risk']:.0%} of the tokens. A classifier has an accuracy of {row['value']:.2f}, on "

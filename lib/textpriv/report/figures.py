@@ -40,6 +40,8 @@ SCREEN = 100
 """Dots per inch of figures as notebooks show them."""
 
 _STEM = re.compile(r"fig\d{2}_[a-z0-9_]+")
+_NOISE = re.compile(r"noise-([\d.]+)")
+_STENCIL = re.compile(r"(.*stencil)-w(\d+)-s([\d.]+)")
 
 # Okabe & Ito (2008), told apart with every common colour blindness; their yellow is
 # left out, being too pale for lines on white, and a grey stands in.
@@ -125,6 +127,19 @@ def label(name: str) -> str:
     return _look(name).label
 
 
+def called(name: str) -> str:
+    """A mechanism or attack as figures call it; other names as they are."""
+    if setting := _STENCIL.fullmatch(name):
+        return f"{called(setting[1])}, window {setting[2]}, sigma {setting[3]}"
+    if noise := _NOISE.fullmatch(name):
+        return f"noise on token vectors, eta {noise[1]}"
+    if name.endswith(", allotted"):
+        return f"{called(name.removesuffix(', allotted'))} with an epsilon per word"
+    bare, large = name.removesuffix("-300d"), name.endswith("-300d")
+    look = STYLES.get(bare)
+    return f"{look.label}, 300 dimensions" if look and large else look.label if look else name
+
+
 def labelled(table: pd.DataFrame) -> pd.DataFrame:
     """The table as it is read: labels of mechanisms, attacks and corpora in place of their ids.
 
@@ -134,7 +149,8 @@ def labelled(table: pd.DataFrame) -> pd.DataFrame:
     def said(cell: Any) -> Any:
         if not isinstance(cell, str):
             return cell
-        return STYLES[cell].label if cell in STYLES else corpora.label(cell)
+        name = called(cell)
+        return corpora.label(cell) if name == cell else name
 
     return table.map(said).rename(index=said, columns=said)
 

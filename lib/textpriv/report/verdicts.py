@@ -149,14 +149,18 @@ class Findings(NamedTuple):
     def __str__(self) -> str:
         if not self.tested:
             return "No statement of the four papers can be tested under this profile."
-        aside = f" {self.set_aside} that first came out contradicted are set aside as no test."
+        aside = (
+            f" {self.set_aside} more came out contradicted and are not counted, since these models "
+            "cannot test them."
+        )
         return (
             f"Of {self.tested} statements of the four papers that these models can test, "
             f"{self.holds} are confirmed, {self.against} contradicted, {self.tie} tie and "
-            f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). Read "
-            f"strictly, as true of every cell tested, {self.throughout} are confirmed; how "
-            f"{self.reread} of the {self.holds} are read was settled after results were known."
-            f"{aside * bool(self.set_aside)} {self.settled} more hold by construction or "
+            f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). If each "
+            f"had to hold in every table cell, {self.throughout} would be confirmed; for "
+            f"{self.reread} of the {self.holds} the choice of cells, or of their average, was "
+            "settled after results were known."
+            f"{aside * bool(self.set_aside)} {self.settled} hold by construction or "
             f"by theorem, which is no evidence; {self.untested} are about other settings or were "
             "not measured."
         )
@@ -248,6 +252,16 @@ def score(judged: Iterable[Judgement], profile: str = "default") -> str:
     if compared:
         said = f"{compared} of the {len(numbers)} printed numbers are compared on these models."
     return f"{said} {Findings.of(judged)}"
+
+
+def not_counted(judged: Iterable[Judgement]) -> str:
+    """The statements that came out contradicted and are no test of these models, with why."""
+    aside = [
+        f"\u201c{each.statement.says}\u201d ({each.reason})"
+        for each in judged
+        if each.statement.set_aside and each.verdict == Verdict.NOT_COMPARABLE
+    ]
+    return f"Contradicted, and not counted: {'; '.join(aside)}." if aside else ""
 
 
 class _Test(NamedTuple):
