@@ -400,6 +400,69 @@ class PolarLessNoise(Polar):
         yield from Polar.noisy_vectors(self.with_epsilon(1.25 * self.epsilon), ids, rng)
 
 
+class SanTextAroundThePreviousWord(SanText):
+    """Each output is of the word before, the first of the last."""
+
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        return super().sample(np.roll(inputs, 1), rng)
+
+
+class SanTextByTexts(SanText):
+    """Some words of every text leave in clear."""
+
+    def in_clear(self, corpus: Corpus) -> Any:
+        raise NotImplementedError
+
+    def sanitize_corpus(self, corpus: Corpus, rng: Any = None, *, reuse: bool = False) -> Corpus:
+        drawn = super().sanitize_corpus(corpus, rng, reuse=reuse)
+        return corpus.with_ids(np.where(self.in_clear(corpus), corpus.ids, drawn.ids))
+
+
+class SanTextWithoutTheFirst(SanTextByTexts):
+    def in_clear(self, corpus: Corpus) -> Any:
+        return np.isin(np.arange(len(corpus.ids)), corpus.offsets[:-1])
+
+
+class SanTextWithoutTheLast(SanTextByTexts):
+    def in_clear(self, corpus: Corpus) -> Any:
+        return np.isin(np.arange(len(corpus.ids)), corpus.offsets[1:] - 1)
+
+
+class SanTextWithoutShortTexts(SanTextByTexts):
+    def in_clear(self, corpus: Corpus) -> Any:
+        lengths = np.diff(corpus.offsets)
+        return np.repeat(lengths < 4, lengths)
+
+
+class SanTextOfOneDraw(SanText):
+    """A word that is repeated in a text gets one draw."""
+
+    def sanitize_corpus(self, corpus: Corpus, rng: Any = None, *, reuse: bool = False) -> Corpus:
+        return super().sanitize_corpus(corpus, rng, reuse=True)
+
+
+class SanTextOfOneUniform(SanText):
+    """Two words beside each other are drawn by one uniform number."""
+
+    def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
+        uniform = rng.random((len(inputs) + 1) // 2).repeat(2)[: len(inputs)]
+        upto = np.exp(self.log_rows(inputs)).cumsum(1)
+        return np.asarray(np.minimum((upto < uniform[:, None]).sum(1), self.size - 1))
+
+
+class SanTextStartsAnew(SanText):
+    """Every text is sanitized from the same seed."""
+
+    def sanitize(self, texts: Sequence[str], rng: Rng, **options: Any) -> list[str]:
+        seed, whole = int(rng.integers(2**62)), super().sanitize
+        return [whole([text], np.random.default_rng(seed), **options)[0] for text in texts]
+
+
+class MadlibAroundThePreviousWord(Madlib):
+    def _replace(self, ids: IntArray, rng: Rng) -> IntArray:
+        return super()._replace(np.roll(ids, 1), rng)
+
+
 class CusTextReturnsItsInput(CusText):
     def sample(self, inputs: IntArray, rng: Rng) -> IntArray:
         return np.asarray(inputs).copy()
@@ -727,6 +790,18 @@ CASES = [
          maker(CusText, CLOUD, **SETS), drawn=True),
     flawed("CusText+ sampler that replaces stopwords", exactly, CusTextPlusReplacesStopwords,
            CusTextPlus, CLOUD, **SETS, stopwords=("w7",), drawn=True),
+    *(flawed(f"SanText {flaw}", exactly, wrong, SanText, CLOUD, epsilon=4.0, drawn=True)
+      for flaw, wrong in (
+          ("that draws around the word before", SanTextAroundThePreviousWord),
+          ("with the first word of every text in clear", SanTextWithoutTheFirst),
+          ("with the last word of every text in clear", SanTextWithoutTheLast),
+          ("with texts of three words or fewer in clear", SanTextWithoutShortTexts),
+          ("with one draw for a repeated word", SanTextOfOneDraw),
+          ("with one uniform number for two neighbours", SanTextOfOneUniform),
+          ("whose draws start anew with each text", SanTextStartsAnew),
+      )),
+    on_plane("MADLIB around the word before", inside, MadlibAroundThePreviousWord, Madlib, PLANE,
+             drawn=True),
     Case("MADLIB with 0.8 of the noise", inside, lambda: lacking(RIGHT, 0.8), MADLIB, drawn=True),
     on_plane("MADLIB whose look-up prefers the input", inside, MadlibPrefersTheInput, Madlib, PLANE,
              drawn=True),

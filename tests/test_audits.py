@@ -113,7 +113,7 @@ def test_the_audit_passes_the_right_version(case: Case) -> None:
     found = twin(case)
     if found.verdict != "no claim":
         assert found.violations == 0 and 0.5 < found.worst_ratio <= 1 + 1e-9
-        assert found.verdict == "holds"
+        assert found.verdict == "not broken"
     if case.drawn:
         assert found.fit is not None and found.fit >= LEVEL and found.fit_draws > 0
         most = 0.065 if "dimension 50" in found.setting else 0.06  # fifty axes are tested there
@@ -137,7 +137,7 @@ class Overstated(SanText):
 def test_a_claim_that_says_more_than_is_kept_is_broken_as_expected() -> None:
     mechanism = Overstated(CLOUD, epsilon=2.0)
     own, stated = audit_exactly(mechanism), audit_exactly(mechanism, published=True)
-    assert own.verdict == "holds" and own.as_expected and not own.published
+    assert own.verdict == "not broken" and own.as_expected and not own.published
     assert stated.verdict == "broken" and stated.as_expected and stated.claim == "eps-DP"
     assert 1 < stated.worst_ratio <= own.worst_ratio * diameter(CLOUD.vectors)
     close = from_arrays("close", CLOUD.words, CLOUD.vectors / (4 * diameter(CLOUD.vectors)))
@@ -245,7 +245,7 @@ def test_larger_vocabularies_are_audited_on_nearest_and_random_pairs(
     monkeypatch.setattr(exact, "EVERY_PAIR", 50)
     mechanism, rng = SanText(CLOUD, epsilon=3.0), np.random.default_rng(1)
     found = audit_exactly(mechanism, rng=rng, random_pairs=40)
-    assert found.pairs == 100 and found.verdict == "holds"
+    assert found.pairs == 100 and found.verdict == "not broken"
     assert found.method == "exact, every nearest pair and 40 random ones"
     some = SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(5, 60))
     assert audit_exactly(some, rng=rng, random_pairs=0).pairs == 55
@@ -269,7 +269,7 @@ def test_every_word_is_paired_with_its_nearest_neighbour() -> None:
 def test_words_of_one_vector_break_no_claim() -> None:
     table = embedding(np.repeat(CLOUD.vectors[:20], 2, axis=0))
     found = audit_exactly(SanText(table, epsilon=3.0))
-    assert found.verdict == "holds" and tight_loss(SanText(table, epsilon=3.0)).share <= 1
+    assert found.verdict == "not broken" and tight_loss(SanText(table, epsilon=3.0)).share <= 1
 
 
 def test_an_audit_without_a_claim_says_so() -> None:
@@ -514,7 +514,7 @@ def test_rounding_of_the_noise_is_no_event() -> None:
     mechanism = TruncatedLaplace(Box(np.zeros(1), np.ones(1)), epsilon=2.0)
     ends, middle = np.array([[0.0], [1.0]]), np.array([[0.5]])
     found = audit_laplace(mechanism, ends, draws=20_000, seed=7, kept=middle)
-    assert found.verdict == "holds" and found.worst_ratio > 0.9
+    assert found.verdict == "not broken" and found.worst_ratio > 0.9
 
 
 def test_epsilons_of_laplace_are_such_that_draws_can_decide() -> None:
@@ -535,7 +535,7 @@ def tried(**changes: Any) -> Audit:
 
 
 def test_verdicts() -> None:
-    assert tried().verdict == "holds"
+    assert tried().verdict == "not broken"
     assert tried(violations=1, worst_ratio=1.2).verdict == "broken"
     assert tried(excess=0.2).verdict == "undecided"
     assert tried(excess=0.2, violations=1).verdict == "broken"
@@ -543,7 +543,7 @@ def test_verdicts() -> None:
     for claimed in (0.7, np.nan):  # what is released follows another law than the one judged
         assert tried(worst_ratio=claimed, fit=LEVEL / 2).verdict == "broken"
         assert tried(worst_ratio=claimed, fit=LEVEL).verdict != "broken"
-    assert tried(noise=(0.97, 1.02), caught_from=0.9).verdict == "holds"
+    assert tried(noise=(0.97, 1.02), caught_from=0.9).verdict == "not broken"
     for wrong in ((0.5, 0.99), (1.01, 1.2)):
         assert tried(noise=wrong, caught_from=0.9).verdict == "broken"
     assert tried(noise=(0.5, 1.6), caught_from=0.7).verdict == "undecided"
@@ -557,7 +557,7 @@ def test_tables_and_numbers() -> None:
         tried(mechanism="custext-aggressive", worst_ratio=np.nan, pairs=0),
     ]
     table = audit_table(audits)
-    assert table["verdict"].tolist() == ["holds", "holds", "holds", "no claim"]
+    assert table["verdict"].tolist() == ["not broken", "not broken", "not broken", "no claim"]
     assert "fit of draws" in table and table["fit of draws"].isna().all()
     assert table["worst pair"].tolist()[0] == "a / b" and "detectable excess" in table
     told = audit_table([tried(noise=(0.97, 1.02), caught_from=0.93), tried()])
@@ -730,7 +730,9 @@ def test_what_can_be_enumerated_holds(name: str, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(module, "DRAWS", 800)
     found = audit_of(long.toy(name, 7))
     deterministic = "random" in name or "stencil" in name
-    assert found.mechanism == name and found.verdict == ("no claim" if deterministic else "holds")
+    assert found.mechanism == name and found.verdict == (
+        "no claim" if deterministic else "not broken"
+    )
     assert found.fit is not None and found.fit >= LEVEL and found.fit_draws > 0
 
 
@@ -913,7 +915,7 @@ def test_every_pair_of_the_table_is_an_audit_of_its_own() -> None:
         other: long.Done(value | {"mechanism": "custext-conservative"}, 1.0, kept=False),
     }
     (audit,) = command.every_pair([some], found)
-    assert audit.pairs == exact.pairs == 66 and audit.verdict == "holds"
+    assert audit.pairs == exact.pairs == 66 and audit.verdict == "not broken"
     assert audit.worst_ratio == pytest.approx(exact.worst_ratio, rel=1e-12)
     assert set(audit.worst_pair) == set(exact.worst_pair)
     found[task] = long.Done(value | {"share": 1.01}, 1.0, kept=False)

@@ -253,7 +253,7 @@ def test_a_constant_claim_needs_no_function_of_its_own() -> None:
     assert claim.largest() == 2.0 and len(claim.protected) == 40 and claim.pairs() is None
     assert claim.between(np.array([1, 3]), np.array([1, 4])).tolist() == [0, 2]
     found = audit_exactly(mechanism)
-    assert (found.verdict, found.pairs) == ("holds", 780)
+    assert (found.verdict, found.pairs) == ("not broken", 780)
     assert found.worst_ratio == pytest.approx(1) == tight_loss_of(mechanism).share
     assert audit_exactly(acting_at(mechanism, 1.1)).violations == 780  # type: ignore[arg-type]
     assert audit_exactly(drawing_at(mechanism, 2.0)).verdict == "broken"

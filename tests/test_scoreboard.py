@@ -759,7 +759,7 @@ def test_audits_are_read_where_they_are(kept: Path) -> None:
     write_audits(AUDITS, kept / "audits.json", {"mutants_caught": 18, "mutants_tried": 19})
     found = scoreboard.audits()
     assert [audit.verdict for audit in found] == [
-        "holds", "holds", "undecided", "broken", "no claim",
+        "not broken", "not broken", "undecided", "broken", "no claim",
     ]  # fmt: skip
     said = findings.guarantees(found)
     assert (
@@ -785,8 +785,8 @@ def test_advice_says_where_nothing_is_guaranteed() -> None:
 def test_a_mechanism_stands_by_the_worst_of_its_audits() -> None:
     table = scoreboard.audit_summary([*AUDITS, audit("wrong", 0.5), audit("madlib", 0.95)])
     assert table.to_numpy().tolist()[:4] == [
-        ["santext", 1, 0.74, "holds"], ["madlib", 2, 0.95, "holds"], ["tem", 1, 0.8, "undecided"],
-        ["wrong", 2, 1.3, "broken"],
+        ["santext", 1, 0.74, "not broken"], ["madlib", 2, 0.95, "not broken"],
+        ["tem", 1, 0.8, "undecided"], ["wrong", 2, 1.3, "broken"],
     ]  # fmt: skip
     assert math.isnan(table["worst ratio"].iloc[4]) and table["verdict"].iloc[4] == "no claim"
     assert scoreboard.audit_summary([]).empty

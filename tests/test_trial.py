@@ -74,6 +74,22 @@ def in_clear(texts: list[str], epsilon: float) -> list[str]:
     ]
 
 
+def first_in_clear(texts: list[str], epsilon: float) -> list[str]:
+    """Of several words: texts of one, by which the claim is judged, show nothing."""
+    drawn = right(texts, epsilon)
+    return [
+        " ".join([*text.split()[:1], *other.split()[1:]]) if " " in text else other
+        for text, other in zip(texts, drawn, strict=True)
+    ]
+
+
+def only_word_in_clear(texts: list[str], epsilon: float) -> list[str]:
+    drawn = right(texts, epsilon)
+    return [
+        other if " " in text else text.lower() for text, other in zip(texts, drawn, strict=True)
+    ]
+
+
 def crash(texts: list[str], epsilon: float) -> list[str]:
     return right([text.split()[0] for text in texts], epsilon)
 
@@ -143,7 +159,9 @@ def test_right_ones_pass(mechanism: Any) -> None:
         (shared_seed, "fresh randomness", "the same seed"),
         (shared_draws, "fresh randomness", "share draws"),
         (no_text, "the empty text", "put out 1 texts for 2"),
-        (in_clear, "nothing in clear", "leak in clear"),
+        (in_clear, "no unknown token comes out", "leak in clear"),
+        (first_in_clear, "no place comes out in clear", "stand first came out"),
+        (only_word_in_clear, "no place comes out in clear", "stand alone came out"),
         (crash, "the empty text", "raises IndexError"),
         (lambda texts: texts, "fresh randomness", "it does not draw at all"),
         (lambda texts: texts[:1], "as many texts out as in", "put out 1 texts for 4"),
@@ -184,7 +202,7 @@ def test_what_claims_nothing_has_not_kept_a_claim() -> None:
 
 def test_a_fault_is_not_blamed_on_another_check() -> None:
     assert set(check_mechanism(wrong_claim, epsilon=2.0).failed) == {"the claim"}
-    assert set(check_mechanism(in_clear, epsilon=2.0).failed) == {"nothing in clear"}
+    assert set(check_mechanism(in_clear, epsilon=2.0).failed) == {"no unknown token comes out"}
 
 
 def test_a_claim_beyond_what_draws_can_show_is_not_judged() -> None:

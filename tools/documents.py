@@ -20,6 +20,7 @@ from textpriv.evaluation import summaries
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_findings as findings
+from textpriv.privacy import Audit
 from textpriv.report import board, claims, results, verdicts
 from textpriv.report.verdicts import Judgement, Verdict
 from tools import forecast
@@ -221,7 +222,7 @@ def audited() -> str:
     rows = [
         [
             each.label, each.setting, each.method, f"{each.pairs:,}",
-            f"{each.draws:,}" if each.draws else "all outputs",
+            _draws(each),
             "by proof" if each.by_proof
             else "" if np.isnan(each.worst_ratio) else f"{each.worst_ratio:.3f}",
             f"{each.excess:.3f}",
@@ -245,6 +246,14 @@ def audited() -> str:
         f"stronger readings {read.count('broken')} are broken. Of mechanisms that were made wrong "
         f"on purpose the same checks caught {caught}.{commit}"
     )
+
+
+def _draws(audit: Audit) -> str:
+    """How many outputs were counted, or released ones compared with the probabilities of all."""
+    if audit.draws or not audit.fit_draws:
+        return f"{audit.draws:,}" if audit.draws else "all outputs"
+    gap = f", gap {audit.fit_gap:.3f}" if audit.fit_gap else ""
+    return f"all outputs; {audit.fit_draws:,} released{gap}"
 
 
 def statements() -> str:

@@ -9,6 +9,7 @@ In the way of scikit-learn's `check_estimator`, but a failed check is a row, not
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import fisher_exact
 
 from textpriv.attacks.base import NONE, Attack, Observed, observe
 from textpriv.attacks.game import most_shown, play
@@ -32,8 +34,7 @@ from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.privacy import sampled
 from textpriv.privacy.claims import ClaimedLoss, claimed_loss
 from textpriv.privacy.exact import audit_exactly, losses
-from textpriv.privacy.fit import fit_draws
-from textpriv.privacy.released import Noisy, audit_noise, readable, released_words, sanitized
+from textpriv.privacy.released import Noisy, audit_noise, fit_words, readable, released_words
 from textpriv.privacy.results import LEVEL, Audit
 
 SENTENCES = (
@@ -119,7 +120,8 @@ def check_mechanism(
         "the empty text": _empty,
         "fresh randomness": _fresh,
         "the same generator gives the same output": _seeded,
-        "nothing in clear": _canaries,
+        "no unknown token comes out": _canaries,
+        "no place comes out in clear": _places,
         "the stated law is one": _consistent,
         "draws follow the stated law": _law,
         "the claim": _claim,
@@ -226,6 +228,29 @@ def _canaries(made: Sanitizer, rng: np.random.Generator) -> str:
     return "neither an unknown word nor an unknown number came out"
 
 
+def _places(made: Sanitizer, rng: np.random.Generator) -> str:
+    """Whether words at the ends of texts, or alone, come out as they are, and the others do not."""
+    orders = [rng.permutation(WORDS) for _ in range(COPIES * len(WORDS))]
+    texts = [words[: 1 + number % len(WORDS)].tolist() for number, words in enumerate(orders)]
+    outputs = [text.lower().split() for text in made.sanitize([" ".join(text) for text in texts])]
+    if [len(text) for text in texts] != [len(output) for output in outputs]:
+        raise _NotRun("its outputs have other lengths than the texts")
+    same: dict[str, list[bool]] = defaultdict(list)
+    for text, output in zip(texts, outputs, strict=True):
+        ends = {len(text) - 1: "last", 0: "alone" if len(text) == 1 else "first"}
+        for place, (sent, came) in enumerate(zip(text, output, strict=True)):
+            same[ends.get(place, "inside")].append(sent == came)
+    inside = same.pop("inside")
+    for end, kept in same.items():
+        table = [[sum(each), len(each) - sum(each)] for each in (kept, inside)]
+        p = len(same) * fisher_exact(table, alternative="greater").pvalue
+        assert not all(kept) or p >= LEVEL, (
+            f"words that stand {end} came out as they are in all of {len(kept)} texts, and inside "
+            f"a text {np.mean(inside):.0%} of them"
+        )
+    return "no words leave in clear for standing first, last or alone"
+
+
 def _consistent(made: Sanitizer, rng: np.random.Generator) -> str:
     """What no draw shows: attacks read the columns P(y|.), a sampler the rows P(.|x)."""
     mechanism: Any = made.mechanism
@@ -243,8 +268,7 @@ def _law(made: Sanitizer, rng: np.random.Generator) -> str:
         ids = readable(mechanism.embedding.words, mechanism.inputs, 60, rng)
         rows = mechanism.log_rows(ids)
         with simulation():
-            drawn = sanitized(mechanism, ids, 1000, rng)
-        fit = fit_draws(lambda _: np.exp(rows), drawn, rng)
+            fit = fit_words(mechanism, ids, lambda _: np.exp(rows), 1000, rng)
     elif isinstance(mechanism, Noisy):
         return _judged(audit_noise(mechanism, rng))
     else:

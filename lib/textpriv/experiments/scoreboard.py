@@ -487,7 +487,7 @@ def audit_summary(audited: Sequence[Audit]) -> pd.DataFrame:
     Columns: mechanism, audits, worst ratio (largest loss as a share of the claim; NaN without a
     claim), verdict (the worst one).
     """
-    worst = ["broken", "undecided", "holds", "no claim"]
+    worst = ["broken", "undecided", "not broken", "no claim"]
     rows = [[each.label, each.worst_ratio, worst.index(each.verdict)] for each in audited]
     table = pd.DataFrame(rows, columns=["mechanism", "worst ratio", "verdict"])
     asked = {"audits": ("verdict", "size"), "worst ratio": ("worst ratio", "max")}

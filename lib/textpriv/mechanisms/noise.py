@@ -183,8 +183,8 @@ class RankRepair(AfterNoise):
     Parameters
     ----------
     madlib : see `AfterNoise`
-    c : finite number > 0; Asghar et al. use 0.04 with GloVe 6B in 300 dimensions, Carpentier et
-        al. 0.006 with BART's table
+    c : finite number > 0; Asghar et al. use 0.04 with GloVe 6B in 300 dimensions, the code that
+        Carpentier et al. published later 0.006 with BART's table
 
     References
     ----------

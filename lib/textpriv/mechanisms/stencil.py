@@ -92,7 +92,8 @@ class Stencil:
     sigma : > 0, standard deviation of the Gaussian, in tokens
     punctuated : leave the token itself out of the mean
     change : whether the output must differ from the input (then the next nearest is taken).
-        None: as in the paper, for the plain stencil and not for the punctuated one.
+        None: for the plain stencil, as the paper says, and not for the punctuated one, as in its
+        code.
 
     Notes
     -----

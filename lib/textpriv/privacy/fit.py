@@ -5,8 +5,8 @@ in some order, and a uniform share of its own. Whatever the law, with rare outpu
 this place is uniform if the output was drawn from it (randomised probability integral transform),
 and Kolmogorov's test finds out if it is not. Two orders are looked at: from the likeliest output
 down, along which a wrong epsilon shows, and a random one. Each input is tested by itself, and all
-together. Right draws fail with probability LEVEL at most, over all tests of an audit
-(Bonferroni).
+together; so are draws of one place in their texts, and what two draws have in common. Right draws
+fail with probability LEVEL at most, over all tests of an audit (Bonferroni).
 
 Power: a law whose distribution function is off by `gap` somewhere, along either order and over
 all inputs together, is caught with probability POWER (Hoeffding 1963). `factor` says the same of
@@ -94,21 +94,37 @@ def _seen(draws: IntArray, level: float) -> FloatArray:
     return np.asarray(kstwo.isf(level, draws) + np.sqrt(-np.log1p(-POWER) / 2 / draws))
 
 
-def fit_draws(law: Callable[[float], FloatArray], drawn: IntArray, rng: np.random.Generator) -> Fit:
+def fit_draws(
+    law: Callable[[float], FloatArray],
+    drawn: IntArray,
+    rng: np.random.Generator,
+    *,
+    strata: Sequence[IntArray] = (),
+    pairs: Sequence[tuple[IntArray, IntArray]] = (),
+) -> Fit:
     """Draws of several inputs over finitely many outcomes.
 
     Parameters
     ----------
     law : of a factor of epsilon: P(outcome | input), (inputs, outcomes)
     drawn : (inputs, draws) outcomes, -1 for what is none
+    strata : each of the shape of `drawn`: draws of equal values are tested by themselves too
+    pairs : places in `drawn`, flat, of draws that must not depend on each other; the second ones of
+        a list are distinct. How far places lie apart along the outcomes as they are numbered, on a
+        circle, is uniform if they do not
     """
     judged = law(1.0)
     likeliest = np.argsort(-judged, axis=1, kind="stable")
-    ordered = [likeliest, np.broadcast_to(rng.permutation(judged.shape[1]), judged.shape)]
-    places: list[FloatArray] = []
-    for order in ordered:
-        each = np.stack([_places(*of, rng) for of in zip(judged, drawn, order, strict=True)])
-        places += [each.ravel(), *each]
+    numbered = np.broadcast_to(np.arange(judged.shape[1]), judged.shape)
+    shuffled = np.broadcast_to(rng.permutation(judged.shape[1]), judged.shape)
+    placed = [
+        np.stack([_places(*of, rng) for of in zip(judged, drawn, order, strict=True)])
+        for order in (likeliest, shuffled, numbered)
+    ]
+    places = [part for each in placed[:2] for part in (each.ravel(), *each)]
+    places += [placed[0][each == value] for each in strata for value in np.unique(each)]
+    along = placed[2].ravel()
+    places += [(along[second] - along[first]) % 1 for first, second in pairs if len(first)]
     reached = np.cumsum(np.take_along_axis(judged, likeliest, axis=1), axis=1)
 
     def errors(factor: float) -> list[float]:

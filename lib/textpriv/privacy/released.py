@@ -11,7 +11,8 @@ An exact audit reads probabilities, and the output comes from other code. Here i
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ from textpriv.privacy.fit import (
 from textpriv.privacy.results import FROM_INSIDE, Audit, audited
 
 WORDS, DRAWS = 100, 2000  # inputs, and draws of each
+LONGEST = 200  # words of a text
+AT_ENDS = 4  # words at either end of a text that are compared place by place
 _NEAR = 1e-5  # relative: distances closer than this may be either way round in float32
 
 # --- Words -------------------------------------------------------------------------------------
@@ -55,7 +58,7 @@ _NEAR = 1e-5  # relative: distances closer than this may be either way round in 
 def released_words(
     mechanism: FiniteMechanism, rng: np.random.Generator, *, draws: int = DRAWS
 ) -> Fit:
-    """`sanitize` of texts of one word, repeated `draws` times, against `log_rows`.
+    """`sanitize` of random texts against `log_rows`, `draws` of each word: see `fit_words`.
 
     Of WORDS random words that the mechanism replaces, and a tenth as many that it leaves.
     """
@@ -63,8 +66,11 @@ def released_words(
     if mechanism.inputs is not None:
         spared = np.setdiff1d(np.arange(mechanism.size), mechanism.inputs)
         ids = np.append(ids, readable(mechanism.embedding.words, spared, WORDS // 10, rng))
-    drawn = sanitized(mechanism, ids, draws, rng)
-    return fit_draws(lambda factor: np.exp(_scaled(mechanism, factor).log_rows(ids)), drawn, rng)
+
+    def law(factor: float) -> FloatArray:
+        return np.asarray(np.exp(_scaled(mechanism, factor).log_rows(ids)))
+
+    return fit_words(mechanism, ids, law, draws, rng)
 
 
 def readable(
@@ -83,13 +89,110 @@ def readable(
     return np.array(found[:count], dtype=np.int64)
 
 
-def sanitized(mechanism: Any, ids: IntArray, draws: int, rng: np.random.Generator) -> IntArray:
-    """Outputs for texts that repeat one word each: (ids, draws), -1 for what is no word."""
+def fit_words(
+    mechanism: Any,
+    ids: IntArray,
+    law: Callable[[float], FloatArray],
+    draws: int,
+    rng: np.random.Generator,
+) -> Fit:
+    """`sanitize` of random texts of some words, `draws` of each, against a law of their outputs.
+
+    Outputs are compared word by word, place by place and by the length of the text; and repeated
+    words, neighbours and copies of a text must not share their draws.
+    """
+    drawn = sanitized(mechanism, ids, draws, rng)
+    return fit_draws(law, drawn.outputs, rng, strata=drawn.strata, pairs=drawn.pairs)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Outputs for words that stood in random texts, each of which was sent twice.
+
+    Attributes
+    ----------
+    outputs : (words, draws) ids, -1 for what is no word; draws in the order of the texts
+    order : (tokens,) place in `outputs`, flat, of every token of the texts, in their order
+    offsets : (texts + 1,) where texts begin; text 2i + 1 is a copy of text 2i
+    """
+
+    outputs: IntArray
+    order: IntArray
+    offsets: IntArray
+
+    @property
+    def words(self) -> IntArray:
+        """Row of `outputs` of every token of the texts, in their order."""
+        return self.order // self.outputs.shape[1]
+
+    @property
+    def strata(self) -> list[IntArray]:
+        """How far from its text's begin and end every output stood, and how long that text was.
+
+        Each of the shape of `outputs`. Distances of AT_ENDS and more are one, and so are lengths of
+        one power of two.
+        """
+        lengths = np.diff(self.offsets).repeat(np.diff(self.offsets))
+        before = np.arange(len(lengths)) - self._begins
+        told = [before, lengths - 1 - before]
+        told = [*(np.minimum(each, AT_ENDS) for each in told), np.frexp(lengths)[1]]
+        strata = [np.empty(self.outputs.shape, dtype=np.int64) for _ in told]
+        for stratum, each in zip(strata, told, strict=True):
+            stratum.flat[self.order] = each
+        return strata
+
+    @property
+    def neighbours(self) -> tuple[IntArray, IntArray]:
+        """Tokens beside each other in a text."""
+        second = np.flatnonzero(np.arange(len(self.order)) > self._begins)
+        return second - 1, second
+
+    @property
+    def copies(self) -> tuple[IntArray, IntArray]:
+        """Tokens of a text, and the same of its copy."""
+        lengths = np.diff(self.offsets)
+        first = np.flatnonzero((np.arange(len(lengths)) % 2 == 0).repeat(lengths))
+        return first, first + lengths[::2].repeat(lengths[::2])
+
+    @property
+    def pairs(self) -> list[tuple[IntArray, IntArray]]:
+        """Outputs that must not share a draw, as places in `outputs`, flat.
+
+        Of a word and of its next occurrence, of neighbours, and of copies.
+        """
+        places = np.arange(self.outputs.size).reshape(self.outputs.shape)
+        again = places[:, :-1].ravel(), places[:, 1:].ravel()
+        apart = (self.neighbours, self.copies)
+        return [again, *((self.order[first], self.order[second]) for first, second in apart)]
+
+    @property
+    def _begins(self) -> IntArray:
+        """Where the text of every token begins."""
+        return self.offsets[:-1].repeat(np.diff(self.offsets))
+
+
+def sanitized(mechanism: Any, ids: IntArray, draws: int, rng: np.random.Generator) -> Drawn:
+    """Outputs for words that stand `draws` times each, an even number, in random texts.
+
+    Texts have 1 to LONGEST words, short ones likelier: the logarithm of the length is uniform.
+    """
     vocabulary = mechanism.embedding.words
-    outputs = mechanism.sanitize([" ".join([vocabulary[word]] * draws) for word in ids], rng)
+    rows = rng.permutation(np.repeat(np.arange(len(ids)), draws // 2))
+    lengths = np.exp(rng.random(len(rows)) * np.log(LONGEST + 1)).astype(np.int64)
+    ends = np.cumsum(lengths)
+    once = np.split(rows, ends[ends < len(rows)])
+    sent = [rows for rows in once for _ in range(2)]
+    outputs = mechanism.sanitize([" ".join(vocabulary[word] for word in ids[t]) for t in sent], rng)
     index = {word: row for row, word in enumerate(vocabulary)}
-    rows = [[index.get(word, -1) for word in output.split(" ")] for output in outputs]
-    return np.array([row if len(row) == draws else [-1] * draws for row in rows], dtype=np.int64)
+    read = []
+    for text, output in zip(sent, outputs, strict=True):
+        words = [index.get(word, -1) for word in output.split(" ")]
+        read += words if len(words) == len(text) else [-1] * len(text)
+    places = np.argsort(np.concatenate(sent), kind="stable")
+    order = np.empty(len(places), dtype=np.int64)
+    order[places] = np.arange(len(places))
+    drawn = np.array(read, dtype=np.int64)[places].reshape(len(ids), -1)
+    return Drawn(drawn, order, np.cumsum([0, *map(len, sent)]))
 
 
 def _scaled(mechanism: Any, factor: float) -> Any:
@@ -272,13 +375,15 @@ def audit_noise(mechanism: Noisy, rng: np.random.Generator) -> Audit:
     """
     noise = mechanism.madlib if isinstance(mechanism, AfterNoise) else mechanism
     ids = readable(mechanism.embedding.words, None, _NOISY_WORDS, rng)
-    outputs, vectors = _watched(mechanism, noise, ids, _NOISY_DRAWS, rng)
-    origins, n = _points(noise)[ids.repeat(_NOISY_DRAWS)], noise.embedding.dimension
+    drawn, vectors = _watched(mechanism, noise, ids, _NOISY_DRAWS, rng)
+    outputs = drawn.outputs.flat[drawn.order]
+    origins, n = _points(noise)[ids[drawn.words]], noise.embedding.dimension
     if len(vectors) != len(outputs) or (outputs < 0).any():
         places = [np.full(len(outputs), np.nan)]  # some output came without noise
     else:
         given = _given_noise(mechanism, vectors, outputs, rng)
-        places = [*_noise_places(noise, vectors, origins, rng), given]
+        together = (drawn.neighbours, drawn.copies)
+        places = [*_noise_places(noise, vectors, origins, together, rng), given]
 
     def errors(factor: float) -> list[float]:
         if isinstance(noise, Polar):
@@ -303,7 +408,7 @@ def _watched(
     ids: IntArray,
     draws: int,
     rng: np.random.Generator,
-) -> tuple[IntArray, FloatArray]:
+) -> tuple[Drawn, FloatArray]:
     """Outputs of `sanitize`, and all noisy vectors that it made on the way."""
     seen = []
 
@@ -318,8 +423,8 @@ def _watched(
     if isinstance(mechanism, AfterNoise):
         tried = copy.copy(mechanism)
         tried.madlib = watched  # type: ignore[assignment]
-    outputs = sanitized(tried, ids, draws, rng).ravel()
-    return outputs, np.concatenate([*seen, np.empty((0, noise.embedding.dimension))])
+    drawn = sanitized(tried, ids, draws, rng)
+    return drawn, np.concatenate([*seen, np.empty((0, noise.embedding.dimension))])
 
 
 def _points(mechanism: Mechanism) -> FloatArray:
@@ -331,7 +436,11 @@ def _points(mechanism: Mechanism) -> FloatArray:
 
 
 def _noise_places(
-    noise: Madlib | Polar, vectors: FloatArray, origins: FloatArray, rng: np.random.Generator
+    noise: Madlib | Polar,
+    vectors: FloatArray,
+    origins: FloatArray,
+    together: Sequence[tuple[IntArray, IntArray]],
+    rng: np.random.Generator,
 ) -> list[FloatArray]:
     """Places of the length, Gamma(n, 1 / eps), or the angle; of the direction; of two draws."""
     if isinstance(noise, Polar):
@@ -347,7 +456,8 @@ def _noise_places(
         units = added / radius[:, None]
     if not np.isfinite(units).all():
         return [place, np.full(len(place), np.nan)]  # no noise has no direction
-    return [place, *_directions(place, units, rng), *_together(place, units, rng)]
+    shared = [part for pair in together for part in _together(place, units, *pair, rng)]
+    return [place, *_directions(place, units, rng), *shared]
 
 
 def _directions(place: FloatArray, units: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
@@ -364,15 +474,16 @@ def _directions(place: FloatArray, units: FloatArray, rng: np.random.Generator) 
     return [_cosine_places(each, n, rng) for each in (*units.T, *suspected.T)]
 
 
-def _together(place: FloatArray, units: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
-    """Places of what two draws have in common, of words beside each other and of two texts."""
-    found = []
-    for step in (1, _NOISY_DRAWS):
-        if step < len(place):
-            found.append((place[step:] - place[:-step]) % 1)
-            cosines = (units[step:] * units[:-step]).sum(1)
-            found.append(_cosine_places(cosines, units.shape[1], rng))
-    return found
+def _together(
+    place: FloatArray,
+    units: FloatArray,
+    first: IntArray,
+    second: IntArray,
+    rng: np.random.Generator,
+) -> list[FloatArray]:
+    """Places of what two draws have in common: their lengths, and the angle between them."""
+    cosines = (units[first] * units[second]).sum(1)
+    return [(place[second] - place[first]) % 1, _cosine_places(cosines, units.shape[1], rng)]
 
 
 def _cosine_places(cosine: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:

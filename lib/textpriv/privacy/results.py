@@ -72,7 +72,7 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """ "broken", "holds", "undecided" or "no claim".
+        """ "broken", "not broken", "undecided" or "no claim".
 
         Broken is a loss beyond the claim, noise of another length than is claimed, or a release
         of another law than the one judged. Undecided is an audit that could not have seen a
@@ -85,7 +85,7 @@ class Audit:
         if np.isnan(self.worst_ratio):
             return "no claim"
         told = self.caught_from is None or self.caught_from >= LEAST_NOISE
-        return "holds" if self.pairs and self.excess <= MOST_EXCESS and told else "undecided"
+        return "not broken" if self.pairs and self.excess <= MOST_EXCESS and told else "undecided"
 
     @property
     def label(self) -> str:
@@ -99,8 +99,8 @@ class Audit:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the claim holds, or is a stronger reading and does not."""
-        return self.verdict in (("broken",) if self.published else ("holds", "no claim"))
+        """Whether the claim was not broken, or is a stronger reading and was."""
+        return self.verdict in (("broken",) if self.published else ("not broken", "no claim"))
 
 
 def audited(
