@@ -52,11 +52,11 @@ def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
         ("santext", 2.4, "noisy-channel", 0.4),
     )
     said = title(figures.success(found))
-    assert said.startswith("CusText+ at ε 2, IMDb, by public text: word by word 20% are")
-    assert said.endswith("as whole sentences 50%")
+    assert said.startswith("CusText+ at ε 2, IMDb, with public text: decoding whole sentences")
+    assert said.endswith("reads back 50% of the words, word by word 20%")
 
 
-@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "40% or more"), (0.6, "nothing")])
+@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "at least 40% of"), (0.6, "No setting")])
 def test_risk_counts_what_is_as_useful_as_clean_text(accuracy: float, said: str) -> None:
     found = pd.DataFrame(
         {

@@ -62,8 +62,8 @@ def _lifted(found: pd.DataFrame) -> str:
     whole, single = rates["noisy-channel"], rates["context-free-public"]
     defense, corpus, epsilon = at = (whole - single).idxmax()
     return (
-        f"{DEFENSE[defense]} at ε {epsilon:g}, {corpus_label(corpus)}, by public text: word by "
-        f"word {single[at]:.0%} are read back, as whole sentences {whole[at]:.0%}"
+        f"{DEFENSE[defense]} at ε {epsilon:g}, {corpus_label(corpus)}, with public text: decoding "
+        f"whole sentences\nreads back {whole[at]:.0%} of the words, word by word {single[at]:.0%}"
     )
 
 
@@ -88,7 +88,7 @@ def ladder(found: pd.DataFrame) -> Figure:
                         bbox={"color": "white", "pad": 0.5})  # fmt: skip
         for bound in _bounds(found, defense, epsilon):
             ax.axvline(bound, color=BLACK, lw=1, ls="--", label="K-ASR bound, our estimate")
-        ax.set(xlim=(0, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
+        ax.set(xlim=(-0.1, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
         ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n{_n(part)}", fontsize=8.5)
         ax.set_xlabel("tokens\nrecovered", fontsize=8.5)
         percent(ax.xaxis)
@@ -194,13 +194,12 @@ def risk(found: pd.DataFrame, clean: float) -> Figure:
     ax.set(xlabel="accuracy of sentiment on sanitized text")
     ax.set_title(f"The strongest of the attacks ({_n(strongest)})", fontsize=8.5)
     useful = strongest[strongest["accuracy"] >= clean - CLOSE]
-    least = f"{useful['value'].min():.0%} or more of the content words are read back"
-    none = "nothing was measured"
-    fig.suptitle(
-        f"Of the settings within {100 * CLOSE:g} points of the accuracy on clean text,\n"
-        f"{least if len(useful) else none}",
-        fontsize=9.5,
-    )
+    near = f"within {100 * CLOSE:g} points of the accuracy on clean text"
+    title = f"No setting was measured {near}"
+    if len(useful):
+        least = f"{useful['value'].min():.0%}"
+        title = f"At all settings {near}\nat least {least} of the content words are read back"
+    fig.suptitle(title, fontsize=9.5)
     ax.set(ylabel="content words that are recovered")
     percent(ax.xaxis, ax.yaxis)
     legend_below(fig, 3, fontsize=7.5)
