@@ -77,7 +77,12 @@ def audit(mechanism: str, worst_ratio: float, draws: int, violations: int = 0) -
 
 
 def test_the_table_of_audits(folder: Path) -> None:
-    made = [audit("tem", 0.98765, 0), audit("madlib", 1.25, 1_000_000, 3), audit("map", np.nan, 0)]
+    fit = {"fit": 0.5, "fit_draws": 220_000, "fit_gap": 0.0091}
+    made = [
+        replace(audit("tem", 0.98765, 0), **fit),
+        audit("madlib", 1.25, 1_000_000, 3),
+        audit("map", np.nan, 0),
+    ]
     made.append(replace(audit("toy", 2.0, 0, 1), published=True))
     made.append(replace(audit("polar", 1.0, 0), method=FROM_INSIDE))
     write_audits(
@@ -86,13 +91,15 @@ def test_the_table_of_audits(folder: Path) -> None:
         {"mutants_caught": 21, "mutants_tried": 22, "commit": "0123456789"},
     )
     assert documents.audited().splitlines()[2:] == [
-        "| tem | eps 1 | exact \\| sampled | 12,345 | all outputs | 0.988 | 0.000 |  | holds |",
+        "| tem | eps 1 | exact \\| sampled | 12,345 | all outputs; 220,000 released, gap 0.009 | "
+        "0.988 | 0.000 |  | not broken |",
         "| madlib | eps 1 | exact \\| sampled | 12,345 | 1,000,000 | 1.250 | 0.062 | 0.93 | "
         "broken |",
         "| map | eps 1 | exact \\| sampled | 12,345 | all outputs |  | 0.000 |  | no claim |",
         "| toy, in the stronger reading | eps 1 | exact \\| sampled | 12,345 | all outputs | "
         "2.000 | 0.000 |  | broken |",
-        f"| polar | eps 1 | {FROM_INSIDE} | 12,345 | all outputs | by proof | 0.000 |  | holds |",
+        f"| polar | eps 1 | {FROM_INSIDE} | 12,345 | all outputs | by proof | 0.000 |  | "
+        "not broken |",
         "",
         "Of 3 audits of a claim 1 broke it; 1 of them compared noise with a proof. Of 1 stronger "
         "readings 1 are broken. Of mechanisms that were made wrong on purpose the same checks "
