@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -442,8 +443,23 @@ def test_the_page_escapes_what_it_shows_and_asks_for_nothing(tmp_path: Path) -> 
 
 def test_it_says_what_was_found_and_what_was_not_tried() -> None:
     said = str(evaluated())
-    for part in ("recovered", "linked to their originals", "Not tried", "guessing"):
+    for part in ("recovered", "linked to their originals", "guessing", "Not tried", "more public"):
         assert part in said
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        (3.98506, "at least 3.98, about the most that 60 texts can show."),
+        (1.239, "at least 1.23, where 60 texts can show at most 4."),  # never rounded up
+    ],
+)
+def test_a_bound_at_its_ceiling_is_said_to_be_there(shown: float, said: str) -> None:
+    """And that it covers texts of any lengths, of which mechanisms on words claim nothing."""
+    found = replace(evaluated(), epsilon_lower_bound=shown, largest_shown=4.0)
+    assert "any two of these texts, whatever their lengths" in found.ruled_out
+    assert all(said in each for each in (found.ruled_out, str(found), found.page()))
+    assert found.card()["largest_shown"] == 4.0
 
 
 # --- Cards --------------------------------------------------------------------------------------
@@ -474,6 +490,8 @@ def test_cards_of_a_folder_stand_in_one_table(common: None, tmp_path: Path) -> N
         table["linked"].is_monotonic_increasing and (table["linked_low"] <= table["linked"]).all()
     )
     assert set(table["read_tried"]) == {2}  # kept as they are, and by Bayes' rule
+    assert (table["epsilon_at_least"] <= table["largest_shown"]).all()
+    assert (table["largest_shown"] > 0).all()
 
 
 def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None:

@@ -27,7 +27,7 @@ CORPUS, COUNT = "rotten-tomatoes", 1000
 FOLDER = REPOSITORY / "cards"
 KEYS = (
     "format", "mechanism", "setting", "corpus", "texts", "risks", "epsilon_lower_bound_per_text",
-    "utility", "versions",
+    "largest_shown", "utility", "versions",
 )  # fmt: skip
 
 
@@ -81,7 +81,8 @@ def table(cards: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """A row per card: how much of it is read and linked by the strongest attack, and what is left.
 
     Columns: mechanism, setting, read, linked (each with _low, _high, _by and _tried, the number of
-    attacks), epsilon_at_least (per text, shown by linkage), and one for each measure of utility.
+    attacks), epsilon_at_least (per text, shown by linkage), largest_shown (what linkage of so many
+    texts could show at all), and one for each measure of utility.
     """
     rows = []
     for card in cards:
@@ -93,6 +94,7 @@ def table(cards: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
                 row |= {name: best["value"], f"{name}_by": best["attack"]}
                 row |= {f"{name}_{end}": best[end] for end in ("low", "high")}
         row["epsilon_at_least"] = card["epsilon_lower_bound_per_text"]
+        row["largest_shown"] = card["largest_shown"]
         row |= {each["measure"]: each["value"] for each in card["utility"]}
         rows.append(row)
     return pd.DataFrame(rows)

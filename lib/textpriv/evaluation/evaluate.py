@@ -8,6 +8,7 @@ found.figure(); found.card(); found.page("report.html")
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,6 +49,7 @@ PUBLIC = "imdb"  # what the attacker has read by default: film reviews
 PUBLIC_TEXTS = 4000
 MOST_TEXTS = 4000  # linkage compares all with all
 CARD = "textpriv card, version 1"
+NEAR = 0.95  # of what so many texts can show: a bound above says little of where epsilon is
 
 TAUGHT, FIRST = 2000, 40  # public sentences that who attacks a function has it sanitize, at most;
 PATIENCE = 60.0  # seconds that this may take, going by the first ones
@@ -55,6 +57,7 @@ NEVER_TRIED = (
     "a large language model as the attacker",
     "what is hidden in letter case, spacing, invisible characters or an encoding",
     "an attacker who sees one text sanitized several times, or knows part of it",
+    "an attacker who has read more public text than this, or texts like yours",
     "attackers who know more of these authors, or of the people in the texts, than is said here",
 )
 
@@ -126,11 +129,17 @@ class Evaluation:
     @property
     def ruled_out(self) -> str:
         """The epsilon per text that cannot be true, in a sentence."""
+        linked = self.strongest("texts")
+        texts = f"{self.texts if linked is None else linked['n']:,} texts"
+        most = (
+            f"about the most that {texts} can show"
+            if self.epsilon_lower_bound > NEAR * self.largest_shown
+            else f"where {texts} can show at most {_rounded_down(self.largest_shown):g}"
+        )
         return (
-            f"The {self.shown_by} shows with 95% confidence that no epsilon below "
-            f"{self.epsilon_lower_bound:.2g} (with delta 0) holds for whole texts that are "
-            f"sanitized independently; with this many texts it cannot show more than "
-            f"{self.largest_shown:.2g}."
+            f"The {self.shown_by} shows with 95% confidence: an epsilon per text (with delta 0) "
+            "that covers any two of these texts, whatever their lengths, each of them sanitized "
+            f"by itself, is at least {_rounded_down(self.epsilon_lower_bound):g}, {most}."
         )
 
     def card(self) -> dict[str, Any]:
@@ -144,6 +153,7 @@ class Evaluation:
             "texts": self.texts,
             "risks": self.risks.to_dict("records"),
             "epsilon_lower_bound_per_text": self.epsilon_lower_bound,
+            "largest_shown": self.largest_shown,
             "shown_by": self.shown_by,
             "utility": self.utility.astype(object)
             .where(self.utility.notna(), None)
@@ -538,6 +548,11 @@ def public_texts(public: object, column: str) -> list[str]:
         documents = corpora.load(public)
         return list(corpora.at_most(documents, PUBLIC_TEXTS, np.random.default_rng(0)).texts)
     return texts_of(public, column=column, what="public")
+
+
+def _rounded_down(bound: float) -> float:
+    """With two digits after the point: a lower bound is not rounded up."""
+    return math.floor(100 * bound + 1e-9) / 100
 
 
 def _versions() -> dict[str, str]:
