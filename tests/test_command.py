@@ -118,6 +118,12 @@ def test_a_preview_shows_a_row_for_each_epsilon(file: str) -> None:
     assert read[0]["recovered"] > rows[0]["recovered"]
 
 
+def test_a_preview_of_private_texts_is_said_to_void_the_guarantee(file: str) -> None:
+    asked = ("preview", file, "-m", "santext", "--epsilons", "1", "--public", "none")
+    assert "not covered by its own guarantee" in run(*asked).stderr
+    assert "Run it on public texts like yours" in run("preview", "--help").stdout
+
+
 def test_a_preview_predicts_the_worth_of_a_summary(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -288,9 +288,13 @@ def preview(
     column: str,
     as_json: bool,
 ) -> None:
-    """Show what FILE would look like at several epsilons, what is kept and what is recovered."""
+    """Show what FILE would look like at several epsilons, what is kept and what is recovered.
+
+    Run it on public texts like yours: an epsilon that was chosen by a look at the private file is
+    not covered by its own guarantee.
+    """
     from textpriv.evaluation.evaluate import public_texts
-    from textpriv.evaluation.preview import previewed
+    from textpriv.evaluation.preview import BY_PUBLIC, previewed
 
     try:
         wanted = [float(each) for each in epsilons.split(",")]
@@ -303,6 +307,7 @@ def preview(
     click.echo(f"{len(given):,} texts; sanitizing and attacking ...", err=True)
     with _aside():
         rows = previewed(given, chosen, wanted, public=read, policy=policy, summary=summary)
+    click.echo(BY_PUBLIC, err=True)
     if as_json:
         click.echo(rows.to_json(orient="records", indent=2))
         return

@@ -1,8 +1,8 @@
 """Before anything is sent: what texts would look like at several epsilons, and who could read them.
 
 The epsilon of a mechanism covers the one version that is sent. Who chooses among several after a
-look at them lets the texts choose, and that choice is not covered: this shows a trade-off, and a
-rule that must keep its promise fixes epsilon beforehand.
+look at them lets the texts choose, and that choice is not covered: this shows a trade-off, and who
+must keep a promise chooses epsilon by public texts like the private ones.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from textpriv.errors import InvalidInput
 from textpriv.evaluation.risks import attack_for, language, vectors_of
 from textpriv.evaluation.sanitizers import sanitizer
 from textpriv.mechanisms.base import check_epsilons
+
+BY_PUBLIC = (
+    "If these texts are private: an epsilon chosen by them is not covered by its own guarantee; "
+    "choose it by public texts like them."
+)
 
 
 def previewed(
