@@ -336,6 +336,12 @@ class _Run:
     def mechanism(self) -> Mechanism | None:
         return None if self.made is None else self.made.mechanism
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of a mechanism of ours, with the token policy that it was run under."""
+        assert self.made is not None and self.mechanism is not None
+        return Tokenizer(self.mechanism.embedding.words, self.made.policy or PRIVATE)
+
     @cached_property
     def channel(self) -> Channel | None:
         """P(y|x) of the mechanism; None where nobody has worked it out, which is then said."""
@@ -353,6 +359,11 @@ class _Run:
                 linkers[OWN_VECTORS] = measured.by_word_vectors(embedding())
             except AssetError as error:
                 self.missed.append(f"linkage by word vectors ({error})")
+        if self._shows_length():
+            own = linkers.keys() - _REGISTERED  # of a stranger's attack nobody knows what it knows
+            linkers |= {
+                name: measured.of_equal_length(linkers[name], self.tokenizer) for name in own
+            }
         if LIKELIHOOD in self.attacks and self.made is not None and self.mechanism is not None:
             if self.made.policy != PRIVATE:
                 self.missed.append("linkage by likelihood (only under the token policy 'private')")
@@ -367,6 +378,12 @@ class _Run:
             before, after = ([each[row] for row in rows] for each in (self.before, self.after))
             self.linked = measured.text_risks(before, after, linkers, rng)
             self.risks += self.linked.risks
+
+    def _shows_length(self) -> bool:
+        """Whether each output has as many words as its text, as a mechanism of ours makes it."""
+        if self.made is None or self.mechanism is None or self.made.policy != PRIVATE:
+            return False
+        return np.array_equal(*measured.lengths_of(self.tokenizer, self.before, self.after))
 
     def read_words(self, public: object, column: str) -> None:
         """Attacks on words: of a mechanism that is known, else from pairs."""
@@ -386,8 +403,7 @@ class _Run:
         wanted = [name for name in ON_WORDS if name in self.attacks]
         if not wanted:
             return
-        assert self.made is not None
-        tokenizer = Tokenizer(self.mechanism.embedding.words, self.made.policy or PRIVATE)
+        tokenizer = self.tokenizer
         private = tokenizer.encode(self.before)
         private, observed, out = measured.observed_of(self.mechanism, private, self.after)
         if out:

@@ -44,6 +44,7 @@ Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
 
 LANGUAGE_WEIGHT = 0.75  # of the language model: what most rehearsals of notebook 05 choose
 FOLDS = 3  # of the texts whose label is told
+_FAR = 1e6  # beyond every score of a linkage attack
 _PLACES = 1 << 24  # tokens of outputs against candidates that are looked at at once
 DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
 
@@ -144,6 +145,29 @@ def by_probabilities(mechanism: Mechanism, channel: Channel) -> Linker:
         return result
 
     return Linker("linkage by likelihood", "the candidates, the mechanism", scores)
+
+
+def of_equal_length(linker: Linker, tokenizer: Tokenizer) -> Linker:
+    """The same among candidates of as many words: a mechanism that replaces each shows how many.
+
+    `tokenizer` has the policy PRIVATE, under which the output was made. All candidates of another
+    length come after those of this one, in their own order.
+    """
+
+    def scores(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
+        read, written = lengths_of(tokenizer, originals, sanitized)
+        found = np.asarray(linker.scores(originals, sanitized), dtype=np.float64)
+        return np.where(written[:, None] == read, found, found - _FAR)
+
+    return linker._replace(knows=f"{linker.knows}, the number of words", scores=scores)
+
+
+def lengths_of(
+    tokenizer: Tokenizer, originals: Sequence[str], sanitized: Sequence[str]
+) -> tuple[IntArray, IntArray]:
+    """How many words each text has for a mechanism, and each output: (originals,), (sanitized,)."""
+    written = np.array([len(text.split()) for text in sanitized], dtype=np.int64)
+    return np.diff(tokenizer.encode(originals).offsets), written
 
 
 class Linked(NamedTuple):
