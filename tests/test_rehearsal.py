@@ -1,4 +1,4 @@
-"""What attackers of a known mechanism use beside texts: the number of words."""
+"""What attackers of a known mechanism learn from public text: stand-ins, weights, lengths."""
 
 from __future__ import annotations
 
@@ -6,17 +6,156 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_evaluation import TEXTS, VOCABULARY, WORDS, evaluated, vocabulary
+from helpers import refused
+from test_evaluation import PUBLIC, TEXTS, VOCABULARY, WORDS, evaluated, vocabulary
 
 import textpriv
-from textpriv.data.tokens import Tokenizer
+from textpriv.attacks.ngrams import NGrams
+from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.evaluation import evaluate as evaluation
-from textpriv.evaluation import risks
+from textpriv.evaluation import reading, rehearsal, risks
 from textpriv.evaluation.risks import Linker
+from textpriv.mechanisms import Madlib, Mechanism, SanText
+from textpriv.mechanisms.base import simulation
+from textpriv.mechanisms.noise import RankRepair
+from textpriv.mechanisms.vickrey import Vickrey
 
 __all__ = ["vocabulary"]  # the small one, for every test here
 
+RNG = np.random.default_rng(5)
 TOKENIZER = Tokenizer(VOCABULARY.words)
+DRAWN = RNG.integers(len(WORDS), size=4000)
+NOISE = Madlib(VOCABULARY, epsilon=12.0)
+VICKREY = Vickrey(NOISE, t=0.75)
+
+
+def kept(mechanism: Mechanism, words: np.ndarray) -> float:
+    with simulation():
+        return float((mechanism.sanitize_ids(words, np.random.default_rng(3)) == words).mean())
+
+
+def of_lengths(*lengths: int) -> Corpus:
+    """Documents of so many tokens, numbered throughout."""
+    return Corpus(np.arange(sum(lengths)), np.cumsum([0, *lengths]))
+
+
+# --- Stand-ins ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mechanism", [VICKREY, RankRepair(NOISE, c=0.02)], ids=lambda each: each.name
+)
+def test_what_stands_in_keeps_as_many_words(mechanism: Mechanism) -> None:
+    """A wrong version takes the mechanism's own epsilon, at which its noise keeps far more."""
+    wanted = kept(mechanism, DRAWN)
+    noise = rehearsal.stand_in(mechanism, DRAWN)
+    assert isinstance(noise, Madlib) and noise.epsilon < mechanism.epsilon
+    assert kept(noise, DRAWN) == pytest.approx(wanted, abs=0.04)
+    assert kept(NOISE, DRAWN) > wanted + 0.1
+
+
+def test_a_mechanism_that_keeps_nothing_has_a_stand_in() -> None:
+    """The law of succession: one word more, of two more, so that some noise is as strong."""
+    apart = np.arange(5)  # so few that some noise keeps one in seven
+    never = Vickrey(Madlib(VOCABULARY, epsilon=1e4), t=1.0)
+    assert kept(never, apart) == 0
+    assert 0 < rehearsal.stand_in(never, apart).epsilon < 100
+
+
+def test_words_behind_no_known_probabilities_are_attacked_by_a_stand_in() -> None:
+    """A wrong version runs no attack on them, so that a mechanism looks private that is not."""
+    found = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=PUBLIC, seed=1)
+    rows = found.risks.set_index("attack")
+    assert {"kept as they are", "context-free Bayes", "noisy channel"} <= set(rows.index)
+    by_law = rows.loc["linkage by likelihood"]
+    assert by_law["value"] > 0.9 and by_law["value"] >= rows.loc["linkage by words (BM25)", "value"]
+    for attack in ("noisy channel", "linkage by likelihood"):
+        assert risks.STAND_IN in rows.loc[attack, "knows"]
+    assert "noise that keeps as many words stand in" in "; ".join(found.not_tried)
+    known = evaluated()  # of SanText nothing has to stand in
+    assert not known.risks["knows"].str.contains(risks.STAND_IN).any()
+    assert "stand in" not in "; ".join(known.not_tried)
+
+
+def test_without_public_text_the_stand_in_is_rehearsed_on_frequent_words() -> None:
+    found = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=None, seed=1)
+    attacks = set(found.risks["attack"])
+    assert {"context-free Bayes", "linkage by likelihood"} <= attacks
+    assert "noisy channel" not in attacks
+
+
+def test_one_text_is_read_back_by_the_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong version takes the nearest words: as good as the words that were sent."""
+    monkeypatch.setattr(reading, "embedding", lambda words=None: VOCABULARY)
+    found = textpriv.Reader(PUBLIC).read(TEXTS[0], "vickrey", 9.0, np.random.default_rng(1))
+    assert found.attack == "noisy-channel"
+
+
+# --- The weight of the language model -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lengths", "aside"),
+    [
+        ([], []),
+        ([7], []),  # of one text nothing can be put aside
+        ([3, 4], [3]),
+        ([4] * 20, [4] * 2),  # a tenth
+        ([4] * 100, [4, 4, 2]),  # of which ten tokens
+        ([40, 4, 4], [10]),
+    ],
+)
+def test_a_part_of_public_text_is_put_aside(
+    lengths: list[int], aside: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "ASIDE", 10)
+    read = of_lengths(*lengths)
+    rest, part = rehearsal.parted(read)
+    assert np.diff(part.offsets).tolist() == aside
+    assert len(rest) == len(read) - len(aside)
+    assert not set(rest.ids) & set(part.ids)
+    assert set(part.ids) <= set(read.ids)
+
+
+def weighed(public: list[str], aside: list[str]) -> float:
+    mechanism = SanText(VOCABULARY, epsilon=5.0)
+    model = risks.language(len(WORDS), TOKENIZER.encode(public))
+    return rehearsal.language_weight(mechanism, mechanism, model, TOKENIZER.encode(aside))
+
+
+def test_a_language_that_helps_weighs_more_than_one_that_does_not() -> None:
+    """Sentences that repeat, and words at random, of which a model that has read them knows all.
+
+    The wrong version rehearses with what its model has read, and trusts it in full.
+    """
+    sentence = " ".join(WORDS[::5])
+    helpful, useless = weighed([sentence] * 20, [sentence] * 5), weighed(TEXTS[:40], TEXTS[40:])
+    assert useless < 0.5 < helpful
+    assert weighed(TEXTS[40:], TEXTS[40:]) >= 0.75
+
+
+def test_the_usual_weight_where_there_is_nothing_to_rehearse_with() -> None:
+    assert weighed(TEXTS, []) == weighed(TEXTS, ["nothing known"]) == rehearsal.LANGUAGE_WEIGHT
+
+
+def test_the_model_has_not_read_what_it_rehearses_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first text, of a word of its own, is put aside."""
+    rehearsed: list[tuple[NGrams, Corpus]] = []
+
+    def recorded(mechanism: Any, channel: Any, model: NGrams, aside: Corpus) -> float:
+        rehearsed.append((model, aside))
+        return 0.1
+
+    monkeypatch.setattr(evaluation, "language_weight", recorded)
+    others = [" ".join(RNG.choice(WORDS[2:], 20)) for _ in range(9)]
+    found = evaluated(public=[f"{WORDS[0]} {WORDS[0]}", *others])
+    ((model, aside),) = rehearsed
+    assert aside.ids.tolist() == [0, 0]
+    assert model.unigram[0] == model.unigram[1]  # neither was read
+    assert "noisy channel" in set(found.risks["attack"])
+
+
+# --- The number of words --------------------------------------------------------------------------
 
 
 def test_candidates_of_another_length_come_last() -> None:
@@ -57,3 +196,8 @@ def test_an_attack_of_ones_own_sees_all_candidates(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(evaluation, "_REGISTERED", set())
     textpriv.register_attack("alike", lambda known, seen: np.zeros((len(seen), len(known))))
     assert evaluated(attacks=["alike"]).risks["knows"].tolist() == ["the candidates"]
+
+
+test_bad_input_is_named = refused(
+    (lambda: rehearsal.stand_in(VICKREY, np.array([-1, -2])), "words: got none"),
+)

@@ -30,14 +30,15 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.channel import Channel
 from textpriv.data.splits import sentences_of, shares_ngram
-from textpriv.data.tokens import KEPT, PRIVATE, Tokenizer, TokenPolicy
+from textpriv.data.tokens import KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
 from textpriv.errors import AssetError, InvalidInput, UnknownAsset
 from textpriv.evaluation import risks as measured
 from textpriv.evaluation.reading import Reading, readings
+from textpriv.evaluation.rehearsal import language_weight, parted
 from textpriv.evaluation.risks import LINKERS, Linker, Risk
 from textpriv.evaluation.sanitizers import Sanitizer, embedding, sanitizer
 from textpriv.evaluation.texts import column_of, pairs_of, texts_of
-from textpriv.mechanisms import Mechanism
+from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
 from textpriv.privacy.statement import Attacked, document_statement
 from textpriv.seeds import stream
@@ -256,9 +257,12 @@ def evaluate(
         rng = None if seed is None else stream(seed, "evaluation", "sanitize")
         with simulation():  # what comes out is attacked, and not released
             after = made.sanitize(before, rng)
-    run = _Run(before, after, made, tuple(attacks or known), seed, examples, sanitized is not None)
+    run = _Run(
+        before, after, made, tuple(attacks or known), seed, examples, sanitized is not None,
+        public, column,
+    )  # fmt: skip
     run.link()
-    run.read_words(public, column)
+    run.read_words()
     if authors is not None:
         who = column_of(authors, len(before), what="authors")
         run.risks += measured.author_risks(before, after, who, seed)
@@ -325,6 +329,8 @@ class _Run:
     seed: int | None
     quoted: int
     from_elsewhere: bool
+    public: object
+    column: str
     risks: list[Risk] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
     utility: list[dict[str, Any]] = field(default_factory=list)
@@ -343,13 +349,41 @@ class _Run:
         return Tokenizer(self.mechanism.embedding.words, self.made.policy or PRIVATE)
 
     @cached_property
-    def channel(self) -> Channel | None:
-        """P(y|x) of the mechanism; None where nobody has worked it out, which is then said."""
+    def read(self) -> list[str] | None:
+        """Public texts that share no run of eight words with an original."""
+        if self.public is None:
+            return None
         try:
-            return measured.channel_of(self.mechanism)
+            texts = public_texts(self.public, self.column)
+        except UnknownAsset:  # a slip of the pen must not weaken the attack
+            raise
+        except AssetError as error:
+            self.missed.append(f"attackers who have read public text ({error})")
+            return None
+        apart = ~shares_ngram(texts, self.before)
+        return [texts[row] for row in np.flatnonzero(apart)] or None
+
+    @cached_property
+    def public_words(self) -> Corpus | None:
+        """The same as words of the mechanism's vocabulary."""
+        return None if self.read is None else self.tokenizer.encode(self.read)
+
+    @cached_property
+    def channel(self) -> Channel | None:
+        """P(y|x) of the mechanism or of what stands in, None where there is none; both are said."""
+        mechanism, public = self.mechanism, self.public_words
+        assert mechanism is not None
+        try:
+            found = measured.channel_of(mechanism, None if public is None else public.ids)
         except InvalidInput as error:
             self.missed.append(f"attacks by the mechanism's probabilities ({error})")
             return None
+        if not isinstance(mechanism, Channel | Madlib):
+            self.missed.append(
+                f"an attacker who knows the probabilities of {mechanism.name}, which nobody has "
+                "worked out: those of noise that keeps as many words stand in for them"
+            )
+        return found
 
     def link(self) -> None:
         """Attacks on whole texts, each once: nobody can or need tell copies of one apart."""
@@ -385,11 +419,11 @@ class _Run:
             return False
         return np.array_equal(*measured.lengths_of(self.tokenizer, self.before, self.after))
 
-    def read_words(self, public: object, column: str) -> None:
+    def read_words(self) -> None:
         """Attacks on words: of a mechanism that is known, else from pairs."""
         if self.mechanism is None:
             if "pairs" in self.attacks:
-                taught = self._taught(public, column)
+                taught = self._taught()
                 found = measured.pair_risks(self.before, self.after, taught)
                 self.risks += found
                 if len(found) < 2:
@@ -408,7 +442,7 @@ class _Run:
         private, observed, out = measured.observed_of(self.mechanism, private, self.after)
         if out:
             self.missed.append(f"words of {out} texts whose length has changed")
-        attacks = self._known(wanted, public, column)
+        attacks = self._known(wanted)
         found, guesses = measured.word_risks(private, observed, attacks, tokenizer.words)
         self.risks += found
         if found and not out:
@@ -419,12 +453,11 @@ class _Run:
                 tokenizer, self.before[: self.quoted], private, observed, guess, best
             )
 
-    def _taught(self, public: object, column: str) -> tuple[list[str], list[str]]:
+    def _taught(self) -> tuple[list[str], list[str]]:
         """Public sentences and what the function makes of them, as an attacker has who runs it."""
-        texts = None if self.made is None else self._public(public, column)
-        if self.made is None or texts is None:
+        if self.made is None or self.read is None:
             return [], []
-        sentences = list(islice(chain.from_iterable(map(sentences_of, texts)), TAUGHT))
+        sentences = list(islice(chain.from_iterable(map(sentences_of, self.read)), TAUGHT))
         rng, start = stream(self.seed, "evaluation", "taught"), time.perf_counter()
         try:
             after = self.made.sanitize(sentences[:FIRST], rng)
@@ -437,47 +470,30 @@ class _Run:
             return [], []
         return sentences[: len(after)], after
 
-    def _known(
-        self, wanted: Sequence[str], public: object, column: str
-    ) -> dict[str, tuple[str, Attack]]:
+    def _known(self, wanted: Sequence[str]) -> dict[str, tuple[str, Attack]]:
         """The attacks that know the mechanism: by label, what each knows besides, and itself."""
-        mechanism = self.mechanism
+        mechanism, channel, read = self.mechanism, self.channel, self.public_words
         assert mechanism is not None
-        channel = self.channel
         if channel is None:
             return {}
-        texts = self._public(public, column)
-        if texts is None:
-            prior, knows = measured.zipf(channel), "the mechanism, how frequent words are"
+        knows = measured.knowing(mechanism)
+        if read is None:
+            prior, knows = measured.zipf(channel), f"{knows}, how frequent words are"
         else:
-            assert self.made is not None
-            read = Tokenizer(mechanism.embedding.words, self.made.policy or PRIVATE).encode(texts)
-            model = measured.language(channel.size, read)
             prior = measured.is_input(channel) * (read.counts(channel.size) + np.float64(1))
-            knows = "the mechanism, public text"
+            knows = f"{knows}, public text"
         attacks: dict[str, tuple[str, Attack]] = {}
         if "context-free" in wanted:
             attacks["context-free Bayes"] = knows, Bayes(channel, prior, name="context-free")
-        if "noisy-channel" in wanted and texts is None:
-            self.missed.append("the noisy channel (no public text was given)")
-        elif "noisy-channel" in wanted:
-            weight = measured.LANGUAGE_WEIGHT
+        if "noisy-channel" in wanted:
+            if read is None:
+                self.missed.append("the noisy channel (no public text was given)")
+                return attacks
+            rest, aside = parted(read)
+            model = measured.language(channel.size, rest)
+            weight = language_weight(mechanism, channel, model, aside)
             attacks["noisy channel"] = knows, NoisyChannel(channel, model=model, weight=weight)
         return attacks
-
-    def _public(self, public: object, column: str) -> list[str] | None:
-        """Public texts that share no run of eight words with an original."""
-        if public is None:
-            return None
-        try:
-            texts = public_texts(public, column)
-        except UnknownAsset:  # a slip of the pen must not weaken the attack
-            raise
-        except AssetError as error:
-            self.missed.append(f"attackers who have read public text ({error})")
-            return None
-        apart = ~shares_ngram(texts, self.before)
-        return [texts[row] for row in np.flatnonzero(apart)] or None
 
     def measure_utility(self, labels: NDArray[np.int64] | None) -> None:
         """Nearness of meaning, and what a classifier still tells."""

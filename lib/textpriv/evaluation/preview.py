@@ -16,6 +16,7 @@ from textpriv.attacks import linkage
 from textpriv.attacks.base import observe
 from textpriv.data.tokens import Tokenizer
 from textpriv.errors import InvalidInput
+from textpriv.evaluation.rehearsal import parted
 from textpriv.evaluation.risks import attack_for, language, vectors_of
 from textpriv.evaluation.sanitizers import sanitizer
 from textpriv.mechanisms.base import check_epsilons
@@ -49,7 +50,7 @@ def previewed(
     -------
     columns epsilon, sanitized (the first text), changed (share of the sanitized tokens), meaning
     (mean cosine of word vectors with the original), recovered (share of the sanitized tokens of the
-    vocabulary that the attack guesses; NaN where the mechanism's probabilities are not known)
+    vocabulary that the attack guesses; NaN where no attack knows the mechanism)
     """
     wanted = check_epsilons(epsilons)
     if summary:
@@ -67,7 +68,10 @@ def previewed(
     private = tokenizer.encode(texts)
     known = vectors_of(embedding, texts, texts)
     # Learned once for every epsilon.
-    read = None if public is None else language(len(embedding), tokenizer.encode(public))
+    model, words, aside = None, None, None
+    if public is not None:
+        rest, aside = parted(read := tokenizer.encode(public))
+        model, words = language(len(embedding), rest), read.ids
     rng, rows = np.random.default_rng(), []
     for epsilon in wanted:
         at = made.mechanism.with_epsilon(epsilon)
@@ -76,7 +80,8 @@ def previewed(
         after = tokenizer.decode(observed.corpus)
         meaning = linkage.meaning_kept(known, vectors_of(embedding, after, texts))
         try:
-            guesses = attack_for(at, read).guess(observed, top=1)
+            attack = attack_for(at, model, words=words, aside=aside)
+            guesses = attack.guess(observed, top=1)
             recovered = float(guesses.hits(truth)[truth >= 0].mean())
         except InvalidInput:
             recovered = np.nan

@@ -100,7 +100,8 @@ class Reader:
     ) -> None:
         self.words, self.policy, self.embedding = words, policy, embedding(words)
         self.tokenizer = Tokenizer(self.embedding.words, policy)
-        self.language = risks.language(len(self.embedding), self.tokenizer.encode(public))
+        read = self.tokenizer.encode(public)
+        self.language, self._words = risks.language(len(self.embedding), read), read.ids
         self._mechanism = lru_cache(maxsize=None)(self._made)
         self._attack = lru_cache(maxsize=16)(self._attack_on)
 
@@ -109,8 +110,9 @@ class Reader:
     ) -> Reading:
         """The text as it is sent, and as read back by the strongest attack that is ready.
 
-        The noisy channel reads mechanisms whose probabilities are known, or that of MADLIB, which
-        is estimated; of the others the nearest words are taken.
+        The noisy channel reads by the mechanism's probabilities, by an estimate of MADLIB's, or by
+        those of noise that keeps as many words (`rehearsal.stand_in`); where there is no such noise
+        the nearest words are taken.
         """
         check_kind(text, str, what="text", expected="one string")
         made = self._mechanism(mechanism).with_epsilon(check_epsilon(epsilon))
@@ -136,6 +138,6 @@ class Reader:
     def _attack_on(self, name: str, epsilon: float) -> Attack:
         made = self._mechanism(name).with_epsilon(epsilon)
         try:
-            return risks.attack_for(made, self.language)
+            return risks.attack_for(made, self.language, words=self._words)
         except InvalidInput:
             return EmbeddingInversion(made, self.embedding)  # type: ignore[arg-type]

@@ -34,6 +34,7 @@ from textpriv.checks import FloatArray, IntArray, check_kind
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, kind_of
 from textpriv.errors import InvalidInput
+from textpriv.evaluation.rehearsal import language_weight, stand_in
 from textpriv.files import canonical_json
 from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
@@ -42,13 +43,13 @@ from textpriv.stats import Estimate
 
 Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
 
-LANGUAGE_WEIGHT = 0.75  # of the language model: what most rehearsals of notebook 05 choose
 FOLDS = 3  # of the texts whose label is told
 _FAR = 1e6  # beyond every score of a linkage attack
 _PLACES = 1 << 24  # tokens of outputs against candidates that are looked at at once
 DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
+_DRAWN = 4000  # words in place of public text
 
-
+STAND_IN = "noise stands in for it"
 ANYWHERE = "kept, in any order"
 FINDS = ("words", "texts", "authors")
 COLUMNS = ("finds", "attack", "knows", "value", "low", "high", "n", "chance")
@@ -144,7 +145,7 @@ def by_probabilities(mechanism: Mechanism, channel: Channel) -> Linker:
             result[part] = linkage.by_likelihood(law)
         return result
 
-    return Linker("linkage by likelihood", "the candidates, the mechanism", scores)
+    return Linker("linkage by likelihood", f"the candidates, {knowing(mechanism)}", scores)
 
 
 def of_equal_length(linker: Linker, tokenizer: Tokenizer) -> Linker:
@@ -270,22 +271,36 @@ def _still_there(
     return np.array(there, dtype=bool), np.array(text, dtype=np.int64)
 
 
-def channel_of(mechanism: object) -> Channel:
+def channel_of(mechanism: object, words: IntArray | None = None) -> Channel:
     """P(y|x) of a mechanism that replaces words: exact where there is one, estimated for noise.
 
-    An estimate takes half a minute for a large vocabulary, once: it lies in the cache then.
+    Of another mechanism it is that of its `stand_in`, see `knowing`. An estimate takes half a
+    minute for a large vocabulary, once: it lies in the cache then.
+
+    Parameters
+    ----------
+    words : public text, ids, on which a stand-in is rehearsed; None: words by Zipf's law
 
     Raises
     ------
-    InvalidInput : no such mechanism, or one whose probabilities nobody has worked out
+    InvalidInput : no such mechanism, or noise that cannot be estimated
     """
     check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
     if isinstance(mechanism, Channel):
         return mechanism
-    if isinstance(mechanism, Madlib):
-        return _estimated(mechanism)
     assert isinstance(mechanism, Mechanism)
-    raise InvalidInput(f"mechanism: {mechanism.name} has no channel that could be asked for P(y|x)")
+    if not isinstance(mechanism, Madlib):
+        if words is None:
+            law, rng = zipf(mechanism), np.random.default_rng(0)
+            words = rng.choice(mechanism.size, _DRAWN, p=law / law.sum())
+        mechanism = stand_in(mechanism, words)
+    return _estimated(mechanism)
+
+
+def knowing(mechanism: Mechanism) -> str:
+    """What an attacker knows who asks `channel_of`, in words."""
+    own = isinstance(mechanism, Channel | Madlib)
+    return "the mechanism" if own else f"how many words the mechanism keeps ({STAND_IN})"
 
 
 def _estimated(mechanism: Madlib) -> NoiseChannel:
@@ -314,20 +329,33 @@ def _estimated(mechanism: Madlib) -> NoiseChannel:
     return channel
 
 
-def attack_for(mechanism: Mechanism, model: NGrams | None) -> Attack:
+def attack_for(
+    mechanism: Mechanism,
+    model: NGrams | None,
+    *,
+    words: IntArray | None = None,
+    aside: Corpus | None = None,
+) -> Attack:
     """An attack on a mechanism that replaces words (see `channel_of`), ready in seconds.
 
     With a model of public texts (see `language`) the noisy channel reads whole sentences; without,
     Bayes' rule takes each word by itself, with frequencies that fall along the vocabulary (Zipf's
     law), which is weaker.
+
+    Parameters
+    ----------
+    words : see `channel_of`
+    aside : public text that the model has not read, to rehearse its weight with, which takes a
+        quarter of a minute; None: the usual weight
     """
-    channel = channel_of(mechanism)
+    channel = channel_of(mechanism, words)
     if model is None:
         return Bayes(channel, zipf(channel), name="context-free")
-    return NoisyChannel(channel, model=model, weight=LANGUAGE_WEIGHT)
+    weight = language_weight(mechanism, channel, model, aside)
+    return NoisyChannel(channel, model=model, weight=weight)
 
 
-def zipf(channel: Channel) -> FloatArray:
+def zipf(channel: Channel | Mechanism) -> FloatArray:
     """Weights of a vocabulary that is ordered by frequency: 1 / (rank + 2.7), Mandelbrot's form."""
     return is_input(channel) / (np.arange(channel.size) + 2.7)
 
