@@ -11,6 +11,7 @@ from test_evaluation import PUBLIC, TEXTS, VOCABULARY, WORDS, evaluated, vocabul
 
 import textpriv
 from textpriv.attacks.ngrams import NGrams
+from textpriv.data.embeddings import from_arrays
 from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.evaluation import evaluate as evaluation
 from textpriv.evaluation import reading, rehearsal, risks
@@ -189,6 +190,22 @@ def test_the_number_of_words_is_used_where_the_output_shows_it() -> None:
     hidden = textpriv.sanitizer("santext", epsilon=1.0).sanitize(varied, np.random.default_rng(1))
     blind = textpriv.evaluate(varied, hidden, attacks=["bm25"], seed=1)
     assert shown > 1.5 * blind.risks["value"].max()
+
+
+def test_a_word_with_a_space_inside_is_one_word() -> None:
+    """GloVe has some; a wrong version counts two, and tells nothing of a text with such an output.
+
+    The space is one that does not break, so that `str.split` takes it for one between words.
+    """
+    words = [*WORDS[:-1], "at\xa0home"]
+    table = from_arrays("spaced", words, VOCABULARY.vectors)
+    mechanism, outputs = SanText(table, epsilon=6.0), [f"{WORDS[1]} at\xa0home", WORDS[0]]
+    candidates = [WORDS[0], f"{WORDS[1]} {WORDS[2]}"]
+    _, written = risks.lengths_of(Tokenizer(words), candidates, outputs)
+    assert written.tolist() == [2, 1]
+    fits = risks.by_probabilities(mechanism, mechanism).scores(candidates, outputs)
+    assert fits.argmax(1).tolist() == [1, 0]
+    assert fits[0, 1] > fits[0, 0]
 
 
 def test_an_attack_of_ones_own_sees_all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,7 +132,7 @@ def by_probabilities(mechanism: Mechanism, channel: Channel) -> Linker:
     def scores(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
         candidates = Tokenizer(mechanism.embedding.words, PRIVATE).encode(originals)
         index, result = mechanism.embedding.index, np.zeros((len(sanitized), len(originals)))
-        read = [[index.get(word, -1) for word in text.split()] for text in sanitized]
+        read = [[index.get(word, -1) for word in put_out(text)] for text in sanitized]
         known = np.array([row for row, ids in enumerate(read) if -1 not in ids], dtype=np.int64)
         lengths = np.array([len(read[row]) for row in known], dtype=np.int64)
         alike = np.bincount(np.diff(candidates.offsets), minlength=lengths.max(initial=0) + 1)
@@ -167,8 +167,13 @@ def lengths_of(
     tokenizer: Tokenizer, originals: Sequence[str], sanitized: Sequence[str]
 ) -> tuple[IntArray, IntArray]:
     """How many words each text has for a mechanism, and each output: (originals,), (sanitized,)."""
-    written = np.array([len(text.split()) for text in sanitized], dtype=np.int64)
+    written = np.array([len(put_out(text)) for text in sanitized], dtype=np.int64)
     return np.diff(tokenizer.encode(originals).offsets), written
+
+
+def put_out(text: str) -> list[str]:
+    """The words of an output, as `Tokenizer.decode` joins them: some have other spaces inside."""
+    return text.split(" ") if text else []
 
 
 class Linked(NamedTuple):
@@ -387,7 +392,7 @@ def observed_of(
     through = passing(mechanism, private)
     outputs, level = [], []
     for number, text in enumerate(sanitized):
-        words = text.split(" ") if text else []
+        words = put_out(text)
         own = private[number]
         ids = np.array([index.get(word, -1) for word in words], dtype=np.int64)
         first, last = private.offsets[number : number + 2].tolist()
