@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv.attacks.base import is_input, observe
 from textpriv.attacks.ngrams import NGrams
-from textpriv.attacks.noisy_channel import tuned_weight
+from textpriv.attacks.noisy_channel import NoisyChannel, decode_each
 from textpriv.channel import Channel
 from textpriv.checks import IntArray
 from textpriv.data.tokens import Corpus
@@ -74,10 +74,12 @@ def stand_in(mechanism: Mechanism, words: IntArray) -> Madlib:
 def language_weight(
     mechanism: Mechanism, channel: Channel, model: NGrams, aside: Corpus | None
 ) -> float:
-    """The weight of the language model with which content words of public text are read best.
+    """The weight of the language model with which most content words of public text are named.
 
     `aside` is text that the model has not read, and which the mechanism sanitizes here; where none
-    of its content words is replaced, or there is none, the weight is the usual one.
+    of its content words is replaced, or there is none, the weight is the usual one. First guesses
+    are counted, as in the report: by log probability (`tuned_weight`) a model may be too sure of
+    itself, and name more words all the same.
     """
     if aside is None:
         return LANGUAGE_WEIGHT
@@ -87,4 +89,8 @@ def language_weight(
     if not len(targets):
         return LANGUAGE_WEIGHT
     observed = observe(mechanism, aside, np.random.default_rng(0))
-    return tuned_weight(channel, model, observed, aside, targets, weights=WEIGHTS)
+    attack = NoisyChannel(channel, model=model)
+    single = attack.context_free(observed)
+    read = decode_each(single, observed.corpus, model, WEIGHTS, kept=attack.kept)
+    hits = [each.guesses(targets, 1).hits(aside.ids[targets]).sum() for each in read]
+    return WEIGHTS[int(np.argmax(hits))]
