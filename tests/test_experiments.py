@@ -84,7 +84,10 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
     kept = pd.Series(ends, name="kept").rename_axis(["embedding", "stratum"]).reset_index()
     kept = kept.assign(epsilon=10.0, low=kept["kept"] - 0.05, high=kept["kept"] + 0.05, n=100)
     said = ann_vs_exact.frequency_says(kept)
-    assert "a keeps 60% of the most frequent words and 40% of the rarest (more: +0.200" in said
+    assert (
+        "a keeps 60% of the most frequent words and 40% of the rarest (significantly more of the"
+        in said
+    )
     assert "b keeps 40% of the most frequent words and 41% of the rarest (undecided" in said
 
     near = {"band": "rank 1-10", "dimension": 3, "epsilon": 1.0, "n": 50}
@@ -98,7 +101,9 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
         for c, share in ((0.1, 0.4), (0.5, 0.2), (np.inf, 0.1))
     ]
     said = ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 1000)
-    assert "c = 0.1 puts 40%" in said and "no repair 10% (more)" in said
+    assert "c = 0.1 (epsilon 10) puts 40%" in said and said.endswith(
+        "no repair (epsilon 10) 10%: significantly more with the repair."
+    )
     assert "undecided" in ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 4)
     assert "nothing to compare" in ann_vs_exact.repair_says(pd.DataFrame(rows[:2]), 0.5, 4)
 

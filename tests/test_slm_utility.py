@@ -459,8 +459,10 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
     assert "(less, -0.100" in found.text and "(more, +0.100" in found.text
     title = "At a threshold of 0.5, to send where the prediction reaches it costs more than one"
     assert found.title.startswith(title)
-    assert f"reaches it costs more at {len(several)}, less at 0; " in found.text
-    assert found.text.endswith(f"predicted cost costs more at 0, less at {len(several)}.")
+    assert f"reaches it costs significantly more at {len(several)}, less at 0; " in found.text
+    assert found.text.endswith(
+        f"predicted cost costs significantly more at 0, less at {len(several)}."
+    )
     for name, expected in (
         ("knee.llm.eps", "at epsilon 11.0 (11.0 to 11.0) for the large model"),
         ("", "nowhere on this grid"),

@@ -29,6 +29,7 @@ from textpriv.report.results import measure
 from textpriv.stats import Estimate
 
 UNDECIDED = "undecided at this size"
+TABLES = {"glove840b300": "GloVe 840B", "glove6b50": "GloVe 6B"}  # as sentences call them
 WORDS_AT_ONCE = 1024
 RANK_BANDS = ("itself", "rank 1-10", "rank 11-1000", "rank over 1000")
 BAND_STARTS = (1, 11, 1001)  # of all but the first, as `numpy.digitize` takes them
@@ -194,10 +195,13 @@ def frequency_says(kept: pd.DataFrame) -> str:
         ends = part.sort_values("stratum").iloc[[0, -1]]
         frequent, rare = (Estimate(r.kept, r.low, r.high, r.n) for r in ends.itertuples())
         apart = _difference(frequent, rare)
-        verdict = apart.says(above="more", below="fewer", undecided=UNDECIDED)
+        by = f"of the frequent, by {100 * abs(apart.value):.1f} points"
+        verdict = apart.says(
+            above=f"significantly more {by}", below=f"significantly fewer {by}", undecided=UNDECIDED
+        )
         said.append(
-            f"{name} keeps {frequent.value:.0%} of the most frequent words and "
-            f"{rare.value:.0%} of the rarest ({verdict}: {apart})"
+            f"{TABLES.get(name, name)} keeps {frequent.value:.0%} of the most frequent words and "
+            f"{rare.value:.0%} of the rarest ({verdict})"
         )
     return f"At epsilon {epsilon:g}, {'; '.join(said)}."
 
@@ -289,11 +293,12 @@ def repair_says(matched: pd.DataFrame, kept: float, n: int) -> str:
         return f"At {kept:.0%} of words kept there is nothing to compare on this grid of epsilon."
     c = min(at.index)
     near = [stats.share(round(at.loc[each, "rank 1-10"] * n), n) for each in (c, np.inf)]
-    verdict = _difference(*near).says(above="more", below="fewer", undecided=UNDECIDED)
+    more, fewer = "significantly more with the repair", "significantly fewer with the repair"
+    verdict = _difference(*near).says(above=more, below=fewer, undecided=UNDECIDED)
     return (
-        f"At {kept:.0%} of words kept, c = {c:g} puts {near[0].value:.0%} of the outputs among the "
-        f"ten nearest words, no repair {near[1].value:.0%} ({verdict}), at epsilon "
-        f"{at.loc[c, 'epsilon']:.0f} and {at.loc[np.inf, 'epsilon']:.0f}."
+        f"At {kept:.0%} of words kept, c = {c:g} (epsilon {at.loc[c, 'epsilon']:.0f}) puts "
+        f"{near[0].value:.0%} of the outputs among the ten nearest words, no repair (epsilon "
+        f"{at.loc[np.inf, 'epsilon']:.0f}) {near[1].value:.0%}: {verdict}."
     )
 
 

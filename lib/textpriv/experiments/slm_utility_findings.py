@@ -160,8 +160,8 @@ def decision(run: Run, sizes: Sizes) -> Finding:
     counted = "; ".join(
         f"{text} {_counted(run, sizes, rule)}"
         for rule, text in {
-            "predicted": "to send where the prediction reaches it costs",
-            "cost": "to choose by the predicted cost costs",
+            "predicted": "sending where the prediction reaches it costs",
+            "cost": "choosing by the predicted cost costs",
         }.items()
     )
     said = ", ".join(
@@ -192,4 +192,4 @@ def _counted(run: Run, sizes: Sizes, rule: str) -> str:
     ends = f"decision.everything.{rule}.cost.at{{}}", "decision.eps_only.cost.cost.at{}"
     found = [run.difference(*(end.format(at) for end in ends)) for at in sizes.thresholds]
     said = [each.says(above="more", below="less", undecided="") for each in found]
-    return f"more at {said.count('more')}, less at {said.count('less')}"
+    return f"significantly more at {said.count('more')}, less at {said.count('less')}"
