@@ -8,6 +8,7 @@ import json
 import math
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +335,20 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     better = scoreboard.equal_utility(board(pairs[0]))
     assert findings.protects(better).title.startswith("No newer mechanism is shown to be worse.")
     assert findings.protects(table[:0]).title.startswith("No two were compared")
+
+
+def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
+    pair = "paired.custext.rotten-tomatoes.eps6."
+    values = {"contextual_bound_seen": 0.55, "noisy_channel": 0.62, "noisy_channel_lm": 0.69,
+              "noisy_channel_shadow": 0.51}  # fmt: skip
+    measured = board(*(rate(pair + name, value, 0.01) for name, value in values.items()))
+    said = findings.context(measured).text
+    assert "trained less than theirs, is 0.55" in said
+    assert "public text (significantly more)" in said and "alone (significantly less)" in said
+    assert "trained less" not in findings.context(replace(measured, profile="paper")).text
+    values["noisy_channel"] = 0.56
+    close = board(*(rate(pair + name, value, 0.01) for name, value in values.items()))
+    assert "public text (undecided at this size)" in findings.context(close).text
 
 
 def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> None:
