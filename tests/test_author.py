@@ -28,7 +28,7 @@ from textpriv.attacks.author import (
     tuned_attack,
 )
 from textpriv.attacks.f1 import f1_estimate, macro_f1, strongest
-from textpriv.stats import Estimate
+from textpriv.stats import Estimate, share
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -119,6 +119,9 @@ def test_the_strongest_attacker_by_hand() -> None:
     assert most.high == pytest.approx(0.2 + 0.2 * factor)
     assert strongest({"alone": found["weak"]})[1] == found["weak"]
     assert strongest({1: Estimate(1.0, 0.9, 1.0, 5), 2: Estimate(0.9, 0.1, 1.0, 5)})[1].high == 1
+    every, none = share(200, 200), share(0, 200)  # Clopper and Pearson's at the smaller level
+    assert strongest({1: every, 2: none})[1].low == pytest.approx(0.0125 ** (1 / 200))
+    assert strongest({1: none, 2: none})[1].high == pytest.approx(1 - 0.0125 ** (1 / 200))
 
 
 def test_the_interval_of_the_strongest_covers() -> None:

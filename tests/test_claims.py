@@ -590,19 +590,36 @@ def test_what_is_not_compared_or_ties_leaves_the_other_cells_to_decide(
     ours = {STATED["notebook"]: {m.name: m for m in names.values()}}
     one = trend("greater", "a.x", "a.y", statement="tong.s", tie="one map")
     two = trend("greater", "a.x", "a.z", statement="tong.s", id="tong.u")
+    same = trend("equal", "a.x", "a.y", statement="tong.s", id="tong.w", tie="one map")
     absent = trend("greater", "a.x", "a.absent", statement="tong.s", id="tong.v")
     said = claims.Statement(id="tong.s", says="more")
     monkeypatch.setattr(claims, "statements", lambda: [said])
     for cells, expected, reason in (
         ([one], Verdict.TIE, "one map; ours: 0.4, 0.4"),
         ([one, absent], Verdict.TIE, "one map; ours: 0.4, 0.4"),
-        ([one, two, absent], Verdict.CONFIRMED, "as the paper says in 1 of 1 cells, p < 1e-12"),
+        ([one, two, absent], Verdict.LEANS_AGAINST, "as the paper says in 1 of 2 cells, p = 1"),
+        ([two, same, absent], Verdict.CONFIRMED, "as the paper says in 1 of 1 cells, p < 1e-12"),
         ([absent], Verdict.NOT_COMPARABLE, "not measured: a.absent"),
     ):
         monkeypatch.setattr(claims, "load", lambda cells=cells: cells)
         (found,) = verdicts.judge(ours)
         assert (found.verdict, found.reason) == (expected, reason)
         assert verdicts.judge(ours, "smoke")[0].verdict == Verdict.NOT_COMPARABLE
+
+
+def test_a_withdrawn_statement_stays_in_the_number_of_tests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A test at 0.03 is one at 5%; beside one that was withdrawn it is not (0.05 / 2)."""
+    ours = {STATED["notebook"]: {"a.x": spread("a.x", 2.17, 1.0), "a.y": exact("a.y", 0.0)}}
+    kept = trend("greater", "a.x", "a.y", statement="tong.s")
+    gone = {"statement": "tong.t", "id": "tong.u", "compared": "never", "reason": "why"}
+    for withdrawn, expected in ((False, Verdict.CONFIRMED), (True, Verdict.LEANS_FOR)):
+        said = claims.Statement(id="tong.t", says="less", withdrawn=withdrawn)
+        monkeypatch.setattr(claims, "statements", lambda said=said: [said])
+        monkeypatch.setattr(claims, "load", lambda: [kept, trend("greater", "a.x", "a.y", **gone)])
+        found = verdicts.judge(ours)
+        assert [each.verdict for each in found] == [expected, Verdict.NOT_COMPARABLE]
 
 
 def test_the_level_is_kept_over_all_statements() -> None:
@@ -636,10 +653,10 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == (
         "Of 34 statements of the four papers that these models can test, 15 are confirmed, "
         "2 contradicted, 3 tie and 14 are inconclusive (5 of these lean the papers' way). If "
-        "each had to hold in every table cell, 9 would be confirmed; for 8 of the 15 the choice of "
-        "cells, or of their average, was settled after results were known. 4 more came out "
-        "contradicted and are not counted, since these models cannot test them. 7 hold by "
-        "construction or by theorem, which is no evidence; 6 are about other settings or were not "
+        "each had to hold in every table cell, 9 would be confirmed; for 8 of the 15, cells, "
+        "average or margin were settled after results were known. 4 more came out contradicted "
+        "and are not counted, since these models cannot test them. 7 hold by construction or "
+        "by theorem, which is no evidence; 6 are about other settings or were not "
         "measured."
     )
     assert " not counted" not in str(counted)

@@ -446,7 +446,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     said = findings.rewritten(table.reset_index())
     assert said.startswith("Among 200 sentences of 8 to 18 words the strongest linkage attack that")
-    assert "30% (24 to 36) under DP-MLM" in said and "under 0 of 2 settings." in said
+    assert "30% (24 to 36) of 200 outputs under DP-MLM" in said and "under 0 of 2 settings." in said
     assert "1 of 2" in said and "1.5 under DP-MLM (claim: 1,600), about" in said
     assert said.endswith("about the most that so many draws can show.")  # no guess was wrong
     assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
@@ -486,7 +486,7 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     (said,) = advice.choice(board(), rows).to_dict("records")
     others = "2 of 2 others are not significantly worse"
     assert said["take"] == f"no clear winner: TEM is best by value, {others}"
-    left = "sentiment at an accuracy of 70% (64 to 76); under the others 60% to 65%"
+    left = "sentiment at an accuracy of 70% (63 to 77); under the others 60% to 65%"
     assert said["what is left"] == left
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     assert advice.choice(board(), two)["take"].tolist() == ["TEM"]
@@ -495,11 +495,11 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
           for name, risk in (("noise-50", 0.1), ("high-freq", 0.6), ("low-freq", 0.8))),
         rate("pr1.plain.rotten-tomatoes.naive", 1.0),
         *(rate(f"accuracy.{name}.rotten-tomatoes.all", value)
-          for name, value in (("plain", 0.8), ("noise-50", 0.6), ("high-freq", 0.7),
+          for name, value in (("plain", 0.8), ("noise-50", 0.64), ("high-freq", 0.7),
                               ("low-freq", 0.7))),
     )  # fmt: skip
     (said,) = advice.choice(tokens, rows[:0]).to_dict("records")
-    # Of those that keep half of what plain text gives.
+    # Of those that surely keep half of what plain text gives: of noise 0.64 it is not sure.
     assert said["take"].startswith("high-freq (no guarantee): fewest recovered")
     assert "plain text 80%" in said["what is left"]
     assert advice.choice(board(), rows[:0]).empty

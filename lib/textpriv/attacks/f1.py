@@ -101,10 +101,20 @@ def strongest(found: Mapping[Name, Estimate]) -> tuple[Name, Estimate]:
     if not found:
         raise InvalidInput("found: got no attacker, expected at least one that was run")
     who = max(found, key=lambda name: found[name].value)
-    wider = bonferroni(len(found))
-    low = max(each.value - wider * (each.value - each.low) for each in found.values())
-    high = max(each.value + wider * (each.high - each.value) for each in found.values())
-    return who, replace(found[who], low=max(0.0, low), high=min(1.0, high))
+    ends = [_widened(each, len(found)) for each in found.values()]
+    low, high = np.max(ends, axis=0).tolist()
+    return who, replace(found[who], low=low, high=high)
+
+
+def _widened(found: Estimate, count: int) -> tuple[float, float]:
+    """The ends of a 95% interval that is to hold in all of `count` cases with 95%."""
+    if found.value in (0, 1):  # of a share of which all agree it ends at level ** (1 / n)
+        level = (1 - CONFIDENCE) / 2
+        power = np.log(level / count) / np.log(level)
+        return found.low**power, 1 - (1 - found.high) ** power
+    wider = bonferroni(count)
+    low, high = found.value - found.low, found.high - found.value
+    return max(0.0, found.value - wider * low), min(1.0, found.value + wider * high)
 
 
 def bonferroni(count: int) -> float:

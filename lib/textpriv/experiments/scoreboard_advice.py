@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from textpriv.attacks.f1 import strongest
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
 from textpriv.experiments.scoreboard_findings import (
@@ -20,6 +21,7 @@ from textpriv.experiments.scoreboard_findings import (
 )
 from textpriv.report.board import Board
 from textpriv.report.difference import Difference
+from textpriv.stats import Estimate
 
 FEW = 3  # names in a cell of the table
 
@@ -60,12 +62,19 @@ def _take(names: Sequence[str], every: int) -> str:
     return f"{best}; not significantly worse: {listed(names[1:])}"
 
 
+def _greatest(rows: pd.DataFrame) -> Estimate:
+    """The largest value, with an interval that allows for its having been chosen."""
+    ends = enumerate(zip(rows["value"], rows["low"], rows["high"], strict=True))
+    return strongest({row: Estimate(value, low, high, 0) for row, (value, low, high) in ends})[1]
+
+
 def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if at.empty:
         return None
     names, rows = leaders(at), at.sort_values("value", ascending=False, kind="stable")
     best, others = rows.iloc[0], rows["value"].iloc[1:]
-    left = told(best["value"], best["low"], best["high"])
+    most = _greatest(rows)
+    left = told(most.value, most.low, most.high)
     if len(others):
         left += f"; under the others {others.min():.0%} to {others.max():.0%}"
     pair = f"paired.custext.{scoreboard.CORPUS}.eps6.noisy_channel"
@@ -89,8 +98,9 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
 def _for_tokens(board: Board) -> list[str] | None:
     tokens = scoreboard.manipulated_tokens(board)
     tokens = tokens[tokens["corpus"] == scoreboard.CORPUS]
-    plain = tokens.loc[tokens["mechanism"] == "plain", "value"].max()
-    useful = tokens[tokens["high"] >= CHANCE + USEFUL * (plain - CHANCE)]
+    clear = tokens[tokens["mechanism"] == "plain"]
+    plain, most = clear["value"].max(), clear["high"].max()
+    useful = tokens[tokens["low"] >= CHANCE + USEFUL * (most - CHANCE)]
     row = fewest_read(board, useful)
     if row is None:
         return None
@@ -98,7 +108,7 @@ def _for_tokens(board: Board) -> list[str] | None:
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
         f"{called(row['mapper'])}{unproved}: fewest recovered, by value, among settings whose "
-        "accuracy may be at least halfway from guessing to plain text",
+        "accuracy is surely at least halfway from guessing to plain text",
         f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the "
         "first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
@@ -112,15 +122,16 @@ def _for_authors(board: Board) -> list[str] | None:
         return None
     risk = rows.groupby("risk")["mechanism"].nunique().idxmax()  # that the most mechanisms share
     own = rows[rows["risk"] == risk]
-    names, best = leaders(own), own.loc[own["value"].idxmax()]
+    names = leaders(own)
+    most = _greatest(own)
     plain = [board.measured.get(CLEAR + target) for target in ("author", "sentiment")]
     clear = [f"; on clean text {each.value:.2f}" if each else "" for each in plain]
     return [
         "a text whose author is the secret",
         _take(names, len(own)),
         f"the author with a macro F1 of at least {risk:.2f} ({COMPARED_AT}){clear[0]}",
-        f"sentiment with a macro F1 of {best['value']:.2f} ({best['low']:.2f} to "
-        f"{best['high']:.2f}){clear[1]}",
+        f"sentiment with a macro F1 of {most.value:.2f} ({most.low:.2f} to {most.high:.2f})"
+        f"{clear[1]}",
     ]
 
 

@@ -59,6 +59,9 @@ LARGE = 10.0
 
 CHANCE = 0.5  # accuracy of guessing between two sentiments
 
+SENTENCES = 6
+"""Tests whose outcome a sentence below words, for which each is corrected."""
+
 
 def listed(names: Iterable[str]) -> str:
     """As a sentence lists them."""
@@ -266,16 +269,18 @@ def context(board: Board) -> Finding:
         board.told(each) for each in (seen, public, pair + "noisy_channel_lm", alone)
     )
     more, less = (
-        board.says(each, seen, above="significantly more", below="significantly less")
+        board.says(
+            each, seen, above="significantly more", below="significantly less", tests=SENTENCES
+        )
         for each in (public, alone)
     )
     trained = "" if board.profile == PAPER else " trained less than theirs"
     return Finding(
         "Words under CusText+",
-        "Under CusText+ at epsilon 6 the bound of Tong et al. on attacks with context, estimated "
-        f"by a detector{trained}, is {bound}. Decoding whole sentences recovers {whole} with word "
-        f"triples of public text ({more}), {language} with a language model, which may have read "
-        f"these sentences, and {shadow} with shadow data alone ({less}).",
+        "Under CusText+ at epsilon 6 the approximate bound of Tong et al. on attacks with context, "
+        f"estimated by a detector{trained}, is {bound}. Decoding whole sentences recovers {whole} "
+        f"with word triples of public text ({more}), {language} with a language model, which may "
+        f"have read these sentences, and {shadow} with shadow data alone ({less}).",
     )
 
 
@@ -295,6 +300,7 @@ def window(board: Board) -> str:
         above="Mixing tokens with their neighbours hides them from the paper's attacker, and not "
         "from one who inverts the mixing",
         below="The paper's attacker recovers more tokens than one who inverts the mixing",
+        tests=SENTENCES,
     )
     return (
         f"{_capital(verdict)}. Under the punctuated stencil of Harel et al. (window 9, sigma 1) "
@@ -315,7 +321,8 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     if row is None:
         return ""
     plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
-    lost = board.says(plain, other, above="significantly less", below="significantly more")
+    less, more = "significantly less", "significantly more"
+    lost = board.says(plain, other, above=less, below=more, tests=SENTENCES)
     return (
         f"Of the token mechanisms {called(row['mapper'])} is read back least, by value (on "
         f"{corpus_label(row['corpus'])}): the first guess "
@@ -344,6 +351,7 @@ def documents(board: Board) -> str:
         CLEAR + "author",
         above="DP-Prompt makes authors easier to identify",
         below="DP-Prompt makes authors harder to identify",
+        tests=SENTENCES,
     )
     bound = board.measured.get(f"{PROMPT_EPSILON}tight")
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
@@ -394,7 +402,7 @@ def rewritten(found: pd.DataFrame) -> str:
     said = (
         f"Among {least['candidates']:.0f} sentences of {WORDS[0]} to {WORDS[1]} words the "
         "strongest linkage attack that was run finds the original of "
-        f"{told(least['linked'], least['low'], least['high'])} under "
+        f"{told(least['linked'], least['low'], least['high'])} of {least['n']:.0f} outputs under "
         f"{_claiming(least)}, by value of {NEARLY_ALL:.0%} or more under {nearly_all} of "
         f"{len(rows)} settings. Lower shares may mean weaker attacks."
     )
@@ -434,6 +442,7 @@ def search(board: Board) -> str:
         kept + "annoy",
         above="MADLIB with Annoy at its default effort is another mechanism",
         below="Annoy keeps more words than the exact search",
+        tests=SENTENCES,
     )
     said = (
         f"{_capital(verdict)}. At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of "

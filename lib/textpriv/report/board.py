@@ -8,7 +8,7 @@ board.told("epsilon.dp-prompt-clipped.t0.75.tight")      # one of them, for a se
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
@@ -85,12 +85,16 @@ class Board:
         found = self.measured.get(name)
         return found.told(f".{digits}f") if found else "(not measured here)"
 
-    def says(self, first: str, second: str, *, above: str, below: str) -> str:
-        """The sentence that is true of two measurements, by a test of their difference."""
+    def says(self, first: str, second: str, *, above: str, below: str, tests: int = 1) -> str:
+        """The sentence that is true of two measurements, by a test of their difference.
+
+        `tests` is the number of such tests for which it is corrected (Bonferroni).
+        """
         left, right = (self.measured.get(name) for name in (first, second))
         if left is None or right is None:
             return "one of the two was not measured here"
         apart = Difference.between(left, right)
+        apart = replace(apart, p=min(1.0, tests * apart.p))
         return apart.says(above=above, below=below, undecided="undecided at this size")
 
 

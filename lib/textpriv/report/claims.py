@@ -108,6 +108,8 @@ class Statement(_Strict):
     reading : each of the cells, most of them, or their average; by the paper's words, never by ours
     reread : whether its cells or its reading were settled after a result had been seen
     set_aside : whether it was contradicted here, and then held to be no test of these models
+    withdrawn : whether it was tested here once, whatever came out, and is compared no longer; tests
+        stay corrected for it
     """
 
     id: str
@@ -115,6 +117,7 @@ class Statement(_Strict):
     reading: Reading = Reading.EACH
     reread: bool = False
     set_aside: bool = False
+    withdrawn: bool = False
 
 
 class Claim(_Strict):

@@ -23,9 +23,10 @@ average : a tendency ("A higher temperature leaves less"). Differences are avera
     is at most the average of the standard errors, however the cells depend on each other; it is
     taken to be that.
 
-Holm's step-down then keeps the level over all statements of the four papers. Cells that were not
-compared, or that tie, decide nothing and are left out; where all tie, the statement does. What
-holds by construction or by theorem is a family of tests of its own.
+Holm's step-down then keeps the level over all statements of the four papers, those included that
+were tested once and are compared no longer (`Statement.withdrawn`). Cells that were not compared
+decide nothing and are left out. A cell that ties is none in which an order holds; where all tie,
+the statement does. What holds by construction or by theorem is a family of tests of its own.
 
 Where a notebook kept what each document did to two measurements, they are compared in pairs: the
 error of their difference is worked out document by document (`Measurement.paired_errors`). Where
@@ -158,8 +159,8 @@ class Findings(NamedTuple):
             f"{self.holds} are confirmed, {self.against} contradicted, {self.tie} tie and "
             f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). If each "
             f"had to hold in every table cell, {self.throughout} would be confirmed; for "
-            f"{self.reread} of the {self.holds} the choice of cells, or of their average, was "
-            "settled after results were known."
+            f"{self.reread} of the {self.holds}, cells, average or margin were settled after "
+            "results were known."
             f"{aside * bool(self.set_aside)} {self.settled} hold by construction or "
             f"by theorem, which is no evidence; {self.untested} are about other settings or were "
             "not measured."
@@ -209,14 +210,24 @@ def judge(
     stated, tests, in_each = [], [], []
     for name, group in cells.items():
         statement = known.get(name) or Statement(id=name, says=group[0].setting)
-        undecided = Verdict.NOT_COMPARABLE, Verdict.TIE
-        tested = [each for each in group if compared[each.id].verdict not in undecided]
+        tested = [each for each in group if compared[each.id].verdict != Verdict.NOT_COMPARABLE]
+        tied = [each for each in tested if compared[each.id].verdict == Verdict.TIE]
+        if len(tied) == len(tested):
+            tested = []
+        tested = [each for each in tested if each not in tied or _is_strict(each)]
         stated.append((statement, group[0], {each.id: compared[each.id] for each in group}))
         tests.append(_test(statement.reading, tested, measured))
         in_each.append(_test(Reading.EACH, tested, measured))
     kinds = [first.kind for _, first, _ in stated]
     certain, certain_in_each = (
-        _certain({number: test.p for number, test in enumerate(each) if test}, kinds)
+        _certain(
+            {
+                number: test.p if test else 1.0
+                for number, test in enumerate(each)
+                if test or stated[number][0].withdrawn
+            },
+            kinds,
+        )
         for each in (tests, in_each)
     )
     judgements = []
@@ -227,6 +238,11 @@ def judge(
         about = statement, first.paper, first.kind, first.place
         judgements.append(Judgement(*about, found, verdict, reason, throughout))
     return judgements
+
+
+def _is_strict(claim: Claim) -> bool:
+    """Whether a tie goes against it: one that says that numbers are equal it can only help."""
+    return claim.trend is not None and claim.trend.form != "equal"
 
 
 def _as_one(test: _Test | None, cells: Mapping[str, Comparison], certain: bool) -> Comparison:
