@@ -452,6 +452,7 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
     assert "with A alone, 0.400 (0.390 to 0.410) with A and B" in findings.small_model(run).text
     costs = {"eps_only.cost": 0.5, "everything.predicted": 0.6, "everything.low": 0.5}
     costs |= {"everything.cost": 0.4, "text.cost": 0.3}
+    costs |= {"eps_only.predicted": 0.7, "eps_only.low": 0.4}
     several = sizes().thresholds
     for at in several:
         record(0.01, **{f"decision.{each}.cost.at{at}": value for each, value in costs.items()})
@@ -460,9 +461,12 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
     title = "At a threshold of 0.5, to send where the prediction reaches it costs more than one"
     assert found.title.startswith(title)
     assert f"reaches it costs significantly more at {len(several)}, less at 0; " in found.text
-    assert found.text.endswith(
-        f"predicted cost costs significantly more at 0, less at {len(several)}."
-    )
+    every = len(several)
+    assert f"predicted cost costs significantly more at 0, less at {every}. Compared" in found.text
+    same = found.text.partition("the same rule without a look at the text: ")[2]
+    assert f"reaches it costs significantly more at 0, less at {every}; " in same
+    assert f"lower end does costs significantly more at {every}, less at 0; " in same
+    assert same.endswith(f"predicted cost costs significantly more at 0, less at {every}.")
     for name, expected in (
         ("knee.llm.eps", "at epsilon 11.0 (11.0 to 11.0) for the large model"),
         ("", "nowhere on this grid"),

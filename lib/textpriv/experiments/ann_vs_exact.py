@@ -234,7 +234,7 @@ def nearest_says(bands: pd.DataFrame) -> str:
         f"{row.share:.1%} ({row.low:.1%} to {row.high:.1%}) in {row.dimension} dimensions"
         for row in most.itertuples()
     )
-    return f"At the epsilon where it is largest, the share of the ten nearest words is {shares}."
+    return f"At the best of the epsilons tried, the share of the ten nearest words is {shares}."
 
 
 # --- Approximate indexes and the rank repair ---------------------------------------------------

@@ -66,8 +66,8 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
         widest = wide.loc[(wide["kept", "exact"] - wide["kept", "annoy"]).abs().idxmax()]
         kept, n = widest["kept"], widest["n"]
         ax.set_title(
-            f"At epsilon {widest.name:g} the exact search\nkeeps {kept['exact']:.0%}, Annoy "
-            f"{kept['annoy']:.0%}\n{EMBEDDINGS[str(name)]}\n"
+            f"Widest gap, epsilon {widest.name:g}: the exact\nsearch keeps {kept['exact']:.0%}, "
+            f"Annoy {kept['annoy']:.0%}\n{EMBEDDINGS[str(name)]}\n"
             f"(n = {n['exact']:,.0f} and {n['annoy']:,.0f} words)",
             fontsize=8.5,
         )
@@ -145,7 +145,8 @@ def index_trade_off(found: pd.DataFrame) -> Figure:
         best = panel.loc[~panel["index"].isin(exact), "recall"].max()
         n = f"{int(panel['n'].max()):,} noisy queries"
         ax.set_title(
-            f"At epsilon {epsilon:g} approximate\nsearches find at best {best:.0%}\nof {n}",
+            f"At epsilon {epsilon:g} the approximate\n"
+            f"searches tried find at best {best:.0%}\nof {n}",
             fontsize=9,
         )
     axes[0, 0].set(ylabel="nearest word found")

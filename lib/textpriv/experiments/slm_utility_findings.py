@@ -112,8 +112,9 @@ def prediction(run: Run, spread: float) -> Finding:
         f"R2 on unseen documents: {_told(run, alone)} from the mean at each epsilon, {said}: "
         f"everything explains {explained:.0%} of what epsilon leaves open. The paper's R2 of "
         f"{theirs:.2f} with an error of {error:.2f} implies a standard deviation of the truth "
-        f"of {error / (1 - theirs) ** 0.5:.2f}. Here it is {spread:.2f}, and the error with the "
-        f"paper's features and folds {_told(run, 'regression.all.rmse.by_row')}.",
+        f"of {error / (1 - theirs) ** 0.5:.2f}. Here it is {spread:.2f}, and the error of "
+        "this regressor with the paper's features and folds "
+        f"{_told(run, 'regression.all.rmse.by_row')}.",
     )
 
 
@@ -157,12 +158,18 @@ def decision(run: Run, sizes: Sizes) -> Finding:
     threshold = sizes.thresholds[len(sizes.thresholds) // 2]
     cost = f"decision.{{}}.{{}}.cost.at{threshold}".format
     fixed = cost("eps_only", "cost")
+    rules = {
+        "predicted": "sending where the prediction reaches it costs",
+        "low": "sending where the interval's lower end does costs",
+        "cost": "choosing by the predicted cost costs",
+    }
     counted = "; ".join(
-        f"{text} {_counted(run, sizes, rule)}"
-        for rule, text in {
-            "predicted": "sending where the prediction reaches it costs",
-            "cost": "choosing by the predicted cost costs",
-        }.items()
+        f"{text} {_counted(run, sizes, f'everything.{rule}', 'eps_only.cost')}"
+        for rule, text in rules.items()
+    )
+    looked = "; ".join(
+        f"{text} {_counted(run, sizes, f'everything.{rule}', f'eps_only.{rule}')}"
+        for rule, text in rules.items()
     )
     said = ", ".join(
         f"{_told(run, cost(*rule))} {text} ({_apart(run, cost(*rule), fixed, 'more', 'less')})"
@@ -183,13 +190,15 @@ def decision(run: Run, sizes: Sizes) -> Finding:
         title,
         f"{where} all three kinds of waste sum to {_told(run, fixed)} at one epsilon for all "
         f"documents, the cheapest on other documents. With everything that is known of the text "
-        f"it costs {said}. Of {len(sizes.thresholds)} thresholds, each by itself: {counted}.",
+        f"it costs {said}. Of {len(sizes.thresholds)} thresholds, each by itself, compared with "
+        f"one epsilon: {counted}. Compared with the same rule without a look at the text: "
+        f"{looked}.",
     )
 
 
-def _counted(run: Run, sizes: Sizes, rule: str) -> str:
-    """At how many thresholds a rule costs more, and less, than one epsilon for all."""
-    ends = f"decision.everything.{rule}.cost.at{{}}", "decision.eps_only.cost.cost.at{}"
+def _counted(run: Run, sizes: Sizes, one: str, other: str) -> str:
+    """At how many thresholds features under a rule cost more, and less, than others do."""
+    ends = [f"decision.{each}.cost.at{{}}" for each in (one, other)]
     found = [run.difference(*(end.format(at) for end in ends)) for at in sizes.thresholds]
     said = [each.says(above="more", below="less", undecided="") for each in found]
     return f"significantly more at {said.count('more')}, less at {said.count('less')}"
