@@ -325,8 +325,8 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     found = findings.protects(table)
     assert found.title == (
         "Newer is not always better. Compared with older mechanisms at equal utility, attackers "
-        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more than under "
-        "SanText+), under RANTEXT in 0 of 1"
+        "recover significantly fewer words under CluSanT in 2 of 3 comparisons, under "
+        "RANTEXT in 0 of 1"
     )
     assert "**CluSanT** than under TEM (5 points)" in found.text
     assert "**SanText+** than under CluSanT" in found.text
@@ -335,6 +335,24 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     better = scoreboard.equal_utility(board(pairs[0]))
     assert findings.protects(better).title.startswith("No newer mechanism is shown to be worse.")
     assert findings.protects(table[:0]).title.startswith("No two were compared")
+
+
+def test_near_words_are_told_beside_random_ones() -> None:
+    def counted(corpus: str, verdict: str, value: int) -> Measurement:
+        name, unit = f"beside_random.{corpus}.{verdict}", "mechanisms"
+        found = measure(name, float(value), None, None, n=13, unit=unit)
+        return found.model_copy(update={"columns": {"corpus": corpus, "verdict": verdict}})
+
+    rows = [counted("s", "above", 0), counted("s", "below", 4), counted("r", "above", 0),
+            counted("r", "below", 6)]  # fmt: skip
+    said = findings.near_words(board(*rows))
+    assert "sentiment no more than random words do" in said
+    assert said.endswith(
+        "under 0 of 13 mechanisms on s, 0 of 13 mechanisms on r, less under 4 and 6."
+    )
+    said = findings.near_words(board(*rows[:2], counted("r", "above", 1), rows[3]))
+    assert "under some mechanisms more than" in said and "1 of 13 mechanisms on r" in said
+    assert "not compared" in findings.near_words(board())
 
 
 def test_the_bound_of_the_paper_is_compared_by_tests() -> None:

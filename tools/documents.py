@@ -81,6 +81,7 @@ def found() -> str:
     said = {
         "Words": findings.context(gathered).text,
         "Newer mechanisms": f"{findings.protects(scoreboard.equal_utility(gathered)).title}.",
+        "Random words": findings.near_words(gathered),
         "Tokens": findings.window(gathered),
         "Documents": findings.documents(gathered),
         "Whole texts": findings.rewritten(scoreboard.whole_texts(gathered)),

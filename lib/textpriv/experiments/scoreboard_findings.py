@@ -249,15 +249,32 @@ def protects(equal: pd.DataFrame) -> Finding:
         worse += len(more)
         if len(own):
             unit = "" if wins else " comparisons"
-            safer = listed(dict.fromkeys(more["less"]))
-            than = f" (more than under {safer})" if len(more) else ""
-            wins.append(f"{called(name)} in {len(less)} of {len(own)}{unit}{than}")
+            wins.append(f"{called(name)} in {len(less)} of {len(own)}{unit}")
     if not wins:
         return Finding("No newer mechanism was compared with an older one", at_equal_utility(equal))
     title = "Newer is not always better. " if worse else "No newer mechanism is shown to be worse. "
     title += "Compared with older mechanisms at equal utility, attackers recover significantly "
     title += f"fewer words under {', under '.join(wins)}"
     return Finding(title, at_equal_utility(equal))
+
+
+def near_words(board: Board) -> str:
+    """Whether near words leave a classifier more than random ones do, by notebook 01's tests."""
+    found = board.rows("beside_random", "corpus", "verdict")
+    if found.empty:
+        return "Near words and random ones were not compared (notebook 01)."
+    counts = found.set_index(["corpus", "verdict"])["value"].astype(int)
+    more = ", ".join(
+        f"{counts[each.corpus, 'above']} of {each.n:.0f} mechanisms on {each.corpus}"
+        for each in found[found["verdict"] == "above"].itertuples()
+    )
+    less = " and ".join(map(str, counts[:, "below"]))
+    helped = "under some mechanisms more" if counts[:, "above"].any() else "no more"
+    return (
+        f"Near words help a classifier of sentiment {helped} than random words do, which know "
+        f"nothing of meaning (randomized response). With half of the content words kept it has "
+        f"significantly more under {more}, less under {less}."
+    )
 
 
 def context(board: Board) -> Finding:
