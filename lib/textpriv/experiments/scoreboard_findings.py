@@ -265,15 +265,16 @@ def near_words(board: Board) -> str:
         return "Near words and random ones were not compared (notebook 01)."
     counts = found.set_index(["corpus", "verdict"])["value"].astype(int)
     more = ", ".join(
-        f"{counts[each.corpus, 'above']} of {each.n:.0f} mechanisms on {each.corpus}"
+        f"{counts[each.corpus, 'above']} of {each.n:.0f} on {each.corpus}"
         for each in found[found["verdict"] == "above"].itertuples()
     )
     less = " and ".join(map(str, counts[:, "below"]))
-    helped = "under some mechanisms more" if counts[:, "above"].any() else "no more"
+    some = counts[:, "above"].any()
     return (
-        f"Near words help a classifier of sentiment {helped} than random words do, which know "
-        f"nothing of meaning (randomized response). With half of the content words kept it has "
-        f"significantly more under {more}, less under {less}."
+        f"{'Some mechanisms leave' if some else 'No mechanism is shown to leave'} a classifier of "
+        "sentiment more than random words do, which know nothing of meaning (randomized response): "
+        "with half of the content words kept it has significantly more under "
+        f"{more}, less under {less}."
     )
 
 
