@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from drawing import drawn
 from matplotlib.text import Text
-from scipy.stats import binomtest, gamma
+from scipy.stats import binomtest, chisquare, gamma
 
 from textpriv import seeds
 from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.data.tokens import Tokenizer
 from textpriv.experiments import ann_vs_exact, mechanisms, mechanisms_figures
 from textpriv.experiments import ann_vs_exact_figures as figures
 from textpriv.mechanisms import TEM, CusText, Madlib, SanText
@@ -27,6 +28,7 @@ from textpriv.neighbors import (
     FaissSearch,
     random_directions,
 )
+from textpriv.report.difference import Difference
 from textpriv.report.figures import use_style
 
 WORDS = [f"w{number}" for number in range(300)]
@@ -342,3 +344,46 @@ def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
     assert ann_vs_exact.same_law(
         np.array(draws), tem.sanitize_ids(np.full(4000, 9), np.random.default_rng(1))
     ) > 1e-6  # fmt: skip
+
+
+# --- Random words ---------------------------------------------------------------------------------
+
+
+def test_randomized_response_keeps_a_share_and_draws_all_other_words_alike() -> None:
+    ids = np.tile([0, 3, 6, -1], 20_000)
+    drawn = mechanisms.randomized_response(ids, 0.4, 7, np.random.default_rng(0)).reshape(-1, 4)
+    for column, word in enumerate([0, 3, 6]):
+        law = np.full(7, 0.6 / 6)
+        law[word] = 0.4
+        assert chisquare(np.bincount(drawn[:, column], minlength=7), 20_000 * law).pvalue > 1e-4
+    assert chisquare(np.bincount(drawn[:, 3], minlength=7)).pvalue > 1e-4  # unknown: any word
+    assert mechanisms.response_epsilon(0.4, 7) == pytest.approx(np.log(0.4 / (0.6 / 6)))
+
+
+def test_random_words_spare_function_words() -> None:
+    table = from_arrays("made up", ["the", *"bcdefgh"], np.eye(8))
+    corpus = Tokenizer(table.words).encode(["the b the c", "unheard the"])
+    rng = np.random.default_rng(0)
+    none, spared = (
+        mechanisms.random_words(corpus, 0.0, table, rng, spared=each).ids for each in (False, True)
+    )
+    function_word = corpus.ids == 0
+    assert (none != corpus.ids).all() and (spared[function_word] == 0).all()
+    assert (spared[~function_word] != corpus.ids[~function_word]).all()
+
+
+def test_verdicts_compare_with_clean_text_and_random_words() -> None:
+    """What spares function words meets random words that do; corrected for all rows."""
+    rows = pd.DataFrame({"mechanism": ["original", "random-words", "random-words+", "a", "b+", "c"],
+                         "kept": [1.0, 0.5, 0.5, 0.5, 0.5, 0.7], "data": "d"})  # fmt: skip
+    asked = []
+
+    def difference(first: str, second: str) -> Difference:
+        asked.append((first, second))
+        return Difference(-0.1, -0.2, 0.0, 0.02 if first.endswith("a.kept0.5") else 0.03)
+
+    found = mechanisms.verdicts(rows, 0.5, difference).set_index("mechanism")
+    assert found[["clean", "random"]].to_numpy().tolist() == [["below"] * 2, ["undecided"] * 2]
+    assert ("sentiment.d.a.kept0.5", "sentiment.d.random-words.kept0.5") in asked
+    assert ("sentiment.d.b+.kept0.5", "sentiment.d.random-words+.kept0.5") in asked
+    assert ("sentiment.d.a.kept0.5", "sentiment.d.original.kept1") in asked and len(asked) == 4

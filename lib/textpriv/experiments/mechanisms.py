@@ -7,23 +7,30 @@ makes their effect on the text alike, not their protection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, Field
 from scipy.optimize import brentq
 from scipy.special import logit
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from textpriv.data.corpora import Documents
-from textpriv.data.tokens import Tokenizer
+from textpriv.data.embeddings import Embedding
+from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.sweep import chance_kept
+from textpriv.report.difference import ALONE, Difference
+
+RANDOM: Mapping[str, bool] = MappingProxyType({"random-words": False, "random-words+": True})
+"""Names of random words (`random_words`), and whether function words are kept."""
 
 
 class Sizes(BaseModel, extra="forbid", frozen=True):
@@ -38,7 +45,6 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     draws: int = Field(ge=10)  # of each word
     grid_points: int = Field(ge=3)  # epsilons of the curves of N_w
     replaced_tokens: int = Field(ge=10)
-    speed_tokens: int = Field(ge=10)
     test_documents: int = Field(ge=10)
     classifier_seeds: int = Field(ge=1)
     long_documents: int = Field(ge=10)
@@ -111,6 +117,72 @@ def window(epsilons: ArrayLike, shares: ArrayLike) -> float:
     odds = logit(np.clip(reached, 1e-9, 1 - 1e-9))
     low, high = np.interp(logit([0.1, 0.9]), odds, np.log(epsilons))
     return float(np.exp(high - low))
+
+
+def randomized_response(
+    ids: NDArray[np.int64], kept: float, size: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Each word (id) itself with probability `kept`, else another of `size`, all alike.
+
+    k-ary randomized response, which knows nothing of meaning: what mechanisms that prefer near
+    words have to beat. Unknown words (-1) become any word.
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath 2016, Extremal Mechanisms for Local Differential Privacy.
+    """
+    others = (ids + rng.integers(1, size, ids.shape)) % size
+    drawn = np.where(ids < 0, rng.integers(size, size=ids.shape), others)
+    return np.where((ids >= 0) & (rng.random(ids.shape) < kept), ids, drawn)
+
+
+def random_words(
+    corpus: Corpus, kept: float, table: Embedding, rng: np.random.Generator, *, spared: bool
+) -> Corpus:
+    """A corpus under `randomized_response`; with `spared` function words stay as they are."""
+    ids = randomized_response(corpus.ids, kept, len(table), rng)
+    function_words = table.ids(sorted(ENGLISH_STOP_WORDS))
+    stay = spared & (corpus.ids >= 0) & np.isin(corpus.ids, function_words)
+    return corpus.with_ids(np.where(stay, corpus.ids, ids))
+
+
+def verdicts(
+    accuracy: pd.DataFrame, kept: float, difference: Callable[[str, str], Difference]
+) -> pd.DataFrame:
+    """Each mechanism's accuracy at one share kept, compared with clean text and random words.
+
+    Of columns corpus, data, mechanism, kept. Columns `clean` and `random` are added: "above",
+    "below" or "undecided", each corrected for all rows (Bonferroni). What spares function words
+    (a name that ends in +) is compared with random words that do.
+
+    Parameters
+    ----------
+    difference : of two measurements by name, see `Run.difference`
+    """
+    rows = accuracy[(accuracy["kept"] == kept) & ~accuracy["mechanism"].isin(RANDOM)]
+
+    def verdict(row: Mapping[str, Any], other: str) -> str:
+        names = (f"sentiment.{row['data']}.{name}" for name in (f"{row['mechanism']}{at}", other))
+        apart = difference(*names)
+        return apart.verdict if apart.p * len(rows) < ALONE else "undecided"
+
+    at, table = f".kept{kept:g}", rows.to_dict("records")
+    spares = ["+" if row["mechanism"].endswith("+") else "" for row in table]
+    return rows.assign(
+        clean=[verdict(row, "original.kept1") for row in table],
+        random=[
+            verdict(row, f"random-words{plus}{at}") for row, plus in zip(table, spares, strict=True)
+        ],
+    )
+
+
+def response_epsilon(kept: float, size: int) -> float:
+    """What `randomized_response` promises: the largest log-ratio of an output, for any two words.
+
+    An output is likeliest under the word itself (`kept`) and least likely under every other, where
+    it is one of `size` - 1.
+    """
+    return float(logit(kept) + np.log(size - 1))
 
 
 def classifier(seed: int) -> Pipeline:

@@ -86,11 +86,12 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
 def sentiment(accuracy: pd.DataFrame, title: str) -> Figure:
     """Accuracy of a classifier trained on clean text, a row for each mechanism.
 
-    Of columns corpus ("sentences", "reviews"), mechanism ("original" or a mechanism's name), kept,
-    value, low, high, n; a colour for each share of content words kept.
+    Of columns corpus ("sentences", "reviews"), mechanism ("original" or a mechanism's name, or
+    that of random words), kept, value, low, high, n; a colour for each share of content words kept.
     """
     sanitized = accuracy[accuracy["mechanism"] != "original"]
     names, levels = list(sanitized["mechanism"].unique())[::-1], sorted(sanitized["kept"].unique())
+    middle = min(levels, key=lambda kept: abs(kept - 0.5))
     size = (COLUMN, 2.0 + 0.26 * len(names))
     fig, axes = plt.subplots(1, 2, figsize=size, sharey=True, sharex=True)
     shades = sns.color_palette("viridis", len(levels) + 1)
@@ -98,6 +99,10 @@ def sentiment(accuracy: pd.DataFrame, title: str) -> Figure:
         clean = table.loc[table["mechanism"] == "original", "value"].item()
         ax.axvline(clean, color="black", lw=1, label="clean text")
         ax.axvline(0.5, lw=1, **{**style("chance"), "marker": ""}, label=label("chance"))
+        random = table[(table["mechanism"] == "random-words") & (table["kept"] == middle)]
+        for value in random["value"]:
+            note = f"random words, {middle:.0%} kept"
+            ax.axvline(value, color=style("random-words")["color"], lw=0.8, ls="--", label=note)
         for level, color in zip(levels, shades, strict=False):
             part = table[(table["kept"] == level) & (table["mechanism"] != "original")]
             row = part["mechanism"].map(names.index) + 0.2 * (levels.index(level) - 1)
