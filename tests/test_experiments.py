@@ -387,3 +387,16 @@ def test_verdicts_compare_with_clean_text_and_random_words() -> None:
     assert ("sentiment.d.a.kept0.5", "sentiment.d.random-words.kept0.5") in asked
     assert ("sentiment.d.b+.kept0.5", "sentiment.d.random-words+.kept0.5") in asked
     assert ("sentiment.d.a.kept0.5", "sentiment.d.original.kept1") in asked and len(asked) == 4
+
+
+def test_what_is_said_of_random_words_follows_the_verdicts() -> None:
+    rows = pd.DataFrame({"corpus": ["s", "s", "r"], "mechanism": ["A", "B", "A"],
+                         "random": ["below", "undecided", "below"], "clean": "below"})  # fmt: skip
+    found = mechanisms.beside_random(rows, 0.5)
+    assert found.title.startswith("Near words help a classifier no more than random ones:")
+    assert found.title.endswith("0 of 2 on s, 0 of 1 on r, less in 1 and 1")
+    assert "on s, below: A; on s, undecided: B; on r, below: A. Below clean text: 3" in found.text
+    helped = mechanisms.beside_random(rows.assign(random=["above", "above", "below"]), 0.5)
+    assert (
+        helped.title.startswith("Where near words help") and "2 of 2 on s, 0 of 1" in helped.title
+    )

@@ -27,7 +27,7 @@ from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.sweep import chance_kept
-from textpriv.report.difference import ALONE, Difference
+from textpriv.report.difference import ALONE, Difference, Finding
 
 RANDOM: Mapping[str, bool] = MappingProxyType({"random-words": False, "random-words+": True})
 """Names of random words (`random_words`), and whether function words are kept."""
@@ -173,6 +173,34 @@ def verdicts(
         random=[
             verdict(row, f"random-words{plus}{at}") for row, plus in zip(table, spares, strict=True)
         ],
+    )
+
+
+def beside_random(rows: pd.DataFrame, kept: float) -> Finding:
+    """What `verdicts` come to: under how many mechanisms near words help, and which.
+
+    Needs names of mechanisms as figures write them.
+    """
+    counts, told = [], []
+    for corpus, part in rows.groupby("corpus", sort=False):
+        found = part["random"].value_counts()
+        counts.append((corpus, len(part), found.get("above", 0), found.get("below", 0)))
+        names = part.groupby("random")["mechanism"].agg(", ".join)
+        told += [f"on {corpus}, {verdict}: {each}" for verdict, each in names.items()]
+    more = ", ".join(f"{above} of {n} on {corpus}" for corpus, n, above, _ in counts)
+    less = " and ".join(f"{below}" for *_, below in counts)
+    helped = any(above for _, _, above, _ in counts)
+    title = (
+        f"Where near words help a classifier more than random ones,\nwith {kept:.0%} kept"
+        if helped
+        else "Near words help a classifier no more than random ones:\n"
+        f"with {kept:.0%} kept mechanisms leave it more in"
+    )
+    clear = int((rows["clean"] == "below").sum())
+    return Finding(
+        f"{title}\n{more}, less in {less}",
+        f"At {kept:.0%} kept, compared with random words in the same number: {'; '.join(told)}. "
+        f"Below clean text: {clear} of {len(rows)}.",
     )
 
 
