@@ -392,6 +392,9 @@ def test_verdicts_compare_with_clean_text_and_random_words() -> None:
 def test_what_is_said_of_random_words_follows_the_verdicts() -> None:
     rows = pd.DataFrame({"corpus": ["s", "s", "r"], "mechanism": ["A", "B", "A"],
                          "random": ["below", "undecided", "below"], "clean": "below"})  # fmt: skip
+    counted = mechanisms.counts(rows).set_index(["corpus", "verdict"])
+    assert counted["value"].tolist() == [0, 1, 1, 0, 1, 0]
+    assert counted.loc[("s", "below"), "n"] == 2 and counted.loc[("r", "above"), "n"] == 1
     found = mechanisms.beside_random(rows, 0.5)
     assert found.title.startswith("Near words help a classifier no more than random ones:")
     assert found.title.endswith("0 of 2 on s, 0 of 1 on r, less in 1 and 1")

@@ -176,6 +176,18 @@ def verdicts(
     )
 
 
+def counts(rows: pd.DataFrame) -> pd.DataFrame:
+    """How many mechanisms `verdicts` sets above, below or neither of random words, by corpus.
+
+    Columns corpus, verdict, value, n (mechanisms).
+    """
+    return pd.DataFrame(
+        {"corpus": corpus, "verdict": verdict, "value": (part == verdict).sum(), "n": len(part)}
+        for corpus, part in rows.groupby("corpus", sort=False)["random"]
+        for verdict in ("above", "below", "undecided")
+    )
+
+
 def beside_random(rows: pd.DataFrame, kept: float) -> Finding:
     """What `verdicts` come to: under how many mechanisms near words help, and which.
 
