@@ -203,14 +203,13 @@ def beside_random(rows: pd.DataFrame, kept: float) -> Finding:
     less = " and ".join(f"{below}" for *_, below in counts)
     helped = any(above for _, _, above, _ in counts)
     title = (
-        f"Where near words help a classifier more than random ones,\nwith {kept:.0%} kept"
+        "Some mechanisms help a classifier more\n"
         if helped
-        else "Near words help a classifier no more than random ones:\n"
-        f"with {kept:.0%} kept mechanisms leave it more in"
+        else "No mechanism is shown to help a classifier more\n"
     )
     clear = int((rows["clean"] == "below").sum())
     return Finding(
-        f"{title}\n{more}, less in {less}",
+        f"{title}than random words do ({kept:.0%} kept): better in\n{more}, worse in {less}",
         f"At {kept:.0%} kept, compared with random words in the same number: {'; '.join(told)}. "
         f"Below clean text: {clear} of {len(rows)}.",
     )
