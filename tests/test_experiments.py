@@ -396,10 +396,8 @@ def test_what_is_said_of_random_words_follows_the_verdicts() -> None:
     assert counted["value"].tolist() == [0, 1, 1, 0, 1, 0]
     assert counted.loc[("s", "below"), "n"] == 2 and counted.loc[("r", "above"), "n"] == 1
     found = mechanisms.beside_random(rows, 0.5)
-    assert found.title.startswith("Near words help a classifier no more than random ones:")
-    assert found.title.endswith("0 of 2 on s, 0 of 1 on r, less in 1 and 1")
+    assert found.title.startswith("No mechanism is shown to help a classifier more")
+    assert found.title.endswith("0 of 2 on s, 0 of 1 on r, worse in 1 and 1")
     assert "on s, below: A; on s, undecided: B; on r, below: A. Below clean text: 3" in found.text
     helped = mechanisms.beside_random(rows.assign(random=["above", "above", "below"]), 0.5)
-    assert (
-        helped.title.startswith("Where near words help") and "2 of 2 on s, 0 of 1" in helped.title
-    )
+    assert helped.title.startswith("Some mechanisms") and "2 of 2 on s, 0 of 1" in helped.title
