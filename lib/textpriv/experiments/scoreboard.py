@@ -372,17 +372,6 @@ def attack_curves(board: Board) -> pd.DataFrame:
     return curves.assign(**known, same=curves["quantity"] == "risk")[columns]
 
 
-def index_recall(board: Board) -> pd.DataFrame:
-    """What approximate searches find of the nearest words; the plotted numbers of notebook 02.
-
-    Columns: index, setting, epsilon, recall. Empty where they are not there.
-    """
-    path = _plotted(board, "02_ann_vs_exact", "fig02_index_trade_off")
-    columns = ["index", "setting", "epsilon", "recall"]
-    is_there = "02_ann_vs_exact" in board.found and path.exists()
-    return pd.read_csv(path)[columns] if is_there else pd.DataFrame(columns=columns)
-
-
 def _plotted(board: Board, notebook: str, stem: str) -> Path:
     """Numbers of a figure, of the run whose results the board holds: `full` borrows `default`'s."""
     own = results.file(notebook, board.profile).exists()

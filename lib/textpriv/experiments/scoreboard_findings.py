@@ -252,7 +252,7 @@ def protects(equal: pd.DataFrame) -> Finding:
             wins.append(f"{called(name)} in {len(less)} of {len(own)}{unit}")
     if not wins:
         return Finding("No newer mechanism was compared with an older one", at_equal_utility(equal))
-    title = "Newer is not always better. " if worse else "No newer mechanism is shown to be worse. "
+    title = "" if worse else "No newer mechanism is shown to be worse. "
     title += "Compared with older mechanisms at equal utility, attackers recover significantly "
     title += f"fewer words under {', under '.join(wins)}"
     return Finding(title, at_equal_utility(equal))
@@ -263,18 +263,16 @@ def near_words(board: Board) -> str:
     found = board.rows("beside_random", "corpus", "verdict")
     if found.empty:
         return "Near words and random ones were not compared (notebook 01)."
-    counts = found.set_index(["corpus", "verdict"])["value"].astype(int)
-    more = ", ".join(
-        f"{counts[each.corpus, 'above']} of {each.n:.0f} on {each.corpus}"
-        for each in found[found["verdict"] == "above"].itertuples()
+    counts = found.pivot(index=["corpus", "n"], columns="verdict", values="value").astype(int)
+    said = "; ".join(
+        f"on {corpus} {row['above']} of {n:.0f} mechanisms leave significantly more, "
+        f"{row['below']} less"
+        for (corpus, n), row in counts.sort_index(ascending=False).iterrows()
     )
-    less = " and ".join(map(str, counts[:, "below"]))
-    some = counts[:, "above"].any()
+    some = "Some mechanisms leave" if counts["above"].any() else "No mechanism is shown to leave"
     return (
-        f"{'Some mechanisms leave' if some else 'No mechanism is shown to leave'} a classifier of "
-        "sentiment more than random words do, which know nothing of meaning (randomized response): "
-        "with half of the content words kept it has significantly more under "
-        f"{more}, less under {less}."
+        f"{some} a classifier of sentiment more than random words do (randomized response): with "
+        f"half of the content words kept, {said}."
     )
 
 
@@ -462,19 +460,10 @@ def search(board: Board) -> str:
         below="Annoy keeps more words than the exact search",
         tests=SENTENCES,
     )
-    said = (
+    return (
         f"{_capital(verdict)}. At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of "
         f"all words with an exact search, with Annoy (50 trees, one forest) "
         f"{board.told(kept + 'annoy')}."
-    )
-    recall = scoreboard.index_recall(board)
-    annoy = recall[(recall["index"] == "annoy") & (recall["epsilon"] == recall["epsilon"].max())]
-    if annoy.empty:
-        return said
-    best = annoy.loc[annoy["recall"].idxmax()]
-    return (
-        f"{said} With {best['setting']} it finds {best['recall']:.0%} of the nearest words "
-        f"(epsilon {best['epsilon']:g})."
     )
 
 
