@@ -267,11 +267,15 @@ def test_what_a_sentence_says() -> None:
     made = board(*OURS)
     assert made.told("a.high", 1) == "0.5 (0.5 to 0.5)"
     assert made.told("a.absent") == "(not measured here)"
-    answers = {"above": "larger", "below": "smaller"}
+    answers: dict[str, Any] = {"above": "larger", "below": "smaller", "tests": 1}
     assert made.says("a.high", "a.low", **answers) == "larger"
     assert made.says("a.low", "a.high", **answers) == "smaller"
     assert made.says("a.high", "a.close", **answers) == "undecided at this size"
     assert "not measured" in made.says("a.high", "a.absent", **answers)
+    # 0.1 apart with errors of 0.03 each: p 0.018, which three tests make 0.055.
+    near = board(rate("a.one", 0.6, 0.03), rate("a.other", 0.5, 0.03))
+    for tests, expected in ((2, "larger"), (3, "undecided at this size")):
+        assert near.says("a.one", "a.other", **{**answers, "tests": tests}) == expected
 
 
 def at(*rows: tuple[str, float, float], risk: float = 0.5) -> pd.DataFrame:
@@ -325,8 +329,8 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     found = findings.protects(table)
     assert found.title == (
         "Compared with older mechanisms at equal utility, attackers "
-        "recover significantly fewer words under CluSanT in 2 of 3 comparisons, under "
-        "RANTEXT in 0 of 1"
+        "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1), "
+        "under RANTEXT in 0 of 1"
     )
     assert "**CluSanT** than under TEM (5 points)" in found.text
     assert "**SanText+** than under CluSanT" in found.text
@@ -347,9 +351,9 @@ def test_near_words_are_told_beside_random_ones() -> None:
             counted("r", "below", 6)]  # fmt: skip
     said = findings.near_words(board(*rows))
     assert said.startswith("No mechanism is shown to leave a classifier of sentiment more than")
-    assert "kept, on s 0 of 13 mechanisms leave significantly more, 4 less; on r 0" in said
+    assert "kept, on s 0 of 13 leave significantly more, 4 less; on r 0" in said
     said = findings.near_words(board(*rows[:2], counted("r", "above", 1), rows[3]))
-    assert said.startswith("Some mechanisms leave") and "on r 1 of 13 mechanisms" in said
+    assert said.startswith("Some mechanisms leave") and "on r 1 of 13 leave" in said
     assert "not compared" in findings.near_words(board())
 
 

@@ -193,23 +193,18 @@ def beside_random(rows: pd.DataFrame, kept: float) -> Finding:
 
     Needs names of mechanisms as figures write them.
     """
-    counts, told = [], []
-    for corpus, part in rows.groupby("corpus", sort=False):
-        found = part["random"].value_counts()
-        counts.append((corpus, len(part), found.get("above", 0), found.get("below", 0)))
-        names = part.groupby("random")["mechanism"].agg(", ".join)
-        told += [f"on {corpus}, {verdict}: {each}" for verdict, each in names.items()]
-    more = ", ".join(f"{above} of {n} on {corpus}" for corpus, n, above, _ in counts)
-    less = " and ".join(f"{below}" for *_, below in counts)
-    helped = any(above for _, _, above, _ in counts)
-    title = (
-        "Some mechanisms help a classifier more\n"
-        if helped
-        else "No mechanism is shown to help a classifier more\n"
-    )
+    told = [
+        f"on {corpus}, {verdict}: {', '.join(part['mechanism'])}"
+        for (corpus, verdict), part in rows.groupby(["corpus", "random"], sort=False)
+    ]
+    found = counts(rows)
+    better, worse = (found[found["verdict"] == each] for each in ("above", "below"))
+    more = ", ".join(f"{row.value} of {row.n} on {row.corpus}" for row in better.itertuples())
+    title = "Some mechanisms help" if better["value"].any() else "No mechanism is shown to help"
     clear = int((rows["clean"] == "below").sum())
     return Finding(
-        f"{title}than random words do ({kept:.0%} kept): better in\n{more}, worse in {less}",
+        f"{title} a classifier more\nthan random words do ({kept:.0%} kept): better in\n"
+        f"{more}, worse in {' and '.join(map(str, worse['value']))}",
         f"At {kept:.0%} kept, compared with random words in the same number: {'; '.join(told)}. "
         f"Below clean text: {clear} of {len(rows)}.",
     )

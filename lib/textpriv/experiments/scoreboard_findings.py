@@ -249,7 +249,8 @@ def protects(equal: pd.DataFrame) -> Finding:
         worse += len(more)
         if len(own):
             unit = "" if wins else " comparisons"
-            wins.append(f"{called(name)} in {len(less)} of {len(own)}{unit}")
+            lost = f" (more in {len(more)})" if len(more) else ""
+            wins.append(f"{called(name)} in {len(less)} of {len(own)}{unit}{lost}")
     if not wins:
         return Finding("No newer mechanism was compared with an older one", at_equal_utility(equal))
     title = "" if worse else "No newer mechanism is shown to be worse. "
@@ -265,8 +266,7 @@ def near_words(board: Board) -> str:
         return "Near words and random ones were not compared (notebook 01)."
     counts = found.pivot(index=["corpus", "n"], columns="verdict", values="value").astype(int)
     said = "; ".join(
-        f"on {corpus} {row['above']} of {n:.0f} mechanisms leave significantly more, "
-        f"{row['below']} less"
+        f"on {corpus} {row['above']} of {n:.0f} leave significantly more, {row['below']} less"
         for (corpus, n), row in counts.sort_index(ascending=False).iterrows()
     )
     some = "Some mechanisms leave" if counts["above"].any() else "No mechanism is shown to leave"

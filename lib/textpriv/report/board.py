@@ -85,7 +85,7 @@ class Board:
         found = self.measured.get(name)
         return found.told(f".{digits}f") if found else "(not measured here)"
 
-    def says(self, first: str, second: str, *, above: str, below: str, tests: int = 1) -> str:
+    def says(self, first: str, second: str, *, above: str, below: str, tests: int) -> str:
         """The sentence that is true of two measurements, by a test of their difference.
 
         `tests` is the number of such tests for which it is corrected (Bonferroni).
