@@ -6,7 +6,8 @@
 
 Noise then nearest word: `Madlib`, `Mahalanobis`, `RankRepair`, and `Vickrey` and `Polar` in modules
 of their names. With an explicit P(output | input), which makes them channels: `SanText`,
-`SanTextPlus`, `CusText`, `CusTextPlus`, `TEM`, and `CluSanT`, `Diffractor`, `RanText`, `Allotted`.
+`SanTextPlus`, `CusText`, `CusTextPlus`, `TEM`, `RandomizedResponse`, and `CluSanT`, `Diffractor`,
+`RanText`, `Allotted`.
 `registry` lists those with their usual settings.
 
 Words by a language model are drawn in `dp_mlm`, `dp_fusion`, `prompt` (DP-Prompt) and

@@ -31,6 +31,7 @@ from textpriv.mechanisms.finite import (
 from textpriv.mechanisms.noise import Madlib, Mahalanobis, RankRepair
 from textpriv.mechanisms.polar import Polar
 from textpriv.mechanisms.rantext import RanText
+from textpriv.mechanisms.response import RandomizedResponse
 from textpriv.mechanisms.vickrey import Vickrey
 from textpriv.neighbors import ExactSearch, Search
 
@@ -107,6 +108,10 @@ WORD_LEVEL: Mapping[str, Entry] = MappingProxyType(
         ),
         "polar": Entry(
             lambda embedding, _: Polar(embedding, epsilon=400), "STAMP polar", "orange", "D", NOISE
+        ),
+        "randomized-response": Entry(
+            lambda embedding, _: RandomizedResponse.keeping(embedding, 0.5), "randomized response",
+            "black", "X", FINITE,
         ),
     }
 )  # fmt: skip
