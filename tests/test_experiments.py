@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 from drawing import drawn
 from matplotlib.text import Text
-from scipy.stats import binomtest, chisquare, gamma
+from scipy.stats import binomtest, gamma
 
 from textpriv import seeds
 from textpriv.data.embeddings import Embedding, from_arrays
-from textpriv.data.tokens import Tokenizer
 from textpriv.experiments import ann_vs_exact, mechanisms, mechanisms_figures
 from textpriv.experiments import ann_vs_exact_figures as figures
 from textpriv.mechanisms import TEM, CusText, Madlib, SanText
@@ -306,21 +305,22 @@ def test_figures_of_notebook_01_fit_a_column_with_at_most_eight_series() -> None
     names, few = [*WORD_LEVEL], {"low": 0.4, "high": 0.7, "n": 40}
     at = [(name, relative) for name in names for relative in (0.25, 1.0, 4.0)]
     curves = pd.DataFrame(at, columns=["mechanism", "relative"])
-    curves = curves.assign(value=0.5, **few)
+    curves = curves[curves["mechanism"] != mechanisms.RANDOM].assign(value=0.5, **few)
     distinct = pd.DataFrame({"mechanism": names, "value": range(len(names)), "draws": 200})
     near = pd.DataFrame([(name, rank) for name in names for rank in (10, 1000)])
     near = near.set_axis(["mechanism", "within"], axis=1).assign(value=0.5, **few)
-    points = [(corpus, name, kept) for corpus in ("sentences", "reviews")
-              for name in names for kept in (0.3, 0.5, 0.7)]  # fmt: skip
-    points += [("sentences", "original", 1.0), ("reviews", "original", 1.0)]
-    accuracy = pd.DataFrame(points, columns=["corpus", "mechanism", "kept"])
+    points = [(corpus, reader, name, kept)
+              for corpus in ("sentences", "reviews") for reader in mechanisms.READERS
+              for name, kept in [*((name, 0.5) for name in [*names, mechanisms.SPARING]),
+                                 ("tem", 0.3), ("original", 1.0)]]  # fmt: skip
+    accuracy = pd.DataFrame(points, columns=["corpus", "reader", "mechanism", "kept"])
     accuracy = accuracy.assign(value=0.6, **few)
     kept = mechanisms_figures.kept_and_distinct(curves, distinct, "Kept")
     named = [ax.get_legend_handles_labels()[1] for ax in kept.axes]
     assert "MADLIB: 0" in named[0] and "SanText: 3" in named[1]
     far = mechanisms_figures.how_far(near, {10: 0.01, 1000: 0.2}, "Far")
-    sentiment = mechanisms_figures.sentiment(accuracy, "Sentiment")
-    for figure, series in ((kept, 8), (far, 4), (sentiment, 5)):
+    sentiment = mechanisms_figures.sentiment(accuracy, 0.5, "Sentiment")
+    for figure, series in ((kept, 8), (far, 4), (sentiment, 7)):
         assert figure.get_figwidth() <= 4.5
         for ax in figure.axes:
             assert len(ax.get_legend_handles_labels()[0]) <= series
@@ -349,55 +349,65 @@ def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
 # --- Random words ---------------------------------------------------------------------------------
 
 
-def test_randomized_response_keeps_a_share_and_draws_all_other_words_alike() -> None:
-    ids = np.tile([0, 3, 6, -1], 20_000)
-    drawn = mechanisms.randomized_response(ids, 0.4, 7, np.random.default_rng(0)).reshape(-1, 4)
-    for column, word in enumerate([0, 3, 6]):
-        law = np.full(7, 0.6 / 6)
-        law[word] = 0.4
-        assert chisquare(np.bincount(drawn[:, column], minlength=7), 20_000 * law).pvalue > 1e-4
-    assert chisquare(np.bincount(drawn[:, 3], minlength=7)).pvalue > 1e-4  # unknown: any word
-    assert mechanisms.response_epsilon(0.4, 7) == pytest.approx(np.log(0.4 / (0.6 / 6)))
+def test_a_classifier_of_vectors_reads_a_near_word_as_the_word() -> None:
+    """The mean vector decides; one that counts words has never seen the near ones."""
+    angles = np.deg2rad([0, 5, 90, 95])
+    table = from_arrays("made up", ["good", "great", "bad", "awful"],
+                        np.stack([np.cos(angles), np.sin(angles)], axis=1))  # fmt: skip
+    texts, labels = ["good", "good good", "bad", "bad bad"] * 10, np.tile([1, 1, 0, 0], 10)
+    averaging = mechanisms.vector_classifier(table, 0).fit(texts, labels)
+    counting = mechanisms.classifier(0).fit(texts, labels)
+    unseen = ["great great", "awful"]
+    assert averaging.predict(unseen).tolist() == [1, 0]
+    assert len({*map(tuple, counting.predict_proba(unseen))}) == 1
+    assert averaging.predict(["unheard good"]).tolist() == [1]  # unknown words have no vector
 
 
-def test_random_words_spare_function_words() -> None:
-    table = from_arrays("made up", ["the", *"bcdefgh"], np.eye(8))
-    corpus = Tokenizer(table.words).encode(["the b the c", "unheard the"])
-    rng = np.random.default_rng(0)
-    none, spared = (
-        mechanisms.random_words(corpus, 0.0, table, rng, spared=each).ids for each in (False, True)
-    )
-    function_word = corpus.ids == 0
-    assert (none != corpus.ids).all() and (spared[function_word] == 0).all()
-    assert (spared[~function_word] != corpus.ids[~function_word]).all()
-
-
-def test_verdicts_compare_with_clean_text_and_random_words() -> None:
-    """What spares function words meets random words that do; corrected for all rows."""
-    rows = pd.DataFrame({"mechanism": ["original", "random-words", "random-words+", "a", "b+", "c"],
-                         "kept": [1.0, 0.5, 0.5, 0.5, 0.5, 0.7], "data": "d"})  # fmt: skip
-    asked = []
+def test_mechanisms_are_compared_with_random_words_by_each_reader() -> None:
+    """What spares function words meets random words that do; corrected for all pairs of readers."""
+    random, sparing = mechanisms.RANDOM, mechanisms.SPARING
+    values = {("words", "a"): 0.60, ("words", "b+"): 0.70, ("words", random): 0.65,
+              ("words", sparing): 0.66, ("vectors", "a"): 0.70, ("vectors", "b+"): 0.69,
+              ("vectors", random): 0.61, ("vectors", sparing): 0.67}  # fmt: skip
+    accuracy = pd.DataFrame(
+        {"corpus": "s", "data": "d", "reader": reader, "mechanism": name, "kept": 0.5, "n": 9}
+        | {"value": value} for (reader, name), value in values.items()
+    )  # fmt: skip
+    asked = {}
 
     def difference(first: str, second: str) -> Difference:
-        asked.append((first, second))
-        return Difference(-0.1, -0.2, 0.0, 0.02 if first.endswith("a.kept0.5") else 0.03)
+        asked[first] = second
+        p = 0.006 if first == "sentiment.d.a.kept0.5.vectors" else 0.007  # 8 pairs of readers
+        value = values[first.split(".")[-1], "a"] - 0.65
+        return Difference(value, value - 0.1, value + 0.1, p)
 
-    found = mechanisms.verdicts(rows, 0.5, difference).set_index("mechanism")
-    assert found[["clean", "random"]].to_numpy().tolist() == [["below"] * 2, ["undecided"] * 2]
-    assert ("sentiment.d.a.kept0.5", "sentiment.d.random-words.kept0.5") in asked
-    assert ("sentiment.d.b+.kept0.5", "sentiment.d.random-words+.kept0.5") in asked
-    assert ("sentiment.d.a.kept0.5", "sentiment.d.original.kept1") in asked and len(asked) == 4
+    other_share = accuracy.assign(kept=0.7, value=0.99)
+    found = mechanisms.beside_random(pd.concat([accuracy, other_share]), 0.5, difference)
+    assert found[["mechanism", "reader", "verdict"]].to_numpy().tolist() == [
+        ["a", "words", "undecided"], ["b+", "words", "undecided"], ["a", "vectors", "above"],
+        ["b+", "vectors", "undecided"], ["a", "better", "above"], ["b+", "better", "undecided"],
+    ]  # fmt: skip
+    assert found["p"].max() == pytest.approx(0.056)
+    name = "sentiment.d.{}.kept0.5.{}".format
+    assert asked[name("a", "vectors")] == name(random, "words")  # each by its better reader, last
+    assert asked[name("b+", "words")] == name(sparing, "vectors")
+    assert asked[name("a", "words")] == name(random, "words")
 
 
 def test_what_is_said_of_random_words_follows_the_verdicts() -> None:
-    rows = pd.DataFrame({"corpus": ["s", "s", "r"], "mechanism": ["A", "B", "A"],
-                         "random": ["below", "undecided", "below"], "clean": "below"})  # fmt: skip
-    counted = mechanisms.counts(rows).set_index(["corpus", "verdict"])
-    assert counted["value"].tolist() == [0, 1, 1, 0, 1, 0]
-    assert counted.loc[("s", "below"), "n"] == 2 and counted.loc[("r", "above"), "n"] == 1
-    found = mechanisms.beside_random(rows, 0.5)
-    assert found.title.startswith("No mechanism is shown to help a classifier more")
-    assert found.title.endswith("0 of 2 on s, 0 of 1 on r, worse in 1 and 1")
-    assert "on s, below: A; on s, undecided: B; on r, below: A. Below clean text: 3" in found.text
-    helped = mechanisms.beside_random(rows.assign(random=["above", "above", "below"]), 0.5)
-    assert helped.title.startswith("Some mechanisms") and "2 of 2 on s, 0 of 1" in helped.title
+    rows = pd.DataFrame(
+        [("s", "A", "words", "below"), ("s", "B", "words", "undecided"),
+         ("s", "A", "vectors", "above"), ("s", "B", "vectors", "undecided"),
+         ("s", "A", "better", "above"), ("s", "B", "better", "above"),
+         ("r", "A", "vectors", "below")],
+        columns=["corpus", "mechanism", "reader", "verdict"],
+    )  # fmt: skip
+    found = mechanisms.near_or_random(rows, 0.5)
+    assert "under 1 of\n2 mechanisms a classifier that averages" in found.title
+    assert "under 0 one that counts words (50% kept, s)" in found.title
+    assert "- On s, a classifier that counts words: more under none; less under A." in found.text
+    assert "- On s, whichever of the two does better on each: more under A, B; less" in found.text
+    assert (
+        "- On r, a classifier that averages word vectors: more under none; less under A."
+        in found.text
+    )

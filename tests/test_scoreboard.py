@@ -56,7 +56,7 @@ ATTACKED = ("defense", "corpus", "epsilon", "attack")
 COLUMNS = {
     "pr1": ("label", "corpus", "attack"),
     "accuracy": ("label", "corpus", "scenario"),
-    "sentiment": ("data", "mechanism", "kept"),
+    "sentiment": ("data", "mechanism", "kept", "reader"),
     "risk": ("mechanism", "epsilon", "attack"),
     **dict.fromkeys(("asr", "paired"), ATTACKED),
 }
@@ -342,18 +342,19 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
 
 
 def test_near_words_are_told_beside_random_ones() -> None:
-    def counted(corpus: str, verdict: str, value: int) -> Measurement:
-        name, unit = f"beside_random.{corpus}.{verdict}", "mechanisms"
-        found = measure(name, float(value), None, None, n=13, unit=unit)
-        return found.model_copy(update={"columns": {"corpus": corpus, "verdict": verdict}})
+    def gain(corpus: str, mechanism: str, reader: str, value: float, p: float) -> Measurement:
+        name = f"beside_random.{corpus}.{mechanism}.{reader}"
+        row = measure(name, value, None, None, n=9, unit="difference")
+        columns = {"corpus": corpus, "mechanism": mechanism, "reader": reader, "p": p}
+        return row.model_copy(update={"columns": columns})
 
-    rows = [counted("s", "above", 0), counted("s", "below", 4), counted("r", "above", 0),
-            counted("r", "below", 6)]  # fmt: skip
+    rows = [gain("s", "tem", "words", -0.1, 0.001), gain("s", "vickrey", "words", 0.1, 0.06),
+            gain("s", "tem", "vectors", 0.1, 0.06), gain("s", "vickrey", "vectors", 0.1, 0.001),
+            gain("r", "tem", "words", 0.1, 0.001),
+            gain("r", "tem", "vectors", 0.1, 0.06)]  # fmt: skip
     said = findings.near_words(board(*rows))
-    assert said.startswith("No mechanism is shown to leave a classifier of sentiment more than")
-    assert "kept, on s 0 of 13 leave significantly more, 4 less; on r 0" in said
-    said = findings.near_words(board(*rows[:2], counted("r", "above", 1), rows[3]))
-    assert said.startswith("Some mechanisms leave") and "on r 1 of 13 leave" in said
+    assert "(randomized response) on s under 1 of 2 mechanisms (Vickrey) if it averages" in said
+    assert said.endswith("vectors, under 0 if it counts words; on r under 0 of 1 and 1.")
     assert "not compared" in findings.near_words(board())
 
 
@@ -677,9 +678,9 @@ def test_reviews_are_read_off_at_the_words_kept_in_them(
 ) -> None:
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     made = board(
-        rate("sentiment.imdb.tem.kept0.5", 0.80, 0.03),
-        rate("sentiment.imdb.tem.kept0.3", 0.70, 0.03),
-        rate("sentiment.rotten-tomatoes.vickrey.kept0.5", 0.60, 0.03),
+        rate("sentiment.imdb.tem.kept0.5.words", 0.80, 0.03),
+        rate("sentiment.imdb.tem.kept0.3.words", 0.70, 0.03),
+        rate("sentiment.rotten-tomatoes.vickrey.kept0.5.words", 0.60, 0.03),
     )
     assert scoreboard.kept_curves(made)["kept here"].tolist() == [0.3, 0.5, 0.5]
     (tmp_path / "figures").mkdir()

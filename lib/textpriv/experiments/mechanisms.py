@@ -17,20 +17,26 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, Field
 from scipy.optimize import brentq
 from scipy.special import logit
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding
-from textpriv.data.tokens import Corpus, Tokenizer
+from textpriv.data.tokens import Tokenizer
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.sweep import chance_kept
 from textpriv.report.difference import ALONE, Difference, Finding
 
-RANDOM: Mapping[str, bool] = MappingProxyType({"random-words": False, "random-words+": True})
-"""Names of random words (`random_words`), and whether function words are kept."""
+RANDOM = "randomized-response"
+SPARING = "randomized-response+"  # the same, with function words left as they are
+READERS = MappingProxyType({"words": "counts words", "vectors": "averages word vectors"})
+"""Classifiers by what they do."""
+BETTER = "better"  # whichever of them is right more often on a text
+_WHO = {name: f"a classifier that {does}" for name, does in READERS.items()}
+_WHO[BETTER] = "whichever of the two does better on each"
 
 
 class Sizes(BaseModel, extra="forbid", frozen=True):
@@ -119,121 +125,100 @@ def window(epsilons: ArrayLike, shares: ArrayLike) -> float:
     return float(np.exp(high - low))
 
 
-def randomized_response(
-    ids: NDArray[np.int64], kept: float, size: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Each word (id) itself with probability `kept`, else another of `size`, all alike.
-
-    k-ary randomized response, which knows nothing of meaning: what mechanisms that prefer near
-    words have to beat. Unknown words (-1) become any word.
-
-    References
-    ----------
-    Kairouz, Oh and Viswanath 2016, Extremal Mechanisms for Local Differential Privacy.
-    """
-    others = (ids + rng.integers(1, size, ids.shape)) % size
-    drawn = np.where(ids < 0, rng.integers(size, size=ids.shape), others)
-    return np.where((ids >= 0) & (rng.random(ids.shape) < kept), ids, drawn)
-
-
-def random_words(
-    corpus: Corpus, kept: float, table: Embedding, rng: np.random.Generator, *, spared: bool
-) -> Corpus:
-    """A corpus under `randomized_response`; with `spared` function words stay as they are."""
-    ids = randomized_response(corpus.ids, kept, len(table), rng)
-    function_words = table.ids(sorted(ENGLISH_STOP_WORDS))
-    stay = spared & (corpus.ids >= 0) & np.isin(corpus.ids, function_words)
-    return corpus.with_ids(np.where(stay, corpus.ids, ids))
-
-
-def verdicts(
+def beside_random(
     accuracy: pd.DataFrame, kept: float, difference: Callable[[str, str], Difference]
 ) -> pd.DataFrame:
-    """Each mechanism's accuracy at one share kept, compared with clean text and random words.
+    """Each mechanism's accuracy at one share kept minus that of random words.
 
-    Of columns corpus, data, mechanism, kept. Columns `clean` and `random` are added: "above",
-    "below" or "undecided", each corrected for all rows (Bonferroni). What spares function words
-    (a name that ends in +) is compared with random words that do.
+    Of columns corpus, data, mechanism, kept, reader, value and n. A row for every mechanism and
+    reader, then one whose reader is BETTER: there a mechanism's text and random words are each read
+    by the classifier that is right more often. What spares function words (a name that ends in +)
+    is compared with random words that do. Columns: corpus, mechanism, reader, value, low, high (95%
+    of this comparison), n, p (corrected for all pairs of readers in all rows, Bonferroni) and
+    verdict ("above", "below", "undecided").
 
     Parameters
     ----------
     difference : of two measurements by name, see `Run.difference`
     """
-    rows = accuracy[(accuracy["kept"] == kept) & ~accuracy["mechanism"].isin(RANDOM)]
-
-    def verdict(row: Mapping[str, Any], other: str) -> str:
-        names = (f"sentiment.{row['data']}.{name}" for name in (f"{row['mechanism']}{at}", other))
-        apart = difference(*names)
-        return apart.verdict if apart.p * len(rows) < ALONE else "undecided"
-
-    at, table = f".kept{kept:g}", rows.to_dict("records")
-    spares = ["+" if row["mechanism"].endswith("+") else "" for row in table]
-    return rows.assign(
-        clean=[verdict(row, "original.kept1") for row in table],
-        random=[
-            verdict(row, f"random-words{plus}{at}") for row, plus in zip(table, spares, strict=True)
-        ],
-    )
-
-
-def counts(rows: pd.DataFrame) -> pd.DataFrame:
-    """How many mechanisms `verdicts` sets above, below or neither of random words, by corpus.
-
-    Columns corpus, verdict, value, n (mechanisms).
-    """
-    return pd.DataFrame(
-        {"corpus": corpus, "verdict": verdict, "value": (part == verdict).sum(), "n": len(part)}
-        for corpus, part in rows.groupby("corpus", sort=False)["random"]
-        for verdict in ("above", "below", "undecided")
-    )
+    at = accuracy[accuracy["kept"] == kept]
+    name = "sentiment.{data}.{mechanism}.kept{kept:g}.{reader}".format_map
+    at = at.assign(name=[name(row) for row in at.to_dict("records")])
+    better = at.loc[at.groupby(["corpus", "mechanism"], sort=False)["value"].idxmax()]
+    every = pd.concat([at, better.assign(reader=BETTER)], ignore_index=True)
+    names = every.set_index(["corpus", "reader", "mechanism"])["name"]
+    compared = every[~every["mechanism"].isin([RANDOM, SPARING])]
+    tests = len(READERS) ** 2 * int((compared["reader"] == BETTER).sum())
+    rows = []
+    for row in compared.to_dict("records"):
+        baseline = SPARING if row["mechanism"].endswith("+") else RANDOM
+        apart = difference(row["name"], names[row["corpus"], row["reader"], baseline])
+        p = min(1.0, apart.p * tests)
+        verdict = apart.verdict if p < ALONE else "undecided"
+        found = {"value": apart.value, "low": apart.low, "high": apart.high, "p": p}
+        told = {each: row[each] for each in ("corpus", "mechanism", "reader", "n")}
+        rows.append(told | found | {"verdict": verdict})
+    return pd.DataFrame(rows)
 
 
-def beside_random(rows: pd.DataFrame, kept: float) -> Finding:
-    """What `verdicts` come to: under how many mechanisms near words help, and which.
+def near_or_random(rows: pd.DataFrame, kept: float) -> Finding:
+    """What `beside_random` comes to: under which mechanisms near words help which classifier.
 
     Needs names of mechanisms as figures write them.
     """
-    told = [
-        f"on {corpus}, {verdict}: {', '.join(part['mechanism'])}"
-        for (corpus, verdict), part in rows.groupby(["corpus", "random"], sort=False)
-    ]
-    found = counts(rows)
-    better, worse = (found[found["verdict"] == each] for each in ("above", "below"))
-    more = ", ".join(f"{row.value} of {row.n} on {row.corpus}" for row in better.itertuples())
-    title = "Some mechanisms help" if better["value"].any() else "No mechanism is shown to help"
-    clear = int((rows["clean"] == "below").sum())
+    told = []
+    by_corpus = rows.sort_values("corpus", ascending=False, kind="stable")
+    for (corpus, reader), part in by_corpus.groupby(["corpus", "reader"], sort=False):
+        names = part.groupby("verdict")["mechanism"].agg(", ".join)
+        more, less = (names.get(each, "none") for each in ("above", "below"))
+        told.append(f"- On {corpus}, {_WHO[reader]}: more under {more}; less under {less}.")
+    first = by_corpus[by_corpus["corpus"] == by_corpus["corpus"].iloc[0]]
+    helped = first[first["verdict"] == "above"].groupby("reader").size()
+    words, vectors = (int(helped.get(reader, 0)) for reader in READERS)
     return Finding(
-        f"{title} a classifier more\nthan random words do ({kept:.0%} kept): better in\n"
-        f"{more}, worse in {' and '.join(map(str, worse['value']))}",
-        f"At {kept:.0%} kept, compared with random words in the same number: {'; '.join(told)}. "
-        f"Below clean text: {clear} of {len(rows)}.",
+        f"Near words help more than random ones do: under {vectors} of\n"
+        f"{first['mechanism'].nunique()} mechanisms a classifier that averages word vectors,\n"
+        f"under {words} one that counts words ({kept:.0%} kept, {first['corpus'].iloc[0]})",
+        f"Accuracy compared with random words in the same number, {kept:.0%} kept "
+        f"(significantly, corrected for all comparisons):\n" + "\n".join(told),
     )
 
 
-def response_epsilon(kept: float, size: int) -> float:
-    """What `randomized_response` promises: the largest log-ratio of an output, for any two words.
-
-    An output is likeliest under the word itself (`kept`) and least likely under every other, where
-    it is one of `size` - 1.
-    """
-    return float(logit(kept) + np.log(size - 1))
-
-
 def classifier(seed: int) -> Pipeline:
-    """TF-IDF of words and pairs of words, then logistic regression."""
+    """A classifier that counts: TF-IDF of words and pairs of words, then logistic regression."""
     return make_pipeline(
         TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, token_pattern=r"\S+"),
         LogisticRegression(C=4.0, max_iter=1000, random_state=seed),
     )
 
 
-def trained(
-    documents: Documents, tokenizer: Tokenizer, test_size: int, count: int, rng: np.random.Generator
-) -> tuple[list[str], NDArray[Any], list[Pipeline]]:
-    """Texts and labels of a stratified test set, and `count` classifiers of 90% of the rest each.
+def vector_classifier(embedding: Embedding, seed: int) -> Pipeline:
+    """A classifier that knows which words are near: the mean vector, then logistic regression.
 
-    What differs between the classifiers is which 90% they saw, so that one sanitized test set
-    serves all of them.
+    To it a near word in place of another is hardly a change.
+    """
+    vectors = embedding.vectors.astype(np.float64)
+    return make_pipeline(
+        CountVectorizer(vocabulary=embedding.words, lowercase=False, token_pattern=r"\S+"),
+        Normalizer("l1"),
+        FunctionTransformer(lambda shares: shares @ vectors),
+        StandardScaler(),
+        LogisticRegression(C=0.01, max_iter=1000, random_state=seed),
+    )
+
+
+def trained(
+    documents: Documents,
+    tokenizer: Tokenizer,
+    readers: Mapping[str, Callable[[int], Pipeline]],
+    test_size: int,
+    count: int,
+    rng: np.random.Generator,
+) -> tuple[list[str], NDArray[Any], dict[str, list[Pipeline]]]:
+    """Texts and labels of a stratified test set, and `count` classifiers of each reader.
+
+    Each is made by a seed and learns from 90% of the other documents. What differs between those of
+    a reader is which 90% they saw, so that one sanitized test set serves all of them.
     """
     texts = np.array(tokenizer.words_of(documents.texts), dtype=object)
     labels = np.asarray(documents.column("label"))
@@ -243,8 +228,9 @@ def trained(
         stratify=labels,
         random_state=int(rng.integers(2**31)),
     )
-    models = []
-    for number in range(count):
-        part = rng.choice(train, size=int(0.9 * len(train)), replace=False)
-        models.append(classifier(number).fit(texts[part], labels[part]))
+    parts = [rng.choice(train, size=int(0.9 * len(train)), replace=False) for _ in range(count)]
+    models = {
+        name: [make(number).fit(texts[part], labels[part]) for number, part in enumerate(parts)]
+        for name, make in readers.items()
+    }
     return [documents.texts[i] for i in test], labels[test], models

@@ -15,6 +15,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from textpriv.drawing import drawing
+from textpriv.experiments.mechanisms import RANDOM, READERS, SPARING
 from textpriv.mechanisms.registry import NOISE, WORD_LEVEL
 from textpriv.report.figures import band, label, legend_below, percent, reach, style
 
@@ -83,36 +84,35 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
 
 
 @drawing
-def sentiment(accuracy: pd.DataFrame, title: str) -> Figure:
-    """Accuracy of a classifier trained on clean text, a row for each mechanism.
+def sentiment(accuracy: pd.DataFrame, kept: float, title: str) -> Figure:
+    """Accuracy of classifiers trained on clean text: a row per mechanism, a colour per classifier.
 
-    Of columns corpus ("sentences", "reviews"), mechanism ("original" or a mechanism's name, or
-    that of random words), kept, value, low, high, n; a colour for each share of content words kept.
+    Of columns corpus ("sentences", "reviews"), mechanism ("original" or a name), reader (of
+    READERS), kept, value, low, high, n; at one share of content words kept.
     """
-    sanitized = accuracy[accuracy["mechanism"] != "original"]
-    names, levels = list(sanitized["mechanism"].unique())[::-1], sorted(sanitized["kept"].unique())
-    middle = min(levels, key=lambda kept: abs(kept - 0.5))
-    size = (COLUMN, 2.0 + 0.26 * len(names))
-    fig, axes = plt.subplots(1, 2, figsize=size, sharey=True, sharex=True)
-    shades = sns.color_palette("viridis", len(levels) + 1)
+    at = accuracy[accuracy["kept"] == kept]
+    names = list(at.loc[~at["mechanism"].isin([RANDOM, SPARING]), "mechanism"].unique())
+    rows = [*names[::-1], SPARING, RANDOM]
+    fig, axes = plt.subplots(1, 2, figsize=(COLUMN, 2.2 + 0.24 * len(rows)), sharey=True)
+    shades = dict(zip(READERS, sns.color_palette("colorblind", len(READERS)), strict=True))
     for ax, (corpus, table) in zip(axes, accuracy.groupby("corpus", sort=False), strict=True):
-        clean = table.loc[table["mechanism"] == "original", "value"].item()
-        ax.axvline(clean, color="black", lw=1, label="clean text")
         ax.axvline(0.5, lw=1, **{**style("chance"), "marker": ""}, label=label("chance"))
-        random = table[(table["mechanism"] == "random-words") & (table["kept"] == middle)]
-        for value in random["value"]:
-            note = f"random words, {middle:.0%} kept"
-            ax.axvline(value, color=style("random-words")["color"], lw=0.8, ls="--", label=note)
-        for level, color in zip(levels, shades, strict=False):
-            part = table[(table["kept"] == level) & (table["mechanism"] != "original")]
-            row = part["mechanism"].map(names.index) + 0.2 * (levels.index(level) - 1)
-            marks: dict[str, Any] = {"fmt": "o", "ms": 3, "lw": 0.9, "capsize": 1, "color": color}
-            ax.errorbar(part["value"], row, xerr=reach(part), label=f"{level:.0%} kept", **marks)
+        for (reader, color), away in zip(shades.items(), (0.12, -0.12), strict=True):
+            read = table[table["reader"] == reader]
+            part = read[read["kept"] == kept]
+            dots: dict[str, Any] = {"fmt": "o", "ms": 3.5, "lw": 1, "color": color}
+            dots["label"] = f"classifier {READERS[reader]}"
+            ax.errorbar(
+                part["value"], part["mechanism"].map(rows.index) + away, xerr=reach(part), **dots
+            )
+            for name, line in (("original", "-"), (RANDOM, "--")):
+                value = read.loc[read["mechanism"].eq(name) & read["kept"].isin([1, kept]), "value"]
+                look: dict[str, Any] = {"color": color, "lw": 0.9, "ls": line, "zorder": 0}
+                ax.axvline(value.item(), label=label(name), **look)
         ax.set(xlabel="accuracy", title=f"{corpus}\nn = {int(table['n'].max()):,}")
-        percent(ax.xaxis)
-    axes[0].set_yticks(range(len(names)), [label(name) for name in names])
-    for ax in axes:
         ax.grid(axis="y", visible=False)
-    legend_below(fig, 3, fontsize=7)
+        percent(ax.xaxis)
+    axes[0].set_yticks(range(len(rows)), [label(name) for name in rows])
+    legend_below(fig, 2, fontsize=7)
     fig.suptitle(title)
     return fig

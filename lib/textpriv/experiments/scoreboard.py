@@ -339,7 +339,8 @@ def kept_curves(board: Board) -> pd.DataFrame:
     Columns: mechanism, task, kept (the share that was matched on sentences), kept here (the share
     on the task's own texts, where the plotted numbers of notebook 01 are there), value, low, high.
     """
-    curves = board.rows("sentiment", "data", "mechanism", "kept").rename(columns={"data": "task"})
+    curves = board.rows("sentiment", "data", "mechanism", "kept", reader="words")
+    curves = curves.rename(columns={"data": "task"})
     curves["kept here"] = curves["kept"]
     path = _plotted(board, "01_mechanisms", "fig01_sentiment")
     if path.exists():

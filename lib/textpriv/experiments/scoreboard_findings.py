@@ -157,10 +157,11 @@ def alone(points: pd.DataFrame) -> str:
     fitted = ", attacked with estimated probabilities: a lower limit"
     return (
         f"**Should you use one?** {answer}. At the {len(near)} settings at which a classifier of "
-        f"sentiment is right in about {READABLE_ACCURACY:.0%} (its interval contains that; "
-        f"guessing: {CHANCE:.0%}), the strongest of three attacks recovers from {rate} of "
-        f"the content words ({called(str(least['mechanism']))} at epsilon {least['epsilon']:g}"
-        f"{fitted * (least['mechanism'] == FITTED)}) to {near['risk'].max():.0%}."
+        f"sentiment that counts words is right in about {READABLE_ACCURACY:.0%} (its interval "
+        f"contains that; guessing: {CHANCE:.0%}), the strongest of three attacks recovers from "
+        f"{rate} of the content words ({called(str(least['mechanism']))} at epsilon "
+        f"{least['epsilon']:g}{fitted * (least['mechanism'] == FITTED)}) to "
+        f"{near['risk'].max():.0%}."
     )
 
 
@@ -231,8 +232,8 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
     return Finding(
         title,
         f"Where the strongest of the attacks recovers {risk:.0%} of the content words, a "
-        f"classifier of sentiment reaches from {worst} to {best}; {verdict}. Both are read "
-        "off on straight lines between few settings.",
+        f"classifier of sentiment that counts words reaches from {worst} to {best}; {verdict}. "
+        "Both are read off on straight lines between few settings.",
     )
 
 
@@ -260,19 +261,27 @@ def protects(equal: pd.DataFrame) -> Finding:
 
 
 def near_words(board: Board) -> str:
-    """Whether near words leave a classifier more than random ones do, by notebook 01's tests."""
-    found = board.rows("beside_random", "corpus", "verdict")
-    if found.empty:
+    """Whether near words help a classifier more than random ones do, by notebook 01's tests."""
+    compared = board.rows("beside_random", "corpus", "mechanism", "reader", "p")
+    if compared.empty:
         return "Near words and random ones were not compared (notebook 01)."
-    counts = found.pivot(index=["corpus", "n"], columns="verdict", values="value").astype(int)
-    said = "; ".join(
-        f"on {corpus} {row['above']} of {n:.0f} leave significantly more, {row['below']} less"
-        for (corpus, n), row in counts.sort_index(ascending=False).iterrows()
-    )
-    some = "Some mechanisms leave" if counts["above"].any() else "No mechanism is shown to leave"
+    compared["above"] = (compared["value"] > 0) & (compared["p"] < ALONE)
+    said: list[str] = []
+    for corpus, part in sorted(compared.groupby("corpus"), reverse=True):
+        helped = {reader: each[each["above"]] for reader, each in part.groupby("reader")}
+        averaged, counted = (helped[reader]["mechanism"] for reader in ("vectors", "words"))
+        under = f"on {corpus} under {len(averaged)} of {part['mechanism'].nunique()}"
+        if said:
+            said.append(f"{under} and {len(counted)}")
+            continue
+        which = f" ({', '.join(map(called, averaged))})" if len(averaged) else ""
+        said.append(
+            f"{under} mechanisms{which} if it averages word vectors, under {len(counted)} if it "
+            "counts words"
+        )
     return (
-        f"{some} a classifier of sentiment more than random words do (randomized response): with "
-        f"half of the content words kept, {said}."
+        "With half of the content words kept, near words help a classifier of sentiment "
+        f"significantly more than random ones do (randomized response) {'; '.join(said)}."
     )
 
 

@@ -104,8 +104,7 @@ BASELINES = {
     "original": Style("original text", BLACK, "", "--"),
     "plain": Style("plain text", BLACK, "*", ""),
     "chance": Style("chance", GREY, "", ":"),
-    "random-words": Style("random words", BLACK, "x", ":"),
-    "random-words+": Style("same, function words kept", BLACK, "+", ":"),
+    "randomized-response+": Style("same, function words kept", BLACK, "+", ":"),
 }
 STYLES = {**MECHANISMS, **ATTACKS, **TOKEN_ATTACKS, **SEARCHES, **BASELINES}
 
