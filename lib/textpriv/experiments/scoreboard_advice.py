@@ -142,7 +142,7 @@ def _for_texts(board: Board) -> list[str] | None:
     row = found.loc[found["linked"].idxmin()]
     return [
         "a whole text, rewritten",
-        "no advice: utility not measured, settings differ",
+        "no advice: settings differ",
         f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
         f"sentences under {called(row['mechanism'])}, of more, by value, under the others",
         "not measured here",

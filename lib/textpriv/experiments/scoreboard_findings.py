@@ -414,7 +414,7 @@ def _asked_again(board: Board) -> str:
     return (
         f" Under MADLIB at epsilon {asked['setting'].iloc[0].removeprefix('eps')} the strongest "
         f"attacker taught on several outputs reaches {_between(first)} on one, {_between(most)} on "
-        f"{asked.loc[often, 'k']:.0f} ({sure} more; others may gain less)."
+        f"{asked.loc[often, 'k']:.0f} ({sure} more)."
     )
 
 
@@ -471,7 +471,7 @@ def search(board: Board) -> str:
     )
     return (
         f"{_capital(verdict)}. At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of "
-        f"all words with an exact search, with Annoy (50 trees, one forest) "
+        "words with an exact search, with Annoy (50 trees, one forest) "
         f"{board.told(kept + 'annoy')}."
     )
 
