@@ -23,6 +23,7 @@ from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_figures as figures
 from textpriv.experiments import scoreboard_findings as findings
+from textpriv.experiments.reconstruction_findings import at_equal_utility
 from textpriv.experiments.scoreboard import Sizes, crossing
 from textpriv.mechanisms import registry
 from textpriv.privacy import Audit, write_audits
@@ -327,18 +328,22 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
              equal("clusant", "rantext", 0.05, 0.01)]  # fmt: skip
     table = scoreboard.equal_utility(board(*pairs))
     found = findings.protects(table)
-    assert found.title == (
-        "Compared with older mechanisms at equal utility, attackers "
+    assert found.title == "Newer mechanisms win some comparisons and lose some"
+    assert found.text.endswith(
         "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1), "
-        "under RANTEXT in 0 of 1"
+        "under RANTEXT in 0 of 1."
     )
-    assert "**CluSanT** than under TEM (5 points)" in found.text
-    assert "**SanText+** than under CluSanT" in found.text
+    assert "**CluSanT** than under TEM (5 points)" in at_equal_utility(table)
+    assert "**SanText+** than under CluSanT" in at_equal_utility(table)
     none = scoreboard.equal_utility(board(equal("tem", "madlib", 0.0, 1.0)))
     assert findings.protects(none).title == "No newer mechanism was compared with an older one"
     better = scoreboard.equal_utility(board(pairs[0]))
-    assert findings.protects(better).title.startswith("No newer mechanism is shown to be worse.")
-    assert findings.protects(table[:0]).title.startswith("No two were compared")
+    assert findings.protects(better).title.endswith(
+        "win some comparisons and are shown to lose none"
+    )
+    draw = scoreboard.equal_utility(board(equal("rantext", "tem", 0.0, 1.0)))
+    assert "are shown to win no comparisons and are" in findings.protects(draw).title
+    assert findings.protects(table[:0]).title.startswith("No newer mechanism was compared")
 
 
 def test_near_words_are_told_beside_random_ones() -> None:
@@ -352,10 +357,14 @@ def test_near_words_are_told_beside_random_ones() -> None:
             gain("s", "tem", "vectors", 0.1, 0.06), gain("s", "vickrey", "vectors", 0.1, 0.001),
             gain("r", "tem", "words", 0.1, 0.001),
             gain("r", "tem", "vectors", 0.1, 0.06)]  # fmt: skip
-    said = findings.near_words(board(*rows))
+    title, said = findings.near_words(board(*rows))
+    assert title == "Near words are of more use than random ones to some classifiers"
     assert "(randomized response) on s under 1 of 2 mechanisms (Vickrey) if it averages" in said
     assert said.endswith("vectors, under 0 if it counts words; on r under 0 of 1 and 1.")
-    assert "not compared" in findings.near_words(board())
+    title = findings.near_words(board(*rows[:4])).title
+    assert title == "Near words are shown to help only a classifier that knows which words are near"
+    assert "not shown" in findings.near_words(board(*rows[:3])).title
+    assert "not compared" in findings.near_words(board()).title
 
 
 def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
@@ -363,13 +372,15 @@ def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
     values = {"contextual_bound_seen": 0.55, "noisy_channel": 0.62, "noisy_channel_lm": 0.69,
               "noisy_channel_shadow": 0.51}  # fmt: skip
     measured = board(*(rate(pair + name, value, 0.01) for name, value in values.items()))
-    said = findings.context(measured).text
+    title, said = findings.context(measured)
+    assert title == "Decoding whole sentences passes a paper's estimated bound"
     assert "trained less than theirs, is 0.55" in said
     assert "public text (significantly more)" in said and "alone (significantly less)" in said
     assert "trained less" not in findings.context(replace(measured, profile="paper")).text
     values["noisy_channel"] = 0.56
     close = board(*(rate(pair + name, value, 0.01) for name, value in values.items()))
     assert "public text (undecided at this size)" in findings.context(close).text
+    assert findings.context(close).title == "Undecided at this size"
 
 
 def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> None:
@@ -465,12 +476,15 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert list(table.index) == tools  # redaction alone is no tool, and is not counted below
     assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.58]
     assert math.isnan(table.loc["truncated Laplace", "linked"])
-    said = findings.rewritten(table.reset_index())
+    title, said = findings.rewritten(table.reset_index())
+    assert title == "Rewritten sentences are linked to their originals"
     assert said.startswith("Among 200 sentences of 8 to 18 words the strongest linkage attack that")
     assert "30% (24 to 36) of 200 outputs under DP-MLM" in said and "under 0 of 2 settings." in said
+    said = findings.games(table.reset_index())
     assert "1 of 2" in said and "1.5 under DP-MLM (claim: 1,600), about" in said
     assert said.endswith("about the most that so many draws can show.")  # no guess was wrong
-    assert "notebook 08" in findings.rewritten(scoreboard.whole_texts(board()))
+    assert "(Notebook 08.)" in str(findings.rewritten(scoreboard.whole_texts(board())))
+    assert findings.games(scoreboard.whole_texts(board())) == ""
     (choice,) = advice.choice(made, at()).to_dict("records")
     assert choice["take"].startswith("no advice")
     gets = choice["an attacker still gets"]
@@ -491,15 +505,15 @@ def test_more_outputs_are_compared_by_the_strongest_attacker_on_one_and_on_sever
 
     once = [asked(1, "embedding", 0.2), asked(1, "text", 0.44)]
     often = [asked(3, "text", 0.61), asked(3, "embedding", 0.4), asked(30, "text", 0.3)]
-    said = findings.documents(board(*once, *often))
+    said = findings.asked_again(board(*once, *often))
     assert "Under MADLIB at epsilon 8 the strongest attacker taught on several outputs" in said
     assert "reaches 0.44 (0.37 to 0.51) on one, 0.61 (" in said
-    assert ") on 3 (significantly more; others may gain less)" in said  # p 9e-5, six times over
+    assert ") on 3 (significantly more)" in said  # p 9e-5, six times over
     # 0.12 apart: p 0.006 for two that were not chosen, and 0.03 for the best of six pairs.
-    assert "(significantly more" in findings.documents(board(*once, asked(3, "text", 0.56)))
+    assert "(significantly more" in findings.asked_again(board(*once, asked(3, "text", 0.56)))
     close = [asked(3, "text", 0.55), asked(3, "embedding", 0.4), asked(30, "text", 0.3)]
-    assert "(not surely more" in findings.documents(board(*once, *close))
-    assert "MADLIB" not in findings.documents(board(*once))
+    assert "(not surely more" in findings.asked_again(board(*once, *close))
+    assert "MADLIB" not in findings.asked_again(board(*once))
 
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:

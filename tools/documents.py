@@ -78,16 +78,16 @@ def headline() -> str:
 def found() -> str:
     """What notebook 07 concludes beside the choice of a mechanism, in a list."""
     gathered = board.gather("full")
-    said = {
-        "Words": findings.context(gathered).text,
-        "Newer mechanisms": f"{findings.protects(scoreboard.equal_utility(gathered)).title}.",
-        "Random words": findings.near_words(gathered),
-        "Tokens": findings.window(gathered),
-        "Documents": findings.documents(gathered),
-        "Whole texts": findings.rewritten(scoreboard.whole_texts(gathered)),
-        "Search": findings.search(gathered),
-    }
-    return "\n".join(f"- **{about}.** {sentence}" for about, sentence in said.items())
+    said = [
+        findings.context(gathered),
+        findings.protects(scoreboard.equal_utility(gathered)),
+        findings.near_words(gathered),
+        findings.window(gathered),
+        findings.documents(gathered),
+        findings.rewritten(scoreboard.whole_texts(gathered)),
+        findings.search(gathered),
+    ]
+    return "\n".join(f"- {each}" for each in said)
 
 
 def choice() -> str:

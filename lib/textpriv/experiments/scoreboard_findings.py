@@ -13,7 +13,6 @@ import pandas as pd
 from textpriv.attacks.f1 import strongest
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
-from textpriv.experiments.reconstruction_findings import at_equal_utility
 from textpriv.experiments.scoreboard import NEWER
 from textpriv.experiments.whole_texts import WORDS
 from textpriv.privacy import Audit
@@ -239,32 +238,32 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
 
 def protects(equal: pd.DataFrame) -> Finding:
     """Which mechanism is read back less, by the paired tests of `scoreboard.equal_utility`."""
-    if equal.empty:
-        return Finding("No two were compared at equal utility", at_equal_utility(equal))
     wins: list[str] = []
-    worse = 0
+    won = lost = 0
     for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
         own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
         less, more = own[own["less"] == name], own[own["less"].notna() & (own["less"] != name)]
-        worse += len(more)
+        won, lost = won + len(less), lost + len(more)
         if len(own):
             unit = "" if wins else " comparisons"
-            lost = f" (more in {len(more)})" if len(more) else ""
-            wins.append(f"{called(name)} in {len(less)} of {len(own)}{unit}{lost}")
+            also = f" (more in {len(more)})" if len(more) else ""
+            wins.append(f"{called(name)} in {len(less)} of {len(own)}{unit}{also}")
     if not wins:
-        return Finding("No newer mechanism was compared with an older one", at_equal_utility(equal))
-    title = "" if worse else "No newer mechanism is shown to be worse. "
-    title += "Compared with older mechanisms at equal utility, attackers recover significantly "
-    title += f"fewer words under {', under '.join(wins)}"
-    return Finding(title, at_equal_utility(equal))
+        return Finding("No newer mechanism was compared with an older one", "")
+    losing = "lose some" if lost else "are shown to lose none"
+    return Finding(
+        f"Newer mechanisms {'win some' if won else 'are shown to win no'} comparisons and {losing}",
+        "Compared with older mechanisms at equal utility, attackers recover significantly fewer "
+        f"words under {', under '.join(wins)}.",
+    )
 
 
-def near_words(board: Board) -> str:
+def near_words(board: Board) -> Finding:
     """Whether near words help a classifier more than random ones do, by notebook 01's tests."""
     compared = board.rows("beside_random", "corpus", "mechanism", "reader", "p")
     if compared.empty:
-        return "Near words and random ones were not compared (notebook 01)."
+        return Finding("Near words and random ones were not compared", "(Notebook 01.)")
     compared["above"] = (compared["value"] > 0) & (compared["p"] < ALONE)
     said: list[str] = []
     for corpus, part in sorted(compared.groupby("corpus"), reverse=True):
@@ -279,9 +278,16 @@ def near_words(board: Board) -> str:
             f"{under} mechanisms{which} if it averages word vectors, under {len(counted)} if it "
             "counts words"
         )
-    return (
-        "With half of the content words kept, near words help a classifier of sentiment "
-        f"significantly more than random ones do (randomized response) {'; '.join(said)}."
+    gains = compared.groupby("reader")["above"].any()
+    title = "Near words are not shown to be of more use than random ones"
+    if gains["vectors"] or gains["words"]:
+        title = "Near words are of more use than random ones to some classifiers"
+    if gains["vectors"] and not gains["words"]:
+        title = "Near words are shown to help only a classifier that knows which words are near"
+    return Finding(
+        title,
+        "With half of the content words kept, they help one of sentiment significantly more than "
+        f"random words do (randomized response) {'; '.join(said)}.",
     )
 
 
@@ -300,8 +306,15 @@ def context(board: Board) -> Finding:
         for each in (public, alone)
     )
     trained = "" if board.profile == PAPER else " trained less than theirs"
+    passed = board.says(
+        public,
+        seen,
+        above="Decoding whole sentences passes a paper's estimated bound",
+        below="Decoding whole sentences stays below a paper's estimated bound",
+        tests=SENTENCES,
+    )
     return Finding(
-        "Words under CusText+",
+        _capital(passed),
         "Under CusText+ at epsilon 6 the approximate bound of Tong et al. on attacks with context, "
         f"estimated by a detector{trained}, is {bound}. Decoding whole sentences recovers {whole} "
         f"with word triples of public text ({more}), {language} with a language model, which may "
@@ -316,7 +329,7 @@ def _capital(text: str) -> str:
 # --- Tokens, documents, whole texts ---------------------------------------------------------------
 
 
-def window(board: Board) -> str:
+def window(board: Board) -> Finding:
     """What solving the linear map finds of a punctuated stencil, beside the paper's attacker."""
     stencil = f"pr5.punctuated-stencil-w9-s1.0.{scoreboard.CORPUS}."
     verdict = board.says(
@@ -327,12 +340,12 @@ def window(board: Board) -> str:
         below="The paper's attacker recovers more tokens than one who inverts the mixing",
         tests=SENTENCES,
     )
-    return (
-        f"{_capital(verdict)}. Under the punctuated stencil of Harel et al. (window 9, sigma 1) "
-        "five guesses of the first, who looks at one place, find "
-        f"{board.told(stencil + 'naive_skip')} of the tokens; of the second "
-        f"{board.told(stencil + 'deconvolution')}, with a language model "
-        f"{board.told(stencil + 'deconvolution_lm')}."
+    return Finding(
+        _capital(verdict),
+        "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of "
+        f"the first, who looks at one place, find {board.told(stencil + 'naive_skip')} of the "
+        f"tokens; of the second {board.told(stencil + 'deconvolution')}, with a language model "
+        f"{board.told(stencil + 'deconvolution_lm')}.",
     )
 
 
@@ -369,7 +382,7 @@ PROMPT, CLEAR = "f1_strongest.dp-prompt-clipped.t0.75.", "f1_strongest.clean.pla
 PROMPT_EPSILON = "epsilon.dp-prompt-clipped.t0.75."
 
 
-def documents(board: Board) -> str:
+def documents(board: Board) -> Finding:
     """What a paraphrase hides of its author, and what it leaves of the sentiment."""
     verdict = board.says(
         PROMPT + "author",
@@ -382,19 +395,18 @@ def documents(board: Board) -> str:
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
     token = board.measured.get(f"{PROMPT_EPSILON}token_tight")
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
-    return (
-        f"{_capital(verdict)} for the classifiers that were run; none knew the language model's "
-        "probabilities. With clipping, at temperature 0.75, the strongest reaches a macro F1 of "
-        f"{board.told(PROMPT + 'author')} for the author, on clean text "
-        f"{board.told(CLEAR + 'author')}; for the sentiment "
+    return Finding(
+        f"{_capital(verdict)} for the classifiers that were run",
+        "None knew the language model's probabilities. With clipping, at temperature 0.75, the "
+        f"strongest reaches a macro F1 of {board.told(PROMPT + 'author')} for the author, on clean "
+        f"text {board.told(CLEAR + 'author')}; for the sentiment "
         f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
         f"guarantee for any two documents{cap} is an epsilon of "
-        f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}."
-        f"{_asked_again(board)}"
+        f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
     )
 
 
-def _asked_again(board: Board) -> str:
+def asked_again(board: Board) -> str:
     """What several outputs of one text add, by the strongest attacker on one and on more.
 
     All of them have learned from several outputs of each text, pooled, which puts them at a
@@ -412,35 +424,42 @@ def _asked_again(board: Board) -> str:
     tried = len(one) * len(several)  # pairs, of which the two best were chosen
     sure = "significantly" if gain.verdict == "above" and gain.p * tried < ALONE else "not surely"
     return (
-        f" Under MADLIB at epsilon {asked['setting'].iloc[0].removeprefix('eps')} the strongest "
+        f"Under MADLIB at epsilon {asked['setting'].iloc[0].removeprefix('eps')} the strongest "
         f"attacker taught on several outputs reaches {_between(first)} on one, {_between(most)} on "
         f"{asked.loc[often, 'k']:.0f} ({sure} more)."
     )
 
 
-def rewritten(found: pd.DataFrame) -> str:
-    """How often texts are linked to their originals, and the game: of `scoreboard.whole_texts`."""
+def rewritten(found: pd.DataFrame) -> Finding:
+    """How often texts are linked to their originals: of `scoreboard.whole_texts`."""
     rows = among_most(found)
     if rows.empty:
-        return "Mechanisms for whole texts were not measured under this profile (notebook 08)."
+        return Finding("Mechanisms for whole texts were not measured", "(Notebook 08.)")
     least, nearly_all = rows.iloc[0], int((rows["linked"] >= NEARLY_ALL).sum())
-    said = (
+    chance = 1 / least["candidates"]
+    how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
+    return Finding(
+        f"{how} to their originals",
         f"Among {least['candidates']:.0f} sentences of {WORDS[0]} to {WORDS[1]} words the "
         "strongest linkage attack that was run finds the original of "
         f"{told(least['linked'], least['low'], least['high'])} of {least['n']:.0f} outputs under "
         f"{_claiming(least)}, by value of {NEARLY_ALL:.0%} or more under {nearly_all} of "
-        f"{len(rows)} settings. Lower shares may mean weaker attacks."
+        f"{len(rows)} settings. Lower shares may mean weaker attacks.",
     )
-    games = found.dropna(subset=["shown"])
-    if games.empty:
-        return said
-    worst = games.sort_values("shown").iloc[-1]
+
+
+def games(found: pd.DataFrame) -> str:
+    """What the game of two texts shows of their epsilons: of `scoreboard.whole_texts`."""
+    played = found.dropna(subset=["shown"])
+    if played.empty:
+        return ""
+    worst = played.sort_values("shown").iloc[-1]
     bound = math.floor(10 * worst["shown"] + 1e-9) / 10  # a lower bound is not rounded up
     most = ", about the most that so many draws can show" if worst["right"] == 1 else ""
     return (
-        f"{said} Which of two was sanitized? The better of two attackers "
-        f"shows, with 95% confidence, an epsilon above 0 under {(games['shown'] > 0).sum()} of "
-        f"{len(games)} settings, and of at least {bound:.1f} under {_claiming(worst)}{most}."
+        "Which of two was sanitized? The better of two attackers shows, with 95% confidence, an "
+        f"epsilon above 0 under {(played['shown'] > 0).sum()} of {len(played)} settings, and of at "
+        f"least {bound:.1f} under {_claiming(worst)}{most}."
     )
 
 
@@ -459,7 +478,7 @@ def _claiming(row: pd.Series) -> str:
 # --- Search, worth, guarantees --------------------------------------------------------------------
 
 
-def search(board: Board) -> str:
+def search(board: Board) -> Finding:
     """Whether an approximate search is another mechanism than an exact one."""
     kept = "nw.glove840b300.eps25."
     verdict = board.says(
@@ -469,10 +488,10 @@ def search(board: Board) -> str:
         below="Annoy keeps more words than the exact search",
         tests=SENTENCES,
     )
-    return (
-        f"{_capital(verdict)}. At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of "
-        "words with an exact search, with Annoy (50 trees, one forest) "
-        f"{board.told(kept + 'annoy')}."
+    return Finding(
+        _capital(verdict),
+        f"At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of words with an exact "
+        f"search, with Annoy (50 trees, one forest) {board.told(kept + 'annoy')}.",
     )
 
 

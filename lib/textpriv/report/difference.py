@@ -26,6 +26,9 @@ class Finding(NamedTuple):
     title: str
     text: str
 
+    def __str__(self) -> str:
+        return f"**{self.title}.** {self.text}"
+
 
 @dataclass(frozen=True)
 class Difference:
