@@ -353,17 +353,13 @@ def test_near_words_are_told_beside_random_ones() -> None:
         columns = {"corpus": corpus, "mechanism": mechanism, "reader": reader, "p": p}
         return row.model_copy(update={"columns": columns})
 
-    rows = [gain("s", "tem", "words", -0.1, 0.001), gain("s", "vickrey", "words", 0.1, 0.06),
-            gain("s", "tem", "vectors", 0.1, 0.06), gain("s", "vickrey", "vectors", 0.1, 0.001),
-            gain("r", "tem", "words", 0.1, 0.001),
-            gain("r", "tem", "vectors", 0.1, 0.06)]  # fmt: skip
-    title, said = findings.near_words(board(*rows))
-    assert title == "Near words are of more use than random ones to some classifiers"
-    assert "(randomized response) on s under 1 of 2 mechanisms (Vickrey) if it averages" in said
-    assert said.endswith("vectors, under 0 if it counts words; on r under 0 of 1 and 1.")
-    title = findings.near_words(board(*rows[:4])).title
-    assert title == "Near words are shown to help only a classifier that knows which words are near"
-    assert "not shown" in findings.near_words(board(*rows[:3])).title
+    rows = [gain("s", "tem", "better", -0.1, 0.001), gain("s", "vickrey", "better", 0.1, 0.001),
+            gain("s", "madlib", "better", 0.1, 0.06), gain("s", "tem", "words", 0.1, 0.001),
+            gain("r", "tem", "better", -0.1, 0.06)]  # fmt: skip
+    found = findings.near_words(board(*rows))
+    assert found.title.endswith("worth more than random ones under 1 of 3 mechanisms")
+    assert "response), on s more under 1 of 3 mechanisms (Vickrey), less under 1;" in found.text
+    assert found.text.endswith("; on r more under 0 of 1 mechanisms, less under 0.")
     assert "not compared" in findings.near_words(board()).title
 
 

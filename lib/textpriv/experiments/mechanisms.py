@@ -162,25 +162,23 @@ def beside_random(
 
 
 def near_or_random(rows: pd.DataFrame, kept: float) -> Finding:
-    """What `beside_random` comes to: under which mechanisms near words help which classifier.
+    """What `beside_random` comes to: under which mechanisms near words are worth more.
 
     Needs names of mechanisms as figures write them.
     """
-    told = []
-    by_corpus = rows.sort_values("corpus", ascending=False, kind="stable")
+    by_corpus, told = rows.sort_values("corpus", ascending=False, kind="stable"), []
     for (corpus, reader), part in by_corpus.groupby(["corpus", "reader"], sort=False):
         names = part.groupby("verdict")["mechanism"].agg(", ".join)
         more, less = (names.get(each, "none") for each in ("above", "below"))
         told.append(f"- On {corpus}, {_WHO[reader]}: more under {more}; less under {less}.")
-    first = by_corpus[by_corpus["corpus"] == by_corpus["corpus"].iloc[0]]
-    helped = first[first["verdict"] == "above"].groupby("reader").size()
-    words, vectors = (int(helped.get(reader, 0)) for reader in READERS)
+    corpus = by_corpus["corpus"].iloc[0]
+    first = rows.loc[(rows["corpus"] == corpus) & (rows["reader"] == BETTER), "verdict"]
+    more, less = (int((first == each).sum()) for each in ("above", "below"))
     return Finding(
-        f"Near words help more than random ones do: under {vectors} of\n"
-        f"{first['mechanism'].nunique()} mechanisms a classifier that averages word vectors,\n"
-        f"under {words} one that counts words ({kept:.0%} kept, {first['corpus'].iloc[0]})",
+        f"Read by the better of two classifiers, near words are\nworth more than random ones under "
+        f"{more} of {len(first)}\nmechanisms, less under {less} ({kept:.0%} kept, {corpus})",
         f"Accuracy compared with random words in the same number, {kept:.0%} kept "
-        f"(significantly, corrected for all comparisons):\n" + "\n".join(told),
+        "(significantly, corrected for all comparisons):\n" + "\n".join(told),
     )
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 from textpriv.attacks.f1 import strongest
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
+from textpriv.experiments.mechanisms import BETTER
 from textpriv.experiments.scoreboard import NEWER
 from textpriv.experiments.whole_texts import WORDS
 from textpriv.privacy import Audit
@@ -260,34 +261,25 @@ def protects(equal: pd.DataFrame) -> Finding:
 
 
 def near_words(board: Board) -> Finding:
-    """Whether near words help a classifier more than random ones do, by notebook 01's tests."""
-    compared = board.rows("beside_random", "corpus", "mechanism", "reader", "p")
+    """Whether near words leave a classifier more than random ones do, by notebook 01's tests."""
+    compared = board.rows("beside_random", "corpus", "mechanism", "p", reader=BETTER)
     if compared.empty:
         return Finding("Near words and random ones were not compared", "(Notebook 01.)")
-    compared["above"] = (compared["value"] > 0) & (compared["p"] < ALONE)
-    said: list[str] = []
+    sure = compared["p"] < ALONE
+    compared["above"] = sure & (compared["value"] > 0)
+    compared["below"] = sure & (compared["value"] < 0)
+    said, title = [], ""
     for corpus, part in sorted(compared.groupby("corpus"), reverse=True):
-        helped = {reader: each[each["above"]] for reader, each in part.groupby("reader")}
-        averaged, counted = (helped[reader]["mechanism"] for reader in ("vectors", "words"))
-        under = f"on {corpus} under {len(averaged)} of {part['mechanism'].nunique()}"
-        if said:
-            said.append(f"{under} and {len(counted)}")
-            continue
-        which = f" ({', '.join(map(called, averaged))})" if len(averaged) else ""
-        said.append(
-            f"{under} mechanisms{which} if it averages word vectors, under {len(counted)} if it "
-            "counts words"
-        )
-    gains = compared.groupby("reader")["above"].any()
-    title = "Near words are not shown to be of more use than random ones"
-    if gains["vectors"] or gains["words"]:
-        title = "Near words are of more use than random ones to some classifiers"
-    if gains["vectors"] and not gains["words"]:
-        title = "Near words are shown to help only a classifier that knows which words are near"
+        names = [*part.loc[part["above"], "mechanism"]]
+        under = f"under {len(names)} of {len(part)} mechanisms"
+        title = title or f"Near words are shown to be worth more than random ones {under}"
+        which = f" ({listed(names)})" if names else ""
+        said.append(f"on {corpus} more {under}{which}, less under {part['below'].sum()}")
     return Finding(
         title,
-        "With half of the content words kept, they help one of sentiment significantly more than "
-        f"random words do (randomized response) {'; '.join(said)}.",
+        "With half of the content words kept, and read by the better of two classifiers of "
+        "sentiment (one counts words, one averages their vectors), they leave significantly, "
+        f"compared with random words (randomized response), {'; '.join(said)}.",
     )
 
 
