@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from drawing import drawn
 from matplotlib.text import Text
-from scipy.stats import binomtest, gamma
+from scipy.stats import binomtest, chisquare, gamma
 
 from textpriv import seeds
 from textpriv.data.embeddings import Embedding, from_arrays
+from textpriv.data.tokens import Tokenizer
 from textpriv.experiments import ann_vs_exact, mechanisms, mechanisms_figures
 from textpriv.experiments import ann_vs_exact_figures as figures
 from textpriv.mechanisms import TEM, CusText, Madlib, SanText
@@ -309,18 +311,16 @@ def test_figures_of_notebook_01_fit_a_column_with_at_most_eight_series() -> None
     distinct = pd.DataFrame({"mechanism": names, "value": range(len(names)), "draws": 200})
     near = pd.DataFrame([(name, rank) for name in names for rank in (10, 1000)])
     near = near.set_axis(["mechanism", "within"], axis=1).assign(value=0.5, **few)
-    points = [(corpus, reader, name, kept)
-              for corpus in ("sentences", "reviews") for reader in mechanisms.READERS
-              for name, kept in [*((name, 0.5) for name in [*names, mechanisms.SPARING]),
-                                 ("tem", 0.3), ("original", 1.0)]]  # fmt: skip
-    accuracy = pd.DataFrame(points, columns=["corpus", "reader", "mechanism", "kept"])
-    accuracy = accuracy.assign(value=0.6, **few)
+    points = [(corpus, name, reader) for corpus in ("sentences", "reviews") for name in names
+              for reader in mechanisms.READERS]  # fmt: skip
+    gained = pd.DataFrame(points, columns=["corpus", "mechanism", "reader"])
+    gained = gained[gained["mechanism"] != mechanisms.RANDOM].assign(value=0.05, **few)
     kept = mechanisms_figures.kept_and_distinct(curves, distinct, "Kept")
     named = [ax.get_legend_handles_labels()[1] for ax in kept.axes]
     assert "MADLIB: 0" in named[0] and "SanText: 3" in named[1]
     far = mechanisms_figures.how_far(near, {10: 0.01, 1000: 0.2}, "Far")
-    sentiment = mechanisms_figures.sentiment(accuracy, 0.5, "Sentiment")
-    for figure, series in ((kept, 8), (far, 4), (sentiment, 7)):
+    gains = mechanisms_figures.gains(gained, near[near["within"] == 10], "Gains")
+    for figure, series in ((kept, 8), (far, 4), (gains, 2)):
         assert figure.get_figwidth() <= 4.5
         for ax in figure.axes:
             assert len(ax.get_legend_handles_labels()[0]) <= series
@@ -363,53 +363,80 @@ def test_a_classifier_of_vectors_reads_a_near_word_as_the_word() -> None:
     assert averaging.predict(["unheard good"]).tolist() == [1]  # unknown words have no vector
 
 
-def test_mechanisms_are_compared_with_random_words_by_each_reader() -> None:
-    """What spares function words meets random words that do; corrected for all pairs of readers."""
-    random, sparing = mechanisms.RANDOM, mechanisms.SPARING
-    values = {("words", "a"): 0.60, ("words", "b+"): 0.70, ("words", random): 0.65,
-              ("words", sparing): 0.66, ("vectors", "a"): 0.70, ("vectors", "b+"): 0.69,
-              ("vectors", random): 0.61, ("vectors", sparing): 0.67}  # fmt: skip
+def test_only_what_was_replaced_is_redrawn_and_all_other_words_are_alike() -> None:
+    clean = Tokenizer([*"abcdefg"]).encode(["a b c unheard"] * 20_000)
+    sanitized = clean.with_ids(np.where(clean.ids == 1, 1, 3))  # b stays, the others become d
+    drawn = mechanisms.redrawn(clean, sanitized, 7, np.random.default_rng(0)).ids.reshape(-1, 4)
+    assert (drawn[:, 1] == 1).all() and drawn.min() == 0
+    for column, word in ((0, 0), (2, 2)):
+        counted = np.bincount(drawn[:, column], minlength=7)
+        assert counted[word] == 0
+        assert chisquare(np.delete(counted, word)).pvalue > 1e-4
+
+
+def test_a_shift_of_all_scores_costs_no_accuracy() -> None:
+    """Half of the texts count as positive: by hand, with scores that are all above zero."""
+
+    class Shifted:
+        classes_ = np.array([0, 1])
+
+        def __init__(self, *scores: float) -> None:
+            self.scores = np.array(scores)
+
+        def decision_function(self, texts: list[str]) -> Any:
+            return self.scores[: len(texts)]
+
+    models: Any = [Shifted(5.0, 6.0, 7.0, 8.0), Shifted(6.0, 5.0, 8.0, 4.0)]
+    labels = np.array([0, 0, 1, 1])
+    assert mechanisms.right(models, [*"abcd"], labels).tolist() == [0.5, 1.0, 1.0, 0.5]
+
+
+def test_replacements_are_compared_with_random_words_by_each_reader() -> None:
+    """Corrected for all pairs of readers; the better reader of each side may be another one."""
+    values = {("words", "own"): 0.60, ("words", "redrawn"): 0.65,
+              ("vectors", "own"): 0.70, ("vectors", "redrawn"): 0.61}  # fmt: skip
     accuracy = pd.DataFrame(
-        {"corpus": "s", "data": "d", "reader": reader, "mechanism": name, "kept": 0.5, "n": 9}
-        | {"value": value} for (reader, name), value in values.items()
+        {"corpus": "s", "data": "d", "reader": reader, "words": words, "mechanism": name}
+        | {"kept": 0.5, "n": 9, "value": value}
+        for name in ("a", "b", mechanisms.RANDOM, "original")
+        for (reader, words), value in values.items()
     )  # fmt: skip
     asked = {}
 
     def difference(first: str, second: str) -> Difference:
-        asked[first] = second
-        p = 0.006 if first == "sentiment.d.a.kept0.5.vectors" else 0.007  # 8 pairs of readers
-        value = values[first.split(".")[-1], "a"] - 0.65
-        return Difference(value, value - 0.1, value + 0.1, p)
+        asked[first, len(asked)] = second
+        p = 0.006 if first == "sentiment.d.a.kept0.5.vectors.own" else 0.007  # 8 pairs of readers
+        return Difference(0.05, -0.05, 0.15, p)
 
-    other_share = accuracy.assign(kept=0.7, value=0.99)
-    found = mechanisms.beside_random(pd.concat([accuracy, other_share]), 0.5, difference)
+    found = mechanisms.beside_random(accuracy, difference)
     assert found[["mechanism", "reader", "verdict"]].to_numpy().tolist() == [
-        ["a", "words", "undecided"], ["b+", "words", "undecided"], ["a", "vectors", "above"],
-        ["b+", "vectors", "undecided"], ["a", "better", "above"], ["b+", "better", "undecided"],
+        ["a", "words", "undecided"], ["a", "vectors", "above"], ["b", "words", "undecided"],
+        ["b", "vectors", "undecided"], ["a", "better", "above"], ["b", "better", "undecided"],
     ]  # fmt: skip
     assert found["p"].max() == pytest.approx(0.056)
-    name = "sentiment.d.{}.kept0.5.{}".format
-    assert asked[name("a", "vectors")] == name(random, "words")  # each by its better reader, last
-    assert asked[name("b+", "words")] == name(sparing, "vectors")
-    assert asked[name("a", "words")] == name(random, "words")
+    name = "sentiment.d.b.kept0.5.{}.{}".format
+    assert asked[name("words", "own"), 2] == name("words", "redrawn")
+    assert asked[name("vectors", "own"), 3] == name("vectors", "redrawn")
+    assert asked[name("vectors", "own"), 5] == name("words", "redrawn")  # each by its better reader
 
 
-def test_what_is_said_of_random_words_follows_the_verdicts() -> None:
+def test_what_is_said_of_replacements_follows_the_verdicts() -> None:
     rows = pd.DataFrame(
-        [("s", "A", "words", "below"), ("s", "B", "words", "undecided"),
-         ("s", "A", "vectors", "above"), ("s", "B", "vectors", "undecided"),
-         ("s", "A", "better", "above"), ("s", "B", "better", "below"),
-         ("s", "C", "better", "undecided"),
-         ("r", "A", "vectors", "below")],
-        columns=["corpus", "mechanism", "reader", "verdict"],
+        [("s", "A", "words", 0.5, "below"), ("s", "B", "words", 0.5, "undecided"),
+         ("s", "A", "better", 0.5, "above"), ("s", "B", "better", 0.5, "below"),
+         ("s", "C", "better", 0.5, "undecided"), ("s", "A", "better", 0.3, "above"),
+         ("s", "A", "words", 0.3, "above"), ("r", "A", "vectors", 0.5, "below")],
+        columns=["corpus", "mechanism", "reader", "kept", "verdict"],
     )  # fmt: skip
     found = mechanisms.near_or_random(rows, 0.5)
     assert found.title.endswith(
-        "worth more than random ones under 1 of 3\nmechanisms, less under 1 (50% kept, s)"
+        "worth more under 1 of 3 mechanisms,\nless under 1 (1 undecided; 50% kept, s)"
     )
-    assert "- On s, a classifier that counts words: more under none; less under A." in found.text
-    assert "- On s, whichever of the two does better on each: more under A; less" in found.text
-    assert (
-        "- On r, a classifier that averages word vectors: more under none; less under A."
-        in found.text
-    )
+    lines = found.text.splitlines()[1:]
+    each = "whichever of the two is right more often on each side"
+    assert lines == [
+        f"- On s, 30% kept, {each}: more under A; less under none.",
+        "- On s, 50% kept, a classifier that counts words: more under none; less under A.",
+        f"- On s, 50% kept, {each}: more under A; less under B.",
+        "- On r, 50% kept, a classifier that averages word vectors: more under none; less under A.",
+    ]

@@ -57,7 +57,6 @@ ATTACKED = ("defense", "corpus", "epsilon", "attack")
 COLUMNS = {
     "pr1": ("label", "corpus", "attack"),
     "accuracy": ("label", "corpus", "scenario"),
-    "sentiment": ("data", "mechanism", "kept", "reader"),
     "risk": ("mechanism", "epsilon", "attack"),
     **dict.fromkeys(("asr", "paired"), ATTACKED),
 }
@@ -69,8 +68,8 @@ def rate(name: str, value: float, error: float = 0.0) -> Measurement:
     columns: dict[str, str | int | float] = dict(
         zip(COLUMNS.get(quantity, ()), cells, strict=False)
     )
-    for column in {"epsilon", "kept"} & {*columns}:
-        columns[column] = float(str(columns[column]).lstrip("epskt"))
+    if "epsilon" in columns:
+        columns["epsilon"] = float(str(columns["epsilon"]).removeprefix("eps"))
     found = measure(name, value, value - Z * error, value + Z * error, n=100)
     return found.model_copy(update={"columns": columns})
 
@@ -346,19 +345,20 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     assert findings.protects(table[:0]).title.startswith("No newer mechanism was compared")
 
 
-def test_near_words_are_told_beside_random_ones() -> None:
-    def gain(corpus: str, mechanism: str, reader: str, value: float, p: float) -> Measurement:
-        name = f"beside_random.{corpus}.{mechanism}.{reader}"
+def test_replacements_are_told_beside_random_words() -> None:
+    def gain(corpus: str, mechanism: str, value: float, p: float, kept: float = 0.5, *,
+             reader: str = "better") -> Measurement:  # fmt: skip
+        name = f"beside_random.{corpus}.{mechanism}.kept{kept:g}.{reader}"
         row = measure(name, value, None, None, n=9, unit="difference")
-        columns = {"corpus": corpus, "mechanism": mechanism, "reader": reader, "p": p}
+        columns = {"corpus": corpus, "mechanism": mechanism, "reader": reader, "kept": kept, "p": p}
         return row.model_copy(update={"columns": columns})
 
-    rows = [gain("s", "tem", "better", -0.1, 0.001), gain("s", "vickrey", "better", 0.1, 0.001),
-            gain("s", "madlib", "better", 0.1, 0.06), gain("s", "tem", "words", 0.1, 0.001),
-            gain("r", "tem", "better", -0.1, 0.06)]  # fmt: skip
+    rows = [gain("s", "tem", -0.1, 0.001), gain("s", "vickrey", 0.1, 0.001),
+            gain("s", "madlib", 0.1, 0.06), gain("s", "tem", 0.1, 0.001, reader="words"),
+            gain("s", "tem", 0.1, 0.001, 0.7), gain("r", "tem", -0.1, 0.06)]  # fmt: skip
     found = findings.near_words(board(*rows))
-    assert found.title.endswith("worth more than random ones under 1 of 3 mechanisms")
-    assert "response), on s more under 1 of 3 mechanisms (Vickrey), less under 1;" in found.text
+    assert found.title.endswith("worth more than random words under 1 of 3 mechanisms")
+    assert ": on s more under 1 of 3 mechanisms (Vickrey), less under 1;" in found.text
     assert found.text.endswith("; on r more under 0 of 1 mechanisms, less under 0.")
     assert "not compared" in findings.near_words(board()).title
 
@@ -683,25 +683,17 @@ def test_an_estimate_has_both_errors() -> None:
     assert [ends[0].estimate()["high"], ends[1].estimate()["low"]] == [1, 0]  # shares
 
 
-def test_reviews_are_read_off_at_the_words_kept_in_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
-    made = board(
-        rate("sentiment.imdb.tem.kept0.5.words", 0.80, 0.03),
-        rate("sentiment.imdb.tem.kept0.3.words", 0.70, 0.03),
-        rate("sentiment.rotten-tomatoes.vickrey.kept0.5.words", 0.60, 0.03),
-    )
-    assert scoreboard.kept_curves(made)["kept here"].tolist() == [0.3, 0.5, 0.5]
-    (tmp_path / "figures").mkdir()
-    rows = [("tem", 0.3, 0.2, "reviews"), ("tem", 0.5, 0.4, "reviews"), ("tem", 0.3, 0.9, "other")]
-    pd.DataFrame(rows, columns=["mechanism", "kept", "kept_here", "corpus"]).to_csv(
-        tmp_path / "figures" / "fig01_sentiment.csv", index=False
-    )
+def test_reviews_are_read_off_at_the_words_kept_in_them() -> None:
+    def read(kept: float, here: float, value: float, reader: str = "words",
+             words: str = "own") -> Measurement:  # fmt: skip
+        found = measure(f"sentiment.imdb.tem.kept{kept:g}.{reader}.{words}", value, None, None, n=9)
+        about = {"data": "imdb", "mechanism": "tem", "kept": kept, "kept_here": here}
+        return found.model_copy(update={"columns": {**about, "reader": reader, "words": words}})
+
+    made = board(read(0.5, 0.4, 0.8), read(0.3, 0.2, 0.7), read(0.3, 0.2, 0.9, "vectors"),
+                 read(0.3, 0.2, 0.6, words="redrawn"))  # fmt: skip
     curves = scoreboard.kept_curves(made)
-    tem = curves[curves["mechanism"] == "tem"]
-    assert tem["value"].tolist() == [0.7, 0.8] and tem["kept here"].tolist() == [0.2, 0.4]
-    assert curves[curves["mechanism"] == "vickrey"]["kept here"].tolist() == [0.5]
+    assert curves["value"].tolist() == [0.7, 0.8] and curves["kept here"].tolist() == [0.2, 0.4]
     assert scoreboard.kept_curves(board()).empty
 
 

@@ -7,7 +7,7 @@ makes their effect on the text alike, not their protection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -25,18 +25,18 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding
-from textpriv.data.tokens import Tokenizer
+from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.sweep import chance_kept
 from textpriv.report.difference import ALONE, Difference, Finding
 
 RANDOM = "randomized-response"
-SPARING = "randomized-response+"  # the same, with function words left as they are
 READERS = MappingProxyType({"words": "counts words", "vectors": "averages word vectors"})
 """Classifiers by what they do."""
-BETTER = "better"  # whichever of them is right more often on a text
+BETTER = "better"  # whichever of them is right more often about a kind of text
 _WHO = {name: f"a classifier that {does}" for name, does in READERS.items()}
-_WHO[BETTER] = "whichever of the two does better on each"
+_WHO[BETTER] = "whichever of the two is right more often on each side"
+OWN, REDRAWN = "own", "redrawn"  # a mechanism's replacements, or random words in their places
 
 
 class Sizes(BaseModel, extra="forbid", frozen=True):
@@ -125,59 +125,72 @@ def window(epsilons: ArrayLike, shares: ArrayLike) -> float:
     return float(np.exp(high - low))
 
 
-def beside_random(
-    accuracy: pd.DataFrame, kept: float, difference: Callable[[str, str], Difference]
-) -> pd.DataFrame:
-    """Each mechanism's accuracy at one share kept minus that of random words.
+def redrawn(clean: Corpus, sanitized: Corpus, size: int, rng: np.random.Generator) -> Corpus:
+    """What was replaced, replaced by any other of `size` words, all alike; the rest stays.
 
-    Of columns corpus, data, mechanism, kept, reader, value and n. A row for every mechanism and
-    reader, then one whose reader is BETTER: there a mechanism's text and random words are each read
-    by the classifier that is right more often. What spares function words (a name that ends in +)
-    is compared with random words that do. Columns: corpus, mechanism, reader, value, low, high (95%
-    of this comparison), n, p (corrected for all pairs of readers in all rows, Bonferroni) and
-    verdict ("above", "below", "undecided").
+    So two texts differ in nothing but which words replace others.
+    """
+    others = (clean.ids + rng.integers(1, size, len(clean.ids))) % size
+    return sanitized.with_ids(np.where(sanitized.ids == clean.ids, clean.ids, others))
+
+
+def beside_random(
+    accuracy: pd.DataFrame, difference: Callable[[str, str], Difference]
+) -> pd.DataFrame:
+    """Accuracy on a mechanism's own replacements minus that on random words in their places.
+
+    Of columns corpus, data, mechanism, kept, reader, words (OWN or REDRAWN), value and n. A row for
+    every mechanism, share kept and reader, then one whose reader is BETTER: there each of the two
+    texts is read by the classifier that is right more often about it. Columns: corpus, mechanism,
+    kept, reader, value, low, high (95% of this comparison, for the readers chosen), n, p (corrected
+    for all pairs of readers in all rows, Bonferroni), verdict ("above", "below" or "undecided").
 
     Parameters
     ----------
     difference : of two measurements by name, see `Run.difference`
     """
-    at = accuracy[accuracy["kept"] == kept]
-    name = "sentiment.{data}.{mechanism}.kept{kept:g}.{reader}".format_map
+    name = "sentiment.{data}.{mechanism}.kept{kept:g}.{reader}.{words}".format_map
+    at = accuracy[~accuracy["mechanism"].isin(["original", RANDOM])]
     at = at.assign(name=[name(row) for row in at.to_dict("records")])
-    better = at.loc[at.groupby(["corpus", "mechanism"], sort=False)["value"].idxmax()]
-    every = pd.concat([at, better.assign(reader=BETTER)], ignore_index=True)
-    names = every.set_index(["corpus", "reader", "mechanism"])["name"]
-    compared = every[~every["mechanism"].isin([RANDOM, SPARING])]
+    keys = ["corpus", "mechanism", "kept", "reader"]
+    better = at.loc[at.groupby([*keys[:3], "words"], sort=False)["value"].idxmax()]
+    every = pd.concat([at, better.assign(reader=BETTER)])
+    own, random = (
+        every.loc[every["words"] == each, [*keys, "name", "n"]] for each in (OWN, REDRAWN)
+    )
+    compared = own.merge(random, on=keys, suffixes=("", "_random"))
     tests = len(READERS) ** 2 * int((compared["reader"] == BETTER).sum())
     rows = []
     for row in compared.to_dict("records"):
-        baseline = SPARING if row["mechanism"].endswith("+") else RANDOM
-        apart = difference(row["name"], names[row["corpus"], row["reader"], baseline])
+        apart = difference(row["name"], row["name_random"])
         p = min(1.0, apart.p * tests)
         verdict = apart.verdict if p < ALONE else "undecided"
-        found = {"value": apart.value, "low": apart.low, "high": apart.high, "p": p}
-        told = {each: row[each] for each in ("corpus", "mechanism", "reader", "n")}
-        rows.append(told | found | {"verdict": verdict})
+        found = {"value": apart.value, "low": apart.low, "high": apart.high, "n": row["n"], "p": p}
+        rows.append({each: row[each] for each in keys} | found | {"verdict": verdict})
     return pd.DataFrame(rows)
 
 
-def near_or_random(rows: pd.DataFrame, kept: float) -> Finding:
-    """What `beside_random` comes to: under which mechanisms near words are worth more.
+def near_or_random(gains: pd.DataFrame, kept: float) -> Finding:
+    """What `beside_random` comes to: under which mechanisms own replacements are worth more.
 
     Needs names of mechanisms as figures write them.
     """
-    by_corpus, told = rows.sort_values("corpus", ascending=False, kind="stable"), []
-    for (corpus, reader), part in by_corpus.groupby(["corpus", "reader"], sort=False):
-        names = part.groupby("verdict")["mechanism"].agg(", ".join)
-        more, less = (names.get(each, "none") for each in ("above", "below"))
-        told.append(f"- On {corpus}, {_WHO[reader]}: more under {more}; less under {less}.")
-    corpus = by_corpus["corpus"].iloc[0]
-    first = rows.loc[(rows["corpus"] == corpus) & (rows["reader"] == BETTER), "verdict"]
-    more, less = (int((first == each).sum()) for each in ("above", "below"))
+    told = []
+    ordered = gains.sort_values(["corpus", "kept"], ascending=[False, True], kind="stable")
+    for (corpus, share, reader), part in ordered.groupby(["corpus", "kept", "reader"], sort=False):
+        if share == kept or reader == BETTER:  # at other shares the better one alone
+            names = part.groupby("verdict")["mechanism"].agg(", ".join)
+            more, less = (names.get(each, "none") for each in ("above", "below"))
+            about = f"On {corpus}, {share:.0%} kept, {_WHO[str(reader)]}"
+            told.append(f"- {about}: more under {more}; less under {less}.")
+    corpus = ordered["corpus"].iloc[0]
+    first = gains.query("corpus == @corpus and kept == @kept and reader == @BETTER")["verdict"]
+    more, less, undecided = ((first == each).sum() for each in ("above", "below", "undecided"))
     return Finding(
-        f"Read by the better of two classifiers, near words are\nworth more than random ones under "
-        f"{more} of {len(first)}\nmechanisms, less under {less} ({kept:.0%} kept, {corpus})",
-        f"Accuracy compared with random words in the same number, {kept:.0%} kept "
+        "Compared with random words in the same places,\nreplacements are worth more under "
+        f"{more} of {len(first)} mechanisms,\nless under {less} ({undecided} undecided; {kept:.0%} "
+        f"kept, {corpus})",
+        "Accuracy on a mechanism's replacements, compared with random words in the same places "
         "(significantly, corrected for all comparisons):\n" + "\n".join(told),
     )
 
@@ -203,6 +216,17 @@ def vector_classifier(embedding: Embedding, seed: int) -> Pipeline:
         StandardScaler(),
         LogisticRegression(C=0.01, max_iter=1000, random_state=seed),
     )
+
+
+def right(models: Sequence[Pipeline], texts: list[str], labels: NDArray[Any]) -> NDArray[Any]:
+    """Share of the classifiers that are right about each text: (texts,).
+
+    Half of the texts, those with the highest scores, are called positive, as half of them are: to
+    a shift of all scores, as sanitizing may cause, accuracy is blind.
+    """
+    scores = [model.decision_function(texts) for model in models]
+    positive = labels == models[0].classes_[1]
+    return np.mean([(each > np.median(each)) == positive for each in scores], axis=0)
 
 
 def trained(

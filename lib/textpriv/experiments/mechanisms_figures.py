@@ -15,7 +15,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from textpriv.drawing import drawing
-from textpriv.experiments.mechanisms import RANDOM, READERS, SPARING
+from textpriv.experiments.mechanisms import READERS
 from textpriv.mechanisms.registry import NOISE, WORD_LEVEL
 from textpriv.report.figures import band, label, legend_below, percent, reach, style
 
@@ -84,35 +84,29 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
 
 
 @drawing
-def sentiment(accuracy: pd.DataFrame, kept: float, title: str) -> Figure:
-    """Accuracy of classifiers trained on clean text: a row per mechanism, a colour per classifier.
+def gains(found: pd.DataFrame, near: pd.DataFrame, title: str) -> Figure:
+    """Accuracy on a mechanism's own replacements minus that on random words in their places.
 
-    Of columns corpus ("sentences", "reviews"), mechanism ("original" or a name), reader (of
-    READERS), kept, value, low, high, n; at one share of content words kept.
+    Of columns corpus, mechanism, reader (of READERS), value, low, high, n; a row for each
+    mechanism, in the order of its share of near replacements, `near`, with columns mechanism and
+    value; a colour for each classifier.
     """
-    at = accuracy[accuracy["kept"] == kept]
-    names = list(at.loc[~at["mechanism"].isin([RANDOM, SPARING]), "mechanism"].unique())
-    rows = [*names[::-1], SPARING, RANDOM]
-    fig, axes = plt.subplots(1, 2, figsize=(COLUMN, 2.2 + 0.24 * len(rows)), sharey=True)
+    order = near[near["mechanism"].isin(found["mechanism"])].sort_values("value")
+    rows = {name: at for at, name in enumerate(order["mechanism"])}
+    fig, axes = plt.subplots(1, 2, figsize=(COLUMN, 1.8 + 0.26 * len(rows)), sharey=True)
     shades = dict(zip(READERS, sns.color_palette("colorblind", len(READERS)), strict=True))
-    for ax, (corpus, table) in zip(axes, accuracy.groupby("corpus", sort=False), strict=True):
-        ax.axvline(0.5, lw=1, **{**style("chance"), "marker": ""}, label=label("chance"))
+    for ax, (corpus, table) in zip(axes, found.groupby("corpus", sort=False), strict=True):
+        ax.axvline(0, color="black", lw=0.8, zorder=1)
         for (reader, color), away in zip(shades.items(), (0.12, -0.12), strict=True):
-            read = table[table["reader"] == reader]
-            part = read[read["kept"] == kept]
+            part = table[table["reader"] == reader]
             dots: dict[str, Any] = {"fmt": "o", "ms": 3.5, "lw": 1, "color": color}
             dots["label"] = f"classifier {READERS[reader]}"
-            ax.errorbar(
-                part["value"], part["mechanism"].map(rows.index) + away, xerr=reach(part), **dots
-            )
-            for name, line in (("original", "-"), (RANDOM, "--")):
-                value = read.loc[read["mechanism"].eq(name) & read["kept"].isin([1, kept]), "value"]
-                look: dict[str, Any] = {"color": color, "lw": 0.9, "ls": line, "zorder": 0}
-                ax.axvline(value.item(), label=label(name), **look)
-        ax.set(xlabel="accuracy", title=f"{corpus}\nn = {int(table['n'].max()):,}")
+            ax.errorbar(part["value"], part["mechanism"].map(rows) + away, xerr=reach(part), **dots)
+        ax.set(xlabel="gain in accuracy", title=f"{corpus}\nn = {int(table['n'].max()):,}")
         ax.grid(axis="y", visible=False)
         percent(ax.xaxis)
-    axes[0].set_yticks(range(len(rows)), [label(name) for name in rows])
+    named = order["mechanism"].map(label) + order["value"].map(" ({:.0%} near)".format)
+    axes[0].set_yticks(range(len(rows)), named)
     legend_below(fig, 2, fontsize=7)
     fig.suptitle(title)
     return fig

@@ -30,6 +30,7 @@ from pydantic import BaseModel, Field
 from textpriv import paths
 from textpriv.attacks.f1 import strongest
 from textpriv.errors import InvalidInput
+from textpriv.experiments.mechanisms import OWN
 from textpriv.privacy import Audit, read_audits
 from textpriv.report import claims, results
 from textpriv.report.board import Board
@@ -48,7 +49,6 @@ CORPUS = "rotten-tomatoes"  # the one that notebooks 01 and 05 share
 NEWER = ("clusant", "diffractor", "rantext")  # than the papers, and attacked in notebook 05
 # Notebook 05 calls SanText+ and CusText+ as the paper's figure does.
 DEFENSES = {"custext": "custext+", "santext": "santext+"}
-_TEXTS = {CORPUS: "sentences", "imdb": "reviews"}  # as notebook 01's figure names them
 
 
 class Sizes(BaseModel, extra="forbid", frozen=True):
@@ -337,17 +337,11 @@ def kept_curves(board: Board) -> pd.DataFrame:
     """Accuracy of notebook 01 against words kept, of mechanisms without an attack too.
 
     Columns: mechanism, task, kept (the share that was matched on sentences), kept here (the share
-    on the task's own texts, where the plotted numbers of notebook 01 are there), value, low, high.
+    on the task's own texts), value, low, high.
     """
-    curves = board.rows("sentiment", "data", "mechanism", "kept", reader="words")
-    curves = curves.rename(columns={"data": "task"})
-    curves["kept here"] = curves["kept"]
-    path = _plotted(board, "01_mechanisms", "fig01_sentiment")
-    if path.exists():
-        plotted = pd.read_csv(path).drop_duplicates(["mechanism", "corpus", "kept"], keep="last")
-        keys = curves[["mechanism", "kept"]].assign(corpus=curves["task"].replace(_TEXTS))
-        here = keys.merge(plotted, how="left", on=["mechanism", "corpus", "kept"])["kept_here"]
-        curves["kept here"] = here.fillna(curves["kept"])
+    named = ("data", "mechanism", "kept", "kept_here")
+    curves = board.rows("sentiment", *named, reader="words", words=OWN)
+    curves = curves.rename(columns={"data": "task", "kept_here": "kept here"})
     columns = ["mechanism", "task", "kept", "kept here", "value", "low", "high"]
     return curves[columns].sort_values("kept", kind="stable", ignore_index=True)
 

@@ -57,6 +57,7 @@ SMALL_GAP = 0.05  # of the words: shown by a test, and still hardly more
 LARGE = 10.0
 """An epsilon beyond which an output may be exp(10) times likelier for one text than another."""
 
+HALF = 0.5  # of the content words kept, in notebook 01
 CHANCE = 0.5  # accuracy of guessing between two sentiments
 
 SENTENCES = 6
@@ -261,25 +262,25 @@ def protects(equal: pd.DataFrame) -> Finding:
 
 
 def near_words(board: Board) -> Finding:
-    """Whether near words leave a classifier more than random ones do, by notebook 01's tests."""
-    compared = board.rows("beside_random", "corpus", "mechanism", "p", reader=BETTER)
-    if compared.empty:
-        return Finding("Near words and random ones were not compared", "(Notebook 01.)")
-    sure = compared["p"] < ALONE
-    compared["above"] = sure & (compared["value"] > 0)
-    compared["below"] = sure & (compared["value"] < 0)
+    """Whether what replaces words is worth more than random words there, by notebook 01's tests."""
+    gains = board.rows("beside_random", "corpus", "mechanism", "p", reader=BETTER, kept=HALF)
+    if gains.empty:
+        return Finding("Replacements were not compared with random words", "(Notebook 01.)")
+    sure = gains["p"] < ALONE
+    gains["above"] = sure & (gains["value"] > 0)
+    gains["below"] = sure & (gains["value"] < 0)
     said, title = [], ""
-    for corpus, part in sorted(compared.groupby("corpus"), reverse=True):
+    for corpus, part in sorted(gains.groupby("corpus"), reverse=True):
         names = [*part.loc[part["above"], "mechanism"]]
         under = f"under {len(names)} of {len(part)} mechanisms"
-        title = title or f"Near words are shown to be worth more than random ones {under}"
+        title = title or f"Replacements are shown to be worth more than random words {under}"
         which = f" ({listed(names)})" if names else ""
         said.append(f"on {corpus} more {under}{which}, less under {part['below'].sum()}")
     return Finding(
         title,
-        "With half of the content words kept, and read by the better of two classifiers of "
-        "sentiment (one counts words, one averages their vectors), they leave significantly, "
-        f"compared with random words (randomized response), {'; '.join(said)}.",
+        "Half of the content words are kept, random words stand in the same places, and the better "
+        "of two classifiers of sentiment reads each (one counts words, one averages their "
+        f"vectors): {'; '.join(said)}.",
     )
 
 

@@ -4,8 +4,8 @@
     mechanism.kept                                    # 0.5 of the words stay, of 33,860
     RandomizedResponse.keeping(embedding, 0.5)        # the same, by the share
 
-The oldest local mechanism, and the line to beat for all that prefer near words: at one share of
-words kept it has the smallest epsilon that holds for any two words.
+The oldest local mechanism, and the line to beat for all that prefer near words: where every word is
+to stay equally often, none has a smaller epsilon that holds for any two words.
 """
 
 from __future__ import annotations

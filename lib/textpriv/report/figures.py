@@ -104,7 +104,6 @@ BASELINES = {
     "original": Style("original text", BLACK, "", "--"),
     "plain": Style("plain text", BLACK, "*", ""),
     "chance": Style("chance", GREY, "", ":"),
-    "randomized-response+": Style("same, function words kept", BLACK, "+", ":"),
 }
 STYLES = {**MECHANISMS, **ATTACKS, **TOKEN_ATTACKS, **SEARCHES, **BASELINES}
 
