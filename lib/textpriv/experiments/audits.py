@@ -259,7 +259,7 @@ def finite(name: str, epsilon: float) -> FiniteMechanism:
 
 TIGHT = (
     ("santext", 1.0), ("santext", 2.4), ("santext", 15.0), ("santext+", 2.4), ("tem", 2.4),
-    ("custext-conservative", 4.0),
+    ("custext-conservative", 4.0), ("randomized-response", 10.4),
 )  # fmt: skip
 EXACT = (*TIGHT, ("custext+", 4.0), ("custext-aggressive", 4.0), (ALLOTTED, 2.4))
 TOYS = (

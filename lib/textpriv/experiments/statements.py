@@ -169,6 +169,7 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
         of_words("clusant", 16.0, tried("clusant", 16.0)),
         of_words("diffractor", 1.0, tried("diffractor", 1.0)),
         of_words("rantext", 21.0, tried("rantext", 21.0)),
+        of_words("randomized-response", 10.4),
     ]  # fmt: skip
     listed = {each.mechanism for each in stated}
     stated += [
