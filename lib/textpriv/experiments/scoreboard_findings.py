@@ -156,12 +156,12 @@ def alone(points: pd.DataFrame) -> str:
         answer = "Attacks recovered few words at one of them, and stronger ones may recover more"
     rate = told(least["risk"], least["risk_low"], least["risk_high"])
     fitted = ", attacked with estimated probabilities: a lower limit"
+    where = f"{called(str(least['mechanism']))} at epsilon {least['epsilon']:g}"
     return (
-        f"**Should you use one?** {answer}. At the {len(near)} settings at which a classifier of "
-        f"sentiment that counts words is right in about {READABLE_ACCURACY:.0%} (its interval "
-        f"contains that; guessing: {CHANCE:.0%}), the strongest of three attacks recovers from "
-        f"{rate} of the content words ({called(str(least['mechanism']))} at epsilon "
-        f"{least['epsilon']:g}{fitted * (least['mechanism'] == FITTED)}) to "
+        f"**Should you use one?** {answer}. At {len(near)} settings a classifier of sentiment that "
+        f"counts words is right in about {READABLE_ACCURACY:.0%} (its interval contains that; "
+        f"guessing: {CHANCE:.0%}). There the strongest of three attacks recovers from {rate} of "
+        f"the content words ({where}{fitted * (least['mechanism'] == FITTED)}) to "
         f"{near['risk'].max():.0%}."
     )
 
@@ -280,7 +280,7 @@ def near_words(board: Board) -> Finding:
         title,
         "Half of the content words are kept, random words stand in the same places, and the better "
         "of two classifiers of sentiment reads each (one counts words, one averages their "
-        f"vectors): {'; '.join(said)}.",
+        f"vectors): {'; '.join(said)}; the rest is undecided.",
     )
 
 
@@ -302,7 +302,7 @@ def context(board: Board) -> Finding:
     passed = board.says(
         public,
         seen,
-        above="Decoding whole sentences passes a paper's estimated bound",
+        above="Decoding whole sentences exceeds a paper's estimated bound",
         below="Decoding whole sentences stays below a paper's estimated bound",
         tests=SENTENCES,
     )
