@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from textpriv.drawing import drawing
 from textpriv.experiments.mechanisms import READERS
@@ -104,6 +105,7 @@ def gains(found: pd.DataFrame, near: pd.DataFrame, title: str) -> Figure:
             ax.errorbar(part["value"], part["mechanism"].map(rows) + away, xerr=reach(part), **dots)
         ax.set(xlabel="gain in accuracy", title=f"{corpus}\nn = {int(table['n'].max()):,}")
         ax.grid(axis="y", visible=False)
+        ax.xaxis.set_major_locator(MaxNLocator(3))  # their labels would meet
         percent(ax.xaxis)
     named = order["mechanism"].map(label) + order["value"].map(" ({:.0%} near)".format)
     axes[0].set_yticks(range(len(rows)), named)
