@@ -396,10 +396,10 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
         "recovers at least 25 more of 100 words than come out unchanged"
     )
     assert said.text == (
-        "At these settings an attacker recovers 40 to 55 of 100 content words (all but stop "
-        "words). That is significantly more than come out unchanged under CusText+ (30→55): a "
-        "changed word need not be a hidden one. Under MADLIB (40→40) the two differ by 0.0 or "
-        "less, not significantly."
+        "At these settings the strongest of three attacks recovers 40 to 55 of 100 content words "
+        "(all but stop words). That is significantly more than come out unchanged under CusText+ "
+        "(30→55): a changed word need not be a hidden one. Under MADLIB (40→40) the two differ by "
+        "0.0 or less, not significantly."
     )
     given = found.assign(p=1e-4, kept=[0.3, 0.387], attack=["noisy-channel", findings.COUNTED])
     assert findings.headline(given).text.endswith(
@@ -455,7 +455,7 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
         row("linked.a.vectors", 0.3, mechanism="DP-MLM", attack="vectors"),
         row("linked.b.words", 0.9, mechanism="DP-Prompt", attack="words"),
         row("linked.c.words", 0.05, mechanism="DeepCandidate", attack="words"),
-        row("linked.e.words", 0.95, mechanism=findings.REDACTED, attack="words"),
+        row("linked.e.words", 0.95, mechanism="redaction alone", attack="words"),
         row("game.a", 1.58, mechanism="DP-MLM"),
         row("game.d", 0.0, mechanism="truncated Laplace"),
         notebook="08_whole_texts",
@@ -468,14 +468,17 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     monkeypatch.setattr(scoreboard, "_plotted", lambda *_: plotted)
     table = scoreboard.whole_texts(made).set_index("mechanism")
     assert table.loc["DP-MLM", ["right", "claimed"]].tolist() == [1.0, 1600]
-    tools = ["DeepCandidate", "DP-MLM", "DP-Prompt", findings.REDACTED, "truncated Laplace"]
-    assert list(table.index) == tools  # redaction alone is no tool, and is not counted below
+    tools = ["DeepCandidate", "DP-MLM", "DP-Prompt", "redaction alone", "truncated Laplace"]
+    assert list(table.index) == tools  # of which two write, and are counted below
     assert table.loc["DP-MLM", ["linked", "attack", "shown"]].tolist() == [0.3, "vectors", 1.58]
     assert math.isnan(table.loc["truncated Laplace", "linked"])
     title, said = findings.rewritten(table.reset_index())
     assert title == "Rewritten sentences are linked to their originals"
     assert said.startswith("Among 200 sentences of 8 to 18 words the strongest linkage attack that")
-    assert "30% (24 to 36) of 200 outputs under DP-MLM" in said and "under 0 of 2 settings." in said
+    assert "30% (24 to 36) of 200 outputs under DP-MLM (claim: 1,600), by value of 90%" in said
+    assert "of 90% under the others that rewrite." in said
+    alone = table.loc[["DP-MLM", "redaction alone"]].reset_index()  # one that writes
+    assert "(claim: 1,600). Lower shares may mean weaker attacks." in findings.rewritten(alone).text
     said = findings.games(table.reset_index())
     assert "1 of 2" in said and "1.5 under DP-MLM (claim: 1,600), about" in said
     assert said.endswith("about the most that so many draws can show.")  # no guess was wrong

@@ -12,11 +12,11 @@ from textpriv.experiments import scoreboard
 from textpriv.experiments.scoreboard_findings import (
     CHANCE,
     CLEAR,
-    among_most,
     called,
     fewest_read,
     leaders,
     listed,
+    rewriters,
     told,
 )
 from textpriv.report.board import Board
@@ -109,8 +109,8 @@ def _for_tokens(board: Board) -> list[str] | None:
         "tokens that are mapped, mixed or noisy, for a classifier",
         f"{called(row['mapper'])}{unproved}: fewest recovered, by value, among settings whose "
         "accuracy is surely at least halfway from guessing to plain text",
-        f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens at the "
-        "first guess",
+        f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens (function "
+        "words and punctuation too) at the first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%} ({corpus_label(row['corpus'])})",
     ]
@@ -136,10 +136,10 @@ def _for_authors(board: Board) -> list[str] | None:
 
 
 def _for_texts(board: Board) -> list[str] | None:
-    found = among_most(scoreboard.whole_texts(board))
+    found = rewriters(scoreboard.whole_texts(board))
     if found.empty:
         return None
-    row = found.loc[found["linked"].idxmin()]
+    row = found.iloc[0]
     return [
         "a whole text, rewritten",
         "no advice: settings differ",

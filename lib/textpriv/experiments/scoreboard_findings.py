@@ -39,9 +39,8 @@ READABLE = 1 / 3
 READABLE_ACCURACY = 0.7
 """Accuracy of a classifier of two sentiments at which a sanitized text counts as useful."""
 
-NEARLY_ALL = 0.99  # of the texts
-
-REDACTED = "redaction alone"  # no tool: what notebook 08 compares tools with
+REWRITERS = ("DP-Prompt", "DP-Fusion", "DP-MLM")
+"""Tools of notebook 08 in which a language model writes the text that is sent."""
 
 FITTED = "madlib"
 """The mechanism whose channel attackers know only through a fit: they recover too little."""
@@ -108,8 +107,8 @@ def headline(found: pd.DataFrame) -> Finding:
     above = [row for row in rows if _beyond(row, len(rows))]
     low, high = (100 * found["value"].agg(end) for end in ("min", "max"))
     text = (
-        f"At these settings an attacker recovers {low:.0f} to {high:.0f} of 100 content words "
-        "(all but stop words)."
+        f"At these settings the strongest of three attacks recovers {low:.0f} to {high:.0f} of 100 "
+        "content words (all but stop words)."
     )
     wide = [row for row in above if row["value"] - row["kept"] > SMALL_GAP]
     title = "An attacker recovers hardly more words than come out unchanged"
@@ -328,7 +327,7 @@ def window(board: Board) -> Finding:
     verdict = board.says(
         stencil + "deconvolution",
         stencil + "naive_skip",
-        above="Mixing tokens with their neighbours hides them from the paper's attacker, and not "
+        above="Leaving a token out of its own mixture hides it from the paper's attacker, and not "
         "from one who inverts the mixing",
         below="The paper's attacker recovers more tokens than one who inverts the mixing",
         tests=SENTENCES,
@@ -337,8 +336,8 @@ def window(board: Board) -> Finding:
         _capital(verdict),
         "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of "
         f"the first, who looks at one place, find {board.told(stencil + 'naive_skip')} of the "
-        f"tokens; of the second {board.told(stencil + 'deconvolution')}, with a language model "
-        f"{board.told(stencil + 'deconvolution_lm')}.",
+        f"tokens; of the second {board.told(stencil + 'deconvolution')}, after a rehearsal and "
+        f"with a language model {board.told(stencil + 'deconvolution_lm')}.",
     )
 
 
@@ -391,12 +390,23 @@ def documents(board: Board) -> Finding:
     return Finding(
         f"{_capital(verdict)} for the classifiers that were run",
         "None knew the language model's probabilities. With clipping, at temperature 0.75, the "
-        f"strongest reaches a macro F1 of {board.told(PROMPT + 'author')} for the author, on clean "
-        f"text {board.told(CLEAR + 'author')}; for the sentiment "
+        f"strongest on one output reaches a macro F1 of {board.told(PROMPT + 'author')} for the "
+        f"author (guessing: {board.told('f1.random.plain.author')}){_on_several(board)}, on clean "
+        f"text {board.told(CLEAR + 'author')}; for the sentiment, of film reviews, "
         f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
         f"guarantee for any two documents{cap} is an epsilon of "
         f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
     )
+
+
+def _on_several(board: Board) -> str:
+    """What the strongest attacker of `documents` reaches on the most outputs of each text."""
+    asked = board.rows("repeated", "k", "access", mechanism="dp-prompt-clipped", setting="t0.75")
+    several = asked[asked["k"] == asked["k"].max()]
+    if several.empty or several["k"].iloc[0] < 2:
+        return ""
+    rate = strongest({at: Estimate.of(row) for at, row in several.iterrows()})[1]
+    return f", on {several['k'].iloc[0]:.0f} outputs of each text {_between(rate)}"
 
 
 def asked_again(board: Board) -> str:
@@ -425,10 +435,13 @@ def asked_again(board: Board) -> str:
 
 def rewritten(found: pd.DataFrame) -> Finding:
     """How often texts are linked to their originals: of `scoreboard.whole_texts`."""
-    rows = among_most(found)
+    rows = rewriters(found)
     if rows.empty:
         return Finding("Mechanisms for whole texts were not measured", "(Notebook 08.)")
-    least, nearly_all = rows.iloc[0], int((rows["linked"] >= NEARLY_ALL).sum())
+    least, others, also = rows.iloc[0], rows["linked"].iloc[1:], ""
+    if len(others):
+        ends = dict.fromkeys(f"{end:.0%}" for end in (others.min(), others.max()))
+        also = f", by value of {' to '.join(ends)} under the others that rewrite"
     chance = 1 / least["candidates"]
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
@@ -436,8 +449,7 @@ def rewritten(found: pd.DataFrame) -> Finding:
         f"Among {least['candidates']:.0f} sentences of {WORDS[0]} to {WORDS[1]} words the "
         "strongest linkage attack that was run finds the original of "
         f"{told(least['linked'], least['low'], least['high'])} of {least['n']:.0f} outputs under "
-        f"{_claiming(least)}, by value of {NEARLY_ALL:.0%} or more under {nearly_all} of "
-        f"{len(rows)} settings. Lower shares may mean weaker attacks.",
+        f"{_claiming(least)}{also}. Lower shares may mean weaker attacks.",
     )
 
 
@@ -456,9 +468,13 @@ def games(found: pd.DataFrame) -> str:
     )
 
 
-def among_most(found: pd.DataFrame) -> pd.DataFrame:
-    """The mechanisms whose texts were looked for among the largest number of originals."""
-    linked = found[found["mechanism"] != REDACTED].dropna(subset=["linked"])
+def rewriters(found: pd.DataFrame) -> pd.DataFrame:
+    """Settings of `scoreboard.whole_texts` that write a new text, least often linked first.
+
+    Of those whose originals were looked for among the largest number of texts.
+    """
+    writes = found["mechanism"].astype(str).str.startswith(REWRITERS)
+    linked = found[writes].dropna(subset=["linked"])
     return linked[linked["candidates"] == linked["candidates"].max()]
 
 
