@@ -72,7 +72,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if at.empty:
         return None
     names, rows = leaders(at), at.sort_values("value", ascending=False, kind="stable")
-    best, others = rows.iloc[0], rows["value"].iloc[1:]
+    others = rows["value"].iloc[1:]
     most = _greatest(rows)
     left = told(most.value, most.low, most.high)
     if len(others):
@@ -81,12 +81,6 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     language, words = (board.measured.get(name) for name in (pair + "_lm", pair))
     reads_more = language and words and Difference.between(language, words).verdict == "above"
     more = "; more with a language model (run on CusText+)" if reads_more else ""
-    texts = scoreboard.whole_texts(board).dropna(subset=["linked"]).set_index("mechanism")
-    if (name := called(str(best["mechanism"]))) in texts.index:
-        row = texts.loc[name]
-        linked = told(row["linked"], row["low"], row["high"])
-        more += f". With half of these words kept, {linked} of {row['n']:.0f} sentences are linked"
-        more += f" under {name}"
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),

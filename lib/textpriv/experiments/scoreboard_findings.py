@@ -274,12 +274,13 @@ def near_words(board: Board) -> Finding:
         under = f"under {len(names)} of {len(part)} mechanisms"
         title = title or f"Replacements are shown to be worth more than random words {under}"
         which = f" ({listed(names)})" if names else ""
-        said.append(f"on {corpus} more {under}{which}, less under {part['below'].sum()}")
+        less = f"less under {part['below'].sum()}"
+        said.append(f"on {corpus} more under {len(names)}{which}, {less}")
     return Finding(
         title,
         "Half of the content words are kept, random words stand in the same places, and the better "
         "of two classifiers of sentiment reads each (one counts words, one averages their "
-        f"vectors): {'; '.join(said)}; the rest is undecided.",
+        f"vectors): {'; '.join(said)}; the others are undecided.",
     )
 
 
@@ -336,8 +337,8 @@ def window(board: Board) -> Finding:
         _capital(verdict),
         "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of "
         f"the first, who looks at one place, find {board.told(stencil + 'naive_skip')} of the "
-        f"tokens; of the second {board.told(stencil + 'deconvolution')}, after a rehearsal and "
-        f"with a language model {board.told(stencil + 'deconvolution_lm')}.",
+        f"tokens; of the second {board.told(stencil + 'deconvolution')}, with rehearsal "
+        f"and a language model {board.told(stencil + 'deconvolution_lm')}.",
     )
 
 
