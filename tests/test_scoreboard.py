@@ -359,7 +359,7 @@ def test_replacements_are_told_beside_random_words() -> None:
     found = findings.near_words(board(*rows))
     assert found.title.endswith("worth more than random words under 1 of 3 mechanisms")
     assert ": on s more under 1 (Vickrey), less under 1;" in found.text
-    assert "; on r more under 0 of 1 mechanisms, less under 0; the rest is" in found.text
+    assert "; on r more under 0, less under 0; the others are" in found.text
     assert "not compared" in findings.near_words(board()).title
 
 
