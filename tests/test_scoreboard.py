@@ -421,22 +421,33 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     assert "under 2 of 2 mechanisms" in two.title and "at least 25 more" in two.title
 
 
-def test_whether_a_sanitizer_is_enough_is_said_of_settings_about_as_useful() -> None:
-    columns = ["mechanism", "epsilon", "low", "high", "risk", "risk_low", "risk_high"]
+def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> None:
+    columns = ["mechanism", "epsilon", "value", "risk"]
     rows = [
-        ("custext+", 1.0, 0.62, 0.69, 0.2, 0.1, 0.3),
-        ("tem", 2.8, 0.77, 0.83, 0.9, 0.8, 1.0),
-        ("custext+", 4.0, 0.64, 0.70, 0.49, 0.47, 0.51),
-        ("tem", 2.4, 0.69, 0.75, 0.6, 0.5, 0.7),
+        ("custext+", 1.0, 0.66, 0.2),
+        ("tem", 2.8, 0.79, 0.9),
+        ("custext+", 4.0, 0.74, 0.4),  # 0.3 halfway
+        ("tem", 2.4, 0.69, 0.6),  # 0.63 a tenth of the way
+        ("madlib", 9.0, 0.5, 0.1),  # never as useful
     ]
     table = pd.DataFrame(rows, columns=columns)
-    said = findings.alone(table)  # the noisiest is of less use, and the least noisy of more
-    assert "Not as the only protection." in said and "At 2 settings" in said
-    assert said.endswith("from 49% (47 to 51) of the content words (CusText+ at epsilon 4) to 60%.")
+    table = table.assign(low=table["value"] - 0.03, high=table["value"] + 0.03)
+    table = table.assign(risk_low=table["risk"] - 0.02, risk_high=table["risk"] + 0.02)
+    found = scoreboard.equal_accuracy(table, 0.7)
+    assert found["mechanism"].tolist() == ["custext+", "tem"]
+    assert found["value"].tolist() == pytest.approx([0.3, 0.63])
+    # Both errors: that of the risk, and that of the accuracy times the slope of the risk over it.
+    reach = math.hypot(0.02, 0.03 * 0.2 / 0.08)
+    assert found.loc[0, ["low", "high"]].tolist() == pytest.approx([0.3 - reach, 0.3 + reach])
+    said = findings.alone(table)
+    assert "Not as the only protection." in said
+    assert "from 30% (22 to 38) of the content words (CusText+) to 63%, read off between " in said
+    assert said.endswith("settings of 2 mechanisms.")
     madlib = findings.alone(table.replace({"mechanism": {"custext+": "madlib"}}))
-    assert "(MADLIB at epsilon 4, attacked with estimated probabilities: a lower" in madlib
-    assert "stronger ones may recover more" in findings.alone(table.assign(risk_high=0.09))
-    assert findings.alone(table[:2]) == ""
+    assert "(MADLIB, attacked with estimated probabilities: a lower limit)" in madlib
+    little = table.assign(risk=0.05, risk_low=0.04, risk_high=0.06)
+    assert "stronger ones may recover more" in findings.alone(little)
+    assert findings.alone(table[-1:]) == ""
 
 
 def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(

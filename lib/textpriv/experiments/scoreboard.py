@@ -317,6 +317,23 @@ def equal_risk(points: pd.DataFrame, risks: Iterable[float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def equal_accuracy(points: pd.DataFrame, accuracy: float) -> pd.DataFrame:
+    """What the best attack recovers where each mechanism leaves a classifier this accuracy.
+
+    Of `word_points`: a row per mechanism whose epsilons reach it, least recovered first. Columns:
+    mechanism, value (risk), low, high.
+    """
+    names = {"value": "accuracy", "low": "accuracy_low", "high": "accuracy_high"}
+    names |= {"risk": "value", "risk_low": "low", "risk_high": "high"}
+    rows = []
+    for mechanism, curve in points.rename(columns=names).groupby("mechanism", sort=False):
+        place = crossing(curve.sort_values("epsilon"), "accuracy", accuracy)
+        if place is not None:
+            rows.append({"mechanism": mechanism, **place.estimate()})
+    table = pd.DataFrame(rows, columns=["mechanism", "value", "low", "high"])
+    return table.sort_values("value", kind="stable", ignore_index=True)
+
+
 def equal_utility(board: Board) -> pd.DataFrame:
     """Who is read back less where two mechanisms leave as much of a text, by paired tests.
 

@@ -141,27 +141,22 @@ def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def alone(points: pd.DataFrame) -> str:
-    """Whether any of `scoreboard.word_points` that leaves a text useful hides most of its words.
-
-    Of the settings that may be as useful as is asked: the interval of their accuracy contains it.
-    """
-    near = points[(points["low"] <= READABLE_ACCURACY) & (points["high"] >= READABLE_ACCURACY)]
-    if near.empty:
+    """Whether any of `scoreboard.word_points` that leaves a text useful hides most of its words."""
+    found = scoreboard.equal_accuracy(points, READABLE_ACCURACY)
+    if found.empty:
         return ""
-    least = near.loc[near["risk"].idxmin()]
-    hides = least["risk_high"] < FEW_WORDS
+    least = found.iloc[0]
     answer = "Not as the only protection"
-    if hides:
-        answer = "Attacks recovered few words at one of them, and stronger ones may recover more"
-    rate = told(least["risk"], least["risk_low"], least["risk_high"])
+    if least["high"] < FEW_WORDS:
+        answer = "Attacks recovered few words under one of them, and stronger ones may recover more"
     fitted = ", attacked with estimated probabilities: a lower limit"
-    where = f"{called(str(least['mechanism']))} at epsilon {least['epsilon']:g}"
+    rate = told(least["value"], least["low"], least["high"])
     return (
-        f"**Should you use one?** {answer}. At {len(near)} settings a classifier of sentiment that "
-        f"counts words is right in about {READABLE_ACCURACY:.0%} (its interval contains that; "
-        f"guessing: {CHANCE:.0%}). There the strongest of three attacks recovers from {rate} of "
-        f"the content words ({where}{fitted * (least['mechanism'] == FITTED)}) to "
-        f"{near['risk'].max():.0%}."
+        f"**Should you use one?** {answer}. Where a classifier of sentiment that counts words is "
+        f"right in {READABLE_ACCURACY:.0%} (guessing: {CHANCE:.0%}), the strongest of three "
+        f"attacks recovers from {rate} of the content words "
+        f"({called(str(least['mechanism']))}{fitted * (least['mechanism'] == FITTED)}) to "
+        f"{found['value'].max():.0%}, read off between settings of {len(found)} mechanisms."
     )
 
 
