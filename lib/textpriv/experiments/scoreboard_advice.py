@@ -42,11 +42,11 @@ UNPROVED: Mapping[str, str] = {
 def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
     """Which mechanism stands out for what one wants to send, by tests.
 
-    A row for each thing that was measured; `at` is as for `at_equal_risk`. Columns: you send, take,
+    A row for each thing that was measured; `at` is as for `at_equal_risk`. Columns: you send, use,
     an attacker still gets, what is left.
     """
     rows = [_for_words(board, at), _for_tokens(board), _for_authors(board), _for_texts(board)]
-    columns = ["you send", "take", "an attacker still gets", "what is left"]
+    columns = ["you send", "use", "an attacker still gets", "what is left"]
     return pd.DataFrame([row for row in rows if row], columns=columns)
 
 
@@ -58,7 +58,7 @@ def _take(names: Sequence[str], every: int) -> str:
         return best
     if len(names) > FEW or len(names) == every:
         others = f"{len(names) - 1} of {every - 1} others are not significantly worse"
-        return f"no clear winner: {best} is best by value, {others}"
+        return f"no clear winner: {best} is best by point estimate, {others}"
     return f"{best}; not significantly worse: {listed(names[1:])}"
 
 
@@ -101,8 +101,8 @@ def _for_tokens(board: Board) -> list[str] | None:
     unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])}{unproved}: fewest recovered, by value, among settings whose "
-        "accuracy is surely at least halfway from guessing to plain text",
+        f"{called(row['mapper'])}{unproved}: fewest recovered, by point estimate, among settings "
+        "whose accuracy is surely at least halfway from guessing to plain text",
         f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens (function "
         "words and punctuation too) at the first guess",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
@@ -138,6 +138,6 @@ def _for_texts(board: Board) -> list[str] | None:
         "a whole text, rewritten",
         "no advice: settings differ",
         f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
-        f"sentences under {called(row['mechanism'])}, of more, by value, under the others",
+        f"sentences under {called(row['mechanism'])}, of more, by point estimate, under the others",
         "not measured here",
     ]

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from textpriv.drawing import drawing
-from textpriv.experiments.scoreboard import COMPARED, OTHER, SET_UP, UNMEASURED
 from textpriv.report import claims
 from textpriv.report.figures import (
     BLACK,
@@ -39,11 +38,7 @@ OUTCOMES: Mapping[str, dict[str, Any]] = {
     Verdict.TIE: {"fc": "#FFFFFF", "hatch": "...."},
     Verdict.LEANS_AGAINST: {"fc": "#D9D9D9", "hatch": ""},
     Verdict.CONTRADICTED: {"fc": RED, "hatch": "////"},
-    OTHER: {"fc": "#B3B3B3", "hatch": ""},
-    UNMEASURED: {"fc": "#E6E6E6", "hatch": "xxxx"},
-    SET_UP: {"fc": "#FFFFFF", "hatch": ""},
 }
-ALL_COMPARED = "compared with ours"
 PALE = "#C9C9C9"
 SMALL_PRINT = 9
 
@@ -52,39 +47,24 @@ SMALL_PRINT = 9
 
 
 @drawing
-def verdict_counts(
-    counts: pd.DataFrame, findings: pd.DataFrame, throughout: int, set_aside: int
-) -> Figure:
-    """How many claims of each paper are compared, and what becomes of what the paper states.
+def verdict_counts(findings: pd.DataFrame, throughout: int, set_aside: int) -> Figure:
+    """What becomes of what each paper states: a row per paper, a bar per verdict.
 
-    Of `scoreboard.counts` by paper, of `scoreboard.counts_of_findings`, and of how many statements
-    are confirmed `throughout`, in every one of their cells, or were set aside.
+    Of `scoreboard.counts_of_findings`, and of how many statements are confirmed `throughout`, in
+    every one of their cells, or were set aside.
     """
-    papers = [paper for paper in claims.PAPERS if paper in counts.index][::-1]
-    counts, findings = counts.loc[papers], findings.loc[papers]
-    fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.7), width_ratios=(1, 1.35))
-    held = counts[list(COMPARED)].sum(axis=1)
-    every = counts[[OTHER, UNMEASURED, SET_UP]].assign(**{ALL_COMPARED: held})
-    looks = {**OUTCOMES, ALL_COMPARED: {"fc": BLACK, "hatch": ""}}
-    _stacked(left, every[[ALL_COMPARED, OTHER, UNMEASURED, SET_UP]], looks)
-    _stacked(right, findings, looks)
-    left.set_yticks(range(len(papers)), [claims.PAPERS[paper] for paper in papers])
-    right.set_yticks(range(len(papers)), [])
-    left.set_title(f"all {int(counts.to_numpy().sum())} claims", fontsize=10)
-    right.set_title(f"the {int(findings.to_numpy().sum())} statements tested", fontsize=10)
+    findings = findings.loc[[paper for paper in claims.PAPERS if paper in findings.index][::-1]]
+    findings = findings.loc[:, findings.any()]
+    fig, ax = plt.subplots(figsize=(PAGE, 2.8))
+    _stacked(ax, findings)
+    ax.set_yticks(range(len(findings)), [claims.PAPERS[paper] for paper in findings.index])
+    ax.set(xlabel="statements, each tested as one")
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.grid(visible=False, axis="y")
     fig.suptitle(_fates(findings, throughout, set_aside), fontsize=12)
-    units = {"claims": (left, counts), "statements, each tested as one": (right, findings)}
-    for unit, (ax, table) in units.items():
-        ax.set(xlabel=unit, xlim=(0, 1.03 * max(1, table.sum(axis=1).max())))
-        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        ax.grid(visible=False, axis="y")
-    shown = [*every.columns[every.any()], *(name for name in COMPARED if findings[name].any())]
-    handles = [
-        plt.Rectangle((0, 0), 1, 1, label=name, ec=BLACK, lw=0.5, **looks[name])
-        for name in (ALL_COMPARED, *OUTCOMES)
-        if name in shown
-    ]
-    legend_below(fig, ncols=3, keys=handles, fontsize=SMALL_PRINT)
+    looks = {name: {"label": name, "ec": BLACK, "lw": 0.5} | OUTCOMES[name] for name in findings}
+    keys = [plt.Rectangle((0, 0), 1, 1, **look) for look in looks.values()]
+    legend_below(fig, ncols=3, keys=keys, fontsize=SMALL_PRINT)
     return fig
 
 
@@ -94,22 +74,23 @@ def _fates(findings: pd.DataFrame, throughout: int, set_aside: int) -> str:
     if not tested:
         return "No statement of the papers can be tested under this profile"
     holds, against = (
-        int(findings[each].sum()) for each in (Verdict.CONFIRMED, Verdict.CONTRADICTED)
+        int(findings.get(each, pd.Series(dtype=int)).sum())
+        for each in (Verdict.CONFIRMED, Verdict.CONTRADICTED)
     )
-    aside = f" ({set_aside} more that these models cannot test)" * bool(set_aside)
+    aside = f" ({set_aside} more set aside: these models cannot test them)" * bool(set_aside)
     return (
-        f"{holds} of {tested} statements are confirmed ({throughout} in every cell),\n"
+        f"{holds} of {tested} statements are confirmed ({throughout} in every table cell),\n"
         f"{against} contradicted{aside}"
     )
 
 
-def _stacked(ax: Axes, table: pd.DataFrame, looks: Mapping[str, dict[str, Any]]) -> None:
+def _stacked(ax: Axes, table: pd.DataFrame) -> None:
     """Bars side by side in a row, with their numbers where these fit."""
     begin = np.zeros(len(table))
     widest = max(1.0, float(table.sum(axis=1).max()))
     for name in table:
         widths = table[name].to_numpy(dtype=float)
-        look = looks[str(name)]
+        look = OUTCOMES[str(name)]
         ax.barh(range(len(table)), widths, left=begin, height=0.62, ec=BLACK, lw=0.5, **look)
         for place, (start, width) in enumerate(zip(begin, widths, strict=True)):
             if width > (0.055 * len(f"{width:.0f}") - 0.015) * widest:

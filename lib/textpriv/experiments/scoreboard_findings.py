@@ -250,8 +250,9 @@ def protects(equal: pd.DataFrame) -> Finding:
     losing = "lose some" if lost else "are shown to lose none"
     return Finding(
         f"Newer mechanisms {'win some' if won else 'are shown to win no'} comparisons and {losing}",
-        "Compared with older mechanisms at equal utility, attackers recover significantly fewer "
-        f"words under {', under '.join(wins)}.",
+        "Compared with older mechanisms at equal utility (of a classifier that counts words, or by "
+        f"sentence vectors), attackers recover significantly fewer words under "
+        f"{', under '.join(wins)}.",
     )
 
 
@@ -350,9 +351,9 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     less, more = "significantly less", "significantly more"
     lost = board.says(plain, other, above=less, below=more, tests=SENTENCES)
     return (
-        f"Of the token mechanisms {called(row['mapper'])} is read back least, by value (on "
-        f"{corpus_label(row['corpus'])}): the first guess "
-        f"of the strongest attack that was run on it ({called(row['attack'])}) recovers "
+        f"Of the token mechanisms, {called(row['mapper'])} is read back least, by point estimate "
+        f"(on {corpus_label(row['corpus'])}): the first guess of the "
+        f"strongest attack that was run on it ({called(row['attack'])}) recovers "
         f"{row['risk']:.0%} of the tokens. A classifier has an accuracy of {row['value']:.2f}, on "
         f"plain text {board.told(plain)}: {lost}."
     )
@@ -437,7 +438,7 @@ def rewritten(found: pd.DataFrame) -> Finding:
     least, others, also = rows.iloc[0], rows["linked"].iloc[1:], ""
     if len(others):
         ends = dict.fromkeys(f"{end:.0%}" for end in (others.min(), others.max()))
-        also = f", by value of {' to '.join(ends)} under the others that rewrite"
+        also = f", by point estimate of {' to '.join(ends)} under the others that rewrite"
     chance = 1 / least["candidates"]
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
@@ -458,9 +459,9 @@ def games(found: pd.DataFrame) -> str:
     bound = math.floor(10 * worst["shown"] + 1e-9) / 10  # a lower bound is not rounded up
     most = ", about the most that so many draws can show" if worst["right"] == 1 else ""
     return (
-        "Which of two was sanitized? The better of two attackers shows, with 95% confidence, an "
-        f"epsilon above 0 under {(played['shown'] > 0).sum()} of {len(played)} settings, and of at "
-        f"least {bound:.1f} under {_claiming(worst)}{most}."
+        "Guessing which of two texts was sanitized, the better of two attackers shows, with 95% "
+        f"confidence, an epsilon above 0 under {(played['shown'] > 0).sum()} of {len(played)} "
+        f"settings, and of at least {bound:.1f} under {_claiming(worst)}{most}."
     )
 
 
