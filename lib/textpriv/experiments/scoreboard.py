@@ -459,14 +459,14 @@ def missing_measures(tables: Mapping[str, pd.DataFrame]) -> str:
 # --- Did we break it? ---------------------------------------------------------------------------
 
 
-_AUDITED = {"dp-prompt": "DP-Prompt"}  # clipped or not, as its setting says; 04's row is one
+_CLIPPED = {"dp-prompt": "dp-prompt-clipped"}  # as notebook 04 names what has a guarantee
 
 
 def audits() -> list[Audit]:
     """The audits that `make audit` has left; none when it has not run here."""
     path = _audit_file("audits")
     kept = read_audits(path) if path.exists() else []
-    return [replace(each, mechanism=_AUDITED.get(each.mechanism, each.mechanism)) for each in kept]
+    return [replace(each, mechanism=_CLIPPED.get(each.mechanism, each.mechanism)) for each in kept]
 
 
 def statements() -> pd.DataFrame:
@@ -477,7 +477,8 @@ def statements() -> pd.DataFrame:
     """
     columns = ["mechanism", "setting", "nominal", "tight", "least", "attacked"]
     table = pd.DataFrame(_kept("statements").get("statements", []), columns=columns)
-    table = table.replace({"mechanism": _AUDITED})
+    clipped = table["setting"].astype(str).str.endswith("clipped")
+    table["mechanism"] = table["mechanism"].mask(clipped, table["mechanism"].replace(_CLIPPED))
     best = [
         each["did"].format(f"{100 * each['success']['value']:.0f}") if each else ""
         for each in table.pop("attacked")
