@@ -34,7 +34,7 @@ from textpriv.report.claims import Claim
 from textpriv.report.figures import style, use_style
 from textpriv.report.results import Measurement, measure
 from textpriv.report.run import Run
-from textpriv.report.verdicts import Verdict, judge
+from textpriv.report.verdicts import judge
 
 Z = 1.96
 
@@ -115,8 +115,7 @@ def test_every_cell_of_every_table_is_a_claim(paper: str, place: str) -> None:
     cells = [
         claim
         for claim in numbers()
-        if (claim.paper, claim.place) == (paper, place)
-        and scoreboard.kind_of(claim) == scoreboard.VALUE
+        if (claim.paper, claim.place) == (paper, place) and ".setting." not in claim.id
     ]
     rows = sorted(f"{claim.id},{claim.value},{claim.rounding}" for claim in cells)
     digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()[:12]
@@ -127,7 +126,7 @@ def test_every_claim_says_where_and_no_set_up_is_compared() -> None:
     for claim in claims.load():
         assert claim.place.strip() and claim.setting.strip(), claim.id
         assert claim.notebook in boards.NOTEBOOKS, claim.id
-        if scoreboard.kind_of(claim) == scoreboard.SETTING:
+        if ".setting." in claim.id:
             assert claim.compared == "never", claim.id
 
 
@@ -179,35 +178,11 @@ OURS = (
     rate("a.close", 0.49, 0.01),
     rate("a.low", 0.2, 0.01),
 )
-EXPECTED = {
-    "tong.same": Verdict.CONFIRMED,
-    "tong.within": Verdict.LEANS_FOR,
-    "tong.tie": Verdict.TIE,
-    "tong.open": Verdict.LEANS_AGAINST,
-    "tong.differs": Verdict.CONTRADICTED,
-    "tong.match": Verdict.MATCH,
-    "tong.missing": scoreboard.UNMEASURED,
-    "tong.other": scoreboard.OTHER,
-    "tong.setting.copies": scoreboard.SET_UP,
-}
 
 
 @pytest.fixture
 def examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "load", lambda: list(EXAMPLES.values()))
-
-
-def test_every_outcome(examples: None) -> None:
-    table = scoreboard.verdicts(board(*OURS)).set_index("claim")
-    assert table["outcome"].to_dict() == EXPECTED
-    assert set(EXPECTED.values()) == set(scoreboard.OUTCOMES)
-    counted = scoreboard.counts(table.reset_index(), "paper")
-    assert counted.loc["tong"].to_dict() == dict.fromkeys(scoreboard.OUTCOMES, 1)
-    held = scoreboard.obstacles(table.reset_index())
-    assert dict(zip(held["reason"], held["claims"], strict=True)) == {
-        "another corpus": 1,
-        "not measured: a.absent": 1,
-    }
 
 
 def test_statements_are_shown_with_their_verdicts(examples: None) -> None:
@@ -229,8 +204,7 @@ def test_smoke_and_missing_notebooks_are_not_compared(examples: None) -> None:
     smoke = Board("smoke", board(*OURS).found, {})
     nothing = Board("default", {}, {"05_reconstruction_attacks": "run it"})
     for each in (smoke, nothing):
-        outcomes = set(scoreboard.verdicts(each)["outcome"])
-        assert outcomes == {scoreboard.UNMEASURED, scoreboard.OTHER, scoreboard.SET_UP}
+        assert scoreboard.judged(judge(each.by_notebook, each.profile)).empty
     assert scoreboard.sources(nothing)["commit"].tolist() == ["run it"]
     row = scoreboard.sources(board(*OURS)).iloc[0]
     assert (row["commit"], row["minutes"]) == ("0123456 and changes", 1.5)
@@ -733,30 +707,6 @@ def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert found["p"].to_dict() == {2.0: 0.01, 1.0: 0.01}
     assert found["attack"].to_dict() == {2.0: "context-free-bound", 1.0: "noisy-channel"}
     assert scoreboard.word_points(Board("default", {}, {})).empty
-
-
-def test_a_curve_of_an_attack_is_from_one_experiment() -> None:
-    made = board(
-        rate("asr.custext.rotten-tomatoes.eps2.embedding_inversion", 0.1, 0.01),
-        rate("asr.custext.rotten-tomatoes.eps4.embedding_inversion", 0.3, 0.01),
-        rate("asr.custext.imdb.eps2.embedding_inversion", 0.9, 0.01),
-        rate("asr.custext.rotten-tomatoes.eps4.noisy_channel", 0.1, 0.02),
-        rate("risk.custext+.eps2.4.noisy_channel", 0.4, 0.02),
-        rate("paired.custext.rotten-tomatoes.eps6.embedding_inversion", 0.7, 0.01),
-        rate("paired.custext.rotten-tomatoes.eps6.inversion_bert", 0.7, 0.01),
-    )
-    curves = scoreboard.attack_curves(made)
-    assert set(curves["mechanism"]) == {"custext+"}
-    found = {
-        (row.attack, row.epsilon): (row.value, row.same) for row in curves.itertuples(index=False)
-    }
-    assert found == {
-        ("noisy-channel", 2.4): (0.4, True),
-        ("embedding-inversion", 2): (0.1, False),
-        ("embedding-inversion", 4): (0.3, False),
-        ("inversion-bert", 6): (0.7, False),
-    }
-    assert scoreboard.attack_curves(board()).empty
 
 
 def test_the_strongest_attack_on_manipulated_tokens() -> None:

@@ -1,7 +1,6 @@
 """Notebook 07: what it makes of the numbers that the other notebooks have left.
 
     judged(verdicts.judge(...))         what the papers state, and what became of it
-    verdicts(board)                     every number and ordering of the papers, and ours
     contradictions(board)               where papers contradict themselves or each other
     equal_risk(points, risks)           words: accuracy where the best attack succeeds equally often
     equal_utility(board)                words: who protects more where both leave as much of a text
@@ -37,13 +36,10 @@ from textpriv.report.board import Board
 from textpriv.report.claims import Claim, Kind
 from textpriv.report.difference import ALONE
 from textpriv.report.figures import labelled
-from textpriv.report.verdicts import Comparison, Judgement, Verdict, Z, verdicts_of
+from textpriv.report.verdicts import Judgement, Verdict, Z
 from textpriv.stats import Estimate
 
-VALUE, SETTING = "number", "set-up"
-OTHER, UNMEASURED, SET_UP = "another setting", "not measured here", "describes the experiment"
 COMPARED = tuple(each for each in Verdict if each != Verdict.NOT_COMPARABLE)
-OUTCOMES = (*COMPARED, OTHER, UNMEASURED, SET_UP)
 
 CORPUS = "rotten-tomatoes"  # the one that notebooks 01 and 05 share
 NEWER = ("clusant", "diffractor", "rantext")  # than the papers, and attacked in notebook 05
@@ -95,56 +91,6 @@ def counts_of_findings(found: Iterable[Judgement]) -> pd.DataFrame:
     table = judged(each for each in found if each.kind == Kind.FINDING)
     counted = pd.crosstab(table["paper"], table["verdict"])
     return counted.reindex([*claims.PAPERS], columns=[*map(str, COMPARED)], fill_value=0)
-
-
-def verdicts(board: Board) -> pd.DataFrame:
-    """Every claim with its outcome.
-
-    Columns: claim, paper, notebook, kind (number, set-up, or what an ordering is evidence of),
-    outcome (one of OUTCOMES: the verdict, told apart by what hinders a comparison), reason.
-    """
-    measured = board.by_notebook
-    return pd.DataFrame(
-        {
-            "claim": claim.id,
-            "paper": claim.paper,
-            "notebook": notebook,
-            "kind": kind_of(claim),
-            "outcome": outcome_of(claim, found, board.profile),
-            "reason": found.reason,
-        }
-        for notebook in dict.fromkeys(claim.notebook for claim in claims.load())
-        for claim, found in verdicts_of(notebook, measured.get(notebook, {}), board.profile)
-    )
-
-
-def kind_of(claim: Claim) -> str:
-    """A number, one of the paper's set-up, or what an ordering is evidence of."""
-    if ".setting." in claim.id:
-        return SETTING
-    return str(claim.kind) if claim.trend else VALUE
-
-
-def outcome_of(claim: Claim, found: Comparison, profile: str) -> str:
-    """The verdict, told apart by what hinders a comparison."""
-    if kind_of(claim) == SETTING:
-        return SET_UP
-    if not claim.is_compared(profile):
-        return OTHER
-    return UNMEASURED if found.verdict == Verdict.NOT_COMPARABLE else str(found.verdict)
-
-
-def counts(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    """How many of `verdicts` have each outcome, by "paper", "notebook" or "kind"."""
-    found = pd.crosstab(table[by], table["outcome"])
-    return found.reindex(columns=[*map(str, OUTCOMES)], fill_value=0).rename_axis(columns=None)
-
-
-def obstacles(table: pd.DataFrame, most: int = 12) -> pd.DataFrame:
-    """The commonest reasons for which numbers cannot be compared."""
-    held = table[table["outcome"].isin([OTHER, UNMEASURED])]
-    found = held.groupby(["paper", "reason"], sort=False).size().rename("claims").reset_index()
-    return found.sort_values("claims", ascending=False, kind="stable").head(most)
 
 
 # --- Contradictions -----------------------------------------------------------------------------
@@ -361,27 +307,6 @@ def kept_curves(board: Board) -> pd.DataFrame:
     curves = curves.rename(columns={"data": "task", "kept_here": "kept here"})
     columns = ["mechanism", "task", "kept", "kept here", "value", "low", "high"]
     return curves[columns].sort_values("kept", kind="stable", ignore_index=True)
-
-
-def attack_curves(board: Board) -> pd.DataFrame:
-    """Success of every attack on words against epsilon: notebook 05's, on its first corpus.
-
-    All of a curve is from one experiment: that of the best attack's sentences, or else a larger
-    one, which counts those words alone that the mechanism may replace.
-
-    Columns: mechanism, attack, epsilon, value, low, high, same (whether on the sentences of
-    `word_points`).
-    """
-    parts = [board.rows("risk", "mechanism", "epsilon", "attack")]
-    for quantity in ("asr", "paired"):
-        part = board.rows(quantity, "defense", "epsilon", "attack", corpus=CORPUS)
-        parts.append(part.assign(mechanism=part["defense"].replace(DEFENSES)))
-    curves = pd.concat([part for part in parts if len(part)] or parts)
-    first = curves.groupby(["mechanism", "attack"])["quantity"].transform("first")
-    curves = curves[curves["quantity"] == first]
-    known = {each: curves[each].fillna(curves["value"]) for each in ("low", "high")}
-    columns = ["mechanism", "attack", "epsilon", "value", "low", "high", "same"]
-    return curves.assign(**known, same=curves["quantity"] == "risk")[columns]
 
 
 def _plotted(board: Board, notebook: str, stem: str) -> Path:
