@@ -77,7 +77,7 @@ def _fates(findings: pd.DataFrame, throughout: int, set_aside: int) -> str:
         int(findings.get(each, pd.Series(dtype=int)).sum())
         for each in (Verdict.CONFIRMED, Verdict.CONTRADICTED)
     )
-    aside = f" ({set_aside} more set aside: these models cannot test them)" * bool(set_aside)
+    aside = f" ({set_aside} more set aside)" * bool(set_aside)
     return (
         f"{holds} of {tested} statements are confirmed ({throughout} in every table cell),\n"
         f"{against} contradicted{aside}"
