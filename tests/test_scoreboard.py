@@ -863,6 +863,7 @@ def test_tables_are_escaped_folded_and_have_whole_counts() -> None:
 def test_verdicts_are_drawn_as_long_as_their_counts(examples: None) -> None:
     findings = scoreboard.counts_of_findings(judge(board(*OURS).by_notebook))
     fig = figures.verdict_counts(findings, 0, 2)
-    title = "1 of 5 statements are confirmed (0 in every table cell),\n1 contradicted (2 more set aside)"
+    title = "1 of 5 statements are confirmed (0 in every table cell),\n"
+    title += "1 contradicted (2 more set aside)"
     assert fig.get_suptitle() == title
     assert [bar.get_width() for bar in fig.axes[0].patches if bar.get_width()] == [1] * 5
