@@ -654,10 +654,9 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         "Of 34 statements of the four papers that these models can test, 15 are confirmed, "
         "2 contradicted, 3 tie and 14 are inconclusive (5 of these lean the papers' way). If "
         "each had to hold in every table cell, 9 would be confirmed; for 8 of the 15, cells, "
-        "average or margin were settled after results were known. 4 more came out contradicted "
-        "and are not counted, since these models cannot test them. 7 hold by construction or "
-        "by theorem, which is no evidence; 6 are about other settings or were not "
-        "measured."
+        "average or margin were settled after results were known. Another 4 were contradicted by "
+        "models that cannot test them, and are not counted. 7 hold by construction or by "
+        "theorem, which is no evidence; 6 are about other settings or were not measured."
     )
     assert " not counted" not in str(counted)
     aside = verdicts.not_counted(marked)

@@ -332,8 +332,8 @@ def test_replacements_are_told_beside_random_words() -> None:
             gain("s", "tem", 0.1, 0.001, 0.7), gain("r", "tem", -0.1, 0.06)]  # fmt: skip
     found = findings.near_words(board(*rows))
     assert found.title.endswith("worth more than random words under 1 of 3 mechanisms")
-    assert ": on s more under 1 (Vickrey), less under 1;" in found.text
-    assert "; on r more under 0, less under 0; the others are" in found.text
+    assert ": on s more under 1 (Vickrey), less under 1; on r no difference" in found.text
+    assert found.text.endswith("on r no difference is significant.")
     assert "not compared" in findings.near_words(board()).title
 
 
@@ -341,15 +341,19 @@ def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
     pair = "paired.custext.rotten-tomatoes.eps6."
     values = {"contextual_bound_seen": 0.55, "noisy_channel": 0.62, "noisy_channel_lm": 0.69,
               "noisy_channel_shadow": 0.51}  # fmt: skip
-    measured = board(*(rate(pair + name, value, 0.01) for name, value in values.items()))
+    clothes = [rate("misaligned.eps6.noisy_channel.misaligned", 0.54, 0.01),
+               rate("misaligned.eps6.context_free_bound", 0.61, 0.01)]  # fmt: skip
+    measured = board(*(rate(pair + name, value, 0.01) for name, value in values.items()), *clothes)
     title, said = findings.context(measured)
-    assert title == "Decoding whole sentences exceeds a paper's estimated bound"
+    assert title == "Attackers who have read public film reviews exceed a paper's estimated bound"
+    assert "Of reviews of clothes the triples recover 0.54" in said
+    assert "(0.52 to 0.56), significantly less than Bayes' rule does word by word" in said
     assert "trained less than theirs, is 0.55" in said
-    assert "public text (significantly more)" in said and "alone (significantly less)" in said
+    assert "public reviews (significantly more)" in said and "alone (significantly less)" in said
     assert "trained less" not in findings.context(replace(measured, profile="paper")).text
     values["noisy_channel"] = 0.56
     close = board(*(rate(pair + name, value, 0.01) for name, value in values.items()))
-    assert "public text (undecided at this size)" in findings.context(close).text
+    assert "public reviews (undecided at this size)" in findings.context(close).text
     assert findings.context(close).title == "Undecided at this size"
 
 
@@ -377,13 +381,14 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     )
     given = found.assign(p=1e-4, kept=[0.3, 0.387], attack=["noisy-channel", findings.COUNTED])
     assert findings.headline(given).text.endswith(
-        "by 1.3 at most (MADLIB: given the private texts' own word counts)."
+        "by 1.3 at most (MADLIB: given the private texts' own word counts); stronger attacks may "
+        "recover more."
     )
     small = findings.headline(found.assign(p=1e-4, kept=[0.3, 0.387]))
     assert small.title == said.title
     assert small.text.endswith(
         "under CusText+ (30→55): a changed word need not be a hidden one. Under MADLIB (39→40) it "
-        "is significantly more, but by 1.3 at most."
+        "is significantly more, but by 1.3 at most; stronger attacks may recover more."
     )
     close = found.assign(p=0.03)  # which would be enough for one setting
     assert findings.headline(close).title.startswith("An attacker recovers hardly more")

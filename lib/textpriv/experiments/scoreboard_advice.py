@@ -25,7 +25,7 @@ from textpriv.stats import Estimate
 
 FEW = 3  # names in a cell of the table
 
-COMPARED_AT = "compared where attacks get that"
+COMPARED_AT = "the level of comparison"
 
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""

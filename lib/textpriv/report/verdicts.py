@@ -151,8 +151,8 @@ class Findings(NamedTuple):
         if not self.tested:
             return "No statement of the four papers can be tested under this profile."
         aside = (
-            f" {self.set_aside} more came out contradicted and are not counted, since these models "
-            "cannot test them."
+            f" Another {self.set_aside} were contradicted by models that cannot test them, and are "
+            "not counted."
         )
         return (
             f"Of {self.tested} statements of the four papers that these models can test, "
