@@ -656,7 +656,7 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         "each had to hold in every table cell, 9 would be confirmed; for 8 of the 15, cells, "
         "average or margin were settled after results were known. Another 4 were contradicted by "
         "models that cannot test them, and are not counted. 7 hold by construction or by "
-        "theorem, which is no evidence; 6 are about other settings or were not measured."
+        "theorem, which is no evidence."
     )
     assert " not counted" not in str(counted)
     aside = verdicts.not_counted(marked)

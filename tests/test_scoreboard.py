@@ -474,15 +474,6 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     assert said.endswith("about the most that so many draws can show.")  # no guess was wrong
     assert "(Notebook 08.)" in str(findings.rewritten(scoreboard.whole_texts(board())))
     assert findings.games(scoreboard.whole_texts(board())) == ""
-    (choice,) = advice.choice(made, at()).to_dict("records")
-    assert choice["use"].startswith("no advice")
-    gets = choice["an attacker still gets"]
-    assert (
-        # the stronger of two attacks: 95% intervals of 5 points, wide enough for both
-        gets
-        == "the original of at least 30% (24 to 36) of sentences under DP-MLM, of more, by point "
-        "estimate, under the others"
-    )
 
 
 def test_more_outputs_are_compared_by_the_strongest_attacker_on_one_and_on_several() -> None:

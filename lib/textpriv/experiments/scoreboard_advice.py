@@ -16,7 +16,6 @@ from textpriv.experiments.scoreboard_findings import (
     fewest_read,
     leaders,
     listed,
-    rewriters,
     told,
 )
 from textpriv.report.board import Board
@@ -45,7 +44,7 @@ def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
     A row for each thing that was measured; `at` is as for `at_equal_risk`. Columns: you send, use,
     an attacker still gets, what is left.
     """
-    rows = [_for_words(board, at), _for_tokens(board), _for_authors(board), _for_texts(board)]
+    rows = [_for_words(board, at), _for_tokens(board), _for_authors(board)]
     columns = ["you send", "use", "an attacker still gets", "what is left"]
     return pd.DataFrame([row for row in rows if row], columns=columns)
 
@@ -126,18 +125,4 @@ def _for_authors(board: Board) -> list[str] | None:
         f"the author with a macro F1 of at least {risk:.2f} ({COMPARED_AT}){clear[0]}",
         f"sentiment with a macro F1 of {most.value:.2f} ({most.low:.2f} to {most.high:.2f})"
         f"{clear[1]}",
-    ]
-
-
-def _for_texts(board: Board) -> list[str] | None:
-    found = rewriters(scoreboard.whole_texts(board))
-    if found.empty:
-        return None
-    row = found.iloc[0]
-    return [
-        "a whole text, rewritten",
-        "no advice: settings differ",
-        f"the original of at least {told(row['linked'], row['low'], row['high'])} of "
-        f"sentences under {called(row['mechanism'])}, of more, by point estimate, under the others",
-        "not measured here",
     ]

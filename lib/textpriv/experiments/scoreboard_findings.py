@@ -320,8 +320,7 @@ def context(board: Board) -> Finding:
         f"may have read these sentences, and {shadow} with shadow data alone ({less}). Of reviews "
         "of clothes the triples recover "
         f"{board.told(clothes + 'noisy_channel.misaligned')}, {elsewhere} than Bayes' rule does "
-        "word by word, given the private word frequencies "
-        f"({board.told(clothes + 'context_free_bound')}).",
+        "word by word, given the private word frequencies.",
     )
 
 

@@ -162,8 +162,7 @@ class Findings(NamedTuple):
             f"{self.reread} of the {self.holds}, cells, average or margin were settled after "
             "results were known."
             f"{aside * bool(self.set_aside)} {self.settled} hold by construction or "
-            f"by theorem, which is no evidence; {self.untested} are about other settings or were "
-            "not measured."
+            "by theorem, which is no evidence."
         )
 
 
