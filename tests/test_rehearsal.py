@@ -1,4 +1,4 @@
-"""What attackers of a known mechanism learn from public text: stand-ins, weights, lengths."""
+"""What attackers of a known mechanism learn from public text: probabilities, weights, lengths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import refused
 from test_evaluation import PUBLIC, TEXTS, VOCABULARY, WORDS, evaluated, vocabulary
 
 import textpriv
@@ -16,23 +15,15 @@ from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.evaluation import evaluate as evaluation
 from textpriv.evaluation import reading, rehearsal, risks
 from textpriv.evaluation.risks import Linker
-from textpriv.mechanisms import Madlib, Mechanism, SanText
-from textpriv.mechanisms.base import simulation
-from textpriv.mechanisms.noise import RankRepair
+from textpriv.mechanisms import Madlib, SanText
 from textpriv.mechanisms.vickrey import Vickrey
 
 __all__ = ["vocabulary"]  # the small one, for every test here
 
 RNG = np.random.default_rng(5)
 TOKENIZER = Tokenizer(VOCABULARY.words)
-DRAWN = RNG.integers(len(WORDS), size=4000)
 NOISE = Madlib(VOCABULARY, epsilon=12.0)
 VICKREY = Vickrey(NOISE, t=0.75)
-
-
-def kept(mechanism: Mechanism, words: np.ndarray) -> float:
-    with simulation():
-        return float((mechanism.sanitize_ids(words, np.random.default_rng(3)) == words).mean())
 
 
 def of_lengths(*lengths: int) -> Corpus:
@@ -40,30 +31,10 @@ def of_lengths(*lengths: int) -> Corpus:
     return Corpus(np.arange(sum(lengths)), np.cumsum([0, *lengths]))
 
 
-# --- Stand-ins ----------------------------------------------------------------------------------
+# --- Mechanisms whose probabilities nobody has worked out -----------------------------------------
 
 
-@pytest.mark.parametrize(
-    "mechanism", [VICKREY, RankRepair(NOISE, c=0.02)], ids=lambda each: each.name
-)
-def test_what_stands_in_keeps_as_many_words(mechanism: Mechanism) -> None:
-    """A wrong version takes the mechanism's own epsilon, at which its noise keeps far more."""
-    wanted = kept(mechanism, DRAWN)
-    noise = rehearsal.stand_in(mechanism, DRAWN)
-    assert isinstance(noise, Madlib) and noise.epsilon < mechanism.epsilon
-    assert kept(noise, DRAWN) == pytest.approx(wanted, abs=0.04)
-    assert kept(NOISE, DRAWN) > wanted + 0.1
-
-
-def test_a_mechanism_that_keeps_nothing_has_a_stand_in() -> None:
-    """The law of succession: one word more, of two more, so that some noise is as strong."""
-    apart = np.arange(5)  # so few that some noise keeps one in seven
-    never = Vickrey(Madlib(VOCABULARY, epsilon=1e4), t=1.0)
-    assert kept(never, apart) == 0
-    assert 0 < rehearsal.stand_in(never, apart).epsilon < 100
-
-
-def test_words_behind_no_known_probabilities_are_attacked_by_a_stand_in() -> None:
+def test_words_behind_no_known_probabilities_are_attacked_by_running_the_mechanism() -> None:
     """A wrong version runs no attack on them, so that a mechanism looks private that is not."""
     found = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=PUBLIC, seed=1)
     rows = found.risks.set_index("attack")
@@ -71,21 +42,23 @@ def test_words_behind_no_known_probabilities_are_attacked_by_a_stand_in() -> Non
     by_law = rows.loc["linkage by likelihood"]
     assert by_law["value"] > 0.9 and by_law["value"] >= rows.loc["linkage by words (BM25)", "value"]
     for attack in ("noisy channel", "linkage by likelihood"):
-        assert risks.STAND_IN in rows.loc[attack, "knows"]
-    assert "noise that keeps as many words stand in" in "; ".join(found.not_tried)
-    known = evaluated()  # of SanText nothing has to stand in
-    assert not known.risks["knows"].str.contains(risks.STAND_IN).any()
-    assert "stand in" not in "; ".join(known.not_tried)
+        assert risks.BY_RUNNING in rows.loc[attack, "knows"]
+    assert "they were estimated by running it" in "; ".join(found.not_tried)
+    known = evaluated()  # those of SanText are exact
+    assert not known.risks["knows"].str.contains(risks.BY_RUNNING).any()
+    assert "by running it" not in "; ".join(known.not_tried)
 
 
-def test_without_public_text_the_stand_in_is_rehearsed_on_frequent_words() -> None:
+def test_without_public_text_the_mechanism_is_run_on_frequent_words() -> None:
     found = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=None, seed=1)
     attacks = set(found.risks["attack"])
     assert {"context-free Bayes", "linkage by likelihood"} <= attacks
     assert "noisy channel" not in attacks
 
 
-def test_one_text_is_read_back_by_the_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_text_is_read_back_by_who_has_run_the_mechanism(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A wrong version takes the nearest words: as good as the words that were sent."""
     monkeypatch.setattr(reading, "embedding", lambda words=None: VOCABULARY)
     found = textpriv.Reader(PUBLIC).read(TEXTS[0], "vickrey", 9.0, np.random.default_rng(1))
@@ -213,8 +186,3 @@ def test_an_attack_of_ones_own_sees_all_candidates(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(evaluation, "_REGISTERED", set())
     textpriv.register_attack("alike", lambda known, seen: np.zeros((len(seen), len(known))))
     assert evaluated(attacks=["alike"]).risks["knows"].tolist() == ["the candidates"]
-
-
-test_bad_input_is_named = refused(
-    (lambda: rehearsal.stand_in(VICKREY, np.array([-1, -2])), "words: got none"),
-)

@@ -370,7 +370,7 @@ class _Run:
 
     @cached_property
     def channel(self) -> Channel | None:
-        """P(y|x) of the mechanism or of what stands in, None where there is none; both are said."""
+        """P(y|x) of the mechanism or an estimate, None where there is none; both are said."""
         mechanism, public = self.mechanism, self.public_words
         assert mechanism is not None
         try:
@@ -381,7 +381,7 @@ class _Run:
         if not isinstance(mechanism, Channel | Madlib):
             self.missed.append(
                 f"an attacker who knows the probabilities of {mechanism.name}, which nobody has "
-                "worked out: those of noise that keeps as many words stand in for them"
+                "worked out: they were estimated by running it"
             )
         return found
 

@@ -110,9 +110,8 @@ class Reader:
     ) -> Reading:
         """The text as it is sent, and as read back by the strongest attack that is ready.
 
-        The noisy channel reads by the mechanism's probabilities, by an estimate of MADLIB's, or by
-        those of noise that keeps as many words (`rehearsal.stand_in`); where there is no such noise
-        the nearest words are taken.
+        The noisy channel reads by the mechanism's probabilities, or by an estimate of them; where
+        there is none the nearest words are taken.
         """
         check_kind(text, str, what="text", expected="one string")
         made = self._mechanism(mechanism).with_epsilon(check_epsilon(epsilon))

@@ -1,7 +1,6 @@
 """What an attacker learns who runs a known mechanism on public text before the attack.
 
     rest, aside = parted(tokenizer.encode(public_texts))     # read by the model, and by no model
-    noise = stand_in(Vickrey(madlib, t=0.75), aside.ids)     # whose probabilities can be asked for
     language_weight(mechanism, channel, NGrams.train(...), aside)
 
 Draws are those of one stream: what is attacked is judged elsewhere.
@@ -18,12 +17,8 @@ from textpriv.attacks.base import is_input, observe
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel, decode_each
 from textpriv.channel import Channel
-from textpriv.checks import IntArray
 from textpriv.data.tokens import Corpus
-from textpriv.mechanisms import Madlib, Mechanism
-from textpriv.mechanisms.base import simulation
-from textpriv.mechanisms.noise import AfterNoise
-from textpriv.mechanisms.sweep import epsilons_for
+from textpriv.mechanisms import Mechanism
 
 LANGUAGE_WEIGHT = 0.75  # of the language model: what most rehearsals of notebook 05 choose
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # to choose from; 0 reads each word by itself
@@ -40,35 +35,6 @@ def parted(read: Corpus) -> tuple[Corpus, Corpus]:
     offsets = np.minimum(read.offsets[: count + 1], ASIDE)
     aside = replace(read, ids=read.ids[: offsets[-1]], offsets=offsets)
     return read.subset(np.arange(count, len(read))), aside
-
-
-def stand_in(mechanism: Mechanism, words: IntArray) -> Madlib:
-    """Noise that keeps as many of some words as the mechanism does.
-
-    Of most mechanisms that draw noise nobody has worked out P(y|x); that of noise and the nearest
-    word can be estimated (`mechanisms.estimated`). It has another law than the mechanism: an
-    attack by it is a real one, and weaker than one by the mechanism's own.
-
-    Parameters
-    ----------
-    words : public text, of which the first ASIDE words that the mechanism replaces are taken
-
-    Raises
-    ------
-    InvalidInput : no word is replaced, or so few are kept as no noise does
-    """
-    rng = np.random.default_rng(0)
-    tried = words[words >= 0]
-    tried = tried[is_input(mechanism)[tried]][:ASIDE]
-    with simulation():
-        kept = np.count_nonzero(mechanism.sanitize_ids(tried, rng) == tried)
-    share = (kept + 1) / (len(tried) + 2)  # neither 0 nor 1: Laplace's rule of succession
-    if isinstance(mechanism, AfterNoise):
-        noise = mechanism.madlib
-    else:
-        noise = Madlib(mechanism.embedding, epsilon=1.0)
-    (epsilon,) = epsilons_for(noise, tried, [1 - share], rng)
-    return noise.with_epsilon(float(f"{epsilon:.3g}"))  # few digits: estimates lie in the cache
 
 
 def language_weight(

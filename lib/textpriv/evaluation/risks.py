@@ -29,12 +29,13 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.attacks.pairs import WordPairs, words_of
+from textpriv.attacks.simulated import RankChannel
 from textpriv.channel import Channel
 from textpriv.checks import FloatArray, IntArray, check_kind
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, kind_of
 from textpriv.errors import InvalidInput
-from textpriv.evaluation.rehearsal import language_weight, stand_in
+from textpriv.evaluation.rehearsal import language_weight
 from textpriv.files import canonical_json
 from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
@@ -49,7 +50,7 @@ _PLACES = 1 << 24  # tokens of outputs against candidates that are looked at at 
 DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
 _DRAWN = 4000  # words in place of public text
 
-STAND_IN = "noise stands in for it"
+BY_RUNNING = "its probabilities by running it"
 ANYWHERE = "kept, in any order"
 FINDS = ("words", "texts", "authors")
 COLUMNS = ("finds", "attack", "knows", "value", "low", "high", "n", "chance")
@@ -277,14 +278,14 @@ def _still_there(
 
 
 def channel_of(mechanism: object, words: IntArray | None = None) -> Channel:
-    """P(y|x) of a mechanism that replaces words: exact where there is one, estimated for noise.
+    """P(y|x) of a mechanism that replaces words: exact where there is one, or an estimate.
 
-    Of another mechanism it is that of its `stand_in`, see `knowing`. An estimate takes half a
-    minute for a large vocabulary, once: it lies in the cache then.
+    That of noise takes half a minute for a large vocabulary, once: it lies in the cache then. Any
+    other mechanism is run on public words (`RankChannel`), which takes as long each time.
 
     Parameters
     ----------
-    words : public text, ids, on which a stand-in is rehearsed; None: words by Zipf's law
+    words : public text, ids, on which a mechanism is run; None: words by Zipf's law
 
     Raises
     ------
@@ -294,18 +295,19 @@ def channel_of(mechanism: object, words: IntArray | None = None) -> Channel:
     if isinstance(mechanism, Channel):
         return mechanism
     assert isinstance(mechanism, Mechanism)
-    if not isinstance(mechanism, Madlib):
-        if words is None:
-            law, rng = zipf(mechanism), np.random.default_rng(0)
-            words = rng.choice(mechanism.size, _DRAWN, p=law / law.sum())
-        mechanism = stand_in(mechanism, words)
-    return _estimated(mechanism)
+    if isinstance(mechanism, Madlib):
+        return _estimated(mechanism)
+    rng = np.random.default_rng(0)
+    if words is None:
+        law = zipf(mechanism)
+        words = rng.choice(mechanism.size, _DRAWN, p=law / law.sum())
+    return RankChannel.estimate(mechanism, words, rng)
 
 
 def knowing(mechanism: Mechanism) -> str:
     """What an attacker knows who asks `channel_of`, in words."""
     own = isinstance(mechanism, Channel | Madlib)
-    return "the mechanism" if own else f"how many words the mechanism keeps ({STAND_IN})"
+    return "the mechanism" if own else f"the mechanism ({BY_RUNNING})"
 
 
 def _estimated(mechanism: Madlib) -> NoiseChannel:
