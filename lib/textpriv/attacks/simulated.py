@@ -10,25 +10,28 @@ too many, so the outputs are counted by their rank: how many words are nearer to
 
 from __future__ import annotations
 
-from typing import Self
+from functools import lru_cache
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
+import torch
 
 from textpriv.attacks.base import is_input
-from textpriv.channel import Channel, FloatArray, IntArray, check_ids
+from textpriv.channel import ROW_BYTES, Channel, FloatArray, IntArray, check_ids
 from textpriv.checks import COUNT, check_generator, check_kind, checked
+from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Mechanism, simulation
-from textpriv.neighbors import ExactSearch
+from textpriv.neighbors import Distances, ExactSearch
 
 
 class RankChannel(Channel):
     """An estimate of P(y|x) by the rank of y among the neighbours of x, 0 for x itself.
 
-    Words fall into groups by the distance of their nearest neighbour, since noise takes a word in a
-    crowd farther through the ranks. In a group all words have one law of ranks; beyond the last
-    rank all words are alike.
+    The first ranks are told apart one by one, the others in bins that double. Words fall into
+    groups by the distance of their nearest neighbour, since noise takes a word in a crowd farther
+    through the ranks; in a group all words have one law of ranks.
 
     An attack that uses it is a real attack on the real outputs: what it achieves can be achieved, a
     lower bound on what an attacker achieves who knows the true probabilities. Neither its largest
@@ -36,20 +39,20 @@ class RankChannel(Channel):
 
     Parameters
     ----------
-    neighbours : (size, ranks) ids, each word itself first
+    near : the neighbours of every word
     group : (size,) of every word, from 0 on
-    law : (groups, ranks + 1) P(rank); last, that of all other words together
+    law : (groups, ranks + bins) P(rank); of a bin, that of all its ranks together
     """
 
-    def __init__(self, neighbours: IntArray, group: IntArray, law: FloatArray) -> None:
-        self.size, ranks = neighbours.shape
-        with np.errstate(divide="ignore"):  # nothing is beyond the ranks of a small vocabulary
-            beyond = np.log(law[:, -1]) - np.log(max(1, self.size - ranks))
-            near = np.log(law[group, :ranks])
-        self._beyond = beyond[group]
+    def __init__(self, near: Neighbours, group: IntArray, law: FloatArray) -> None:
+        self.size, ranks = near.words.shape
+        self.distances, self._radii, self._group = near.distances, near.radii, group
+        with np.errstate(divide="ignore"):
+            self._far = np.log(law[:, ranks:]) - np.log(np.diff(near.edges))
+            close = np.log(law[group, :ranks])
         row = np.repeat(np.arange(self.size), ranks)
-        place, shape = (row, neighbours.ravel()), (self.size, self.size)
-        self._rows = scipy.sparse.csr_array((near.ravel(), place), shape=shape)
+        place, shape = (row, near.words.ravel()), (self.size, self.size)
+        self._rows = scipy.sparse.csr_array((close.ravel(), place), shape=shape)
         self._columns = self._rows.tocsc()
 
     @classmethod
@@ -70,7 +73,7 @@ class RankChannel(Channel):
         ----------
         words : ids of public text, so that frequent words count for more; those that the vocabulary
             lacks or the mechanism passes are left out
-        ranks : >= 1, that are told apart
+        ranks : >= 1, that are told apart one by one
         groups : >= 1, of as many of `words` each
         draws : >= 1 outputs, together
 
@@ -84,46 +87,82 @@ class RankChannel(Channel):
         public = public[is_input(mechanism)[public]]
         if not len(public):
             raise InvalidInput("words: got none that the mechanism replaces, expected public text")
-        neighbours, gap = _neighbours(mechanism, ranks)
-        group = np.searchsorted(np.quantile(gap[public], np.arange(1, groups) / groups), gap)
+        near = _neighbours(mechanism.embedding, min(ranks, mechanism.size))
+        cuts = np.quantile(near.gap[public], np.arange(1, groups) / groups)
+        group = np.searchsorted(cuts, near.gap)
         inputs = rng.choice(public, draws)
         with simulation():
             outputs = mechanism.sanitize_ids(inputs, rng)
-        found = neighbours[inputs] == outputs[:, None]
-        ranks = neighbours.shape[1]  # fewer in a small vocabulary
-        rank = np.where(found.any(1), found.argmax(1), ranks)
-        counts = np.zeros((groups, ranks + 1))
-        np.add.at(counts, (group[inputs], rank), 1.0)
-        counts[:, 1:ranks] += 1 / ranks  # a draw more for all ranks together: none is impossible
-        counts[:, 0] += 0.5
-        counts[:, ranks] += 0.5 * (mechanism.size > ranks)
-        made = cls(neighbours, group, counts / counts.sum(1, keepdims=True))
+        rank = near.distances.ranks(inputs, outputs)
+        rank = np.where(outputs == inputs, 0, np.maximum(rank, 1))  # of words of one vector too
+        first = np.arange(near.words.shape[1] + 1)  # each rank alone, and where the bins begin
+        bins = np.concatenate([first[:-1], near.edges[:-1]])
+        place = np.searchsorted(bins, rank, side="right") - 1
+        # A draw more for the word itself, one for all the other ranks, and one for each bin.
+        counts = np.ones((groups, len(bins)))
+        counts[:, 1 : len(first) - 1] = 1 / max(1, len(first) - 2)
+        np.add.at(counts, (group[inputs], place), 1.0)
+        made = cls(near, group, counts / counts.sum(1, keepdims=True))
         made.vocabulary, made.inputs = mechanism.vocabulary, getattr(mechanism, "inputs", None)
         return made
 
+    @torch.inference_mode()
     def log_rows(self, inputs: IntArray) -> FloatArray:
         x = check_ids(inputs, self.size, what="inputs")
-        rows = np.repeat(self._beyond[x][:, None], self.size, axis=1)
-        near = self._rows[x].tocoo()
-        rows[near.row, near.col] = near.data
-        return rows
+        apart = self.distances.to(x).numpy()
+        rows = self._beyond(apart, self._radii[x].T[:, :, None], self._group[x][:, None])
+        close = self._rows[x].tocoo()
+        rows[close.row, close.col] = close.data
+        return rows - np.logaddexp.reduce(rows, axis=1, keepdims=True)  # words of one vector
 
+    @torch.inference_mode()
     def log_columns(self, outputs: IntArray) -> FloatArray:
         y = check_ids(outputs, self.size, what="outputs")
-        columns = np.repeat(self._beyond[None], len(y), axis=0)
-        near = self._columns[:, y].tocoo()
-        columns[near.col, near.row] = near.data
+        apart = self.distances.to(y).numpy()  # from x as from y
+        columns = self._beyond(apart, self._radii.T[:, None, :], self._group[None])
+        close = self._columns[:, y].tocoo()
+        columns[close.col, close.row] = close.data
         return columns
 
+    def _beyond(self, apart: FloatArray, radii: FloatArray, group: IntArray) -> FloatArray:
+        """log P of words so far apart, in the bin of the largest radius that they pass."""
+        if not len(radii):
+            return np.full(apart.shape, -np.inf)
+        place = np.zeros(apart.shape, dtype=np.int64)
+        for radius in radii[1:]:
+            place += apart >= radius
+        return self._far[group, place]
 
-def _neighbours(mechanism: Mechanism, ranks: int) -> tuple[IntArray, FloatArray]:
-    """The nearest words of every word, itself first: (size, ranks), and the distance to the next.
 
-    Words of one vector are each the first of their own list.
+class Neighbours(NamedTuple):
+    """The words around every word of a vocabulary.
+
+    words : (size, ranks) ids, each word itself first, then the nearest
+    gap : (size,) distance of the nearest other word
+    edges : (bins + 1,) ranks at which bins begin, each twice as far as the one before; the size
+    radii : (size, bins) distances at which they do
     """
-    vectors, own = mechanism.embedding.vectors, np.arange(mechanism.size)[:, None]
-    found, distances = ExactSearch(vectors).nearest(vectors, min(ranks + 1, mechanism.size))
+
+    distances: Distances
+    words: IntArray
+    gap: FloatArray
+    edges: IntArray
+    radii: FloatArray
+
+
+@lru_cache(maxsize=1)
+def _neighbours(embedding: Embedding, ranks: int) -> Neighbours:
+    """Words of one vector are each the first of their own list."""
+    vectors, size = embedding.vectors, len(embedding)
+    own = np.arange(size)[:, None]
+    found, apart = ExactSearch(vectors).nearest(vectors, min(ranks + 1, size))
     others = np.argsort(found == own, axis=1, kind="stable")  # itself last, wherever it stood
-    near = np.concatenate([own, np.take_along_axis(found, others, 1)], axis=1)
-    gap = np.take_along_axis(distances, others[:, :1], 1)[:, 0]
-    return near[:, : min(ranks, mechanism.size)], gap
+    words = np.concatenate([own, np.take_along_axis(found, others, 1)], axis=1)[:, :ranks]
+    gap = np.take_along_axis(apart, others[:, :1], 1)[:, 0]
+    edges = ranks * 2 ** np.arange(max(0, int(np.ceil(np.log2(size / ranks)))))
+    radii = np.empty((size, len(edges)))
+    for part in np.array_split(own[:, 0], -(-size * 8 * size // ROW_BYTES)) if len(edges) else ():
+        ends = np.unique([edges - 1, edges])
+        row = np.partition(embedding.distances.to(part).numpy(), ends, axis=1)
+        radii[part] = (row[:, edges - 1] + row[:, edges]) / 2  # between two words, not on one
+    return Neighbours(embedding.distances, words, gap, np.append(edges, size), radii)
