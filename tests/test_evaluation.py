@@ -490,6 +490,7 @@ def test_cards_of_a_folder_stand_in_one_table(common: None, tmp_path: Path) -> N
         table["linked"].is_monotonic_increasing and (table["linked_low"] <= table["linked"]).all()
     )
     assert set(table["read_tried"]) == {2}  # kept as they are, and by Bayes' rule
+    assert (table["kept"] <= table["read"]).all()
     assert (table["epsilon_at_least"] <= table["largest_shown"]).all()
     assert (table["largest_shown"] > 0).all()
 

@@ -20,7 +20,7 @@ import pandas as pd
 
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.evaluate import CARD, evaluate
-from textpriv.evaluation.risks import strongest
+from textpriv.evaluation.risks import AS_THEY_ARE, strongest
 from textpriv.paths import REPOSITORY
 
 CORPUS, COUNT = "rotten-tomatoes", 1000
@@ -80,13 +80,16 @@ def read_card(path: Path) -> dict[str, Any]:
 def table(cards: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """A row per card: how much of it is read and linked by the strongest attack, and what is left.
 
-    Columns: mechanism, setting, read, linked (each with _low, _high, _by and _tried, the number of
-    attacks), epsilon_at_least (per text, shown by linkage), largest_shown (what linkage of so many
-    texts could show at all), and one for each measure of utility.
+    Columns: mechanism, setting, kept (words sent unchanged; NaN where that is not known), read and
+    linked (each with _low, _high, _by and _tried, the number of attacks), epsilon_at_least (per
+    text, shown by linkage), largest_shown (what linkage of so many texts could show at all), and
+    one for each measure of utility.
     """
     rows = []
     for card in cards:
         row = {"mechanism": card["label"], "setting": card["setting"]}
+        kept = [each["value"] for each in card["risks"] if each["attack"] == AS_THEY_ARE]
+        row["kept"] = kept[0] if kept else np.nan
         for finds, name in (("words", "read"), ("texts", "linked")):
             row[f"{name}_tried"] = sum(each["finds"] == finds for each in card["risks"])
             best = strongest(pd.DataFrame(card["risks"]), finds)

@@ -50,6 +50,7 @@ _PLACES = 1 << 24  # tokens of outputs against candidates that are looked at at 
 DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
 _DRAWN = 4000  # words in place of public text
 
+AS_THEY_ARE = "kept as they are"
 BY_RUNNING = "its probabilities by running it"
 ANYWHERE = "kept, in any order"
 FINDS = ("words", "texts", "authors")
@@ -257,7 +258,7 @@ def pair_risks(
     knows, chance = f"other texts before and after{public}", rate(pairs.most_frequent()).value
     return [
         *found,
-        _risk("words", f"kept as they are{part}", "nothing", rate(pairs.output), chance),
+        _risk("words", f"{AS_THEY_ARE}{part}", "nothing", rate(pairs.output), chance),
         _risk("words", f"learned from pairs{part}", knows, rate(pairs.learned()), chance),
     ]
 
@@ -446,7 +447,7 @@ def word_risks(
     if not content.any():
         return [], {}
     document, truth = private.document[content], private.ids
-    read = {"kept as they are": ("nothing", observed.corpus.ids)}
+    read = {AS_THEY_ARE: ("nothing", observed.corpus.ids)}
     with simulation():
         for label, (knows, attack) in attacks.items():
             guessed = observed.corpus.ids.copy()
