@@ -330,11 +330,14 @@ def test_replacements_are_told_beside_random_words() -> None:
     rows = [gain("s", "tem", -0.1, 0.001), gain("s", "vickrey", 0.1, 0.001),
             gain("s", "madlib", 0.1, 0.06), gain("s", "tem", 0.1, 0.001, reader="words"),
             gain("s", "tem", 0.1, 0.001, 0.7), gain("r", "tem", -0.1, 0.06)]  # fmt: skip
-    found = findings.near_words(board(*rows))
+    cards = pd.DataFrame({"mechanism": ["Vickrey", "TEM"], "kept": [0.3, 0.3], "read": [0.7, 0.4]})
+    found = findings.near_words(board(*rows), cards)
     assert found.title.endswith("worth more than random words under 1 of 3 mechanisms")
     assert ": on s more under 1 (Vickrey), less under 1; on r no difference" in found.text
-    assert found.text.endswith("on r no difference is significant.")
-    assert "not compared" in findings.near_words(board()).title
+    assert "on r no difference is significant. Attackers who can run" in found.text
+    assert found.text.endswith("read 70% of the words under Vickrey, which sends 30% unchanged.")
+    assert findings.near_words(board(*rows), cards[1:]).text.endswith("is significant.")
+    assert "not compared" in findings.near_words(board(), cards).title
 
 
 def test_the_bound_of_the_paper_is_compared_by_tests() -> None:

@@ -256,17 +256,21 @@ def protects(equal: pd.DataFrame) -> Finding:
     )
 
 
-def near_words(board: Board) -> Finding:
-    """Whether what replaces words is worth more than random words there, by notebook 01's tests."""
+def near_words(board: Board, cards: pd.DataFrame) -> Finding:
+    """Whether what replaces words is worth more than random words there, by notebook 01's tests.
+
+    And how much of it is read back: of `evaluation.cards.table`, on other settings.
+    """
     gains = board.rows("beside_random", "corpus", "mechanism", "p", reader=BETTER, kept=HALF)
     if gains.empty:
         return Finding("Replacements were not compared with random words", "(Notebook 01.)")
     sure = gains["p"] < ALONE
     gains["above"] = sure & (gains["value"] > 0)
     gains["below"] = sure & (gains["value"] < 0)
-    said, title = [], ""
+    said, title, worth_more = [], "", set[str]()
     for corpus, part in sorted(gains.groupby("corpus"), reverse=True):
         names = [*part.loc[part["above"], "mechanism"]]
+        worth_more |= {called(each) for each in names}
         under = f"under {len(names)} of {len(part)} mechanisms"
         title = title or f"Replacements are shown to be worth more than random words {under}"
         which = f" ({listed(names)})" if names else ""
@@ -278,8 +282,17 @@ def near_words(board: Board) -> Finding:
         title,
         "Half of the content words are kept, random words stand in the same places, and the better "
         "of two classifiers of sentiment reads each (one counts words, one averages their "
-        f"vectors): {'; '.join(said)}.",
+        f"vectors): {'; '.join(said)}.{_read_back(cards[cards['mechanism'].isin(worth_more)])}",
     )
+
+
+def _read_back(cards: pd.DataFrame) -> str:
+    """What attackers read of some mechanisms, beside what these send unchanged."""
+    read = [
+        f"{row.read:.0%} of the words under {row.mechanism}, which sends {row.kept:.0%} unchanged"
+        for row in cards.itertuples()
+    ]
+    return f" Attackers who can run the mechanism read {' and '.join(read)}." if read else ""
 
 
 def context(board: Board) -> Finding:
