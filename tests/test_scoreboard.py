@@ -334,8 +334,8 @@ def test_replacements_are_told_beside_random_words() -> None:
     found = findings.near_words(board(*rows), cards)
     assert found.title.endswith("worth more than random words under 1 of 3 mechanisms")
     assert ": on s more under 1 (Vickrey), less under 1; on r no difference" in found.text
-    assert "on r no difference is significant. Attackers who can run" in found.text
-    assert found.text.endswith("read 70% of the words under Vickrey, which sends 30% unchanged.")
+    assert "on r no difference is significant. Attackers who run" in found.text
+    assert found.text.endswith("read 70% of the words under Vickrey (30% sent unchanged).")
     assert findings.near_words(board(*rows), cards[1:]).text.endswith("is significant.")
     assert "not compared" in findings.near_words(board(), cards).title
 

@@ -280,19 +280,19 @@ def near_words(board: Board, cards: pd.DataFrame) -> Finding:
         said.append(f"on {corpus} {told}")
     return Finding(
         title,
-        "Half of the content words are kept, random words stand in the same places, and the better "
-        "of two classifiers of sentiment reads each (one counts words, one averages their "
-        f"vectors): {'; '.join(said)}.{_read_back(cards[cards['mechanism'].isin(worth_more)])}",
+        "With half of the content words kept and random words in the same places, each read by the "
+        "better of two classifiers of sentiment (one counts words, one averages vectors): "
+        f"{'; '.join(said)}.{_read_back(cards[cards['mechanism'].isin(worth_more)])}",
     )
 
 
 def _read_back(cards: pd.DataFrame) -> str:
     """What attackers read of some mechanisms, beside what these send unchanged."""
     read = [
-        f"{row.read:.0%} of the words under {row.mechanism}, which sends {row.kept:.0%} unchanged"
+        f"{row.read:.0%} of the words under {row.mechanism} ({row.kept:.0%} sent unchanged)"
         for row in cards.itertuples()
     ]
-    return f" Attackers who can run the mechanism read {' and '.join(read)}." if read else ""
+    return f" Attackers who run the mechanism read {' and '.join(read)}." if read else ""
 
 
 def context(board: Board) -> Finding:
