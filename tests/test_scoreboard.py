@@ -350,7 +350,8 @@ def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
     title, said = findings.context(measured)
     assert title == "Attackers who have read public film reviews exceed a paper's estimated bound"
     assert "Of reviews of clothes the triples recover 0.54" in said
-    assert "(0.52 to 0.56), significantly less than Bayes' rule does word by word" in said
+    assert "(0.52 to 0.56) (compared with Bayes' rule word by word, given" in said
+    assert said.endswith("frequencies: significantly less).")
     assert "trained less than theirs, is 0.55" in said
     assert "public reviews (significantly more)" in said and "alone (significantly less)" in said
     assert "trained less" not in findings.context(replace(measured, profile="paper")).text

@@ -332,8 +332,8 @@ def context(board: Board) -> Finding:
         f"with word triples of public reviews ({more}), {language} with a language model, which "
         f"may have read these sentences, and {shadow} with shadow data alone ({less}). Of reviews "
         "of clothes the triples recover "
-        f"{board.told(clothes + 'noisy_channel.misaligned')}, {elsewhere} than Bayes' rule does "
-        "word by word, given the private word frequencies.",
+        f"{board.told(clothes + 'noisy_channel.misaligned')} (compared with Bayes' rule word by "
+        f"word, given the private word frequencies: {elsewhere}).",
     )
 
 
