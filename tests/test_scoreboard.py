@@ -331,11 +331,12 @@ def test_replacements_are_told_beside_random_words() -> None:
             gain("s", "madlib", 0.1, 0.06), gain("s", "tem", 0.1, 0.001, reader="words"),
             gain("s", "tem", 0.1, 0.001, 0.7), gain("r", "tem", -0.1, 0.06)]  # fmt: skip
     cards = pd.DataFrame({"mechanism": ["Vickrey", "TEM"], "kept": [0.3, 0.3], "read": [0.7, 0.4]})
+    cards = cards.assign(read_low=cards["read"] - 0.02, read_high=cards["read"] + 0.02)
     found = findings.near_words(board(*rows), cards)
     assert found.title.endswith("worth more than random words under 1 of 3 mechanisms")
     assert ": on s more under 1 (Vickrey), less under 1; on r no difference" in found.text
-    assert "on r no difference is significant. Attackers who run" in found.text
-    assert found.text.endswith("read 70% of the words under Vickrey (30% sent unchanged).")
+    assert "on r no difference is significant. At other settings attackers" in found.text
+    assert found.text.endswith("70% (68 to 72) under Vickrey, 30% kept (content words).")
     assert findings.near_words(board(*rows), cards[1:]).text.endswith("is significant.")
     assert "not compared" in findings.near_words(board(), cards).title
 
@@ -350,8 +351,8 @@ def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
     title, said = findings.context(measured)
     assert title == "Attackers who have read public film reviews exceed a paper's estimated bound"
     assert "Of reviews of clothes the triples recover 0.54" in said
-    assert "(0.52 to 0.56) (compared with Bayes' rule word by word, given" in said
-    assert said.endswith("frequencies: significantly less).")
+    assert "(0.52 to 0.56); compared with Bayes' rule word by word, given" in said
+    assert said.endswith("frequencies, that is significantly less.")
     assert "trained less than theirs, is 0.55" in said
     assert "public reviews (significantly more)" in said and "alone (significantly less)" in said
     assert "trained less" not in findings.context(replace(measured, profile="paper")).text

@@ -95,7 +95,7 @@ class RankChannel(Channel):
         with simulation():
             outputs = mechanism.sanitize_ids(inputs, rng)
         rank = near.distances.ranks(inputs, outputs)
-        rank = np.where(outputs == inputs, 0, np.maximum(rank, 1))  # of words of one vector too
+        rank = np.maximum(rank, outputs != inputs)  # another word of the same vector is no rank 0
         first = np.arange(near.words.shape[1] + 1)  # each rank alone, and where the bins begin
         bins = np.concatenate([first[:-1], near.edges[:-1]])
         place = np.searchsorted(bins, rank, side="right") - 1
@@ -111,7 +111,7 @@ class RankChannel(Channel):
     def log_rows(self, inputs: IntArray) -> FloatArray:
         x = check_ids(inputs, self.size, what="inputs")
         apart = self.distances.to(x).numpy()
-        rows = self._beyond(apart, self._radii[x].T[:, :, None], self._group[x][:, None])
+        rows = self._beyond(apart, self._radii[x].T[..., None], self._group[x][:, None])
         close = self._rows[x].tocoo()
         rows[close.row, close.col] = close.data
         return rows - np.logaddexp.reduce(rows, axis=1, keepdims=True)  # words of one vector
@@ -127,10 +127,10 @@ class RankChannel(Channel):
 
     def _beyond(self, apart: FloatArray, radii: FloatArray, group: IntArray) -> FloatArray:
         """log P of words so far apart, in the bin of the largest radius that they pass."""
-        if not len(radii):
+        if not self._far.size:  # the ranks are all there are
             return np.full(apart.shape, -np.inf)
         place = np.zeros(apart.shape, dtype=np.int8)
-        for radius in radii[1:]:
+        for radius in radii:
             place += apart >= radius
         return self._far[group, place]
 
@@ -141,7 +141,7 @@ class Neighbours(NamedTuple):
     words : (size, ranks) ids, each word itself first, then the nearest
     gap : (size,) distance of the nearest other word
     edges : (bins + 1,) ranks at which bins begin, each twice as far as the one before; the size
-    radii : (size, bins) distances at which they do
+    radii : (size, bins - 1) distances at which all but the first do
     """
 
     distances: Distances
@@ -157,7 +157,8 @@ def _neighbours(embedding: Embedding, ranks: int) -> Neighbours:
     size, distances = len(embedding), embedding.distances
     edges = ranks * 2 ** np.arange(max(0, math.ceil(math.log2(size / ranks))))
     words = np.empty((size, ranks), dtype=np.int64)
-    gap, radii = np.zeros(size), np.empty((size, len(edges)))
+    further = edges[1:]
+    gap, radii = np.zeros(size), np.empty((size, len(further)))
     for part in np.array_split(np.arange(size), -(-size * 8 * size // ROW_BYTES)):
         apart, row = distances.to(part).numpy(), np.arange(len(part))[:, None]
         apart[row[:, 0], part] = -1.0  # itself first, before other words of its vector
@@ -165,5 +166,5 @@ def _neighbours(embedding: Embedding, ranks: int) -> Neighbours:
         words[part] = near[row, apart[row, near].argsort(axis=1)]
         apart.sort(axis=1)
         gap[part] = apart[:, min(1, size - 1)]
-        radii[part] = (apart[:, edges - 1] + apart[:, edges]) / 2  # between two words, not on one
+        radii[part] = (apart[:, further - 1] + apart[:, further]) / 2  # between two words
     return Neighbours(distances, words, gap, np.append(edges, size), radii)

@@ -288,11 +288,13 @@ def near_words(board: Board, cards: pd.DataFrame) -> Finding:
 
 def _read_back(cards: pd.DataFrame) -> str:
     """What attackers read of some mechanisms, beside what these send unchanged."""
-    read = [
-        f"{row.read:.0%} of the words under {row.mechanism} ({row.kept:.0%} sent unchanged)"
+    if cards.empty:
+        return ""
+    read = " and ".join(
+        f"{told(row.read, row.read_low, row.read_high)} under {row.mechanism}, {row.kept:.0%} kept"
         for row in cards.itertuples()
-    ]
-    return f" Attackers who run the mechanism read {' and '.join(read)}." if read else ""
+    )
+    return f" At other settings attackers who run the mechanism read {read} (content words)."
 
 
 def context(board: Board) -> Finding:
@@ -332,8 +334,8 @@ def context(board: Board) -> Finding:
         f"with word triples of public reviews ({more}), {language} with a language model, which "
         f"may have read these sentences, and {shadow} with shadow data alone ({less}). Of reviews "
         "of clothes the triples recover "
-        f"{board.told(clothes + 'noisy_channel.misaligned')} (compared with Bayes' rule word by "
-        f"word, given the private word frequencies: {elsewhere}).",
+        f"{board.told(clothes + 'noisy_channel.misaligned')}; compared with Bayes' rule word by "
+        f"word, given the private word frequencies, that is {elsewhere}.",
     )
 
 
