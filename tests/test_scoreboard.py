@@ -336,7 +336,7 @@ def test_replacements_are_told_beside_random_words() -> None:
     assert found.title.endswith("worth more than random words under 1 of 3 mechanisms")
     assert ": on s more under 1 (Vickrey), less under 1; on r no difference" in found.text
     assert "on r no difference is significant. At other settings attackers" in found.text
-    assert found.text.endswith("70% (68 to 72) under Vickrey, 30% kept (content words).")
+    assert found.text.endswith("70% (68 to 72) under Vickrey (30% kept).")
     assert findings.near_words(board(*rows), cards[1:]).text.endswith("is significant.")
     assert "not compared" in findings.near_words(board(), cards).title
 
@@ -351,8 +351,8 @@ def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
     title, said = findings.context(measured)
     assert title == "Attackers who have read public film reviews exceed a paper's estimated bound"
     assert "Of reviews of clothes the triples recover 0.54" in said
-    assert "(0.52 to 0.56); compared with Bayes' rule word by word, given" in said
-    assert said.endswith("frequencies, that is significantly less.")
+    assert "(0.52 to 0.56); compared with Bayes' rule given" in said
+    assert said.endswith("frequencies, significantly less.")
     assert "trained less than theirs, is 0.55" in said
     assert "public reviews (significantly more)" in said and "alone (significantly less)" in said
     assert "trained less" not in findings.context(replace(measured, profile="paper")).text

@@ -291,10 +291,10 @@ def _read_back(cards: pd.DataFrame) -> str:
     if cards.empty:
         return ""
     read = " and ".join(
-        f"{told(row.read, row.read_low, row.read_high)} under {row.mechanism}, {row.kept:.0%} kept"
+        f"{told(row.read, row.read_low, row.read_high)} under {row.mechanism} ({row.kept:.0%} kept)"
         for row in cards.itertuples()
     )
-    return f" At other settings attackers who run the mechanism read {read} (content words)."
+    return f" At other settings attackers who run the mechanism read {read}."
 
 
 def context(board: Board) -> Finding:
@@ -334,8 +334,8 @@ def context(board: Board) -> Finding:
         f"with word triples of public reviews ({more}), {language} with a language model, which "
         f"may have read these sentences, and {shadow} with shadow data alone ({less}). Of reviews "
         "of clothes the triples recover "
-        f"{board.told(clothes + 'noisy_channel.misaligned')}; compared with Bayes' rule word by "
-        f"word, given the private word frequencies, that is {elsewhere}.",
+        f"{board.told(clothes + 'noisy_channel.misaligned')}; compared with Bayes' rule given "
+        f"the private word frequencies, {elsewhere}.",
     )
 
 
