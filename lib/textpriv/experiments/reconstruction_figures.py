@@ -19,7 +19,6 @@ from textpriv.report.figures import BLACK, PAGE, band, label, legend_below, perc
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
 PANELS = 4  # settings that fit into a row
-CLOSE = 0.05  # accuracy that a useful output may lose
 STEPS = (  # of the ladder: each knows more than the one before
     "embedding-inversion",
     "inversion-bert",
@@ -178,43 +177,6 @@ def calibration(found: pd.DataFrame) -> Figure:
     )
     legend_below(fig, 2, fontsize=7.5)
     return fig
-
-
-@drawing
-def risk(found: pd.DataFrame, clean: float) -> Figure:
-    """Success of the strongest attack that was run against accuracy on the sanitized text."""
-    fig, ax = plt.subplots(figsize=(PAGE, 4.6))
-    strongest = found.loc[found.groupby(["mechanism", "epsilon"], sort=False)["value"].idxmax()]
-    for name, line in strongest.groupby("mechanism", sort=False):
-        line = line.sort_values("value")
-        ax.plot(line["accuracy"], line["value"], ms=5, lw=1.1, **_look(name))
-    _widest_interval(ax, strongest)
-    original: dict[str, Any] = {**style("original"), "marker": ""}
-    ax.axvline(clean, **original, lw=1, label="clean text")
-    ax.set(xlabel="accuracy of sentiment on sanitized text")
-    ax.set_title(f"The strongest of the attacks ({_n(strongest)})", fontsize=8.5)
-    useful = strongest[strongest["accuracy"] >= clean - CLOSE]
-    near = f"within {100 * CLOSE:g} points of the accuracy on clean text"
-    title = f"No setting was measured {near}"
-    if len(useful):
-        least = f"{useful['value'].min():.0%}"
-        title = f"At all settings {near}\nat least {least} of the content words are read back"
-    fig.suptitle(title, fontsize=9.5)
-    ax.set(ylabel="content words that are recovered")
-    percent(ax.xaxis, ax.yaxis)
-    legend_below(fig, 3, fontsize=7.5)
-    return fig
-
-
-def _widest_interval(ax: Axes, found: pd.DataFrame) -> None:
-    """One cross in a corner for all points: their intervals are nearly equal and would overlap."""
-    accuracy = found[["accuracy", "accuracy_low", "accuracy_high"]]
-    accuracy = accuracy.set_axis(["value", "low", "high"], axis=1)
-    across, along = (float(np.max(reach(each))) for each in (accuracy, found))  # the wider sides
-    x, y = found["accuracy"].max() - across, found["value"].min()
-    ax.errorbar(x, y, along, across, fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
-    note = f"95% interval of a point,\nat most ± {100 * across:.1f} and ± {100 * along:.1f} points"
-    ax.annotate(note, (x, y), (0, 8), textcoords="offset points", ha="center", fontsize=7.5)
 
 
 def _by_setting(

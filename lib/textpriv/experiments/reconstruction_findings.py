@@ -24,14 +24,9 @@ from textpriv.experiments.reconstruction_models import (
 )
 from textpriv.experiments.reconstruction_texts import PUBLIC, SHADOW, Sizes
 from textpriv.models import Encoder
-from textpriv.report.difference import ALONE, Difference
-from textpriv.report.figures import label
+from textpriv.report.difference import Difference
 from textpriv.report.run import Run
 
-MEASURED_BY = {
-    "meaning": "the mean cosine of a sentence before and after",
-    "accuracy": "the accuracy of sentiment",
-}
 SAID = {"above": "higher", "below": "lower", "undecided": "not significantly different"}
 FORMS = {
     TOKEN: "as the paper's would end: a classifier per output, which reads the output alone",
@@ -224,38 +219,6 @@ def _santext(quotes: Quotes) -> str:
         f"undecided at {said['undecided']}; the differences go from {100 * min(values):+.1f} to "
         f"{100 * max(values):+.1f} points."
     )
-
-
-def at_equal_utility(pairs: pd.DataFrame) -> str:
-    """Which mechanisms give away less than which, halfway along each utility; tests of all pairs.
-
-    `pairs` is as `reconstruction_risk.at_equal_utility` makes it.
-    """
-    said = []
-    for utility, what in MEASURED_BY.items():
-        rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == 2)]
-        if rows.empty:
-            continue
-        decided = rows[rows["p"] < ALONE]
-        less: dict[str, list[str]] = {}
-        for row in decided.itertuples():
-            better, worse = row.first, row.second
-            if row.value > 0:
-                better, worse = worse, better
-            less.setdefault(str(better), []).append(
-                f"{label(str(worse))} ({100 * abs(row.value):.0f} points)"
-            )
-        order = sorted(less.items(), key=lambda each: -len(each[1]))
-        told = "; ".join(f"**{label(name)}** than under {', '.join(them)}" for name, them in order)
-        said.append(
-            f"Where {what} is {rows['level'].iloc[0]:.2f}, {len(decided)} of {len(rows)} pairs of "
-            f"mechanisms differ significantly (Holm's method over all {len(pairs)} tests, "
-            "at every level of utility). Fewer words are recovered under "
-            f"{told or 'none than under another'}."
-        )
-    if said:
-        said.append("Between its epsilons a mechanism is taken to move along a straight line.")
-    return "\n\n".join(said) or "No two mechanisms leave as much of the text in this profile."
 
 
 def trained_enough(trained: Sequence[Trained], encoder: Encoder, sizes: Sizes) -> str:

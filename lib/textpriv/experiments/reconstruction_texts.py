@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -52,8 +52,6 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     shadow_percents: tuple[float, ...]  # of the private sentences
     detector_percents: tuple[float, ...] = ()  # the same for the contextual attack,
     detector_sentences: int = Field(48, ge=2)  # on so many sentences
-    risk_epsilons: Mapping[str, tuple[float, ...]]
-    risk_sentences: int = Field(ge=10)
     model_sentences: int = Field(ge=2)  # attacked with trained models
     model_corpora: int = Field(1, ge=1)  # the first so many corpora are
     model_focus: Mapping[str, tuple[float, ...]]
@@ -82,7 +80,6 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
             asked = {
                 f"focus.{defense}": self.focus.get(defense, ()),
                 f"model_focus.{defense}": self.model_focus.get(defense, ()),
-                f"risk_epsilons.{defense}+": self.risk_epsilons.get(f"{defense}+", ()),
             }
             for key, chosen in asked.items():
                 if unknown := sorted({*chosen} - {*epsilons}):
@@ -99,6 +96,19 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
         """Sentences under attack; of a corpus that the profile does not name, the fewest."""
         counts = self.attacked[defense]
         return counts.get(corpus, min(counts.values()))
+
+
+class Amounts(Protocol):
+    """How many documents `gather` takes; the fields of `Sizes` by these names."""
+
+    @property
+    def private(self) -> int: ...
+    @property
+    def shadow(self) -> int: ...
+    @property
+    def shadow_pool(self) -> int: ...
+    @property
+    def public(self) -> int | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +157,7 @@ class Material:
         return replace(self, public=self.read, public_texts=())
 
 
-def gather(name: str, embedding: Embedding, sizes: Sizes, rng: np.random.Generator) -> Material:
+def gather(name: str, embedding: Embedding, sizes: Amounts, rng: np.random.Generator) -> Material:
     """Load a corpus, or a file of one's own (see `textpriv.data.corpora.load`), and divide it.
 
     Rotten Tomatoes, SST-2 and files take the IMDb reviews as public text, and never each other: the
@@ -210,7 +220,7 @@ def gather_all(
 
 
 def _from_reviews(
-    reviews: Documents, sizes: Sizes, rng: np.random.Generator
+    reviews: Documents, sizes: Amounts, rng: np.random.Generator
 ) -> tuple[Documents, Documents, Documents]:
     """Private and shadow sentences and public reviews, from different reviews."""
     reviews = corpora.at_most(reviews, 25_000, rng)

@@ -1,0 +1,423 @@
+"""Notebook 09: which mechanism gives less away where as much of a text is left?
+
+    point(setting, hits, ...)       one setting: what each attack recovers, what the text is worth
+    gathered(points, ...)           all of them (`Points`)
+    at_equal_utility(points, rng)   mechanisms in pairs where both leave as much, tested
+
+Epsilon has another unit in every mechanism, so they are compared by what attacks recover and by
+what is left for a classifier and of a sentence's vector, on the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+from statsmodels.stats.multitest import multipletests
+
+from textpriv import stats
+from textpriv.attacks.base import NONE, FloatArray, IntArray
+from textpriv.attacks.noisy_channel import Candidates
+from textpriv.data.embeddings import Embedding
+from textpriv.drawing import drawing
+from textpriv.experiments.mechanisms import classifier, right, vector_classifier
+from textpriv.report.difference import ALONE
+from textpriv.report.figures import (
+    BLACK,
+    PAGE,
+    called,
+    label,
+    legend_below,
+    percent,
+    reach,
+    style,
+)
+
+AS_SENT = "as-sent"  # the attack that believes what it sees
+UTILITIES = {
+    "meaning": "the mean cosine of a sentence before and after",
+    "accuracy": "the accuracy of sentiment",
+}
+QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
+CLOSE = 0.05  # accuracy that a useful output may lose
+CLEAR, SANITIZED = "clear text", "sanitized text"  # what a classifier has learned from
+_DRAWS = 4000  # of sentences, held at once
+
+
+class Sizes(BaseModel, extra="forbid", frozen=True):
+    """Sizes of notebook 09, set by the profile."""
+
+    corpus: str  # of sentences with a label
+    vocabulary: int | None = None  # most frequent words of the embedding; None: all
+    mechanisms: tuple[str, ...] = Field(min_length=2)  # of the registry, the dearest first
+    kept: tuple[float, ...] = Field(min_length=2)  # shares of content words, rising: the settings
+    matching_tokens: int = Field(ge=10)  # on which epsilons are matched to these shares
+    sentences: int = Field(ge=10)  # under attack
+    training: int = Field(ge=20)  # sentences that classifiers learn from
+    choosing: int = Field(ge=10)  # sentences on which the best classifier is chosen
+    shadow: int = Field(ge=4)
+    public: int | None = None  # public reviews; None: all
+    candidates: int = Field(ge=1)  # of the noisy channel
+    narrowed: int = Field(ge=1)  # of these, decoded with word triples
+    encoder: str
+
+    @property
+    def private(self) -> int:
+        """Sentences that attackers have not read."""
+        return self.sentences + self.training + self.choosing
+
+    @property
+    def shadow_pool(self) -> int:
+        """Of a corpus that is cut from reviews."""
+        return self.shadow
+
+
+# --- One setting ----------------------------------------------------------------------------------
+
+
+def likeliest_except(guesses: IntArray, excluded: IntArray) -> IntArray:
+    """The first of the guesses, (tokens, top) ids, that is not excluded: (tokens,), or NONE."""
+    aimed = ~np.isin(guesses, [*excluded, NONE])
+    first = guesses[np.arange(len(aimed)), aimed.argmax(axis=1)]
+    return np.where(aimed.any(axis=1), first, NONE)
+
+
+def best_read(
+    clear: Sequence[str],
+    sanitized: Sequence[str],
+    labels: NDArray[Any],
+    sizes: Sizes,
+    embedding: Embedding,
+) -> tuple[str, FloatArray]:
+    """Which classifier reads sanitized text best, and whether it is right about each private text.
+
+    Two kinds (one counts words, one averages word vectors), each learned from clear text and from
+    text that the same mechanism has sanitized. The best is chosen on texts that serve for nothing
+    else, so that the choice does not flatter it.
+
+    Parameters
+    ----------
+    clear, sanitized, labels : of the private texts, then those to learn from, then those to choose
+        by, as many as `sizes` says
+
+    Returns
+    -------
+    its name, and (private texts,) 1 where it is right
+    """
+    private, learn = slice(sizes.sentences), slice(sizes.sentences, sizes.private - sizes.choosing)
+    choose = slice(sizes.private - sizes.choosing, sizes.private)
+    models = {
+        f"{kind}, learned from {source}": make().fit(texts[learn], labels[learn])
+        for kind, make in {
+            "counts words": partial(classifier, 0),
+            "averages vectors": partial(vector_classifier, embedding, 0),
+        }.items()
+        for source, texts in {CLEAR: clear, SANITIZED: sanitized}.items()
+    }
+
+    def is_right(name: str, part: slice) -> FloatArray:
+        return right([models[name]], list(sanitized[part]), labels[part])
+
+    best = max(models, key=lambda name: is_right(name, choose).mean())
+    return best, is_right(best, private)
+
+
+def listed(candidates: Candidates, targets: IntArray, truth: IntArray) -> float:
+    """Share of the targets whose true word a decoder considers at all."""
+    words = candidates.guesses(targets, int(candidates.counts.max())).words
+    return float((words == truth[:, None]).any(axis=1).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """What attacks recover at one setting, and what the sanitized text is still worth."""
+
+    rows: list[dict[str, Any]]  # a row per attack
+    recovered: FloatArray  # (sentences,) content words that the strongest attack recovers
+    utility: dict[str, FloatArray]  # of UTILITIES, (sentences,)
+
+
+def point(
+    setting: Mapping[str, Any],
+    hits: Mapping[str, FloatArray],
+    of_sentence: IntArray,
+    utility: Mapping[str, FloatArray],
+    rng: np.random.Generator,
+) -> Point:
+    """The outcome of one setting.
+
+    Parameters
+    ----------
+    setting : columns of its rows
+    hits : by attack (AS_SENT among them), (content words,) 1 where its guess is right
+    of_sentence : (content words,) the sentence of each, from 0 on
+    utility : of UTILITIES, (sentences,)
+
+    Each row has value, low, high, n (content words), for each utility its mean with `_low` and
+    `_high`, sentences, and p (see `p_as_sent`).
+    """
+    count = len(next(iter(utility.values())))
+    worth: dict[str, float] = {}
+    for name, each in utility.items():
+        mean = stats.mean(each, bounds=(-1, 1))
+        worth |= {name: mean.value, f"{name}_low": mean.low, f"{name}_high": mean.high}
+    strongest = max(hits, key=lambda name: hits[name].sum())
+    common = {**setting, **worth, "sentences": count}
+    common["p"] = p_as_sent(hits, strongest, of_sentence, rng)
+    rows = [
+        {**common, "attack": name, **stats.clustered_share(each, of_sentence).columns()}
+        for name, each in hits.items()
+    ]
+    recovered = np.bincount(of_sentence, hits[strongest], count).astype(float)
+    return Point(rows, recovered, dict(utility))
+
+
+def p_as_sent(
+    hits: Mapping[str, FloatArray],
+    strongest: str,
+    of_sentence: IntArray,
+    rng: np.random.Generator,
+) -> float:
+    """Whether the strongest attack is no better than believing each word as sent: a p-value.
+
+    A paired test of the same words, (words,) 1 where an attack is right, by sentence. Corrected
+    (Bonferroni) for the strongest having been chosen from all but AS_SENT.
+    """
+    p = stats.paired_test(hits[strongest], hits[AS_SENT], of_sentence, rng)
+    return min(1.0, (len(hits) - 1) * p)
+
+
+# --- All settings ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """All settings: rows of attacks, and what each sentence adds."""
+
+    table: pd.DataFrame  # a row per mechanism, epsilon and attack; see `point`
+    recovered: FloatArray  # (settings, sentences) content words that the strongest attack recovers
+    content: FloatArray  # (sentences,) content words
+    utility: Mapping[str, FloatArray]  # by name, (settings, sentences)
+
+
+def gathered(points: Sequence[Point], of_sentence: IntArray) -> Points:
+    """The outcomes of all settings, in their order."""
+    utilities = points[0].utility
+    return Points(
+        pd.DataFrame([row for each in points for row in each.rows]),
+        np.array([each.recovered for each in points]),
+        np.bincount(of_sentence, minlength=len(points[0].recovered)).astype(float),
+        {name: np.array([each.utility[name] for each in points]) for name in utilities},
+    )
+
+
+def at_equal_utility(
+    points: Points, rng: np.random.Generator, *, resamples: int = 40_000
+) -> pd.DataFrame:
+    """What two mechanisms let an attacker recover where both leave as much of a utility.
+
+    The utilities compared are a quarter, a half and three quarters of the way from the least to the
+    most that any setting has. Along a mechanism's epsilons its risk is interpolated in its utility,
+    never beyond its ends. All mechanisms sanitized the same sentences, so that a difference is
+    drawn anew with its sentences (bootstrap), both mechanisms on the same draw. No p is below
+    2 / (resamples + 1) before it is corrected: twelve mechanisms make up to 396 rows, of which
+    4,000 draws could have decided none at 5%.
+
+    Columns: utility, quarter, level, first, second, value (risk of the first minus that of the
+    second), low, high (95%, percentiles), n (sentences), p (two-sided, corrected for all rows by
+    Holm).
+    """
+    count = len(points.content)
+    totals = _drawn_anew([points.recovered, points.content[None], *points.utility.values()],
+                         rng, resamples)  # fmt: skip
+    risk_of = totals[0] / totals[1]
+    settings = points.table[["mechanism", "epsilon"]].drop_duplicates(ignore_index=True)
+    rows = []
+    for (utility, values), sums in zip(points.utility.items(), totals[2:], strict=True):
+        worth = sums / count
+        levels = np.quantile([values.mean(1).min(), values.mean(1).max()], QUARTERS)
+        for number, level in enumerate(levels):
+            curves = {
+                str(name): risk_at(worth[:, each.index], risk_of[:, each.index], level)
+                for name, each in settings.groupby("mechanism", sort=False)
+            }
+            met = [name for name, curve in curves.items() if np.isfinite(curve).mean() > 0.99]
+            for first, second in combinations(met, 2):
+                apart = curves[first] - curves[second]
+                drawn = apart[1:][np.isfinite(apart[1:])]
+                low, high = np.quantile(drawn, [0.025, 0.975])
+                least = min((drawn <= 0).sum(), (drawn >= 0).sum())
+                p = min(1.0, 2 * (least + 1) / (len(drawn) + 1))
+                names = {"utility": utility, "quarter": number + 1, "level": level}
+                pair = {"first": first, "second": second}
+                ends = {"value": apart[0], "low": low, "high": high, "n": count, "p": p}
+                rows.append(names | pair | ends)
+    columns = ["utility", "quarter", "level", "first", "second", "value", "low", "high", "n", "p"]
+    table = pd.DataFrame(rows, columns=columns)
+    if len(table):
+        table["p"] = multipletests(table["p"], method="holm")[1]
+    return table
+
+
+def _drawn_anew(
+    values: Sequence[FloatArray], rng: np.random.Generator, resamples: int
+) -> list[FloatArray]:
+    """Sums over sentences as they are (row 0) and drawn anew: (resamples + 1, rows) of each.
+
+    `values` are (rows, sentences); all of them are summed over the same draws.
+    """
+    count = values[0].shape[1]
+    parts = [[each.sum(1)[None] for each in values]]
+    for start in range(0, resamples, _DRAWS):
+        size = min(_DRAWS, resamples - start)
+        times = rng.multinomial(count, np.full(count, 1 / count), size=size).astype(float)
+        parts.append([times @ each.T for each in values])
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
+
+
+def risk_at(utility: FloatArray, risk: FloatArray, level: float) -> FloatArray:
+    """Risk at a utility, along the settings of a mechanism, of every draw; NaN beyond the ends.
+
+    Utility rises with epsilon; where chance has it fall, the larger one stays (both are (draws,
+    settings), settings in the order of epsilon).
+    """
+    rising = np.maximum.accumulate(utility, axis=1)
+    result = np.full(len(utility), np.nan)
+    for right_end in range(utility.shape[1] - 1, 0, -1):  # the first crossing is written last
+        below, above = rising[:, right_end - 1], rising[:, right_end]
+        crosses = (below <= level) & (level <= above)
+        step = np.where(above > below, above - below, 1.0)
+        part = np.clip((level - below) / step, 0, 1)
+        between = risk[:, right_end - 1] + part * (risk[:, right_end] - risk[:, right_end - 1])
+        result[crosses] = between[crosses]
+    return result
+
+
+# --- What is said and drawn -----------------------------------------------------------------------
+
+
+def said_of_pairs(pairs: pd.DataFrame) -> str:
+    """Which mechanisms give away less than which, halfway along each utility; tests of all pairs.
+
+    `pairs` is as `at_equal_utility` makes it.
+    """
+    said = []
+    for utility, what in UTILITIES.items():
+        rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == 2)]
+        if rows.empty:
+            continue
+        decided = rows[rows["p"] < ALONE]
+        less: dict[str, list[str]] = {}
+        for row in decided.itertuples():
+            better, worse = row.first, row.second
+            if row.value > 0:
+                better, worse = worse, better
+            less.setdefault(str(better), []).append(
+                f"{label(str(worse))} ({100 * abs(row.value):.0f} points)"
+            )
+        order = sorted(less.items(), key=lambda each: -len(each[1]))
+        told = "\n".join(
+            f"- **{label(name)}** than under {', '.join(others)}" for name, others in order
+        )
+        said.append(
+            f"Where {what} is {rows['level'].iloc[0]:.2f}, {len(decided)} of {len(rows)} pairs of "
+            f"mechanisms differ significantly (Holm's method over all {len(pairs)} tests, "
+            "at every level of utility). Fewer words are recovered under\n\n"
+            f"{told or '- none than under another'}"
+        )
+    if said:
+        said.append("Between its epsilons a mechanism is taken to move along a straight line.")
+    return "\n\n".join(said) or "No two mechanisms leave as much of the text in this profile."
+
+
+OUTCOMES = ("less", "more", "undecided")
+
+
+def against(pairs: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """How often attackers recover less, more, or not decidedly either, than under a baseline.
+
+    Of `at_equal_utility`. Columns: mechanism, outcome (OUTCOMES), value (a number of comparisons),
+    n (all of the mechanism with the baseline).
+    """
+    first, second = pairs["first"] == baseline, pairs["second"] == baseline
+    own = pairs[first | second]
+    other = own["first"].where(second, own["second"])
+    more = np.where(second, pairs["value"], -pairs["value"])[first | second]
+    outcome = np.where(more > 0, "more", "less")
+    outcome = np.where(own["p"] < ALONE, outcome, "undecided")
+    counts = pd.crosstab(other, outcome).reindex(columns=[*OUTCOMES], fill_value=0)
+    rows = [
+        {"mechanism": name, "outcome": each, "value": int(row[each]), "n": int(row.sum())}
+        for name, row in counts.iterrows()
+        for each in OUTCOMES
+    ]
+    return pd.DataFrame(rows, columns=["mechanism", "outcome", "value", "n"])
+
+
+def said_against(counts: pd.DataFrame) -> str:
+    """What `against` random words comes to, in a sentence."""
+    if counts.empty:
+        return "Nothing was compared with random words."
+    wide = counts.pivot(index="mechanism", columns="outcome", values="value")
+
+    def named(outcome: str) -> str:
+        rows = wide[wide[outcome] > 0].sort_values(outcome, ascending=False, kind="stable")
+        told = [
+            f"{called(str(name))} ({row[outcome]} of {row.sum()})" for name, row in rows.iterrows()
+        ]
+        return ", ".join(told) or "none"
+
+    return (
+        "Compared with random words at equal utility, attackers recover significantly fewer words "
+        f"under {named('less')}; significantly more under {named('more')} (in brackets: "
+        "comparisons, at three levels of two measures of utility)."
+    )
+
+
+@drawing
+def risk(found: pd.DataFrame, clean: float) -> Figure:
+    """Success of the strongest attack that was run against accuracy on the sanitized text."""
+    fig, ax = plt.subplots(figsize=(PAGE, 4.8))
+    strongest = found.loc[found.groupby(["mechanism", "epsilon"], sort=False)["value"].idxmax()]
+    for name, line in strongest.groupby("mechanism", sort=False):
+        line = line.sort_values("value")
+        look = {**style(str(name)), "label": label(str(name))}
+        ax.plot(line["accuracy"], line["value"], ms=5, lw=1.1, **look)
+    _widest_interval(ax, strongest)
+    original: dict[str, Any] = {**style("original"), "marker": ""}
+    ax.axvline(clean, **original, lw=1, label="clean text")
+    ax.set(xlabel="accuracy of sentiment on sanitized text")
+    words = int(strongest["n"].max())
+    ax.set_title(f"The strongest of three attacks (n = {words:,} words)", fontsize=8.5)
+    useful = strongest[strongest["accuracy"] >= clean - CLOSE]
+    near = f"within {100 * CLOSE:g} points of the accuracy on clean text"
+    title = f"No setting was measured {near}"
+    if len(useful):
+        least = f"{useful['value'].min():.0%}"
+        title = f"At all settings {near}\nat least {least} of the content words are read back"
+    fig.suptitle(title, fontsize=9.5)
+    ax.set(ylabel="content words that are recovered")
+    percent(ax.xaxis, ax.yaxis)
+    legend_below(fig, 3, fontsize=7.5)
+    return fig
+
+
+def _widest_interval(ax: Axes, found: pd.DataFrame) -> None:
+    """One cross in a corner for all points: their intervals are nearly equal and would overlap."""
+    accuracy = found[["accuracy", "accuracy_low", "accuracy_high"]]
+    accuracy = accuracy.set_axis(["value", "low", "high"], axis=1)
+    across, along = (float(np.max(reach(each))) for each in (accuracy, found))  # the wider sides
+    x, y = found["accuracy"].max() - across, found["value"].min()
+    ax.errorbar(x, y, along, across, fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
+    note = f"95% interval of a point,\nat most ± {100 * across:.1f} and ± {100 * along:.1f} points"
+    ax.annotate(note, (x, y), (0, 8), textcoords="offset points", ha="center", fontsize=7.5)
