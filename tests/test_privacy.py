@@ -913,7 +913,8 @@ def test_the_noise_of_every_listed_mechanism_can_be_watched() -> None:
 def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     by_name = {each.mechanism: each for each in stated.values()}
     attacked = {each.mechanism for each in stated.values() if each.attacked is not None}
-    assert not attacked & {"rank-repair", "vickrey", "santext", "custext-aggressive"}
+    assert not attacked & {"santext", "custext-aggressive"}
+    assert attacked >= {"rank-repair", "vickrey", "randomized-response"}
     assert attacked >= {"madlib", "mahalanobis", "santext+", "custext+", "tem", "dp-prompt"}
     assert by_name["santext"].tight == 200 and by_name["madlib"].least == 300
     assert np.isnan(by_name["tem"].tight) and np.isnan(by_name["mahalanobis"].least)
@@ -936,12 +937,12 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
         run = [each.value for label, each in measured.items() if re.fullmatch(pattern, label)]
         assert by_name[name].attacked.success.value == max(run) and len(run) > 8
     for name, each in by_name.items():  # the policy of the texts that were attacked
-        attacked_as_in_05 = name in {
+        attacked_as_in_09 = name in {
             "madlib", "santext+", "custext-conservative", "custext+", "tem", "clusant",
-            "diffractor", "rantext",
+            "diffractor", "rantext", "rank-repair", "vickrey", "randomized-response",
         }  # fmt: skip
         words = each.mechanism in WORD_LEVEL or name == "custext-aggressive"
-        expected = "keep-unknown" if attacked_as_in_05 else "private" if words else ""
+        expected = "keep-unknown" if attacked_as_in_09 else "private" if words else ""
         assert each.policy == expected and (expected in each.text if words else not each.scope)
     clipped = next(each for name, each in stated.items() if "scores clipped" in name)
     assert clipped.nominal == pytest.approx(measured["epsilon.dp-prompt-clipped.t0.75.paper"].value)

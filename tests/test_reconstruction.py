@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv import profiles, stats, study
-from textpriv.attacks.base import NONE, Guesses
+from textpriv.attacks.base import Guesses
 from textpriv.attacks.bayes import ContextFreeBound, PriorOnly
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.data import corpora, splits
@@ -27,13 +25,6 @@ from textpriv.experiments import reconstruction_findings as findings
 from textpriv.experiments import reconstruction_models as networks
 from textpriv.experiments import reconstruction_texts as sources
 from textpriv.experiments.reconstruction_models import FREE, TOKEN
-from textpriv.experiments.reconstruction_risk import (
-    AS_SENT,
-    Risks,
-    at_equal_utility,
-    likeliest_except,
-    p_as_sent,
-)
 from textpriv.experiments.statements import ATTACKERS
 from textpriv.mechanisms import CusTextPlus, SanText, SanTextPlus, least_frequent
 from textpriv.models import LearningCurve
@@ -78,7 +69,6 @@ def sizes() -> sources.Sizes:
         "public": None,
         "santext_epsilons": [2.0, 6.0],
         "focus": {"custext": [2, 6], "santext": [2.0]},
-        "risk_epsilons": {"custext+": [2, 6], "santext+": [2.0]},
         "attacked": {kind: dict.fromkeys(COUNTS, 50) for kind in ("custext", "santext")},
     }
     return profiles.load("smoke", "05_reconstruction_attacks", sources.Sizes, changes)
@@ -521,92 +511,9 @@ def test_tests_over_trainings_keep_small_levels() -> None:
     assert rejected <= 21  # of 10 by chance with probability below 0.1%
 
 
-def risks_of(
-    names: Sequence[str], utility: np.ndarray, recovered: np.ndarray, content: np.ndarray
-) -> Risks:
-    table = pd.DataFrame({"mechanism": names, "epsilon": np.arange(len(names), dtype=float)})
-    return Risks(table, 0.8, recovered, content, {"meaning": utility})
-
-
-def test_who_counts_content_words_never_guesses_a_function_word() -> None:
-    words = np.array([[4, 7, 9], [7, 4, NONE], [4, 5, NONE], [NONE, NONE, NONE]])
-    assert likeliest_except(words, np.array([4, 5])).tolist() == [7, 7, NONE, NONE]
-
-
-def test_what_is_recovered_is_compared_with_what_was_sent_in_pairs() -> None:
-    """One word in a hundred more, of the same words: in pairs certain, apart far inside chance."""
-    kept = np.random.default_rng(1).random(4000) < 0.4
-    more = kept | (np.arange(4000) % 100 == 0)
-    right = {AS_SENT: kept.astype(float), "bound": more.astype(float)}
-    sentence, rng = np.arange(4000) // 10, np.random.default_rng(2)
-    found = p_as_sent(right, "bound", sentence, rng)
-    assert found < 0.001
-    alone = stats.clustered_share(right["bound"], sentence)
-    assert alone.low < kept.mean()  # the interval of one share does not tell them apart
-    assert p_as_sent(right, AS_SENT, sentence, rng) == 1
-    three = p_as_sent({**right, "decoder": right[AS_SENT]}, "bound", sentence, rng)
-    assert three == pytest.approx(2 * found)  # the better one of two was taken
-
-
-def test_risk_at_equal_utility_by_hand() -> None:
-    """Two mechanisms on one line of utility; the second gives away 0.2 more at each of its ends."""
-    ones = np.ones((1, 40))
-    utility = np.concatenate([0.0 * ones, ones, 0.0 * ones, ones])
-    recovered = np.concatenate([0 * ones, 8 * ones, 2 * ones, 10 * ones])
-    risks = risks_of(["a", "a", "b", "b"], utility, recovered, np.full(40, 10.0))
-    table = at_equal_utility(risks, np.random.default_rng(0), resamples=200)
-    assert table["level"].tolist() == [0.25, 0.5, 0.75]
-    assert np.allclose(table[["value", "low", "high"]], -0.2)
-    assert (table["p"] < 0.05).all() and set(table["first"] + table["second"]) == {"ab"}
-
-
-def test_pairs_of_all_mechanisms_can_be_decided() -> None:
-    """Eight mechanisms, two utilities: 168 tests of certain differences, corrected for them all."""
-    names, ones = np.repeat([f"m{number}" for number in range(8)], 2), np.ones((16, 40))
-    utility = np.tile([0.0, 1.0], 8)[:, None] * ones
-    recovered = np.arange(8).repeat(2)[:, None] * ones
-    made = risks_of(names.tolist(), utility, recovered, np.full(40, 10.0))
-    both = replace(made, utility={"meaning": utility, "accuracy": utility})
-    table = at_equal_utility(both, np.random.default_rng(0))
-    assert len(table) == 168 and (table["p"] < 0.05).all()
-
-
-def test_what_no_setting_reaches_is_not_compared() -> None:
-    ones = np.ones((1, 40))
-    utility = np.concatenate([0.0 * ones, ones, 0.0 * ones, 0.6 * ones])
-    risks = risks_of(["a", "a", "b", "b"], utility, np.repeat(3 * ones, 4, axis=0), np.full(40, 10))
-    table = at_equal_utility(risks, np.random.default_rng(0), resamples=100)
-    assert table["quarter"].tolist() == [1, 2] and (table["p"] == 1).all()
-
-
-def test_two_copies_of_one_mechanism_are_told_apart_as_often_as_stated() -> None:
-    """Sentences differ much, the mechanisms not at all; in pairs little error is left."""
-    rng, told = np.random.default_rng(11), 0
-    for _ in range(60):
-        hard = rng.beta(1, 1, size=(1, 80))  # of a sentence, for both mechanisms
-        recovered = rng.binomial(10, np.repeat(hard, 4, axis=0)).astype(float)
-        utility = np.clip(np.array([[0.2], [0.8], [0.2], [0.8]]) + 0.1 * (hard - 0.5), 0, 1)
-        risks = risks_of(["a", "a", "b", "b"], utility, recovered, np.full(80, 10.0))
-        table = at_equal_utility(risks, rng, resamples=300)
-        told += bool(table["p"].min() < 0.05)
-    assert told <= 8  # of 60 at 5% by chance with probability below 1%
-
-
-def test_only_decided_pairs_are_said() -> None:
-    rows = {
-        "utility": "meaning", "quarter": [2, 2, 1], "level": 0.5, "first": ["tem", "tem", "madlib"],
-        "second": ["madlib", "clusant", "clusant"], "value": [0.1, -0.2, 0.3],
-        "p": [0.01, 0.4, 0.01],
-    }  # fmt: skip
-    said = findings.at_equal_utility(pd.DataFrame(rows))
-    assert "1 of 2 pairs" in said and "**MADLIB** than under TEM (10 points)" in said
-    assert "CluSanT" not in said
-    assert findings.at_equal_utility(pd.DataFrame(columns=[*rows])).startswith("No two mechanisms")
-
-
 @pytest.mark.parametrize(
     ("key", "name"),
-    [("focus", "custext"), ("model_focus", "santext"), ("risk_epsilons", "santext+")],
+    [("focus", "custext"), ("model_focus", "santext")],
 )
 def test_epsilons_that_no_defense_has_are_named(key: str, name: str) -> None:
     table = profiles.table("default", "05_reconstruction_attacks")[key]

@@ -23,7 +23,7 @@ from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_figures as figures
 from textpriv.experiments import scoreboard_findings as findings
-from textpriv.experiments.reconstruction_findings import at_equal_utility
+from textpriv.experiments.equal_utility import said_of_pairs
 from textpriv.experiments.scoreboard import Sizes, crossing
 from textpriv.mechanisms import registry
 from textpriv.privacy import Audit, write_audits
@@ -306,8 +306,8 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
         "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1), "
         "under RANTEXT in 0 of 1."
     )
-    assert "**CluSanT** than under TEM (5 points)" in at_equal_utility(table)
-    assert "**SanText+** than under CluSanT" in at_equal_utility(table)
+    assert "**CluSanT** than under TEM (5 points)" in said_of_pairs(table)
+    assert "**SanText+** than under CluSanT" in said_of_pairs(table)
     none = scoreboard.equal_utility(board(equal("tem", "madlib", 0.0, 1.0)))
     assert findings.protects(none).title == "No newer mechanism was compared with an older one"
     better = scoreboard.equal_utility(board(pairs[0]))
@@ -317,6 +317,12 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     draw = scoreboard.equal_utility(board(equal("rantext", "tem", 0.0, 1.0)))
     assert "are shown to win no comparisons and are" in findings.protects(draw).title
     assert findings.protects(table[:0]).title.startswith("No newer mechanism was compared")
+    random = [equal("clusant", "randomized-response", -0.05, 0.01),
+              equal("randomized-response", "tem", -0.05, 0.01)]  # fmt: skip
+    table = scoreboard.equal_utility(board(*random))
+    assert findings.protects(table).title == "No newer mechanism was compared with an older one"
+    assert findings.against_random(table).title.startswith("1 of 2 mechanisms beat random words")
+    assert findings.against_random(table[:0]).title.startswith("0 of 0")
 
 
 def test_replacements_are_told_beside_random_words() -> None:
@@ -688,7 +694,8 @@ def test_reviews_are_read_off_at_the_words_kept_in_them() -> None:
 
 def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
-    assert scoreboard.word_points(board()).empty  # no figure of notebook 05
+    made = board(notebook="09_equal_utility")
+    assert scoreboard.word_points(made).empty  # no figure of notebook 09
     by_epsilon = {2.0: (0.5, 0.4), 1.0: (0.2, 0.3)}
     rows = [
         ("tem", epsilon, attack, value)
@@ -700,10 +707,10 @@ def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         table[name] = 0.5
     table = table.assign(n=100, sentences=20)
     (tmp_path / "figures").mkdir()
-    table.to_csv(tmp_path / "figures" / "fig05_risk.csv", index=False)
-    assert scoreboard.word_points(board())["p"].isna().all()  # results of before the paired tests
-    table.assign(p=0.01).to_csv(tmp_path / "figures" / "fig05_risk.csv", index=False)
-    found = scoreboard.word_points(board()).set_index("epsilon")
+    table.to_csv(tmp_path / "figures" / "fig09_risk.csv", index=False)
+    assert scoreboard.word_points(made)["p"].isna().all()  # results of before the paired tests
+    table.assign(p=0.01).to_csv(tmp_path / "figures" / "fig09_risk.csv", index=False)
+    found = scoreboard.word_points(made).set_index("epsilon")
     assert found["risk"].to_dict() == {2.0: 0.5, 1.0: 0.3}
     assert found["p"].to_dict() == {2.0: 0.01, 1.0: 0.01}
     assert found["attack"].to_dict() == {2.0: "context-free-bound", 1.0: "noisy-channel"}

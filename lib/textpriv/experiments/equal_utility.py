@@ -59,9 +59,7 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
 
     corpus: str  # of sentences with a label
     vocabulary: int | None = None  # most frequent words of the embedding; None: all
-    mechanisms: tuple[str, ...] = Field(min_length=2)  # of the registry, the dearest first
-    kept: tuple[float, ...] = Field(min_length=2)  # shares of content words, rising: the settings
-    matching_tokens: int = Field(ge=10)  # on which epsilons are matched to these shares
+    epsilons: Mapping[str, tuple[float, ...]]  # by mechanism of the registry, rising
     sentences: int = Field(ge=10)  # under attack
     training: int = Field(ge=20)  # sentences that classifiers learn from
     choosing: int = Field(ge=10)  # sentences on which the best classifier is chosen

@@ -41,8 +41,8 @@ from textpriv.stats import Estimate
 
 COMPARED = tuple(each for each in Verdict if each != Verdict.NOT_COMPARABLE)
 
-CORPUS = "rotten-tomatoes"  # the one that notebooks 01 and 05 share
-NEWER = ("clusant", "diffractor", "rantext")  # than the papers, and attacked in notebook 05
+CORPUS = "rotten-tomatoes"  # the one that notebooks 01, 05 and 09 share
+NEWER = ("clusant", "diffractor", "rantext", "polar")  # than the papers, attacked in notebook 09
 # Notebook 05 calls SanText+ and CusText+ as the paper's figure does.
 DEFENSES = {"custext": "custext+", "santext": "santext+"}
 
@@ -226,7 +226,7 @@ def crossing(curve: pd.DataFrame, along: str, wanted: float, error: float = 0.0)
 def word_points(board: Board) -> pd.DataFrame:
     """Word-level mechanisms: at every epsilon the best attack, accuracy, and words kept.
 
-    Read from the plotted numbers of notebook 05 (`fig05_risk`). Intervals of the best are
+    Read from the plotted numbers of notebook 09 (`fig09_risk`). Intervals of the best are
     simultaneous over the attacks. Columns: mechanism, epsilon,
     attack (the best), risk, risk_low, risk_high, value (accuracy), low, high, kept (share of the
     words that come out unchanged), p (that the attack is no better than believing each word as
@@ -234,8 +234,8 @@ def word_points(board: Board) -> pd.DataFrame:
     """
     columns = ["mechanism", "epsilon", "attack", "risk", "risk_low", "risk_high"]
     columns += ["value", "low", "high", "kept", "p", "n", "sentences"]
-    path = _plotted(board, "05_reconstruction_attacks", "fig05_risk")
-    if "05_reconstruction_attacks" not in board.found or not path.exists():
+    path = _plotted(board, "09_equal_utility", "fig09_risk")
+    if "09_equal_utility" not in board.found or not path.exists():
         return pd.DataFrame(columns=columns)
     best = _strongest(pd.read_csv(path), "mechanism", "epsilon")
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
@@ -283,7 +283,7 @@ def equal_accuracy(points: pd.DataFrame, accuracy: float) -> pd.DataFrame:
 def equal_utility(board: Board) -> pd.DataFrame:
     """Who is read back less where two mechanisms leave as much of a text, by paired tests.
 
-    Notebook 05 has them, from the same sentences.
+    Notebook 09 has them, from the same sentences.
 
     Columns: utility, quarter (of its range), level (the utility there), first, second, value (risk
     of the first less that of the second), low, high, n, p (corrected for all of them), less (which

@@ -12,8 +12,8 @@ import pandas as pd
 
 from textpriv.attacks.f1 import strongest
 from textpriv.data.corpora import label as corpus_label
-from textpriv.experiments import scoreboard
-from textpriv.experiments.mechanisms import BETTER
+from textpriv.experiments import equal_utility, scoreboard
+from textpriv.experiments.mechanisms import BETTER, RANDOM
 from textpriv.experiments.scoreboard import NEWER
 from textpriv.experiments.whole_texts import WORDS
 from textpriv.privacy import Audit
@@ -42,8 +42,8 @@ READABLE_ACCURACY = 0.7
 REWRITERS = ("DP-Prompt", "DP-Fusion", "DP-MLM")
 """Tools of notebook 08 in which a language model writes the text that is sent."""
 
-FITTED = "madlib"
-"""The mechanism whose channel attackers know only through a fit: they recover too little."""
+ESTIMATED = ("madlib", "rank-repair", "vickrey", "polar")
+"""Mechanisms whose probabilities attackers have estimated: they recover too little."""
 
 COUNTED = "context-free-bound"
 """The attack of who knows how often each word occurs in the private texts."""
@@ -102,7 +102,7 @@ def settings(points: pd.DataFrame) -> pd.DataFrame:
 def headline(found: pd.DataFrame) -> Finding:
     """Whether a changed word is a hidden one, by the one of `settings` of the widest gap."""
     if found.empty:
-        return Finding("Not measured under this profile", "Notebook 05 has not run.")
+        return Finding("Not measured under this profile", "Notebook 09 has not run.")
     rows = found.to_dict("records")
     above = [row for row in rows if _beyond(row, len(rows))]
     low, high = (100 * found["value"].agg(end) for end in ("min", "max"))
@@ -149,13 +149,13 @@ def alone(points: pd.DataFrame) -> str:
     answer = "Not as the only protection"
     if least["high"] < FEW_WORDS:
         answer = "Attacks recovered few words under one of them, and stronger ones may recover more"
-    fitted = ", attacked with estimated probabilities: a lower limit"
+    estimated = ", attacked with estimated probabilities: a lower limit"
     rate = told(least["value"], least["low"], least["high"])
     return (
-        f"**Should you use one?** {answer}. Where a classifier of sentiment that counts words is "
+        f"**Should you use one?** {answer}. Where the best of four classifiers of sentiment is "
         f"right in {READABLE_ACCURACY:.0%} (guessing: {CHANCE:.0%}), the strongest of three "
         f"attacks recovers from {rate} of the content words "
-        f"({called(str(least['mechanism']))}{fitted * (least['mechanism'] == FITTED)}) to "
+        f"({called(str(least['mechanism']))}{estimated * (least['mechanism'] in ESTIMATED)}) to "
         f"{found['value'].max():.0%}, read off between settings of {len(found)} mechanisms."
     )
 
@@ -226,8 +226,8 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
         verdict += f", most clearly {better} (better) and {worse}"
     return Finding(
         title,
-        f"Where the strongest of the attacks recovers {risk:.0%} of the content words, a "
-        f"classifier of sentiment that counts words reaches from {worst} to {best}; {verdict}. "
+        f"Where the strongest of the attacks recovers {risk:.0%} of the content words, the best "
+        f"of four classifiers of sentiment reaches from {worst} to {best}; {verdict}. "
         "Both are read off on straight lines between few settings.",
     )
 
@@ -236,6 +236,7 @@ def protects(equal: pd.DataFrame) -> Finding:
     """Which mechanism is read back less, by the paired tests of `scoreboard.equal_utility`."""
     wins: list[str] = []
     won = lost = 0
+    equal = equal[(equal["first"] != RANDOM) & (equal["second"] != RANDOM)]
     for name in NEWER:
         own = equal[(equal["first"] == name) | (equal["second"] == name)]
         own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
@@ -250,10 +251,19 @@ def protects(equal: pd.DataFrame) -> Finding:
     losing = "lose some" if lost else "are shown to lose none"
     return Finding(
         f"Newer mechanisms {'win some' if won else 'are shown to win no'} comparisons and {losing}",
-        "Compared with older mechanisms at equal utility (of a classifier that counts words, or by "
-        f"sentence vectors), attackers recover significantly fewer words under "
+        "Compared with older mechanisms at equal utility (of a classifier, or by sentence "
+        f"vectors), attackers recover significantly fewer words under "
         f"{', under '.join(wins)}.",
     )
+
+
+def against_random(equal: pd.DataFrame) -> Finding:
+    """Which mechanism beats random words, by the paired tests of `scoreboard.equal_utility`."""
+    counts = equal_utility.against(equal, RANDOM)
+    wide = counts.pivot(index="mechanism", columns="outcome", values="value")
+    better = ((wide.get("less", 0) > 0) & (wide.get("more", 0) == 0)).sum() if len(wide) else 0
+    title = f"{better} of {len(wide)} mechanisms beat random words without losing to them"
+    return Finding(title, equal_utility.said_against(counts))
 
 
 def near_words(board: Board, cards: pd.DataFrame) -> Finding:

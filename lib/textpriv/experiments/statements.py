@@ -152,8 +152,8 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
     stated = [
         of_words("madlib", 13.0, tried("madlib", 13.0)),
         of_words("mahalanobis", 17.0, author(board, "mahalanobis-300d", "eps17")),
-        of_words("rank-repair", float(round(half))),
-        of_words("vickrey", 13.0),
+        of_words("rank-repair", float(round(half)), tried("rank-repair", float(round(half)))),
+        of_words("vickrey", 13.0, tried("vickrey", 13.0)),
         of_words("santext", 2.4, note="SanText+, which was attacked, spares the most frequent "
                  "words and is otherwise the same."),
         of_words("santext+", 2.4, tried("santext+", 2.4), asr(board, "santext+", 2.4),
@@ -169,7 +169,7 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
         of_words("clusant", 16.0, tried("clusant", 16.0)),
         of_words("diffractor", 1.0, tried("diffractor", 1.0)),
         of_words("rantext", 21.0, tried("rantext", 21.0)),
-        of_words("randomized-response", 10.4),
+        of_words("randomized-response", 10.4, tried("randomized-response", 10.4)),
     ]  # fmt: skip
     listed = {each.mechanism for each in stated}
     stated += [

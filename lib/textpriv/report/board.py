@@ -26,6 +26,7 @@ NOTEBOOKS = (
     "05_reconstruction_attacks",
     "06_slm_utility",
     "08_whole_texts",
+    "09_equal_utility",
 )
 FIXED = ["name", "quantity", "value", "low", "high", "n"]
 OWN = {*FIXED} - {"quantity"}  # fields of a measurement
