@@ -389,7 +389,7 @@ def risk(found: pd.DataFrame, clean: float) -> Figure:
     strongest = found.loc[found.groupby(["mechanism", "epsilon"], sort=False)["value"].idxmax()]
     for name, line in strongest.groupby("mechanism", sort=False):
         line = line.sort_values("value")
-        look = {**style(str(name)), "label": label(str(name))}
+        look: dict[str, Any] = {**style(str(name)), "label": label(str(name))}
         ax.plot(line["accuracy"], line["value"], ms=5, lw=1.1, **look)
     _widest_interval(ax, strongest)
     original: dict[str, Any] = {**style("original"), "marker": ""}

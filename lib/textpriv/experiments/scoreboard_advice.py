@@ -84,7 +84,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
         "a text in which each word is replaced",
         _take(names, len(at)),
         f"at least {at['risk'].iloc[0]:.0%} of the content words ({COMPARED_AT}){more}",
-        f"sentiment, by a classifier that counts words, at an accuracy of {left}",
+        f"sentiment, by the best of four classifiers, at an accuracy of {left}",
     ]
 
 

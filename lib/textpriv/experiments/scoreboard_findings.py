@@ -30,8 +30,9 @@ SETTINGS: Mapping[str, str] = {
     "santext+": "any word, near ones likelier",
     "rantext": "a word within a random distance",
     "madlib": "the word nearest to a noisy vector",
+    "vickrey": "one of the two words nearest to it",
 }
-"""Mechanisms of the first figure, each of another kind, and what they put in a word's place."""
+"""Mechanisms of the first figure, and what they put in a word's place."""
 
 READABLE = 1 / 3
 """Share of the words that comes out unchanged at the settings of the first figure, about."""

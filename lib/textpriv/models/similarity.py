@@ -41,13 +41,24 @@ def cosine(
     longest, batch : pieces that are read of a text (None: all that fit), and texts at once
     """
     _check_pairs(references, candidates)
+    states = directions(encoder, [*references, *candidates], longest=longest, batch=batch)
+    first, second = np.split(states, 2)
+    return np.clip((first * second).sum(1), -1, 1)
+
+
+def directions(
+    encoder: Encoder, texts: Sequence[str], *, longest: int | None = None, batch: int = 64
+) -> FloatArray:
+    """The mean state of every text at length 1, (texts, width); each distinct text is read once.
+
+    For the parameters see `cosine`, which is the product of two of these.
+    """
     most = encoder.longest if longest is None else longest
-    distinct = {text: row for row, text in enumerate(dict.fromkeys([*references, *candidates]))}
+    distinct = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     corpus = pieces.encode(encoder.tokenizer, list(distinct), longest=most)
     states = features(encoder, corpus, longest=most, batch=batch).astype(np.float64)
     states /= np.linalg.norm(states, axis=1, keepdims=True)
-    first, second = ([distinct[text] for text in each] for each in (references, candidates))
-    return np.clip((states[first] * states[second]).sum(1), -1, 1)
+    return states[[distinct[text] for text in texts]]
 
 
 @torch.inference_mode()
