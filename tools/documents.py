@@ -80,7 +80,7 @@ def found() -> str:
     gathered = board.gather("full")
     said = [
         findings.context(gathered),
-        findings.protects(scoreboard.equal_utility(gathered)),
+        findings.against_random(scoreboard.equal_utility(gathered)),
         findings.near_words(gathered, cards.table(cards.read_cards())),
         findings.window(gathered),
         findings.documents(gathered),
