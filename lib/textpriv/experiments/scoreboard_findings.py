@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, str] = {
     "santext+": "any word, near ones likelier",
     "rantext": "a word within a random distance",
     "madlib": "the word nearest to a noisy vector",
-    "vickrey": "one of the two words nearest to it",
+    "vickrey": "one of the two words nearest to one",
 }
 """Mechanisms of the first figure, and what they put in a word's place."""
 
