@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from textpriv import profiles, stats
-from textpriv.attacks.base import NONE, Observed
+from textpriv.attacks.base import NONE, Observed, observe
 from textpriv.attacks.noisy_channel import Candidates
 from textpriv.data.embeddings import Embedding, from_arrays
-from textpriv.data.tokens import Tokenizer
+from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.experiments.equal_utility import (
     AS_SENT,
     CLEAR,
@@ -24,7 +24,7 @@ from textpriv.experiments.equal_utility import (
     at_equal_utility,
     best_read,
     gathered,
-    likeliest_except,
+    in_clear,
     listed,
     p_as_sent,
     point,
@@ -32,6 +32,7 @@ from textpriv.experiments.equal_utility import (
     said_against,
     said_of_pairs,
 )
+from textpriv.mechanisms import TEM
 from textpriv.mechanisms.registry import WORD_LEVEL
 
 # --- One setting ----------------------------------------------------------------------------------
@@ -96,6 +97,19 @@ def test_how_often_the_truth_is_listed(embedding: Embedding) -> None:
     assert listed(found, np.array([1]), np.array([7])) == 1
 
 
+def test_words_in_clear_pass_every_mechanism(embedding: Embedding) -> None:
+    """TEM at nearly no epsilon changes nearly all that it is given."""
+    tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
+    texts = ["good1, bad2 good1 stranger"] * 50
+    corpus = in_clear(tokenizer.encode(texts), embedding.ids(["good1"]), embedding.words)
+    assert tokenizer.decode(corpus) == ["good1 , bad2 good1 stranger"] * 50
+    seen = observe(TEM(embedding, epsilon=0.01), corpus, np.random.default_rng(0))
+    sent = [text.split() for text in tokenizer.decode(seen.corpus)]
+    assert all((each[0], each[3]) == ("good1", "good1") for each in sent)
+    assert sum(each[2] == "bad2" for each in sent) < 10
+    assert seen.sanitized.sum() == 50 and corpus.counts(60).sum() == 50
+
+
 def test_a_point_by_hand() -> None:
     """Two sentences of two words; the decoder names three of four, the bound two."""
     of_sentence = np.array([0, 0, 1, 1])
@@ -128,11 +142,6 @@ def points_of(
 ) -> Points:
     table = pd.DataFrame({"mechanism": names, "epsilon": np.arange(len(names), dtype=float)})
     return Points(table, recovered, content, {"meaning": utility})
-
-
-def test_who_counts_content_words_never_guesses_a_function_word() -> None:
-    words = np.array([[4, 7, 9], [7, 4, NONE], [4, 5, NONE], [NONE, NONE, NONE]])
-    assert likeliest_except(words, np.array([4, 5])).tolist() == [7, 7, NONE, NONE]
 
 
 def test_what_is_recovered_is_compared_with_what_was_sent_in_pairs() -> None:

@@ -38,14 +38,20 @@ def parted(read: Corpus) -> tuple[Corpus, Corpus]:
 
 
 def language_weight(
-    mechanism: Mechanism, channel: Channel, model: NGrams, aside: Corpus | None
+    mechanism: Mechanism,
+    channel: Channel,
+    model: NGrams,
+    aside: Corpus | None,
+    *,
+    candidates: int = 50,
+    kept: int = 8,
 ) -> float:
     """The weight of the language model with which most content words of public text are named.
 
     `aside` is text that the model has not read, and which the mechanism sanitizes here; where none
     of its content words is replaced, or there is none, the weight is the usual one. First guesses
     are counted, as in the report: by log probability (`tuned_weight`) a model may be too sure of
-    itself, and name more words all the same.
+    itself, and name more words all the same. `candidates` and `kept` are those of the attack.
     """
     if aside is None:
         return LANGUAGE_WEIGHT
@@ -55,7 +61,7 @@ def language_weight(
     if not len(targets):
         return LANGUAGE_WEIGHT
     observed = observe(mechanism, aside, np.random.default_rng(0))
-    attack = NoisyChannel(channel, model=model)
+    attack = NoisyChannel(channel, model=model, candidates=candidates, kept=kept)
     single = attack.context_free(observed)
     read = decode_each(single, observed.corpus, model, WEIGHTS, kept=attack.kept)
     hits = [each.guesses(targets, 1).hits(aside.ids[targets]).sum() for each in read]

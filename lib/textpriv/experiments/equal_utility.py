@@ -11,7 +11,7 @@ what is left for a classifier and of a sentence's vector, on the same sentences.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -26,9 +26,10 @@ from pydantic import BaseModel, Field
 from statsmodels.stats.multitest import multipletests
 
 from textpriv import stats
-from textpriv.attacks.base import NONE, FloatArray, IntArray
+from textpriv.attacks.base import FloatArray, IntArray
 from textpriv.attacks.noisy_channel import Candidates
 from textpriv.data.embeddings import Embedding
+from textpriv.data.tokens import KEPT, Corpus
 from textpriv.drawing import drawing
 from textpriv.experiments.mechanisms import classifier, right, vector_classifier
 from textpriv.report.difference import ALONE
@@ -83,11 +84,18 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
 # --- One setting ----------------------------------------------------------------------------------
 
 
-def likeliest_except(guesses: IntArray, excluded: IntArray) -> IntArray:
-    """The first of the guesses, (tokens, top) ids, that is not excluded: (tokens,), or NONE."""
-    aimed = ~np.isin(guesses, [*excluded, NONE])
-    first = guesses[np.arange(len(aimed)), aimed.argmax(axis=1)]
-    return np.where(aimed.any(axis=1), first, NONE)
+def in_clear(corpus: Corpus, words: IntArray, spelled: Sequence[str]) -> Corpus:
+    """The same text with some words in clear: no mechanism replaces them, all attackers see them.
+
+    Parameters
+    ----------
+    words : ids; `spelled` are the words of the vocabulary
+    """
+    there = np.flatnonzero(np.isin(corpus.ids, words)).tolist()
+    kept = {at: spelled[corpus.ids[at]] for at in there}
+    ids = corpus.ids.copy()
+    ids[there] = KEPT
+    return replace(corpus, ids=ids, kept={**corpus.kept, **kept})
 
 
 def best_read(
