@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, str] = {
     "santext+": "any word, near ones likelier",
     "rantext": "a word within a random distance",
     "madlib": "the word nearest to a noisy vector",
-    "vickrey": "one of the two words nearest to one",
+    "vickrey": "one of two words near a noisy vector",
 }
 """Mechanisms of the first figure, and what they put in a word's place."""
 
@@ -42,9 +42,6 @@ READABLE_ACCURACY = 0.7
 
 REWRITERS = ("DP-Prompt", "DP-Fusion", "DP-MLM")
 """Tools of notebook 08 in which a language model writes the text that is sent."""
-
-ESTIMATED = ("madlib", "rank-repair", "vickrey", "polar")
-"""Mechanisms whose probabilities attackers have estimated: they recover too little."""
 
 COUNTED = "context-free-bound"
 """The attack of who knows how often each word occurs in the private texts."""
@@ -151,12 +148,13 @@ def alone(points: pd.DataFrame) -> str:
     if least["high"] < FEW_WORDS:
         answer = "Attacks recovered few words under one of them, and stronger ones may recover more"
     estimated = ", attacked with estimated probabilities: a lower limit"
+    estimated *= least["mechanism"] in equal_utility.ESTIMATED
     rate = told(least["value"], least["low"], least["high"])
     return (
         f"**Should you use one?** {answer}. Where the best of four classifiers of sentiment is "
         f"right in {READABLE_ACCURACY:.0%} (guessing: {CHANCE:.0%}), the strongest of three "
         f"attacks recovers from {rate} of the content words "
-        f"({called(str(least['mechanism']))}{estimated * (least['mechanism'] in ESTIMATED)}) to "
+        f"({called(str(least['mechanism']))}{estimated}) to "
         f"{found['value'].max():.0%}, read off between settings of {len(found)} mechanisms."
     )
 
