@@ -81,7 +81,7 @@ def found() -> str:
     said = [
         findings.context(gathered),
         findings.against_random(scoreboard.equal_utility(gathered)),
-        findings.near_words(gathered, cards.table(cards.read_cards())),
+        findings.near_words(gathered),
         findings.window(gathered),
         findings.documents(gathered),
         findings.rewritten(scoreboard.whole_texts(gathered)),
