@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv import assets, paths, profiles
-from textpriv.evaluation import cards, summaries
+from textpriv.evaluation import summaries
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_findings as findings
