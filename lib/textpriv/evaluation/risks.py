@@ -52,7 +52,6 @@ _DRAWN = 4000  # words in place of public text
 
 AS_THEY_ARE = "kept as they are"
 BY_RUNNING = "its probabilities by running it"
-FITTED = "its probabilities by a fit"
 ANYWHERE = "kept, in any order"
 FINDS = ("words", "texts", "authors")
 COLUMNS = ("finds", "attack", "knows", "value", "low", "high", "n", "chance")
@@ -308,9 +307,8 @@ def channel_of(mechanism: object, words: IntArray | None = None) -> Channel:
 
 def knowing(mechanism: Mechanism) -> str:
     """What an attacker knows who asks `channel_of`, in words."""
-    if isinstance(mechanism, Channel):
-        return "the mechanism"
-    return f"the mechanism ({FITTED if isinstance(mechanism, Madlib) else BY_RUNNING})"
+    own = isinstance(mechanism, Channel | Madlib)
+    return "the mechanism" if own else f"the mechanism ({BY_RUNNING})"
 
 
 def _estimated(mechanism: Madlib) -> NoiseChannel:
