@@ -26,6 +26,7 @@ from textpriv.experiments.equal_utility import (
     gathered,
     in_clear,
     listed,
+    matrix,
     p_as_sent,
     point,
     risk_at,
@@ -205,16 +206,31 @@ def test_two_copies_of_one_mechanism_are_told_apart_as_often_as_stated() -> None
     assert told <= 8  # of 60 at 5% by chance with probability below 1%
 
 
+def pairs_of(*rows: tuple[str, str, float, float], quarter: int = 2) -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=["first", "second", "value", "p"])
+    return table.assign(utility="meaning", quarter=quarter, level=0.5)
+
+
 def test_only_decided_pairs_are_said() -> None:
-    rows = {
-        "utility": "meaning", "quarter": [2, 2, 1], "level": 0.5, "first": ["tem", "tem", "madlib"],
-        "second": ["madlib", "clusant", "clusant"], "value": [0.1, -0.2, 0.3],
-        "p": [0.01, 0.4, 0.01],
-    }  # fmt: skip
-    said = said_of_pairs(pd.DataFrame(rows))
-    assert "1 of 2 pairs" in said and "**MADLIB** than under TEM (10 points)" in said
-    assert "CluSanT" not in said
-    assert said_of_pairs(pd.DataFrame(columns=[*rows])).startswith("No two mechanisms")
+    halfway = pairs_of(("tem", "madlib", 0.1, 0.01), ("tem", "clusant", -0.2, 0.4),
+                       ("clusant", "madlib", 0.3, 0.01))  # fmt: skip
+    other = pairs_of(("clusant", "tem", 0.3, 0.01), quarter=1)
+    said = said_of_pairs(pd.concat([halfway, other]))
+    assert "0.50, 2 of 3 pairs" in said and "over all 4 tests" in said
+    assert "less is recovered under MADLIB than under 2 others" in said
+    assert said.endswith("than under 1.") and "TEM" in said.partition("more under ")[2]
+    none = said_of_pairs(halfway.assign(p=0.2))
+    assert "0 of 3 pairs" in none and "recovered" not in none
+    assert said_of_pairs(halfway[:0]).startswith("No two mechanisms")
+
+
+def test_pairs_as_a_matrix_by_hand() -> None:
+    table = pairs_of(("tem", "madlib", 0.1, 0.01), ("tem", "clusant", -0.2, 0.4))
+    wide = matrix(table, "meaning")
+    assert list(wide.index) == list(wide.columns) == ["MADLIB", "TEM", "CluSanT"]
+    assert wide.loc["TEM"].tolist() == ["+10*", "", "-20"]
+    assert wide.loc["MADLIB", "TEM"] == "-10*" and wide.loc["MADLIB", "CluSanT"] == ""
+    assert matrix(table, "accuracy").empty
 
 
 # --- Against random words -------------------------------------------------------------------------
@@ -237,6 +253,8 @@ def test_who_beats_random_words_by_hand() -> None:
     assert set(counts["n"]) == {2}
     said = said_against(counts)
     assert "fewer words under MADLIB (1 of 2), TEM (1 of 2); " in said
+    assert "Of MADLIB attackers know estimated probabilities only" in said
+    assert "estimated" not in said_against(counts[counts["mechanism"] == "tem"])
     assert "more under TEM (1 of 2) " in said
     assert said_against(counts[:0]).startswith("Nothing was compared")
     assert "more under none" in said_against(counts[counts["mechanism"] == "madlib"])

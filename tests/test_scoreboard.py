@@ -306,8 +306,7 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
         "recover significantly fewer words under CluSanT in 2 of 3 comparisons (more in 1), "
         "under RANTEXT in 0 of 1."
     )
-    assert "**CluSanT** than under TEM (5 points)" in said_of_pairs(table)
-    assert "**SanText+** than under CluSanT" in said_of_pairs(table)
+    assert "4 of 5 pairs" in said_of_pairs(table)
     none = scoreboard.equal_utility(board(equal("tem", "madlib", 0.0, 1.0)))
     assert findings.protects(none).title == "No newer mechanism was compared with an older one"
     better = scoreboard.equal_utility(board(pairs[0]))
@@ -336,15 +335,11 @@ def test_replacements_are_told_beside_random_words() -> None:
     rows = [gain("s", "tem", -0.1, 0.001), gain("s", "vickrey", 0.1, 0.001),
             gain("s", "madlib", 0.1, 0.06), gain("s", "tem", 0.1, 0.001, reader="words"),
             gain("s", "tem", 0.1, 0.001, 0.7), gain("r", "tem", -0.1, 0.06)]  # fmt: skip
-    cards = pd.DataFrame({"mechanism": ["Vickrey", "TEM"], "kept": [0.3, 0.3], "read": [0.7, 0.4]})
-    cards = cards.assign(read_low=cards["read"] - 0.02, read_high=cards["read"] + 0.02)
-    found = findings.near_words(board(*rows), cards)
+    found = findings.near_words(board(*rows))
     assert found.title.endswith("worth more than random words under 1 of 3 mechanisms")
     assert ": on s more under 1 (Vickrey), less under 1; on r no difference" in found.text
-    assert "on r no difference is significant. At other settings attackers" in found.text
-    assert found.text.endswith("70% (68 to 72) under Vickrey (30% kept).")
-    assert findings.near_words(board(*rows), cards[1:]).text.endswith("is significant.")
-    assert "not compared" in findings.near_words(board(), cards).title
+    assert found.text.endswith("on r no difference is significant.")
+    assert "not compared" in findings.near_words(board()).title
 
 
 def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
@@ -513,7 +508,7 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     others = "2 of 2 others are not significantly worse"
     assert said["use"] == f"no clear winner: TEM is best by point estimate, {others}"
     left = "an accuracy of 70% (63 to 77); under the others 60% to 65%"
-    assert said["what is left"] == f"sentiment, by a classifier that counts words, at {left}"
+    assert said["what is left"] == f"sentiment, by the best of four classifiers, at {left}"
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     assert advice.choice(board(), two)["use"].tolist() == ["TEM"]
     tokens = board(

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from textpriv import assets, paths, profiles
-from textpriv.evaluation import cards, summaries
+from textpriv.evaluation import summaries
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_findings as findings
@@ -81,7 +81,7 @@ def found() -> str:
     said = [
         findings.context(gathered),
         findings.against_random(scoreboard.equal_utility(gathered)),
-        findings.near_words(gathered, cards.table(cards.read_cards())),
+        findings.near_words(gathered),
         findings.window(gathered),
         findings.documents(gathered),
         findings.rewritten(scoreboard.whole_texts(gathered)),

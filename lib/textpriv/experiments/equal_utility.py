@@ -26,6 +26,7 @@ from pydantic import BaseModel, Field
 from statsmodels.stats.multitest import multipletests
 
 from textpriv import stats
+from textpriv.attacks import f1
 from textpriv.attacks.base import FloatArray, IntArray
 from textpriv.attacks.noisy_channel import Candidates
 from textpriv.data.embeddings import Embedding
@@ -49,6 +50,9 @@ UTILITIES = {
     "meaning": "the mean cosine of a sentence before and after",
     "accuracy": "the accuracy of sentiment",
 }
+ESTIMATED = ("madlib", "rank-repair", "vickrey", "polar")
+"""Mechanisms whose probabilities attackers have estimated: they recover too little."""
+
 QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
 CLOSE = 0.05  # accuracy that a useful output may lose
 CLEAR, SANITIZED = "clear text", "sanitized text"  # what a classifier has learned from
@@ -313,7 +317,7 @@ def risk_at(utility: FloatArray, risk: FloatArray, level: float) -> FloatArray:
 
 
 def said_of_pairs(pairs: pd.DataFrame) -> str:
-    """Which mechanisms give away less than which, halfway along each utility; tests of all pairs.
+    """How many pairs of mechanisms differ halfway along each utility, and who is at both ends.
 
     `pairs` is as `at_equal_utility` makes it.
     """
@@ -323,27 +327,39 @@ def said_of_pairs(pairs: pd.DataFrame) -> str:
         if rows.empty:
             continue
         decided = rows[rows["p"] < ALONE]
-        less: dict[str, list[str]] = {}
-        for row in decided.itertuples():
-            better, worse = row.first, row.second
-            if row.value > 0:
-                better, worse = worse, better
-            less.setdefault(str(better), []).append(
-                f"{label(str(worse))} ({100 * abs(row.value):.0f} points)"
+        less = decided["first"].where(decided["value"] < 0, decided["second"])
+        more = decided["first"].where(decided["value"] > 0, decided["second"])
+        told = ""
+        if len(decided):
+            best, worst = (each.value_counts() for each in (less, more))
+            told = (
+                f" Significantly less is recovered under {called(best.index[0])} than under "
+                f"{best.iloc[0]} others, significantly more under {called(worst.index[0])} than "
+                f"under {worst.iloc[0]}."
             )
-        order = sorted(less.items(), key=lambda each: -len(each[1]))
-        told = "\n".join(
-            f"- **{label(name)}** than under {', '.join(others)}" for name, others in order
-        )
         said.append(
             f"Where {what} is {rows['level'].iloc[0]:.2f}, {len(decided)} of {len(rows)} pairs of "
-            f"mechanisms differ significantly (Holm's method over all {len(pairs)} tests, "
-            "at every level of utility). Fewer words are recovered under\n\n"
-            f"{told or '- none than under another'}"
+            f"mechanisms differ significantly (paired bootstrap over sentences, Holm's method over "
+            f"all {len(pairs)} tests).{told}"
         )
-    if said:
-        said.append("Between its epsilons a mechanism is taken to move along a straight line.")
     return "\n\n".join(said) or "No two mechanisms leave as much of the text in this profile."
+
+
+def matrix(pairs: pd.DataFrame, utility: str, quarter: int = 2) -> pd.DataFrame:
+    """Points by which attackers recover more under the row's mechanism than under the column's.
+
+    A text in each place, with a star where the difference is significant; empty where a mechanism
+    does not reach that utility. The row of which least is recovered stands first.
+    """
+    rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == quarter)]
+    turned = rows.rename(columns={"first": "second", "second": "first"})
+    both = pd.concat([rows, turned.assign(value=-rows["value"])])
+    star = np.where(both["p"] < ALONE, "*", "")
+    text = [f"{100 * value:+.0f}{mark}" for value, mark in zip(both["value"], star, strict=True)]
+    order = both.groupby("first")["value"].mean().sort_values().index
+    wide = both.assign(text=text).pivot(index="first", columns="second", values="text")
+    wide = wide.reindex(index=order, columns=order).fillna("")
+    return wide.rename(index=called, columns=called).rename_axis(index=None, columns=None)
 
 
 OUTCOMES = ("less", "more", "undecided")
@@ -383,47 +399,66 @@ def said_against(counts: pd.DataFrame) -> str:
         ]
         return ", ".join(told) or "none"
 
+    weaker = [called(name) for name in ESTIMATED if name in set(wide.index)]
+    caution = (
+        f" Of {', '.join(weaker)} attackers know estimated probabilities only: less may be "
+        "recovered because the attacker is weaker."
+    )
     return (
         "Compared with random words at equal utility, attackers recover significantly fewer words "
         f"under {named('less')}; significantly more under {named('more')} (in brackets: "
-        "comparisons, at three levels of two measures of utility)."
+        f"comparisons, at three levels of two utilities).{caution * bool(weaker)}"
     )
 
 
+def strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """The row of the strongest attack of each group, with an interval that allows for the choice.
+
+    Of columns attack, value, low, high and n; see `f1.strongest`.
+    """
+    rows = []
+    for _, group in table.groupby([*keys], sort=False):
+        who, rate = f1.strongest({at: stats.Estimate.of(row) for at, row in group.iterrows()})
+        rows.append(group.loc[who].to_dict() | {"low": rate.low, "high": rate.high})
+    return pd.DataFrame(rows, columns=table.columns).astype(table.dtypes)
+
+
 @drawing
-def risk(found: pd.DataFrame, clean: float) -> Figure:
-    """Success of the strongest attack that was run against accuracy on the sanitized text."""
-    fig, ax = plt.subplots(figsize=(PAGE, 4.8))
-    strongest = found.loc[found.groupby(["mechanism", "epsilon"], sort=False)["value"].idxmax()]
-    for name, line in strongest.groupby("mechanism", sort=False):
-        line = line.sort_values("value")
-        look: dict[str, Any] = {**style(str(name)), "label": label(str(name))}
-        ax.plot(line["accuracy"], line["value"], ms=5, lw=1.1, **look)
-    _widest_interval(ax, strongest)
-    original: dict[str, Any] = {**style("original"), "marker": ""}
-    ax.axvline(clean, **original, lw=1, label="clean text")
-    ax.set(xlabel="accuracy of sentiment on sanitized text")
-    words = int(strongest["n"].max())
-    ax.set_title(f"The strongest of three attacks (n = {words:,} words)", fontsize=8.5)
-    useful = strongest[strongest["accuracy"] >= clean - CLOSE]
-    near = f"within {100 * CLOSE:g} points of the accuracy on clean text"
+def risk(found: pd.DataFrame, clear: float) -> Figure:
+    """Success of the strongest attack that was run against what is left, by either utility.
+
+    `clear` is the accuracy on clear text.
+    """
+    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.4), sharey=True)
+    best = strongest(found.reset_index(drop=True), "mechanism", "epsilon")
+    axis = {"accuracy": "accuracy of sentiment (guessing: 50%)", "meaning": "meaning (cosine)"}
+    for ax, (utility, what) in zip(axes, axis.items(), strict=True):
+        for name, line in best.groupby("mechanism", sort=False):
+            line = line.sort_values("value")
+            look: dict[str, Any] = {**style(str(name)), "label": label(str(name))}
+            ax.plot(line[utility], line["value"], ms=4, lw=1.1, **look)
+        _widest_interval(ax, best, utility)
+        ax.set_xlabel(what, fontsize=9)
+    axes[0].axvline(clear, color=BLACK, lw=2, alpha=0.5, label="original text")
+    axes[0].set_ylabel("content words recovered", fontsize=9)
+    percent(axes[0].xaxis, axes[0].yaxis)
+    useful = best[best["accuracy"] >= clear - CLOSE]
+    near = f"within {100 * CLOSE:g} points of the accuracy on the original text"
     title = f"No setting was measured {near}"
     if len(useful):
         least = f"{useful['value'].min():.0%}"
         title = f"At all settings {near}\nat least {least} of the content words are read back"
-    fig.suptitle(title, fontsize=9.5)
-    ax.set(ylabel="content words that are recovered")
-    percent(ax.xaxis, ax.yaxis)
+    fig.suptitle(f"{title} (n = {int(best['n'].max()):,} words)", fontsize=9.5)
     legend_below(fig, 3, fontsize=7.5)
     return fig
 
 
-def _widest_interval(ax: Axes, found: pd.DataFrame) -> None:
+def _widest_interval(ax: Axes, found: pd.DataFrame, utility: str) -> None:
     """One cross in a corner for all points: their intervals are nearly equal and would overlap."""
-    accuracy = found[["accuracy", "accuracy_low", "accuracy_high"]]
-    accuracy = accuracy.set_axis(["value", "low", "high"], axis=1)
-    across, along = (float(np.max(reach(each))) for each in (accuracy, found))  # the wider sides
-    x, y = found["accuracy"].max() - across, found["value"].min()
+    columns = [utility, f"{utility}_low", f"{utility}_high"]
+    worth = found[columns].set_axis(["value", "low", "high"], axis=1)
+    across, along = (float(np.max(reach(each))) for each in (worth, found))  # the wider sides
+    x, y = found[utility].max() - across, found["value"].min() + along
     ax.errorbar(x, y, along, across, fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
-    note = f"95% interval of a point,\nat most ± {100 * across:.1f} and ± {100 * along:.1f} points"
-    ax.annotate(note, (x, y), (0, 8), textcoords="offset points", ha="center", fontsize=7.5)
+    note = "widest 95% interval"
+    ax.annotate(note, (x, y - along), (0, -9), textcoords="offset points", ha="right", fontsize=7)

@@ -27,8 +27,8 @@ import pandas as pd
 from pydantic import BaseModel, Field
 
 from textpriv import paths
-from textpriv.attacks.f1 import strongest
 from textpriv.errors import InvalidInput
+from textpriv.experiments.equal_utility import strongest
 from textpriv.experiments.mechanisms import OWN
 from textpriv.privacy import Audit, read_audits
 from textpriv.report import claims, results
@@ -37,7 +37,6 @@ from textpriv.report.claims import Claim, Kind
 from textpriv.report.difference import ALONE
 from textpriv.report.figures import labelled
 from textpriv.report.verdicts import Judgement, Verdict, Z
-from textpriv.stats import Estimate
 
 COMPARED = tuple(each for each in Verdict if each != Verdict.NOT_COMPARABLE)
 
@@ -237,7 +236,7 @@ def word_points(board: Board) -> pd.DataFrame:
     path = _plotted(board, "09_equal_utility", "fig09_risk")
     if "09_equal_utility" not in board.found or not path.exists():
         return pd.DataFrame(columns=columns)
-    best = _strongest(pd.read_csv(path), "mechanism", "epsilon")
+    best = strongest(pd.read_csv(path), "mechanism", "epsilon")
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     renamed |= {"accuracy": "value", "accuracy_low": "low", "accuracy_high": "high"}
     return best.rename(columns=renamed).reindex(columns=columns)
@@ -328,7 +327,7 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
     """
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     shared = ["corpus", "label"]
-    attacked = _strongest(board.rows("pr1", "label", "corpus", "attack"), *shared)
+    attacked = strongest(board.rows("pr1", "label", "corpus", "attack"), *shared)
     accuracy = board.rows("accuracy", "label", "corpus", scenario="all")
     accuracy = accuracy[[*shared, "value", "low", "high"]]
     best = attacked.rename(columns=renamed).merge(accuracy, on=shared)
@@ -348,7 +347,7 @@ def whole_texts(board: Board) -> pd.DataFrame:
     proves to be exceeded, at 95%), right (the share of right guesses in that game), claimed
     (epsilon of its text). What was not measured is NaN.
     """
-    best = _strongest(board.rows("linked", "mechanism", "attack", "candidates"), "mechanism")
+    best = strongest(board.rows("linked", "mechanism", "attack", "candidates"), "mechanism")
     games = board.rows("game", "mechanism").groupby("mechanism", sort=False)["value"].max()
     table = best.rename(columns={"value": "linked"}).set_index("mechanism")
     table = table.join(games.rename("shown"), how="outer").sort_values("linked", kind="stable")
@@ -361,18 +360,6 @@ def whole_texts(board: Board) -> pd.DataFrame:
 
 
 _GAMES = ["mechanism", "shown", "right", "claimed"]
-
-
-def _strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
-    """The row of the strongest attack of each group, with an interval that allows for the choice.
-
-    Of columns attack, value, low, high and n; see `f1.strongest`.
-    """
-    rows = []
-    for _, group in table.groupby([*keys], sort=False):
-        who, rate = strongest({at: Estimate.of(row) for at, row in group.iterrows()})
-        rows.append(group.loc[who].to_dict() | {"low": rate.low, "high": rate.high})
-    return pd.DataFrame(rows, columns=table.columns).astype(table.dtypes)
 
 
 def missing_measures(tables: Mapping[str, pd.DataFrame]) -> str:

@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, str] = {
     "santext+": "any word, near ones likelier",
     "rantext": "a word within a random distance",
     "madlib": "the word nearest to a noisy vector",
-    "vickrey": "one of the two words nearest to one",
+    "vickrey": "one of two words near a noisy vector",
 }
 """Mechanisms of the first figure, and what they put in a word's place."""
 
@@ -42,9 +42,6 @@ READABLE_ACCURACY = 0.7
 
 REWRITERS = ("DP-Prompt", "DP-Fusion", "DP-MLM")
 """Tools of notebook 08 in which a language model writes the text that is sent."""
-
-ESTIMATED = ("madlib", "rank-repair", "vickrey", "polar")
-"""Mechanisms whose probabilities attackers have estimated: they recover too little."""
 
 COUNTED = "context-free-bound"
 """The attack of who knows how often each word occurs in the private texts."""
@@ -151,12 +148,13 @@ def alone(points: pd.DataFrame) -> str:
     if least["high"] < FEW_WORDS:
         answer = "Attacks recovered few words under one of them, and stronger ones may recover more"
     estimated = ", attacked with estimated probabilities: a lower limit"
+    estimated *= least["mechanism"] in equal_utility.ESTIMATED
     rate = told(least["value"], least["low"], least["high"])
     return (
         f"**Should you use one?** {answer}. Where the best of four classifiers of sentiment is "
         f"right in {READABLE_ACCURACY:.0%} (guessing: {CHANCE:.0%}), the strongest of three "
         f"attacks recovers from {rate} of the content words "
-        f"({called(str(least['mechanism']))}{estimated * (least['mechanism'] in ESTIMATED)}) to "
+        f"({called(str(least['mechanism']))}{estimated}) to "
         f"{found['value'].max():.0%}, read off between settings of {len(found)} mechanisms."
     )
 
@@ -267,21 +265,17 @@ def against_random(equal: pd.DataFrame) -> Finding:
     return Finding(title, equal_utility.said_against(counts))
 
 
-def near_words(board: Board, cards: pd.DataFrame) -> Finding:
-    """Whether what replaces words is worth more than random words there, by notebook 01's tests.
-
-    And how much of it is read back: of `evaluation.cards.table`, on other settings.
-    """
+def near_words(board: Board) -> Finding:
+    """Whether what replaces words is worth more than random words there, by notebook 01's tests."""
     gains = board.rows("beside_random", "corpus", "mechanism", "p", reader=BETTER, kept=HALF)
     if gains.empty:
         return Finding("Replacements were not compared with random words", "(Notebook 01.)")
     sure = gains["p"] < ALONE
     gains["above"] = sure & (gains["value"] > 0)
     gains["below"] = sure & (gains["value"] < 0)
-    said, title, worth_more = [], "", set[str]()
+    said, title = [], ""
     for corpus, part in sorted(gains.groupby("corpus"), reverse=True):
         names = [*part.loc[part["above"], "mechanism"]]
-        worth_more |= {called(each) for each in names}
         under = f"under {len(names)} of {len(part)} mechanisms"
         title = title or f"Replacements are shown to be worth more than random words {under}"
         which = f" ({listed(names)})" if names else ""
@@ -293,19 +287,8 @@ def near_words(board: Board, cards: pd.DataFrame) -> Finding:
         title,
         "With half of the content words kept and random words in the same places, each read by the "
         "better of two classifiers of sentiment (one counts words, one averages vectors): "
-        f"{'; '.join(said)}.{_read_back(cards[cards['mechanism'].isin(worth_more)])}",
+        f"{'; '.join(said)}.",
     )
-
-
-def _read_back(cards: pd.DataFrame) -> str:
-    """What attackers read of some mechanisms, beside what these send unchanged."""
-    if cards.empty:
-        return ""
-    read = " and ".join(
-        f"{told(row.read, row.read_low, row.read_high)} under {row.mechanism} ({row.kept:.0%} kept)"
-        for row in cards.itertuples()
-    )
-    return f" At other settings attackers who run the mechanism read {read}."
 
 
 def context(board: Board) -> Finding:

@@ -66,7 +66,10 @@ class Source(NamedTuple):
 _CLEAR = " (punctuation, numbers and unknown words stood in clear)"
 WORD_BY_WORD = "named {} of 100 replaced words at its first guess" + _CLEAR
 TOKEN_BY_TOKEN = "named {} of 100 tokens at its first guess"
-CONTENT = "named {} of 100 content words at its first guess" + _CLEAR
+CONTENT = (
+    "named {} of 100 content words at its first guess (function words, punctuation, numbers and "
+    "unknown words stood in clear)"
+)
 
 
 def risk(board: Board, mechanism: str, epsilon: float) -> Source:
