@@ -926,7 +926,9 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
         ("rantext", "rantext.eps21."),
     ):
         run = [
-            each.value for label, each in measured.items() if label.startswith(f"risk.{setting}")
+            each.value
+            for label, each in measured.items()
+            if re.fullmatch(rf"risk\.{re.escape(setting)}[a-z_]+", label)  # no other epsilon
         ]
         found = by_name[name].attacked
         assert (found and found.success.value) == max(run, default=None)
