@@ -29,6 +29,7 @@ from textpriv.experiments.equal_utility import (
     matrix,
     p_as_sent,
     point,
+    risk,
     risk_at,
     said_against,
     said_of_pairs,
@@ -266,3 +267,26 @@ def test_risk_is_read_off_a_line_and_never_beyond_its_ends() -> None:
     assert risk_at(utility, risk, 0.8) == pytest.approx([0.65])  # from 0.6, which stays
     assert np.isnan(risk_at(utility, risk, 0.1)).all()
     assert np.isnan(risk_at(utility, risk, 1.1)).all()
+
+
+@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "at least 40% of"), (0.6, "No setting")])
+def test_risk_counts_what_is_as_useful_as_clean_text(accuracy: float, said: str) -> None:
+    found = pd.DataFrame(
+        {
+            "mechanism": ["tem", "tem", "madlib"],
+            "epsilon": [1.0, 2.0, 10.0],
+            "value": [0.2, 0.5, 0.4],
+            "low": [0.1, 0.4, 0.3],
+            "high": [0.3, 0.6, 0.5],
+            "n": 50,
+            "attack": "noisy-channel",
+            "meaning": 0.5,
+            "meaning_low": 0.4,
+            "meaning_high": 0.6,
+            "accuracy": [0.5, accuracy + 0.01, accuracy],
+        }
+    )
+    found = found.assign(
+        accuracy_low=found["accuracy"] - 0.1, accuracy_high=found["accuracy"] + 0.1
+    )
+    assert said in risk(found, 0.8).get_suptitle()

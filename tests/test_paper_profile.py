@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,14 +28,16 @@ OWN_WORDS = {"extractive", "sst2-by-sentence"}  # of a notebook; made of what ot
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda each: each.name)
 def test_every_setting_validates_and_every_name_exists(notebook: Notebook) -> None:
-    imported = [
-        importlib.import_module(f"{node.module}.{alias.name}")
+    imported = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
         for source in notebook.code
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ImportFrom) and node.module == "textpriv.experiments"
         for alias in node.names
-    ]
-    sizes = next(each.Sizes for each in imported if hasattr(each, "Sizes"))
+    }
+    called = re.search(r"run\.sizes\((\w+)\.Sizes\)", "\n".join(notebook.code))
+    assert called
+    sizes = importlib.import_module(imported[called[1]]).Sizes
     for profile in profiles.names():
         assert profiles.load(profile, notebook.name, sizes)
         known = {*assets.registry(), *corpora.names(), *OWN_WORDS}

@@ -56,25 +56,6 @@ def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
     assert said.endswith("reads back 50% of the words, word by word 20%")
 
 
-@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "at least 40% of"), (0.6, "No setting")])
-def test_risk_counts_what_is_as_useful_as_clean_text(accuracy: float, said: str) -> None:
-    found = pd.DataFrame(
-        {
-            "mechanism": ["tem", "tem", "madlib"],
-            "epsilon": [1.0, 2.0, 10.0],
-            "value": [0.2, 0.5, 0.4],
-            "low": [0.1, 0.4, 0.3],
-            "high": [0.3, 0.6, 0.5],
-            "n": 50,
-            "accuracy": [0.5, accuracy + 0.01, accuracy],
-        }
-    )
-    found = found.assign(
-        accuracy_low=found["accuracy"] - 0.1, accuracy_high=found["accuracy"] + 0.1
-    )
-    assert said in title(figures.risk(found, 0.8))
-
-
 @pytest.mark.parametrize(("stated", "how"), [(0.6, "sure"), (0.4, "modest")])
 def test_calibration_names_the_attack_and_setting_that_are_off_most(
     stated: float, how: str
