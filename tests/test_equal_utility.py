@@ -239,26 +239,28 @@ def test_pairs_as_a_matrix_by_hand() -> None:
 
 def test_who_beats_random_words_by_hand() -> None:
     """The sign of a difference depends on who stands first."""
-    columns = ["first", "second", "value", "p"]
-    rows = [
+    table = pairs_of(
         ("tem", "random", -0.1, 0.01),  # less under TEM
         ("random", "tem", -0.2, 0.01),  # more under TEM
         ("random", "madlib", 0.2, 0.01),  # less under MADLIB
         ("madlib", "random", -0.2, 0.2),  # not decided
+        ("santext+", "random", -0.2, 0.01),
+        ("clusant", "random", -0.2, 0.3),
         ("tem", "madlib", 0.2, 0.01),  # about others
-    ]
-    counts = against(pd.DataFrame(rows, columns=columns), "random")
+    )
+    counts = against(table, "random")
     wide = counts.pivot(index="mechanism", columns="outcome", values="value")
     assert wide.loc["madlib"].to_dict() == {"less": 1, "more": 0, "undecided": 1}
     assert wide.loc["tem"].to_dict() == {"less": 1, "more": 1, "undecided": 0}
-    assert set(counts["n"]) == {2}
-    said = said_against(counts)
-    assert "fewer words under MADLIB (1 of 2), TEM (1 of 2); " in said
-    assert "Of MADLIB attackers know estimated probabilities only" in said
-    assert "estimated" not in said_against(counts[counts["mechanism"] == "tem"])
-    assert "more under TEM (1 of 2) " in said
-    assert said_against(counts[:0]).startswith("Nothing was compared")
-    assert "more under none" in said_against(counts[counts["mechanism"] == "madlib"])
+    title, said = said_against(counts)
+    assert title.startswith("At equal meaning less is read back under 2 of 4 mechanisms")
+    assert "fewer words under MADLIB and SanText+, more under none, either, by the level, " in said
+    assert "under TEM. The probabilities of MADLIB are estimated" in said
+    assert said.endswith("No mechanism shares a level of accuracy with random words.")
+    other = said_against(counts[counts["mechanism"] == "santext+"].assign(utility="accuracy"))
+    assert other.title.startswith("At equal accuracy less is read back under 1 of 1")
+    assert "estimated" not in other.text
+    assert said_against(counts[:0]).title.startswith("Nothing was compared")
 
 
 def test_risk_is_read_off_a_line_and_never_beyond_its_ends() -> None:

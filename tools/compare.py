@@ -24,11 +24,13 @@ from textpriv.stats import CONFIDENCE
 FULL = "full"
 # Quantities that change with what was learned from: accuracies, F1 of the author and the sentiment,
 # what a prediction of worth decides; and traces of DP-Prompt's limits and DeepCandidate's
-# candidates, which come from public documents.
+# candidates, which come from public documents. Mechanisms are compared at levels of utility between
+# the ends that a run itself has measured.
 LEARNED = (
     "accuracy",
     "accuracy_tuned",
     "decision",
+    "equal",
     "f1",
     "f1_strongest",
     "f1_untuned",

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from statsmodels.stats.multitest import multipletests
@@ -33,13 +34,15 @@ from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import KEPT, Corpus
 from textpriv.drawing import drawing
 from textpriv.experiments.mechanisms import classifier, right, vector_classifier
-from textpriv.report.difference import ALONE
+from textpriv.report.difference import ALONE, Finding
 from textpriv.report.figures import (
     BLACK,
+    GREY,
     PAGE,
     called,
     label,
     legend_below,
+    listing,
     percent,
     reach,
     style,
@@ -55,6 +58,12 @@ ESTIMATED = ("madlib", "rank-repair", "vickrey", "polar")
 
 QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
 CLOSE = 0.05  # accuracy that a useful output may lose
+SHOWN = (
+    "rank-repair", "vickrey", "madlib", "santext+", "custext+", "custext-conservative", "clusant",
+    "randomized-response",
+)  # fmt: skip
+"""In colour in the figure, which has no more than eight; the others lie among these."""
+
 CLEAR, SANITIZED = "clear text", "sanitized text"  # what a classifier has learned from
 _DRAWS = 4000  # of sentences, held at once
 
@@ -366,49 +375,49 @@ OUTCOMES = ("less", "more", "undecided")
 
 
 def against(pairs: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """How often attackers recover less, more, or not decidedly either, than under a baseline.
+    """At how many levels attackers recover less, more, or not decidedly either, than a baseline.
 
-    Of `at_equal_utility`. Columns: mechanism, outcome (OUTCOMES), value (a number of comparisons),
-    n (all of the mechanism with the baseline).
+    Of `at_equal_utility`. Columns: utility, mechanism, outcome (OUTCOMES), value (levels).
     """
-    first, second = pairs["first"] == baseline, pairs["second"] == baseline
-    own = pairs[first | second]
-    other = own["first"].where(second, own["second"])
-    more = np.where(second, pairs["value"], -pairs["value"])[first | second]
-    outcome = np.where(more > 0, "more", "less")
-    outcome = np.where(own["p"] < ALONE, outcome, "undecided")
-    counts = pd.crosstab(other, outcome).reindex(columns=[*OUTCOMES], fill_value=0)
-    rows = [
-        {"mechanism": name, "outcome": each, "value": int(row[each]), "n": int(row.sum())}
-        for name, row in counts.iterrows()
-        for each in OUTCOMES
-    ]
-    return pd.DataFrame(rows, columns=["mechanism", "outcome", "value", "n"])
+    second = pairs["second"] == baseline
+    own = pairs.assign(
+        mechanism=pairs["first"].where(second, pairs["second"]),
+        outcome=np.where((pairs["value"] > 0) == second, "more", "less"),
+    )[second | (pairs["first"] == baseline)]
+    own.loc[own["p"] >= ALONE, "outcome"] = "undecided"
+    counts = own.groupby(["utility", "mechanism"])["outcome"].value_counts().unstack(fill_value=0)
+    counts = counts.reindex(columns=[*OUTCOMES], fill_value=0).rename_axis(columns="outcome")
+    return counts.stack().rename("value").reset_index()
 
 
-def said_against(counts: pd.DataFrame) -> str:
-    """What `against` random words comes to, in a sentence."""
-    if counts.empty:
-        return "Nothing was compared with random words."
-    wide = counts.pivot(index="mechanism", columns="outcome", values="value")
-
-    def named(outcome: str) -> str:
-        rows = wide[wide[outcome] > 0].sort_values(outcome, ascending=False, kind="stable")
-        told = [
-            f"{called(str(name))} ({row[outcome]} of {row.sum()})" for name, row in rows.iterrows()
-        ]
-        return ", ".join(told) or "none"
-
-    weaker = [called(name) for name in ESTIMATED if name in set(wide.index)]
-    caution = (
-        f" Of {', '.join(weaker)} attackers know estimated probabilities only: less may be "
-        "recovered because the attacker is weaker."
-    )
-    return (
-        "Compared with random words at equal utility, attackers recover significantly fewer words "
-        f"under {named('less')}; significantly more under {named('more')} (in brackets: "
-        f"comparisons, at three levels of two utilities).{caution * bool(weaker)}"
-    )
+def said_against(counts: pd.DataFrame) -> Finding:
+    """What `against` random words comes to."""
+    said, title = [], ""
+    for utility in UTILITIES:
+        rows = counts[counts["utility"] == utility]
+        if rows.empty:
+            said.append(f"No mechanism shares a level of {utility} with random words.")
+            continue
+        wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
+        less, more = wide.index[wide["less"]], wide.index[wide["more"]]
+        less, more, both = less.difference(more), more.difference(less), less.intersection(more)
+        title = title or (
+            f"At equal {utility} less is read back under {len(less)} of {len(wide)} mechanisms "
+            "than under random words"
+        )
+        told = [f"fewer words under {listing(less)}", f"more under {listing(more)}"]
+        told += [f"either, by the level, under {listing(both)}"] * bool(len(both))
+        said.append(
+            f"Where {UTILITIES[utility]} is the same as with random words, attackers recover "
+            f"significantly {', '.join(told)}."
+        )
+        weaker = [name for name in wide.index[wide["less"]] if name in ESTIMATED]
+        if weaker:
+            said.append(
+                f"The probabilities of {listing(weaker)} are estimated: those "
+                "attackers may be weaker."
+            )
+    return Finding(title or "Nothing was compared with random words", " ".join(said))
 
 
 def strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
@@ -435,13 +444,16 @@ def risk(found: pd.DataFrame, clear: float) -> Figure:
     for ax, (utility, what) in zip(axes, axis.items(), strict=True):
         for name, line in best.groupby("mechanism", sort=False):
             line = line.sort_values("value")
-            look: dict[str, Any] = {**style(str(name)), "label": label(str(name))}
+            look: dict[str, Any] = {"color": GREY, "alpha": 0.5, "label": "others", "zorder": 1}
+            if name in SHOWN:
+                look = {**style(str(name)), "label": label(str(name))}
             ax.plot(line[utility], line["value"], ms=4, lw=1.1, **look)
         _widest_interval(ax, best, utility)
         ax.set_xlabel(what, fontsize=9)
     axes[0].axvline(clear, color=BLACK, lw=2, alpha=0.5, label="original text")
     axes[0].set_ylabel("content words recovered", fontsize=9)
     percent(axes[0].xaxis, axes[0].yaxis)
+    axes[0].xaxis.set_major_locator(MultipleLocator(0.05))
     useful = best[best["accuracy"] >= clear - CLOSE]
     near = f"within {100 * CLOSE:g} points of the accuracy on the original text"
     title = f"No setting was measured {near}"

@@ -15,11 +15,11 @@ from textpriv.experiments.scoreboard_findings import (
     called,
     fewest_read,
     leaders,
-    listed,
     told,
 )
 from textpriv.report.board import Board
 from textpriv.report.difference import Difference
+from textpriv.report.figures import listing
 from textpriv.stats import Estimate
 
 FEW = 3  # names in a cell of the table
@@ -58,7 +58,7 @@ def _take(names: Sequence[str], every: int) -> str:
     if len(names) > FEW or len(names) == every:
         others = f"{len(names) - 1} of {every - 1} others are not significantly worse"
         return f"no clear winner: {best} is best by point estimate, {others}"
-    return f"{best}; not significantly worse: {listed(names[1:])}"
+    return f"{best}; not significantly worse: {listing(names[1:])}"
 
 
 def _greatest(rows: pd.DataFrame) -> Estimate:

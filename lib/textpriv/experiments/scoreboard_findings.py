@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -20,7 +20,7 @@ from textpriv.privacy import Audit
 from textpriv.report.board import Board
 from textpriv.report.claims import PAPER
 from textpriv.report.difference import ALONE, Difference, Finding
-from textpriv.report.figures import called
+from textpriv.report.figures import called, listing
 from textpriv.report.results import Measurement
 from textpriv.stats import Estimate
 
@@ -59,12 +59,6 @@ CHANCE = 0.5  # accuracy of guessing between two sentiments
 
 SENTENCES = 7
 """Tests whose outcome a sentence below words, for which each is corrected."""
-
-
-def listed(names: Iterable[str]) -> str:
-    """As a sentence lists them."""
-    *most, last = [called(each) for each in names] or ["none"]
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def told(value: float, low: float, high: float, unit: str = "%") -> str:
@@ -122,7 +116,7 @@ def headline(found: pd.DataFrame) -> Finding:
         gap = max(100 * (row["value"] - row["kept"]) for row in few)
         text += f" Under {_beside(few)} it is significantly more, but by {gap:.1f} at most"
         if given := [row["mechanism"] for row in few if row["attack"] == COUNTED]:
-            text += f" ({listed(given)}: given the private texts' own word counts)"
+            text += f" ({listing(given)}: given the private texts' own word counts)"
         text += "; stronger attacks may recover more."
     if same := [row for row in rows if row not in above]:
         gap = max(100 * abs(row["value"] - row["kept"]) for row in same)
@@ -132,7 +126,7 @@ def headline(found: pd.DataFrame) -> Finding:
 
 def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
     """Mechanisms, with how many words come out unchanged and how many are recovered."""
-    return listed(
+    return listing(
         f"{called(row['mechanism'])} ({100 * row['kept']:.0f}→{100 * row['value']:.0f})"
         for row in rows
     )
@@ -236,8 +230,9 @@ def protects(equal: pd.DataFrame) -> Finding:
     wins: list[str] = []
     won = lost = 0
     equal = equal[(equal["first"] != RANDOM) & (equal["second"] != RANDOM)]
+    alike = equal[equal["utility"] == "meaning"]
     for name in NEWER:
-        own = equal[(equal["first"] == name) | (equal["second"] == name)]
+        own = alike[(alike["first"] == name) | (alike["second"] == name)]
         own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
         less, more = own[own["less"] == name], own[own["less"].notna() & (own["less"] != name)]
         won, lost = won + len(less), lost + len(more)
@@ -248,21 +243,19 @@ def protects(equal: pd.DataFrame) -> Finding:
     if not wins:
         return Finding("No newer mechanism was compared with an older one", "")
     losing = "lose some" if lost else "are shown to lose none"
+    accuracy = equal[equal["utility"] == "accuracy"]
     return Finding(
         f"Newer mechanisms {'win some' if won else 'are shown to win no'} comparisons and {losing}",
-        "Compared with older mechanisms at equal utility (of a classifier, or by sentence "
-        f"vectors), attackers recover significantly fewer words under "
-        f"{', under '.join(wins)}.",
+        "Compared with older mechanisms where sentences keep as much of their meaning (the cosine "
+        "of their vectors), attackers recover significantly fewer words under "
+        f"{', under '.join(wins)}. At equal accuracy of sentiment {accuracy['less'].count()} of "
+        f"{len(accuracy)} comparisons of any two mechanisms are significant.",
     )
 
 
 def against_random(equal: pd.DataFrame) -> Finding:
-    """Which mechanism beats random words, by the paired tests of `scoreboard.equal_utility`."""
-    counts = equal_utility.against(equal, RANDOM)
-    wide = counts.pivot(index="mechanism", columns="outcome", values="value")
-    better = ((wide.get("less", 0) > 0) & (wide.get("more", 0) == 0)).sum() if len(wide) else 0
-    title = f"{better} of {len(wide)} mechanisms beat random words without losing to them"
-    return Finding(title, equal_utility.said_against(counts))
+    """Who gives away less than random words, by the tests of `scoreboard.equal_utility`."""
+    return equal_utility.said_against(equal_utility.against(equal, RANDOM))
 
 
 def near_words(board: Board) -> Finding:
@@ -278,7 +271,7 @@ def near_words(board: Board) -> Finding:
         names = [*part.loc[part["above"], "mechanism"]]
         under = f"under {len(names)} of {len(part)} mechanisms"
         title = title or f"Replacements are shown to be worth more than random words {under}"
-        which = f" ({listed(names)})" if names else ""
+        which = f" ({listing(names)})" if names else ""
         less = f"less under {part['below'].sum()}"
         none = not (part["above"] | part["below"]).any()
         told = "no difference is significant" if none else f"more under {len(names)}{which}, {less}"
@@ -542,10 +535,10 @@ def guarantees(found: Sequence[Audit]) -> str:
     kept = [each for each in found if not each.published and each.verdict != "no claim"]
     broken = [each.label for each in kept if each.verdict == "broken"]
     said = (
-        f"{len(kept)} audits of a claim broke {f'that of {listed(broken)}' if broken else 'none'}."
+        f"{len(kept)} audits of a claim broke {f'that of {listing(broken)}' if broken else 'none'}."
     )
     stated = [each.mechanism for each in found if each.published and each.verdict == "broken"]
-    said += f" Stronger readings of a claim are refuted for {listed(stated)}." if stated else ""
+    said += f" Stronger readings of a claim are refuted for {listing(stated)}." if stated else ""
     caught, tried = scoreboard.mutants()
     if not tried:
         return said
@@ -565,7 +558,7 @@ def proved(stated: pd.DataFrame) -> str:
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     said = (
         "he smallest epsilon (without delta) stated in docs/PRIVACY for one text of which any "
-        f"sentence may differ is {least:,.0f} ({listed([*names])})"
+        f"sentence may differ is {least:,.0f} ({listing([*names])})"
     )
     if least <= LARGE:
         return f"T{said}."

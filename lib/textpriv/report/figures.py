@@ -140,6 +140,12 @@ def called(name: str) -> str:
     return f"{look.label}, 300 dimensions" if look and large else look.label if look else name
 
 
+def listing(names: Iterable[str]) -> str:
+    """Mechanisms or attacks as a sentence lists them; "none" for none."""
+    *most, last = [called(each) for each in names] or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def labelled(table: pd.DataFrame) -> pd.DataFrame:
     """The table as it is read: labels of mechanisms, attacks and corpora in place of their ids.
 
