@@ -396,7 +396,10 @@ def said_against(counts: pd.DataFrame) -> Finding:
     for utility in UTILITIES:
         rows = counts[counts["utility"] == utility]
         if rows.empty:
-            said.append(f"No mechanism shares a level of {utility} with random words.")
+            said.append(
+                f"By {utility} none is compared with random words: their curve is too uncertain to "
+                "reach the same level for sure."
+            )
             continue
         wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
         less, more = wide.index[wide["less"]], wide.index[wide["more"]]
@@ -442,7 +445,8 @@ def risk(found: pd.DataFrame, clear: float) -> Figure:
     best = strongest(found.reset_index(drop=True), "mechanism", "epsilon")
     axis = {"accuracy": "accuracy of sentiment (guessing: 50%)", "meaning": "meaning (cosine)"}
     for ax, (utility, what) in zip(axes, axis.items(), strict=True):
-        for name, line in best.groupby("mechanism", sort=False):
+        order = best["mechanism"].isin(SHOWN).sort_values(ascending=False, kind="stable").index
+        for name, line in best.loc[order].groupby("mechanism", sort=False):
             line = line.sort_values("value")
             look: dict[str, Any] = {"color": GREY, "alpha": 0.5, "label": "others", "zorder": 1}
             if name in SHOWN:
@@ -470,7 +474,7 @@ def _widest_interval(ax: Axes, found: pd.DataFrame, utility: str) -> None:
     columns = [utility, f"{utility}_low", f"{utility}_high"]
     worth = found[columns].set_axis(["value", "low", "high"], axis=1)
     across, along = (float(np.max(reach(each))) for each in (worth, found))  # the wider sides
-    x, y = found[utility].max() - across, found["value"].min() + along
+    x, y = found[utility].max() - 2 * across, found["value"].min() + along
     ax.errorbar(x, y, along, across, fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
     note = "widest 95% interval"
-    ax.annotate(note, (x, y - along), (0, -9), textcoords="offset points", ha="right", fontsize=7)
+    ax.annotate(note, (x, y + along), (0, 4), textcoords="offset points", ha="center", fontsize=7)
