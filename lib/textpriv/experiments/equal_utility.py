@@ -1,8 +1,12 @@
 """Notebook 09: which mechanism gives less away where as much of a text is left?
 
+    LeftOut(embedding, ...)         the line to beat: some words are kept, the others left out
+
     point(setting, hits, ...)       one setting: what each attack recovers, what the text is worth
     gathered(points, ...)           all of them (`Points`)
-    at_equal_utility(points, rng)   mechanisms in pairs where both leave as much, tested
+    drawn_anew(points, rng)         their risks and utilities on sentences drawn anew
+    at_equal_utility(drawn)         mechanisms in pairs where both leave as much, tested
+    at_equal_risk(drawn, risks)     the same where attackers recover as much of both
 
 Epsilon has another unit in every mechanism, so they are compared by what attacks recover and by
 what is left for a classifier and of a sentence's vector, on the same sentences.
@@ -14,58 +18,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MultipleLocator
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
 from statsmodels.stats.multitest import multipletests
 
 from textpriv import stats
 from textpriv.attacks import f1
 from textpriv.attacks.base import FloatArray, IntArray
 from textpriv.attacks.noisy_channel import Candidates
+from textpriv.channel import check_ids
 from textpriv.data.embeddings import Embedding
-from textpriv.data.tokens import KEPT, Corpus
-from textpriv.drawing import drawing
+from textpriv.data.tokens import KEPT, Corpus, Tokenizer
 from textpriv.experiments.mechanisms import classifier, right, vector_classifier
-from textpriv.report.difference import ALONE, Finding
-from textpriv.report.figures import (
-    BLACK,
-    GREY,
-    PAGE,
-    called,
-    label,
-    legend_below,
-    listing,
-    percent,
-    reach,
-    style,
-)
+from textpriv.mechanisms import FiniteMechanism
 
 AS_SENT = "as-sent"  # the attack that believes what it sees
 UTILITIES = {
     "meaning": "the mean cosine of a sentence before and after",
     "accuracy": "the accuracy of sentiment",
 }
-ESTIMATED = ("madlib", "rank-repair", "vickrey", "polar")
-"""Mechanisms whose probabilities attackers have estimated: they recover too little."""
-
-QUARTERS = (0.25, 0.5, 0.75)  # of the range of a utility: where mechanisms are compared
-CLOSE = 0.05  # accuracy that a useful output may lose
-SHOWN = (
-    "rank-repair", "vickrey", "madlib", "santext+", "custext+", "custext-conservative", "clusant",
-    "randomized-response",
-)  # fmt: skip
-"""In colour in the figure, which has no more than eight; the others lie among these."""
-
-CLEAR, SANITIZED = "clear text", "sanitized text"  # what a classifier has learned from
-_DRAWS = 4000  # of sentences, held at once
+LEFT_OUT = "left-out"
+QUARTERS = (0.25, 0.5, 0.75)  # of the range that both reach: where two mechanisms are compared
+FOLDS = 5  # of the sentences; a classifier reads the one that it has not learned from
+_DRAWS = 1000  # of sentences, held at once
 
 
 class Sizes(BaseModel, extra="forbid", frozen=True):
@@ -74,19 +55,22 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     corpus: str  # of sentences with a label
     vocabulary: int | None = None  # most frequent words of the embedding; None: all
     epsilons: Mapping[str, tuple[float, ...]]  # by mechanism of the registry, rising
-    sentences: int = Field(ge=10)  # under attack
-    training: int = Field(ge=20)  # sentences that classifiers learn from
-    choosing: int = Field(ge=10)  # sentences on which the best classifier is chosen
+    private: int = Field(ge=20)  # sentences that attackers have not read
+    judged: int = Field(ge=20)  # of these, by classifiers that learn from the others
+    sentences: int = Field(ge=10)  # of those judged, under attack
+    risks: tuple[float, ...]  # shares recovered at which accuracies are compared
     shadow: int = Field(ge=4)
     public: int | None = None  # public reviews; None: all
     candidates: int = Field(ge=1)  # of the noisy channel
     narrowed: int = Field(ge=1)  # of these, decoded with word triples
     encoder: str
 
-    @property
-    def private(self) -> int:
-        """Sentences that attackers have not read."""
-        return self.sentences + self.training + self.choosing
+    @model_validator(mode="after")
+    def _attacks_what_is_judged(self) -> Self:
+        if not self.sentences <= self.judged <= self.private:
+            asked = f"sentences {self.sentences}, judged {self.judged}, private {self.private}"
+            raise ValueError(f"got {asked}, expected each to be at most the next")
+        return self
 
     @property
     def shadow_pool(self) -> int:
@@ -97,12 +81,50 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
 # --- One setting ----------------------------------------------------------------------------------
 
 
-def in_clear(corpus: Corpus, words: IntArray, spelled: Sequence[str]) -> Corpus:
+class LeftOut(FiniteMechanism):
+    """A word is kept or left out, and a mark says where: no mechanism to recommend, a line to beat.
+
+    It needs no vector, no noise and no distance, and promises nothing: a word that is kept can have
+    been no other, so that no finite epsilon holds.
+
+    Parameters
+    ----------
+    epsilon : the share of the words that is kept, in (0, 1); named so for the sake of the others
+    mark : id that stands for a word left out; a word that no text has
+    """
+
+    name = LEFT_OUT
+
+    def __init__(self, embedding: Embedding, *, epsilon: float, mark: int) -> None:
+        super().__init__(embedding, epsilon=epsilon)
+        self.mark = mark
+
+    def log_rows(self, inputs: IntArray) -> FloatArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        rows = np.full((len(x), self.size), -np.inf)
+        rows[np.arange(len(x)), x] = np.log(self.epsilon)
+        rows[:, self.mark] = np.where(x == self.mark, 0.0, np.log1p(-self.epsilon))
+        return rows
+
+    def log_columns(self, outputs: IntArray) -> FloatArray:
+        y = check_ids(outputs, self.size, what="outputs")
+        columns = np.full((len(y), self.size), -np.inf)
+        columns[np.arange(len(y)), y] = np.log(self.epsilon)
+        columns[y == self.mark] = np.log1p(-self.epsilon)
+        columns[y == self.mark, self.mark] = 0.0
+        return columns
+
+    def sample(self, inputs: IntArray, rng: np.random.Generator) -> IntArray:
+        x = check_ids(inputs, self.size, what="inputs")
+        return np.where(rng.random(len(x)) < self.epsilon, x, self.mark)
+
+
+def in_clear(corpus: Corpus, words: IntArray, spelled: Sequence[str] | Mapping[int, str]) -> Corpus:
     """The same text with some words in clear: no mechanism replaces them, all attackers see them.
 
     Parameters
     ----------
-    words : ids; `spelled` are the words of the vocabulary
+    words : ids; `spelled` are the words of the vocabulary, by id
     """
     there = np.flatnonzero(np.isin(corpus.ids, words)).tolist()
     kept = {at: spelled[corpus.ids[at]] for at in there}
@@ -111,44 +133,77 @@ def in_clear(corpus: Corpus, words: IntArray, spelled: Sequence[str]) -> Corpus:
     return replace(corpus, ids=ids, kept={**corpus.kept, **kept})
 
 
-def best_read(
-    clear: Sequence[str],
-    sanitized: Sequence[str],
-    labels: NDArray[Any],
-    sizes: Sizes,
-    embedding: Embedding,
-) -> tuple[str, FloatArray]:
-    """Which classifier reads sanitized text best, and whether it is right about each private text.
+def cross_fitted(
+    texts: Sequence[str], labels: NDArray[Any], embedding: Embedding, source: str
+) -> dict[str, list[Pipeline]]:
+    """Classifiers of two kinds, one per fold of the texts, which learns from all other folds.
 
-    Two kinds (one counts words, one averages word vectors), each learned from clear text and from
-    text that the same mechanism has sanitized. The best is chosen on texts that serve for nothing
-    else, so that the choice does not flatter it.
+    One kind counts words, one averages word vectors. Folds depend on the labels alone. Names say
+    the kind, and the `source` that they have learned from.
+    """
+    kinds = {
+        "counts words": partial(classifier, 0),
+        "averages vectors": partial(vector_classifier, embedding, 0),
+    }
+    learn = [others for others, _ in _folds(labels)]
+    return {
+        f"{kind}, learned from {source}": [
+            make().fit([texts[i] for i in each], labels[each]) for each in learn
+        ]
+        for kind, make in kinds.items()
+    }
+
+
+def best_read(
+    models: Mapping[str, Sequence[Pipeline]], texts: Sequence[str], labels: NDArray[Any]
+) -> tuple[str, FloatArray]:
+    """Which classifier reads texts best, and whether it is right about each of them.
 
     Parameters
     ----------
-    clear, sanitized, labels : of the private texts, then those to learn from, then those to choose
-        by, as many as `sizes` says
+    models : by name, a classifier per fold of `cross_fitted` that has not learned from that fold
+
+    Each fold is read by the classifier that is right most often about the other folds, so that the
+    choice does not flatter it.
 
     Returns
     -------
-    its name, and (private texts,) 1 where it is right
+    name of the one that most folds are read by, and (texts,) 1 where a text is read right
     """
-    private, learn = slice(sizes.sentences), slice(sizes.sentences, sizes.private - sizes.choosing)
-    choose = slice(sizes.private - sizes.choosing, sizes.private)
-    models = {
-        f"{kind}, learned from {source}": make().fit(texts[learn], labels[learn])
-        for kind, make in {
-            "counts words": partial(classifier, 0),
-            "averages vectors": partial(vector_classifier, embedding, 0),
-        }.items()
-        for source, texts in {CLEAR: clear, SANITIZED: sanitized}.items()
+    folds = [fold for _, fold in _folds(labels)]
+    outcome = {
+        name: [
+            right([model], [texts[i] for i in fold], labels[fold])
+            for model, fold in zip(each, folds, strict=True)
+        ]
+        for name, each in models.items()
     }
+    is_right, chosen = np.empty(len(labels)), []
+    for number, fold in enumerate(folds):
+        elsewhere = {
+            name: np.concatenate([*each[:number], *each[number + 1 :]]).mean()
+            for name, each in outcome.items()
+        }
+        chosen.append(max(elsewhere, key=elsewhere.__getitem__))
+        is_right[fold] = outcome[chosen[-1]][number]
+    return max(chosen, key=chosen.count), is_right
 
-    def is_right(name: str, part: slice) -> FloatArray:
-        return right([models[name]], list(sanitized[part]), labels[part])
 
-    best = max(models, key=lambda name: is_right(name, choose).mean())
-    return best, is_right(best, private)
+def _folds(labels: NDArray[Any]) -> list[tuple[IntArray, IntArray]]:
+    """(other texts, texts) of each fold; every fold has its share of each label."""
+    parts = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    return list(parts.split(np.zeros(len(labels)), labels))
+
+
+def leaving_out(corpus: Corpus, mark: int, tokenizer: Tokenizer) -> list[str]:
+    """The texts without the tokens that `LeftOut` has marked."""
+    bare = in_clear(corpus, np.array([mark]), {mark: ""})
+    return [" ".join(text.split()) for text in tokenizer.decode(bare)]
+
+
+def nearly(guesses: IntArray, close: IntArray) -> FloatArray:
+    """(words,) 1 where a guess is the true word or close to it; `close` has these, a row a word."""
+    return (close == guesses[:, None]).any(axis=1).astype(float)
 
 
 def listed(candidates: Candidates, targets: IntArray, truth: IntArray) -> float:
@@ -163,7 +218,7 @@ class Point:
 
     rows: list[dict[str, Any]]  # a row per attack
     recovered: FloatArray  # (sentences,) content words that the strongest attack recovers
-    utility: dict[str, FloatArray]  # of UTILITIES, (sentences,)
+    utility: dict[str, FloatArray]  # of UTILITIES, each of the first sentences or of all
 
 
 def point(
@@ -180,12 +235,12 @@ def point(
     setting : columns of its rows
     hits : by attack (AS_SENT among them), (content words,) 1 where its guess is right
     of_sentence : (content words,) the sentence of each, from 0 on
-    utility : of UTILITIES, (sentences,)
+    utility : of UTILITIES, of each sentence; some may be of the first ones alone
 
     Each row has value, low, high, n (content words), for each utility its mean with `_low` and
-    `_high`, sentences, and p (see `p_as_sent`).
+    `_high`, sentences (the most that a utility is of), and p (see `p_as_sent`).
     """
-    count = len(next(iter(utility.values())))
+    count = max(map(len, utility.values()))
     worth: dict[str, float] = {}
     for name, each in utility.items():
         mean = stats.mean(each, bounds=(-1, 1))
@@ -225,8 +280,8 @@ class Points:
 
     table: pd.DataFrame  # a row per mechanism, epsilon and attack; see `point`
     recovered: FloatArray  # (settings, sentences) content words that the strongest attack recovers
-    content: FloatArray  # (sentences,) content words
-    utility: Mapping[str, FloatArray]  # by name, (settings, sentences)
+    content: FloatArray  # (sentences,) content words under attack
+    utility: Mapping[str, FloatArray]  # by name, (settings, sentences, or the first of them)
 
 
 def gathered(points: Sequence[Point], of_sentence: IntArray) -> Points:
@@ -240,187 +295,158 @@ def gathered(points: Sequence[Point], of_sentence: IntArray) -> Points:
     )
 
 
-def at_equal_utility(
-    points: Points, rng: np.random.Generator, *, resamples: int = 40_000
-) -> pd.DataFrame:
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Risk and utilities of all settings, on the sentences as they are and drawn anew."""
+
+    settings: pd.DataFrame  # mechanism, epsilon
+    risk: FloatArray  # (1 + resamples, settings); row 0 on the sentences as they are
+    utility: Mapping[str, FloatArray]  # by name, the same
+    counts: Mapping[str, int]  # sentences behind each utility
+
+    @property
+    def mechanisms(self) -> dict[str, IntArray]:
+        """The settings of each mechanism, by its name, in their order."""
+        grouped = self.settings.groupby("mechanism", sort=False).indices
+        return {str(name): at for name, at in grouped.items()}
+
+
+def drawn_anew(points: Points, rng: np.random.Generator, *, resamples: int = 40_000) -> Drawn:
+    """Bootstrap over sentences: all settings are measured anew on the same draw.
+
+    Where some measure is of the first sentences alone, it takes those of the draw that are.
+    """
+    parts = {"": (points.recovered, points.content)}
+    parts |= {name: (each, np.ones(each.shape[1])) for name, each in points.utility.items()}
+
+    def means(times: FloatArray) -> list[FloatArray]:
+        drawn = [(times[:, : len(weight)], each, weight) for each, weight in parts.values()]
+        return [(there @ each.T) / (there @ weight)[:, None] for there, each, weight in drawn]
+
+    count = len(points.content)
+    rows = [means(np.ones((1, count)))]
+    for start in range(0, resamples, _DRAWS):
+        size = min(_DRAWS, resamples - start)
+        rows.append(
+            means(rng.multinomial(count, np.full(count, 1 / count), size=size).astype(np.float64))
+        )
+    risk, *worth = (np.concatenate(each) for each in zip(*rows, strict=True))
+    settings = points.table[["mechanism", "epsilon"]].drop_duplicates(ignore_index=True)
+    counts = {name: each.shape[1] for name, each in points.utility.items()}
+    return Drawn(settings, risk, dict(zip(points.utility, worth, strict=True)), counts)
+
+
+def at_equal_utility(drawn: Drawn) -> pd.DataFrame:
     """What two mechanisms let an attacker recover where both leave as much of a utility.
 
-    The utilities compared are a quarter, a half and three quarters of the way from the least to the
-    most that any setting has. Along a mechanism's epsilons its risk is interpolated in its utility,
-    never beyond its ends. All mechanisms sanitized the same sentences, so that a difference is
-    drawn anew with its sentences (bootstrap), both mechanisms on the same draw. No p is below
-    2 / (resamples + 1) before it is corrected: twelve mechanisms make up to 396 rows, of which
-    4,000 draws could have decided none at 5%.
+    Two mechanisms are compared a quarter, a half and three quarters of the way along the range of a
+    utility that both reach. See `_apart` for the test.
 
     Columns: utility, quarter, level, first, second, value (risk of the first minus that of the
-    second), low, high (95%, percentiles), n (sentences), p (two-sided, corrected for all rows by
-    Holm).
+    second), low, high, n (sentences), p (corrected for all rows by Holm).
     """
-    count = len(points.content)
-    totals = _drawn_anew([points.recovered, points.content[None], *points.utility.values()],
-                         rng, resamples)  # fmt: skip
-    risk_of = totals[0] / totals[1]
-    settings = points.table[["mechanism", "epsilon"]].drop_duplicates(ignore_index=True)
     rows = []
-    for (utility, values), sums in zip(points.utility.items(), totals[2:], strict=True):
-        worth = sums / count
-        levels = np.quantile([values.mean(1).min(), values.mean(1).max()], QUARTERS)
-        for number, level in enumerate(levels):
-            curves = {
-                str(name): risk_at(worth[:, each.index], risk_of[:, each.index], level)
-                for name, each in settings.groupby("mechanism", sort=False)
-            }
-            met = [name for name, curve in curves.items() if np.isfinite(curve).mean() > 0.99]
-            for first, second in combinations(met, 2):
-                apart = curves[first] - curves[second]
-                drawn = apart[1:][np.isfinite(apart[1:])]
-                low, high = np.quantile(drawn, [0.025, 0.975])
-                least = min((drawn <= 0).sum(), (drawn >= 0).sum())
-                p = min(1.0, 2 * (least + 1) / (len(drawn) + 1))
-                names = {"utility": utility, "quarter": number + 1, "level": level}
-                pair = {"first": first, "second": second}
-                ends = {"value": apart[0], "low": low, "high": high, "n": count, "p": p}
-                rows.append(names | pair | ends)
-    columns = ["utility", "quarter", "level", "first", "second", "value", "low", "high", "n", "p"]
+    for utility, worth in drawn.utility.items():
+        for (first, one), (second, other) in combinations(drawn.mechanisms.items(), 2):
+            ends = worth[0, one], worth[0, other]
+            low, high = max(map(np.min, ends)), min(map(np.max, ends))
+            if low >= high:
+                continue
+            for number, level in enumerate(np.quantile([low, high], QUARTERS)):
+                curves = (read_at(worth[:, at], drawn.risk[:, at], level) for at in (one, other))
+                if found := _apart(*curves):
+                    names = {"utility": utility, "quarter": number + 1, "level": level}
+                    names |= {"first": first, "second": second, "n": drawn.counts[utility]}
+                    rows.append(names | found)
+    return _corrected(rows, ["utility", "quarter", "level"])
+
+
+def at_equal_risk(drawn: Drawn, risks: Sequence[float]) -> pd.DataFrame:
+    """What accuracy two mechanisms leave where attackers recover as many words under both.
+
+    Columns: risk, first, second, value (accuracy under the first minus that under the second), low,
+    high, n (sentences), p (corrected for all rows by Holm).
+    """
+    worth, rows = drawn.utility["accuracy"], []
+    for risk in risks:
+        curves = {
+            name: read_at(drawn.risk[:, at], worth[:, at], risk)
+            for name, at in drawn.mechanisms.items()
+        }
+        for first, second in combinations(curves, 2):
+            if found := _apart(curves[first], curves[second]):
+                names = {"risk": risk, "first": first, "second": second}
+                rows.append(names | {"n": drawn.counts["accuracy"]} | found)
+    return _corrected(rows, ["risk"])
+
+
+def at_accuracy(drawn: Drawn, accuracy: float) -> pd.DataFrame:
+    """What attackers recover under each mechanism where it leaves an accuracy, least first.
+
+    Intervals are simultaneous over the mechanisms (Bonferroni), so that the least of them has one
+    too. Where a draw's accuracies do not reach the level, its risk is that of the nearest setting:
+    nothing is extrapolated.
+
+    Columns: mechanism, value, low, high, n (sentences).
+    """
+    worth, rows = drawn.utility["accuracy"], []
+    for name, at in drawn.mechanisms.items():
+        risk = read_at(worth[:, at], drawn.risk[:, at], accuracy)
+        if np.isfinite(risk[0]):
+            beyond = np.where(worth[:, at].max(1) < accuracy, at[-1], at[0])
+            risk = np.where(np.isfinite(risk), risk, drawn.risk[np.arange(len(risk)), beyond])
+            rows.append({"mechanism": name, "value": risk[0], "drawn": risk[1:]})
+    tail = 0.025 / max(1, len(rows))
+    for row in rows:
+        row["low"], row["high"] = np.quantile(row.pop("drawn"), [tail, 1 - tail])
+        row["n"] = drawn.counts["accuracy"]
+    table = pd.DataFrame(rows, columns=["mechanism", "value", "low", "high", "n"])
+    return table.sort_values("value", kind="stable", ignore_index=True)
+
+
+def _apart(first: FloatArray, second: FloatArray) -> dict[str, float] | None:
+    """By how much a first curve lies above a second one, tested; None where one is not reached.
+
+    Both are (1 + resamples,), row 0 on the sentences as they are, and every other row on one draw
+    of the sentences for both: a comparison in pairs. p is two-sided, and never below 2 / (resamples
+    + 1): thirteen mechanisms make up to 468 comparisons, of which 4,000 draws could have decided
+    none at 5% once p is corrected.
+    """
+    apart = first - second
+    anew = apart[1:][np.isfinite(apart[1:])]
+    if not np.isfinite(apart[0]) or len(anew) < 0.95 * (len(apart) - 1):
+        return None
+    low, high = np.quantile(anew, [0.025, 0.975])
+    least = min((anew <= 0).sum(), (anew >= 0).sum())
+    p = min(1.0, 2 * (least + 1) / (len(anew) + 1))
+    return {"value": apart[0], "low": low, "high": high, "p": p}
+
+
+def _corrected(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> pd.DataFrame:
+    """All comparisons, with p corrected for their number (Holm)."""
+    columns = [*keys, "first", "second", "value", "low", "high", "n", "p"]
     table = pd.DataFrame(rows, columns=columns)
     if len(table):
         table["p"] = multipletests(table["p"], method="holm")[1]
     return table
 
 
-def _drawn_anew(
-    values: Sequence[FloatArray], rng: np.random.Generator, resamples: int
-) -> list[FloatArray]:
-    """Sums over sentences as they are (row 0) and drawn anew: (resamples + 1, rows) of each.
+def read_at(along: FloatArray, value: FloatArray, level: float) -> FloatArray:
+    """A value where `along` has a level, between a mechanism's settings; NaN beyond the ends.
 
-    `values` are (rows, sentences); all of them are summed over the same draws.
+    Both are (draws, settings), settings in the order of epsilon, with which `along` rises; where
+    chance has it fall, the larger one stays.
     """
-    count = values[0].shape[1]
-    parts = [[each.sum(1)[None] for each in values]]
-    for start in range(0, resamples, _DRAWS):
-        size = min(_DRAWS, resamples - start)
-        times = rng.multinomial(count, np.full(count, 1 / count), size=size).astype(float)
-        parts.append([times @ each.T for each in values])
-    return [np.concatenate(each) for each in zip(*parts, strict=True)]
-
-
-def risk_at(utility: FloatArray, risk: FloatArray, level: float) -> FloatArray:
-    """Risk at a utility, along the settings of a mechanism, of every draw; NaN beyond the ends.
-
-    Utility rises with epsilon; where chance has it fall, the larger one stays (both are (draws,
-    settings), settings in the order of epsilon).
-    """
-    rising = np.maximum.accumulate(utility, axis=1)
-    result = np.full(len(utility), np.nan)
-    for right_end in range(utility.shape[1] - 1, 0, -1):  # the first crossing is written last
+    rising = np.maximum.accumulate(along, axis=1)
+    result = np.full(len(along), np.nan)
+    for right_end in range(along.shape[1] - 1, 0, -1):  # the first crossing is written last
         below, above = rising[:, right_end - 1], rising[:, right_end]
         crosses = (below <= level) & (level <= above)
         step = np.where(above > below, above - below, 1.0)
         part = np.clip((level - below) / step, 0, 1)
-        between = risk[:, right_end - 1] + part * (risk[:, right_end] - risk[:, right_end - 1])
+        between = value[:, right_end - 1] + part * (value[:, right_end] - value[:, right_end - 1])
         result[crosses] = between[crosses]
     return result
-
-
-# --- What is said and drawn -----------------------------------------------------------------------
-
-
-def said_of_pairs(pairs: pd.DataFrame) -> str:
-    """How many pairs of mechanisms differ halfway along each utility, and who is at both ends.
-
-    `pairs` is as `at_equal_utility` makes it.
-    """
-    said = []
-    for utility, what in UTILITIES.items():
-        rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == 2)]
-        if rows.empty:
-            continue
-        decided = rows[rows["p"] < ALONE]
-        less = decided["first"].where(decided["value"] < 0, decided["second"])
-        more = decided["first"].where(decided["value"] > 0, decided["second"])
-        told = ""
-        if len(decided):
-            best, worst = (each.value_counts() for each in (less, more))
-            told = (
-                f" Significantly less is recovered under {called(best.index[0])} than under "
-                f"{best.iloc[0]} others, significantly more under {called(worst.index[0])} than "
-                f"under {worst.iloc[0]}."
-            )
-        said.append(
-            f"Where {what} is {rows['level'].iloc[0]:.2f}, {len(decided)} of {len(rows)} pairs of "
-            f"mechanisms differ significantly (paired bootstrap over sentences, Holm's method over "
-            f"all {len(pairs)} tests).{told}"
-        )
-    return "\n\n".join(said) or "No two mechanisms leave as much of the text in this profile."
-
-
-def matrix(pairs: pd.DataFrame, utility: str, quarter: int = 2) -> pd.DataFrame:
-    """Points by which attackers recover more under the row's mechanism than under the column's.
-
-    A text in each place, with a star where the difference is significant; empty where a mechanism
-    does not reach that utility. The row of which least is recovered stands first.
-    """
-    rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == quarter)]
-    turned = rows.rename(columns={"first": "second", "second": "first"})
-    both = pd.concat([rows, turned.assign(value=-rows["value"])])
-    star = np.where(both["p"] < ALONE, "*", "")
-    text = [f"{100 * value:+.0f}{mark}" for value, mark in zip(both["value"], star, strict=True)]
-    order = both.groupby("first")["value"].mean().sort_values().index
-    wide = both.assign(text=text).pivot(index="first", columns="second", values="text")
-    wide = wide.reindex(index=order, columns=order).fillna("")
-    return wide.rename(index=called, columns=called).rename_axis(index=None, columns=None)
-
-
-OUTCOMES = ("less", "more", "undecided")
-
-
-def against(pairs: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """At how many levels attackers recover less, more, or not decidedly either, than a baseline.
-
-    Of `at_equal_utility`. Columns: utility, mechanism, outcome (OUTCOMES), value (levels).
-    """
-    second = pairs["second"] == baseline
-    own = pairs.assign(
-        mechanism=pairs["first"].where(second, pairs["second"]),
-        outcome=np.where((pairs["value"] > 0) == second, "more", "less"),
-    )[second | (pairs["first"] == baseline)]
-    own.loc[own["p"] >= ALONE, "outcome"] = "undecided"
-    counts = own.groupby(["utility", "mechanism"])["outcome"].value_counts().unstack(fill_value=0)
-    counts = counts.reindex(columns=[*OUTCOMES], fill_value=0).rename_axis(columns="outcome")
-    return counts.stack().rename("value").reset_index()
-
-
-def said_against(counts: pd.DataFrame) -> Finding:
-    """What `against` random words comes to."""
-    said, title = [], ""
-    for utility in UTILITIES:
-        rows = counts[counts["utility"] == utility]
-        if rows.empty:
-            said.append(
-                f"By {utility} none is compared with random words: their curve is too uncertain to "
-                "reach the same level for sure."
-            )
-            continue
-        wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
-        less, more = wide.index[wide["less"]], wide.index[wide["more"]]
-        less, more, both = less.difference(more), more.difference(less), less.intersection(more)
-        title = title or (
-            f"At equal {utility} less is read back under {len(less)} of {len(wide)} mechanisms "
-            "than under random words"
-        )
-        told = [f"fewer words under {listing(less)}", f"more under {listing(more)}"]
-        told += [f"either, by the level, under {listing(both)}"] * bool(len(both))
-        said.append(
-            f"Where {UTILITIES[utility]} is the same as with random words, attackers recover "
-            f"significantly {', '.join(told)}."
-        )
-        weaker = [name for name in wide.index[wide["less"]] if name in ESTIMATED]
-        if weaker:
-            said.append(
-                f"The probabilities of {listing(weaker)} are estimated: those "
-                "attackers may be weaker."
-            )
-    return Finding(title or "Nothing was compared with random words", " ".join(said))
 
 
 def strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
@@ -433,48 +459,3 @@ def strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
         who, rate = f1.strongest({at: stats.Estimate.of(row) for at, row in group.iterrows()})
         rows.append(group.loc[who].to_dict() | {"low": rate.low, "high": rate.high})
     return pd.DataFrame(rows, columns=table.columns).astype(table.dtypes)
-
-
-@drawing
-def risk(found: pd.DataFrame, clear: float) -> Figure:
-    """Success of the strongest attack that was run against what is left, by either utility.
-
-    `clear` is the accuracy on clear text.
-    """
-    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.4), sharey=True)
-    best = strongest(found.reset_index(drop=True), "mechanism", "epsilon")
-    axis = {"accuracy": "accuracy of sentiment (guessing: 50%)", "meaning": "meaning (cosine)"}
-    for ax, (utility, what) in zip(axes, axis.items(), strict=True):
-        order = best["mechanism"].isin(SHOWN).sort_values(ascending=False, kind="stable").index
-        for name, line in best.loc[order].groupby("mechanism", sort=False):
-            line = line.sort_values("value")
-            look: dict[str, Any] = {"color": GREY, "alpha": 0.5, "label": "others", "zorder": 1}
-            if name in SHOWN:
-                look = {**style(str(name)), "label": label(str(name))}
-            ax.plot(line[utility], line["value"], ms=4, lw=1.1, **look)
-        _widest_interval(ax, best, utility)
-        ax.set_xlabel(what, fontsize=9)
-    axes[0].axvline(clear, color=BLACK, lw=2, alpha=0.5, label="original text")
-    axes[0].set_ylabel("content words recovered", fontsize=9)
-    percent(axes[0].xaxis, axes[0].yaxis)
-    axes[0].xaxis.set_major_locator(MultipleLocator(0.05))
-    useful = best[best["accuracy"] >= clear - CLOSE]
-    near = f"within {100 * CLOSE:g} points of the accuracy on the original text"
-    title = f"No setting was measured {near}"
-    if len(useful):
-        least = f"{useful['value'].min():.0%}"
-        title = f"At all settings {near}\nat least {least} of the content words are read back"
-    fig.suptitle(f"{title} (n = {int(best['n'].max()):,} words)", fontsize=9.5)
-    legend_below(fig, 3, fontsize=7.5)
-    return fig
-
-
-def _widest_interval(ax: Axes, found: pd.DataFrame, utility: str) -> None:
-    """One cross in a corner for all points: their intervals are nearly equal and would overlap."""
-    columns = [utility, f"{utility}_low", f"{utility}_high"]
-    worth = found[columns].set_axis(["value", "low", "high"], axis=1)
-    across, along = (float(np.max(reach(each))) for each in (worth, found))  # the wider sides
-    x, y = found[utility].max() - 2 * across, found["value"].min() + along
-    ax.errorbar(x, y, along, across, fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
-    note = "widest 95% interval"
-    ax.annotate(note, (x, y + along), (0, 4), textcoords="offset points", ha="center", fontsize=7)

@@ -80,6 +80,7 @@ MECHANISMS = {
     "custext-aggressive": Style("CusText, aggressive", PURPLE, "o", "--"),
     "truncated-laplace": Style("truncated Laplace", GREY, "s", "-."),
     "deep-candidate": Style("DeepCandidate", GREEN, "o", "-."),
+    "left-out": Style("words left out", BLACK, "s", "-"),
     "paraphraser": Style("paraphraser", SKY, "D", ":"),
     "dp-prompt": Style("unclipped DP-Prompt", BLACK, "o", ":"),
     "dp-prompt-clipped": Style("clipped DP-Prompt", ORANGE, "P", ":"),

@@ -1,0 +1,231 @@
+"""What notebook 09 says and draws: by tests of the pairs that `equal_utility` compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+
+from textpriv.drawing import drawing
+from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
+from textpriv.experiments.mechanisms import RANDOM
+from textpriv.report.difference import ALONE, Finding
+from textpriv.report.figures import (
+    BLACK,
+    GREY,
+    PAGE,
+    called,
+    label,
+    legend_below,
+    listing,
+    percent,
+    reach,
+    style,
+)
+
+ESTIMATED = ("madlib", "rank-repair", "vickrey", "polar")
+"""Mechanisms whose probabilities attackers have estimated: they recover too little."""
+
+BASELINES = {LEFT_OUT: "with words left out", RANDOM: "with random words"}
+"""What takes no notice of meaning, as sentences call it."""
+
+CLOSE = 0.05  # accuracy that a useful output may lose
+READABLE_ACCURACY = 0.7
+"""Accuracy of a classifier of two sentiments at which a sanitized text counts as useful."""
+SHOWN = (
+    "rank-repair", "vickrey", "madlib", "santext+", "custext+", "custext-conservative",
+    "randomized-response", LEFT_OUT,
+)  # fmt: skip
+"""In colour in the figure, which has no more than eight; the others lie among these."""
+
+
+def said_of_pairs(pairs: pd.DataFrame) -> str:
+    """How many pairs of mechanisms differ halfway along each utility, and who is at both ends.
+
+    `pairs` is as `at_equal_utility` makes it.
+    """
+    said = []
+    for utility, what in UTILITIES.items():
+        rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == 2)]
+        if rows.empty:
+            continue
+        decided = rows[rows["p"] < ALONE]
+        told = ""
+        if len(decided):
+            less = decided["first"].where(decided["value"] < 0, decided["second"])
+            more = decided["first"].where(decided["value"] > 0, decided["second"])
+            told = f" Significantly less is recovered {_most(less)}, more {_most(more)}."
+        said.append(
+            f"Halfway along the range of {what} that both reach, {len(decided)} of {len(rows)} "
+            "pairs of mechanisms differ significantly (paired bootstrap over sentences, Holm's "
+            f"method over all {len(pairs)} tests).{told}"
+        )
+    return "\n\n".join(said) or "No two mechanisms leave as much of the text in this profile."
+
+
+def _most(names: pd.Series) -> str:
+    """Who is named most often, all of them where several are."""
+    counts = names.value_counts()
+    first = sorted(counts.index[counts == counts.iloc[0]])
+    others = "1 other" if counts.iloc[0] == 1 else f"{counts.iloc[0]} others"
+    return f"under {listing(first)} than under {others}{' each' if len(first) > 1 else ''}"
+
+
+def said_at_risk(pairs: pd.DataFrame) -> str:
+    """How many pairs differ in accuracy where attackers recover as many words under both.
+
+    `pairs` is as `equal_utility.at_equal_risk` makes it.
+    """
+    said = []
+    for risk, rows in pairs.groupby("risk"):
+        decided = rows[rows["p"] < ALONE]
+        told = ""
+        if len(decided):
+            better = decided["first"].where(decided["value"] > 0, decided["second"])
+            told = f"; a higher accuracy is left {_most(better)}"
+        said.append(f"{risk:.0%} of the words: {len(decided)} of {len(rows)} pairs{told}")
+    if not said:
+        return "No two mechanisms share a risk in this profile."
+    return (
+        "Pairs that differ significantly in accuracy (Holm's method), where attackers recover as "
+        "much under both:\n- " + "\n- ".join(said)
+    )
+
+
+def matrix(pairs: pd.DataFrame, utility: str, quarter: int = 2) -> pd.DataFrame:
+    """Points by which attackers recover more under the row's mechanism than under the column's.
+
+    A text in each place, with a star where the difference is significant; empty where a mechanism
+    does not reach that utility. The row of which least is recovered stands first.
+    """
+    rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == quarter)]
+    turned = rows.rename(columns={"first": "second", "second": "first"})
+    both = pd.concat([rows, turned.assign(value=-rows["value"])])
+    star = np.where(both["p"] < ALONE, "*", "")
+    text = [f"{100 * value:+.0f}{mark}" for value, mark in zip(both["value"], star, strict=True)]
+    order = both.groupby("first")["value"].mean().sort_values().index
+    wide = both.assign(text=text).pivot(index="first", columns="second", values="text")
+    wide = wide.reindex(index=order, columns=order).fillna("")
+    return wide.rename(index=called, columns=called).rename_axis(index=None, columns=None)
+
+
+OUTCOMES = ("less", "more", "undecided")
+
+
+def against(pairs: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """At how many levels attackers recover less, more, or not decidedly either, than a baseline.
+
+    Of `at_equal_utility`; other BASELINES are no mechanisms, and are left out. Columns: utility,
+    mechanism, outcome (OUTCOMES), value (levels).
+    """
+    second = pairs["second"] == baseline
+    own = pairs.assign(
+        mechanism=pairs["first"].where(second, pairs["second"]),
+        outcome=np.where((pairs["value"] > 0) == second, "more", "less"),
+    )[second | (pairs["first"] == baseline)]
+    own = own[~own["mechanism"].isin(BASELINES)]
+    own.loc[own["p"] >= ALONE, "outcome"] = "undecided"
+    counts = own.groupby(["utility", "mechanism"])["outcome"].value_counts().unstack(fill_value=0)
+    counts = counts.reindex(columns=[*OUTCOMES], fill_value=0).rename_axis(columns="outcome")
+    return counts.stack().rename("value").reset_index()
+
+
+def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
+    """What `against` a baseline comes to: its title by meaning, then both utilities."""
+    said, title, like = [], "", BASELINES[baseline]
+    less: set[str] = set()
+    for utility, what in UTILITIES.items():
+        rows = counts[counts["utility"] == utility]
+        if rows.empty:
+            said.append(f"By {utility} none is compared with that baseline.")
+            continue
+        wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
+        both, none = wide["less"] & wide["more"], ~(wide["less"] | wide["more"])
+        named = {
+            "fewer": wide.index[wide["less"] & ~both],
+            "more": wide.index[wide["more"] & ~both],
+            "fewer or more, by the level,": wide.index[both],
+        }
+        less |= {*wide.index[wide["less"]]}
+        most = max(("fewer", "more"), key=lambda outcome: len(named[outcome]))
+        title = title or (
+            f"At equal {utility} {'less' if most == 'fewer' else most} is read back under "
+            f"{len(named[most])} of {len(wide)} mechanisms than {like}"
+        )
+        told = [f"{which} under {listing(names)}" for which, names in named.items() if len(names)]
+        told = told or ["fewer or more under none"]
+        undecided = f" ({none.sum()} undecided)" if none.any() else ""
+        said.append(
+            f"Where {what} is the same as {like}, attackers recover significantly "
+            f"{', '.join(told)}{undecided}."
+        )
+    if weaker := [name for name in ESTIMATED if name in less]:
+        said.append(
+            f"The probabilities of {listing(weaker)} are estimated: those attackers may be weaker."
+        )
+    return Finding(title or "Nothing was compared with that baseline", " ".join(said))
+
+
+@drawing
+def risk(found: pd.DataFrame, clear: float, bare: Mapping[str, float], title: str) -> Figure:
+    """Success of the strongest attack that was run against what is left, by either utility.
+
+    `clear` is the accuracy on clear text, `bare` both utilities where no content word is sent.
+    """
+    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.4), sharey=True)
+    best = strongest(found.reset_index(drop=True), "mechanism", "epsilon")
+    axis = {"accuracy": "accuracy of sentiment", "meaning": "meaning (cosine)"}
+    for ax, (utility, what) in zip(axes, axis.items(), strict=True):
+        order = best["mechanism"].isin(SHOWN).sort_values(ascending=False, kind="stable").index
+        for name, line in best.loc[order].groupby("mechanism", sort=False):
+            line = line.sort_values("value")
+            look: dict[str, Any] = {"color": GREY, "alpha": 0.5, "label": "others", "zorder": 1}
+            if name in SHOWN:
+                look = {**style(str(name)), "label": label(str(name))}
+            wide = 2.2 if name == LEFT_OUT else 1.1
+            ax.plot(line[utility], line["value"], ms=4, lw=wide, **look)
+        _widest_interval(ax, best, utility)
+        ax.axvline(bare[utility], color=BLACK, lw=1, ls=":", label="no content word sent")
+        ax.set_xlabel(what, fontsize=9)
+    axes[0].axvline(clear, color=BLACK, lw=2, alpha=0.5, label="original text")
+    axes[0].set_ylabel("content words recovered", fontsize=9)
+    percent(axes[0].xaxis, axes[0].yaxis)
+    axes[0].xaxis.set_major_locator(MultipleLocator(0.05))
+    fig.suptitle(f"{title}\n(n = {int(best['n'].max()):,} words)", fontsize=9.5)
+    legend_below(fig, 3, fontsize=7.5)
+    return fig
+
+
+def useful(found: pd.DataFrame, clear: float) -> str:
+    """The least that is read back where a text may still be nearly as useful as the original.
+
+    Of rows of `point`; `clear` is the accuracy on clear text. A setting counts where its interval
+    allows that no more than CLOSE is lost.
+    """
+    best = strongest(found.reset_index(drop=True), "mechanism", "epsilon")
+    near = best[(best["accuracy_high"] >= clear - CLOSE) & (best["mechanism"] != LEFT_OUT)]
+    at = f"whose accuracy may be within {100 * CLOSE:g} points of that on the original text"
+    if near.empty:
+        return f"There is no setting {at}."
+    row = near.loc[near["value"].idxmin()]
+    return (
+        f"At all settings of a mechanism {at} ({clear:.0%}) at least {row['value']:.0%} of the "
+        f"content words are read back ({called(row['mechanism'])})."
+    )
+
+
+def _widest_interval(ax: Axes, found: pd.DataFrame, utility: str) -> None:
+    """One cross in a corner for all points: their intervals are nearly equal and would overlap."""
+    columns = [utility, f"{utility}_low", f"{utility}_high"]
+    worth = found[columns].set_axis(["value", "low", "high"], axis=1)
+    across, along = (float(np.max(reach(each))) for each in (worth, found))  # the wider sides
+    x, y = found[utility].max() - 2 * across, found["value"].min() + along
+    ax.errorbar(x, y, along, across, fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
+    note = "widest 95% interval"
+    ax.annotate(note, (x, y + along), (0, 4), textcoords="offset points", ha="center", fontsize=7)
