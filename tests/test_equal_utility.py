@@ -16,24 +16,36 @@ from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.experiments.equal_utility import (
     AS_SENT,
-    CLEAR,
-    SANITIZED,
+    LEFT_OUT,
+    Drawn,
+    LeftOut,
     Points,
     Sizes,
-    against,
+    at_accuracy,
+    at_equal_risk,
     at_equal_utility,
     best_read,
+    cross_fitted,
+    drawn_anew,
     gathered,
     in_clear,
+    leaving_out,
     listed,
-    matrix,
+    nearly,
     p_as_sent,
     point,
-    risk,
-    risk_at,
-    said_against,
-    said_of_pairs,
+    read_at,
 )
+from textpriv.experiments.equal_utility_findings import (
+    against,
+    matrix,
+    risk,
+    said_against,
+    said_at_risk,
+    said_of_pairs,
+    useful,
+)
+from textpriv.experiments.mechanisms import RANDOM
 from textpriv.mechanisms import TEM
 from textpriv.mechanisms.registry import WORD_LEVEL
 
@@ -50,44 +62,78 @@ def embedding() -> Embedding:
     return from_arrays("two crowds", names, vectors)
 
 
-def sizes(sentences: int, training: int, choosing: int) -> Sizes:
-    counts = {"sentences": sentences, "training": training, "choosing": choosing}
-    return profiles.load("smoke", "09_equal_utility", Sizes, counts)
+def coded(rng: np.random.Generator, words: slice, labels: np.ndarray, swap: bool) -> list[str]:
+    """Texts of four words of the crowd that the label names, or of the other one."""
+    crowds = np.array([[f"{kind}{number}" for number in range(30)] for kind in ("good", "bad")])
+    which = labels if swap else 1 - labels
+    return [" ".join(rng.choice(crowds[each, words], 4)) for each in which]
 
 
 def test_near_words_are_read_by_who_averages_vectors(embedding: Embedding) -> None:
     """Clear text has the first ten words of a crowd, sanitized text the others: counts are lost."""
-    rng, labels = np.random.default_rng(1), np.arange(260) % 2
-    drawn = rng.integers(10, size=(260, 4))
-    words = np.array(embedding.words).reshape(2, 30)
-    clear = [" ".join(words[1 - label, row]) for label, row in zip(labels, drawn, strict=True)]
-    near = [" ".join(words[1 - label, 10 + row]) for label, row in zip(labels, drawn, strict=True)]
-    split = sizes(60, 160, 40)
-    reader, right = best_read(clear, near, labels, split, embedding)
-    assert right.mean() == 1 and right.shape == (60,)
-    assert reader != f"counts words, learned from {CLEAR}"  # who has seen none of these words
+    rng, labels = np.random.default_rng(1), np.arange(200) % 2
+    clear = coded(rng, slice(10), labels, swap=False)
+    near = coded(rng, slice(10, 30), labels, swap=False)
+    reader, right = best_read(cross_fitted(clear, labels, embedding, "clear text"), near, labels)
+    assert right.mean() > 0.7 and right.shape == (200,)  # by counts alone one half
+    assert reader == "averages vectors, learned from clear text"
 
 
 def test_a_code_is_read_by_who_has_learned_from_it(embedding: Embedding) -> None:
     """Every word is sent as one of the other crowd: who learned from clear text is always wrong."""
-    rng, labels = np.random.default_rng(2), np.arange(260) % 2
-    drawn = rng.integers(10, size=(260, 4))
-    words = np.array(embedding.words).reshape(2, 30)
-    clear = [" ".join(words[1 - label, row]) for label, row in zip(labels, drawn, strict=True)]
-    swapped = [" ".join(words[label, row]) for label, row in zip(labels, drawn, strict=True)]
-    reader, right = best_read(clear, swapped, labels, sizes(60, 160, 40), embedding)
-    assert right.mean() == 1 and reader.endswith(f"learned from {SANITIZED}")
+    rng, labels = np.random.default_rng(2), np.arange(200) % 2
+    clear = coded(rng, slice(10), labels, swap=False)
+    swapped = coded(rng, slice(10), labels, swap=True)
+    models = cross_fitted(clear, labels, embedding, "clear text")
+    assert best_read(models, swapped, labels)[1].mean() == 0
+    models |= cross_fitted(swapped, labels, embedding, "sanitized text")
+    reader, right = best_read(models, swapped, labels)
+    assert right.mean() == 1 and reader.endswith("learned from sanitized text")
 
 
-def test_the_reader_is_chosen_on_other_texts(embedding: Embedding) -> None:
-    """Labels that mean nothing: a choice among four by the private texts would read above half."""
+def test_no_text_is_read_by_who_has_learned_from_it_or_was_chosen_by_it(
+    embedding: Embedding,
+) -> None:
+    """Labels that mean nothing: no reader is above half, but for one who has seen the answers."""
     rng, shares = np.random.default_rng(3), []
     for _ in range(12):
-        labels = rng.permutation(np.arange(260) % 2)
+        labels = rng.permutation(np.arange(100) % 2)
         texts = [" ".join(rng.choice(embedding.words, 6)) for _ in labels]
-        more = [" ".join(rng.choice(embedding.words, 6)) for _ in labels]
-        shares.append(best_read(texts, more, labels, sizes(100, 120, 40), embedding)[1].mean())
+        models = cross_fitted(texts, labels, embedding, "clear text")
+        more = {name + " again": each for name, each in models.items()}
+        shares.append(best_read(models | more, texts, labels)[1].mean())
+        counts = models["counts words, learned from clear text"]
+        wrong = {"each fold read by a model that has learned from it": [*counts[1:], counts[0]]}
+        assert best_read(wrong, texts, labels)[1].mean() > 0.8
     assert abs(np.mean(shares) - 0.5) < 3.3 * 0.5 / np.sqrt(12 * 100)  # one in a thousand
+
+
+# --- Words left out -------------------------------------------------------------------------------
+
+
+def test_words_left_out_by_hand(embedding: Embedding) -> None:
+    mechanism = LeftOut(embedding, epsilon=0.3, mark=5)
+    rows = np.exp(mechanism.log_rows(np.arange(60)))
+    assert rows[7, 7] == pytest.approx(0.3) and rows[7, 5] == pytest.approx(0.7)
+    assert np.allclose(rows.sum(1), 1) and rows[5, 5] == 1
+    assert np.allclose(rows, np.exp(mechanism.log_columns(np.arange(60))).T)
+    drawn = mechanism.sample(np.full(4000, 7), np.random.default_rng(0))
+    assert {*drawn} == {5, 7} and abs((drawn == 7).mean() - 0.3) < 3.3 * np.sqrt(0.21 / 4000)
+    prior = np.full(60, 1 / 60)
+    words, _, _ = mechanism.likeliest_inputs(np.array([7]), prior, 1)
+    assert words[0, 0] == 7  # what is sent is what was written
+
+
+def test_what_is_left_out_is_not_sent(embedding: Embedding) -> None:
+    tokenizer = Tokenizer(embedding.words, KEEP_UNKNOWN)
+    corpus = tokenizer.encode(["good1, bad2 good3 stranger", "good3"])
+    mark = int(embedding.ids(["good3"])[0])
+    assert leaving_out(corpus, mark, tokenizer) == ["good1 , bad2 stranger", ""]
+
+
+def test_a_near_word_is_nearly_right() -> None:
+    close = np.array([[4, 1, 2], [5, 3, 0]])
+    assert nearly(np.array([2, 4]), close).tolist() == [1, 0]
 
 
 def test_how_often_the_truth_is_listed(embedding: Embedding) -> None:
@@ -132,18 +178,28 @@ def test_a_point_by_hand() -> None:
 @pytest.mark.parametrize("profile", ["smoke", "default", "full"])
 def test_every_mechanism_of_a_profile_is_registered_and_goes_upwards(profile: str) -> None:
     chosen = profiles.load(profile, "09_equal_utility", Sizes, {}).epsilons
-    assert {*chosen} <= {*WORD_LEVEL} and "randomized-response" in chosen
+    assert (
+        {*chosen} <= {*WORD_LEVEL, LEFT_OUT}
+        and LEFT_OUT in chosen
+        and "randomized-response" in chosen
+    )
     assert all(list(each) == sorted({*each}) and len(each) > 1 for each in chosen.values())
 
 
 # --- In pairs ------------------------------------------------------------------------------------
 
 
-def points_of(
-    names: Sequence[str], utility: np.ndarray, recovered: np.ndarray, content: np.ndarray
-) -> Points:
+def drawn_of(
+    names: Sequence[str],
+    utility: np.ndarray,
+    recovered: np.ndarray,
+    content: np.ndarray,
+    resamples: int = 200,
+    rng: np.random.Generator | None = None,
+) -> Drawn:
     table = pd.DataFrame({"mechanism": names, "epsilon": np.arange(len(names), dtype=float)})
-    return Points(table, recovered, content, {"meaning": utility})
+    points = Points(table, recovered, content, {"accuracy": utility})
+    return drawn_anew(points, rng or np.random.default_rng(0), resamples=resamples)
 
 
 def test_what_is_recovered_is_compared_with_what_was_sent_in_pairs() -> None:
@@ -166,32 +222,70 @@ def test_risk_at_equal_utility_by_hand() -> None:
     ones = np.ones((1, 40))
     utility = np.concatenate([0.0 * ones, ones, 0.0 * ones, ones])
     recovered = np.concatenate([0 * ones, 8 * ones, 2 * ones, 10 * ones])
-    points = points_of(["a", "a", "b", "b"], utility, recovered, np.full(40, 10.0))
-    table = at_equal_utility(points, np.random.default_rng(0), resamples=200)
+    drawn = drawn_of(["a", "a", "b", "b"], utility, recovered, np.full(40, 10.0))
+    table = at_equal_utility(drawn)
     assert table["level"].tolist() == [0.25, 0.5, 0.75]
     assert np.allclose(table[["value", "low", "high"]], -0.2)
     assert (table["p"] < 0.05).all() and set(table["first"] + table["second"]) == {"ab"}
+    # Where 0.4 of the words are recovered, the first leaves 0.5, the second 0.25.
+    left = at_equal_risk(drawn, [0.1, 0.4])
+    assert left[["risk", "first", "second"]].to_numpy().tolist() == [[0.4, "a", "b"]]
+    assert left["value"].tolist() == pytest.approx([0.25])
+    read = at_accuracy(drawn, 0.5)
+    assert read["mechanism"].tolist() == ["a", "b"]
+    assert read["value"].tolist() == pytest.approx([0.4, 0.6])
+
+
+def test_risk_at_an_accuracy_is_not_extrapolated_and_covers_the_least_of_all() -> None:
+    """Sixty mechanisms alike: the interval of the least contains the risk of each of them."""
+    rng, covered = np.random.default_rng(4), 0
+    names = np.repeat([f"m{number}" for number in range(20)], 2)
+    for _ in range(20):
+        recovered = rng.binomial(10, np.tile([0.3, 0.7], 20)[:, None], size=(40, 300)) * 1.0
+        right = rng.binomial(1, np.tile([0.6, 0.8], 20)[:, None], size=(40, 300)) * 1.0
+        drawn = drawn_of(names.tolist(), right, recovered, np.full(300, 10.0), 2000, rng)
+        least = at_accuracy(drawn, 0.7).iloc[0]
+        covered += least["low"] <= 0.5 <= least["high"]
+        assert 0.25 < least["low"] and least["high"] < 0.75  # between the settings
+    assert covered >= 17  # fewer of 20 at 95% by chance with probability below 0.3%
 
 
 def test_pairs_of_all_mechanisms_can_be_decided() -> None:
-    """Twelve mechanisms, two utilities: 396 tests of certain differences, corrected for all."""
-    names, ones = np.repeat([f"m{number}" for number in range(12)], 2), np.ones((24, 40))
-    utility = np.tile([0.0, 1.0], 12)[:, None] * ones
-    recovered = np.arange(12).repeat(2)[:, None] * ones
-    made = points_of(names.tolist(), utility, recovered, np.full(40, 12.0))
-    both = replace(made, utility={"meaning": utility, "accuracy": utility})
-    table = at_equal_utility(both, np.random.default_rng(0))
-    assert len(table) == 396 and (table["p"] < 0.05).all()
+    """Thirteen mechanisms: tests of certain differences, corrected for all of them."""
+    names, ones = np.repeat([f"m{number}" for number in range(13)], 2), np.ones((26, 40))
+    utility = np.tile([0.0, 1.0], 13)[:, None] * ones
+    recovered = np.arange(13).repeat(2)[:, None] * ones
+    drawn = drawn_of(names.tolist(), utility, recovered, np.full(40, 12.0), 40_000)
+    both = replace(drawn, utility={"meaning": drawn.utility["accuracy"], **drawn.utility},
+                   counts={"meaning": 40, "accuracy": 40})  # fmt: skip
+    table = at_equal_utility(both)
+    assert len(table) == 468 and (table["p"] < 0.05).all()
 
 
-def test_what_no_setting_reaches_is_not_compared() -> None:
+def test_mechanisms_are_compared_along_the_range_that_both_reach() -> None:
     ones = np.ones((1, 40))
-    utility = np.concatenate([0.0 * ones, ones, 0.0 * ones, 0.6 * ones])
-    points = points_of(
-        ["a", "a", "b", "b"], utility, np.repeat(3 * ones, 4, axis=0), np.full(40, 10)
-    )
-    table = at_equal_utility(points, np.random.default_rng(0), resamples=100)
-    assert table["quarter"].tolist() == [1, 2] and (table["p"] == 1).all()
+    utility = np.concatenate([0.0 * ones, ones, 0.2 * ones, 0.6 * ones, 0.7 * ones, 0.9 * ones])
+    names = ["a", "a", "b", "b", "c", "c"]
+    drawn = drawn_of(names, utility, np.repeat(3 * ones, 6, axis=0), np.full(40, 10.0))
+    table = at_equal_utility(drawn)
+    levels = table.groupby("second")["level"].agg(list)
+    assert {*table["first"]} == {"a"}  # the others have no range in common
+    assert levels["b"] == pytest.approx([0.3, 0.4, 0.5]) and (table["p"] == 1).all()
+    assert levels["c"] == pytest.approx([0.75, 0.8, 0.85])
+
+
+def test_some_measures_are_of_the_first_sentences_alone() -> None:
+    """Two of six sentences are attacked; their risk is what it is of these two alone."""
+    content = np.array([10.0, 30, 0, 0, 0, 0])
+    recovered = np.array([[5.0, 0, 0, 0, 0, 0]])
+    table = pd.DataFrame({"mechanism": ["a"], "epsilon": [1.0]})
+    utility = {"meaning": np.array([[0.2, 0.4]]), "accuracy": np.array([[1.0, 0, 0, 0, 0, 1]])}
+    points = Points(table, recovered, content, utility)
+    drawn = drawn_anew(points, np.random.default_rng(0), resamples=0)
+    assert drawn.risk[0, 0] == pytest.approx(5 / 40)
+    assert drawn.utility["meaning"][0, 0] == pytest.approx(0.3)
+    assert drawn.utility["accuracy"][0, 0] == pytest.approx(1 / 3)
+    assert drawn.counts == {"meaning": 2, "accuracy": 6}
 
 
 def test_two_copies_of_one_mechanism_are_told_apart_as_often_as_stated() -> None:
@@ -201,9 +295,8 @@ def test_two_copies_of_one_mechanism_are_told_apart_as_often_as_stated() -> None
         hard = rng.beta(1, 1, size=(1, 80))  # of a sentence, for both mechanisms
         recovered = rng.binomial(10, np.repeat(hard, 4, axis=0)).astype(float)
         utility = np.clip(np.array([[0.2], [0.8], [0.2], [0.8]]) + 0.1 * (hard - 0.5), 0, 1)
-        points = points_of(["a", "a", "b", "b"], utility, recovered, np.full(80, 10.0))
-        table = at_equal_utility(points, rng, resamples=300)
-        told += bool(table["p"].min() < 0.05)
+        drawn = drawn_of(["a", "a", "b", "b"], utility, recovered, np.full(80, 10.0), 300, rng)
+        told += bool(at_equal_utility(drawn)["p"].min() < 0.05)
     assert told <= 8  # of 60 at 5% by chance with probability below 1%
 
 
@@ -217,9 +310,9 @@ def test_only_decided_pairs_are_said() -> None:
                        ("clusant", "madlib", 0.3, 0.01))  # fmt: skip
     other = pairs_of(("clusant", "tem", 0.3, 0.01), quarter=1)
     said = said_of_pairs(pd.concat([halfway, other]))
-    assert "0.50, 2 of 3 pairs" in said and "over all 4 tests" in said
-    assert "less is recovered under MADLIB than under 2 others" in said
-    assert said.endswith("than under 1.") and "TEM" in said.partition("more under ")[2]
+    assert "that both reach, 2 of 3 pairs" in said and "over all 4 tests" in said
+    assert "less is recovered under MADLIB than under 2 others, more under " in said
+    assert said.endswith("more under CluSanT and TEM than under 1 other each.")
     none = said_of_pairs(halfway.assign(p=0.2))
     assert "0 of 3 pairs" in none and "recovered" not in none
     assert said_of_pairs(halfway[:0]).startswith("No two mechanisms")
@@ -234,61 +327,86 @@ def test_pairs_as_a_matrix_by_hand() -> None:
     assert matrix(table, "accuracy").empty
 
 
-# --- Against random words -------------------------------------------------------------------------
+# --- Against a baseline ---------------------------------------------------------------------------
 
 
 def test_who_beats_random_words_by_hand() -> None:
     """The sign of a difference depends on who stands first."""
     table = pairs_of(
-        ("tem", "random", -0.1, 0.01),  # less under TEM
-        ("random", "tem", -0.2, 0.01),  # more under TEM
-        ("random", "madlib", 0.2, 0.01),  # less under MADLIB
-        ("madlib", "random", -0.2, 0.2),  # not decided
-        ("santext+", "random", -0.2, 0.01),
-        ("clusant", "random", -0.2, 0.3),
+        ("tem", RANDOM, -0.1, 0.01),  # less under TEM
+        (RANDOM, "tem", -0.2, 0.01),  # more under TEM
+        (RANDOM, "madlib", 0.2, 0.01),  # less under MADLIB
+        ("madlib", RANDOM, -0.2, 0.2),  # not decided
+        ("santext+", RANDOM, -0.2, 0.01),
+        ("clusant", RANDOM, -0.2, 0.3),
+        (LEFT_OUT, RANDOM, -0.2, 0.01),  # no mechanism
         ("tem", "madlib", 0.2, 0.01),  # about others
     )
-    counts = against(table, "random")
+    counts = against(table, RANDOM)
     wide = counts.pivot(index="mechanism", columns="outcome", values="value")
     assert wide.loc["madlib"].to_dict() == {"less": 1, "more": 0, "undecided": 1}
     assert wide.loc["tem"].to_dict() == {"less": 1, "more": 1, "undecided": 0}
-    title, said = said_against(counts)
-    assert title.startswith("At equal meaning less is read back under 2 of 4 mechanisms")
-    assert "fewer words under MADLIB and SanText+, more under none, either, by the level, " in said
-    assert "under TEM. The probabilities of MADLIB are estimated" in said
-    assert "By accuracy none is compared with random words" in said
-    other = said_against(counts[counts["mechanism"] == "santext+"].assign(utility="accuracy"))
-    assert other.title.startswith("At equal accuracy less is read back under 1 of 1")
-    assert "estimated" not in other.text
-    assert said_against(counts[:0]).title.startswith("Nothing was compared")
+    assert LEFT_OUT not in wide.index
+    title, said = said_against(counts, RANDOM)
+    assert (
+        title == "At equal meaning less is read back under 2 of 4 mechanisms than with random words"
+    )
+    assert "significantly fewer under MADLIB and SanText+, fewer or more, by the level, und" in said
+    assert "under TEM (1 undecided). By accuracy none is compared with that baseline. " in said
+    assert said.endswith(
+        "The probabilities of MADLIB are estimated: those attackers may be weaker."
+    )
+    assert said_against(counts[:0], RANDOM).title.startswith("Nothing was compared")
+
+
+def test_where_words_left_out_are_better_more_is_said() -> None:
+    table = pairs_of((LEFT_OUT, "tem", -0.1, 0.01), ("madlib", LEFT_OUT, 0.1, 0.01))
+    counts = against(table, LEFT_OUT)
+    title, said = said_against(counts, LEFT_OUT)
+    assert title.endswith("more is read back under 2 of 2 mechanisms than with words left out")
+    assert "estimated" not in said  # a stronger attacker would read back more still
+    none = said_against(against(table.assign(p=0.5), LEFT_OUT), LEFT_OUT)
+    assert "significantly fewer or more under none (2 undecided)" in none.text
+
+
+def test_what_is_said_at_equal_risk() -> None:
+    columns = {"first": ["tem", "tem"], "second": ["madlib", "clusant"], "value": [0.1, 0.2]}
+    table = pd.DataFrame({"risk": 0.5, **columns, "p": [0.01, 0.2]})
+    assert "50% of the words: 1 of 2 pairs; a higher accuracy is left under TEM" in said_at_risk(
+        table
+    )
+    assert said_at_risk(table[:0]).startswith("No two mechanisms")
 
 
 def test_risk_is_read_off_a_line_and_never_beyond_its_ends() -> None:
     utility, risk = np.array([[0.2, 0.6, 0.5, 1.0]]), np.array([[0.1, 0.3, 0.4, 0.9]])
-    assert risk_at(utility, risk, 0.4) == pytest.approx([0.2])
-    assert risk_at(utility, risk, 0.8) == pytest.approx([0.65])  # from 0.6, which stays
-    assert np.isnan(risk_at(utility, risk, 0.1)).all()
-    assert np.isnan(risk_at(utility, risk, 1.1)).all()
+    assert read_at(utility, risk, 0.4) == pytest.approx([0.2])
+    assert read_at(utility, risk, 0.8) == pytest.approx([0.65])  # from 0.6, which stays
+    assert np.isnan(read_at(utility, risk, 0.1)).all()
+    assert np.isnan(read_at(utility, risk, 1.1)).all()
 
 
-@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "at least 40% of"), (0.6, "No setting")])
-def test_risk_counts_what_is_as_useful_as_clean_text(accuracy: float, said: str) -> None:
+@pytest.mark.parametrize(("accuracy", "said"), [(0.76, "at least 40%"), (0.55, "no setting")])
+def test_risk_counts_what_may_be_as_useful_as_clean_text(accuracy: float, said: str) -> None:
+    """A setting counts where its interval, 0.1 to either side, allows a loss of five points."""
     found = pd.DataFrame(
         {
-            "mechanism": ["tem", "tem", "madlib"],
-            "epsilon": [1.0, 2.0, 10.0],
-            "value": [0.2, 0.5, 0.4],
-            "low": [0.1, 0.4, 0.3],
-            "high": [0.3, 0.6, 0.5],
+            "mechanism": ["tem", "tem", "madlib", LEFT_OUT],
+            "epsilon": [1.0, 2.0, 10.0, 0.3],
+            "value": [0.2, 0.5, 0.4, 0.1],
+            "low": [0.1, 0.4, 0.3, 0.05],
+            "high": [0.3, 0.6, 0.5, 0.15],
             "n": 50,
             "attack": "noisy-channel",
             "meaning": 0.5,
             "meaning_low": 0.4,
             "meaning_high": 0.6,
-            "accuracy": [0.5, accuracy + 0.01, accuracy],
+            "accuracy": [0.5, accuracy + 0.01, accuracy, 0.9],
         }
     )
     found = found.assign(
         accuracy_low=found["accuracy"] - 0.1, accuracy_high=found["accuracy"] + 0.1
     )
-    assert said in risk(found, 0.8).get_suptitle()
+    assert said in useful(found, 0.8)
+    drawn = risk(found, 0.8, {"accuracy": 0.5, "meaning": 0.3}, "A finding")
+    assert drawn.get_suptitle().startswith("A finding")

@@ -23,7 +23,9 @@ from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_figures as figures
 from textpriv.experiments import scoreboard_findings as findings
-from textpriv.experiments.equal_utility import said_of_pairs
+from textpriv.experiments.equal_utility import LEFT_OUT
+from textpriv.experiments.equal_utility_findings import said_of_pairs
+from textpriv.experiments.mechanisms import RANDOM
 from textpriv.experiments.scoreboard import Sizes, crossing
 from textpriv.mechanisms import registry
 from textpriv.privacy import Audit, write_audits
@@ -259,26 +261,43 @@ def at(*rows: tuple[str, float, float], risk: float = 0.5) -> pd.DataFrame:
     return table.assign(risk=risk, epsilon=1.0)
 
 
+def at_risk(first: str, second: str, value: float, p: float) -> Any:
+    """A paired test of the accuracies under two mechanisms, as notebook 09 records it."""
+    name = f"left.risk0.5.{first}_over_{second}"
+    found = measure(name, value, value - 0.02, value + 0.02, n=300, unit="difference")
+    about = {"risk": 0.5, "first": first, "second": second, "p": p}
+    return found.model_copy(update={"columns": about})
+
+
 def test_mechanisms_at_equal_risk_differ_only_by_a_test() -> None:
-    """0.1 apart with errors of 0.03 each: p 0.018, which three pairs make 0.055."""
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
-    found = findings.at_equal_risk(two)
+    pairs = scoreboard.left_at_risk(board(at_risk("madlib", "tem", -0.1, 0.04)))
+    found = findings.at_equal_risk(two, pairs)
     differ = "1 of the 1 pairs differ significantly"
     assert found.title == f"Where attackers recover 50% of the words, {differ} in accuracy"
     assert "recovers 50%" in found.text
-    assert f"{differ}, most clearly TEM (better) and MADLIB. " in found.text
+    assert f"{differ}, most of them in favour of TEM (each of 1). " in found.text
     assert found.text.index("60%") < found.text.index("70%")
-    three = pd.concat([two, at(("santext", 0.65, 0.03))])
-    found = findings.at_equal_risk(three)
+    found = findings.at_equal_risk(two, pairs.assign(p=0.06))
     assert (
         found.title
         == "At equal risk no mechanism is shown to leave more of the sentiment than another"
     )
-    assert "of the 3 pairs none differs significantly. " in found.text
-    assert findings.at_equal_risk(two[:1]).title.startswith("No two mechanisms share a risk")
-    assert findings.apart(two) == (("tem", "madlib"), 1) and findings.apart(three) == (None, 0)
+    assert "of the 1 pairs that were compared none differs significantly. " in found.text
+    few = findings.at_equal_risk(two[:1], pairs)
+    assert few.title.startswith("No two mechanisms share a risk")
+
+
+def test_leaders_are_those_whom_no_test_sets_below_the_best() -> None:
+    """0.1 apart with errors of 0.03 each: p 0.018, which three pairs make 0.055."""
+    two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
+    three = pd.concat([two, at(("santext", 0.65, 0.03))])
     assert findings.leaders(two) == ["tem"]
     assert findings.leaders(three) == ["tem", "santext", "madlib"]
+    tests = [at_risk("madlib", "tem", -0.1, 0.04), at_risk("tem", "santext", 0.05, 0.06),
+             at_risk("madlib", "santext", 0.05, 0.01)]  # fmt: skip
+    pairs = scoreboard.left_at_risk(board(*tests))
+    assert findings.leaders(three, pairs) == ["tem", "santext"]  # in pairs
 
 
 def equal(first: str, second: str, value: float, p: float, utility: str = "meaning") -> Any:
@@ -322,10 +341,10 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
               equal("randomized-response", "tem", -0.05, 0.01)]  # fmt: skip
     table = scoreboard.equal_utility(board(*random))
     assert findings.protects(table).title == "No newer mechanism was compared with an older one"
-    assert findings.against_random(table).title.endswith(
-        "less is read back under 1 of 2 mechanisms than under random words"
+    assert findings.against(table, RANDOM).title.endswith(
+        "less is read back under 1 of 2 mechanisms than with random words"
     )
-    assert findings.against_random(table[:0]).title.startswith("Nothing was compared")
+    assert findings.against(table, LEFT_OUT).title.startswith("Nothing was compared")
 
 
 def test_replacements_are_told_beside_random_words() -> None:
@@ -411,32 +430,24 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
 
 
 def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> None:
-    columns = ["mechanism", "epsilon", "value", "risk"]
-    rows = [
-        ("custext+", 1.0, 0.66, 0.2),
-        ("tem", 2.8, 0.79, 0.9),
-        ("custext+", 4.0, 0.74, 0.4),  # 0.3 halfway
-        ("tem", 2.4, 0.69, 0.6),  # 0.63 a tenth of the way
-        ("madlib", 9.0, 0.5, 0.1),  # never as useful
-    ]
-    table = pd.DataFrame(rows, columns=columns)
-    table = table.assign(low=table["value"] - 0.03, high=table["value"] + 0.03)
-    table = table.assign(risk_low=table["risk"] - 0.02, risk_high=table["risk"] + 0.02)
-    found = scoreboard.equal_accuracy(table, 0.7)
-    assert found["mechanism"].tolist() == ["custext+", "tem"]
-    assert found["value"].tolist() == pytest.approx([0.3, 0.63])
-    # Both errors: that of the risk, and that of the accuracy times the slope of the risk over it.
-    reach = math.hypot(0.02, 0.03 * 0.2 / 0.08)
-    assert found.loc[0, ["low", "high"]].tolist() == pytest.approx([0.3 - reach, 0.3 + reach])
-    said = findings.alone(table)
+    def read(mechanism: str, value: float) -> Any:
+        low, high = max(0.0, value - 0.08), value + 0.08
+        found = measure(f"read.accuracy0.7.{mechanism}", value, low, high)
+        return found.model_copy(update={"columns": {"mechanism": mechanism}})
+
+    ends = [measure("accuracy.empty", 0.62, 0.6, 0.64), measure("accuracy.clear", 0.75, 0.7, 0.8)]
+    said = findings.alone(board(read("tem", 0.63), read("custext+", 0.3), *ends))
     assert "Not as the only protection." in said
+    assert "in 70% (on the original text 75%, on its stop words alone 62%), the strongest" in said
     assert "from 30% (22 to 38) of the content words (CusText+) to 63%, read off between " in said
     assert said.endswith("settings of 2 mechanisms.")
-    madlib = findings.alone(table.replace({"mechanism": {"custext+": "madlib"}}))
+    bare = findings.alone(board(read("tem", 0.63), read("left-out", 0.4)))
+    assert "(guessing: 50%)" in bare and "from 63% (55 to 71)" in bare and "of 1 mechanisms" in bare
+    assert bare.endswith("leaves words out until a text is worth as much, it is 40% (32 to 48).")
+    madlib = findings.alone(board(read("madlib", 0.3)))
     assert "(MADLIB, attacked with estimated probabilities: a lower limit)" in madlib
-    little = table.assign(risk=0.05, risk_low=0.04, risk_high=0.06)
-    assert "stronger ones may recover more" in findings.alone(little)
-    assert findings.alone(table[-1:]) == ""
+    assert "stronger ones may recover more" in findings.alone(board(read("tem", 0.01)))
+    assert findings.alone(board(read("left-out", 0.4))) == findings.alone(board()) == ""
 
 
 def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
@@ -475,10 +486,9 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     title, said = findings.rewritten(table.reset_index())
     assert title == "Rewritten sentences are linked to their originals"
     assert said.startswith("Among 200 sentences of 8 to 18 words the strongest linkage attack that")
-    assert "30% (24 to 36) of 200 outputs under DP-MLM (claim: 1,600), by point" in said
-    assert "of 90% under the others that rewrite." in said
+    assert "30% (24 to 36) of 200 outputs under DP-MLM, by point estimate of 90% under" in said
     alone = table.loc[["DP-MLM", "redaction alone"]].reset_index()  # one that writes
-    assert "(claim: 1,600). Lower shares may mean weaker attacks." in findings.rewritten(alone).text
+    assert "under DP-MLM. Lower shares may mean weaker attacks." in findings.rewritten(alone).text
     said = findings.games(table.reset_index())
     assert "1 of 2" in said and "1.5 under DP-MLM (claim: 1,600), about" in said
     assert said.endswith("about the most that so many draws can show.")  # no guess was wrong
@@ -511,10 +521,11 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     (said,) = advice.choice(board(), rows).to_dict("records")
     others = "2 of 2 others are not significantly worse"
     assert said["use"] == f"no clear winner: TEM is best by point estimate, {others}"
-    left = "an accuracy of 70% (63 to 77); under the others 60% to 65%"
+    left = "an accuracy of 70% (63 to 77); under the others 60% to 65%; guessing: 50%"
     assert said["what is left"] == f"sentiment, by the best of four classifiers, at {left}"
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
-    assert advice.choice(board(), two)["use"].tolist() == ["TEM"]
+    told_apart = board(at_risk("madlib", "tem", -0.1, 0.01))
+    assert advice.choice(told_apart, two)["use"].tolist() == ["TEM"]
     tokens = board(
         *(rate(f"pr1.{name}.rotten-tomatoes.context_free", risk)
           for name, risk in (("noise-50", 0.1), ("high-freq", 0.6), ("low-freq", 0.8))),

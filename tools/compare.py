@@ -25,7 +25,7 @@ FULL = "full"
 # Quantities that change with what was learned from: accuracies, F1 of the author and the sentiment,
 # what a prediction of worth decides; and traces of DP-Prompt's limits and DeepCandidate's
 # candidates, which come from public documents. Mechanisms are compared at levels of utility between
-# the ends that a run itself has measured.
+# the ends that a run itself has measured, or where classifiers reach an accuracy.
 LEARNED = (
     "accuracy",
     "accuracy_tuned",
@@ -36,6 +36,8 @@ LEARNED = (
     "f1_untuned",
     "f1_at_risk",
     "ledger",
+    "left",
+    "read",
     "repeated",
     "trace",
 )

@@ -20,6 +20,7 @@ from textpriv.evaluation import summaries
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_findings as findings
+from textpriv.experiments.equal_utility_findings import BASELINES
 from textpriv.privacy import Audit
 from textpriv.report import board, claims, results, verdicts
 from textpriv.report.verdicts import Judgement, Verdict
@@ -70,17 +71,19 @@ def score() -> str:
 
 def headline() -> str:
     """Whether a changed word is a hidden one: the sentences beside the first figure."""
-    points = scoreboard.word_points(board.gather("full"))
+    gathered = board.gather("full")
+    points = scoreboard.word_points(gathered)
     said = findings.headline(findings.settings(points)).text
-    return f"{said}\n\n{findings.alone(points)}".strip()
+    return f"{said}\n\n{findings.alone(gathered)}".strip()
 
 
 def found() -> str:
     """What notebook 07 concludes beside the choice of a mechanism, in a list."""
     gathered = board.gather("full")
+    equal = scoreboard.equal_utility(gathered)
     said = [
         findings.context(gathered),
-        findings.against_random(scoreboard.equal_utility(gathered)),
+        *(findings.against(equal, baseline) for baseline in BASELINES),
         findings.near_words(gathered),
         findings.window(gathered),
         findings.documents(gathered),
@@ -290,8 +293,9 @@ def _attacked(attacked: dict[str, Any] | None) -> tuple[str, str]:
     """The best attack and what it achieved."""
     if attacked is None:
         return "none measured", ""
-    value, low, high = (f"{100 * attacked['success'][k]:.0f}" for k in ("value", "low", "high"))
-    return attacked["attack"], f"{attacked['did'].format(value)} ({low} to {high})"
+    value, low, high = (attacked["success"][each] for each in ("value", "low", "high"))
+    whole, _, ends = findings.told(value, low, high, unit="").partition(" (")
+    return attacked["attack"], f"{attacked['did'].format(whole)} ({ends}"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

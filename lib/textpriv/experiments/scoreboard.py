@@ -262,21 +262,23 @@ def equal_risk(points: pd.DataFrame, risks: Iterable[float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def equal_accuracy(points: pd.DataFrame, accuracy: float) -> pd.DataFrame:
-    """What the best attack recovers where each mechanism leaves a classifier this accuracy.
+def left_at_risk(board: Board) -> pd.DataFrame:
+    """By how much accuracies differ where attackers recover as much, by notebook 09's paired tests.
 
-    Of `word_points`: a row per mechanism whose epsilons reach it, least recovered first. Columns:
-    mechanism, value (risk), low, high.
+    Columns: risk, first, second, value (accuracy of the first less that of the second), low, high,
+    n, p (corrected for all of them).
     """
-    names = {"value": "accuracy", "low": "accuracy_low", "high": "accuracy_high"}
-    names |= {"risk": "value", "risk_low": "low", "risk_high": "high"}
-    rows = []
-    for mechanism, curve in points.rename(columns=names).groupby("mechanism", sort=False):
-        place = crossing(curve.sort_values("epsilon"), "accuracy", accuracy)
-        if place is not None:
-            rows.append({"mechanism": mechanism, **place.estimate()})
-    table = pd.DataFrame(rows, columns=["mechanism", "value", "low", "high"])
-    return table.sort_values("value", kind="stable", ignore_index=True)
+    columns = ["risk", "first", "second"]
+    return board.rows("left", *columns, "p")[[*columns, "value", "low", "high", "n", "p"]]
+
+
+def read_where_useful(board: Board) -> pd.DataFrame:
+    """What the best attack recovers where a text is just useful, least first; notebook 09 has it.
+
+    Columns: mechanism, value, low, high (simultaneous over the mechanisms).
+    """
+    rows = board.rows("read", "mechanism")[["mechanism", "value", "low", "high"]]
+    return rows.sort_values("value", kind="stable", ignore_index=True)
 
 
 def equal_utility(board: Board) -> pd.DataFrame:

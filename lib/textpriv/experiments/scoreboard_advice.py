@@ -13,6 +13,7 @@ from textpriv.experiments.scoreboard_findings import (
     CHANCE,
     CLEAR,
     called,
+    ends,
     fewest_read,
     leaders,
     told,
@@ -31,6 +32,7 @@ USEFUL = 1 / 2
 
 UNPROVED: Mapping[str, str] = {
     "dp-prompt": "no proven guarantee",
+    "left-out": "no guarantee",
     **dict.fromkeys(
         ("custext+", "rantext", "dp-prompt-top-k40", "dp-prompt-top-k80"), "no finite epsilon holds"
     ),
@@ -70,12 +72,15 @@ def _greatest(rows: pd.DataFrame) -> Estimate:
 def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if at.empty:
         return None
-    names, rows = leaders(at), at.sort_values("value", ascending=False, kind="stable")
+    risk, pairs = at["risk"].iloc[0], scoreboard.left_at_risk(board)
+    names = leaders(at, pairs[pairs["risk"] == risk])
+    rows = at.sort_values("value", ascending=False, kind="stable")
     others = rows["value"].iloc[1:]
     most = _greatest(rows)
     left = told(most.value, most.low, most.high)
     if len(others):
         left += f"; under the others {others.min():.0%} to {others.max():.0%}"
+    left += f"; {ends(board)}"
     pair = f"paired.custext.{scoreboard.CORPUS}.eps6.noisy_channel"
     language, words = (board.measured.get(name) for name in (pair + "_lm", pair))
     reads_more = language and words and Difference.between(language, words).verdict == "above"
@@ -83,7 +88,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),
-        f"at least {at['risk'].iloc[0]:.0%} of the content words ({COMPARED_AT}){more}",
+        f"at least {risk:.0%} of the content words ({COMPARED_AT}){more}",
         f"sentiment, by the best of four classifiers, at an accuracy of {left}",
     ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,10 @@ import pandas as pd
 
 from textpriv.attacks.f1 import strongest
 from textpriv.data.corpora import label as corpus_label
-from textpriv.experiments import equal_utility, scoreboard
-from textpriv.experiments.mechanisms import BETTER, RANDOM
+from textpriv.experiments import equal_utility_findings, scoreboard
+from textpriv.experiments.equal_utility import LEFT_OUT
+from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
+from textpriv.experiments.mechanisms import BETTER
 from textpriv.experiments.scoreboard import NEWER
 from textpriv.experiments.whole_texts import WORDS
 from textpriv.privacy import Audit
@@ -37,11 +38,11 @@ SETTINGS: Mapping[str, str] = {
 READABLE = 1 / 3
 """Share of the words that comes out unchanged at the settings of the first figure, about."""
 
-READABLE_ACCURACY = 0.7
-"""Accuracy of a classifier of two sentiments at which a sanitized text counts as useful."""
+REWRITERS = ("DP-Prompt", "DP-MLM")
+"""Tools of notebook 08 in which a language model writes the text that is sent, to hide all of it.
 
-REWRITERS = ("DP-Prompt", "DP-Fusion", "DP-MLM")
-"""Tools of notebook 08 in which a language model writes the text that is sent."""
+DP-Fusion rewrites too, and means to hide names alone.
+"""
 
 COUNTED = "context-free-bound"
 """The attack of who knows how often each word occurs in the private texts."""
@@ -132,25 +133,40 @@ def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def alone(points: pd.DataFrame) -> str:
-    """Whether any of `scoreboard.word_points` that leaves a text useful hides most of its words."""
-    found = scoreboard.equal_accuracy(points, READABLE_ACCURACY)
-    if found.empty:
+def alone(board: Board) -> str:
+    """Whether any mechanism that leaves a text useful hides most of its words, by notebook 09."""
+    found = scoreboard.read_where_useful(board)
+    own = found[found["mechanism"] != LEFT_OUT]
+    if own.empty:
         return ""
-    least = found.iloc[0]
+    least = own.iloc[0]
     answer = "Not as the only protection"
     if least["high"] < FEW_WORDS:
         answer = "Attacks recovered few words under one of them, and stronger ones may recover more"
     estimated = ", attacked with estimated probabilities: a lower limit"
-    estimated *= least["mechanism"] in equal_utility.ESTIMATED
+    estimated *= least["mechanism"] in ESTIMATED
     rate = told(least["value"], least["low"], least["high"])
-    return (
+    said = (
         f"**Should you use one?** {answer}. Where the best of four classifiers of sentiment is "
-        f"right in {READABLE_ACCURACY:.0%} (guessing: {CHANCE:.0%}), the strongest of three "
-        f"attacks recovers from {rate} of the content words "
-        f"({called(str(least['mechanism']))}{estimated}) to "
-        f"{found['value'].max():.0%}, read off between settings of {len(found)} mechanisms."
+        f"right in {READABLE_ACCURACY:.0%} ({ends(board)}), the strongest of three attacks "
+        f"recovers from {rate} of the content words ({called(str(least['mechanism']))}{estimated}) "
+        f"to {own['value'].max():.0%}, read off between settings of {len(own)} mechanisms."
     )
+    if len(bare := found[found["mechanism"] == LEFT_OUT]):
+        row = bare.iloc[0]
+        said += (
+            " Where one simply leaves words out until a text is worth as much, it is "
+            f"{told(row['value'], row['low'], row['high'])}."
+        )
+    return said
+
+
+def ends(board: Board) -> str:
+    """Accuracies between which those of notebook 09 lie, in words."""
+    empty, clear = (board.measured.get(f"accuracy.{each}") for each in ("empty", "clear"))
+    if empty is None or clear is None:
+        return f"guessing: {CHANCE:.0%}"
+    return f"on the original text {clear.value:.0%}, on its stop words alone {empty.value:.0%}"
 
 
 def _beyond(row: Mapping[str, float], tests: int) -> bool:
@@ -164,42 +180,40 @@ def guessing(board: Board) -> float:
     return float(rows["value"].max())
 
 
-def apart(rows: pd.DataFrame) -> tuple[tuple[str, str] | None, int]:
-    """The two mechanisms that a test tells apart most surely, and how many pairs it does.
-
-    Of columns mechanism, value, low, high. The first of the two has the larger value. None where
-    no pair is told apart. All were measured on the same texts, so that errors taken for independent
-    are cautious; corrected for the number of pairs (Bonferroni).
-    """
-    pairs = [
-        (Difference.between(one, other).p, one.name, other.name)
-        for one, other in combinations(_measurements(rows), 2)
-    ]
-    certain = sorted(each for each in pairs if each[0] * len(pairs) < ALONE)
-    return (certain[0][2], certain[0][1]) if certain else None, len(certain)
-
-
-def leaders(rows: pd.DataFrame) -> list[str]:
+def leaders(rows: pd.DataFrame, pairs: pd.DataFrame | None = None) -> list[str]:
     """Mechanisms that a test does not tell from the one of largest value; the best first.
 
-    Corrected for the number of all pairs, as the best was chosen for being the best.
+    Parameters
+    ----------
+    rows : columns mechanism, value, low, high
+    pairs : paired tests of the same values (first, second, p corrected); a pair that is not there
+        was not told apart. None: errors are taken for independent, which is cautious, and corrected
+        for the number of all pairs (Bonferroni), as the best was chosen for being the best
     """
-    measured = _measurements(rows)[::-1]
-    pairs = math.comb(len(measured), 2)
+    found = rows.sort_values("value", ascending=False, kind="stable")
+    measured = [
+        Measurement(name=row.pop("mechanism"), **row)
+        for row in found[["mechanism", "value", "low", "high"]].to_dict("records")
+    ]
+    best = measured[0]
+    if pairs is not None:
+        told = pairs[pairs["p"] < ALONE]
+        beaten = {*told.loc[told["first"] == best.name, "second"]}
+        beaten |= {*told.loc[told["second"] == best.name, "first"]}
+        return [each.name for each in measured if each.name not in beaten]
+    count = math.comb(len(measured), 2)
     return [
         each.name
         for each in measured
-        if each is measured[0] or Difference.between(measured[0], each).p * pairs >= ALONE
+        if each is best or Difference.between(best, each).p * count >= ALONE
     ]
 
 
-def _measurements(rows: pd.DataFrame) -> list[Measurement]:
-    found = rows.sort_values("value", kind="stable")[["mechanism", "value", "low", "high"]]
-    return [Measurement(name=row.pop("mechanism"), **row) for row in found.to_dict("records")]
+def at_equal_risk(at: pd.DataFrame, pairs: pd.DataFrame) -> Finding:
+    """Which mechanism leaves more for a classifier at one risk of `scoreboard.equal_risk`.
 
-
-def at_equal_risk(at: pd.DataFrame) -> Finding:
-    """Which mechanism leaves more for a classifier at one risk of `scoreboard.equal_risk`."""
+    `pairs` are those of `scoreboard.left_at_risk` at that risk.
+    """
     if len(at) < 2:
         none = "No two mechanisms share a risk under this profile"
         return Finding(none, f"{none}.")
@@ -208,15 +222,15 @@ def at_equal_risk(at: pd.DataFrame) -> Finding:
         f"{told(row.value, row.low, row.high)} ({called(row.mechanism)})"
         for row in (rows.iloc[0], rows.iloc[-1])
     )
-    pair, count = apart(rows)
-    every = math.comb(len(rows), 2)
+    decided, every = pairs[pairs["p"] < ALONE], len(pairs)
     title = "At equal risk no mechanism is shown to leave more of the sentiment than another"
-    verdict = f"of the {every} pairs none differs significantly"
-    if pair:
-        better, worse = map(called, pair)
-        verdict = f"{count} of the {every} pairs differ significantly"
+    verdict = f"of the {every} pairs that were compared none differs significantly"
+    if len(decided):
+        better = decided["first"].where(decided["value"] > 0, decided["second"]).value_counts()
+        most = listing(sorted(better.index[better == better.iloc[0]]))
+        verdict = f"{len(decided)} of the {every} pairs differ significantly"
         title = f"Where attackers recover {risk:.0%} of the words, {verdict} in accuracy"
-        verdict += f", most clearly {better} (better) and {worse}"
+        verdict += f", most of them in favour of {most} (each of {better.iloc[0]})"
     return Finding(
         title,
         f"Where the strongest of the attacks recovers {risk:.0%} of the content words, the best "
@@ -229,7 +243,7 @@ def protects(equal: pd.DataFrame) -> Finding:
     """Which mechanism is read back less, by the paired tests of `scoreboard.equal_utility`."""
     wins: list[str] = []
     won = lost = 0
-    equal = equal[(equal["first"] != RANDOM) & (equal["second"] != RANDOM)]
+    equal = equal[~(equal["first"].isin(BASELINES) | equal["second"].isin(BASELINES))]
     alike = equal[equal["utility"] == "meaning"]
     for name in NEWER:
         own = alike[(alike["first"] == name) | (alike["second"] == name)]
@@ -253,9 +267,10 @@ def protects(equal: pd.DataFrame) -> Finding:
     )
 
 
-def against_random(equal: pd.DataFrame) -> Finding:
-    """Who gives away less than random words, by the tests of `scoreboard.equal_utility`."""
-    return equal_utility.said_against(equal_utility.against(equal, RANDOM))
+def against(equal: pd.DataFrame, baseline: str) -> Finding:
+    """Who gives away less than one of BASELINES, by the tests of `scoreboard.equal_utility`."""
+    counts = equal_utility_findings.against(equal, baseline)
+    return equal_utility_findings.said_against(counts, baseline)
 
 
 def near_words(board: Board) -> Finding:
@@ -395,10 +410,11 @@ def documents(board: Board) -> Finding:
         below="DP-Prompt makes authors harder to identify",
         tests=SENTENCES,
     )
-    bound = board.measured.get(f"{PROMPT_EPSILON}tight")
+    bound, claimed = (board.measured.get(PROMPT_EPSILON + each) for each in ("tight", "paper"))
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
     token = board.measured.get(f"{PROMPT_EPSILON}token_tight")
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
+    nominal = f" (as its paper counts, {claimed.value:.0f})" if claimed else ""
     return Finding(
         f"{_capital(verdict)} for the classifiers that were run",
         "None knew the language model's probabilities. With clipping, at temperature 0.75, the "
@@ -407,7 +423,7 @@ def documents(board: Board) -> Finding:
         f"text {board.told(CLEAR + 'author')}; for the sentiment, of film reviews, "
         f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
         f"guarantee for any two documents{cap} is an epsilon of "
-        f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
+        f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{nominal}{weak}.",
     )
 
 
@@ -450,10 +466,9 @@ def rewritten(found: pd.DataFrame) -> Finding:
     rows = rewriters(found)
     if rows.empty:
         return Finding("Mechanisms for whole texts were not measured", "(Notebook 08.)")
-    least, others, also = rows.iloc[0], rows["linked"].iloc[1:], ""
-    if len(others):
-        ends = dict.fromkeys(f"{end:.0%}" for end in (others.min(), others.max()))
-        also = f", by point estimate of {' to '.join(ends)} under the others that rewrite"
+    least, also = rows.iloc[0], ""
+    for other in rows.iloc[1:].to_dict("records"):
+        also += f", by point estimate of {other['linked']:.0%} under {called(other['mechanism'])}"
     chance = 1 / least["candidates"]
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
@@ -461,7 +476,7 @@ def rewritten(found: pd.DataFrame) -> Finding:
         f"Among {least['candidates']:.0f} sentences of {WORDS[0]} to {WORDS[1]} words the "
         "strongest linkage attack that was run finds the original of "
         f"{told(least['linked'], least['low'], least['high'])} of {least['n']:.0f} outputs under "
-        f"{_claiming(least)}{also}. Lower shares may mean weaker attacks.",
+        f"{called(least['mechanism'])}{also}. Lower shares may mean weaker attacks.",
     )
 
 
