@@ -6,6 +6,7 @@ Texts are made up in sixteen pieces, five of them special.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,17 @@ def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -
     both = [{**row, "corpus": corpus} for corpus in ("imdb", "sst2") for row in found]
     joined = tables.success_rates([both], ["sst2", "imdb"])
     assert [*joined["corpus"]] == ["sst2", "sst2", "imdb", "imdb"]
+
+
+def test_who_does_not_look_names_what_is_frequent(vocabulary: Vocabulary) -> None:
+    """Special pieces are not asked for, nor named, however frequent; only the first document is."""
+    counts = np.zeros(len(PIECES), dtype=np.int64)
+    counts[[piece("[SEP]"), WORDS[2], WORDS[0], WORDS[1], WORDS[3], WORDS[4]]] = [99, 9, 8, 7, 6, 5]
+    known = replace(vocabulary, counts=counts)
+    ids = np.array([*WORDS[[2, 0, 5, 5]], piece("[SEP]"), WORDS[5]])
+    texts = {"a": text("a", Corpus(ids, np.array([0, 5, 6])))}
+    rows = tables.blind(texts, {"tiny": known}, {"a": 1}).set_index("top")
+    assert rows["value"].tolist() == [0.25, 0.5] and set(rows["n"]) == {4}
 
 
 def test_another_draw_of_a_map_may_find_more() -> None:

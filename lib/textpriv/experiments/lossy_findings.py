@@ -97,6 +97,12 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
     return shown, "\n\n".join([punctuated, plain, noise, maps])
 
 
+def blind(run: Run, corpus: str) -> str:
+    """What the most frequent pieces name of a corpus, for every token the same."""
+    five, one = (told(run, f"blind{top}.{corpus}") for top in (5, 1))
+    return f"The five name {five} of the tokens of {corpus}, the most frequent one alone {one}."
+
+
 def oracle(run: Run, corpus: str) -> str:
     """A title: which map resists who knows the groups."""
     pairs, triplets = (f"oracle.{kind}.{corpus}.mrr" for kind in ("2-random", "3-random"))

@@ -12,7 +12,7 @@ from textpriv import stats
 from textpriv.attacks import oracle
 from textpriv.attacks.base import Guesses, Observed
 from textpriv.data.tokens import Corpus
-from textpriv.experiments.lossy import MAPS, Setting, Text, hits
+from textpriv.experiments.lossy import MAPS, Setting, Text, Vocabulary, hits
 from textpriv.mechanisms.maps import LossyMap
 from textpriv.models import BoolArray, FastTokenizer, pieces
 from textpriv.models.generators import Generator
@@ -165,6 +165,27 @@ def success_rates(found: Iterable[Iterable[Row]], corpora: Sequence[str]) -> pd.
         rate = _over_maps(several, about["corpus"], about["label"], are_trials=True)
         rows.append({**about, **rate.columns()})
     return pd.DataFrame(sorted(rows, key=lambda row: corpora.index(row["corpus"])))
+
+
+def blind(
+    texts: Mapping[str, Text], vocabularies: Mapping[str, Vocabulary], attacked: Mapping[str, int]
+) -> pd.DataFrame:
+    """Share of tokens named by who names the most frequent pieces of public text everywhere.
+
+    Of the first `attacked` documents of each corpus, which the attacks answer for too. Columns:
+    corpus, top (how many pieces), value, low, high (95% by cluster), n.
+    """
+    rows = []
+    for corpus, text in texts.items():
+        known, text = vocabularies[text.encoder], text.first(attacked[corpus])
+        counts = known.counts.copy()
+        counts[known.fixed] = 0
+        asked = ~np.isin(text.pieces.ids, known.fixed)
+        for top in (1, 5):
+            named = np.isin(text.pieces.ids[asked], np.argsort(-counts)[:top])
+            rate = stats.clustered_share(named, text.unit[asked])
+            rows.append({"corpus": corpus, "top": top, **rate.columns()})
+    return pd.DataFrame(rows)
 
 
 def _over_maps(

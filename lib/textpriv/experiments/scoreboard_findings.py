@@ -363,8 +363,10 @@ def window(board: Board) -> Finding:
         _capital(verdict),
         "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of "
         f"the first, who looks at one place, find {board.told(stencil + 'naive_skip')} of the "
-        f"tokens; of the second {board.told(stencil + 'deconvolution')}, with rehearsal "
-        f"and a language model {board.told(stencil + 'deconvolution_lm')}.",
+        "tokens (the five commonest pieces of public text, named everywhere, "
+        f"{board.told(f'blind5.{scoreboard.CORPUS}')}); of the second "
+        f"{board.told(stencil + 'deconvolution')}, with rehearsal and a language model "
+        f"{board.told(stencil + 'deconvolution_lm')}.",
     )
 
 
