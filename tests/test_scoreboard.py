@@ -345,6 +345,11 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
         "less is read back under 1 of 2 mechanisms than with random words"
     )
     assert findings.against(table, LEFT_OUT).title.startswith("Nothing was compared")
+    left_out = equal("tem", "left-out", 0.05, 0.01)
+    title, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out)))
+    assert title.endswith("more is read back under 1 of 1 mechanisms than with words left out")
+    assert said.startswith("At equal meaning less under 0, more under 1 of 1 than with words left")
+    assert "; at equal meaning less under 1, more under 1 of 2 than with random words (" in said
 
 
 def test_replacements_are_told_beside_random_words() -> None:

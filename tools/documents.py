@@ -20,7 +20,6 @@ from textpriv.evaluation import summaries
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_findings as findings
-from textpriv.experiments.equal_utility_findings import BASELINES
 from textpriv.privacy import Audit
 from textpriv.report import board, claims, results, verdicts
 from textpriv.report.verdicts import Judgement, Verdict
@@ -80,10 +79,9 @@ def headline() -> str:
 def found() -> str:
     """What notebook 07 concludes beside the choice of a mechanism, in a list."""
     gathered = board.gather("full")
-    equal = scoreboard.equal_utility(gathered)
     said = [
         findings.context(gathered),
-        *(findings.against(equal, baseline) for baseline in BASELINES),
+        findings.against_both(scoreboard.equal_utility(gathered)),
         findings.near_words(gathered),
         findings.window(gathered),
         findings.documents(gathered),

@@ -273,6 +273,21 @@ def against(equal: pd.DataFrame, baseline: str) -> Finding:
     return equal_utility_findings.said_against(counts, baseline)
 
 
+def against_both(equal: pd.DataFrame) -> Finding:
+    """The same of both baselines and both utilities, in numbers of mechanisms, for README."""
+    said = []
+    for baseline, like in BASELINES.items():
+        counts = equal_utility_findings.against(equal, baseline)
+        for utility, rows in counts.groupby("utility", sort=False):
+            wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
+            less, more = (wide["less"] & ~wide["more"]).sum(), (wide["more"] & ~wide["less"]).sum()
+            told = f"less under {less}, more under {more} of {len(wide)}"
+            said.append(f"at equal {utility} {told} than {like}")
+    text = _capital("; ".join(said)) + " ([09](notebooks/09_equal_utility.ipynb) names them)."
+    sure = " With words left out every word that stands is known for sure, and nothing is promised."
+    return Finding(against(equal, LEFT_OUT).title, text + sure if said else "")
+
+
 def near_words(board: Board) -> Finding:
     """Whether what replaces words is worth more than random words there, by notebook 01's tests."""
     gains = board.rows("beside_random", "corpus", "mechanism", "p", reader=BETTER, kept=HALF)
