@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -197,7 +198,7 @@ def risk(found: pd.DataFrame, clear: float, bare: Mapping[str, float], title: st
     axes[0].set_ylabel("content words recovered", fontsize=9)
     percent(axes[0].xaxis, axes[0].yaxis)
     axes[0].xaxis.set_major_locator(MultipleLocator(0.05))
-    fig.suptitle(f"{title}\n(n = {int(best['n'].max()):,} words)", fontsize=9.5)
+    fig.suptitle(f"{fill(title, 60)}\n(n = {int(best['n'].max()):,} words)", fontsize=9.5)
     legend_below(fig, 3, fontsize=7.5)
     return fig
 
