@@ -82,7 +82,6 @@ def found() -> str:
     said = [
         findings.context(gathered),
         findings.against_both(scoreboard.equal_utility(gathered)),
-        findings.near_words(gathered),
         findings.window(gathered),
         findings.documents(gathered),
         findings.rewritten(scoreboard.whole_texts(gathered)),

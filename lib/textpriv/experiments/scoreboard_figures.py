@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from textpriv.drawing import drawing
+from textpriv.experiments.equal_utility import LEFT_OUT
 from textpriv.report import claims
 from textpriv.report.figures import (
     BLACK,
@@ -153,7 +154,12 @@ def risk_utility(at: pd.DataFrame, chance: float, sentences: float, title: str) 
         ax.errorbar(row.value, place, xerr=ends, **look)
         ax.annotate(f"{row.value:.0%}", (row.high, place), (6, 0), va="center",
                     textcoords="offset points", fontsize=10)  # fmt: skip
-    names = [f"{label(row.mechanism)}, ε {row.epsilon:.3g}" for row in rows.itertuples()]
+    names = [
+        f"{label(row.mechanism)}, {1 - row.epsilon:.0%} of them"
+        if row.mechanism == LEFT_OUT
+        else f"{label(row.mechanism)}, ε {row.epsilon:.3g}"
+        for row in rows.itertuples()
+    ]
     ax.set_yticks(range(len(rows)), names, fontsize=9)
     ax.axvline(chance, color=GREY, ls=":", lw=1.4)
     ax.annotate("guessing", (chance, len(rows) - 0.55), (4, 0), textcoords="offset points",
