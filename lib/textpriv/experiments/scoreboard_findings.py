@@ -14,7 +14,7 @@ from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import equal_utility_findings, scoreboard
 from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES
 from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
-from textpriv.experiments.mechanisms import BETTER
+from textpriv.experiments.mechanisms import BETTER, RANDOM
 from textpriv.experiments.scoreboard import NEWER
 from textpriv.experiments.whole_texts import WORDS
 from textpriv.privacy import Audit
