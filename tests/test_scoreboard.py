@@ -292,12 +292,12 @@ def test_leaders_are_those_whom_no_test_sets_below_the_best() -> None:
     """0.1 apart with errors of 0.03 each: p 0.018, which three pairs make 0.055."""
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     three = pd.concat([two, at(("santext", 0.65, 0.03))])
-    assert findings.leaders(two) == ["tem"]
-    assert findings.leaders(three) == ["tem", "santext", "madlib"]
+    assert advice.leaders(two) == ["tem"]
+    assert advice.leaders(three) == ["tem", "santext", "madlib"]
     tests = [at_risk("madlib", "tem", -0.1, 0.04), at_risk("tem", "santext", 0.05, 0.06),
              at_risk("madlib", "santext", 0.05, 0.01)]  # fmt: skip
     pairs = scoreboard.left_at_risk(board(*tests))
-    assert findings.leaders(three, pairs) == ["tem", "santext"]  # in pairs
+    assert advice.leaders(three, pairs) == ["tem", "santext"]  # in pairs
 
 
 def equal(first: str, second: str, value: float, p: float, utility: str = "meaning") -> Any:

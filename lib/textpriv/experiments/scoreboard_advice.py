@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -15,12 +16,12 @@ from textpriv.experiments.scoreboard_findings import (
     called,
     ends,
     fewest_read,
-    leaders,
     told,
 )
 from textpriv.report.board import Board
-from textpriv.report.difference import Difference
+from textpriv.report.difference import ALONE, Difference
 from textpriv.report.figures import listing
+from textpriv.report.results import Measurement
 from textpriv.stats import Estimate
 
 FEW = 3  # names in a cell of the table
@@ -49,6 +50,35 @@ def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
     rows = [_for_words(board, at), _for_tokens(board), _for_authors(board)]
     columns = ["you send", "use", "an attacker still gets", "what is left"]
     return pd.DataFrame([row for row in rows if row], columns=columns)
+
+
+def leaders(rows: pd.DataFrame, pairs: pd.DataFrame | None = None) -> list[str]:
+    """Mechanisms that a test does not tell from the one of largest value; the best first.
+
+    Parameters
+    ----------
+    rows : columns mechanism, value, low, high
+    pairs : paired tests of the same values (first, second, p corrected); a pair that is not there
+        was not told apart. None: errors are taken for independent, which is cautious, and corrected
+        for the number of all pairs (Bonferroni), as the best was chosen for being the best
+    """
+    found = rows.sort_values("value", ascending=False, kind="stable")
+    measured = [
+        Measurement(name=row.pop("mechanism"), **row)
+        for row in found[["mechanism", "value", "low", "high"]].to_dict("records")
+    ]
+    best = measured[0]
+    if pairs is not None:
+        told = pairs[pairs["p"] < ALONE]
+        beaten = {*told.loc[told["first"] == best.name, "second"]}
+        beaten |= {*told.loc[told["second"] == best.name, "first"]}
+        return [each.name for each in measured if each.name not in beaten]
+    count = math.comb(len(measured), 2)
+    return [
+        each.name
+        for each in measured
+        if each is best or Difference.between(best, each).p * count >= ALONE
+    ]
 
 
 def _take(names: Sequence[str], every: int) -> str:

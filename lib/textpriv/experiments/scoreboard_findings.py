@@ -22,7 +22,6 @@ from textpriv.report.board import Board
 from textpriv.report.claims import PAPER
 from textpriv.report.difference import ALONE, Difference, Finding
 from textpriv.report.figures import called, listing
-from textpriv.report.results import Measurement
 from textpriv.stats import Estimate
 
 SETTINGS: Mapping[str, str] = {
@@ -178,35 +177,6 @@ def guessing(board: Board) -> float:
     """Success of always naming the most frequent words, on the corpus of the first figure."""
     rows = board.rows("asr", "defense", attack="prior-only", corpus=scoreboard.CORPUS)
     return float(rows["value"].max())
-
-
-def leaders(rows: pd.DataFrame, pairs: pd.DataFrame | None = None) -> list[str]:
-    """Mechanisms that a test does not tell from the one of largest value; the best first.
-
-    Parameters
-    ----------
-    rows : columns mechanism, value, low, high
-    pairs : paired tests of the same values (first, second, p corrected); a pair that is not there
-        was not told apart. None: errors are taken for independent, which is cautious, and corrected
-        for the number of all pairs (Bonferroni), as the best was chosen for being the best
-    """
-    found = rows.sort_values("value", ascending=False, kind="stable")
-    measured = [
-        Measurement(name=row.pop("mechanism"), **row)
-        for row in found[["mechanism", "value", "low", "high"]].to_dict("records")
-    ]
-    best = measured[0]
-    if pairs is not None:
-        told = pairs[pairs["p"] < ALONE]
-        beaten = {*told.loc[told["first"] == best.name, "second"]}
-        beaten |= {*told.loc[told["second"] == best.name, "first"]}
-        return [each.name for each in measured if each.name not in beaten]
-    count = math.comb(len(measured), 2)
-    return [
-        each.name
-        for each in measured
-        if each is best or Difference.between(best, each).p * count >= ALONE
-    ]
 
 
 def at_equal_risk(at: pd.DataFrame, pairs: pd.DataFrame) -> Finding:
