@@ -97,8 +97,9 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
     return shown, "\n\n".join([punctuated, plain, noise, maps])
 
 
-def blind(run: Run, corpus: str) -> str:
-    """What the most frequent pieces name of a corpus, for every token the same."""
+def blind(run: Run, found: pd.DataFrame, corpus: str) -> str:
+    """Keep what `lossy_tables.blind` has found, and say it of a corpus."""
+    run.record_rows(found, "blind{top}.{corpus}")
     five, one = (told(run, f"blind{top}.{corpus}") for top in (5, 1))
     return f"The five name {five} of the tokens of {corpus}, the most frequent one alone {one}."
 
