@@ -31,6 +31,7 @@ LEARNED = (
     "accuracy_tuned",
     "decision",
     "equal",
+    "equal_risk",
     "f1",
     "f1_strongest",
     "f1_untuned",
