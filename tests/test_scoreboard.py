@@ -348,13 +348,12 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     left_out = equal("tem", "left-out", 0.05, 0.01)
     title, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out)))
     assert title.endswith("more is read back under 1 of 1 mechanisms than with words left out")
-    assert said == "(Not all of it was measured.)"
+    assert said == "(2 of 3 were not measured.)"
     more = [equal("tem", "left-out", 0.05, 0.01, "accuracy"),
             equal("clusant", "randomized-response", 0.05, 0.3, "accuracy")]  # fmt: skip
     _, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out, *more)))
-    assert said.startswith("At equal accuracy it is less under 0 and more under 1 of 1 (undec")
-    assert "others). No mechanism is shown to do better than that. Compared with" in said
-    assert "less under 1 and more under 1 of 2 at equal meaning, less under 0 and more u" in said
+    assert "but at equal accuracy more is read back under 1 of 1, less under 0 (undecided" in said
+    assert "sent), at equal meaning more is read back under 1 of 2, less under 1; at equal" in said
 
 
 def test_replacements_are_told_beside_random_words() -> None:

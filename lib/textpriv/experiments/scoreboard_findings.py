@@ -245,23 +245,23 @@ def against(equal: pd.DataFrame, baseline: str) -> Finding:
 
 def against_both(equal: pd.DataFrame) -> Finding:
     """The same of both baselines and both utilities, in numbers of mechanisms, for README."""
-    told, better = {}, 0
+    told = {}
     for baseline in BASELINES:
         counts = equal_utility_findings.against(equal, baseline)
         for utility, rows in counts.groupby("utility"):
             wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
             less, more = (wide["less"] & ~wide["more"]).sum(), (wide["more"] & ~wide["less"]).sum()
-            told[baseline, utility] = f"less under {less} and more under {more} of {len(wide)}"
-            better += less if baseline == LEFT_OUT else 0
-    said = [told.get((LEFT_OUT, "accuracy")), *(told.get((RANDOM, each)) for each in UTILITIES)]
-    if None in said:
-        return Finding(against(equal, LEFT_OUT).title, "(Not all of it was measured.)")
-    none = " No mechanism is shown to do better than that." if not better else ""
+            said = f"more is read back under {more} of {len(wide)}, less under {less}"
+            told[baseline, utility] = f"at equal {utility} {said}"
+    asked = [(LEFT_OUT, "accuracy"), *((RANDOM, each) for each in UTILITIES)]
+    if missing := {*asked} - {*told}:
+        return Finding(against(equal, LEFT_OUT).title, f"({len(missing)} of 3 were not measured.)")
+    left_out, meaning, accuracy = (told[each] for each in asked)
     return Finding(
         against(equal, LEFT_OUT).title,
-        f"At equal accuracy it is {said[0]} (undecided under the others).{none} Compared with "
-        f"random words it is {said[1]} at equal meaning, {said[2]} at equal accuracy. Leaving "
-        "words out promises nothing: who sees a word is sure of it.",
+        "Leaving out (each word is kept, or dropped at random) promises nothing, and who sees a "
+        f"word is sure of it; but {left_out} (undecided under the others). Compared with random "
+        f"words (each is kept, or any other is sent), {meaning}; {accuracy}.",
     )
 
 
