@@ -237,7 +237,7 @@ def test_risk_at_equal_utility_by_hand() -> None:
 
 
 def test_risk_at_an_accuracy_is_not_extrapolated_and_covers_the_least_of_all() -> None:
-    """Sixty mechanisms alike: the interval of the least contains the risk of each of them."""
+    """Twenty mechanisms alike: the interval of the least contains the risk of each of them."""
     rng, covered = np.random.default_rng(4), 0
     names = np.repeat([f"m{number}" for number in range(20)], 2)
     for _ in range(20):

@@ -348,12 +348,13 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     left_out = equal("tem", "left-out", 0.05, 0.01)
     title, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out)))
     assert title.endswith("more is read back under 1 of 1 mechanisms than with words left out")
-    assert said == "(2 of 3 were not measured.)"
+    assert "but at equal accuracy none was compared. Compared with random" in said
     more = [equal("tem", "left-out", 0.05, 0.01, "accuracy"),
             equal("clusant", "randomized-response", 0.05, 0.3, "accuracy")]  # fmt: skip
     _, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out, *more)))
-    assert "but at equal accuracy more is read back under 1 of 1, less under 0 (undecided" in said
+    assert "but at equal accuracy more is read back under 1 of 1, less under 0. Compared" in said
     assert "sent), at equal meaning more is read back under 1 of 2, less under 1; at equal" in said
+    assert said.endswith("under 0 of 1, less under 0, undecided under 1.")
 
 
 def test_replacements_are_told_beside_random_words() -> None:
@@ -447,7 +448,7 @@ def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> No
     ends = [measure("accuracy.empty", 0.62, 0.6, 0.64), measure("accuracy.clear", 0.75, 0.7, 0.8)]
     said = findings.alone(board(read("tem", 0.63), read("custext+", 0.3), *ends))
     assert "Not as the only protection." in said
-    assert "in 70% (on the original text 75%, on its stop words alone 62%), the strongest" in said
+    assert "in 70% (original text: 75%, stop words alone: 62%), the strongest" in said
     assert "from 30% (22 to 38) of the content words (CusText+) to 63%, read off between " in said
     assert said.endswith("settings of 2 mechanisms.")
     bare = findings.alone(board(read("tem", 0.63), read("left-out", 0.4)))
@@ -865,13 +866,13 @@ def test_bars_of_the_first_figure_are_as_long_as_their_shares() -> None:
 
 def test_what_is_left_is_drawn_in_its_order() -> None:
     rows = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
-    fig = figures.risk_utility(rows, 0.5, 300, "A title")
+    fig = figures.risk_utility(rows, {"guessing": 0.5}, 300, "A title")
     fig.canvas.draw()
     (ax,) = fig.axes
     drawn = [each[0].get_xydata().tolist() for each in ax.containers]
     assert drawn == [[[0.6, 0]], [[0.7, 1]]] and "n = 300" in ax.get_xlabel()
     assert "MADLIB" in ax.get_yticklabels()[0].get_text()
-    nothing = figures.risk_utility(rows[:0], 0.5, math.nan, "Nothing").axes[0]
+    nothing = figures.risk_utility(rows[:0], {"guessing": 0.5}, math.nan, "Nothing").axes[0]
     assert "nothing that could be compared" in nothing.texts[-1].get_text()
     tables = {"words": rows, "tokens": rows[:0], "texts": rows[:0]}
     said = "Not measured under this profile: tokens, texts."

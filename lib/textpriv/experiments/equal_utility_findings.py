@@ -137,31 +137,40 @@ def against(pairs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return counts.stack().rename("value").reset_index()
 
 
+def outcomes(counts: pd.DataFrame, utility: str) -> dict[str, list[str]]:
+    """Mechanisms by what `against` a baseline comes to over all levels of a utility.
+
+    "less", "more", "either" (less at one level, more at another) and "undecided"; {} where none was
+    compared.
+    """
+    rows = counts[counts["utility"] == utility]
+    if rows.empty:
+        return {}
+    wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
+    less, more = wide["less"], wide["more"]
+    parts = {"less": less & ~more, "more": more & ~less, "either": less & more}
+    parts["undecided"] = ~(less | more)
+    return {outcome: wide.index[each].tolist() for outcome, each in parts.items()}
+
+
 def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
     """What `against` a baseline comes to: its title by meaning, then both utilities."""
-    said, title, like = [], "", BASELINES[baseline]
-    less: set[str] = set()
+    said, title, like, less = [], "", BASELINES[baseline], set()
+    words = {"less": "fewer", "more": "more", "either": "fewer or more, by the level,"}
     for utility, what in UTILITIES.items():
-        rows = counts[counts["utility"] == utility]
-        if rows.empty:
+        named = outcomes(counts, utility)
+        if not named:
             said.append(f"By {utility} none is compared with that baseline.")
             continue
-        wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
-        both, none = wide["less"] & wide["more"], ~(wide["less"] | wide["more"])
-        named = {
-            "fewer": wide.index[wide["less"] & ~both],
-            "more": wide.index[wide["more"] & ~both],
-            "fewer or more, by the level,": wide.index[both],
-        }
-        less |= {*wide.index[wide["less"]]}
-        most = max(("fewer", "more"), key=lambda outcome: len(named[outcome]))
+        less |= {*named["less"], *named["either"]}
+        most = max(("less", "more"), key=lambda outcome: len(named[outcome]))
         title = title or (
-            f"At equal {utility} {'less' if most == 'fewer' else most} is read back under "
-            f"{len(named[most])} of {len(wide)} mechanisms than {like}"
+            f"At equal {utility} {most} is read back under {len(named[most])} of "
+            f"{sum(map(len, named.values()))} mechanisms than {like}"
         )
-        told = [f"{which} under {listing(names)}" for which, names in named.items() if len(names)]
+        told = [f"{words[each]} under {listing(named[each])}" for each in words if named[each]]
         told = told or ["fewer or more under none"]
-        undecided = f" ({none.sum()} undecided)" if none.any() else ""
+        undecided = f" ({len(named['undecided'])} undecided)" if named["undecided"] else ""
         said.append(
             f"Where {what} is the same as {like}, attackers recover significantly "
             f"{', '.join(told)}{undecided}."

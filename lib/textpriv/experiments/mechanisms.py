@@ -208,11 +208,10 @@ def vector_classifier(embedding: Embedding, seed: int) -> Pipeline:
 
     To it a near word in place of another is hardly a change.
     """
-    vectors = embedding.vectors.astype(np.float64)
     return make_pipeline(
         CountVectorizer(vocabulary=embedding.words, lowercase=False, token_pattern=r"\S+"),
         Normalizer("l1"),
-        FunctionTransformer(lambda shares: shares @ vectors),
+        FunctionTransformer(lambda shares: shares @ embedding.vectors),
         StandardScaler(),
         LogisticRegression(C=0.01, max_iter=1000, random_state=seed),
     )

@@ -14,9 +14,9 @@ from textpriv.experiments.scoreboard_findings import (
     CHANCE,
     CLEAR,
     called,
-    ends,
     fewest_read,
     told,
+    told_ends,
 )
 from textpriv.report.board import Board
 from textpriv.report.difference import ALONE, Difference
@@ -110,7 +110,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     left = told(most.value, most.low, most.high)
     if len(others):
         left += f"; under the others {others.min():.0%} to {others.max():.0%}"
-    left += f"; {ends(board)}"
+    left += f"; {told_ends(board)}"
     pair = f"paired.custext.{scoreboard.CORPUS}.eps6.noisy_channel"
     language, words = (board.measured.get(name) for name in (pair + "_lm", pair))
     reads_more = language and words and Difference.between(language, words).verdict == "above"

@@ -141,10 +141,13 @@ def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, titl
 
 
 @drawing
-def risk_utility(at: pd.DataFrame, chance: float, sentences: float, title: str) -> Figure:
+def risk_utility(
+    at: pd.DataFrame, marks: Mapping[str, float], sentences: float, title: str
+) -> Figure:
     """What is left for a classifier at one risk of `scoreboard.equal_risk`.
 
-    The accuracy was measured on so many `sentences` (NaN where that is not known).
+    `marks` are accuracies to compare with, by name. The accuracy was measured on so many
+    `sentences` (NaN where that is not known).
     """
     rows = at.sort_values("value", kind="stable").reset_index(drop=True)
     fig, ax = plt.subplots(figsize=(PAGE, 1.5 + 0.36 * max(1, len(rows))))
@@ -161,9 +164,11 @@ def risk_utility(at: pd.DataFrame, chance: float, sentences: float, title: str) 
         for row in rows.itertuples()
     ]
     ax.set_yticks(range(len(rows)), names, fontsize=9)
-    ax.axvline(chance, color=GREY, ls=":", lw=1.4)
-    ax.annotate("guessing", (chance, len(rows) - 0.55), (4, 0), textcoords="offset points",
-                color=GREY, fontsize=9.5)  # fmt: skip
+    for what, value in marks.items():  # each written towards the rows
+        ax.axvline(value, color=GREY, ls=":", lw=1.4)
+        inward, side = (-4, "right") if value > rows["value"].max() else (4, "left")
+        ax.annotate(what, (value, len(rows) - 0.55), (inward, 0), textcoords="offset points",
+                    color=GREY, fontsize=9.5, ha=side)  # fmt: skip
     counted = f" (n = {sentences:.0f} sentences)" if np.isfinite(sentences) else ""
     ax.set_xlabel(f"accuracy of sentiment{counted}", fontsize=10)
     ax.set_ylim(-0.6, max(1, len(rows)) - 0.2)

@@ -147,7 +147,7 @@ def alone(board: Board) -> str:
     rate = told(least["value"], least["low"], least["high"])
     said = (
         f"**Should you use one?** {answer}. Where the best of four classifiers of sentiment is "
-        f"right in {READABLE_ACCURACY:.0%} ({ends(board)}), the strongest of three attacks "
+        f"right in {READABLE_ACCURACY:.0%} ({told_ends(board)}), the strongest of three attacks "
         f"recovers from {rate} of the content words ({called(str(least['mechanism']))}{estimated}) "
         f"to {own['value'].max():.0%}, read off between settings of {len(own)} mechanisms."
     )
@@ -160,12 +160,17 @@ def alone(board: Board) -> str:
     return said
 
 
-def ends(board: Board) -> str:
-    """Accuracies between which those of notebook 09 lie, in words."""
-    empty, clear = (board.measured.get(f"accuracy.{each}") for each in ("empty", "clear"))
-    if empty is None or clear is None:
-        return f"guessing: {CHANCE:.0%}"
-    return f"on the original text {clear.value:.0%}, on its stop words alone {empty.value:.0%}"
+def ends(board: Board) -> dict[str, float]:
+    """Accuracies between which those of notebook 09 lie, by name; guessing where it has none."""
+    named = {"original text": "accuracy.clear", "stop words alone": "accuracy.empty"}
+    found = {what: board.measured.get(name) for what, name in named.items()}
+    known = {what: each.value for what, each in found.items() if each}
+    return known or {"guessing": CHANCE}
+
+
+def told_ends(board: Board) -> str:
+    """The same, for a sentence."""
+    return ", ".join(f"{what}: {value:.0%}" for what, value in ends(board).items())
 
 
 def _beyond(row: Mapping[str, float], tests: int) -> bool:
@@ -245,23 +250,24 @@ def against(equal: pd.DataFrame, baseline: str) -> Finding:
 
 def against_both(equal: pd.DataFrame) -> Finding:
     """The same of both baselines and both utilities, in numbers of mechanisms, for README."""
-    told = {}
-    for baseline in BASELINES:
+
+    def counted(baseline: str, utility: str) -> str:
         counts = equal_utility_findings.against(equal, baseline)
-        for utility, rows in counts.groupby("utility"):
-            wide = rows.pivot(index="mechanism", columns="outcome", values="value") > 0
-            less, more = (wide["less"] & ~wide["more"]).sum(), (wide["more"] & ~wide["less"]).sum()
-            said = f"more is read back under {more} of {len(wide)}, less under {less}"
-            told[baseline, utility] = f"at equal {utility} {said}"
-    asked = [(LEFT_OUT, "accuracy"), *((RANDOM, each) for each in UTILITIES)]
-    if missing := {*asked} - {*told}:
-        return Finding(against(equal, LEFT_OUT).title, f"({len(missing)} of 3 were not measured.)")
-    left_out, meaning, accuracy = (told[each] for each in asked)
+        named = equal_utility_findings.outcomes(counts, utility)
+        if not named:
+            return f"at equal {utility} none was compared"
+        more, less, undecided = (len(named[each]) for each in ("more", "less", "undecided"))
+        every = sum(map(len, named.values()))
+        also = f", undecided under {undecided}" if undecided else ""
+        said = f"more is read back under {more} of {every}, less under {less}{also}"
+        return f"at equal {utility} {said}"
+
+    meaning, accuracy = (counted(RANDOM, each) for each in UTILITIES)
     return Finding(
         against(equal, LEFT_OUT).title,
         "Leaving out (each word is kept, or dropped at random) promises nothing, and who sees a "
-        f"word is sure of it; but {left_out} (undecided under the others). Compared with random "
-        f"words (each is kept, or any other is sent), {meaning}; {accuracy}.",
+        f"word is sure of it; but {counted(LEFT_OUT, 'accuracy')}. Compared with random words "
+        f"(each is kept, or any other is sent), {meaning}; {accuracy}.",
     )
 
 
