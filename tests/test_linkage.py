@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers import refused
@@ -11,6 +13,7 @@ from scipy.stats import binom
 
 from textpriv.attacks import linkage
 from textpriv.attacks.pairs import WordPairs
+from textpriv.errors import InvalidInput
 
 TEXTS = ["the cat sat", "the dog ran far away", "a bird sang"]
 
@@ -56,6 +59,34 @@ def test_ties_are_broken_by_drawing() -> None:
     np.testing.assert_allclose(linkage.ranks_of_truth(scores), [1.5, 2.0, 2.0])
     np.testing.assert_allclose(linkage.named_first(scores), [0.5, 1 / 3, 0.0])
     assert linkage.linked(scores).value == pytest.approx(5 / 18)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4))
+def test_the_likeliest_matching_is_found(seed: int, outputs: int) -> None:
+    """Against every way to assign outputs to five texts, some pairs being impossible."""
+    rng = np.random.default_rng(seed)
+    law = rng.normal(size=(outputs, 5))
+    law[rng.random(law.shape) < 0.2] = -np.inf
+    named = linkage.by_matching(law).argmax(1)
+    assert len(set(named)) == outputs
+    rows = np.arange(outputs)
+    totals = [law[rows, ways] for ways in map(list, itertools.permutations(range(5), outputs))]
+    fewest = min(np.isneginf(total).sum() for total in totals)
+    possible = [total for total in totals if np.isneginf(total).sum() == fewest]
+    found = law[rows, named]
+    assert np.isneginf(found).sum() == fewest
+    if not fewest:
+        assert found.sum() == pytest.approx(max(total.sum() for total in possible))
+
+
+def test_a_text_that_two_outputs_claim_goes_to_the_surer() -> None:
+    law = np.log([[0.6, 0.4, 0.1], [0.9, 0.05, 0.1]])
+    assert linkage.by_likelihood(law).argmax(1).tolist() == [0, 0]
+    matched = linkage.by_matching(law)
+    assert matched.argmax(1).tolist() == [1, 0]
+    np.testing.assert_array_equal(matched[:, 2], linkage.by_likelihood(law)[:, 2])
+    with pytest.raises(InvalidInput, match="no more outputs than candidates"):
+        linkage.by_matching(law.T)
 
 
 @given(st.integers(0, 10_000))

@@ -69,6 +69,10 @@ def test_the_nearest_public_sentence(generator: Generator) -> None:
     made = attack(generator)
     assert made.nearest(letters(["dog the", "a zebra"])) == ["the dog", "zebra"]
     assert made.nearest(5 * letters(["cat"])) == ["a cat"]
+    swapped = VectorInversion(generator, letters, PUBLIC, vectors=letters(PUBLIC[::-1]))
+    assert swapped.nearest(letters(["dog the", "a zebra"])) == ["the dog", "a cat"]
+    with pytest.raises(InvalidInput, match="one for each of 3 public sentences"):
+        VectorInversion(generator, letters, PUBLIC, vectors=letters(PUBLIC[:2]))
 
 
 def test_fluency_prefers_what_the_model_says(generator: Generator) -> None:

@@ -1,4 +1,4 @@
-"""Notebook 08: secrets and redactions by hand, what counts as found, and the other encoder."""
+"""Notebook 08: secrets and redactions by hand, what counts as found, and what is named."""
 
 from __future__ import annotations
 
@@ -141,10 +141,14 @@ def test_mechanisms_on_words_are_made_alike() -> None:
         assert 0.35 < changed < 0.65, name
 
 
-def test_the_mean_of_known_words() -> None:
-    table = from_arrays("made up", ["a", "b"], np.array([[1.0, 0.0], [0.0, 3.0]]))
-    found = experiment.mean_of_words(table, ["A b", "b b zzz", "zzz", ""])
-    assert found.tolist() == [[0.5, 1.5], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
+def test_the_likeliest_names_and_other_words_are_named() -> None:
+    """A name is never named among the others, however likely."""
+    words = ["film", "ann", "bob", "eve", "dull", "old", "plot", "sad", "odd"]
+    scores = np.array([[0.0, 9, 8, 7, 1, 2, 3, 4, 5], np.arange(9)])
+    named = experiment.named(words, scores, {"ann", "bob", "eve"})
+    assert named == ["ann bob odd sad plot old dull", "eve bob odd sad plot old dull"]
+    assert experiment.named(["film", "ann"], np.zeros((1, 2)), {"ann"}) == ["ann film"]
+    assert experiment.content_words("The old film, Bob's film.") == {"old", "film", "bob"}
 
 
 def test_a_lower_bound_is_not_rounded_up() -> None:

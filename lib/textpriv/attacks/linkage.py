@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
 from scipy.special import logit, logsumexp
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
@@ -113,6 +114,30 @@ def by_likelihood(log_law: FloatArray) -> FloatArray:
     scores = law - np.where(possible.any(1, keepdims=True), total, 0.0)
     least = np.where(possible, scores, np.inf).min(1, keepdims=True, initial=np.inf)
     return np.where(possible, scores, np.where(np.isfinite(least), least - 1, 0.0))
+
+
+def by_matching(log_law: FloatArray) -> FloatArray:
+    """The scores of `by_likelihood` for who has all outputs, each made of another candidate.
+
+    Outputs are assigned to candidates one to one, so that all of them together are likeliest; the
+    candidate that an output is assigned to is ranked first, the others as before. Success is no
+    longer independent from one output to the next.
+
+    From ln P(output | text), (sanitized, originals), at most as many outputs as candidates. What
+    is impossible (-inf) is assigned only where nothing else is left.
+    """
+    scores = by_likelihood(log_law)
+    if len(scores) > scores.shape[1]:
+        raise InvalidInput(
+            f"log_law: got shape {scores.shape}, expected no more outputs than candidates"
+        )
+    possible = np.isfinite(log_law)
+    # Each impossible pair costs more than all other choices together can gain.
+    cost = len(scores) * (1 + np.ptp(scores[possible])) if possible.any() else 0.0
+    weights = np.where(possible, scores, scores[possible].min(initial=0) - cost)
+    chosen = linear_sum_assignment(weights, maximize=True)
+    scores[chosen] = scores.max(1)[chosen[0]] + 1
+    return scores
 
 
 def meaning_kept(

@@ -45,6 +45,7 @@ class VectorInversion:
     encode : the attacker's encoder: sentences to vectors (sentences, width), a fixed map
     public : sentences that the attacker has, at least one
     tokens : most tokens of a sentence
+    vectors : of the public sentences, (sentences, width), where the attacker has them already
 
     References
     ----------
@@ -60,14 +61,25 @@ class VectorInversion:
 
     @checked(tokens=COUNT)
     def __init__(
-        self, generator: Generator, encode: Encode, public: Sequence[str], *, tokens: int = 20
+        self,
+        generator: Generator,
+        encode: Encode,
+        public: Sequence[str],
+        *,
+        tokens: int = 20,
+        vectors: NDArray[np.floating] | None = None,
     ) -> None:
         generator.check_causal()
         self.public = check_texts(public, what="public")
         if not self.public:
             raise InvalidInput("public: got none, expected sentences that the attacker has")
         self.generator, self.encode, self.tokens = generator, encode, tokens
-        self._vectors = _directions(encode(self.public))
+        self._vectors = _directions(encode(self.public) if vectors is None else vectors)
+        if len(self._vectors) != len(self.public):
+            raise InvalidInput(
+                f"vectors: got {len(self._vectors)}, expected one for each of {len(self.public)} "
+                "public sentences"
+            )
 
     def nearest(self, released: NDArray[np.floating]) -> list[str]:
         """The public sentence whose vector has the largest cosine with each released one."""
@@ -98,11 +110,11 @@ class VectorInversion:
         """Tokens of the public sentences nearest to each goal."""
         near = np.argsort(-(goals @ self._vectors.T), axis=1)[:, : self.neighbors]
         device = self.generator.device
-        tokens = self.generator.encode([f" {each}" for each in self.public])
-        return [
-            torch.tensor(sorted({each for row in rows for each in tokens[row]}), device=device)
-            for rows in near.tolist()
-        ]
+        pools = []
+        for rows in near.tolist():
+            tokens = self.generator.encode([f" {self.public[row]}" for row in rows])
+            pools.append(torch.tensor(sorted({each for row in tokens for each in row})).to(device))
+        return pools
 
     @torch.inference_mode()
     def _grown(

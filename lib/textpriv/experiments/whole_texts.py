@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv.attacks import likelihood, linkage
 from textpriv.attacks.game import GameOutcome
@@ -44,6 +44,7 @@ from textpriv.stats import clustered_share, paired_test
 
 BLANK = "_"  # stands for a secret in a redaction
 WORDS = 8, 18  # of a sentence
+NAMED = 2, 5  # names and other content words that are guessed of a sentence, word by word
 SENTENCES = "sentences"  # the sample of all estimates; a unit is a sentence
 _WORD = re.compile(r"[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)*")  # Ann of Ann's, all of O'Brien
 _MATCHED = 300  # content words at which mechanisms on words are made alike
@@ -68,8 +69,9 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
 
     encoder: str
     generator: str
-    table: str  # word vectors of the attacker who has another encoder
-    reviews: int = Field(ge=10)  # IMDb reviews: half are private, the others public
+    table: str  # word vectors of mechanisms on words
+    reviews: int = Field(ge=10)  # IMDb reviews
+    private: int = Field(ge=5)  # of these; the others are public
     sentences: int = Field(ge=8)  # private ones, each with a name
     public: int = Field(ge=20)  # sentences
     masked_steps: int = Field(ge=1)  # of DP-MLM's language model
@@ -84,6 +86,7 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     words: int = Field(ge=500)  # most frequent ones, the vocabulary of linkage on words
     sentence_epsilons: tuple[float, ...]  # of truncated Laplace
     document_epsilon: float = Field(gt=0)  # of DeepCandidate, for a sentence
+    documents: int = Field(ge=2)  # public ones, DeepCandidate's outputs
     document_sentences: int = Field(ge=2)
     clusters: int = Field(ge=2)
     pairs: int = Field(ge=1)  # of texts, for each mechanism and kind
@@ -102,9 +105,9 @@ def gather(sizes: Sizes, rng: np.random.Generator) -> Secrets:
     another one of the list, the same for all its places.
     """
     reviews = corpora.load("imdb").sample(sizes.reviews, rng)
-    names = sorted(person_names(reviews.texts))
-    half = np.arange(len(reviews)) < len(reviews) // 2
-    ours, others = (reviews.subset(np.flatnonzero(each)) for each in (half, ~half))
+    parts = np.split(np.arange(len(reviews)), [sizes.private])
+    ours, others = (reviews.subset(part) for part in parts)
+    names = sorted(person_names(others.texts))
     sentences = dict.fromkeys(splits.sentences(ours, *WORDS).texts)
     found = [(text, names_in(text, names)) for text in sentences]
     found = [(text, own) for text, own in found if own and BLANK not in text]
@@ -145,13 +148,6 @@ def encode(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
     return features(encoder, corpus, longest=_LONGEST)
 
 
-def mean_of_words(table: Embedding, texts: Sequence[str]) -> FloatArray:
-    """Another encoder: the mean of the vectors of a text's words, 0 where none is known."""
-    counter = CountVectorizer(vocabulary=table.index, analyzer=_spelled, dtype=np.float64)
-    counts = counter.transform(texts)
-    return np.asarray(counts @ table.vectors / np.maximum(counts.sum(1), 1))
-
-
 # --- What is counted ----------------------------------------------------------------------------
 
 
@@ -169,6 +165,23 @@ def found(wanted: Sequence[Set[str]], guesses: Sequence[str]) -> tuple[IntArray,
 
 def _spelled(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
+
+
+def content_words(text: str) -> set[str]:
+    """The words of a text but stop words and single letters (the s of Bob's), in lower case."""
+    return {word for word in _spelled(text) if len(word) > 1} - ENGLISH_STOP_WORDS
+
+
+def named(words: Sequence[str], scores: FloatArray, listed: Set[str]) -> list[str]:
+    """Of every row of scores (rows, words) the words that score most, as many names and others.
+
+    A text has about as many content words, and every private one has a name.
+    """
+    is_name = np.array([word in listed for word in words])
+    kinds = np.flatnonzero(is_name), np.flatnonzero(~is_name)
+    chosen = [kind[np.argsort(-scores[:, kind], axis=1, kind="stable")[:, :count]]
+              for kind, count in zip(kinds, NAMED, strict=True)]  # fmt: skip
+    return [" ".join(words[each] for each in row) for row in np.hstack(chosen)]
 
 
 def claimed(mechanism: likelihood.Mechanism, text: str) -> float:
@@ -288,7 +301,7 @@ def read_off(
     It is 1 for the attack that knows nothing of the release (`guessing`).
     """
     wanted = {
-        "content words": [set(_spelled(text)) - ENGLISH_STOP_WORDS for text in goal],
+        "content words": [content_words(text) for text in goal],
         "names": names,
     }
     rows = []
@@ -470,19 +483,20 @@ def inversions(table: pd.DataFrame, guessing: str, title: str) -> Figure:
     fig, axes = plt.subplots(1, len(kinds), figsize=(PAGE, 3.9), sharey=True, squeeze=False)
     releases = table["release"].unique()[::-1]
     attacks = [attack for attack in table["attack"].unique() if attack != guessing]
-    colors = dict(zip(attacks, (COLORS["blue"], COLORS["orange"]), strict=True))
+    colors = dict(zip(attacks, ("blue", "orange", "green"), strict=False))
+    height = 0.72 / len(attacks)
     for ax, kind in zip(axes[0], kinds, strict=True):
         here = table[table["what"] == kind]
         for number, attack in enumerate(attacks):
             part = here[here["attack"] == attack].set_index("release").reindex(releases)
-            place = np.arange(len(part)) - 0.36 * (number - (len(attacks) - 1) / 2)
-            look = {"color": colors[attack], "label": attack}
-            ax.barh(place, part["value"], 0.34, xerr=reach(part), **look)
+            place = np.arange(len(part)) - height * (number - (len(attacks) - 1) / 2)
+            look = {"color": COLORS[colors[attack]], "label": attack}
+            ax.barh(place, part["value"], 0.95 * height, xerr=reach(part), **look)
         chance = here.loc[here["attack"] == guessing, "value"].mean()
         ax.axvline(chance, ls=":", color="black", label=guessing)
         ax.set(xlabel=f"{kind} found (n = {here['n'].max():.0f})")
         percent(ax.xaxis)
     axes[0, 0].set_yticks(np.arange(len(releases)), releases, fontsize=10)
-    legend_below(fig, 3, fontsize=8.5, handlelength=1.2, columnspacing=1.2)
+    legend_below(fig, 2, fontsize=9, handlelength=1.2, columnspacing=1.2)
     fig.suptitle(title)
     return fig
