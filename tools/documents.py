@@ -84,6 +84,7 @@ def found() -> str:
         findings.against_both(scoreboard.equal_utility(gathered)),
         findings.window(gathered),
         findings.documents(gathered),
+        findings.vectors(gathered),
         findings.rewritten(scoreboard.whole_texts(gathered)),
         findings.search(gathered),
     ]

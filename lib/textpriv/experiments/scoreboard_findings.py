@@ -55,6 +55,7 @@ LARGE = 10.0
 """An epsilon beyond which an output may be exp(10) times likelier for one text than another."""
 
 HALF = 0.5  # of the content words kept, in notebook 01
+BLIND = "named blindly"  # the attack of notebook 08 that has seen no vector
 CHANCE = 0.5  # accuracy of guessing between two sentiments
 
 SENTENCES = 7
@@ -478,6 +479,43 @@ def rewritten(found: pd.DataFrame) -> Finding:
         f"{told(least['linked'], least['low'], least['high'])} of {least['n']:.0f} outputs under "
         f"{called(least['mechanism'])}{also}. Lower shares may mean weaker attacks.",
     )
+
+
+def vectors(board: Board) -> Finding:
+    """What is read of the vector of a sentence, as it is and with noise: by notebook 08."""
+    rows = board.rows("inverted", "release", "attack", "what", "p")
+    if rows.empty:
+        return Finding("Inversion of vectors was not measured", "(Notebook 08.)")
+    is_blind = rows["attack"] == BLIND
+    best = rows[~is_blind].sort_values("value", kind="stable").groupby(["release", "what"]).tail(1)
+
+    def said(table: pd.DataFrame, release: str) -> str:
+        here = table[table["release"] == release].set_index("what").sort_index()
+        unsure = {what: " (not significantly)" for what in here.index[here["p"] >= ALONE]}
+        unsure = {} if table is blind else unsure
+        return " and ".join(
+            f"{told(row['value'], row['low'], row['high'])} of the {what}{unsure.get(what, '')}"
+            for what, row in here.iterrows()
+        )
+
+    blind, plain = rows[is_blind], rows["release"].iloc[0]
+    noisy = min((each for each in rows["release"] if each != plain), key=_level)
+    words = best[(best["release"] == plain) & (best["what"] == "content words")].iloc[0]
+    title = "The vector of a sentence is not shown to give its words away"
+    if words["p"] < ALONE:
+        title = f"The vector of a sentence gives away {words['value']:.0%} of its words"
+    return Finding(
+        title,
+        "Of sentences that name someone, who has public sentences with their vectors (MiniLM) "
+        f"finds {said(best, plain)}, by seven guesses for each (named blindly: "
+        f"{said(blind, plain)}); under truncated Laplace of epsilon {_level(noisy):g} "
+        f"{said(best, noisy)}.",
+    )
+
+
+def _level(release: str) -> float:
+    """The epsilon of a release of notebook 08, from its name."""
+    return float(release.rpartition(" ")[2])
 
 
 def games(found: pd.DataFrame) -> str:
