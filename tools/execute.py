@@ -119,11 +119,8 @@ def execute(
     parameters: Mapping[str, Any],
     cell_minutes: float | None,
     interrupted: Event,
-    source: Path | None = None,
 ) -> None:
     """Run a notebook and save the executed copy; RunError names the cell that failed.
-
-    `source` is a file with a part of its cells; without one all of them run.
 
     papermill saves after every cell, beside `output`. What failed is kept as well, to be looked
     at; what is interrupted leaves the old copy, and so does a full disk (StorageError).
@@ -134,7 +131,7 @@ def execute(
     try:
         try:
             papermill.execute_notebook(
-                source or paths.NOTEBOOKS / notebook.file,
+                paths.NOTEBOOKS / notebook.file,
                 unfinished,
                 dict(parameters),
                 kernel_name="python3",

@@ -35,7 +35,6 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="go on with points (runs/PROFILE/points) that another machine has made",
     )
-    add("--figure", metavar="NAME", help="run what this figure needs; it is written under runs/")
     add("--redraw", action="store_true", help="draw all figures again from the numbers of the run")
     add("--list", action="store_true", help="say what would run and why, and stop")
     add("--dry-run", action="store_true", help="say what would be fetched and cost, and stop")

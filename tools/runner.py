@@ -30,7 +30,7 @@ from textpriv import assets, parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
 from textpriv.files import cannot_write, canonical_json, write_atomic
 from textpriv.report import cluster, provenance, results, verdicts
-from tools import compare, figure, notebooks, options, state
+from tools import compare, notebooks, options, redraw, state
 from tools.notebooks import Notebook, say
 
 RAN, UP_TO_DATE, FAILED, NOT_RUN = "ran", "up to date", "failed", "not run"
@@ -100,11 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         plan = _plan(arguments)
         found = notebooks.find()
-        if arguments.figure:
-            figure.make(arguments.figure, found, plan.parameters)
-            return 0
         if arguments.redraw:
-            return figure.redraw(found, plan.parameters)
+            return redraw.redraw(found, plan.parameters)
         chosen = _in_order(_choose(found, arguments.only))
         if arguments.corpus:
             chosen = [each for each in chosen if _reads_a_corpus(each, arguments.profile)]
