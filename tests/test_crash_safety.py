@@ -1,24 +1,26 @@
 """Killed with kill -9 at any step: the old state or the new one, never a torn one.
 
-Every operation on files counts as a step, and so does every piece of a file (`killing`). After each
-kill what is there must be old or complete, and the same call again must give what an undisturbed
-one gives, byte for byte, with nothing left beside it.
+Every operation on files counts as a step, and so does every piece of a file. After each kill what
+is there must be old or complete, and the same call again must give what an undisturbed one gives,
+byte for byte, with nothing left beside it.
 """
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
+import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from killing import Forks
 from nbclient.exceptions import DeadKernelError
 from tiny_assets import Tiny, files_below, real_members
 from tools import execute
@@ -29,77 +31,94 @@ from textpriv.assets import store
 from textpriv.errors import RunError, StorageError
 from textpriv.files import disk_refusal, write_atomic
 
+# --- Kill -9 at a step ----------------------------------------------------------------------------
+
+CHANGES = {"os.chmod", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree"}
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+def forked(act: Callable[[], object], below: Path, at: int | None = None) -> tuple[int, int]:
+    """Act in a fork that dies before its `at`-th change of files below a folder.
+
+    Its exit status (-9: killed) and how many changes it came to. Python's audit hooks tell of each
+    before it happens, so that killing at step k leaves what k - 1 operations made.
+    """
+    read, written = os.pipe()
+    if not (child := os.fork()):
+        counted, status = itertools.count(1), 1
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            changes = bool(arguments[2] & WRITES) if event == "open" else event in CHANGES
+            if changes and isinstance(arguments[0], str | bytes):
+                name = os.fsdecode(arguments[0])
+                # What removes a tree names its files alone, relative to a descriptor.
+                if name.startswith(str(below)) or not os.path.isabs(name):
+                    os.write(written, b".")
+                    if next(counted) == at:
+                        os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            sys.addaudithook(hook)
+            act()
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(written)
+    with os.fdopen(read, "rb") as pipe:
+        steps = len(pipe.read())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), steps
+
+
 # --- Assets and cached computations ---------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    started = Forks()
-    yield started
-    started.close()
-
-
-class Killed:
-    """A computation that fills a folder of a cache; killed and resumed."""
-
-    def __init__(self, forks: Forks, root: Path) -> None:
-        self.cache, self.damaged, self._forks = root / "cache", False, forks
-        self.reset()
-        assert self.run()["status"] == 0
-        self.expected = files_below(self.cache)
-        (self.folder,) = {path.parent for path in self.cache.rglob("receipt.json")}
-
-    def reset(self) -> None:
-        shutil.rmtree(self.cache, ignore_errors=True)
-        self.cache.mkdir()
-        if self.damaged:  # what is there before is not complete, and has to be taken away first
-            for name, data in self.expected.items():
-                path = self.cache / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data[:-1] if path.name == "third.bin" else data)
-
-    def run(self, **order: int) -> dict[str, Any]:
-        return self._forks("derive", below=str(self.cache), **order)
-
-    def assert_old_or_new(self) -> None:
-        """Only the whole result may pass for it."""
-        if store.is_intact(self.folder):
-            self.assert_new()
-        assert len(list(self.cache.rglob("*.partial"))) <= 1
-
-    def assert_new(self) -> None:
-        inside = self.folder.relative_to(self.cache)
-        found = {f"{inside}/{n}": data for n, data in files_below(self.folder).items()}
-        assert found == self.expected
-
-    def assert_resumes(self) -> None:
-        assert self.run()["status"] == 0
-        assert files_below(self.cache) == self.expected  # nothing is left beside it
-        assert not list(self.cache.rglob("*.partial"))
-        assert self.run()["steps"] == 0  # and what is whole is used as it is
+def build(folder: Path) -> None:
+    """A computation that writes several files, bit by bit."""
+    for name in ("first.txt", "folder/second.txt", "third.bin"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        for number in range(6):
+            with (folder / name).open("ab") as file:
+                file.write(bytes([number]) * 5000)
 
 
 @pytest.mark.parametrize("damaged", [False, True], ids=["fresh", "repaired"])
-def test_killed_at_every_step(damaged: bool, forks: Forks, tmp_path: Path) -> None:
+def test_killed_at_every_step(damaged: bool, cache: Path) -> None:
     """Of a computation; assets come into the cache by the same `store.make_folder`."""
-    killed = Killed(forks, tmp_path)
-    killed.damaged = damaged
-    killed.reset()
-    steps = killed.run()["steps"]
-    assert steps >= 35
+
+    def make(at: int | None = None) -> tuple[int, int]:
+        return forked(lambda: assets.derived("table", key="1", build=build), cache, at)
+
+    def reset() -> None:
+        shutil.rmtree(cache)
+        for name, data in expected.items() if damaged else ():
+            (cache / name).parent.mkdir(parents=True, exist_ok=True)
+            (cache / name).write_bytes(data[:-1] if name.endswith("third.bin") else data)
+
+    def assert_old_or_new() -> None:
+        """Only the whole result may pass for it."""
+        if store.is_intact(folder):
+            assert {f"{inside}/{n}": data for n, data in files_below(folder).items()} == expected
+        assert len([*cache.rglob("*.partial")]) <= 1
+
+    folder = assets.derived("table", key="1", build=build)
+    inside, expected = folder.relative_to(cache), files_below(cache)
+    reset()
+    status, steps = make()
+    assert status == 0 and steps >= 25
     for at in range(1, steps + 1):
-        killed.reset()
-        found = killed.run(at=at)
-        assert (found["status"], found["steps"]) == (-9, at)
-        killed.assert_old_or_new()
-        killed.assert_resumes()
-    killed.reset()
-    assert killed.run(at=steps + 1)["status"] == 0  # no step was overlooked
-    killed.reset()
+        reset()
+        assert make(at) == (-9, at)
+        assert_old_or_new()
+        assert make()[0] == 0
+        assert files_below(cache) == expected  # as undisturbed, and nothing is left beside it
+        assert not [*cache.rglob("*.partial")]
+        assert make() == (0, 0)  # and what is whole is used as it is
+    reset()
+    assert make(steps + 1)[0] == 0  # no step was overlooked
+    reset()
     for at in [*range(2, steps, 3), *range(steps - 1, 2, -3)]:
-        killed.run(at=at)  # again and again: nothing piles up
-        killed.assert_old_or_new()
-    killed.assert_resumes()
+        make(at)  # again and again: nothing piles up
+        assert_old_or_new()
 
 
 def test_what_a_killed_process_started_cannot_write_into_a_new_result(cache: Path) -> None:
@@ -128,14 +147,14 @@ def test_what_a_killed_process_started_cannot_write_into_a_new_result(cache: Pat
 # --- Single files ---------------------------------------------------------------------------------
 
 
-def test_a_file_is_old_or_new(forks: Forks, tmp_path: Path) -> None:
+def test_a_file_is_old_or_new(tmp_path: Path) -> None:
     path = tmp_path / "results" / "file.json"
-    order = {"path": str(path), "below": str(tmp_path)}
-    steps = forks("write", text="old", **order)["steps"]
-    assert steps >= 5
+    write_atomic(path, b"old")
+    status, steps = forked(lambda: write_atomic(path, b"old"), tmp_path)
+    assert status == 0 and steps >= 4
     seen = set()
-    for at in range(1, forks("write", text="old", **order)["steps"] + 1):
-        assert forks("write", text="new" * 9000, at=at, **order)["status"] == -9
+    for at in range(1, steps + 1):
+        assert forked(lambda: write_atomic(path, b"new" * 9000), tmp_path, at) == (-9, at)
         seen.add(path.read_text())
         assert len(list(path.parent.iterdir())) <= at + 1
     assert seen == {"old"}  # the last step is the replacement itself
