@@ -7,13 +7,11 @@ of the ratios. Absolute speeds are this machine's and only the ratios should be 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from benchmarks import peers
@@ -27,13 +25,7 @@ from textpriv.attacks.oracle import OracleBeam
 from textpriv.data import corpora, embeddings
 from textpriv.data.tokens import Corpus, Tokenizer
 from textpriv.mechanisms import TEM, CusTextPlus, Madlib, SanText
-from textpriv.mechanisms.clusant import CluSanT
-from textpriv.mechanisms.diffractor import Diffractor
-from textpriv.mechanisms.dp_fusion import largest_weight
-from textpriv.mechanisms.dp_mlm import DPMLM
 from textpriv.mechanisms.maps import LossyMap
-from textpriv.mechanisms.polar import Polar
-from textpriv.mechanisms.rantext import RanText
 from textpriv.mechanisms.stencil import Stencil, TokenTable
 from textpriv.models import load_encoder, pieces
 from textpriv.models.generators import load_generator
@@ -126,51 +118,7 @@ def sanitizing_rows() -> Iterator[Row]:
     loop = (lambda: peers.tem_loop(few[:40], vectors, 3, 0.001, rng), 40)
     whole = (lambda: tem.sanitize_ids(ids[:200_000], rng), 200_000)
     yield compare("TEM, 33,860 words, against a loop", "tokens/s", whole, loop, 50, repeats=3)
-
-    clusant = CluSanT(full, epsilon=16)
-    clusters = [each.tolist() for each in clusant.members]
-    few = ids[:20_000].tolist()
-    loop = (lambda: peers.clusant_loop(few, vectors, clusters, 16, rng), len(few))
-    whole = (lambda: clusant.sanitize_ids(ids, rng), len(ids))
-    yield compare("CluSanT, 33,860 words, against a loop", "tokens/s", whole, loop, 20, repeats=3)
-
-    diffractor = Diffractor(full, epsilon=1)
-    lists = diffractor.order.tolist()
-    loop = (lambda: peers.diffractor_loop(few, lists, 1, rng), len(few))
-    whole = (lambda: diffractor.sanitize_ids(ids, rng), len(ids))
-    yield compare("1-Diffractor, 33,860 words, against a loop", "tokens/s", whole, loop, 20)
-
-    rantext = RanText(full, epsilon=6)
-    loop = (lambda: peers.rantext_loop(few[:40], vectors, 6, rng), 40)
-    whole = (lambda: rantext.sanitize_ids(ids[:20_000], rng), 20_000)
-    yield compare("RANTEXT, 33,860 words, against a loop", "tokens/s", whole, loop, 20, repeats=3)
-
-    polar = Polar(full, epsilon=400)
-    loop = (lambda: peers.polar_loop(few[:100], vectors, 400, rng), 100)
-    whole = (lambda: polar.sanitize_ids(ids[:20_000], rng), 20_000)
-    yield compare("Polar, 33,860 words, against a loop", "tokens/s", whole, loop, 10, repeats=3)
-
-    generator = torch.Generator().manual_seed(7)
-    laws = torch.randn((2, 64, 49_152), generator=generator, dtype=torch.float64) * 3
-    p, r = laws.log_softmax(2)
-    loop = (lambda: peers.fusion_weights(p, r, 0.2), len(p))
-    whole = (lambda: largest_weight(p, r, bound=0.2, order=2), len(p))
-    yield compare("DP-Fusion, weights of order 2, against a loop", "tokens/s", whole, loop, 1)
-    whole = (lambda: largest_weight(p, r, bound=0.2, order=np.inf), len(p))
-    yield compare("DP-Fusion, of infinite order, against that loop", "tokens/s", whole, loop, 10)
-
-    yield mlm_row(texts[0], rng)
     yield from stencil_rows()
-
-
-def mlm_row(text: str, rng: np.random.Generator) -> Row:
-    """One review against a pass by word; an untrained head costs what a trained one does."""
-    encoder = replace(load_encoder(), can_fill=True)
-    words = re.findall("[a-z]+", text.lower())[:120]
-    read, mechanism = " ".join(words), DPMLM(encoder, epsilon=100, limits=(-3.0, 16.0))
-    loop = (lambda: peers.mlm_loop(read, encoder, -3.0, 16.0, 100, rng), len(words))
-    whole = (lambda: mechanism.sanitize([read], rng), len(words))
-    return compare("DP-MLM, 120 words, against a pass by word", "words/s", whole, loop, 1)
 
 
 def stencil_rows() -> Iterator[Row]:
@@ -192,7 +140,7 @@ def stencil_rows() -> Iterator[Row]:
     yield compare(what, "tokens/s", whole, (per_token, count), 30, repeats=3)
 
 
-# --- Attacks ------------------------------------------------------------------------------------
+# --- Attacks --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

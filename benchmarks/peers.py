@@ -13,11 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist, pdist
-from scipy.stats import vonmises_fisher
-
-from textpriv.mechanisms.rantext import noise_epsilon
-from textpriv.models import Encoder
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -54,143 +49,6 @@ def tem_loop(
             continue
         bottom = -gamma + 2 / epsilon * np.log(len(far)) + rng.gumbel(0, 2 / epsilon)
         outputs.append(int(near[score.argmax()] if score.max() > bottom else rng.choice(far)))
-    return outputs
-
-
-def clusant_loop(
-    ids: list[int],
-    vectors: FloatArray,
-    clusters: list[list[int]],
-    epsilon: float,
-    rng: np.random.Generator,
-) -> list[int]:
-    """The word's cluster looked for in all lists; two exponential mechanisms per token.
-
-    Distances of centroids and diameters are made before the loop.
-    """
-    centroids = np.stack([vectors[each].mean(axis=0) for each in clusters])
-    between = cdist(centroids, centroids)
-    diameters = [pdist(vectors[each]).max() for each in clusters]
-
-    def choice(distance: FloatArray, sensitivity: float) -> int:
-        weights = np.exp(-epsilon * distance / (2 * sensitivity))
-        return int(rng.choice(len(weights), p=weights / weights.sum()))
-
-    outputs = []
-    for i in ids:
-        own = next(number for number, each in enumerate(clusters) if i in each)
-        chosen = choice(between[own], 1.0)
-        words = clusters[chosen]
-        distance = np.linalg.norm(vectors[words] - vectors[i], axis=1)
-        outputs.append(words[choice(distance, diameters[chosen])])
-    return outputs
-
-
-def diffractor_loop(
-    ids: list[int], lists: list[list[int]], epsilon: float, rng: np.random.Generator
-) -> list[int]:
-    """The word's place looked up in a random list; one geometric draw of each sign a token."""
-    places = [{word: place for place, word in enumerate(each)} for each in lists]
-    share, outputs = 1 - np.exp(-epsilon), []
-    for i in ids:
-        chosen = int(rng.integers(len(lists)))
-        k = int(rng.geometric(share)) - int(rng.geometric(share))
-        at = min(max(places[chosen][i] + k, 0), len(lists[chosen]) - 1)
-        outputs.append(lists[chosen][at])
-    return outputs
-
-
-def rantext_loop(
-    ids: list[int], vectors: FloatArray, epsilon: float, rng: np.random.Generator
-) -> list[int]:
-    """A noise vector, a scan for the words inside its length and a choice, token by token."""
-    scales, outputs = np.ptp(vectors, axis=0) / noise_epsilon(epsilon), []
-    for i in ids:
-        radius = np.linalg.norm(rng.laplace(scale=scales))
-        distance = np.linalg.norm(vectors - vectors[i], axis=1)
-        inside = np.flatnonzero(distance <= radius)
-        weights = np.exp(epsilon * (1 - distance[inside] / radius) / 2)
-        outputs.append(int(rng.choice(inside, p=weights / weights.sum())))
-    return outputs
-
-
-def polar_loop(
-    ids: list[int], vectors: FloatArray, epsilon: float, rng: np.random.Generator
-) -> list[int]:
-    """A law of directions and a scan of all cosines, token by token."""
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    outputs = []
-    for i in ids:
-        drawn = vonmises_fisher(units[i], epsilon / np.pi).rvs(random_state=rng)
-        outputs.append(int(np.argmax(units @ drawn.ravel())))
-    return outputs
-
-
-def mlm_loop(
-    text: str, encoder: Encoder, low: float, high: float, epsilon: float, rng: np.random.Generator
-) -> list[int]:
-    """The text beside itself with one word masked, all logits of the row, and a choice, by word."""
-    words, outputs = text.split(), []
-    for place in range(len(words)):
-        gap = " ".join([*words[:place], encoder.tokenizer.mask_token, *words[place + 1 :]])
-        row = encoder.tokenizer(text, gap, return_tensors="pt")
-        with torch.inference_mode():
-            logits = encoder.model(**row).logits[0]
-        at = int((row["input_ids"][0] == encoder.tokenizer.mask_token_id).nonzero()[-1])
-        scores = logits[at].clamp(low, high).double() * epsilon / (2 * (high - low))
-        law = torch.softmax(scores, 0).numpy()
-        outputs.append(int(rng.choice(len(law), p=law / law.sum())))
-    return outputs
-
-
-def fusion_weights(private: torch.Tensor, redacted: torch.Tensor, bound: float) -> list[float]:
-    """Bisection of twenty steps, token by token, with both divergences of order 2 by powers."""
-
-    def divergence(p: torch.Tensor, q: torch.Tensor) -> float:
-        return float(torch.log((p.pow(2) * q.pow(-1)).sum()))
-
-    weights = []
-    for p, r in zip(private.exp().clamp_min(1e-10), redacted.exp().clamp_min(1e-10), strict=True):
-        low, high = 0.0, 1.0
-        for _ in range(20):
-            middle = (low + high) / 2
-            mixed = middle * p + (1 - middle) * r
-            keeps = max(divergence(mixed, r), divergence(r, mixed)) <= bound
-            low, high = (middle, high) if keeps else (low, middle)
-        weights.append(low)
-    return weights
-
-
-def stencil_loop(
-    texts: list[list[int]],
-    vectors: NDArray[np.float32],
-    fixed: IntArray,
-    window: int,
-    sigma: float,
-) -> list[int]:
-    """A mixture, its cosine with the whole table and an argmax per token; the output differs.
-
-    The cosine is a function of two arrays, as libraries have it: it knows no lengths beforehand.
-    """
-    half, special = window // 2, set(fixed.tolist())
-    raw = [math.exp(-((o / sigma) ** 2) / 2) for o in range(-half, half + 1)]
-    outputs = []
-    for text in texts:
-        words = [place for place, token in enumerate(text) if token not in special]
-        for place, token in enumerate(text):
-            if token in special:
-                outputs.append(token)
-                continue
-            near = [other for other in words if abs(other - place) <= half]
-            held = [raw[other - place + half] / sum(raw) for other in near]
-            missing = (1 - sum(held)) / len(held)
-            mixture = np.zeros(vectors.shape[1], dtype=np.float32)
-            for other, weight in zip(near, held, strict=True):
-                mixture += np.float32(weight + missing) * vectors[text[other]]
-            cosine = vectors @ mixture
-            cosine /= np.linalg.norm(vectors, axis=1) * np.linalg.norm(mixture)
-            cosine[fixed] = cosine[token] = -np.inf
-            outputs.append(int(cosine.argmax()))
     return outputs
 
 
@@ -252,7 +110,39 @@ def forward_backward_loop(
     return guesses[::-1]
 
 
-@torch.inference_mode()
+def stencil_loop(
+    texts: list[list[int]],
+    vectors: NDArray[np.float32],
+    fixed: IntArray,
+    window: int,
+    sigma: float,
+) -> list[int]:
+    """A mixture, its cosine with the whole table and an argmax per token; the output differs.
+
+    The cosine is a function of two arrays, as libraries have it: it knows no lengths beforehand.
+    """
+    half, special = window // 2, set(fixed.tolist())
+    raw = [math.exp(-((o / sigma) ** 2) / 2) for o in range(-half, half + 1)]
+    outputs = []
+    for text in texts:
+        words = [place for place, token in enumerate(text) if token not in special]
+        for place, token in enumerate(text):
+            if token in special:
+                outputs.append(token)
+                continue
+            near = [other for other in words if abs(other - place) <= half]
+            held = [raw[other - place + half] / sum(raw) for other in near]
+            missing = (1 - sum(held)) / len(held)
+            mixture = np.zeros(vectors.shape[1], dtype=np.float32)
+            for other, weight in zip(near, held, strict=True):
+                mixture += np.float32(weight + missing) * vectors[text[other]]
+            cosine = vectors @ mixture
+            cosine /= np.linalg.norm(vectors, axis=1) * np.linalg.norm(mixture)
+            cosine[fixed] = cosine[token] = -np.inf
+            outputs.append(int(cosine.argmax()))
+    return outputs
+
+
 def oracle_loop(
     output: list[int],
     preimages: dict[int, list[int]],
