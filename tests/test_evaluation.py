@@ -362,18 +362,6 @@ def test_labels_and_authors_are_told_where_texts_tell_them() -> None:
     assert hidden.strongest("authors")["value"] < 0.7
 
 
-@pytest.mark.filterwarnings("error::textpriv.errors.SeededOutput")  # it is no release
-def test_authors_under_several_mechanisms_stand_in_one_table() -> None:
-    kinds = np.repeat(["red", "blue"], 30)
-    marked = [f"{text} {kind}" for text, kind in zip(TEXTS, kinds, strict=True)]
-    several = {"shout": shout, "santext": textpriv.sanitizer("santext", epsilon=1.0)}
-    table = textpriv.identify_authors(marked, kinds, several, repeats=2, seed=1)
-    assert table["mechanism"].tolist() == ["in clear", *["shout"] * 2, *["santext"] * 2]
-    # Who has learned from originals knows no capital letters.
-    assert (table["value"] > 0.9).tolist() == [True, False, True, False, False]
-    assert (table["n"] == 120).all()
-
-
 def test_public_texts_that_share_a_passage_are_not_read() -> None:
     found = evaluated(public=TEXTS)
     assert any("no public text" in each for each in found.not_tried)

@@ -29,7 +29,6 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 # Found on first use, so that `import textpriv` and `textpriv --help` wait for nothing.
 # Type checkers read __init__.pyi.
 _MODULES = {
-    "authors": ("identify_authors",),
     "evaluate": ("Evaluation", "evaluate", "register_attack"),
     "reading": ("Reader",),
     "sanitizers": ("register_mechanism", "sanitize", "sanitizer"),

@@ -1,6 +1,5 @@
 """What `textpriv` finds on first use, for type checkers."""
 
-from textpriv.evaluation.authors import identify_authors
 from textpriv.evaluation.evaluate import Evaluation, evaluate, register_attack
 from textpriv.evaluation.reading import Reader
 from textpriv.evaluation.sanitizers import register_mechanism, sanitize, sanitizer
@@ -13,7 +12,6 @@ __all__ = [
     "check_attack",
     "check_mechanism",
     "evaluate",
-    "identify_authors",
     "register_attack",
     "register_mechanism",
     "sanitize",
