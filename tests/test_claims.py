@@ -650,14 +650,9 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdicts.Findings.of(marked)[-3:] == (2, 2, 1)  # what is compared was not set aside
     # Eleven numbers, all of them different.
     told = str(verdicts.Findings(15, 2, 3, 14, 5, 6, 7, 8, 9, 4))
-    assert told == (
-        "Of 34 statements of the four papers that these models can test, 15 are confirmed, "
-        "2 contradicted, 3 tie and 14 are inconclusive (5 of these lean the papers' way). If "
-        "each had to hold in every table cell, 9 would be confirmed; for 8 of the 15, cells, "
-        "average or margin were settled after results were known. Another 4 were contradicted by "
-        "models that cannot test them, and are not counted. 7 hold by construction or by "
-        "theorem, which is no evidence."
-    )
+    for each in ("Of 34", "15 are confirmed, 2 contradicted, 3 tie and 14 are inc", "(5 of these",
+                 "cell, 9 would", "8 of the 15,", "4 were contradicted", "7 hold by"):  # fmt: skip
+        assert each in told
     assert " not counted" not in str(counted)
     aside = verdicts.not_counted(marked)
     assert aside.startswith("Contradicted, and not counted: ") and aside.count("(why)") == 1

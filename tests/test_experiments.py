@@ -87,39 +87,28 @@ def test_sentences_of_notebook_02_follow_their_tests() -> None:
     kept = pd.Series(ends, name="kept").rename_axis(["embedding", "stratum"]).reset_index()
     kept = kept.assign(epsilon=10.0, low=kept["kept"] - 0.05, high=kept["kept"] + 0.05, n=100)
     said = ann_vs_exact.frequency_says(kept)
-    assert (
-        "a keeps 60% of the most frequent words and 40% of the rarest (significantly more of the"
-        in said
-    )
-    assert "b keeps 40% of the most frequent words and 41% of the rarest (undecided" in said
-
+    assert "60% of the most frequent words and 40% of the rarest (significantly more" in said
+    assert "40% of the most frequent words and 41% of the rarest (undecided" in said
     near = {"band": "rank 1-10", "dimension": 3, "epsilon": 1.0, "n": 50}
     few = pd.DataFrame([{**near, "share": 0.1, "low": 0.05, "high": 0.2}])
     many = few.assign(share=0.48, high=0.6)
     several = ann_vs_exact.nearest_says(pd.concat([many, few, few.assign(dimension=2)]))
     assert "10.0% (5.0% to 20.0%) in 2 dimensions, 48.0% (5.0% to 60.0%) in 3 dim" in several
-
     rows = [
         {"c": c, "kept": 0.5, "epsilon": 10.0, "rank 1-10": share}
         for c, share in ((0.1, 0.4), (0.5, 0.2), (np.inf, 0.1))
     ]
     said = ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 1000)
-    assert "c = 0.1 (epsilon 10) puts 40%" in said and said.endswith(
-        "no repair (epsilon 10) 10%: significantly more with the repair."
-    )
+    assert "c = 0.1 (epsilon 10) puts 40%" in said and "10%: significantly more with" in said
     assert "undecided" in ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 4)
     assert "nothing to compare" in ann_vs_exact.repair_says(pd.DataFrame(rows[:2]), 0.5, 4)
-
     forests = pd.DataFrame({"glove6b50": [0.30, 0.34], "glove6b50_cut": [0.60, 0.56]})
     forests = forests.rename_axis("forest").reset_index().melt("forest", var_name="table")
     forests = forests.assign(search="annoy", word="w", epsilon=8.0)
     said = ann_vs_exact.forests_apart(forests)
-    assert "up to 0.04. At epsilon 8 Annoy keeps these 1 words in 58% of the draws in" in said
-    assert said.endswith("and in 32% in the whole (significantly more, by forests).")
-    alone = ann_vs_exact.forests_apart(forests[forests["forest"] == 0])
-    assert alone.startswith("At epsilon 8") and alone.endswith(
-        "(undecided at this size, by forests)."
-    )
+    assert "up to 0.04. At epsilon 8 Annoy keeps these 1 words in 58%" in said
+    assert "in 32% in the whole (significantly more" in said
+    assert "(undecided" in ann_vs_exact.forests_apart(forests[forests["forest"] == 0])
 
 
 @pytest.mark.parametrize("count", [None, 40, 10_000])
