@@ -47,7 +47,7 @@ def test_content_words_and_names_by_hand() -> None:
         "vector: 40% (not significant) and 33% (not significant);\nblind: 0% and 0%"
     )
     title = experiment.read_from_vectors(table.assign(p=0.01), "blind", "vector")
-    assert title.startswith("The best attack reads 40% of the words and 33% of the names")
+    assert title.startswith("The best attack reads 40% of the content words, 33% of the names")
     assert title.endswith("vector: 40% and 33%;\nblind: 0% and 0%")
 
 
@@ -66,7 +66,8 @@ def test_what_is_found_is_tested_against_the_same_guesses_elsewhere() -> None:
 
 def test_links_by_attack_and_what_is_known_of_the_strongest() -> None:
     right, wrong = np.eye(3), np.eye(3)[[1, 2, 0]]
-    links = experiment.linkage_table({"b": {"words": wrong, "law": right}, "a": {"words": wrong}})
+    scores = {"b": {"words": wrong, "law": right}, "a": {"words": wrong, "matched": right}}
+    links = experiment.linkage_table(scores)  # who sees all outputs is another attacker
     table = experiment.by_attack(links)
     assert table.index.tolist() == ["b", "a"] and table.columns[:2].tolist() == ["words", "law"]
     told = ["words", "law", "mean_rank", "candidates"]
@@ -149,6 +150,16 @@ def test_the_likeliest_names_and_other_words_are_named() -> None:
     assert named == ["ann bob odd sad plot old dull", "eve bob odd sad plot old dull"]
     assert experiment.named(["film", "ann"], np.zeros((1, 2)), {"ann"}) == ["ann film"]
     assert experiment.content_words("The old film, Bob's film.") == {"old", "film", "bob"}
+
+
+def test_no_more_is_found_than_is_known_and_named() -> None:
+    """Of six learned words five are named; of three names two, and one is not learned."""
+    goal = ["Ann Bob Eve: sad, odd, old, dull, grand long plot"]
+    learned = {"ann", "bob", "sad", "odd", "old", "dull", "grand", "long"}
+    people = frozenset({"ann", "bob", "eve"})
+    assert experiment.ceiling(goal, [people], learned, people) == (7 / 10, 2 / 3)
+    assert experiment.ceiling(goal, [people], learned | people, people) == (7 / 10, 2 / 3)
+    assert experiment.ceiling(goal, [people], {"ann"}, people) == (1 / 10, 1 / 3)
 
 
 def test_a_lower_bound_is_not_rounded_up() -> None:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 from scipy.special import logit, logsumexp
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
@@ -30,6 +29,7 @@ from textpriv.stats import Estimate
 FEWEST = 8  # texts, from which there are two games to count
 
 _WORD = r"\w+(?:['’]\w+)*"
+_ROUNDS = 200  # in which matched chances are scaled
 _SATURATION, _LENGTH = 1.5, 0.75  # k1 and b of BM25, its usual values
 
 
@@ -117,27 +117,27 @@ def by_likelihood(log_law: FloatArray) -> FloatArray:
 
 
 def by_matching(log_law: FloatArray) -> FloatArray:
-    """The scores of `by_likelihood` for who has all outputs, each made of another candidate.
+    """`by_likelihood` for who has all outputs and knows that each is of another candidate.
 
-    Outputs are assigned to candidates one to one, so that all of them together are likeliest; the
-    candidate that an output is assigned to is ranked first, the others as before. Success is no
-    longer independent from one output to the next.
+    The chances of every output are scaled in turn (Sinkhorn and Knopp 1967) until no candidate has
+    made more than one output in expectation, nearly: an approximation of the chances under all
+    ways to match them. A row has looked at all outputs: not for `epsilon_lower_bound`.
 
-    From ln P(output | text), (sanitized, originals), at most as many outputs as candidates. What
-    is impossible (-inf) is assigned only where nothing else is left.
+    From ln P(output | text), (sanitized, originals), at most as many outputs as candidates.
     """
-    scores = by_likelihood(log_law)
-    if len(scores) > scores.shape[1]:
+    by_likelihood(log_law)  # refuses what is no law
+    law = np.where(np.isfinite(log_law).any(1, keepdims=True), log_law, 0.0)
+    unseen = law.shape[1] - len(law)
+    if unseen < 0:
         raise InvalidInput(
-            f"log_law: got shape {scores.shape}, expected no more outputs than candidates"
+            f"log_law: got shape {law.shape}, expected no more outputs than candidates"
         )
-    possible = np.isfinite(log_law)
-    # Each impossible pair costs more than all other choices together can gain.
-    cost = len(scores) * (1 + np.ptp(scores[possible])) if possible.any() else 0.0
-    weights = np.where(possible, scores, scores[possible].min(initial=0) - cost)
-    chosen = linear_sum_assignment(weights, maximize=True)
-    scores[chosen] = scores.max(1)[chosen[0]] + 1
-    return scores
+    matched = np.vstack([law, np.zeros((unseen, law.shape[1]))])  # unseen outputs tell nothing
+    for _ in range(_ROUNDS):
+        for axis in (0, 1):
+            total = logsumexp(matched, axis=axis, keepdims=True)
+            matched -= np.where(np.isfinite(total), total, 0.0)
+    return by_likelihood(matched[: len(law)])
 
 
 def meaning_kept(

@@ -30,6 +30,7 @@ from textpriv import paths
 from textpriv.errors import InvalidInput
 from textpriv.experiments.equal_utility import strongest
 from textpriv.experiments.mechanisms import OWN
+from textpriv.experiments.whole_texts import ALL_OUTPUTS
 from textpriv.privacy import Audit, read_audits
 from textpriv.report import claims, results
 from textpriv.report.board import Board
@@ -342,14 +343,16 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
 def whole_texts(board: Board) -> pd.DataFrame:
     """What rewrites or hides whole texts, of notebook 08: the strongest linkage, and the game.
 
-    Intervals of the strongest are simultaneous over the attacks.
+    Of linkage attacks that look at one output at a time; intervals of the strongest are
+    simultaneous over these.
 
     Columns: mechanism, linked (share of the texts that the strongest attack finds among all
     originals), low, high, n, candidates (how many originals), attack, shown (epsilon that the game
     proves to be exceeded, at 95%), right (the share of right guesses in that game), claimed
     (epsilon of its text). What was not measured is NaN.
     """
-    best = strongest(board.rows("linked", "mechanism", "attack", "candidates"), "mechanism")
+    links = board.rows("linked", "mechanism", "attack", "candidates")
+    best = strongest(links[links["attack"] != ALL_OUTPUTS], "mechanism")
     games = board.rows("game", "mechanism").groupby("mechanism", sort=False)["value"].max()
     table = best.rename(columns={"value": "linked"}).set_index("mechanism")
     table = table.join(games.rename("shown"), how="outer").sort_values("linked", kind="stable")

@@ -45,6 +45,7 @@ from textpriv.stats import clustered_share, paired_test
 BLANK = "_"  # stands for a secret in a redaction
 WORDS = 8, 18  # of a sentence
 NAMED = 2, 5  # names and other content words that are guessed of a sentence, word by word
+ALL_OUTPUTS = "matched"  # the linkage attack that looks at all outputs together
 SENTENCES = "sentences"  # the sample of all estimates; a unit is a sentence
 _WORD = re.compile(r"[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)*")  # Ann of Ann's, all of O'Brien
 _MATCHED = 300  # content words at which mechanisms on words are made alike
@@ -184,6 +185,20 @@ def named(words: Sequence[str], scores: FloatArray, listed: Set[str]) -> list[st
     return [" ".join(words[each] for each in row) for row in np.hstack(chosen)]
 
 
+def ceiling(
+    goal: Sequence[str], names: Sequence[Set[str]], learned: Set[str], listed: Set[str]
+) -> tuple[float, float]:
+    """Shares of the content words and of the names that `named` finds at best, of learned words."""
+    words = [content_words(text) for text in goal]
+    people, others = NAMED
+    most = sum(
+        min(people, len(each & listed & learned)) + min(others, len((each & learned) - listed))
+        for each in words
+    )
+    most_names = sum(min(people, len(own & learned)) for own in names)
+    return most / sum(map(len, words)), most_names / sum(map(len, names))
+
+
 def claimed(mechanism: likelihood.Mechanism, text: str) -> float:
     """The epsilon that is claimed for a text and any other of its kind; inf where none is."""
     if isinstance(mechanism, DPMLM):
@@ -297,8 +312,8 @@ def read_off(
     """Content words and names found by each attack's guesses, for each release: a row each.
 
     `p` is of equal success of the same guesses for the next sentence, in pairs by sentence, times
-    the number of all such tests (Bonferroni): who is no better has learned nothing from a release.
-    It is 1 for the attack that knows nothing of the release (`guessing`).
+    the number of all such tests (Bonferroni): who is no better is not shown to have learned from a
+    release. It is 1 for the attack that knows nothing of the release (`guessing`).
     """
     wanted = {
         "content words": [content_words(text) for text in goal],
@@ -340,7 +355,7 @@ def read_from_vectors(table: pd.DataFrame, guessing: str, noisy: str) -> str:
         for shares, release in ((best, first), (best, noisy), (blind, first))
     )
     return (
-        f"The best attack reads {words} of the words and {names} of the names of a vector;\n"
+        f"The best attack reads {words} of the content words, {names} of the names from a vector;\n"
         f"{noisy}: {later_words} and {later_names};\n"
         f"{guessing}: {blind_words} and {blind_names}"
     )
@@ -415,8 +430,12 @@ def linkage_table(attacks: Mapping[str, Mapping[str, FloatArray]]) -> pd.DataFra
 
 
 def by_attack(links: pd.DataFrame) -> pd.DataFrame:
-    """Shares by mechanism (rows) and attack, and what else is known of each row's strongest."""
-    best = links.loc[links.groupby("mechanism", sort=False)["value"].idxmax()]
+    """Shares by mechanism (rows) and attack, and what else is known of each row's strongest.
+
+    Of those attacks that look at one output at a time.
+    """
+    alone = links[links["attack"] != ALL_OUTPUTS]
+    best = links.loc[alone.groupby("mechanism", sort=False)["value"].idxmax()]
     told = ["low", "high", "n", "candidates", "mean_rank", "at_1_percent"]
     best = best.set_index("mechanism")[told]
     shares = links.pivot(index="mechanism", columns="attack", values="value")
