@@ -498,11 +498,11 @@ def vectors(board: Board) -> Finding:
     )
     return Finding(
         _capital(verdict),
-        "In sentences that name someone, an attacker with public sentences and their vectors "
-        f"(MiniLM) finds by seven guesses {board.told(plain[0])} of the content words (without the "
-        f"vector {board.told(words)}) and {board.told(plain[1])} of the names that public reviews "
-        f"use too (without {board.told(names)}); of vectors with truncated Laplace noise (epsilon "
-        f"{NOISE}) {board.told(noisy[0])} and {board.told(noisy[1])}.",
+        "Who has public sentences and their vectors (MiniLM) finds by seven guesses "
+        f"{board.told(plain[0])} of a sentence's content words (without its vector "
+        f"{board.told(words)}) and {board.told(plain[1])} of the names that public reviews use too "
+        f"(without {board.told(names)}); with truncated Laplace noise (epsilon {NOISE}) "
+        f"{board.told(noisy[0])} and {board.told(noisy[1])}.",
     )
 
 
