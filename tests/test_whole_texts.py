@@ -66,14 +66,18 @@ def test_what_is_found_is_tested_against_the_same_guesses_elsewhere() -> None:
 
 def test_links_by_attack_and_what_is_known_of_the_strongest() -> None:
     right, wrong = np.eye(3), np.eye(3)[[1, 2, 0]]
-    scores = {"b": {"words": wrong, "law": right}, "a": {"words": wrong, "matched": right}}
-    links = experiment.linkage_table(scores)  # who sees all outputs is another attacker
+    laws = {"b": 9 * right, "a": np.zeros((3, 3))}
+    links = experiment.linkage_table({"b": {"words": wrong}, "a": {"words": wrong}}, laws)
+    assert links["attack"].tolist() == ["words", "likelihood", "matched"] * 2
+    links.loc[5, "value"] = 1.0  # who sees all outputs is another attacker
     table = experiment.by_attack(links)
-    assert table.index.tolist() == ["b", "a"] and table.columns[:2].tolist() == ["words", "law"]
-    told = ["words", "law", "mean_rank", "candidates"]
+    assert table.index.tolist() == ["b", "a"]
+    told = ["words", "likelihood", "mean_rank", "candidates"]
     assert table.loc["b", told].tolist() == [0.0, 1.0, 1.0, 3]
-    assert table.loc["a", "words"] == 0 and np.isnan(table.loc["a", "law"])
-    assert table.loc["a", "mean_rank"] == 2.5
+    assert table.loc["a", "likelihood"] == pytest.approx(1 / 3)
+    assert table.loc["a", ["mean_rank", "matched"]].tolist() == [2.0, 1.0]
+    alone = experiment.by_attack(experiment.linkage_table({"a": {"words": wrong}}, {}))
+    assert alone.loc["a", ["words", "mean_rank"]].tolist() == [0.0, 2.5]
 
 
 def test_laws_of_mechanisms_on_words() -> None:
@@ -155,11 +159,17 @@ def test_the_likeliest_names_and_other_words_are_named() -> None:
 def test_no_more_is_found_than_is_known_and_named() -> None:
     """Of six learned words five are named; of three names two, and one is not learned."""
     goal = ["Ann Bob Eve: sad, odd, old, dull, grand long plot"]
-    learned = {"ann", "bob", "sad", "odd", "old", "dull", "grand", "long"}
     people = frozenset({"ann", "bob", "eve"})
-    assert experiment.ceiling(goal, [people], learned, people) == (7 / 10, 2 / 3)
-    assert experiment.ceiling(goal, [people], learned | people, people) == (7 / 10, 2 / 3)
-    assert experiment.ceiling(goal, [people], {"ann"}, people) == (1 / 10, 1 / 3)
+
+    def told(words: str) -> str:
+        public = [frozenset(words.split())] * 5 + [frozenset({"plot"})] * 4
+        return experiment.ceiling(goal, [people], public, people)
+
+    learned = "ann bob sad odd old dull grand long"
+    assert told(learned).startswith("Two names and five other words, out of 8 that at least 5")
+    assert "70% of the content words and 67% of the names" in told(learned)
+    assert "70% of the content words and 67% of the names" in told(learned + " eve")
+    assert "10% of the content words and 33% of the names" in told("ann")
 
 
 def test_a_lower_bound_is_not_rounded_up() -> None:

@@ -26,6 +26,7 @@ from textpriv.errors import InvalidInput
 from textpriv.models import Training, endless, fine_tune
 from textpriv.seeds import stream
 
+FEWEST = 5  # public sentences that have a word which is learned
 _STANDARD = 4096  # vectors from which the range of every coordinate is learned
 
 Release = Callable[[IntArray, np.random.Generator], NDArray[np.floating]]
@@ -62,7 +63,7 @@ class VectorWords:
         sentences: Sequence[Set[str]],
         *,
         release: Release | None = None,
-        fewest: int = 5,
+        fewest: int = FEWEST,
         training: Training | None = None,
         seed: int = 0,
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import ne
@@ -19,6 +20,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv.attacks import likelihood, linkage
 from textpriv.attacks.game import GameOutcome
+from textpriv.attacks.vector_words import FEWEST
 from textpriv.channel import Channel, FloatArray, IntArray
 from textpriv.data import corpora, splits
 from textpriv.data.embeddings import Embedding
@@ -186,17 +188,22 @@ def named(words: Sequence[str], scores: FloatArray, listed: Set[str]) -> list[st
 
 
 def ceiling(
-    goal: Sequence[str], names: Sequence[Set[str]], learned: Set[str], listed: Set[str]
-) -> tuple[float, float]:
-    """Shares of the content words and of the names that `named` finds at best, of learned words."""
-    words = [content_words(text) for text in goal]
-    people, others = NAMED
+    goal: Sequence[str], names: Sequence[Set[str]], public: Sequence[Set[str]], listed: Set[str]
+) -> str:
+    """What `named` finds at best of the content words and names, of words that public ones have."""
+    count = Counter(word for words in public for word in words)
+    learned = {word for word, times in count.items() if times >= FEWEST}
+    words, (people, others) = [content_words(text) for text in goal], NAMED
     most = sum(
         min(people, len(each & listed & learned)) + min(others, len((each & learned) - listed))
         for each in words
     )
     most_names = sum(min(people, len(own & learned)) for own in names)
-    return most / sum(map(len, words)), most_names / sum(map(len, names))
+    return (
+        f"Two names and five other words, out of {len(learned):,} that at least {FEWEST} public "
+        f"sentences have, are at most {most / sum(map(len, words)):.0%} of the content words and "
+        f"{most_names / sum(map(len, names)):.0%} of the names."
+    )
 
 
 def claimed(mechanism: likelihood.Mechanism, text: str) -> float:
@@ -415,10 +422,18 @@ def similarities(
     }
 
 
-def linkage_table(attacks: Mapping[str, Mapping[str, FloatArray]]) -> pd.DataFrame:
-    """What each attack on each mechanism links, from its scores (outputs, texts): a row each."""
+def linkage_table(
+    attacks: Mapping[str, Mapping[str, FloatArray]], laws: Mapping[str, FloatArray]
+) -> pd.DataFrame:
+    """What each attack on each mechanism links, from its scores (outputs, texts): a row each.
+
+    Where ln P(output | text) is known (`laws`), by it too, of one output and of all together.
+    """
     rows = []
     for name, scores in attacks.items():
+        if name in laws:
+            known, together = linkage.by_likelihood(laws[name]), linkage.by_matching(laws[name])
+            scores = {**scores, "likelihood": known, ALL_OUTPUTS: together}
         for attack, each in scores.items():
             texts = each.shape[1]
             row: dict[str, object] = {"mechanism": name, "attack": attack, "candidates": texts}
