@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from textpriv.attacks.f1 import strongest
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
+from textpriv.experiments.equal_utility import strongest
 from textpriv.experiments.scoreboard_findings import (
     CHANCE,
     CLEAR,
+    between,
     called,
     fewest_read,
     told,
@@ -22,7 +23,6 @@ from textpriv.report.board import Board
 from textpriv.report.difference import ALONE, Difference
 from textpriv.report.figures import listing
 from textpriv.report.results import Measurement
-from textpriv.stats import Estimate
 
 FEW = 3  # names in a cell of the table
 
@@ -93,12 +93,6 @@ def _take(names: Sequence[str], every: int) -> str:
     return f"{best}; not significantly worse: {listing(names[1:])}"
 
 
-def _greatest(rows: pd.DataFrame) -> Estimate:
-    """The largest value, with an interval that allows for its having been chosen."""
-    ends = enumerate(zip(rows["value"], rows["low"], rows["high"], strict=True))
-    return strongest({row: Estimate(value, low, high, 0) for row, (value, low, high) in ends})[1]
-
-
 def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if at.empty:
         return None
@@ -106,8 +100,8 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     names = leaders(at, pairs[pairs["risk"] == risk])
     rows = at.sort_values("value", ascending=False, kind="stable")
     others = rows["value"].iloc[1:]
-    most = _greatest(rows)
-    left = told(most.value, most.low, most.high)
+    most = strongest(rows.assign(n=0), "risk").iloc[0]  # its interval allows for the choice
+    left = told(most["value"], most["low"], most["high"])
     if len(others):
         left += f"; under the others {others.min():.0%} to {others.max():.0%}"
     left += f"; {told_ends(board)}"
@@ -151,13 +145,12 @@ def _for_authors(board: Board) -> list[str] | None:
     risk = rows.groupby("risk")["mechanism"].nunique().idxmax()  # that the most mechanisms share
     own = rows[rows["risk"] == risk]
     names = leaders(own)
-    most = _greatest(own)
+    most = strongest(own, "risk").iloc[0]
     plain = [board.measured.get(CLEAR + target) for target in ("author", "sentiment")]
     clear = [f"; on clean text {each.value:.2f}" if each else "" for each in plain]
     return [
         "a text whose author is the secret",
         _take(names, len(own)),
         f"the author with a macro F1 of at least {risk:.2f} ({COMPARED_AT}){clear[0]}",
-        f"sentiment with a macro F1 of {most.value:.2f} ({most.low:.2f} to {most.high:.2f})"
-        f"{clear[1]}",
+        f"sentiment with a macro F1 of {between(most)}{clear[1]}",
     ]

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from textpriv.attacks.f1 import strongest
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import equal_utility_findings, scoreboard
-from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES
+from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
 from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
 from textpriv.experiments.mechanisms import BETTER, RANDOM
 from textpriv.experiments.scoreboard import NEWER
@@ -22,7 +21,6 @@ from textpriv.report.board import Board
 from textpriv.report.claims import PAPER
 from textpriv.report.difference import ALONE, Difference, Finding
 from textpriv.report.figures import called, listing
-from textpriv.stats import Estimate
 
 SETTINGS: Mapping[str, str] = {
     "custext+": "one of a few similar words",
@@ -58,9 +56,6 @@ HALF = 0.5  # of the content words kept, in notebook 01
 NOISE = 400  # the epsilon of the noisy vectors of notebook 08 that a finding is about
 CHANCE = 0.5  # accuracy of guessing between two sentiments
 
-SENTENCES = 8
-"""Tests whose outcome a sentence below words, for which each is corrected."""
-
 
 def told(value: float, low: float, high: float, unit: str = "%") -> str:
     """A share of a hundred, with its interval where there is one."""
@@ -69,8 +64,9 @@ def told(value: float, low: float, high: float, unit: str = "%") -> str:
     return whole if math.isnan(low) else f"{whole} ({100 * low:.0f} to {100 * high:.0f})"
 
 
-def _between(rate: Estimate) -> str:
-    return f"{rate.value:.2f} ({rate.low:.2f} to {rate.high:.2f})"
+def between(row: pd.Series) -> str:
+    """A rate with its interval."""
+    return f"{row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
 
 
 # --- Words ----------------------------------------------------------------------------------------
@@ -306,37 +302,24 @@ def context(board: Board) -> Finding:
     bound, whole, language, shadow = (
         board.told(each) for each in (seen, public, pair + "noisy_channel_lm", alone)
     )
-    more, less = (
-        board.says(
-            each, seen, above="significantly more", below="significantly less", tests=SENTENCES
-        )
-        for each in (public, alone)
-    )
+    more, less = (board.says(each, seen) for each in (public, alone))
     trained = "" if board.profile == PAPER else " trained less than theirs"
     passed = board.says(
         public,
         seen,
         above="Attackers who have read public film reviews exceed a paper's estimated bound",
         below="Attackers who have read public film reviews stay below a paper's estimated bound",
-        tests=SENTENCES,
     )
     clothes = "misaligned.eps6."  # private texts of another domain than the attacker's
-    elsewhere = board.says(
-        clothes + "noisy_channel.misaligned",
-        clothes + "context_free_bound",
-        above="significantly more",
-        below="significantly less",
-        tests=SENTENCES,
-    )
+    triples, known = clothes + "noisy_channel.misaligned", clothes + "context_free_bound"
     return Finding(
         _capital(passed),
         "Under CusText+ at epsilon 6 the approximate bound of Tong et al. on attacks with context, "
         f"estimated by a detector{trained}, is {bound}. Decoding whole sentences recovers {whole} "
         f"with word triples of public reviews ({more}), {language} with a language model, which "
         f"may have read these sentences, and {shadow} with shadow data alone ({less}). Of reviews "
-        "of clothes the triples recover "
-        f"{board.told(clothes + 'noisy_channel.misaligned')}; compared with Bayes' rule given "
-        f"the private word frequencies, {elsewhere}.",
+        f"of clothes the triples recover {board.told(triples)}; compared with Bayes' rule given "
+        f"the private word frequencies, {board.says(triples, known)}.",
     )
 
 
@@ -356,7 +339,6 @@ def window(board: Board) -> Finding:
         above="Leaving a token out of its own mixture hides it from the paper's attacker, and not "
         "from one who inverts the mixing",
         below="The paper's attacker recovers more tokens than one who inverts the mixing",
-        tests=SENTENCES,
     )
     return Finding(
         _capital(verdict),
@@ -379,8 +361,7 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
     if row is None:
         return ""
     plain, other = (f"accuracy.{name}.{row['corpus']}.all" for name in ("plain", row["mapper"]))
-    less, more = "significantly less", "significantly more"
-    lost = board.says(plain, other, above=less, below=more, tests=SENTENCES)
+    lost = board.says(plain, other, above="significantly less", below="significantly more")
     return (
         f"Of the token mechanisms, {called(row['mapper'])} is read back least, by point estimate "
         f"(on {corpus_label(row['corpus'])}): the first guess of the "
@@ -409,7 +390,6 @@ def documents(board: Board) -> Finding:
         CLEAR + "author",
         above="DP-Prompt makes authors easier to identify",
         below="DP-Prompt makes authors harder to identify",
-        tests=SENTENCES,
     )
     bound, claimed = (board.measured.get(PROMPT_EPSILON + each) for each in ("tight", "paper"))
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
@@ -434,8 +414,8 @@ def _on_several(board: Board) -> str:
     several = asked[asked["k"] == asked["k"].max()]
     if several.empty or several["k"].iloc[0] < 2:
         return ""
-    rate = strongest({at: Estimate.of(row) for at, row in several.iterrows()})[1]
-    return f", on {several['k'].iloc[0]:.0f} outputs of each text {_between(rate)}"
+    most = strongest(several, "k").iloc[0]
+    return f", on {most['k']:.0f} outputs of each text {between(most)}"
 
 
 def asked_again(board: Board) -> str:
@@ -448,17 +428,15 @@ def asked_again(board: Board) -> str:
     one, several = asked[asked["k"] == 1], asked[asked["k"] > 1]
     if one.empty or several.empty:
         return ""
-    (once, first), (often, most) = (
-        strongest({at: Estimate.of(row) for at, row in part.iterrows()}) for part in (one, several)
-    )
-    more, fewer = (board.measured[asked.loc[at, "name"]] for at in (often, once))
+    once, often = (strongest(part, "mechanism").iloc[0] for part in (one, several))
+    more, fewer = (board.measured[each["name"]] for each in (often, once))
     gain = Difference.between(more, fewer)
     tried = len(one) * len(several)  # pairs, of which the two best were chosen
     sure = "significantly" if gain.verdict == "above" and gain.p * tried < ALONE else "not surely"
     return (
-        f"Under MADLIB at epsilon {asked['setting'].iloc[0].removeprefix('eps')} the strongest "
-        f"attacker taught on several outputs reaches {_between(first)} on one, {_between(most)} on "
-        f"{asked.loc[often, 'k']:.0f} ({sure} more)."
+        f"Under MADLIB at epsilon {often['setting'].removeprefix('eps')} the strongest "
+        f"attacker taught on several outputs reaches {between(once)} on one, {between(often)} on "
+        f"{often['k']:.0f} ({sure} more)."
     )
 
 
@@ -494,7 +472,6 @@ def vectors(board: Board) -> Finding:
         words,
         above="The vector of a sentence gives its words away",
         below="The vector of a sentence misleads who reads words from it",
-        tests=SENTENCES,
     )
     return Finding(
         _capital(verdict),
@@ -548,7 +525,6 @@ def search(board: Board) -> Finding:
         kept + "annoy",
         above="MADLIB with Annoy at its default effort is another mechanism",
         below="Annoy keeps more words than the exact search",
-        tests=SENTENCES,
     )
     return Finding(
         _capital(verdict),

@@ -30,6 +30,7 @@ NOTEBOOKS = (
 )
 FIXED = ["name", "quantity", "value", "low", "high", "n"]
 OWN = {*FIXED} - {"quantity"}  # fields of a measurement
+SENTENCES = 8  # tests whose outcome a sentence of notebook 07 or README words
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,15 @@ class Board:
         found = self.measured.get(name)
         return found.told(f".{digits}f") if found else "(not measured here)"
 
-    def says(self, first: str, second: str, *, above: str, below: str, tests: int) -> str:
+    def says(
+        self,
+        first: str,
+        second: str,
+        *,
+        above: str = "significantly more",
+        below: str = "significantly less",
+        tests: int = SENTENCES,
+    ) -> str:
         """The sentence that is true of two measurements, by a test of their difference.
 
         `tests` is the number of such tests for which it is corrected (Bonferroni).
