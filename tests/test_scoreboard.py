@@ -433,7 +433,7 @@ def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> No
 
 
 def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def row(name: str, value: float, **columns: Any) -> Measurement:
         error = {} if name.startswith("game") else {"low": value - 0.05, "high": value + 0.05}
@@ -453,11 +453,9 @@ def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
         row("game.d", 0.0, mechanism="truncated Laplace"),
         notebook="08_whole_texts",
     )
-    plotted = tmp_path / "fig08_games.csv"  # of two games of one tool the one that shows more
-    plotted.write_text(
-        "mechanism,shown,right,claimed\nDP-MLM,1.58,1.0,1600\nDP-MLM,0.2,0.6,1800\n"
-        "truncated Laplace,0.0,0.5,400\n"
-    )
+    games = [["DP-MLM", 1.58, 1.0, 1600], ["DP-MLM", 0.2, 0.6, 1800]]  # the more that is shown
+    games.append(["truncated Laplace", 0.0, 0.5, 400])
+    plotted = pd.DataFrame(games, columns=["mechanism", "shown", "right", "claimed"])
     monkeypatch.setattr(scoreboard, "_plotted", lambda *_: plotted)
     table = scoreboard.whole_texts(made).set_index("mechanism")
     assert table.loc["DP-MLM", ["right", "claimed"]].tolist() == [1.0, 1600]

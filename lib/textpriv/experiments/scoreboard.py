@@ -161,10 +161,10 @@ def untrue_of_own_numbers() -> pd.DataFrame:
         stated = [claim for claim in claims.load() if claim.paper == paper]
         printed = {c.measurement: c.value for c in stated if c.value is not None and c.measurement}
         for claim in stated:
-            if claim.trend and set(claim.measurements) <= set(printed):
-                if not claim.trend.holds(printed):
-                    shown = ", ".join(f"{printed[name]:g}" for name in claim.measurements)
-                    rows.append([paper, claim.place, claim.setting, claim.stated, shown])
+            is_known = {*claim.measurements} <= {*printed}
+            if claim.trend and is_known and not claim.trend.holds(printed):
+                shown = ", ".join(f"{printed[name]:g}" for name in claim.measurements)
+                rows.append([paper, claim.place, claim.setting, claim.stated, shown])
     return pd.DataFrame(rows, columns=["paper", "place", "setting", "stated", "printed"])
 
 
@@ -217,27 +217,26 @@ def crossing(curve: pd.DataFrame, along: str, wanted: float, error: float = 0.0)
         low, high = before[along], after[along]
         if min(low, high) <= wanted <= max(low, high) and low != high:
             place = Place(before, after, along, float((wanted - low) / (high - low)), error)
-            if f"{along}_low" in curve:
-                error = place._own_error(f"{along}_low", f"{along}_high")
-            return replace(place, error=error)
+            if f"{along}_low" not in curve:
+                return place
+            return replace(place, error=place._own_error(f"{along}_low", f"{along}_high"))
     return None
 
 
 def word_points(board: Board) -> pd.DataFrame:
     """Word-level mechanisms: at every epsilon the best attack, accuracy, and words kept.
 
-    Read from the plotted numbers of notebook 09 (`fig09_risk`). Intervals of the best are
-    simultaneous over the attacks. Columns: mechanism, epsilon,
-    attack (the best), risk, risk_low, risk_high, value (accuracy), low, high, kept (share of the
-    words that come out unchanged), p (that the attack is no better than believing each word as
-    sent, by a paired test), n (words), sentences.
+    Of the plotted numbers of notebook 09. Intervals of the best are simultaneous over the attacks.
+    Columns: mechanism, epsilon, attack (the best), risk, risk_low, risk_high, value (accuracy),
+    low, high, kept (share of the words that come out unchanged), p (that the attack is no better
+    than believing each word as sent, by a paired test), n (words), sentences.
     """
     columns = ["mechanism", "epsilon", "attack", "risk", "risk_low", "risk_high"]
     columns += ["value", "low", "high", "kept", "p", "n", "sentences"]
-    path = _plotted(board, "09_equal_utility", "fig09_risk")
-    if "09_equal_utility" not in board.found or not path.exists():
+    plotted = _plotted(board, "09_equal_utility", "fig09_risk")
+    if plotted.empty:
         return pd.DataFrame(columns=columns)
-    best = strongest(pd.read_csv(path), "mechanism", "epsilon")
+    best = strongest(plotted, "mechanism", "epsilon")
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     renamed |= {"accuracy": "value", "accuracy_low": "low", "accuracy_high": "high"}
     return best.rename(columns=renamed).reindex(columns=columns)
@@ -311,11 +310,12 @@ def kept_curves(board: Board) -> pd.DataFrame:
     return curves[columns].sort_values("kept", kind="stable", ignore_index=True)
 
 
-def _plotted(board: Board, notebook: str, stem: str) -> Path:
+def _plotted(board: Board, notebook: str, stem: str) -> pd.DataFrame:
     """Numbers of a figure, of the run whose results the board holds: `full` borrows `default`'s."""
     own = results.file(notebook, board.profile).exists()
     profile = board.profile if own else "default"
-    return paths.output_directory(profile, "figures") / f"{stem}.csv"
+    path = paths.output_directory(profile, "figures") / f"{stem}.csv"
+    return pd.read_csv(path) if notebook in board.found and path.exists() else pd.DataFrame()
 
 
 # --- Where risk is measured otherwise -----------------------------------------------------------
@@ -356,15 +356,12 @@ def whole_texts(board: Board) -> pd.DataFrame:
     games = board.rows("game", "mechanism").groupby("mechanism", sort=False)["value"].max()
     table = best.rename(columns={"value": "linked"}).set_index("mechanism")
     table = table.join(games.rename("shown"), how="outer").sort_values("linked", kind="stable")
-    path = _plotted(board, "08_whole_texts", "fig08_games")
-    played = pd.read_csv(path) if len(games) and path.exists() else pd.DataFrame(columns=_GAMES)
-    most = played.sort_values("shown", kind="stable")[_GAMES].groupby("mechanism").last()
-    columns = ["mechanism", "linked", "low", "high", "n", "candidates", "attack"]
-    most = most[["right", "claimed"]]
-    return table.join(most).reset_index()[[*columns, "shown", "right", "claimed"]]
-
-
-_GAMES = ["mechanism", "shown", "right", "claimed"]
+    plotted = _plotted(board, "08_whole_texts", "fig08_games")
+    played = plotted.reindex(columns=["mechanism", "shown", "right", "claimed"])
+    most = played.sort_values("shown", kind="stable").groupby("mechanism").last()
+    columns = ["mechanism", "linked", "low", "high", "n", "candidates", "attack", "shown"]
+    table = table.join(most[["right", "claimed"]]).reset_index()
+    return table[[*columns, "right", "claimed"]]
 
 
 def missing_measures(tables: Mapping[str, pd.DataFrame]) -> str:
