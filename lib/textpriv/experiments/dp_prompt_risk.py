@@ -113,11 +113,7 @@ def tally(table: pd.DataFrame) -> str:
 
 
 def at_equal_risk(
-    table: pd.DataFrame,
-    risks: Sequence[float],
-    *,
-    attacker: str = STRONGEST,
-    access: str = ANY,
+    table: pd.DataFrame, risks: Sequence[float], *, attacker: str = STRONGEST, access: str = ANY
 ) -> pd.DataFrame:
     """What is left of the sentiment where every mechanism gives the author away alike.
 

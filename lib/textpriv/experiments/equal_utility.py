@@ -84,13 +84,9 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
 class LeftOut(FiniteMechanism):
     """A word is kept or left out, and a mark says where: no mechanism to recommend, a line to beat.
 
-    It needs no vector, no noise and no distance, and promises nothing: a word that is kept can have
-    been no other, so that no finite epsilon holds.
-
-    Parameters
-    ----------
-    epsilon : the share of the words that is kept, in (0, 1); named so for the sake of the others
-    mark : id that stands for a word left out; a word that no text has
+    It promises nothing: a word that is kept can have been no other, so that no finite epsilon
+    holds. What is called `epsilon`, as in the others, is the share of the words that is kept, in
+    (0, 1). `mark` is the id that stands for a word left out; a word that no text has.
     """
 
     name = LEFT_OUT
@@ -120,11 +116,9 @@ class LeftOut(FiniteMechanism):
 
 
 def in_clear(corpus: Corpus, words: IntArray, spelled: Sequence[str] | Mapping[int, str]) -> Corpus:
-    """The same text with some words in clear: no mechanism replaces them, all attackers see them.
+    """The same text with some words, ids, in clear: no mechanism replaces them, all see them.
 
-    Parameters
-    ----------
-    words : ids; `spelled` are the words of the vocabulary, by id
+    `spelled` are the words of the vocabulary, by id.
     """
     there = np.flatnonzero(np.isin(corpus.ids, words)).tolist()
     kept = {at: spelled[corpus.ids[at]] for at in there}
@@ -138,8 +132,7 @@ def cross_fitted(
 ) -> dict[str, list[Pipeline]]:
     """Classifiers of two kinds, one per fold of the texts, which learns from all other folds.
 
-    One kind counts words, one averages word vectors. Folds depend on the labels alone. Names say
-    the kind, and the `source` that they have learned from.
+    Folds depend on the labels alone. Names say the kind, and the `source` that was learned from.
     """
     kinds = {
         "counts words": partial(classifier, 0),
@@ -157,18 +150,10 @@ def cross_fitted(
 def best_read(
     models: Mapping[str, Sequence[Pipeline]], texts: Sequence[str], labels: NDArray[Any]
 ) -> tuple[str, FloatArray]:
-    """Which classifier reads texts best, and whether it is right about each of them.
+    """The name of the classifier that reads most folds, and (texts,) 1 where a text is read right.
 
-    Parameters
-    ----------
-    models : by name, a classifier per fold of `cross_fitted` that has not learned from that fold
-
-    Each fold is read by the classifier that is right most often about the other folds, so that the
-    choice does not flatter it.
-
-    Returns
-    -------
-    name of the one that most folds are read by, and (texts,) 1 where a text is read right
+    Each fold is read by the one that is right most often about the other folds, so that the choice
+    does not flatter it. `models` are those of `cross_fitted`.
     """
     folds = [fold for _, fold in _folds(labels)]
     outcome = {
@@ -228,17 +213,16 @@ def point(
     utility: Mapping[str, FloatArray],
     rng: np.random.Generator,
 ) -> Point:
-    """The outcome of one setting.
-
-    Parameters
-    ----------
-    setting : columns of its rows
-    hits : by attack (AS_SENT among them), (content words,) 1 where its guess is right
-    of_sentence : (content words,) the sentence of each, from 0 on
-    utility : of UTILITIES, of each sentence; some may be of the first ones alone
+    """The outcome of one setting, whose columns all rows have.
 
     Each row has value, low, high, n (content words), for each utility its mean with `_low` and
     `_high`, sentences (the most that a utility is of), and p (see `p_as_sent`).
+
+    Parameters
+    ----------
+    hits : by attack (AS_SENT among them), (content words,) 1 where its guess is right
+    of_sentence : (content words,) the sentence of each, from 0 on
+    utility : of UTILITIES, of each sentence; some may be of the first ones alone
     """
     count = max(map(len, utility.values()))
     worth: dict[str, float] = {}
@@ -257,10 +241,7 @@ def point(
 
 
 def p_as_sent(
-    hits: Mapping[str, FloatArray],
-    strongest: str,
-    of_sentence: IntArray,
-    rng: np.random.Generator,
+    hits: Mapping[str, FloatArray], strongest: str, of_sentence: IntArray, rng: np.random.Generator
 ) -> float:
     """Whether the strongest attack is no better than believing each word as sent: a p-value.
 
