@@ -129,11 +129,7 @@ class Trained:
 
 
 def masked_model(
-    attacked: Sequence[Material],
-    words: Sequence[str],
-    sizes: Sizes,
-    device: str,
-    seed: int | None,
+    attacked: Sequence[Material], words: Sequence[str], sizes: Sizes, device: str, seed: int | None
 ) -> Encoder:
     """The encoder of all attacks, trained to fill in words of public text; kept in the cache.
 
@@ -216,11 +212,9 @@ def public_sentences(
 ) -> Corpus:
     """Sentences of the public text, of 5 to 60 words: what a detector can be trained on too."""
     rng = stream(seed, "05", "public sentences", material.name)
-    reviews = Documents("public", material.public_texts).sample(
-        min(count, len(material.public_texts)), rng
-    )
-    found = splits.sentences(reviews, 5, 60)
-    return Tokenizer(words, KEEP_UNKNOWN).encode(found.sample(min(count, len(found)), rng).texts)
+    reviews = corpora.at_most(Documents("public", material.public_texts), count, rng)
+    found = corpora.at_most(splits.sentences(reviews, 5, 60), count, rng)
+    return Tokenizer(words, KEEP_UNKNOWN).encode(found.texts)
 
 
 def budget(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -76,15 +77,11 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     def _looks_closer_at_what_it_has(self) -> Self:
         """Only the epsilons of the two defenses can be looked at again."""
         swept = {"custext": self.custext_epsilons, "santext": self.santext_epsilons}
-        for defense, epsilons in swept.items():
-            asked = {
-                f"focus.{defense}": self.focus.get(defense, ()),
-                f"model_focus.{defense}": self.model_focus.get(defense, ()),
-            }
-            for key, chosen in asked.items():
-                if unknown := sorted({*chosen} - {*epsilons}):
-                    message = f"{key}: got {unknown}, expected some of {epsilons}"
-                    raise ValueError(f"{message}; extend {defense}_epsilons or choose from them")
+        asked = {"focus": self.focus, "model_focus": self.model_focus}
+        for (defense, epsilons), (key, chosen) in product(swept.items(), asked.items()):
+            if unknown := sorted({*chosen.get(defense, ())} - {*epsilons}):
+                message = f"{key}.{defense}: got {unknown}, expected some of {epsilons}"
+                raise ValueError(f"{message}; extend {defense}_epsilons or choose from them")
         return self
 
     @classmethod
@@ -227,11 +224,12 @@ def _from_reviews(
     order = rng.permutation(len(reviews))
     # A review has about ten sentences of 5 to 60 words; clothes reviews have about four.
     first, second = round(len(reviews) * 0.3), round(len(reviews) * 0.36)
-    parts = []
-    for rows, count in ((order[:first], sizes.private), (order[first:second], sizes.shadow_pool)):
-        found = splits.sentences(reviews.subset(rows), 5, 60)
-        parts.append(found.sample(min(count, len(found)), rng))
-    return parts[0], parts[1], corpora.at_most(reviews.subset(order[second:]), sizes.public, rng)
+    ours, theirs, read = (reviews.subset(rows) for rows in np.split(order, [first, second]))
+    private, shadow = (
+        corpora.at_most(splits.sentences(part, 5, 60), count, rng)
+        for part, count in ((ours, sizes.private), (theirs, sizes.shadow_pool))
+    )
+    return private, shadow, corpora.at_most(read, sizes.public, rng)
 
 
 def describe(materials: Iterable[Material]) -> pd.DataFrame:
