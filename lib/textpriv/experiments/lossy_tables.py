@@ -130,12 +130,8 @@ def oracle_rates(rows: Sequence[Row]) -> pd.DataFrame:
         trials = about["measure"] in ("pr5", "token_success")
         rate = _over_maps(several, about["corpus"], about["kind"], most=most, are_trials=trials)
         total = several[["texts", "tokens", "capped"]].sum()
-        search = {
-            **total,
-            "tokens": total["tokens"] / total["texts"],
-            "kept": several["kept"].min(),
-        }
-        found.append({**about, **rate.columns(), **search})
+        search = {**total, "tokens": total["tokens"] / total["texts"]}
+        found.append({**about, **rate.columns(), **search, "kept": several["kept"].min()})
     return pd.DataFrame(found)
 
 

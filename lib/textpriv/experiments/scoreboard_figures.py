@@ -74,10 +74,8 @@ def _fates(findings: pd.DataFrame, throughout: int, set_aside: int) -> str:
     tested = int(findings.to_numpy().sum())
     if not tested:
         return "No statement of the papers can be tested under this profile"
-    holds, against = (
-        int(findings.get(each, pd.Series(dtype=int)).sum())
-        for each in (Verdict.CONFIRMED, Verdict.CONTRADICTED)
-    )
+    decided = [Verdict.CONFIRMED, Verdict.CONTRADICTED]
+    holds, against = findings.reindex(columns=decided, fill_value=0).sum()
     aside = f" ({set_aside} more set aside)" * bool(set_aside)
     return (
         f"{holds} of {tested} statements are confirmed ({throughout} in every table cell),\n"

@@ -163,13 +163,12 @@ def decision(run: Run, sizes: Sizes) -> Finding:
         "low": "sending where the interval's lower end does costs",
         "cost": "choosing by the predicted cost costs",
     }
-    counted = "; ".join(
-        f"{text} {_counted(run, sizes, f'everything.{rule}', 'eps_only.cost')}"
-        for rule, text in rules.items()
-    )
-    looked = "; ".join(
-        f"{text} {_counted(run, sizes, f'everything.{rule}', f'eps_only.{rule}')}"
-        for rule, text in rules.items()
+    counted, looked = (
+        "; ".join(
+            f"{text} {_counted(run, sizes, f'everything.{rule}', f'eps_only.{other or rule}')}"
+            for rule, text in rules.items()
+        )
+        for other in ("cost", "")
     )
     said = ", ".join(
         f"{_told(run, cost(*rule))} {text} ({_apart(run, cost(*rule), fixed, 'more', 'less')})"
