@@ -19,7 +19,7 @@ from textpriv.data.corpora import label as corpus_label
 from textpriv.drawing import drawing
 from textpriv.experiments.lossy import MAPS, STENCILS
 from textpriv.report import claims
-from textpriv.report.figures import GREY, PAGE, band, label, legend_below, percent, reach, style
+from textpriv.report.figures import GREY, PAGE, band, dot, label, legend_below, percent, style
 
 HOLLOW = {"markerfacecolor": "white"}
 LOOKS: dict[str, dict[str, Any]] = {  # beside colour and marker
@@ -57,7 +57,7 @@ def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
                 shift = 0.2 * side * (row.label in set(fitted["label"]))
                 shift += 0.1 if row.scenario == "all" else -0.1
                 look = style(row.kind) | (HOLLOW if row.scenario == "test" else {})
-                _dot(ax, row, place[row.label] + shift, ms=size, lw=1, **look)
+                dot(ax, row, place[row.label] + shift, ms=size, lw=1, **look)
             plain = found.query("kind == 'plain' and scenario == 'all'")
             known = {"color": style("plain")["color"], "label": label("plain")}
             for value in plain["value"]:
@@ -122,7 +122,7 @@ def oracle(table: pd.DataFrame, paper: pd.DataFrame, title: str) -> Figure:
                 for each in (table, paper)
             )
             for each in ours.itertuples():
-                _dot(ax, each, place[each.kind] + 0.12, ms=6, **style(each.kind))
+                dot(ax, each, place[each.kind] + 0.12, ms=6, **style(each.kind))
             for each in printed[printed["kind"].isin(place)].itertuples():
                 look = {**style(each.kind), "linestyle": "", **HOLLOW}
                 ax.plot(each.value, place[each.kind] - 0.2, ms=6, **look)
@@ -156,12 +156,6 @@ def _name_rows(ax: Axes, settings: pd.DataFrame) -> dict[str, int]:
     ax.set_yticks([*place.values()], names, fontsize=7.5)
     ax.set_ylim(-0.7, len(settings) - 0.3)
     return place
-
-
-def _dot(ax: Axes, row: Any, height: float, **look: Any) -> None:
-    """A measurement and its interval along the x axis."""
-    spread = reach(pd.DataFrame([row]))
-    ax.errorbar(row.value, height, xerr=spread, **{**look, "linestyle": ""})
 
 
 def _n(found: pd.DataFrame, what: str) -> str:

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from textpriv.drawing import drawing
 from textpriv.experiments.mechanisms import READERS
 from textpriv.mechanisms.registry import NOISE, WORD_LEVEL
-from textpriv.report.figures import band, label, legend_below, percent, reach, style
+from textpriv.report.figures import band, dot, label, legend_below, percent, reach, style
 
 COLUMN = 4.4  # inches; printed at 85 mm, text of 8 points has six
 SMALL: dict[str, Any] = {"fontsize": 7, "title_fontsize": 7}
@@ -66,10 +66,8 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
     kinds = [*zip(chance.items(), (None, "white"), strict=True)]
     for (within, share), fill in reversed(kinds):  # the nearest above, as they may coincide
         for row in near[near["within"] == within].itertuples():
-            spread = reach(pd.DataFrame([row]))
             color = style(str(row.mechanism))["color"]
-            dot: dict[str, Any] = {"fmt": "o", "ms": 4.5, "lw": 1, "color": color, "mfc": fill}
-            ax.errorbar(row.value, place[row.mechanism], xerr=spread, **dot)
+            dot(ax, row, place[row.mechanism], marker="o", ms=4.5, lw=1, color=color, mfc=fill)
         key = f"among the {within:,} nearest"
         ax.plot([], [], color="black", marker="o", ls="", ms=4.5, mfc=fill, label=key)
         line, uniform = "-" if fill is None else ":", f"uniform word: {share:.2%}"

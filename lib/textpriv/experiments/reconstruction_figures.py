@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from textpriv.attacks.registry import ON_WORDS
 from textpriv.data.corpora import label as corpus_label
 from textpriv.drawing import drawing
-from textpriv.report.figures import BLACK, PAGE, band, label, legend_below, percent, reach, style
+from textpriv.report.figures import PAGE, band, dot, label, legend_below, percent, reach, style
 
 DEFENSE = {"custext": "CusText+", "santext": "SanText+"}
 PANELS = 4  # settings that fit into a row
@@ -79,14 +79,12 @@ def ladder(found: pd.DataFrame) -> Figure:
     for ax, defense, epsilon, part in panels:
         for row in part.itertuples():
             place = len(names) - 1 - names.index(row.attack)
-            ends = [[row.value - row.low], [row.high - row.value]]
-            look: dict[str, Any] = {**style(row.attack), "linestyle": "", "ms": 6, "lw": 1.2}
-            ax.errorbar(row.value, place, xerr=ends, **look)
+            dot(ax, row, place, ms=6, lw=1.2, **style(row.attack))
             ax.annotate(f"{row.value:.0%}", (row.value, place), (0, 7), ha="center",
                         textcoords="offset points", fontsize=8, zorder=9,
                         bbox={"color": "white", "pad": 0.5})  # fmt: skip
         for bound in _bounds(found, defense, epsilon):
-            ax.axvline(bound, color=BLACK, lw=1, ls="--", label="K-ASR bound, our estimate")
+            ax.axvline(bound, color="black", lw=1, ls="--", label="K-ASR bound, our estimate")
         ax.set(xlim=(-0.1, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
         ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n{_n(part)}", fontsize=8.5)
         ax.set_xlabel("tokens\nrecovered", fontsize=8.5)

@@ -23,6 +23,7 @@ from textpriv.report.figures import (
     PAGE,
     RED,
     SKY,
+    dot,
     label,
     legend_below,
     percent,
@@ -150,9 +151,7 @@ def risk_utility(
     rows = at.sort_values("value", kind="stable").reset_index(drop=True)
     fig, ax = plt.subplots(figsize=(PAGE, 1.5 + 0.36 * max(1, len(rows))))
     for place, row in enumerate(rows.itertuples()):
-        look: dict[str, Any] = {**style(str(row.mechanism)), "linestyle": "", "ms": 8, "lw": 1.6}
-        ends = [[row.value - row.low], [row.high - row.value]]
-        ax.errorbar(row.value, place, xerr=ends, **look)
+        dot(ax, row, place, ms=8, lw=1.6, **style(str(row.mechanism)))
         ax.annotate(f"{row.value:.0%}", (row.high, place), (6, 0), va="center",
                     textcoords="offset points", fontsize=10)  # fmt: skip
     names = [

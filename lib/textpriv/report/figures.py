@@ -174,6 +174,12 @@ def reach(table: pd.DataFrame, value: str = "value") -> NDArray[np.float64]:
     return np.clip([table[value] - table["low"], table["high"] - table[value]], 0, None)
 
 
+def dot(ax: Axes, row: Any, height: float, **look: Any) -> None:
+    """The value of a row, at some height, and its interval along the x axis."""
+    spread = reach(pd.DataFrame([row]))
+    ax.errorbar(row.value, height, xerr=spread, **{**look, "linestyle": ""})
+
+
 def percent(*axes: Axis) -> None:
     """Write the ticks of these axes, which are shares, as percentages."""
     for axis in axes:
