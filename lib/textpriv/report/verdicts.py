@@ -304,12 +304,13 @@ def _test(
         holding = int((steps[:, 0] > 0).sum())
         return _Test(margin > 0, _two_sided(abs(margin), error), holding, len(found), averaged=True)
     holding = sum(trend.holds(_values(trend, each)) for trend, each in found)
-    chances, count = [_chances(*each) for each in found], len(found)
+    holds, fails = zip(*(_chances(*each) for each in found), strict=True)
+    count = len(found)
     needed = count // 2 + 1 if reading == Reading.MOST else count
     if holding >= needed:
-        weakest = sorted(chance.holds for chance in chances)[needed - 1]
+        weakest = sorted(holds)[needed - 1]
         return _Test(True, min(1.0, (count - needed + 1) * weakest), holding, count)
-    weakest = sorted(chance.fails for chance in chances)[count - needed]
+    weakest = sorted(fails)[count - needed]
     return _Test(False, min(1.0, needed * weakest), holding, count)
 
 
@@ -465,23 +466,18 @@ def _average_step(trend: Trend, found: Mapping[str, Measurement]) -> tuple[float
     return margin, error
 
 
-class _Chances(NamedTuple):
-    """How easily chance would make a trend hold, or fail, as it does; 1 where it does not."""
+def _chances(trend: Trend, measured: Mapping[str, Measurement]) -> tuple[float, float]:
+    """How easily chance would make a trend hold, and fail, as it does; 1 where it does not.
 
-    holds: float
-    fails: float
-
-
-def _chances(trend: Trend, measured: Mapping[str, Measurement]) -> _Chances:
-    """It holds by its weakest step (all must hold, so no correction), and fails by its worst one
+    It holds by its weakest step (all must hold, so no correction), and fails by its worst one
     (any may fail, so Bonferroni's over the steps). Two equal numbers decide nothing.
     """
     steps = margins(trend, measured)
     chances = [_two_sided(abs(margin), error) for margin, error in steps]
     if trend.holds(_values(trend, measured)):
-        return _Chances(max(chances), 1.0)
+        return max(chances), 1.0
     failing = [p for (margin, _), p in zip(steps, chances, strict=True) if margin <= 0]
-    return _Chances(1.0, min(1.0, len(steps) * min(failing)))
+    return 1.0, min(1.0, len(steps) * min(failing))
 
 
 def p_value(trend: Trend, measured: Mapping[str, Measurement]) -> float:
