@@ -99,13 +99,13 @@ def said_at_risk(pairs: pd.DataFrame) -> str:
     )
 
 
-def matrix(pairs: pd.DataFrame, utility: str, quarter: int = 2) -> pd.DataFrame:
+def matrix(pairs: pd.DataFrame, utility: str) -> pd.DataFrame:
     """Points by which attackers recover more under the row's mechanism than under the column's.
 
-    A text in each place, with a star where the difference is significant; empty where a mechanism
-    does not reach that utility. The row of which least is recovered stands first.
+    Halfway along the range of the utility: a text in each place, with a star where the difference
+    is significant; empty where a mechanism does not reach it. The least recovered stands first.
     """
-    rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == quarter)]
+    rows = pairs[(pairs["utility"] == utility) & (pairs["quarter"] == 2)]
     turned = rows.rename(columns={"first": "second", "second": "first"})
     both = pd.concat([rows, turned.assign(value=-rows["value"])])
     star = np.where(both["p"] < ALONE, "*", "")

@@ -91,13 +91,8 @@ class Trained:
         found.seconds[name] = float(np.mean([each.seconds for each in trainings]))
         rows = []
         for k in guesses[0]:
-            rate, covered = (
-                found.over_trainings(
-                    np.array([each[k].hits(found.truth, top=top) for each in guesses], float),
-                    DETECTOR,
-                )
-                for top in (1, k)
-            )
+            hits = [[each[k].hits(found.truth, top=top) for each in guesses] for top in (1, k)]
+            rate, covered = (found.over_trainings(each, DETECTOR) for each in np.array(hits, float))
             ends = {"coverage_low": covered.low, "coverage_high": covered.high}
             row = {**found.setting, "attack": name, "k": k, "coverage": covered.value}
             rows.append(row | ends | rate.columns())
@@ -197,9 +192,9 @@ def by_setting(
 ) -> list[Trained]:
     """Trainings of the detectors put together; the first of a setting has its other attacks."""
     trained = []
-    for outcome, attacks in (
-        each for point, each in zip(points, made, strict=True) if point["number"] == 0
-    ):
+    for point, (outcome, attacks) in zip(points, made, strict=True):
+        if point["number"]:
+            continue
         trained.append(Trained(outcome))
         own = [every for other, every in made if other.setting == outcome.setting]
         for name in attacks:
@@ -226,15 +221,12 @@ def budget(
     detector reads public text in the first setting, and a pretrained model attacks CusText+ where
     it is looked at closely.
     """
-    many = (defense, epsilon) == ("custext", sizes.model_focus["custext"][-1])
-    counts = [k for k in sizes.contextual_k if many or k <= K]
-    spared = set()
-    if not (is_first and (defense, epsilon) == ("custext", sizes.model_focus["custext"][0])):
-        spared.add(EXTENDED)
-    is_close = defense == "custext" and epsilon in sizes.focus["custext"]
-    if not (is_first and sizes.pretrained and is_close):
-        spared.add(PRETRAINED)
-    return counts, spared
+    is_custext, networked = defense == "custext", sizes.model_focus["custext"]
+    many = is_custext and epsilon == networked[-1]
+    extended = is_custext and is_first and epsilon == networked[0]
+    pretrained = is_custext and is_first and sizes.pretrained and epsilon in sizes.focus["custext"]
+    spared = {name for name, run in {EXTENDED: extended, PRETRAINED: pretrained}.items() if not run}
+    return [k for k in sizes.contextual_k if many or k <= K], spared
 
 
 def by_candidates(

@@ -326,7 +326,7 @@ def gains(
         {"features": features, **row}
         for features, by in predicted
         if by == "document" and features != EPS_ONLY
-        for row in _gained(rows, predicted, features, EPS_ONLY, by, sizes, seed)
+        for row in _gained(rows, predicted[features, by], predicted[EPS_ONLY, by], sizes, seed)
     )
 
 
@@ -341,7 +341,7 @@ def gains_of_small_model(
     """
     result = []
     for by in ("row", "document"):
-        gained = _gained(rows, predicted, "all", "no_bc", by, sizes, seed)
+        gained = _gained(rows, predicted["all", by], predicted["no_bc", by], sizes, seed)
         result += [{"by": by, **row} for row in gained]
         whole = r2_score(rows[TARGET], predicted["all", by])
         if whole > 0:  # else there is nothing to divide by
@@ -353,17 +353,11 @@ def gains_of_small_model(
 
 
 def _gained(
-    rows: pd.DataFrame,
-    predicted: Mapping[tuple[str, str], FloatArray],
-    first: str,
-    second: str,
-    by: str,
-    sizes: Sizes,
-    seed: Any,
+    rows: pd.DataFrame, first: FloatArray, second: FloatArray, sizes: Sizes, seed: Any
 ) -> list[dict[str, Any]]:
-    """`prediction.gain` of one set of features over another, a row for R2 and one for the error."""
-    both, drawn = (predicted[first, by], predicted[second, by]), stream(seed, "06", "scores")
-    gained = gain(rows[TARGET], *both, rows["document"], drawn, resamples=sizes.resamples)
+    """`prediction.gain` of predictions over others, a row for R2 and one for the error."""
+    drawn, document = stream(seed, "06", "scores"), rows["document"]
+    gained = gain(rows[TARGET], first, second, document, drawn, resamples=sizes.resamples)
     return [{"measure": what, **each.columns()} for what, each in vars(gained).items()]
 
 
