@@ -139,15 +139,12 @@ def beside_random(
 ) -> pd.DataFrame:
     """Accuracy on a mechanism's own replacements minus that on random words in their places.
 
-    Of columns corpus, data, mechanism, kept, reader, words (OWN or REDRAWN), value and n. A row for
-    every mechanism, share kept and reader, then one whose reader is BETTER: there each of the two
-    texts is read by the classifier that is right more often about it. Columns: corpus, mechanism,
-    kept, reader, value, low, high (95% of this comparison, for the readers chosen), n, p (corrected
-    for all pairs of readers in all rows, Bonferroni), verdict ("above", "below" or "undecided").
-
-    Parameters
-    ----------
-    difference : of two measurements by name, see `Run.difference`
+    Of columns corpus, data, mechanism, kept, reader, words (OWN or REDRAWN), value and n, and of
+    `Run.difference`. A row for every mechanism, share kept and reader, then one whose reader is
+    BETTER: there each of the two texts is read by the classifier that is right more often about it.
+    Columns: corpus, mechanism, kept, reader, value, low, high (95% of this comparison, for the
+    readers chosen), n, p (corrected for all pairs of readers in all rows, Bonferroni), verdict
+    ("above", "below" or "undecided").
     """
     name = "sentiment.{data}.{mechanism}.kept{kept:g}.{reader}.{words}".format_map
     at = accuracy[~accuracy["mechanism"].isin(["original", RANDOM])]

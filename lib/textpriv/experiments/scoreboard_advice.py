@@ -55,12 +55,10 @@ def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
 def leaders(rows: pd.DataFrame, pairs: pd.DataFrame | None = None) -> list[str]:
     """Mechanisms that a test does not tell from the one of largest value; the best first.
 
-    Parameters
-    ----------
-    rows : columns mechanism, value, low, high
-    pairs : paired tests of the same values (first, second, p corrected); a pair that is not there
-        was not told apart. None: errors are taken for independent, which is cautious, and corrected
-        for the number of all pairs (Bonferroni), as the best was chosen for being the best
+    Of columns mechanism, value, low, high, and of paired tests of the same values (first, second, p
+    corrected); a pair that is not there was not told apart. Without them errors are taken for
+    independent, which is cautious, and corrected for the number of all pairs (Bonferroni), as the
+    best was chosen for being the best.
     """
     found = rows.sort_values("value", ascending=False, kind="stable")
     measured = [
@@ -69,10 +67,9 @@ def leaders(rows: pd.DataFrame, pairs: pd.DataFrame | None = None) -> list[str]:
     ]
     best = measured[0]
     if pairs is not None:
-        told = pairs[pairs["p"] < ALONE]
-        beaten = {*told.loc[told["first"] == best.name, "second"]}
-        beaten |= {*told.loc[told["second"] == best.name, "first"]}
-        return [each.name for each in measured if each.name not in beaten]
+        told = pairs.loc[pairs["p"] < ALONE, ["first", "second"]]
+        apart = {*told[(told == best.name).any(axis=1)].stack()} - {best.name}
+        return [each.name for each in measured if each.name not in apart]
     count = math.comb(len(measured), 2)
     return [
         each.name

@@ -215,11 +215,12 @@ def protects(equal: pd.DataFrame) -> Finding:
     """Which mechanism is read back less, by the paired tests of `scoreboard.equal_utility`."""
     wins: list[str] = []
     won = lost = 0
-    equal = equal[~(equal["first"].isin(BASELINES) | equal["second"].isin(BASELINES))]
-    alike = equal[equal["utility"] == "meaning"]
+    pair = ["first", "second"]
+    equal = equal[~equal[pair].isin([*BASELINES]).any(axis=1)]
+    mixed = equal[pair].isin(NEWER).sum(axis=1) == 1  # a newer and an older one
+    alike = equal[mixed & (equal["utility"] == "meaning")]
     for name in NEWER:
-        own = alike[(alike["first"] == name) | (alike["second"] == name)]
-        own = own[~own["first"].where(own["first"] != name, own["second"]).isin(NEWER)]
+        own = alike[(alike[pair] == name).any(axis=1)]
         less, more = own[own["less"] == name], own[own["less"].notna() & (own["less"] != name)]
         won, lost = won + len(less), lost + len(more)
         if len(own):
@@ -273,19 +274,15 @@ def near_words(board: Board) -> Finding:
     gains = board.rows("beside_random", "corpus", "mechanism", "p", reader=BETTER, kept=HALF)
     if gains.empty:
         return Finding("Replacements were not compared with random words", "(Notebook 01.)")
-    sure = gains["p"] < ALONE
-    gains["above"] = sure & (gains["value"] > 0)
-    gains["below"] = sure & (gains["value"] < 0)
+    gains["sure"] = np.sign(gains["value"]).where(gains["p"] < ALONE, 0)
     said, title = [], ""
     for corpus, part in sorted(gains.groupby("corpus"), reverse=True):
-        names = [*part.loc[part["above"], "mechanism"]]
+        names, less = [*part.loc[part["sure"] > 0, "mechanism"]], (part["sure"] < 0).sum()
         under = f"under {len(names)} of {len(part)} mechanisms"
         title = title or f"Replacements are shown to be worth more than random words {under}"
         which = f" ({listing(names)})" if names else ""
-        less = f"less under {part['below'].sum()}"
-        none = not (part["above"] | part["below"]).any()
-        told = "no difference is significant" if none else f"more under {len(names)}{which}, {less}"
-        said.append(f"on {corpus} {told}")
+        told = f"more under {len(names)}{which}, less under {less}"
+        said.append(f"on {corpus} {told if names or less else 'no difference is significant'}")
     return Finding(
         title,
         "With half of the content words kept and random words in the same places, each read by the "
