@@ -81,11 +81,7 @@ def test_lock_follows_from_the_registry() -> None:
     ("field", "values", "says"),
     [
         ("name", ["../a.txt", "/a.txt", "a/../../b.txt", "\\a.txt", "C:/a.txt"], "relative path"),
-        (
-            "name",
-            ["m.bin", "m.pkl", "w.pt", "run.py", "end", "a.tgz"],
-            r"one of .*\.safetensors",
-        ),
+        ("name", ["m.bin", "m.pkl", "w.pt", "run.py", "end", "a.tgz"], r"one of .*\.safetensors"),
         ("git_blob", ["abc", "G" * 40, "0" * 64], "git_blob"),
         ("sha256", ["abc", "0" * 40, "A" * 64], "sha256"),
         ("size", [0, -1], "size"),
@@ -331,11 +327,7 @@ def test_the_hub_does_not_paper_over_a_corrupt_wheel(
     ],
 )
 def test_what_may_go_wrong_at_the_hub(
-    tiny: Tiny,
-    hub: dict[str, Any],
-    change: dict[str, Any],
-    error: type[TextprivError],
-    says: str,
+    tiny: Tiny, hub: dict[str, Any], change: dict[str, Any], error: type[TextprivError], says: str
 ) -> None:
     hub.update(change)
     with pytest.raises(error, match=f"tiny: .*{says}"):

@@ -32,12 +32,7 @@ from textpriv.utility.grammar import (
     whole_words,
 )
 
-N, V, A, R = (
-    PartOfSpeech.NOUN,
-    PartOfSpeech.VERB,
-    PartOfSpeech.ADJECTIVE,
-    PartOfSpeech.ADVERB,
-)
+N, V, A, R = (PartOfSpeech.NOUN, PartOfSpeech.VERB, PartOfSpeech.ADJECTIVE, PartOfSpeech.ADVERB)
 P, D, L = PartOfSpeech.PRONOUN, PartOfSpeech.DETERMINER, PartOfSpeech.LINK
 NUMBER, MARK, OTHER = PartOfSpeech.NUMBER, PartOfSpeech.PUNCTUATION, PartOfSpeech.OTHER
 
@@ -196,9 +191,7 @@ def test_whole_words_text_by_text(texts: list[list[tuple[str, str]]]) -> None:
             expected.append(not any(piece.startswith("##") for piece in near))
     flat = [pair for text in texts for pair in text]
     found = whole_words(
-        [a for a, _ in flat],
-        [b for _, b in flat],
-        offsets=np.cumsum([0, *map(len, texts)]),
+        [a for a, _ in flat], [b for _, b in flat], offsets=np.cumsum([0, *map(len, texts)])
     )
     assert found.tolist() == expected
 

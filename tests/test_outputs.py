@@ -46,10 +46,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     run[3].outputs = [v4.new_output("display_data", {"text/html": f"<table>{words}</table>"})]
     for cell in run[1:]:
         cell.execution_count = 1
-    state = {
-        "box": {"state": {"children": ["IPY_MODEL_o"]}},
-        "o": {"state": {"outputs": [inside]}},
-    }
+    state = {"box": {"state": {"children": ["IPY_MODEL_o"]}}, "o": {"state": {"outputs": [inside]}}}
     executed = v4.new_notebook(cells=run, metadata={"widgets": {outputs.STATE: {"state": state}}})
     nbformat.write(executed, tmp_path / "executed.ipynb")
     return tmp_path / "executed.ipynb"

@@ -269,9 +269,7 @@ def test_many_rows_of_one_document_count_as_one() -> None:
 
 def test_each_end_is_built_from_the_model_that_did_not_see_the_document() -> None:
     predictor = made(
-        [0.1, 0.1, 0.1, 0.2],
-        models=(Constant(0.0), Constant(0.5)),
-        fold=np.array([0, 0, 1, 1]),
+        [0.1, 0.1, 0.1, 0.2], models=(Constant(0.0), Constant(0.5)), fold=np.array([0, 0, 1, 1])
     )
     low, high = predictor.interval(ONE, level=0.6)  # third of four: 1/5 each
     assert high[0] == pytest.approx(0.6)  # of 0.1, 0.1, 0.6, 0.7

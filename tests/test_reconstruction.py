@@ -377,11 +377,7 @@ def run(apart: float) -> Any:
     ],
 )
 def test_verdicts_follow_the_numbers(
-    profile: str,
-    rates: dict[str, float],
-    apart: float,
-    says: str,
-    monkeypatch: pytest.MonkeyPatch,
+    profile: str, rates: dict[str, float], apart: float, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def quick(first: Any, second: Any, *_: Any, **__: Any) -> float:
         return 0.0 if abs(first.mean() - second.mean()) > 0.1 else 1.0
@@ -511,10 +507,7 @@ def test_tests_over_trainings_keep_small_levels() -> None:
     assert rejected <= 21  # of 10 by chance with probability below 0.1%
 
 
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [("focus", "custext"), ("model_focus", "santext")],
-)
+@pytest.mark.parametrize(("key", "name"), [("focus", "custext"), ("model_focus", "santext")])
 def test_epsilons_that_no_defense_has_are_named(key: str, name: str) -> None:
     table = profiles.table("default", "05_reconstruction_attacks")[key]
     with pytest.raises(ProfileError, match=rf"{key}\.{re.escape(name)}: got \[99.*epsilons"):

@@ -27,21 +27,9 @@ FULL = "full"
 # candidates, which come from public documents. Mechanisms are compared at levels of utility between
 # the ends that a run itself has measured, or where classifiers reach an accuracy.
 LEARNED = (
-    "accuracy",
-    "accuracy_tuned",
-    "decision",
-    "equal",
-    "equal_risk",
-    "f1",
-    "f1_strongest",
-    "f1_untuned",
-    "f1_at_risk",
-    "ledger",
-    "left",
-    "read",
-    "repeated",
-    "trace",
-)
+    "accuracy", "accuracy_tuned", "decision", "equal", "equal_risk", "f1", "f1_strongest",
+    "f1_untuned", "f1_at_risk", "ledger", "left", "read", "repeated", "trace",
+)  # fmt: skip
 EXPECTED = (0.90, 0.98)  # share of differences inside the joint error
 _WIDTH = norm.ppf((1 + CONFIDENCE) / 2)  # of an interval to one side, in standard errors
 

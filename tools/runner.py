@@ -141,13 +141,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         raise RunError(f"got {got}, expected --backend dask with the address of its scheduler")
     own = {"corpus": _own_file(arguments.corpus)} if arguments.corpus else {}
     parameters = {"profile": arguments.profile, "seed": arguments.seed, "overrides": own}
-    return Plan(
-        parameters,
-        jobs,
-        arguments.force,
-        arguments.any_machine,
-        arguments.scheduler,
-    )
+    return Plan(parameters, jobs, arguments.force, arguments.any_machine, arguments.scheduler)
 
 
 def _own_file(name: str) -> str:

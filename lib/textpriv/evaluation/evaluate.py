@@ -529,8 +529,7 @@ class _Run:
         columns = {"original": self.before, "sanitized": self.after, "read_back": self.read_back}
         quoted = {key: each[: self.quoted] for key, each in columns.items() if each is not None}
         utility = pd.DataFrame(
-            self.utility,
-            columns=["measure", "value", "low", "high", "n", "clear", "guessing"],
+            self.utility, columns=["measure", "value", "low", "high", "n", "clear", "guessing"]
         )
         return Evaluation(
             name="unknown" if self.made is None else self.made.name,

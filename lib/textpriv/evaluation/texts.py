@@ -74,11 +74,7 @@ def pairs_of(original: object, sanitized: object, *, column: str) -> tuple[list[
 
 
 def table_of(
-    path: str | Path,
-    *,
-    column: str = "text",
-    columns: tuple[str, ...] = (),
-    empty: bool = False,
+    path: str | Path, *, column: str = "text", columns: tuple[str, ...] = (), empty: bool = False
 ) -> Any:
     """The documents of a file, with further columns; see `data.corpora.read_table`."""
     from textpriv.data import corpora  # opens Arrow tables, which takes a second to import
