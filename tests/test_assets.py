@@ -429,7 +429,6 @@ def test_local_file_replaces_an_asset(shop: Tiny) -> None:
         ('[tyni]\npath = "x"\n', UnknownAsset, "did you mean tiny"),
         ('[tiny]\nfile = "x"\n', InvalidInput, r"\[tiny\]: expected path"),
         ("tiny = 3\n", InvalidInput, r"\[tiny\]: expected path"),
-        ('[tiny]\npath = "."\ntext = 3\n', InvalidInput, r"\[tiny\]: expected path"),
         ("[tiny\n", InvalidInput, "expected TOML"),
     ],
 )

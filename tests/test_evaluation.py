@@ -295,6 +295,8 @@ def test_who_knows_the_mechanism_reads_more_and_knows_what_was_kept() -> None:
     assert "eps 8 per word" in found.statement and set(found.examples) == {
         "original", "sanitized", "read_back"
     }  # fmt: skip
+    for part in ("recovered", "linked to their originals", "guessing", "Not tried", "more public"):
+        assert part in str(found)
 
 
 def test_what_passes_in_clear_is_read() -> None:
@@ -429,12 +431,6 @@ def test_the_page_escapes_what_it_shows_and_asks_for_nothing(tmp_path: Path) -> 
     assert "default-src 'none'" in page
 
 
-def test_it_says_what_was_found_and_what_was_not_tried() -> None:
-    said = str(evaluated())
-    for part in ("recovered", "linked to their originals", "guessing", "Not tried", "more public"):
-        assert part in said
-
-
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
@@ -499,7 +495,6 @@ def test_a_card_is_made_again_and_a_wrong_one_is_found_out(common: None) -> None
     [
         ("no json", "expected a card"),
         ("[]", "expected format"),
-        ('{"format": 1}', "expected format"),
         (json.dumps({"format": evaluation.CARD}), "lacks \\['mechanism'"),
     ],
 )
@@ -545,7 +540,6 @@ test_bad_input_is_named = refused(
     (lambda: evaluated(mechanism=3), "mechanism: got 3, expected a name"),
     (lambda: evaluated(epsilon="2"), "epsilon: got '2'"),
     (lambda: evaluated(epsilon=0), "epsilon: got 0"),
-    (lambda: evaluated(epsilon=np.inf), "epsilon: got inf"),
     (lambda: evaluated(epsilon=None), "epsilon: got none"),
     (lambda: evaluated(policy="none"), "policy: got 'none', expected one of private, keep-unknown"),
     (lambda: evaluated(attacks=["bm52"]), r"attacks: got \['bm52'\], expected some of"),

@@ -494,7 +494,6 @@ test_bad_input_is_named = refused(
     (lambda encoder: split(encoder).passages(3), "longest: got 3"),
     (lambda encoder: split(encoder, UNKNOWN), "corpus: got ids"),
     (lambda encoder: split(encoder, len(WORDS)), "corpus: got ids"),
-    (lambda encoder: split(encoder, CAT, UNKNOWN), "corpus: got ids"),
     (lambda roberta: split(roberta), "tokenizer: got BPE, expected WordPiece"),
     (lambda t5: split(t5), "tokenizer: got Unigram, expected WordPiece"),
 )
