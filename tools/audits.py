@@ -148,7 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "task_seconds": round(sum(done.seconds for done in found.values()), 1),
                 "versions": provenance.versions(),
             }
-            _write(judged, also, about)
+            _state(also, about)  # first, so that the audits stand for a complete run
+            write_audits(judged, folder() / "audits.json", {**about, **also})
     except TextprivError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -190,12 +191,6 @@ def every_pair(judged: Sequence[Audit], found: Mapping[Task, Done]) -> list[Audi
         for audit, value in like
         if audit  # or the exact audits were not asked for
     ]
-
-
-def _write(judged: Sequence[Audit], also: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Both files: the statements first, so that the audits stand for a complete run."""
-    _state(also, about)
-    write_audits(judged, folder() / "audits.json", {**about, **also})
 
 
 def restate() -> None:
