@@ -29,11 +29,11 @@ _BANDS = (0.25, 0.5, 0.75)
 
 
 def summary_worth(
-    originals: Sequence[str], sanitized: Sequence[str], *, level: float = 0.9
+    originals: Sequence[str], sanitized: Sequence[str]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Expected worth of the summary of each sanitized text, and an interval: (texts,) three times.
 
-    The interval covers with probability near `level` for a text like those that were learned from
+    The interval covers with probability near 0.9 for a text like those that were learned from
     (see `Predictor.interval`, per quarter of the similarity where it is per epsilon). For other
     kinds of text, other mechanisms and larger models it is a guide without a guarantee.
 
@@ -41,7 +41,7 @@ def summary_worth(
     """
     alike = similarity(encoder(), originals, sanitized)
     rows = _in_bands(pd.DataFrame({FEATURE: alike}))
-    low, high = predictor().interval(rows, level=level)
+    low, high = predictor().interval(rows)
     return predictor().predict(rows), low, high
 
 
