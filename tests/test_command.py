@@ -31,6 +31,13 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(main, list(arguments), input=stdin)
 
 
+def told_by(*arguments: str) -> str:
+    """What a new interpreter prints."""
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    asked = [sys.executable, *arguments]
+    return subprocess.run(asked, capture_output=True, text=True, check=True, env=paths).stdout
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "texts.txt"
@@ -161,18 +168,13 @@ def test_each_mistake_is_one_clear_error(file: str, arguments: list[str], messag
 
 
 def test_the_package_is_the_command() -> None:
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    asked = [sys.executable, "-m", "textpriv", "--help"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths).stdout
+    told = told_by("-m", "textpriv", "--help")
     assert told.startswith("Usage: textpriv") and "report" in told
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = "import sys, textpriv.command; print(*sorted(sys.modules))"
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    asked = [sys.executable, "-c", code]
-    loaded = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths)
-    assert not {"numpy", "torch", "pandas", "sklearn", "transformers"} & set(loaded.stdout.split())
+    loaded = told_by("-c", "import sys, textpriv.command; print(*sorted(sys.modules))").split()
+    assert not {"numpy", "torch", "pandas", "sklearn", "transformers"} & set(loaded)
 
 
 WITHOUT_EXTRAS = """
@@ -201,11 +203,8 @@ except MissingPackage as error:
 def test_the_core_is_there_without_the_extras() -> None:
     absent = {"transformers", "tokenizers", "sentence_transformers", "annoy", "accelerate", "gguf"}
     absent |= {"IPython", "ipywidgets", "papermill", "nbformat", "seaborn", "faker", "psutil"}
-    code = WITHOUT_EXTRAS.replace("ABSENT", repr(absent))
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    asked = [sys.executable, "-c", code]
-    found = subprocess.run(asked, capture_output=True, text=True, check=True, env=paths)
-    assert "pip install 'textpriv[models]'" in found.stdout
+    said = told_by("-c", WITHOUT_EXTRAS.replace("ABSENT", repr(absent)))
+    assert "pip install 'textpriv[models]'" in said
 
 
 def test_a_text_of_which_nothing_is_left_keeps_its_line(file: str, tmp_path: Path) -> None:
