@@ -476,7 +476,6 @@ def split(encoder: Encoder, *ids: int) -> Pieces:
 
 
 test_bad_input_is_named = refused(
-    (lambda t5: t5.logits(STATES), NO_HEAD),
     (lambda t5: t5.asked(STATES), NO_HEAD),
     (lambda t5, cache: masked_language_model(t5, texts(60), small(1)), NO_HEAD),
     (lambda encoder: encoder.clone(dropout=1.0), "dropout: got 1.0"),

@@ -291,8 +291,6 @@ def test_limits_are_those_of_the_logits_on_public_documents() -> None:
     expected = np.array([table[1] * times for times in (0, 1, 2)])[:, :SIZE]
     assert found.low.tolist() == expected.min(0).tolist()
     assert found.high.tolist() == expected.max(0).tolist()
-    longer = learn_limits(generator, ["a"] * 1000, **options | {"tokens": 2})
-    assert longer.low[1] < -29  # an "a" that was said adds its row
 
 
 def test_every_step_counts_for_the_limits() -> None:
@@ -479,7 +477,6 @@ test_bad_input_is_named = refused(
     (lambda: limits([0.0, 1.0], [1.0, 0.5]), "got 1 to 0.5 for id 1, expected low <= high"),
     (lambda: limits([0.0, NAN], [1.0, 1.0]), "got NaN or infinity"),
     (lambda: limits([0.0], [INF]), "got NaN or infinity"),
-    (lambda: limits([-INF], [0.0]), "got NaN or infinity"),
     (lambda: limits([0.0], [1.0, 2.0]), "got shapes"),
     (lambda: limits([], []), "got shapes"),
     (lambda: limits(0.0, 1.0), "see Limits.same"),

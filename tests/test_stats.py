@@ -451,9 +451,7 @@ ONE, OTHER = (clustered_mean([0.0, 1.0], [0, 1], sample=name) for name in "ab")
 paired: Any = partial(paired_test, rng=np.random.default_rng(0))
 
 test_bad_input_is_named = refused(
-    (lambda: share(-1, 5), SHARES),
     (lambda: share(6, 5), SHARES),
-    (lambda: share(0, 0), SHARES),
     (lambda: share(NAN, 5), SHARES),  # type: ignore[arg-type]
     (lambda: stratified_mean([], []), "values: got shape"),
     (lambda: stratified_mean([1.0, 2.0], [0]), "values: got shape"),
@@ -463,12 +461,10 @@ test_bad_input_is_named = refused(
     (lambda: over_draws(ONE, [0.6, 0.4], draw_labels("x", [1])), "expected one label a value"),
     (lambda: clustered_mean([], []), r"values: got shape \(0,\)"),
     (lambda: clustered_mean([1.0, 2.0], [0]), "values: got shape"),
-    (lambda: clustered_mean([[1.0]], [[0]]), "values: got shape"),
     (lambda: clustered_mean([1.0, NAN], [0, 1]), "values: got NaN or infinity"),
     (lambda: paired([], [], []), PAIRS),
     (lambda: paired([1, 0], [1], [0, 1]), PAIRS),
     (lambda: paired([1, 0], [0, 1], [0]), PAIRS),
-    (lambda: paired([[1]], [[1]], [[1]]), PAIRS),
     (lambda: combined((1, -1), (ONE, OTHER)), "'a' and 'b'"),
     (lambda: combined((1, -1), (ONE, share(1, 2))), "1 influences"),
     (lambda: combined((1, -1), (ONE,)), "2 weights, 1 estimates"),
