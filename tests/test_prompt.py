@@ -138,17 +138,19 @@ def test_no_pair_of_documents_exceeds_the_loss(limits: Limits, seed: int) -> Non
     assert made.guarantee.epsilon <= made.guarantee.epsilon_paper
 
 
+def losses(limits: Limits, temperature: float) -> Any:
+    """What saying each token tells at most, by the formula."""
+    low, high = limits.low / temperature, limits.high / temperature
+    said = np.eye(len(low), dtype=bool)
+    with_high, with_low = (
+        logsumexp(np.where(said, one, other), axis=1) for one, other in ((high, low), (low, high))
+    )
+    return high - with_high - low + with_low
+
+
 def corner(limits: Limits, temperature: float) -> tuple[Generator, int]:
     """A model that puts two documents at opposite corners of the box, and the token to say."""
-    low, high = limits.low / temperature, limits.high / temperature
-    losses = [
-        high[i]
-        - logsumexp(np.where(np.arange(SIZE) == i, high, low))
-        - low[i]
-        + logsumexp(np.where(np.arange(SIZE) == i, low, high))
-        for i in range(SIZE)
-    ]
-    best = int(np.argmax(losses))
+    best = int(losses(limits, temperature).argmax())
     table = np.zeros((ROWS, ROWS))
     a, b = map(WORDS.index, _pair(best))
     table[a], table[b] = -1e3, 1e3
@@ -210,16 +212,8 @@ def test_top_k_breaks_the_bound_and_the_guard_sees_it() -> None:
 def test_the_loss_is_its_formula(pairs: list[tuple[float, float]], temperature: float) -> None:
     low = np.array([pair[0] for pair in pairs])
     limits = Limits(low, low + np.array([pair[1] for pair in pairs]))
-    l, h = limits.low / temperature, limits.high / temperature  # noqa: E741
-    chosen = np.eye(len(pairs), dtype=bool)
-    formula = (
-        h
-        - logsumexp(np.where(chosen, h, l), axis=1)
-        - l
-        + logsumexp(np.where(chosen, l, h), axis=1)
-    ).max()
     found = tight_loss(limits, temperature)
-    assert found == pytest.approx(formula, rel=1e-9, abs=1e-9)
+    assert found == pytest.approx(losses(limits, temperature).max(), rel=1e-9, abs=1e-9)
     assert -1e-9 <= found <= paper_loss(limits, temperature) + 1e-9
 
 
