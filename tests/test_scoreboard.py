@@ -335,13 +335,13 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     assert findings.against(table, LEFT_OUT).title.startswith("Nothing was compared")
     left_out = equal("tem", "left-out", 0.05, 0.01)
     title, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out)))
-    assert "more is read back under 1 of 1" in title and "accuracy none was compared" in said
+    assert "more is read back under 1 of 1" in title and "accuracy (none was compared)" in said
     more = [equal("tem", "left-out", 0.05, 0.01, "accuracy"),
             equal("clusant", "randomized-response", 0.05, 0.3, "accuracy")]  # fmt: skip
     _, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out, *more)))
-    assert "but at equal accuracy more is read back under 1 of 1, less under 0. Compared" in said
-    assert "sent), at equal meaning more is read back under 1 of 2, less under 1; at equal" in said
-    assert said.endswith("under 0 of 1, less under 0, undecided under 1.")
+    assert "but more is read back at equal accuracy under 1 of 1 (less under 0). Compared" in said
+    assert "sent), more is read back at equal meaning under 1 of 2 (less under 1), at equal" in said
+    assert said.endswith("under 0 of 1 (less under 0, undecided under 1).")
 
 
 def test_replacements_are_told_beside_random_words() -> None:

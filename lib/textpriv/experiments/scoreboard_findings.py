@@ -253,19 +253,19 @@ def against_both(equal: pd.DataFrame) -> Finding:
         counts = equal_utility_findings.against(equal, baseline)
         named = equal_utility_findings.outcomes(counts, utility)
         if not named:
-            return f"at equal {utility} none was compared"
+            return f"at equal {utility} (none was compared)"
         more, less, undecided = (len(named[each]) for each in ("more", "less", "undecided"))
         every = sum(map(len, named.values()))
         also = f", undecided under {undecided}" if undecided else ""
-        said = f"more is read back under {more} of {every}, less under {less}{also}"
-        return f"at equal {utility} {said}"
+        return f"at equal {utility} under {more} of {every} (less under {less}{also})"
 
     meaning, accuracy = (counted(RANDOM, each) for each in UTILITIES)
     return Finding(
         against(equal, LEFT_OUT).title,
         "Leaving out (each word is kept, or dropped at random) promises nothing, and who sees a "
-        f"word is sure of it; but {counted(LEFT_OUT, 'accuracy')}. Compared with random words "
-        f"(each is kept, or any other is sent), {meaning}; {accuracy}.",
+        f"word is sure of it; but more is read back {counted(LEFT_OUT, 'accuracy')}. Compared with "
+        f"random words (each is kept, or any other is sent), more is read back {meaning}, "
+        f"{accuracy}.",
     )
 
 
