@@ -484,7 +484,8 @@ def test_what_vectors_give_away_is_compared_with_what_is_named_without() -> None
 
     title, said = vectors(0.4)
     assert title == "The vector of a sentence gives its words away"
-    assert "0.40 (0.38 to 0.42) of a sentence's content words (without its vector 0.05" in said
+    assert "0.40 (0.38 to 0.42) of a sentence's content words and (not measured here)" in said
+    assert "(without its vector 0.05 and (not measured here))" in said
     assert said.endswith("(epsilon 400) (not measured here) and 0.10 (0.08 to 0.12).")
     assert vectors(0.06).title == "Undecided at this size"
     assert findings.vectors(board()).title == "One of the two was not measured here"

@@ -463,20 +463,21 @@ def vectors(board: Board) -> Finding:
         [found.format(release=release, what=what) for what in ("content_words", "names")]
         for release in ("vector_as_it_is", f"noise_eps_{NOISE}")
     )
-    words, names = (each.replace("words_by_regression", "named_blindly") for each in plain)
+    without = [each.replace("words_by_regression", "named_blindly") for each in plain]
+    blind = [board.told(each).partition(" (")[0] for each in without]  # no interval
     verdict = board.says(
         plain[0],
-        words,
+        without[0],
         above="The vector of a sentence gives its words away",
         below="The vector of a sentence misleads who reads words from it",
     )
     return Finding(
         _capital(verdict),
         "Who has public sentences and their vectors (MiniLM) finds by seven guesses "
-        f"{board.told(plain[0])} of a sentence's content words (without its vector "
-        f"{board.told(words)}) and {board.told(plain[1])} of the names that public reviews use too "
-        f"(without {board.told(names)}); with truncated Laplace noise (epsilon {NOISE}) "
-        f"{board.told(noisy[0])} and {board.told(noisy[1])}.",
+        f"{board.told(plain[0])} of a sentence's content words and {board.told(plain[1])} of the "
+        f"names that public reviews use too (without its vector {blind[0]} and {blind[1]}); with "
+        f"truncated Laplace noise (epsilon {NOISE}) {board.told(noisy[0])} and "
+        f"{board.told(noisy[1])}.",
     )
 
 
