@@ -477,7 +477,7 @@ def test_what_vectors_give_away_is_compared_with_what_is_named_without() -> None
     def vectors(read: float) -> Finding:
         shares = {"vector_as_it_is.words_by_regression.content_words": read,
                   "vector_as_it_is.named_blindly.content_words": 0.05,
-                  "noise_eps_400.words_by_regression.names": 0.1}  # fmt: skip
+                  "noise.eps_400.words_by_regression.names": 0.1}  # fmt: skip
         rows = [measure(f"inverted.{name}", value, value - 0.02, value + 0.02)
                 for name, value in shares.items()]  # fmt: skip
         return findings.vectors(board(*rows, notebook="08_whole_texts"))

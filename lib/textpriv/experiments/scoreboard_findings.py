@@ -461,7 +461,7 @@ def vectors(board: Board) -> Finding:
     found = "inverted.{release}.words_by_regression.{what}"
     plain, noisy = (
         [found.format(release=release, what=what) for what in ("content_words", "names")]
-        for release in ("vector_as_it_is", f"noise_eps_{NOISE}")
+        for release in ("vector_as_it_is", f"noise.eps_{NOISE}")
     )
     without = [each.replace("words_by_regression", "named_blindly") for each in plain]
     blind = [board.told(each).partition(" (")[0] for each in without]  # no interval
