@@ -343,7 +343,7 @@ def test_the_benchmark_runs_anywhere(capsys: pytest.CaptureFixture[str]) -> None
     gpu.search_part(run)
     gpu.radius_part(run)
     said = capsys.readouterr().out
-    assert run.right and said.count("| ok |") == 12 and "WRONG" not in said
+    assert run.right and said.count("| ok |") == 14 and "WRONG" not in said
     assert said.count("queries/s") == 2 and said.count("words/s") == 1
     run.check("a planted error", float("nan"), 1.0)
     assert not run.right and "| a planted error | nan | 1 | WRONG |" in capsys.readouterr().out
