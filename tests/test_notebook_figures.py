@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 from drawing import drawn
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from textpriv.experiments import dp_prompt_figures, lossy_figures, slm_utility_figures
 from textpriv.experiments.dp_prompt import columns_of
@@ -124,35 +123,75 @@ def test_plane_draws_every_setting_in_the_order_of_levels() -> None:
     assert curves(ax)["clean documents"] == [clean["value"].round(9).tolist()]
 
 
-# --- Layout -------------------------------------------------------------------------------------
+def test_ledger_writes_every_cell() -> None:
+    outputs = [columns_of(*each) for each in (("clean", 0.0), ("madlib", 8), ("dp-prompt", 0.75))]
+    found = table(output=outputs, feature=("length", "case", "unknown words", "all"))
+    figure = dp_prompt_figures.ledger(found, RANDOM, SAID)
+    drawn(figure)
+    assert [text.get_text() for text in figure.axes[0].texts] == [f"{v:.2f}" for v in found.value]
 
-OUTPUTS = [columns_of("madlib", 8), columns_of("dp-prompt-clipped", 0.75)]
+
+def test_repeated_draws_what_is_read() -> None:
+    outputs = [columns_of("madlib", 8), columns_of("dp-prompt-clipped", 0.75)]
+    found = table(k=(1, 30, 10, 3), access=("embedding", "text"), output=outputs)
+    figure = dp_prompt_figures.repeated(found, RANDOM, SAID)
+    drawn(figure)
+    called = {"madlib": "MADLIB, ε 8", "dp-prompt-clipped": "clipped DP-Prompt, T 0.75"}
+    for name, written in called.items():
+        for access, told in (("embedding", "mean vector"), ("text", "all texts")):
+            part = found[(found["mechanism"] == name) & (found["access"] == access)]
+            expected = listed(part.sort_values("k")[["k", "value"]])
+            assert curves(figure.axes[0])[f"{written}: {told}"] == expected
+
+
+# --- Notebook 06 --------------------------------------------------------------------------------
+
 GRID = (27.2, 39.3, 51.2, 62.3, 73.2, 84.7, 104.0, 137.0)
+EPSILONS = [f"{each:g}" for each in GRID]
 
 
-def scores() -> pd.DataFrame:
-    """Of every summary at every epsilon."""
-    made = table(document=range(60), epsilon=GRID).drop(columns="value")
-    return made.assign(**{each: made["low"] for each in ("small_sanitized", TARGET)})
+def check_bars(ax: Axes, expected: pd.DataFrame) -> None:
+    """Value, low and high of every marker with an interval, in the order drawn."""
+    found = []
+    for line, _, (segments,) in ax.containers:
+        for point, ends in zip(line.get_xydata(), segments.get_segments(), strict=True):
+            axis = int(ends[0, 0] == ends[1, 0])  # 1: the bar is upright
+            found.append((point[axis], *ends[:, axis]))
+    np.testing.assert_allclose(found, expected[["value", "low", "high"]])
 
 
-@pytest.mark.parametrize(
-    ("draw", "rows"),
-    [
-        (lambda rows: dp_prompt_figures.ledger(rows, RANDOM, SAID),
-         table(output=OUTPUTS, feature=("length", "case", "unknown words", "all"))),
-        (lambda rows: dp_prompt_figures.repeated(rows, RANDOM, SAID),
-         table(k=(1, 30, 10, 3), access=("embedding", "text"), output=OUTPUTS)),
-        (lambda rows: slm_utility_figures.knee(rows, SAID),
-         table(what=("predicted", "measured", "difference"), epsilon=GRID)),
-        (lambda rows: slm_utility_figures.originals(rows, SAID),
-         table(model=("small", "large", "people"), what=("original", "original.p10"))),
-        (slm_utility_figures.distributions, scores()),
-        (lambda rows: slm_utility_figures.losses(rows, SAID),
-         table(what=("changed", "text", "small", "large"), epsilon=GRID)),
-    ],
-)  # fmt: skip
-def test_no_panel_covers_another(
-    draw: Callable[[pd.DataFrame], Figure], rows: pd.DataFrame
-) -> None:
-    drawn(draw(rows))
+def test_knee_draws_the_difference() -> None:
+    found = table(what=("predicted", "measured", "difference"), epsilon=GRID)
+    figure = slm_utility_figures.knee(found, SAID)
+    drawn(figure)
+    (ax,) = figure.axes
+    check_bars(ax, found[found["what"] == "difference"])
+    assert [text.get_text() for text in ax.get_xticklabels()] == EPSILONS
+
+
+def test_originals_draw_both_of_every_model() -> None:
+    worth = table(model=("small", "large", "people"), what=("original", "original.p10"))
+    figure = slm_utility_figures.originals(worth, SAID)
+    drawn(figure)
+    check_bars(figure.axes[0], worth)
+
+
+def test_distributions_draw_boxes() -> None:
+    rng, rows = np.random.default_rng(0), table(document=range(60), epsilon=GRID)
+    rows = rows.assign(**{each: rng.random(len(rows)) for each in ("small_sanitized", TARGET)})
+    figure = slm_utility_figures.distributions(rows.drop(columns="value"))
+    drawn(figure)
+    (ax,) = figure.axes
+    heights = {round(float(line.get_ydata()[0]), 6) for line in ax.lines}
+    medians = rows.groupby("epsilon")[["small_sanitized", TARGET]].median().to_numpy()
+    assert {*medians.ravel().round(6)} <= heights
+    assert [text.get_text() for text in ax.get_xticklabels()] == EPSILONS
+
+
+def test_losses_draw_every_curve() -> None:
+    found = table(what=("changed", "text", "small", "large"), epsilon=GRID)
+    figure = slm_utility_figures.losses(found, SAID)
+    drawn(figure)
+    for what, part in found.groupby("what"):
+        line = curves(figure.axes[0])[slm_utility_figures.LOOKS[what].label]
+        assert line == listed(part[["epsilon", "value"]])
