@@ -140,7 +140,7 @@ def stencil_rows() -> Iterator[Row]:
     yield compare(what, "tokens/s", whole, (per_token, count), 30, repeats=3)
 
 
-# --- Attacks --------------------------------------------------------------------------------------
+# --- Attacks ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -224,6 +224,13 @@ def test_the_tight_loss_is_the_worst_of_every_pair(
     assert 0.2 < found.loss / found.claimed < found.share + 1e-12 <= 1 + 1e-12
 
 
+def test_the_tight_loss_is_that_of_the_algebra_on_two_words() -> None:
+    """P(0|0) / P(0|1) = e^(eps d / 2) for words alike in all else: half the claim."""
+    found = tight_loss(SanText(embedding([[0.0], [3.0]]), epsilon=2.0))
+    assert found.loss == pytest.approx(3.0) and found.claimed == pytest.approx(6.0)
+    assert found.share == pytest.approx(0.5)
+
+
 def test_what_protects_no_pair_has_no_tight_loss() -> None:
     with pytest.raises(InvalidInput, match="custext-aggressive protects no pair of words"):
         tight_loss(CusText(CLOUD, epsilon=1.0, set_size=6))

@@ -162,6 +162,24 @@ def test_queries_so_far_away_that_distances_are_equal() -> None:
         assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_large_norms_with_tiny_gaps(precision: Any) -> None:
+    steps = np.random.default_rng(0).integers(0, 6, (400, 5))
+    table = (1e4 + steps * 2.0**-10).astype(np.float32)  # neighbours in float32
+    queries = table[::20] + normal(20, 5, scale=1e-3)
+    ids, found = ExactSearch(table, precision=precision).nearest(queries, 3)
+    assert_nearest(table, queries, 3, ids, found)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("row", [[0.0, 0.0], [1e4, -3.3], [1e-30, 0.0]])
+def test_equal_rows_are_ranked_by_their_number(precision: Any, row: list[float]) -> None:
+    search = ExactSearch(np.array([row] * 77), precision=precision, group=8)
+    ids, found = search.nearest(np.array([[0.0, 1.0], row]), 77)
+    np.testing.assert_array_equal(ids, [range(77)] * 2)
+    np.testing.assert_array_equal(found[1], found[1, 0])
+
+
 def test_many_equal_rows_take_no_extra_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     table = np.concatenate([normal(50, 10), np.zeros((5000, 10))])
     queries = normal(40, 10, seed=1, scale=1e-3)
@@ -205,6 +223,14 @@ def first_pass_choice(search: ExactSearch, queries: FloatArray) -> Any:
     rounded, _, _ = table.rounded_queries(centered, {0: 1.0, 1: 1.0})
     scores = (table.rounded @ rounded).float()[: search.size]
     return scores.argmax(0).numpy()
+
+
+def test_the_first_pass_alone_is_often_wrong_and_the_search_never() -> None:
+    table, queries = normal(3000, 3), normal(300, 3, seed=1)
+    expected = long_nearest(table, queries)[:, 0]
+    search = ExactSearch(table, precision="bf16")
+    assert (first_pass_choice(search, queries) != expected).sum() > 30
+    np.testing.assert_array_equal(search.nearest(queries)[0][:, 0], expected)
 
 
 def rounded(values: FloatArray) -> FloatArray:

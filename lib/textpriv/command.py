@@ -279,9 +279,15 @@ def card(out: str | None, check: str | None, seed: int, **chosen: Any) -> None:
 @_column
 @_json
 def preview(
-    file: str, mechanism: str, policy: str, epsilons: str, summary: bool, public: str, column: str,
+    file: str,
+    mechanism: str,
+    policy: str,
+    epsilons: str,
+    summary: bool,
+    public: str,
+    column: str,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Show what FILE would look like at several epsilons, what is kept and what is recovered.
 
     Run it on public texts like yours: an epsilon that was chosen by a look at the private file is
