@@ -38,6 +38,13 @@ def rng(seed: int = 0) -> np.random.Generator:
 # --- Macro F1 -----------------------------------------------------------------------------------
 
 
+def test_macro_f1_by_hand() -> None:
+    """Class 0: TP 2, FP 1, FN 0: 4/5. Class 1: TP 1, FN 1: 2/3. Class 2 never occurs: 0."""
+    assert macro_f1([0, 0, 1, 1], [0, 0, 1, 0], 3) == pytest.approx((4 / 5 + 2 / 3) / 3)
+    assert macro_f1([0, 1, 2], [0, 1, 2], 3) == 1.0
+    assert macro_f1([0, 1], [1, 0], 2) == 0.0
+
+
 @given(st.integers(2, 6), st.integers(1, 40), st.integers(0, 999))
 def test_macro_f1_equals_scikit_learn(classes: int, documents: int, seed: int) -> None:
     truth, guess = rng(seed).integers(classes, size=(2, documents))
@@ -198,6 +205,12 @@ def test_paired_errors_are_those_of_other_documents() -> None:
 
 
 # --- The blind guesser --------------------------------------------------------------------------
+
+
+def test_the_baseline_by_hand() -> None:
+    """One document of each of 2 classes: guesses 00, 01, 10, 11 give F1 1/3, 1, 0 and 1/3."""
+    assert random_baseline([0, 1], 2) == pytest.approx((1 / 3 + 1 + 0 + 1 / 3) / 4)
+    assert random_baseline([0], 2) == pytest.approx(1 / 4)  # right or wrong; class 1 is never right
 
 
 @settings(max_examples=20)
@@ -456,7 +469,7 @@ def test_cumulative_means(releases: int, data: Any) -> None:
 # --- What is refused ----------------------------------------------------------------------------
 
 ROWS, TWO = np.eye(2, dtype=np.float32), np.array([0, 1])
-TWICE, KNOWN = np.zeros((2, 1, 1)), TrainingData(["a cat", "a dog"], TWO, ["cat"], [0])
+TWICE, NONE = np.zeros((2, 1, 1)), "validation: got 0 documents with 1 labels"
 three: Any = partial(f1_estimate, [0, 1, 1], [0, 1, 0], 2, rng())
 
 
@@ -466,10 +479,13 @@ def rows(**changed: Any) -> Any:
     return embedding_attack(TrainingData(**{name: given_.pop(name) for name in known}), **given_)
 
 
-def on_texts(tests: Any = (("dog",),), **changed: Any) -> Any:
+def on_texts(encoder: Any = None, tests: Any = (("dog",),), **changed: Any) -> Any:
+    """By `text_attack`, with an encoder by `tuned_attack`."""
     known: Any = {"train": ["a cat", "a dog"], "train_labels": [0, 1]}
     known |= {"validation": ["cat"], "validation_labels": [0]}
-    return text_attack(TrainingData(**known | changed), tests, classes=2)
+    if encoder is None:
+        return text_attack(TrainingData(**known | changed), tests, classes=2)
+    return tuned_attack(encoder, TrainingData(**known | changed), tests, classes=2, seed=0)
 
 
 test_bad_input_is_named = refused(
@@ -494,8 +510,10 @@ test_bad_input_is_named = refused(
     (lambda: on_texts(train=["a", ""]), "train: got 2 texts of which no two share"),
     (lambda: on_texts(tests=["one text"]), "tests: got one string"),
     (lambda: on_texts(validation=[1]), "validation: got 1 in number 0"),
-    (lambda: on_texts(validation=[]), "validation: got 0 documents with 1 labels"),
-    (lambda encoder: tuned_attack(encoder, KNOWN, [], classes=1, seed=0), "classes: got 1"),
+    (lambda: on_texts(validation=[]), NONE),
+    (lambda encoder: on_texts(encoder, tests=["one text"]), "tests: got one string"),
+    (lambda encoder: on_texts(encoder, validation=[1]), "validation: got 1 in number 0"),
+    (lambda encoder: on_texts(encoder, validation=[]), NONE),
     (lambda: cumulative_means(np.zeros((2, 3)), [1]), r"vectors: got shape \(2, 3\)"),
     (lambda: cumulative_means(TWICE, [3]), "counts: got 3, expected an integer from 1 to 2"),
     (lambda: cumulative_means(TWICE, [2, 1]), r"counts: got \[2, 1\], expected ascending"),

@@ -1,4 +1,4 @@
-"""Parts of speech with a lexicon of a few lines, readability with a tiny model, lengths counted.
+"""Parts of speech with a lexicon of a few lines, readability with a tiny model, lengths by hand.
 
 Wrong versions stand beside the right ones where a plausible mistake would give another number.
 """
@@ -229,6 +229,23 @@ def test_texts_without_a_word(generator: Generator, texts: Any) -> None:
 # --- Length -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("lengths", "bits", "alone"),
+    [
+        ([7], 0, 1),
+        ([5, 5, 5, 5], 0, 0),
+        ([1, 2, 3, 4], 2, 1),
+        ([3, 3, 9, 9], 1, 0),  # two lengths, yet nobody is alone
+        ([0, 0, 4, 8], 1.5, 0.5),
+        ([2, 2, 2, 9], 2 - 0.75 * math.log2(3), 0.25),
+    ],
+)
+def test_lengths_by_hand(lengths: list[int], bits: float, alone: float) -> None:
+    assert length_bits(lengths) == pytest.approx(bits, abs=1e-12)
+    assert identified(lengths) == alone
+    assert math.copysign(1, length_bits(lengths)) == 1  # no -0.0 in a table
+
+
 LENGTHS = st.lists(st.integers(0, 8), min_size=1, max_size=30)
 
 
@@ -236,7 +253,6 @@ LENGTHS = st.lists(st.integers(0, 8), min_size=1, max_size=30)
 def test_bits_are_the_entropy_and_the_mutual_information(lengths: list[int]) -> None:
     bits, counts = length_bits(lengths), Counter(lengths)
     assert bits == pytest.approx(entropy(list(counts.values()), base=2), abs=1e-12)
-    assert math.copysign(1, bits) == 1  # no -0.0 in a table
     # I(text; length) = H(text) - H(text | length): given l, one of c_l texts.
     left = sum(c / len(lengths) * math.log2(c) for c in counts.values())
     assert bits == pytest.approx(math.log2(len(lengths)) - left, abs=1e-12)

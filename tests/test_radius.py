@@ -166,6 +166,17 @@ def test_crossings_of_small_tables_with_ties(table: FloatArray, seed: int, axis:
         assert_crossings(table, np.arange(size), directions, precision)
 
 
+def test_a_word_that_nothing_overtakes_is_kept_for_ever() -> None:
+    line = all_radii([[0.0], [1.0], [3.0]])
+    radii, takers = line.first_crossing(np.array([2, 0, 1]), np.array([[[1.0]], [[-1.0]], [[2.0]]]))
+    assert radii[:, 0].tolist() == [INF, INF, 0.5]  # |3 - 1|^2 / (2 * 2 * 2)
+    assert takers[:, 0].tolist() == [2, 0, 2]
+    alone = all_radii([[1.0, 2.0]]).first_crossing(np.array([0]), units(1, 3, 2))
+    assert np.isinf(alone[0]).all() and (alone[1] == 0).all()
+    still = line.first_crossing(np.array([1]), np.zeros((1, 1, 1)))
+    assert (still[0].item(), still[1].item()) == (INF, 1)
+
+
 def test_equal_rows_go_to_the_lowest_number() -> None:
     table = [[0.0, 0], [5, 5], [0, 0], [1, 0], [1, 0], [0, 0]]
     radii, takers = all_radii(table).first_crossing(
@@ -256,6 +267,15 @@ def test_winners_along_directions_of_small_tables_with_ties(
         directions = np.round(directions)
     for precision in PRECISIONS:
         assert_along(table, np.arange(size), directions, radii, precision)
+
+
+def test_winners_along_directions_by_hand() -> None:
+    line = all_radii([[0.0], [1.0], [3.0], [3.0]])
+    found = line.nearest_along(
+        np.array([0, 0, 3]), np.array([[1.0], [-1.0], [0.5]]), [0.4, 0.6, 2.5]
+    )
+    assert found.tolist() == [[0, 0, 2], [1, 0, 2], [2, 0, 2]]
+    assert line.nearest_along(np.array([], dtype=np.int64), np.zeros((0, 1)), [1.0]).shape == (1, 0)
 
 
 def test_one_pass_agrees_with_a_search_at_every_radius(monkeypatch: pytest.MonkeyPatch) -> None:

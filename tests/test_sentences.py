@@ -210,6 +210,14 @@ def depth(points: FloatArray, candidates: FloatArray, directions: FloatArray) ->
     return tukey_depth(directions @ points.T, directions @ candidates.T)
 
 
+def test_depth_on_a_line_by_hand() -> None:
+    points = np.array([[0, 1, 2, 2, 5]], dtype=float).T
+    candidates = np.array([[-1, 0, 1.5, 2, 5, 6]], dtype=float).T
+    for direction in ([[1.0]], [[-3.0]], [[1.0], [-1.0]]):
+        found = depth(points, candidates, np.array(direction))
+        assert found.tolist() == [0, 1, 2, 3, 1, 0] and found.dtype == np.int64
+
+
 def depth_by_hand(points: FloatArray, candidates: FloatArray, directions: FloatArray) -> list[int]:
     found = []
     for candidate in candidates:
@@ -233,7 +241,6 @@ def table(rows: Any) -> Any:
 def test_depth_against_brute_force(points: Any, candidates: Any, directions: Any) -> None:
     found = depth(points, candidates, directions)
     assert found.tolist() == depth_by_hand(points, candidates, directions)
-    assert found.dtype == np.int64
     assert (found <= depth(points, candidates, directions[:1])).all()
 
 
