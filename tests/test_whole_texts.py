@@ -47,7 +47,9 @@ def test_content_words_and_names_by_hand() -> None:
         "vector: 40% (not significant) and 33% (not significant);\nblind: 0% and 0%"
     )
     title = experiment.read_from_vectors(table.assign(p=0.01), "blind", "vector")
-    assert title.startswith("The best attack reads 40% of the content words, 33% of the names")
+    assert title.startswith(
+        "The best attack reads 40% of a vector's content words, 33% of its names"
+    )
     assert title.endswith("vector: 40% and 33%;\nblind: 0% and 0%")
 
 

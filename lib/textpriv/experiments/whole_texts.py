@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import ne
@@ -20,7 +19,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv.attacks import likelihood, linkage
 from textpriv.attacks.game import GameOutcome
-from textpriv.attacks.vector_words import FEWEST
+from textpriv.attacks.vector_words import FEWEST, learned
 from textpriv.channel import Channel, FloatArray, IntArray
 from textpriv.data import corpora, splits
 from textpriv.data.embeddings import Embedding
@@ -191,16 +190,15 @@ def ceiling(
     goal: Sequence[str], names: Sequence[Set[str]], public: Sequence[Set[str]], listed: Set[str]
 ) -> str:
     """What `named` finds at best of the content words and names, of words that public ones have."""
-    count = Counter(word for words in public for word in words)
-    learned = {word for word, times in count.items() if times >= FEWEST}
+    known = {*learned(public).vocabulary_}
     words, (people, others) = [content_words(text) for text in goal], NAMED
     most = sum(
-        min(people, len(each & listed & learned)) + min(others, len((each & learned) - listed))
+        min(people, len(each & listed & known)) + min(others, len((each & known) - listed))
         for each in words
     )
-    most_names = sum(min(people, len(own & learned)) for own in names)
+    most_names = sum(min(people, len(own & known)) for own in names)
     return (
-        f"Two names and five other words, out of {len(learned):,} that at least {FEWEST} public "
+        f"Two names and five other words, out of {len(known):,} that at least {FEWEST} public "
         f"sentences have, are at most {most / sum(map(len, words)):.0%} of the content words and "
         f"{most_names / sum(map(len, names)):.0%} of the names."
     )
@@ -362,7 +360,7 @@ def read_from_vectors(table: pd.DataFrame, guessing: str, noisy: str) -> str:
         for shares, release in ((best, first), (best, noisy), (blind, first))
     )
     return (
-        f"The best attack reads {words} of the content words, {names} of the names from a vector;\n"
+        f"The best attack reads {words} of a vector's content words, {names} of its names;\n"
         f"{noisy}: {later_words} and {later_names};\n"
         f"{guessing}: {blind_words} and {blind_names}"
     )
