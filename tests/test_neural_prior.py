@@ -143,8 +143,9 @@ def test_a_narrow_beam_keeps_true_weights(generator: Generator, monkeypatch: Any
     search = NeuralChannel.search
 
     def remember(self: NeuralChannel, *arguments: Any) -> Any:
-        kept.append(search(self, *arguments))
-        return kept[-1]
+        beams = search(self, *arguments)
+        kept.extend((beam.taken, beam.scores) for beam in beams)
+        return beams
 
     monkeypatch.setattr(NeuralChannel, "search", remember)
     observed = seen(TARGETS)

@@ -22,10 +22,11 @@ data set too. Nothing here holds it out: an attacker with a pretrained model has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
+import torch
 from scipy.special import softmax
 
 from textpriv.attacks.base import Attack, FloatArray, Guesses, IntArray, Observed, check_targets
@@ -63,7 +64,8 @@ class NeuralChannel(Attack):
     name = "noisy-channel-lm"
     posterior = True
     examples = 6  # shadow documents that are shown
-    beam = 8  # prefixes that are kept; time grows with it, roughly in proportion
+    beam = 8  # prefixes of a text that are kept; time grows with it, roughly in proportion
+    together = 16  # texts that are searched at once
     # Share of the sentences' votes in a posterior; the rest is that of the lattice. With 1 the
     # attack is too sure of itself: n-grams and neural model have much in common, and the few
     # sentences that are left agree on most of their words.
@@ -105,53 +107,69 @@ class NeuralChannel(Attack):
         found = self.lattice.decode(observed).keep(self.lattice.kept)
         prefixes = Prefixes(self.generator, self.prompt)
         posterior = found.posterior.copy()
-        for document in range(len(observed.corpus)):
-            choices = self._choices(observed, found, document)
-            if any(choice.place is not None for choice in choices):
-                taken, scores = self.search(prefixes, choices)
-                shares = softmax(scores)
-                for choice, options in zip(choices, taken.T, strict=True):
+        for first in range(0, len(observed.corpus), self.together):
+            documents = range(len(observed.corpus))[first : first + self.together]
+            texts = [self._choices(observed, found, document) for document in documents]
+            texts = [each for each in texts if any(choice.place is not None for choice in each)]
+            for choices, beam in zip(texts, self.search(prefixes, texts), strict=True):
+                shares = softmax(beam.scores)
+                for choice, options in zip(choices, beam.taken.T, strict=True):
                     if choice.place is not None:
                         votes = np.bincount(options, shares, len(choice.options))
                         mixed = self.trust * votes + (1 - self.trust) * posterior[choice.place]
                         posterior[choice.place] = mixed
         return replace(found, posterior=posterior)
 
-    def search(self, prefixes: Prefixes, choices: Sequence[Choice]) -> tuple[IntArray, FloatArray]:
-        """The sentences that are left of all that can be made of the choices.
+    def search(self, prefixes: Prefixes, texts: Sequence[Sequence[Choice]]) -> list[Beam]:
+        """For each text, the sentences that are left of all that can be made of its choices.
 
-        Returns
-        -------
-        taken : (sentences, choices) number of the option
-        scores : (sentences,) logarithm of the weight, up to a constant
+        All texts take their next choice at once, so that the model reads many prefixes in one go.
         """
         prefixes.keep()
         model, weight = self.generator, self.weight
-        nodes, states = np.array([ROOT]), prefixes.root
-        scores, taken = np.zeros(1), np.zeros((1, 0), dtype=np.int64)
-        for choice in choices:
-            count = len(choice.options)
-            first = np.array([option[0] for option in choice.options])
-            known = model.next_log_probability(states, np.tile(first, (len(nodes), 1)))
-            reached = scores[:, None] + choice.log_q + weight * known
+        beams = [Beam(ROOT + np.zeros(1, np.int64), prefixes.root) for _ in texts]
+        for step in range(max(map(len, texts), default=0)):
+            going = [each for each, text in zip(beams, texts, strict=True) if step < len(text)]
+            choices = [text[step] for text in texts if step < len(text)]
+            parts = self._best(going, choices)
+            rows = [
+                choice.options[number]
+                for beam, choice in zip(going, choices, strict=True)
+                for number in beam.taken[:, -1].tolist()
+            ]
+            chains = _Chains(rows)
+            before = np.concatenate([beam.nodes for beam in going])
+            parents = np.where(chains.is_first, before[chains.row], len(prefixes) + chains.before)
+            grown = prefixes.grow(parents, chains.tokens)
             # Of a word of many pieces the first one decides whether it stays; the others count
             # from here on, once they have been run. To guess them first changes next to nothing.
-            best = np.argsort(-reached, axis=None, kind="stable")[: self.beam]
-            prefix, option = np.divmod(best, count)
-            taken = np.concatenate([taken[prefix], option[:, None]], axis=1)
-            chains = _Chains([choice.options[number] for number in option.tolist()])
-            parents = np.where(
-                chains.is_first, nodes[prefix][chains.row], len(prefixes) + chains.before
-            )
-            grown = prefixes.grow(parents, chains.tokens)
             later = np.flatnonzero(~chains.is_first)
             inner = model.next_log_probability(grown[later - 1], chains.tokens[later, None])
-            scores = reached.ravel()[best] + weight * np.bincount(
-                chains.row[later], inner[:, 0], len(best)
-            )
-            states = grown[chains.last]
+            added = weight * np.bincount(chains.row[later], inner[:, 0], len(rows))
             nodes = prefixes.keep(len(prefixes) - len(chains.tokens) + chains.last)
-        return taken, scores
+            for beam, part in zip(going, parts, strict=True):
+                beam.scores = beam.scores + added[part]
+                beam.nodes, beam.states = nodes[part], grown[chains.last[part]]
+        return beams
+
+    def _best(self, beams: Sequence[Beam], choices: Sequence[Choice]) -> list[slice]:
+        """Go on with the best options, judged by their first piece; the rows of each beam."""
+        widest = max(len(choice.options) for choice in choices)
+        first = np.zeros((sum(len(beam.scores) for beam in beams), widest), dtype=np.int64)
+        parts = _slices([len(beam.scores) for beam in beams])
+        for part, choice in zip(parts, choices, strict=True):
+            first[part, : len(choice.options)] = [option[0] for option in choice.options]
+        states = torch.cat([beam.states for beam in beams])
+        known = self.generator.next_log_probability(states, first)
+        for beam, part, choice in zip(beams, parts, choices, strict=True):
+            count = len(choice.options)
+            model_says = self.weight * known[part, :count]
+            reached = beam.scores[:, None] + choice.log_q + model_says
+            best = np.argsort(-reached, axis=None, kind="stable")[: self.beam]
+            prefix, option = np.divmod(best, count)
+            beam.taken = np.concatenate([beam.taken[prefix], option[:, None]], axis=1)
+            beam.nodes, beam.scores = beam.nodes[prefix], reached.ravel()[best]
+        return _slices([len(beam.scores) for beam in beams])
 
     def _choices(self, observed: Observed, found: Candidates, document: int) -> list[Choice]:
         """What is to be chosen in a document, each with the words in clear that follow it."""
@@ -191,6 +209,18 @@ class NeuralChannel(Attack):
         return found
 
 
+@dataclass(eq=False)
+class Beam:
+    """The sentences of a text that are left, so far."""
+
+    nodes: IntArray  # (sentences,) of the tree of prefixes
+    states: torch.Tensor  # (sentences, width) what the model knows after each
+    scores: FloatArray = field(
+        default_factory=lambda: np.zeros(1)
+    )  # ln of the weight, up to a constant
+    taken: IntArray = field(default_factory=lambda: np.zeros((1, 0), dtype=np.int64))  # options
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """A sanitized token, or none, and the words in clear up to the next."""
@@ -215,6 +245,11 @@ class _Chains:
         self.last = np.cumsum(lengths) - 1
         self.before = np.arange(len(self.tokens)) - 1
         self.is_first = np.isin(self.before, self.last) | (self.before < 0)
+
+
+def _slices(lengths: Sequence[int]) -> list[slice]:
+    """Where rows of some lengths stand, one after the other."""
+    return [slice(*ends) for ends in pairwise([0, *np.cumsum(lengths).tolist()])]
 
 
 def written(texts: Sequence[str]) -> str:
