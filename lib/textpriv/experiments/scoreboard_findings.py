@@ -248,25 +248,39 @@ def against(equal: pd.DataFrame, baseline: str) -> Finding:
 
 def against_both(equal: pd.DataFrame) -> Finding:
     """The same of both baselines and both utilities, in numbers of mechanisms, for README."""
-
-    def counted(baseline: str, utility: str) -> str:
-        counts = equal_utility_findings.against(equal, baseline)
-        named = equal_utility_findings.outcomes(counts, utility)
-        if not named:
-            return f"at equal {utility} (none was compared)"
-        more, less, undecided = (len(named[each]) for each in ("more", "less", "undecided"))
-        every = sum(map(len, named.values()))
-        also = f", undecided under {undecided}" if undecided else ""
-        return f"at equal {utility} under {more} of {every} (less under {less}{also})"
-
-    meaning, accuracy = (counted(RANDOM, each) for each in UTILITIES)
+    accuracy = _counted(equal, LEFT_OUT, "accuracy")
+    random = ", ".join(_counted(equal, RANDOM, utility) for utility in UTILITIES)
     return Finding(
         against(equal, LEFT_OUT).title,
         "Leaving out (each word is kept, or dropped at random) promises nothing, and who sees a "
-        f"word is sure of it; but more is read back {counted(LEFT_OUT, 'accuracy')}. Compared with "
-        f"random words (each is kept, or any other is sent), more is read back {meaning}, "
-        f"{accuracy}.",
+        f"word is sure of it; but more is read back {accuracy}. Compared with random words (each "
+        f"is kept, or any other is sent), more is read back {random}.",
     )
+
+
+def with_model(board: Board) -> str:
+    """The comparison with words left out once more, where a language model attacks too, if any."""
+    equal = scoreboard.equal_utility(board, scoreboard.WITH_MODEL)
+    if not equal[["first", "second"]].isin([LEFT_OUT]).any(axis=None):
+        return ""
+    added = board.rows("model_adds", "mechanism")
+    meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
+    return (
+        "Where a small language model attacks too, more is read back than with words left out "
+        f"{meaning}, {accuracy} ({added['n'].max():,} words)."
+    )
+
+
+def _counted(equal: pd.DataFrame, baseline: str, utility: str) -> str:
+    """Under how many mechanisms more is read back than with a baseline at equal utility."""
+    counts = equal_utility_findings.against(equal, baseline)
+    named = equal_utility_findings.outcomes(counts, utility)
+    if not named:
+        return f"at equal {utility} (none was compared)"
+    more, less, undecided = (len(named[each]) for each in ("more", "less", "undecided"))
+    every = sum(map(len, named.values()))
+    also = f", undecided under {undecided}" if undecided else ""
+    return f"at equal {utility} under {more} of {every} (less under {less}{also})"
 
 
 def near_words(board: Board) -> Finding:
