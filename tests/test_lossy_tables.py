@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -242,6 +243,33 @@ def test_who_does_not_look_names_what_is_frequent(vocabulary: Vocabulary) -> Non
     texts = {"a": text("a", Corpus(ids, np.array([0, 5, 6])))}
     rows = tables.blind(texts, {"tiny": known}, {"a": 1}).set_index("top")
     assert rows["value"].tolist() == [0.25, 0.5] and set(rows["n"]) == {4}
+
+
+def test_what_stands_among_the_outputs_by_hand() -> None:
+    """Places do not count, documents do, and a token counts as often as it stands there."""
+    truth = Corpus(np.array([7, 8, 7, 9, 7, 5]), np.array([0, 4, 6]))
+    seen = Corpus(np.array([9, 7, 6, 6, 5, 5]), np.array([0, 4, 6]))
+    assert tables.there(truth, seen).tolist() == [True, False, False, True, False, True]
+    assert tables.there(seen, truth).tolist() == [True, True, False, False, True, False]
+    assert tables.there(seen, truth, once=True).tolist() == [True, True, False, False, True, True]
+
+
+def test_a_stencil_that_moves_tokens_shows_them(vocabulary: Vocabulary) -> None:
+    """Tokens that change places within their text: none is in its own place, and all are there."""
+    corpus = Corpus(WORDS[[0, 1, 2, 3, 4, 5]], np.array([0, 4, 6]))
+    texts = {"a": text("a", corpus)}
+    sizes = experiment.Sizes.model_construct(
+        attacked={"a": 2}, windows=(9,), sigmas=(1.0,), crossing=(9, 1.0), etas=(), tuned=()
+    )
+
+    def reverse(setting: Setting, known: Vocabulary, rng: Any) -> Any:
+        order = {"stencil": np.arange(6), "punctuated-stencil": [1, 2, 3, 0, 5, 4]}[setting.kind]
+        return SimpleNamespace(sanitize_corpus=lambda given: given.with_ids(given.ids[order]))
+
+    rows = tables.in_sight(texts, {"tiny": vocabulary}, sizes, reverse)
+    found = rows[rows["label"] == "punctuated-stencil-w9-s1.0"].set_index("what")["value"]
+    assert (found[["tokens", "content", "own"]] == 1).all() and found["other"] == 0
+    assert (rows["n"] <= 6).all()
 
 
 def test_another_draw_of_a_map_may_find_more() -> None:

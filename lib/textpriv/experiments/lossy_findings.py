@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise, product
+from typing import Any
 
 import pandas as pd
 
-from textpriv.experiments.lossy import STENCILS, Sizes, crossing
+from textpriv.experiments import lossy_tables as tables
+from textpriv.experiments.lossy import STENCILS, Setting, Sizes, Text, Vocabulary, crossing
+from textpriv.mechanisms.stencil import Stencil
 from textpriv.report.figures import label
 from textpriv.report.run import Run
 
@@ -97,11 +100,35 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
     return shown, "\n\n".join([punctuated, plain, noise, maps])
 
 
-def blind(run: Run, found: pd.DataFrame, corpus: str) -> str:
-    """Keep what `lossy_tables.blind` has found, and say it of a corpus."""
-    run.record_rows(found, "blind{top}.{corpus}")
+def unaided(
+    run: Run,
+    texts: Mapping[str, Text],
+    vocabularies: Mapping[str, Vocabulary],
+    sizes: Sizes,
+    make: Callable[[Setting, Vocabulary, Any], Stencil],
+    corpus: str,
+) -> str:
+    """Record what who computes nothing has of a text, and say it of a corpus.
+
+    See `lossy_tables.blind` and `lossy_tables.in_sight`.
+    """
+    run.record_rows(tables.blind(texts, vocabularies, sizes.attacked), "blind{top}.{corpus}")
+    sight = tables.in_sight(texts, vocabularies, sizes, make)
+    run.record_rows(sight, "in_sight.{label}.{corpus}.{what}")
     five, one = (told(run, f"blind{top}.{corpus}") for top in (5, 1))
-    return f"The five name {five} of the tokens of {corpus}, the most frequent one alone {one}."
+    said = f"The five name {five} of the tokens of {corpus}, the most frequent one alone {one}."
+    for setting in ("punctuated-stencil-w9-s1.0", "punctuated-stencil-w5-s0.2"):
+        if (sight["label"] == setting).any():
+            own, tokens, content, other = (
+                told(run, f"in_sight.{setting}.{corpus}.{what}")
+                for what in ("own", "tokens", "content", "other")
+            )
+            said += (
+                f"\n\nOf the outputs of *{setting}* {own} are tokens of their text. Who reads them "
+                f"as they are has {tokens} of its tokens, and {content} of its content words, in "
+                f"other places (among the outputs of another text: {other})."
+            )
+    return said
 
 
 def oracle(run: Run, corpus: str) -> str:

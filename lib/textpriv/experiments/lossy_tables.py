@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv import stats
 from textpriv.attacks import oracle
 from textpriv.attacks.base import Guesses, Observed
 from textpriv.data.tokens import Corpus
-from textpriv.experiments.lossy import MAPS, Setting, Text, Vocabulary, hits
+from textpriv.experiments.lossy import (
+    MAPS,
+    STENCILS,
+    Setting,
+    Sizes,
+    Text,
+    Vocabulary,
+    crossing,
+    hits,
+)
 from textpriv.mechanisms.maps import LossyMap
+from textpriv.mechanisms.stencil import Stencil
 from textpriv.models import BoolArray, FastTokenizer, pieces
 from textpriv.models.generators import Generator
 from textpriv.utility import grammar
@@ -182,6 +193,64 @@ def blind(
             rate = stats.clustered_share(named, text.unit[asked])
             rows.append({"corpus": corpus, "top": top, **rate.columns()})
     return pd.DataFrame(rows)
+
+
+def in_sight(
+    texts: Mapping[str, Text],
+    vocabularies: Mapping[str, Vocabulary],
+    sizes: Sizes,
+    make: Callable[[Setting, Vocabulary, Any], Stencil],
+) -> pd.DataFrame:
+    """How much of a text stands among a stencil's outputs, in whatever place.
+
+    Of the documents that are attacked, with the stencils of the paper's tables, as `make` makes
+    them. Columns: corpus, label, what, value, low, high (95% by cluster), n. `what`: "tokens" and
+    "content" (words and pieces but stop words) that stand there, each as often as it does; "other":
+    "content" that stands among the outputs of another document; "own": outputs that are tokens of
+    their document.
+    """
+    rows = []
+    stencils = [setting for setting in crossing(sizes) if setting.kind in STENCILS]
+    for corpus, text in texts.items():
+        known, text = vocabularies[text.encoder], text.first(sizes.attacked[corpus])
+        asked = ~np.isin(text.pieces.ids, known.fixed)
+        content = asked & is_content(known.tokenizer)[text.pieces.ids]
+        for setting in stencils:
+            seen = make(setting, known, None).sanitize_corpus(text.pieces)
+            shifted = seen.subset(np.roll(np.arange(len(seen)), 1))
+            measured = {
+                "tokens": (there(text.pieces, seen), asked),
+                "content": (there(text.pieces, seen), content),
+                "other": (there(text.pieces, shifted), content),
+                "own": (there(seen, text.pieces, once=True), asked),
+            }
+            for what, (found, counted) in measured.items():
+                rate = stats.clustered_share(found[counted], text.unit[counted])
+                rows.append({"corpus": corpus, "label": setting.label, "what": what})
+                rows[-1] |= rate.columns()
+    return pd.DataFrame(rows)
+
+
+def is_content(tokenizer: FastTokenizer) -> BoolArray:
+    """(vocabulary,) which pieces are of letters, and no stop word."""
+    names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    plain = [str(name).removeprefix("##") for name in names]
+    return np.array([name.isalpha() and name not in ENGLISH_STOP_WORDS for name in plain])
+
+
+def there(tokens: Corpus, among: Corpus, *, once: bool = False) -> BoolArray:
+    """(tokens,) which stand in the same document of another corpus too, in whatever place.
+
+    Of a token that a document has several times, as many as stand there; with `once` all of them.
+    """
+
+    def named(corpus: Corpus) -> pd.DataFrame:
+        frame = pd.DataFrame({"document": corpus.document, "token": corpus.ids})
+        number = frame.groupby(["document", "token"]).cumcount()
+        return frame.assign(number=0 if once else number)
+
+    found = named(tokens).merge(named(among).drop_duplicates(), how="left", indicator=True)
+    return (found["_merge"] == "both").to_numpy()
 
 
 def _over_maps(
