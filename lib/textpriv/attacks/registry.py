@@ -137,6 +137,11 @@ ON_TOKENS: Mapping[str, Entry] = MappingProxyType(
             "the nearest tokens of all outputs in the window",
             "sky", "^", ":",
         ),
+        "in-sight": Entry(
+            "the outputs as they are, in any place",
+            "the outputs, taken for tokens of the text",
+            "sky", "v", "-",
+        ),
         "deconvolution-raw": Entry(
             "deconvolution, no ridge",
             "the linear map solved without regularisation",

@@ -328,11 +328,14 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
 
     Columns: corpus, mapper, mechanism, attack, risk, risk_low, risk_high, value, low, high. Risk
     is the share of tokens that the strongest attack names at its first guess, with an interval
-    that allows for the choice of the attack.
+    that allows for the choice of the attack. Who reads a stencil's outputs as they are ("in-sight")
+    names tokens and not their places; all others have to name both.
     """
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     shared = ["corpus", "label"]
-    attacked = strongest(board.rows("pr1", "label", "corpus", "attack"), *shared)
+    in_sight = board.rows("in_sight", *shared, what="tokens").assign(attack="in-sight")
+    attacks = pd.concat([board.rows("pr1", *shared, "attack"), in_sight], ignore_index=True)
+    attacked = strongest(attacks, *shared)
     accuracy = board.rows("accuracy", "label", "corpus", scenario="all")
     accuracy = accuracy[[*shared, "value", "low", "high"]]
     best = attacked.rename(columns=renamed).merge(accuracy, on=shared)

@@ -128,7 +128,7 @@ def _for_tokens(board: Board) -> list[str] | None:
         f"{called(row['mapper'])}{unproved}: fewest recovered, by point estimate, among settings "
         "whose accuracy is surely at least halfway from guessing to plain text",
         f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens (function "
-        "words and punctuation too) at the first guess",
+        "words and punctuation too), in their places or not",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%} ({corpus_label(row['corpus'])})",
     ]

@@ -293,7 +293,10 @@ def near_words(board: Board) -> Finding:
     for corpus, part in sorted(gains.groupby("corpus"), reverse=True):
         names, less = [*part.loc[part["sure"] > 0, "mechanism"]], (part["sure"] < 0).sum()
         under = f"under {len(names)} of {len(part)} mechanisms"
-        title = title or f"Replacements are shown to be worth more than random words {under}"
+        title = (
+            title
+            or f"With half of the words kept, replacements are shown to beat random ones {under}"
+        )
         which = f" ({listing(names)})" if names else ""
         told = f"more under {len(names)}{which}, less under {less}"
         said.append(f"on {corpus} {told if names or less else 'no difference is significant'}")
@@ -306,31 +309,33 @@ def near_words(board: Board) -> Finding:
 
 
 def context(board: Board) -> Finding:
-    """Whether reading whole sentences passes the bound of the paper on attacks with context."""
+    """Whether reading whole sentences passes what one word tells, and the paper's own bound."""
     pair = f"paired.custext.{scoreboard.CORPUS}.eps6."
     seen = pair + "contextual_bound_seen"  # trained on the sentences that it answers for
     public, alone = (pair + f"noisy_channel{each}" for each in ("", "_shadow"))
-    bound, whole, language, shadow = (
-        board.told(each) for each in (seen, public, pair + "noisy_channel_lm", alone)
+    single = pair + "context_free_bound"
+    known, bound, whole, language, shadow = (
+        board.told(each) for each in (single, seen, public, pair + "noisy_channel_lm", alone)
     )
-    more, less = (board.says(each, seen) for each in (public, alone))
+    more, less = (board.says(each, single) for each in (public, alone))
     trained = "" if board.profile == PAPER else " trained less than theirs"
     passed = board.says(
         public,
-        seen,
-        above="Attackers who have read public film reviews exceed a paper's estimated bound",
-        below="Attackers who have read public film reviews stay below a paper's estimated bound",
+        single,
+        above="Attackers who have read public film reviews exceed the best guess word by word",
+        below="Attackers who have read public film reviews stay below the best guess word by word",
     )
     clothes = "misaligned.eps6."  # private texts of another domain than the attacker's
-    triples, known = clothes + "noisy_channel.misaligned", clothes + "context_free_bound"
+    triples, best = clothes + "noisy_channel.misaligned", clothes + "context_free_bound"
     return Finding(
         _capital(passed),
-        "Under CusText+ at epsilon 6 the approximate bound of Tong et al. on attacks with context, "
-        f"estimated by a detector{trained}, is {bound}. Decoding whole sentences recovers {whole} "
-        f"with word triples of public reviews ({more}), {language} with a language model, which "
-        f"may have read these sentences, and {shadow} with shadow data alone ({less}). Of reviews "
-        f"of clothes the triples recover {board.told(triples)}; compared with Bayes' rule given "
-        f"the private word frequencies, {board.says(triples, known)}.",
+        "Under CusText+ at epsilon 6 Bayes' rule word by word, given the private word "
+        f"frequencies, recovers {known}. Decoding whole sentences recovers {whole} with word "
+        f"triples of public reviews ({more}), {language} with a language model, which may have "
+        f"read these sentences, and {shadow} with shadow data alone ({less}). The approximate "
+        f"bound of Tong et al. on attacks with context, estimated by a detector{trained}, is "
+        f"{bound}. Of reviews of clothes the triples recover {board.told(triples)}; compared with "
+        f"Bayes' rule, {board.says(triples, best)}.",
     )
 
 
@@ -358,7 +363,19 @@ def window(board: Board) -> Finding:
         "tokens (the five commonest pieces of public text, named everywhere, "
         f"{board.told(f'blind5.{scoreboard.CORPUS}')}); of the second "
         f"{board.told(stencil + 'deconvolution')}, with rehearsal and a language model "
-        f"{board.told(stencil + 'deconvolution_lm')}.",
+        f"{board.told(stencil + 'deconvolution_lm')}.{_in_sight(board)}",
+    )
+
+
+def _in_sight(board: Board) -> str:
+    """How much of a text stands among the outputs of that stencil, whoever reads these."""
+    shown = f"in_sight.punctuated-stencil-w9-s1.0.{scoreboard.CORPUS}."
+    if shown + "content" not in board.measured:
+        return ""
+    other = board.told(shown + "other").partition(" (")[0]  # no interval
+    return (
+        f" It moves words more than it replaces them: {board.told(shown + 'content')} of a text's "
+        f"content words stand among its outputs, in other places (another text's outputs: {other})."
     )
 
 
@@ -399,8 +416,8 @@ def documents(board: Board) -> Finding:
     verdict = board.says(
         PROMPT + "author",
         CLEAR + "author",
-        above="DP-Prompt makes authors easier to identify",
-        below="DP-Prompt makes authors harder to identify",
+        above="DP-Prompt makes authors of single texts easier to identify",
+        below="DP-Prompt makes authors of single texts harder to identify",
     )
     bound, claimed = (board.measured.get(PROMPT_EPSILON + each) for each in ("tight", "paper"))
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
@@ -426,7 +443,8 @@ def _on_several(board: Board) -> str:
     if several.empty or several["k"].iloc[0] < 2:
         return ""
     most = strongest(several, "k").iloc[0]
-    return f", on {most['k']:.0f} outputs of each text {between(most)}"
+    asked = several["access"].nunique()
+    return f", the better of {asked} others on {most['k']:.0f} outputs of each text {between(most)}"
 
 
 def asked_again(board: Board) -> str:
@@ -592,6 +610,7 @@ def proved(stated: pd.DataFrame) -> str:
     if least <= LARGE:
         return f"T{said}."
     return (
-        f"No guarantee here is strong for a whole text: t{said}; already at {LARGE:g} an output "
-        f"may be {round(math.exp(LARGE), -3):,.0f} times likelier under one text than another."
+        f"No guarantee is strong for a whole text at the settings run: t{said}; already at "
+        f"{LARGE:g} an output may be {round(math.exp(LARGE), -3):,.0f} times likelier under one "
+        "text than another."
     )
