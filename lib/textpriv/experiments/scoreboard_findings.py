@@ -15,7 +15,6 @@ from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
 from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
 from textpriv.experiments.mechanisms import BETTER, RANDOM
 from textpriv.experiments.scoreboard import NEWER
-from textpriv.experiments.whole_texts import WORDS
 from textpriv.privacy import Audit
 from textpriv.report.board import Board
 from textpriv.report.claims import PAPER
@@ -252,9 +251,9 @@ def against_both(equal: pd.DataFrame) -> Finding:
     random = ", ".join(_counted(equal, RANDOM, utility) for utility in UTILITIES)
     return Finding(
         against(equal, LEFT_OUT).title,
-        "Leaving out (each word is kept, or dropped at random) promises nothing, and who sees a "
+        "Leaving out (each word is kept or dropped) promises nothing, and who sees a "
         f"word is sure of it; but more is read back {accuracy}. Compared with random words (each "
-        f"is kept, or any other is sent), more is read back {random}.",
+        f"kept, or any other sent), more is read back {random}.",
     )
 
 
@@ -266,8 +265,8 @@ def with_model(board: Board) -> str:
     added = board.rows("model_adds", "mechanism")
     meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
     return (
-        "Where a small language model attacks too, more is read back than with words left out "
-        f"{meaning}, {accuracy} ({added['n'].max():,} words)."
+        f"Where a small language model attacks too ({added['n'].max():,} words), more is read back "
+        f"than with words left out {meaning}, {accuracy}."
     )
 
 
@@ -279,8 +278,8 @@ def _counted(equal: pd.DataFrame, baseline: str, utility: str) -> str:
         return f"at equal {utility} (none was compared)"
     more, less, undecided = (len(named[each]) for each in ("more", "less", "undecided"))
     every = sum(map(len, named.values()))
-    also = f", undecided under {undecided}" if undecided else ""
-    return f"at equal {utility} under {more} of {every} (less under {less}{also})"
+    also = f", undecided: {undecided}" if undecided else ""
+    return f"at equal {utility} under {more} of {every} (less: {less}{also})"
 
 
 def near_words(board: Board) -> Finding:
@@ -317,7 +316,7 @@ def context(board: Board) -> Finding:
     known, bound, whole, language, shadow = (
         board.told(each) for each in (single, seen, public, pair + "noisy_channel_lm", alone)
     )
-    more, less = (board.says(each, single) for each in (public, alone))
+    more = board.says(public, single)
     trained = "" if board.profile == PAPER else " trained less than theirs"
     passed = board.says(
         public,
@@ -329,14 +328,19 @@ def context(board: Board) -> Finding:
     triples, best = clothes + "noisy_channel.misaligned", clothes + "context_free_bound"
     return Finding(
         _capital(passed),
-        "Under CusText+ at epsilon 6 Bayes' rule word by word, given the private word "
-        f"frequencies, recovers {known}. Decoding whole sentences recovers {whole} with word "
+        "Under CusText+ at epsilon 6 Bayes' rule, given the private word frequencies, recovers "
+        f"{known}. Decoding whole sentences recovers {whole} with word "
         f"triples of public reviews ({more}), {language} with a language model, which may have "
-        f"read these sentences, and {shadow} with shadow data alone ({less}). The approximate "
+        f"read these sentences, and {shadow} with shadow data alone. The approximate "
         f"bound of Tong et al. on attacks with context, estimated by a detector{trained}, is "
-        f"{bound}. Of reviews of clothes the triples recover {board.told(triples)}; compared with "
-        f"Bayes' rule, {board.says(triples, best)}.",
+        f"{bound}. Of clothes reviews, compared with Bayes' rule, the triples recover "
+        f"{board.says(triples, best)}.",
     )
+
+
+def _rounded(board: Board, name: str) -> str:
+    """A measurement without its interval, for a sentence that has another one to stress."""
+    return board.told(name).partition(" (")[0]
 
 
 def _capital(text: str) -> str:
@@ -361,9 +365,8 @@ def window(board: Board) -> Finding:
         "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of "
         f"the first, who looks at one place, find {board.told(stencil + 'naive_skip')} of the "
         "tokens (the five commonest pieces of public text, named everywhere, "
-        f"{board.told(f'blind5.{scoreboard.CORPUS}')}); of the second "
-        f"{board.told(stencil + 'deconvolution')}, with rehearsal and a language model "
-        f"{board.told(stencil + 'deconvolution_lm')}.{_in_sight(board)}",
+        f"{_rounded(board, f'blind5.{scoreboard.CORPUS}')}); of the second "
+        f"{board.told(stencil + 'deconvolution')}.{_in_sight(board)}",
     )
 
 
@@ -372,7 +375,7 @@ def _in_sight(board: Board) -> str:
     shown = f"in_sight.punctuated-stencil-w9-s1.0.{scoreboard.CORPUS}."
     if shown + "content" not in board.measured:
         return ""
-    other = board.told(shown + "other").partition(" (")[0]  # no interval
+    other = _rounded(board, shown + "other")
     return (
         f" It moves words more than it replaces them: {board.told(shown + 'content')} of a text's "
         f"content words stand among its outputs, in other places (another text's outputs: {other})."
@@ -419,20 +422,19 @@ def documents(board: Board) -> Finding:
         above="DP-Prompt makes authors of single texts easier to identify",
         below="DP-Prompt makes authors of single texts harder to identify",
     )
-    bound, claimed = (board.measured.get(PROMPT_EPSILON + each) for each in ("tight", "paper"))
+    bound = board.measured.get(f"{PROMPT_EPSILON}tight")
     weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
     token = board.measured.get(f"{PROMPT_EPSILON}token_tight")
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
-    nominal = f" (as its paper counts, {claimed.value:.0f})" if claimed else ""
     return Finding(
         f"{_capital(verdict)} for the classifiers that were run",
         "None knew the language model's probabilities. With clipping, at temperature 0.75, the "
         f"strongest on one output reaches a macro F1 of {board.told(PROMPT + 'author')} for the "
         f"author (guessing: {board.told('f1.random.plain.author')}){_on_several(board)}, on clean "
-        f"text {board.told(CLEAR + 'author')}; for the sentiment, of film reviews, "
-        f"{board.told(PROMPT + 'sentiment')}, on clean text {board.told(CLEAR + 'sentiment')}. The "
-        f"guarantee for any two documents{cap} is an epsilon of "
-        f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{nominal}{weak}.",
+        f"text {_rounded(board, CLEAR + 'author')}; for the sentiment, of film reviews, "
+        f"{board.told(PROMPT + 'sentiment')}, on clean text "
+        f"{_rounded(board, CLEAR + 'sentiment')}. The guarantee for any two documents{cap} is an "
+        f"epsilon of {board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
     )
 
 
@@ -481,10 +483,9 @@ def rewritten(found: pd.DataFrame) -> Finding:
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
         f"{how} to their originals",
-        f"Among {least['candidates']:.0f} sentences of {WORDS[0]} to {WORDS[1]} words the "
-        "strongest linkage attack that was run finds the original of "
-        f"{told(least['linked'], least['low'], least['high'])} of {least['n']:.0f} outputs under "
-        f"{called(least['mechanism'])}{also}. Lower shares may mean weaker attacks.",
+        f"Among {least['candidates']:.0f} sentences the strongest linkage attack that was run "
+        f"finds the original of {told(least['linked'], least['low'], least['high'])} of "
+        f"{least['n']:.0f} outputs under {called(least['mechanism'])}{also}.",
     )
 
 
@@ -496,7 +497,7 @@ def vectors(board: Board) -> Finding:
         for release in ("vector_as_it_is", f"noise.eps_{NOISE}")
     )
     without = [each.replace("words_by_regression", "named_blindly") for each in plain]
-    blind = [board.told(each).partition(" (")[0] for each in without]  # no interval
+    blind, noisy = ([_rounded(board, each) for each in names] for names in (without, noisy))
     verdict = board.says(
         plain[0],
         without[0],
@@ -508,8 +509,7 @@ def vectors(board: Board) -> Finding:
         "Who has public sentences and their vectors (MiniLM) finds by seven guesses "
         f"{board.told(plain[0])} of a sentence's content words and {board.told(plain[1])} of the "
         f"names that public reviews use too (without its vector {blind[0]} and {blind[1]}); with "
-        f"truncated Laplace noise (epsilon {NOISE}) {board.told(noisy[0])} and "
-        f"{board.told(noisy[1])}.",
+        f"truncated Laplace noise (epsilon {NOISE}) {noisy[0]} and {noisy[1]}.",
     )
 
 
@@ -559,7 +559,7 @@ def search(board: Board) -> Finding:
     return Finding(
         _capital(verdict),
         f"At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of words with an exact "
-        f"search, with Annoy (50 trees, one forest) {board.told(kept + 'annoy')}.",
+        f"search, with Annoy {board.told(kept + 'annoy')}.",
     )
 
 
