@@ -81,8 +81,7 @@ def found() -> str:
     gathered = board.gather("full")
     said = [
         findings.context(gathered),
-        f"{findings.against_both(scoreboard.equal_utility(gathered))} "
-        f"{findings.with_model(gathered)}".strip(),
+        findings.against_both(scoreboard.equal_utility(gathered)),
         findings.window(gathered),
         findings.documents(gathered),
         findings.vectors(gathered),
