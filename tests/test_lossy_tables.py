@@ -262,14 +262,13 @@ def test_a_stencil_that_moves_tokens_shows_them(vocabulary: Vocabulary) -> None:
         attacked={"a": 2}, windows=(9,), sigmas=(1.0,), crossing=(9, 1.0), etas=(), tuned=()
     )
 
-    def reverse(setting: Setting, known: Vocabulary, rng: Any) -> Any:
+    def moved(setting: Setting, known: Vocabulary, rng: Any) -> Any:
         order = {"stencil": np.arange(6), "punctuated-stencil": [1, 2, 3, 0, 5, 4]}[setting.kind]
         return SimpleNamespace(sanitize_corpus=lambda given: given.with_ids(given.ids[order]))
 
-    rows = tables.in_sight(texts, {"tiny": vocabulary}, sizes, reverse)
+    rows = tables.in_sight(texts, {"tiny": vocabulary}, sizes, moved)
     found = rows[rows["label"] == "punctuated-stencil-w9-s1.0"].set_index("what")["value"]
     assert (found[["tokens", "content", "own"]] == 1).all() and found["other"] == 0
-    assert (rows["n"] <= 6).all()
 
 
 def test_another_draw_of_a_map_may_find_more() -> None:

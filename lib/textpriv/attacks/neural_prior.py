@@ -22,7 +22,7 @@ data set too. Nothing here holds it out: an attacker with a pretrained model has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -127,7 +127,8 @@ class NeuralChannel(Attack):
         """
         prefixes.keep()
         model, weight = self.generator, self.weight
-        beams = [Beam(ROOT + np.zeros(1, np.int64), prefixes.root) for _ in texts]
+        none = np.zeros((1, 0), dtype=np.int64)
+        beams = [Beam(np.array([ROOT]), prefixes.root, np.zeros(1), none) for _ in texts]
         for step in range(max(map(len, texts), default=0)):
             going = [each for each, text in zip(beams, texts, strict=True) if step < len(text)]
             choices = [text[step] for text in texts if step < len(text)]
@@ -153,7 +154,10 @@ class NeuralChannel(Attack):
         return beams
 
     def _best(self, beams: Sequence[Beam], choices: Sequence[Choice]) -> list[slice]:
-        """Go on with the best options, judged by their first piece; the rows of each beam."""
+        """Go on with the best options, judged by their first piece.
+
+        Changes the beams; returns where the rows of each stand, one beam after the other.
+        """
         widest = max(len(choice.options) for choice in choices)
         first = np.zeros((sum(len(beam.scores) for beam in beams), widest), dtype=np.int64)
         parts = _slices([len(beam.scores) for beam in beams])
@@ -163,8 +167,8 @@ class NeuralChannel(Attack):
         known = self.generator.next_log_probability(states, first)
         for beam, part, choice in zip(beams, parts, choices, strict=True):
             count = len(choice.options)
-            model_says = self.weight * known[part, :count]
-            reached = beam.scores[:, None] + choice.log_q + model_says
+            likely = choice.log_q + self.weight * known[part, :count]
+            reached = beam.scores[:, None] + likely
             best = np.argsort(-reached, axis=None, kind="stable")[: self.beam]
             prefix, option = np.divmod(best, count)
             beam.taken = np.concatenate([beam.taken[prefix], option[:, None]], axis=1)
@@ -215,10 +219,8 @@ class Beam:
 
     nodes: IntArray  # (sentences,) of the tree of prefixes
     states: torch.Tensor  # (sentences, width) what the model knows after each
-    scores: FloatArray = field(
-        default_factory=lambda: np.zeros(1)
-    )  # ln of the weight, up to a constant
-    taken: IntArray = field(default_factory=lambda: np.zeros((1, 0), dtype=np.int64))  # options
+    scores: FloatArray  # (sentences,) logarithm of the weight, up to a constant
+    taken: IntArray  # (sentences, choices) number of the option
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,7 +126,7 @@ def unaided(
             said += (
                 f"\n\nOf the outputs of *{setting}* {own} are tokens of their text. Who reads them "
                 f"as they are has {tokens} of its tokens, and {content} of its content words, in "
-                f"other places (among the outputs of another text: {other})."
+                f"whatever place (among the outputs of another text: {other})."
             )
     return said
 

@@ -325,7 +325,7 @@ def context(board: Board) -> Finding:
     )
 
 
-def _rounded(board: Board, name: str) -> str:
+def _without_interval(board: Board, name: str) -> str:
     """A measurement without its interval, for a sentence that has another one to stress."""
     return board.told(name).partition(" (")[0]
 
@@ -352,8 +352,9 @@ def window(board: Board) -> Finding:
         "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of "
         f"the first, who looks at one place, find {board.told(stencil + 'naive_skip')} of the "
         "tokens (the five commonest pieces of public text, named everywhere, "
-        f"{_rounded(board, f'blind5.{scoreboard.CORPUS}')}); of the second "
-        f"{board.told(stencil + 'deconvolution')}.{_in_sight(board)}",
+        f"{_without_interval(board, f'blind5.{scoreboard.CORPUS}')}); of the second "
+        f"{board.told(stencil + 'deconvolution')}, with rehearsal and a language model "
+        f"{board.told(stencil + 'deconvolution_lm')}.{_in_sight(board)}",
     )
 
 
@@ -362,10 +363,10 @@ def _in_sight(board: Board) -> str:
     shown = f"in_sight.punctuated-stencil-w9-s1.0.{scoreboard.CORPUS}."
     if shown + "content" not in board.measured:
         return ""
-    other = _rounded(board, shown + "other")
+    other = _without_interval(board, shown + "other")
     return (
         f" It moves words more than it replaces them: {board.told(shown + 'content')} of a text's "
-        f"content words stand among its outputs, in other places (another text's outputs: {other})."
+        f"content words stand among its outputs, in whatever place (another text's: {other})."
     )
 
 
@@ -418,10 +419,10 @@ def documents(board: Board) -> Finding:
         "None knew the language model's probabilities. With clipping, at temperature 0.75, the "
         f"strongest on one output reaches a macro F1 of {board.told(PROMPT + 'author')} for the "
         f"author (guessing: {board.told('f1.random.plain.author')}){_on_several(board)}, on clean "
-        f"text {_rounded(board, CLEAR + 'author')}; for the sentiment, of film reviews, "
+        f"text {_without_interval(board, CLEAR + 'author')}; for the sentiment, of film reviews, "
         f"{board.told(PROMPT + 'sentiment')}, on clean text "
-        f"{_rounded(board, CLEAR + 'sentiment')}. The guarantee for any two documents{cap} is an "
-        f"epsilon of {board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
+        f"{_without_interval(board, CLEAR + 'sentiment')}. The guarantee for any two documents"
+        f"{cap} is an epsilon of {board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
     )
 
 
@@ -433,7 +434,9 @@ def _on_several(board: Board) -> str:
         return ""
     most = strongest(several, "k").iloc[0]
     asked = several["access"].nunique()
-    return f", the better of {asked} others on {most['k']:.0f} outputs of each text {between(most)}"
+    return (
+        f", the better of {asked} attackers on {most['k']:.0f} outputs of each text {between(most)}"
+    )
 
 
 def asked_again(board: Board) -> str:
@@ -484,7 +487,9 @@ def vectors(board: Board) -> Finding:
         for release in ("vector_as_it_is", f"noise.eps_{NOISE}")
     )
     without = [each.replace("words_by_regression", "named_blindly") for each in plain]
-    blind, noisy = ([_rounded(board, each) for each in names] for names in (without, noisy))
+    blind, noisy = (
+        [_without_interval(board, each) for each in names] for names in (without, noisy)
+    )
     verdict = board.says(
         plain[0],
         without[0],

@@ -105,24 +105,21 @@ def tokens(board: Board, label: str) -> Source:
     return Source(board.rows("pr1", "attack", label=label), TOKEN_BY_TOKEN)
 
 
-def in_sight(board: Board, label: str) -> Source:
-    """Tokens that stand among a stencil's outputs, whoever reads these, on the corpus of `risk`."""
-    rows = board.rows("in_sight", label=label, corpus=CORPUS, what="tokens")
-    return Source(rows.assign(attack="in-sight"), "showed {} of 100 tokens, in other places")
+def stencil(board: Board, label: str) -> tuple[Source, Source]:
+    """The same of a stencil, and what its outputs show of the corpus of `risk` as they are."""
+    shown = board.rows("in_sight", label=label, corpus=CORPUS, what="tokens")
+    did = "showed {} of 100 tokens, in whatever place"
+    return tokens(board, label), Source(shown.assign(attack="in-sight"), did)
 
 
-def of_a_map(board: Board, label: str) -> Source:
-    """The same as `tokens` of a random map; known sentences are another task."""
-    named = tokens(board, label)
-    is_single = named.rows["attack"].isin(["naive", "context-free", "noisy-channel"])
-    return named._replace(rows=named.rows[is_single])
-
-
-def whole_of_a_map(board: Board, label: str) -> Source:
-    """Tokens of whole texts under maps of a language model's tokens, where there is a choice."""
-    rows = board.rows("oracle", kind=label, measure="token_success")
+def random_map(board: Board, label: str) -> tuple[Source, Source]:
+    """The same of a map, which whole texts were tried on too; known sentences are another task."""
+    named, whole = tokens(board, label), board.rows("oracle", kind=label, measure="token_success")
+    named = named._replace(
+        rows=named.rows[named.rows["attack"].isin(["naive", "context-free", "noisy-channel"])]
+    )
     did = "named {} of 100 tokens that had a choice, under a map of a language model's tokens"
-    return Source(rows.assign(attack=rows["measure"]), did)
+    return named, Source(whole.assign(attack=whole["measure"]), did)
 
 
 def best(*sources: Source) -> Attacked | None:
@@ -253,16 +250,14 @@ def _others(board: Board) -> list[Statement]:
         ),
         state(
             LossyMap.random(4, 2, np.random.default_rng(0)),
-            attacked=best(of_a_map(board, "2-random"), whole_of_a_map(board, "2-random")),
+            attacked=best(*random_map(board, "2-random")),
         ),
         state(
             Stencil(table, window=9, sigma=0.8),
-            attacked=best(*(each(board, "stencil-w9-s0.8") for each in (tokens, in_sight))),
+            attacked=best(*stencil(board, "stencil-w9-s0.8")),
         ),
         state(
             Stencil(table, window=9, sigma=1.0, punctuated=True),
-            attacked=best(
-                *(each(board, "punctuated-stencil-w9-s1.0") for each in (tokens, in_sight))
-            ),
+            attacked=best(*stencil(board, "punctuated-stencil-w9-s1.0")),
         ),
     ]
