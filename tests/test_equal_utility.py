@@ -27,6 +27,7 @@ from textpriv.experiments.equal_utility import (
     best_read,
     cross_fitted,
     drawn_anew,
+    gain,
     gathered,
     in_clear,
     leaving_out,
@@ -42,6 +43,7 @@ from textpriv.experiments.equal_utility_findings import (
     risk,
     said_against,
     said_at_risk,
+    said_of_gain,
     said_of_pairs,
     useful,
 )
@@ -361,6 +363,30 @@ def test_where_words_left_out_are_better_more_is_said() -> None:
     assert "estimated" not in said  # a stronger attacker would read back more still
     none = said_against(against(table.assign(p=0.5), LEFT_OUT), LEFT_OUT)
     assert "under none (2 undecided)" in none.text
+
+
+def test_what_one_attack_adds_by_hand() -> None:
+    """Beyond the others' best at each setting; an attack that finds less adds less than nothing."""
+    table = pd.DataFrame(
+        [
+            ("tem", 1.0, "model", 0.50, 80),
+            ("tem", 1.0, "bayes", 0.40, 80),
+            ("tem", 1.0, "decoder", 0.45, 80),
+            ("tem", 2.0, "model", 0.60, 80),
+            ("tem", 2.0, "bayes", 0.57, 80),
+            ("tem", 2.0, "decoder", 0.55, 80),
+            (LEFT_OUT, 0.5, "model", 0.50, 80),
+            (LEFT_OUT, 0.5, "bayes", 0.51, 80),
+            (LEFT_OUT, 0.5, "decoder", 0.48, 80),
+        ],
+        columns=["mechanism", "epsilon", "attack", "value", "n"],
+    )
+    added = gain(table, "model")
+    assert added["value"].tolist() == pytest.approx([0.05, 0.03, -0.01])
+    said = said_of_gain(added)
+    assert "on 80 content words" in said and "+4.0 of a hundred words under TEM (the most)" in said
+    assert said.endswith("where words are left out -1.0.")
+    assert "left out" not in said_of_gain(added[added["mechanism"] == "tem"])
 
 
 def test_what_is_said_at_equal_risk() -> None:

@@ -295,8 +295,15 @@ def test_leaders_are_those_whom_no_test_sets_below_the_best() -> None:
     assert advice.leaders(three, pairs) == ["tem", "santext"]  # in pairs
 
 
-def equal(first: str, second: str, value: float, p: float, utility: str = "meaning") -> Any:
-    name = f"equal.{utility}2.{first}_over_{second}"
+def equal(
+    first: str,
+    second: str,
+    value: float,
+    p: float,
+    utility: str = "meaning",
+    measured: str = "equal",
+) -> Any:
+    name = f"{measured}.{utility}2.{first}_over_{second}"
     found = measure(name, value, value - 0.02, value + 0.02, n=300, unit="difference")
     about = {"utility": utility, "quarter": 2, "level": 0.7, "first": first, "second": second}
     return found.model_copy(update={"columns": {**about, "p": p}})
@@ -342,6 +349,15 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     assert "but more is read back at equal accuracy under 1 of 1 (less: 0). Compared" in said
     assert "sent), more is read back at equal meaning under 1 of 2 (less: 1), at equal" in said
     assert said.endswith("under 0 of 1 (less: 0, undecided: 1).")
+    assert findings.with_model(board(*random, left_out)) == ""  # no model attacked these
+    spoken = [equal("tem", "left-out", 0.05, 0.01, measured=scoreboard.WITH_MODEL),
+              equal("madlib", "left-out", 0.05, 0.5, measured=scoreboard.WITH_MODEL)]  # fmt: skip
+    added = measure("model_adds.tem.eps2", 0.02, n=870, unit="difference")
+    added = added.model_copy(update={"columns": {"mechanism": "tem"}})
+    said = findings.with_model(board(*random, left_out, *spoken, added))
+    assert "left out at equal meaning under 1 of 2 (less: 0, undecided: 1), at equal" in said
+    assert said.startswith("Where a small language model attacks too (870 words), more is read")
+    assert said.endswith("at equal accuracy (none was compared).")
 
 
 def test_replacements_are_told_beside_random_words() -> None:
@@ -517,6 +533,13 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     assert said["use"].startswith("no clear winner: TEM is best by point estimate, 2 of 2 others")
     assert said["what is left"].endswith("70% (63 to 77); under the others 60% to 65%; "
                                          "guessing: 50%")  # fmt: skip
+    assert "language model" not in said["an attacker still gets"]
+    added = []
+    for name, value in (("tem", 0.02), ("tem", 0.061), ("left-out", 0.01)):
+        made = measure(f"model_adds.{name}.eps{len(added)}", value, n=870, unit="difference")
+        added.append(made.model_copy(update={"columns": {"mechanism": name}}))
+    (said,) = advice.choice(board(*added), rows).to_dict("records")
+    assert said["an attacker still gets"].endswith("a language model up to 4 points more")
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     told_apart = board(at_risk("madlib", "tem", -0.1, 0.01))
     assert advice.choice(told_apart, two)["use"].tolist() == ["TEM"]

@@ -81,7 +81,8 @@ def found() -> str:
     gathered = board.gather("full")
     said = [
         findings.context(gathered),
-        findings.against_both(scoreboard.equal_utility(gathered)),
+        f"{findings.against_both(scoreboard.equal_utility(gathered))} "
+        f"{findings.with_model(gathered)}".strip(),
         findings.window(gathered),
         findings.documents(gathered),
         findings.vectors(gathered),

@@ -46,6 +46,8 @@ UTILITIES = {
 LEFT_OUT = "left-out"
 QUARTERS = (0.25, 0.5, 0.75)  # of the range that both reach: where two mechanisms are compared
 FOLDS = 5  # of the sentences; a classifier reads the one that it has not learned from
+MODEL_WEIGHTS = (0.25, 0.5, 1.0)
+"""What a pretrained language model may count, as exponents; a rehearsal chooses one."""
 _DRAWS = 1000  # of sentences, held at once
 
 
@@ -63,12 +65,17 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     public: int | None = None  # public reviews; None: all
     candidates: int = Field(ge=1)  # of the noisy channel
     narrowed: int = Field(ge=1)  # of these, decoded with word triples
+    model_sentences: int = Field(ge=1)  # of those under attack, decoded with `generator` too
+    model_rehearsal: int = Field(ge=1)  # sentences of the shadow data that choose its weight
     encoder: str
+    generator: str
 
     @model_validator(mode="after")
     def _attacks_what_is_judged(self) -> Self:
-        if not self.sentences <= self.judged <= self.private:
-            asked = f"sentences {self.sentences}, judged {self.judged}, private {self.private}"
+        counts = self.model_sentences, self.sentences, self.judged, self.private
+        if list(counts) != sorted(counts):
+            names = "model_sentences", "sentences", "judged", "private"
+            asked = ", ".join(map("{} {}".format, names, counts))
             raise ValueError(f"got {asked}, expected each to be at most the next")
         return self
 
@@ -428,6 +435,16 @@ def read_at(along: FloatArray, value: FloatArray, level: float) -> FloatArray:
         between = value[:, right_end - 1] + part * (value[:, right_end] - value[:, right_end - 1])
         result[crosses] = between[crosses]
     return result
+
+
+def gain(table: pd.DataFrame, attack: str) -> pd.DataFrame:
+    """What an attack recovers beyond the best of the others, at each setting; `Points.table`.
+
+    Columns: mechanism, epsilon, value (a share; below 0 where another one recovers more), n.
+    """
+    wide = table.pivot_table("value", ["mechanism", "epsilon"], "attack", sort=False)
+    more = wide[attack] - wide.drop(columns=attack).max(axis=1)
+    return more.rename("value").reset_index().assign(n=int(table["n"].max()))
 
 
 def strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:

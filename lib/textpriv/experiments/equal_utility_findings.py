@@ -182,6 +182,24 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
     return Finding(title or "Nothing was compared with that baseline", " ".join(said))
 
 
+def said_of_gain(gains: pd.DataFrame) -> str:
+    """What the language model adds, on average over the settings of a mechanism.
+
+    `gains` are those of `equal_utility.gain`.
+    """
+    mean = 100 * gains.groupby("mechanism")["value"].mean().sort_values()
+    others = mean.drop(LEFT_OUT, errors="ignore")
+    said = (
+        f"Beyond the strongest of the three attacks, on {gains['n'].max():,} content words and on "
+        f"average over its settings, the language model recovers {others.iloc[-1]:+.1f} of a "
+        f"hundred words under {called(others.index[-1])} (the most) and "
+        f"{others.iloc[0]:+.1f} under {called(others.index[0])} (the least)"
+    )
+    return said + (
+        f"; where words are left out {mean[LEFT_OUT]:+.1f}." if LEFT_OUT in mean else "."
+    )
+
+
 @drawing
 def risk(found: pd.DataFrame, clear: float, bare: Mapping[str, float], title: str) -> Figure:
     """Success of the strongest attack that was run against what is left, by either utility.

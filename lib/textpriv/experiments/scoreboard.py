@@ -43,6 +43,7 @@ COMPARED = tuple(each for each in Verdict if each != Verdict.NOT_COMPARABLE)
 
 CORPUS = "rotten-tomatoes"  # the one that notebooks 01, 05 and 09 share
 NEWER = ("clusant", "diffractor", "rantext", "polar")  # than the papers, attacked in notebook 09
+WITH_MODEL = "spoken_equal"  # of notebook 09: pairs that a language model has attacked too
 # Notebook 05 calls SanText+ and CusText+ as the paper's figure does.
 DEFENSES = {"custext": "custext+", "santext": "santext+"}
 
@@ -281,17 +282,18 @@ def read_where_useful(board: Board) -> pd.DataFrame:
     return rows.sort_values("value", kind="stable", ignore_index=True)
 
 
-def equal_utility(board: Board) -> pd.DataFrame:
+def equal_utility(board: Board, measured: str = "equal") -> pd.DataFrame:
     """Who is read back less where two mechanisms leave as much of a text, by paired tests.
 
-    Notebook 09 has them, from the same sentences.
+    Notebook 09 has them, from the same sentences; with a language model among the attackers too
+    (`measured` WITH_MODEL).
 
     Columns: utility, quarter (of its range), level (the utility there), first, second, value (risk
     of the first less that of the second), low, high, n, p (corrected for all of them), less (which
     of the two is read back less, for certain; None where undecided).
     """
     columns = ["utility", "quarter", "level", "first", "second"]
-    table = board.rows("equal", *columns, "p")
+    table = board.rows(measured, *columns, "p")
     lower = table["first"].where(table["value"] < 0, table["second"])
     less = lower.astype(object).where((table["p"] < ALONE) & table["value"].ne(0), None)
     return table.assign(less=less)[[*columns, "value", "low", "high", "n", "p", "less"]]

@@ -102,10 +102,9 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if len(others):
         left += f"; under the others {others.min():.0%} to {others.max():.0%}"
     left += f"; {told_ends(board)}"
-    pair = f"paired.custext.{scoreboard.CORPUS}.eps6.noisy_channel"
-    language, words = (board.measured.get(name) for name in (pair + "_lm", pair))
-    reads_more = language and words and Difference.between(language, words).verdict == "above"
-    more = "; more with a language model (run on CusText+)" if reads_more else ""
+    added = board.rows("model_adds", "mechanism").groupby("mechanism")["value"].mean()
+    most = round(100 * added.max()) if len(added) else 0
+    more = f"; with a language model up to {most} points more" if most > 0 else ""
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),

@@ -257,6 +257,19 @@ def against_both(equal: pd.DataFrame) -> Finding:
     )
 
 
+def with_model(board: Board) -> str:
+    """The comparison with words left out once more, where a language model attacks too, if any."""
+    equal = scoreboard.equal_utility(board, scoreboard.WITH_MODEL)
+    if not equal[["first", "second"]].isin([LEFT_OUT]).any(axis=None):
+        return ""
+    added = board.rows("model_adds", "mechanism")
+    meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
+    return (
+        f"Where a small language model attacks too ({added['n'].max():,} words), more is read back "
+        f"than with words left out {meaning}, {accuracy}."
+    )
+
+
 def _counted(equal: pd.DataFrame, baseline: str, utility: str) -> str:
     """Under how many mechanisms more is read back than with a baseline at equal utility."""
     counts = equal_utility_findings.against(equal, baseline)
