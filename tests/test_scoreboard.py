@@ -378,7 +378,7 @@ def test_replacements_are_told_beside_random_words() -> None:
     assert "not compared" in findings.near_words(board()).title
 
 
-def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
+def test_attacks_on_whole_sentences_are_compared_by_tests() -> None:
     pair = "paired.custext.rotten-tomatoes.eps6."
     values = {"contextual_bound_seen": 0.55, "noisy_channel": 0.62, "noisy_channel_lm": 0.69,
               "noisy_channel_shadow": 0.48, "context_free_bound": 0.53}  # fmt: skip
@@ -387,10 +387,11 @@ def test_the_bound_of_the_paper_is_compared_by_tests() -> None:
     measured = board(*(rate(pair + name, value, 0.01) for name, value in values.items()), *clothes)
     title, said = findings.context(measured)
     assert title.endswith("exceed the best guess word by word")
-    assert said.endswith("significantly less.") and "trained less than theirs, is 0.55" in said
+    assert said.endswith("significantly less.")
     assert "frequencies, recovers 0.53" in said
     assert "public reviews (significantly more)" in said
-    assert "trained less" not in findings.context(replace(measured, profile="paper")).text
+    assert "trained less than theirs, is 0.55" in findings.bound_with_context(measured)
+    assert "trained" not in findings.bound_with_context(replace(measured, profile="paper"))
     values["noisy_channel"] = 0.54
     close = board(*(rate(pair + name, value, 0.01) for name, value in values.items()))
     assert "public reviews (undecided at this size)" in findings.context(close).text
