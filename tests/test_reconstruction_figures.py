@@ -34,14 +34,18 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
         ("custext", 6.0, "mask-inference", 0.9),  # no step of the ladder
     )
     figure = figures.ladder(found)
-    expected = "CusText+ at ε 2: 60% of the tokens are read back, where the K-ASR bound is 30%"
-    assert title(figure) == expected
+    assert title(figure) == (
+        "CusText+ at ε 2: 60% of the tokens are read back\n"
+        "(noisy channel, public text; our estimate of the K-ASR bound: 30%)"
+    )
     names = [each.get_text() for each in figure.axes[0].get_yticklabels()]
     last = "whole sentences against\nwhat people write, from\npublic texts"
     assert names[::-1] == ["the word nearest to what\ncame out", last]
     assert [ax.lines[-1].get_xdata()[0] for ax in figure.axes] == [0.3, 0.7]
     without = figures.ladder(found[found["attack"] != "contextual-bound"])
-    assert title(without) == "CusText+ at ε 6: 80% of the tokens are read back"
+    assert title(without) == (
+        "CusText+ at ε 6: 80% of the tokens are read back\n(noisy channel, public text)"
+    )
 
 
 def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:

@@ -383,11 +383,13 @@ def test_attacks_on_whole_sentences_are_compared_by_tests() -> None:
     values = {"contextual_bound_seen": 0.55, "noisy_channel": 0.62, "noisy_channel_lm": 0.69,
               "noisy_channel_shadow": 0.48, "context_free_bound": 0.53}  # fmt: skip
     clothes = [rate("misaligned.eps6.noisy_channel.misaligned", 0.54, 0.01),
+               rate("misaligned.eps6.context_free_bayes.misaligned", 0.46, 0.01),
                rate("misaligned.eps6.context_free_bound", 0.61, 0.01)]  # fmt: skip
     measured = board(*(rate(pair + name, value, 0.01) for name, value in values.items()), *clothes)
     title, said = findings.context(measured)
-    assert title.endswith("exceed the best guess word by word")
-    assert said.endswith("significantly less.")
+    assert title.endswith("exceeds the best guess word by word")
+    assert "frequencies of films significantly more, with" in said
+    assert said.endswith("the clothes reviews themselves significantly less.")
     assert "frequencies, recovers 0.53" in said
     assert "public reviews (significantly more)" in said
     assert "trained less than theirs, is 0.55" in findings.bound_with_context(measured)

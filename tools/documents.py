@@ -268,7 +268,7 @@ def statements() -> str:
         [
             each["mechanism"], f"{each['setting']}; {each['text']}", _bound(each["nominal"]),
             _tight(each), f"{_bound(each['composed'])} ({each['delta']:g})",
-            *_attacked(each["attacked"]),
+            *_attacked(each["attacked"], each["note"]),
         ]
         for each in audits.load("statements.json")["statements"]
     ]  # fmt: skip
@@ -288,13 +288,14 @@ def _tight(row: dict[str, Any]) -> str:
     return "unknown" if np.isnan(least) else f"at least {least:,.0f}"
 
 
-def _attacked(attacked: dict[str, Any] | None) -> tuple[str, str]:
-    """The best attack and what it achieved."""
+def _attacked(attacked: dict[str, Any] | None, note: str) -> tuple[str, str]:
+    """The best attack and what it achieved, and what else a reader must know."""
     if attacked is None:
-        return "none measured", ""
+        return "none measured", note
     value, low, high = (attacked["success"][each] for each in ("value", "low", "high"))
     whole, _, ends = findings.told(value, low, high, unit="").partition(" (")
-    return attacked["attack"], f"{attacked['did'].format(whole)} ({ends}"
+    did = f"{attacked['did'].format(whole)} ({ends}"
+    return attacked["attack"], f"{did}. {note}" if note else did
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -97,8 +97,8 @@ def replacements(found: pd.DataFrame, embedding: str) -> Figure:
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(NullLocator())
     percent(ax.yaxis)
-    finding = f"Near words are at most {wide['rank 1-10'].max():.1%} of outputs"
-    ax.set_title(f"{finding} ({embedding}, n = {int(found['n'].max()):,} words)", fontsize=9)
+    finding = f"Near words are {wide['rank 1-10'].max():.1%} of outputs at the best epsilon tried"
+    ax.set_title(f"{finding}\n({embedding}, n = {int(found['n'].max()):,} words)", fontsize=9)
     legend_below(fig, ncols=4)
     return fig
 
@@ -120,10 +120,11 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
     most = found[found["band"] == "rank 1-10"].groupby("dimension")["share"].max()
     few, many = most.index[[0, -1]]
     n = f"n = {int(found['n'].max()):,} words"
-    title = (
-        f"Near words are at most {most[few]:.1%} of outputs in {few} dimensions, {most[many]:.1%}"
+    ax.set_title(
+        f"At the best epsilon tried near words are {most[few]:.1%} of outputs\n"
+        f"in {few} dimensions, {most[many]:.1%} in {many} ({n})",
+        fontsize=9,
     )
-    ax.set_title(f"{title} in {many} ({n})", fontsize=9)
     ax.legend()
     return fig
 

@@ -104,13 +104,14 @@ def _bounds(found: pd.DataFrame, defense: object, epsilon: object) -> pd.Series:
 
 
 def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
-    """The finding: what is read back where the paper's bound is left behind most."""
+    """The finding: what is read back where the paper's bound is left behind most, and by whom."""
     bounds = shown[["defense", "epsilon"]].apply(lambda at: _bounds(found, *at).max(), axis=1)
     best = (shown["value"] - bounds.fillna(0)).idxmax()
     row, bound = shown.loc[best], bounds[best]
-    beside = "" if pd.isna(bound) else f", where the K-ASR bound is {bound:.0%}"
+    beside = "" if pd.isna(bound) else f"; our estimate of the K-ASR bound: {bound:.0%}"
     setting = f"{DEFENSE[row['defense']]} at ε {row['epsilon']:g}"
-    return f"{setting}: {row['value']:.0%} of the tokens are read back{beside}"
+    who = label(row["attack"])
+    return f"{setting}: {row['value']:.0%} of the tokens are read back\n({who}{beside})"
 
 
 @drawing

@@ -319,18 +319,25 @@ def context(board: Board) -> Finding:
     passed = board.says(
         public,
         single,
-        above="Attackers who have read public film reviews exceed the best guess word by word",
-        below="Attackers who have read public film reviews stay below the best guess word by word",
+        above="Under CusText+ who has read public film reviews exceeds the best guess word by word",
+        below="Under CusText+ who has read public film reviews stays below the best guess word by "
+        "word",
     )
+    other = f"paired.santext.{scoreboard.CORPUS}.eps2.4."
+    less = [other + name for name in ("noisy_channel", "context_free_bound")]
     clothes = "misaligned.eps6."  # private texts of another domain than the attacker's
-    triples, best = clothes + "noisy_channel.misaligned", clothes + "context_free_bound"
+    films, own = clothes + "noisy_channel.misaligned", clothes + "context_free_bound"
+    same = clothes + "context_free_bayes.misaligned"  # word by word, with frequencies of films
     return Finding(
         _capital(passed),
-        "Under CusText+ at epsilon 6 Bayes' rule, given the private word frequencies, recovers "
-        f"{known}. Decoding whole sentences recovers {whole} with word "
-        f"triples of public reviews ({more}), {language} with a language model, which may have "
-        f"read these sentences, and {shadow} with shadow data alone. Of clothes reviews, compared "
-        f"with Bayes' rule, the triples recover {board.says(triples, best)}.",
+        f"At epsilon 6 Bayes' rule, given the private word frequencies, recovers {known}. Decoding "
+        f"whole sentences recovers {whole} with word triples of public reviews ({more}), "
+        f"{language} with a language model, which may have read these sentences, and {shadow} with "
+        "shadow data alone. Under SanText+ (epsilon 2.4) the triples recover "
+        f"{_without_interval(board, less[0])}, Bayes' rule {_without_interval(board, less[1])}. Of "
+        f"clothes reviews triples of film reviews recover {_without_interval(board, films)}: "
+        f"compared with Bayes' rule with frequencies of films {board.says(films, same)}, with "
+        f"those of the clothes reviews themselves {board.says(films, own)}.",
     )
 
 
