@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
@@ -135,7 +136,7 @@ def test_a_preview_predicts_the_worth_of_a_summary(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summaries, "encoder", lambda: None)
-    monkeypatch.setattr(summaries, "similarity", lambda encoder, texts, others: [0.1, 0.9])
+    monkeypatch.setattr(summaries, "similarity", lambda *_: np.array([0.1, 0.9]))
     options = ("-m", "santext", "--epsilons", "1,9", "--summary", "--json", "--public", "none")
     rows = json.loads(run("preview", file, *options).stdout)
     assert [row["low"] < row["worth"] < row["high"] for row in rows] == [True, True]

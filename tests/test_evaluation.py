@@ -14,6 +14,7 @@ import pytest
 from helpers import refused
 
 import textpriv
+from textpriv import paths
 from textpriv.attacks import linkage
 from textpriv.attacks.bayes import Bayes
 from textpriv.data.embeddings import Embedding, from_arrays
@@ -24,7 +25,7 @@ from textpriv.evaluation import evaluate as evaluation
 from textpriv.mechanisms import Madlib, SanText
 from textpriv.mechanisms.base import simulation
 from textpriv.mechanisms.estimated import NoiseChannel
-from textpriv.utility.prediction import cross_intervals
+from textpriv.utility.prediction import TARGET, Predictor, cross_intervals
 
 RNG = np.random.default_rng(11)
 WORDS = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]  # 150 short words
@@ -515,11 +516,13 @@ def test_the_worth_of_a_summary_follows_from_the_similarity(
     monkeypatch.setattr(summaries, "encoder", lambda: None)
     monkeypatch.setattr(summaries, "similarity", lambda encoder, texts, others: alike)
     predicted, low, high = summaries.summary_worth(["a"] * 4, ["b"] * 4)
-    learned = pd.read_csv(str(summaries.LEARNED))
-    line = np.polynomial.Polynomial.fit(learned[summaries.FEATURE], learned[summaries.TARGET], 1)
+    rows = pd.read_csv(paths.REPOSITORY / "figures" / "full" / "fig06_distributions.csv")
+    line = np.polynomial.Polynomial.fit(rows[summaries.FEATURE], rows[TARGET], 1)
     np.testing.assert_allclose(predicted, line(alike), atol=0.01)  # five folds of it
-    assert (low < predicted).all() and (predicted < high).all()
-    banded = summaries._in_bands(learned)
+    banded = summaries.in_bands(rows)
+    fitted = Predictor.fit(banded, [summaries.FEATURE], regressor="linear")
+    ends = fitted.interval(summaries.in_bands(pd.DataFrame({summaries.FEATURE: alike})))
+    np.testing.assert_allclose([low, high], ends, atol=0.002)
     found = cross_intervals(banded, [summaries.FEATURE], regressor="linear")
     covered = found["covered"].groupby(found["epsilon"]).mean()
     assert list(covered.index) == [1, 2, 3, 4]
