@@ -389,7 +389,7 @@ def test_attacks_on_whole_sentences_are_compared_by_tests() -> None:
     title, said = findings.context(measured)
     assert title.endswith("exceeds the best guess word by word")
     assert "frequencies of films significantly more, with" in said
-    assert said.endswith("the clothes reviews themselves significantly less.")
+    assert said.endswith("with those of clothes significantly less.")
     assert "frequencies, recovers 0.53" in said
     assert "public reviews (significantly more)" in said
     assert "trained less than theirs, is 0.55" in findings.bound_with_context(measured)
