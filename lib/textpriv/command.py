@@ -184,6 +184,10 @@ def sanitize(
     click.echo(f"{len(texts):,} texts; sanitizing ...", err=True)
     made = _made(mechanism, epsilon, policy)
     click.echo(f"{made.label} ({made.setting})", err=True)
+    if made.mechanism is not None:
+        claim = made.mechanism.claim
+        click.echo(f"guarantee: {claim.definition}", err=True)
+        click.echo(f"the output shows {claim.in_clear}", err=True)
     if made.policy and made.policy.kept:
         click.echo(f"in clear: {', '.join(made.policy.kept)}", err=True)
     if seed is not None:

@@ -52,6 +52,7 @@ _DRAWN = 4000  # words in place of public text
 
 AS_THEY_ARE = "kept as they are"
 BY_RUNNING = "its probabilities by running it"
+BY_FITTING = "its probabilities by a fit to its noise"
 ANYWHERE = "kept, in any order"
 FINDS = ("words", "texts", "authors")
 COLUMNS = ("finds", "attack", "knows", "value", "low", "high", "n", "chance")
@@ -307,8 +308,9 @@ def channel_of(mechanism: object, words: IntArray | None = None) -> Channel:
 
 def knowing(mechanism: Mechanism) -> str:
     """What an attacker knows who asks `channel_of`, in words."""
-    own = isinstance(mechanism, Channel | Madlib)
-    return "the mechanism" if own else f"the mechanism ({BY_RUNNING})"
+    if isinstance(mechanism, Channel):
+        return "the mechanism"
+    return f"the mechanism ({BY_FITTING if isinstance(mechanism, Madlib) else BY_RUNNING})"
 
 
 def _estimated(mechanism: Madlib) -> NoiseChannel:

@@ -81,7 +81,7 @@ class Checked:
         end = f"{len(self.failed)} of {len(self.rows)} checks failed"
         if self.passed:
             skipped = self.rows.loc[self.rows["result"] == "not run", "check"]
-            end = f"passed; not tested: {', '.join(skipped)}" if len(skipped) else "passed"
+            end = f"no check failed; not tested: {', '.join(skipped)}" if len(skipped) else "passed"
         return "\n".join([f"{self.name}:", *lines, end])
 
     def _repr_html_(self) -> str:

@@ -184,6 +184,7 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
         of_words("clusant", 16.0, tried("clusant", 16.0)),
         of_words("diffractor", 1.0, tried("diffractor", 1.0)),
         of_words("rantext", 21.0, tried("rantext", 21.0)),
+        of_words("polar", 320.0, tried("polar", 320.0)),
         of_words("randomized-response", 10.4, tried("randomized-response", 10.4)),
     ]  # fmt: skip
     listed = {each.mechanism for each in stated}
