@@ -507,7 +507,6 @@ test_bad_input_is_named = refused(
     (lambda: rows(validation_labels=[0, -1]), "validation_labels: got ids -1..0"),
     (lambda: rows(validation=ROWS[:0], validation_labels=TWO[:0]), "validation: got 0 documents"),
     (lambda: rows(classes=1), "classes: got 1"),
-    (lambda: on_texts(train=["a", ""]), "train: got 2 texts of which no two share"),
     (lambda: on_texts(tests=["one text"]), "tests: got one string"),
     (lambda: on_texts(validation=[1]), "validation: got 1 in number 0"),
     (lambda: on_texts(validation=[]), NONE),

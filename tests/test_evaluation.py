@@ -20,7 +20,7 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import KEEP_UNKNOWN, Tokenizer
 from textpriv.errors import AssetUnavailable, InvalidInput, SeededOutput, UnknownAsset
-from textpriv.evaluation import cards, risks, sanitizers, summaries, texts
+from textpriv.evaluation import cards, preview, risks, sanitizers, summaries, texts
 from textpriv.evaluation import evaluate as evaluation
 from textpriv.mechanisms import Madlib, SanText
 from textpriv.mechanisms.base import simulation
@@ -80,6 +80,7 @@ def test_each_bad_source_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("body\nhello\n")
     cases: list[tuple[object, str]] = [
         ("one string", "got one string that is no file.*\\[text\\]"),
+        ("long " * 100, "got one string that is no file"),  # longer than a file's name may be
         (None, "original: got None, expected a list of strings"),
         (7, "original: got 7, expected a list"),
         ([1, 2], "original: got 1 in number 0"),
@@ -370,6 +371,19 @@ def test_public_texts_that_share_a_passage_are_not_read() -> None:
     assert any("no public text" in each for each in found.not_tried)
 
 
+def test_a_preview_has_not_read_the_texts_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    models: list[object] = []
+
+    def noted(mechanism: object, model: object, **options: object) -> None:
+        models.append(model)
+        raise InvalidInput("no attack")
+
+    monkeypatch.setattr(preview, "attack_for", noted)
+    for public in (TEXTS, [*TEXTS, *PUBLIC]):
+        preview.previewed(TEXTS, "santext", [8.0], policy="private", public=public, summary=False)
+    assert models[0] is None and models[1] is not None
+
+
 def test_without_a_network_the_rest_is_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def unavailable(words: int | None = None) -> Embedding:
         raise AssetUnavailable("glove: no source could be reached")
@@ -546,6 +560,9 @@ test_bad_input_is_named = refused(
     (lambda: evaluated(epsilon=None), "epsilon: got none"),
     (lambda: evaluated(policy="none"), "policy: got 'none', expected one of private, keep-unknown"),
     (lambda: evaluated(attacks=["bm52"]), r"attacks: got \['bm52'\], expected some of"),
+    (lambda: textpriv.evaluate(TEXTS, TEXTS, epsilon=8.0), "got 8.0 and no mechanism, expected"),
+    (lambda: evaluated(mechanism=sanitizers.sanitizer("santext", epsilon=2)), "made with 2"),
+    (lambda: evaluated(labels=["a", *"b" * 59]), "labels: got 1 texts of 'a', expected at least 3"),
     (lambda: evaluated(sanitized=TEXTS[:3]), "sanitized: got 3 texts for 60 originals"),
     (lambda: evaluated(labels=["a"] * 60), "labels: got 'a' for every text"),
     (lambda: evaluated(labels=["a", "b"]), "labels: got 2 for 60 texts"),
@@ -564,6 +581,41 @@ def test_copies_of_a_text_do_not_hide_it() -> None:
     assert "linkage of 60 texts that are copies of others" in found.not_tried
     with pytest.raises(InvalidInput, match="at least two different ones"):
         textpriv.evaluate(["one", "one"], ["a", "b"])
+
+
+def test_a_classifier_has_not_read_a_copy_of_what_it_is_asked_about() -> None:
+    """Labels are drawn at random: nobody can tell those of 60 texts, beyond chance in 1 of 1e4."""
+    labels = np.tile(np.random.default_rng(5).integers(2, size=len(TEXTS)), 3)
+    found = textpriv.evaluate(TEXTS * 3, TEXTS * 3, labels=labels, seed=1, attacks=["pairs"])
+    assert 0.25 < found.utility.set_index("measure").loc["label told (accuracy)", "value"] < 0.75
+
+
+def test_copies_of_a_text_are_no_further_evidence() -> None:
+    some = TEXTS[:6]
+    half = [" ".join(text.split()[:number]) for number, text in enumerate(some, 4)]
+    once, often = (risks.pair_risks(some * copies, half * copies)[0] for copies in (1, 30))
+    assert often["value"] == once["value"]
+    assert often["high"] - often["low"] == pytest.approx(once["high"] - once["low"], rel=0.2)
+
+
+def test_a_tool_that_leaves_nothing_hides_the_author() -> None:
+    found = evaluated(mechanism=lambda texts: [""] * len(texts), authors=["a", "b"] * 30)
+    assert found.strongest("authors")["value"] < 0.5
+
+
+def test_an_attack_cannot_spoil_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "LINKERS", dict(evaluation.LINKERS))
+    monkeypatch.setattr(evaluation, "_REGISTERED", set())
+
+    def spoiling(known: list[str], seen: list[str]) -> np.ndarray:
+        known.sort()
+        return np.zeros((len(seen), len(known)))
+
+    evaluation.LINKERS.clear()
+    textpriv.register_attack("spoiling", spoiling)
+    textpriv.register_attack("equal", lambda known, seen: np.equal.outer(seen, known) * 1.0)
+    found = textpriv.evaluate(TEXTS, TEXTS, attacks=["spoiling", "equal"], seed=1)
+    assert found.risks.set_index("attack").loc["equal", "value"] == 1.0
 
 
 def test_a_function_in_the_place_of_sanitized_texts_is_sent_to_its_place() -> None:

@@ -227,11 +227,21 @@ class Restless(Bayes):
         return Guesses(words, found.scores)
 
 
+class Unsure(Bayes):
+    """Scores that are no numbers."""
+
+    def guess(self, observed: Observed, targets: Any = None, *, top: int = 5) -> Guesses:
+        found = super().guess(observed, targets, top=top)
+        return Guesses(found.words, np.full_like(found.scores, np.nan))
+
+
 def test_attacks_are_checked() -> None:
     mechanism = SanText(EMBEDDING, epsilon=2.0)
     prior = np.ones(len(VOCABULARY))
     assert check_attack(Bayes(mechanism, prior, name="bayes"), mechanism).passed
     turned = check_attack(Turned(mechanism, prior, name="turned"), mechanism)
     assert "scores grow" in turned.failed["guesses are ranked"]
+    unsure = check_attack(Unsure(mechanism, prior, name="unsure"), mechanism)
+    assert "no finite number" in unsure.failed["guesses are ranked"]
     restless = check_attack(Restless(mechanism, prior, name="restless"), mechanism)
     assert "the same call gives the same guesses" in restless.failed

@@ -78,7 +78,7 @@ _column = click.option(
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _seed = click.option(
     "--seed",
-    type=int,
+    type=click.IntRange(0),
     help="Make the same draws again. For experiments: who knows the seed can undo them.",
 )
 _policy = click.option(
@@ -237,7 +237,9 @@ def report(file: str, out: str, card: str | None, examples: int, **options: Any)
 @click.argument("mechanism")
 @click.option("--epsilon", "-e", type=float, help="What it claims per word, a number > 0.")
 @_policy
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the tests' own draws.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the tests' own draws."
+)
 @_json
 def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json: bool) -> None:
     """Put MECHANISM to the test: a name, module:Name or file.py:Name. Status 1 if it fails."""
@@ -257,7 +259,9 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
     "--out", "-o", type=_PLACE, help="Where to write it; standard output where it is not given."
 )
 @click.option("--check", help="A card that was sent in: made again, and compared with it.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the mechanism's draws.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the mechanism's draws."
+)
 def card(out: str | None, check: str | None, seed: int, **chosen: Any) -> None:
     """Make a card of MECHANISM on the sentences that are the same for all cards."""
     from textpriv.evaluation import cards

@@ -66,7 +66,7 @@ def _is_plain(table: pd.DataFrame) -> bool:
 
 def _labels(index: pd.Index[Any]) -> list[Any]:
     """Labels of rows: their name and kind, and themselves unless they are 0, 1, 2 and so on."""
-    numbered = index.equals(pd.RangeIndex(len(index)))
+    numbered = index.dtype == np.int64 and index.equals(pd.RangeIndex(len(index)))
     return [index.name, str(index.dtype), len(index) if numbered else [*index]]
 
 

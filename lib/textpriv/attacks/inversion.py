@@ -143,7 +143,8 @@ class InversionBert(Attack):
 
         def scored(of: IntArray) -> tuple[torch.Tensor, torch.Tensor]:
             rows, scores = reader.scores(of)
-            is_right = reader.classes_of(rows) == truth[reader.targets[rows], None]
+            classes = reader.classes_of(rows)
+            is_right = (classes == truth[reader.targets[rows], None]) & (classes != NONE)
             # A word beyond the limit of classes cannot be taught; held out, it is a failure.
             place = np.where(is_right.any(1), is_right.argmax(1), NONE)
             return scores, torch.from_numpy(place).to(scores.device)

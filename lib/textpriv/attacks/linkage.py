@@ -154,7 +154,8 @@ def _directions(
     """Both about the mean of the originals, as vectors of length 1; 0 stays 0."""
     centre = np.mean(originals, axis=0, dtype=np.float64)
     known, seen = (np.asarray(each, dtype=np.float64) - centre for each in (originals, sanitized))
-    for values in (known, seen):
+    for values, given in ((known, originals), (seen, sanitized)):
+        values *= np.any(given, axis=1, keepdims=True)  # no known word: no direction
         values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
     return known, seen
 

@@ -39,6 +39,7 @@ from textpriv.data.tokens import Corpus, check_corpora, ranges
 from textpriv.errors import InvalidInput
 
 _EDGES = 1 << 22  # pairs (order 3: triples) of neighbouring candidates held at once
+_LONGEST = 1 << 24  # of a document, 800 MB
 
 
 class SentenceAttack(Attack):
@@ -310,14 +311,19 @@ def lattices(
     size = counts.copy()
     for back in range(1, order):
         size[back:] *= counts[:-back]
-    lengths = np.diff(corpus.offsets)
-    documents = np.flatnonzero(lengths)
     cost = np.concatenate([[0], np.cumsum(size)])
-    group = cost[corpus.offsets[1:][documents]] // _EDGES
+    # A document beyond that is cut: at a cut the language model begins anew.
+    cuts = 1 + np.flatnonzero(np.diff(cost[:-1] // _LONGEST))
+    after = np.searchsorted(corpus.offsets, cuts, side="right")
+    is_long = cost[corpus.offsets[after]] - cost[corpus.offsets[after - 1]] > _LONGEST
+    offsets = np.union1d(corpus.offsets, cuts[is_long])
+    lengths = np.diff(offsets)
+    documents = np.flatnonzero(lengths)
+    group = cost[offsets[1:][documents]] // _EDGES
     build = (_unigram_lattice, _bigram_lattice, _trigram_lattice)[order - 1]
     for chunk in np.split(documents, np.flatnonzero(np.diff(group)) + 1):
         if len(chunk):
-            first, length = corpus.offsets[chunk], lengths[chunk]
+            first, length = offsets[chunk], lengths[chunk]
             step = np.concatenate([np.arange(each) for each in length])
             document = np.repeat(np.arange(len(chunk)), length)
             by_step = np.argsort(step, kind="stable")

@@ -26,8 +26,8 @@ from textpriv.paths import REPOSITORY
 CORPUS, COUNT = "rotten-tomatoes", 1000
 FOLDER = REPOSITORY / "cards"
 KEYS = (
-    "format", "mechanism", "setting", "corpus", "texts", "risks", "epsilon_lower_bound_per_text",
-    "largest_shown", "utility", "versions",
+    "format", "mechanism", "label", "setting", "corpus", "texts", "risks",
+    "epsilon_lower_bound_per_text", "largest_shown", "utility", "versions",
 )  # fmt: skip
 
 

@@ -240,6 +240,8 @@ def evaluate(
         before = texts_of(original, column=column, what="original")
     else:
         before, after = pairs_of(original, sanitized, column=column)
+        if mechanism is None and epsilon is not None:
+            raise InvalidInput(f"epsilon: got {epsilon} and no mechanism, expected both or neither")
     if len(set(before)) < 2:
         raise InvalidInput("original: got one text, expected at least two different ones")
     if len(before) > MOST_TEXTS:
@@ -247,6 +249,10 @@ def evaluate(
             f"original: got {len(before):,} texts, expected at most {MOST_TEXTS:,}, since all are "
             "compared with all; take a sample"
         )
+    who, told = (
+        None if each is None else column_of(each, len(before), what=what, fewest=measured.FOLDS)
+        for what, each in (("authors", authors), ("labels", labels))
+    )
     known = list(described_attacks())
     if unknown := sorted(set(attacks or ()) - set(known)):
         raise InvalidInput(f"attacks: got {unknown}, expected some of {known}")
@@ -263,10 +269,9 @@ def evaluate(
     )  # fmt: skip
     run.link()
     run.read_words()
-    if authors is not None:
-        who = column_of(authors, len(before), what="authors")
+    if who is not None:
         run.risks += measured.author_risks(before, after, who, seed)
-    run.measure_utility(None if labels is None else column_of(labels, len(before), what="labels"))
+    run.measure_utility(told)
     return run.result()
 
 
@@ -366,7 +371,8 @@ class _Run:
     @cached_property
     def public_words(self) -> Corpus | None:
         """The same as words of the mechanism's vocabulary."""
-        return None if self.read is None else self.tokenizer.encode(self.read)
+        words = None if self.read is None else self.tokenizer.encode(self.read)
+        return None if words is None or not len(words.ids) else words
 
     @cached_property
     def channel(self) -> Channel | None:
@@ -406,7 +412,7 @@ class _Run:
                 linkers[LIKELIHOOD] = made
         if linkers:
             rng = stream(self.seed, "evaluation", "linkage")
-            rows = np.flatnonzero(~pd.Series(self.before).duplicated())
+            rows = np.flatnonzero(~pd.Series(self.before, dtype=object).duplicated())
             if copies := len(self.before) - len(rows):
                 self.missed.append(f"linkage of {copies:,} texts that are copies of others")
             before, after = ([each[row] for row in rows] for each in (self.before, self.after))

@@ -14,6 +14,7 @@ import pandas as pd
 
 from textpriv.attacks import linkage
 from textpriv.attacks.base import observe
+from textpriv.data.splits import shares_ngram
 from textpriv.data.tokens import Tokenizer
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.rehearsal import parted
@@ -70,6 +71,9 @@ def previewed(
     # Learned once for every epsilon.
     model, words, aside = None, None, None
     if public is not None:
+        shared = shares_ngram(public, texts)  # nobody has read the texts themselves
+        public = [text for text, own in zip(public, shared, strict=True) if not own]
+    if public:
         rest, aside = parted(read := tokenizer.encode(public))
         model, words = language(len(embedding), rest), read.ids
     rng, rows = np.random.default_rng(), []

@@ -9,8 +9,9 @@ them.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold
 
 from textpriv import assets, stats
 from textpriv.attacks import f1, likelihood, linkage
@@ -206,7 +207,7 @@ def text_risks(
     candidates, risks, shown = [originals[row] for row in order], [], []
     level = 1 - (1 - stats.CONFIDENCE) / max(1, len(linkers))  # all bounds hold together
     for name, each in linkers.items():
-        found = np.asarray(each.scores(candidates, list(sanitized)), dtype=np.float64)
+        found = np.asarray(each.scores(list(candidates), list(sanitized)), dtype=np.float64)
         if found.shape != (len(sanitized), len(originals)):
             raise InvalidInput(
                 f"{name}: gave scores of shape {found.shape}, expected "
@@ -242,14 +243,15 @@ def pair_risks(
     if not len(there):
         return []
     by_chance = _still_there(originals, [*sanitized[1:], *sanitized[:1]])[0].mean()
-    anywhere = stats.clustered_share(there, text)
+    copies = _copies(originals)  # which are no further evidence
+    anywhere = stats.clustered_share(there, copies[text])
     found = [_risk("words", ANYWHERE, "nothing", anywhere, float(by_chance))]
     pairs = WordPairs.of([*originals, *taught[0]], [*sanitized, *taught[1]])
     own = pairs.document < len(originals)
     level, content = len(np.unique(pairs.document[own])), pairs.content & own
     if level < max(2, len(originals) / 10) or not content.any():
         return found
-    document = pairs.document[content]
+    document = copies[pairs.document[content]]
 
     def rate(guesses: IntArray) -> Estimate:
         return stats.clustered_share(pairs.hits(guesses)[content], document)
@@ -277,6 +279,11 @@ def _still_there(
                 left[word] -= 1
                 text.append(number)
     return np.array(there, dtype=bool), np.array(text, dtype=np.int64)
+
+
+def _copies(texts: Sequence[Any]) -> IntArray:
+    """(texts,) the number of the text, the same for copies of one."""
+    return pd.factorize(np.array(texts, dtype=object))[0].astype(np.int64)
 
 
 def channel_of(mechanism: object, words: IntArray | None = None) -> Channel:
@@ -448,7 +455,9 @@ def word_risks(
     content[kept] = [kind_of(private.kept[at]) != "punctuation" for at in kept.tolist()]
     if not content.any():
         return [], {}
-    document, truth = private.document[content], private.ids
+    texts = np.split(private.ids, private.offsets[1:-1])
+    document = _copies([each.tobytes() for each in texts])[private.document[content]]
+    truth = private.ids
     read = {AS_THEY_ARE: ("nothing", observed.corpus.ids)}
     with simulation():
         for label, (knows, attack) in attacks.items():
@@ -486,17 +495,25 @@ def guessed_labels(
     """
     learned = np.array(sanitized if adaptive else originals, dtype=object)
     asked, classes = np.array(sanitized, dtype=object), int(labels.max()) + 1
-    fewest = int(np.bincount(labels).min())
+    copies = _copies(originals)
+    fewest = int(pd.Series(copies).groupby(labels).nunique().min())
     if fewest < FOLDS:
         raise InvalidInput(
-            f"labels: got {fewest} texts of one label, expected at least {FOLDS} of each"
+            f"labels: got {fewest} different texts of one label, expected at least {FOLDS} of each"
         )
     guesses = np.empty(len(labels), dtype=np.int64)
-    outer = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    for rest, test in outer.split(labels, labels):
-        order = np.random.default_rng(seed).permutation(rest)
-        held = order[: max(1, len(order) // 4)]
-        train = order[max(1, len(order) // 4) :]
+    rng = np.random.default_rng(seed)
+
+    def parts(rows: IntArray, count: int) -> Iterator[tuple[IntArray, IntArray]]:
+        """Copies of a text stay together: who is asked about one has not read another."""
+        folds = StratifiedGroupKFold(count, shuffle=True, random_state=int(rng.integers(2**31)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of labels with fewer texts than folds
+            for rest, part in folds.split(rows, labels[rows], copies[rows]):
+                yield rows[rest], rows[part]
+
+    for rest, test in parts(np.arange(len(labels)), FOLDS):
+        train, held = next(parts(rest, min(4, int(np.bincount(labels[rest]).max()))))
         known = TrainingData(
             learned[train].tolist(), labels[train], learned[held].tolist(), labels[held]
         )

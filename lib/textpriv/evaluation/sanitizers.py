@@ -118,6 +118,11 @@ def sanitizer(
     if isinstance(mechanism, str):
         return _by_name(mechanism, epsilon, tokens, words)
     if isinstance(mechanism, Sanitizer):
+        if epsilon not in (None, mechanism.epsilon):
+            raise InvalidInput(
+                f"epsilon: got {epsilon:g} for {mechanism.name}, which was made with "
+                f"{mechanism.epsilon}; make it anew, sanitizer(..., epsilon={epsilon:g})"
+            )
         return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
         return _of_mechanism(mechanism(embedding(words), epsilon=_needed(epsilon)), tokens)

@@ -7,6 +7,7 @@ texts_of("tickets.csv", column="body")
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def table_of(
     return corpora.read_table(path, text=column, columns=columns, empty=empty)
 
 
-def column_of(source: object, length: int, *, what: str) -> np.ndarray:
+def column_of(source: object, length: int, *, what: str, fewest: int = 1) -> np.ndarray:
     """One label per text, numbered from 0 in the order of their names: (length,) integers."""
     if isinstance(source, str | bytes) or not hasattr(source, "__iter__"):
         raise InvalidInput(f"{what}: got {source!r:.60}, expected a label for each text")
@@ -92,7 +93,13 @@ def column_of(source: object, length: int, *, what: str) -> np.ndarray:
         raise InvalidInput(f"{what}: got {len(values)} for {length} texts, expected one for each")
     if "" in values:
         raise InvalidInput(f"{what}: got none for some text, expected one for each; drop these")
-    names, numbers = np.unique(values, return_inverse=True)
+    names, numbers, counts = np.unique(values, return_inverse=True, return_counts=True)
+    least = int(counts.argmin())
+    if counts[least] < fewest:
+        raise InvalidInput(
+            f"{what}: got {counts[least]} texts of {str(names[least])!r:.60}, expected at least "
+            f"{fewest} of each; leave these texts out"
+        )
     if len(names) < 2:
         raise InvalidInput(
             f"{what}: got {str(names[0])!r} for every text, expected at least two kinds"
@@ -104,6 +111,6 @@ def _is_path(source: str) -> bool:
     """Whether a string can only be meant as a file: it exists, or it has a table's ending."""
     if len(source) > 4096 or "\n" in source or "\0" in source:
         return False
-    return Path(source).exists() or Path(source).suffix.lower() in (
+    return os.path.exists(source) or Path(source).suffix.lower() in (
         ".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".zip",
     )  # fmt: skip

@@ -405,12 +405,14 @@ def _ranked(attack: Attack, observed: Observed, size: int) -> str:
     )
     inside = (guesses.words == NONE) | ((guesses.words >= 0) & (guesses.words < size))
     assert inside.all(), f"some guess is no word of the vocabulary, 0 .. {size - 1}"
-    finite = np.where(np.isfinite(guesses.scores), guesses.scores, -1e300)
+    named = guesses.words != NONE
+    assert np.isfinite(guesses.scores[named]).all(), "some score of a guess is no finite number"
+    finite = np.where(named, guesses.scores, -1e300)
     assert (np.diff(finite, axis=1) <= 1e-9).all(), (
         "scores grow along a row: the best guess comes first"
     )
-    named = [row[row != NONE] for row in guesses.words]
-    assert all(len(set(row.tolist())) == len(row) for row in named), "a word is guessed twice"
+    rows = [row[row != NONE] for row in guesses.words]
+    assert all(len(set(row.tolist())) == len(row) for row in rows), "a word is guessed twice"
     return "five words for each target, the best first, none twice"
 
 
