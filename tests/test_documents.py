@@ -101,7 +101,8 @@ def test_the_table_of_audits(folder: Path) -> None:
         f"| polar | eps 1 | {FROM_INSIDE} | 12,345 | all outputs | by proof | 0.000 |  | "
         "not broken |",
         "",
-        "Of 3 audits of a claim 1 broke it; 1 of them compared noise with a proof. Of 1 stronger "
+        "Of 3 audits of a claim (an exact one of every pair has the draws of the one before it) "
+        "1 broke it; 1 of them compared noise with a proof. Of 1 stronger "
         "readings 1 are broken. Of mechanisms that were made wrong on purpose the same checks "
         "caught 21 of 22. All of it at commit 0123456.",
     ]

@@ -346,18 +346,18 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     more = [equal("tem", "left-out", 0.05, 0.01, "accuracy"),
             equal("clusant", "randomized-response", 0.05, 0.3, "accuracy")]  # fmt: skip
     _, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out, *more)))
-    assert "but more is read back at equal accuracy under 1 of 1 (less: 0). Compared" in said
+    assert "but more is read back at equal accuracy under 1 of 1. Compared" in said
     assert "sent), more is read back at equal meaning under 1 of 2 (less: 1), at equal" in said
-    assert said.endswith("under 0 of 1 (less: 0, undecided: 1).")
+    assert said.endswith("under 0 of 1 (undecided: 1).")
     assert findings.with_model(board(*random, left_out)) == ""  # no model attacked these
     spoken = [equal("tem", "left-out", 0.05, 0.01, measured=scoreboard.WITH_MODEL),
               equal("madlib", "left-out", 0.05, 0.5, measured=scoreboard.WITH_MODEL)]  # fmt: skip
     added = measure("model_adds.tem.eps2", 0.02, n=870, unit="difference")
     added = added.model_copy(update={"columns": {"mechanism": "tem"}})
     said = findings.with_model(board(*random, left_out, *spoken, added))
-    assert "left out at equal meaning under 1 of 2 (less: 0, undecided: 1), at equal" in said
+    assert "left out at equal meaning under 1 of 2 (undecided: 1), at equal" in said
     assert said.startswith("Where a small language model attacks too (870 words), more is read")
-    assert said.endswith("at equal accuracy (none was compared).")
+    assert "at equal accuracy (none was compared); than with random words at equal" in said
 
 
 def test_replacements_are_told_beside_random_words() -> None:

@@ -252,22 +252,23 @@ def against_both(equal: pd.DataFrame) -> Finding:
     random = ", ".join(_counted(equal, RANDOM, utility) for utility in UTILITIES)
     return Finding(
         against(equal, LEFT_OUT).title,
-        "Leaving out (each word is kept or dropped) promises nothing, and who sees a "
-        f"word is sure of it; but more is read back {accuracy}. Compared with random words (each "
-        f"kept, or any other sent), more is read back {random}.",
+        "Leaving out promises nothing, and who sees a word is sure of it; but more is read back "
+        f"{accuracy}. Compared with random words (each kept, or any other sent), more is read back "
+        f"{random}.",
     )
 
 
 def with_model(board: Board) -> str:
-    """The comparison with words left out once more, where a language model attacks too, if any."""
+    """The comparisons with both baselines where a language model attacks too, if any."""
     equal = scoreboard.equal_utility(board, scoreboard.WITH_MODEL)
     if not equal[["first", "second"]].isin([LEFT_OUT]).any(axis=None):
         return ""
     added = board.rows("model_adds", "mechanism")
     meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
     return (
-        f"Where a small language model attacks too ({added['n'].max():,} words), more is read back "
-        f"than with words left out {meaning}, {accuracy}."
+        f"Where a small language model attacks too ({added['n'].max():,.0f} words), more is read "
+        f"back than with words left out {meaning}, {accuracy}; than with random words "
+        f"{_counted(equal, RANDOM, 'meaning')}."
     )
 
 
@@ -277,10 +278,10 @@ def _counted(equal: pd.DataFrame, baseline: str, utility: str) -> str:
     named = equal_utility_findings.outcomes(counts, utility)
     if not named:
         return f"at equal {utility} (none was compared)"
-    more, less, undecided = (len(named[each]) for each in ("more", "less", "undecided"))
     every = sum(map(len, named.values()))
-    also = f", undecided: {undecided}" if undecided else ""
-    return f"at equal {utility} under {more} of {every} (less: {less}{also})"
+    others = [f"{each}: {len(named[each])}" for each in ("less", "undecided") if len(named[each])]
+    also = f" ({', '.join(others)})" if others else ""
+    return f"at equal {utility} under {len(named['more'])} of {every}{also}"
 
 
 def near_words(board: Board) -> Finding:
