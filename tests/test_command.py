@@ -120,10 +120,10 @@ def test_what_a_mechanism_prints_is_no_result(file: str, tmp_path: Path) -> None
 
 def test_a_preview_shows_a_row_for_each_epsilon(file: str) -> None:
     asked = ("preview", file, "-m", "santext", "--epsilons", "1,9", "--json", "--public")
-    rows = json.loads(run(*asked, "none").stdout)
-    assert [row["epsilon"] for row in rows] == [1, 9] and rows[0]["changed"] > rows[1]["changed"]
-    read = json.loads(run(*asked, file).stdout)  # an attacker who has read these very texts
-    assert read[0]["recovered"] > rows[0]["recovered"]
+    for public in ("none", file):  # which has nothing but the texts under attack, and is not read
+        rows = json.loads(run(*asked, public).stdout)
+        assert [row["epsilon"] for row in rows] == [1, 9]
+        assert rows[0]["changed"] > rows[1]["changed"]
 
 
 def test_a_preview_of_private_texts_is_said_to_void_the_guarantee(file: str) -> None:

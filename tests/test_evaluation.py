@@ -559,6 +559,7 @@ test_bad_input_is_named = refused(
     (lambda: evaluated(epsilon=0), "epsilon: got 0"),
     (lambda: evaluated(epsilon=None), "epsilon: got none"),
     (lambda: evaluated(policy="none"), "policy: got 'none', expected one of private, keep-unknown"),
+    (lambda: evaluated(attacks="bm25"), r"got 'bm25', expected a list, \['bm25'\]"),
     (lambda: evaluated(attacks=["bm52"]), r"attacks: got \['bm52'\], expected some of"),
     (lambda: textpriv.evaluate(TEXTS, TEXTS, epsilon=8.0), "got 8.0 and no mechanism, expected"),
     (lambda: evaluated(mechanism=sanitizers.sanitizer("santext", epsilon=2)), "made with 2"),

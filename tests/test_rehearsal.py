@@ -43,7 +43,8 @@ def test_words_behind_no_known_probabilities_are_attacked_by_running_the_mechani
     assert by_law["value"] > 0.9 and by_law["value"] >= rows.loc["linkage by words (BM25)", "value"]
     for attack in ("noisy channel", "linkage by likelihood"):
         assert risks.BY_RUNNING in rows.loc[attack, "knows"]
-    assert "they were estimated by running it" in "; ".join(found.not_tried)
+    said = "which nobody has worked out: this one knows the mechanism (its probabilities by running"
+    assert said in "; ".join(found.not_tried)
     known = evaluated()  # those of SanText are exact
     assert not known.risks["knows"].str.contains(risks.BY_RUNNING).any()
     assert "by running it" not in "; ".join(known.not_tried)

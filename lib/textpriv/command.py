@@ -225,10 +225,10 @@ def attack(original: str, sanitized: str, **options: Any) -> None:
 def report(file: str, out: str, card: str | None, examples: int, **options: Any) -> None:
     """Sanitize FILE, attack what came out, and write one page that says it all."""
     found = _evaluated(file, None, options, examples)
+    _said(found, options["as_json"])  # first: a file that cannot be written loses nothing
     found.page(out)
     if card:
         _put(json.dumps(found.card(), indent=2, allow_nan=False) + "\n", card)
-    _said(found, options["as_json"])
     quoted = f", which quotes {len(found.examples)} originals" if len(found.examples) else ""
     click.echo(f"the page is {out}{quoted}", err=True)
 

@@ -131,7 +131,10 @@ class NoisyChannel(SentenceAttack):
         present = words != NONE
         if not present[:, 0].all():
             first = int(types[np.argmin(present[:, 0])])
-            raise InvalidInput(f"observed: no input of the channel gives the output {first}")
+            raise InvalidInput(
+                f"observed: no input of the channel gives the output {first}; give the mechanism "
+                "and the epsilon that made these texts"
+            )
         held = np.minimum(np.exp(joint - evidence[:, None]).sum(1), 1.0)
         joint = np.exp(joint - joint[:, :1])
         posterior = joint / joint.sum(1, keepdims=True)

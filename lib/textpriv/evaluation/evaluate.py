@@ -254,6 +254,8 @@ def evaluate(
         for what, each in (("authors", authors), ("labels", labels))
     )
     known = list(described_attacks())
+    if isinstance(attacks, str):
+        raise InvalidInput(f"attacks: got {attacks!r}, expected a list, [{attacks!r}]")
     if unknown := sorted(set(attacks or ()) - set(known)):
         raise InvalidInput(f"attacks: got {unknown}, expected some of {known}")
     made = None if mechanism is None else sanitizer(mechanism, epsilon=epsilon, policy=policy)
@@ -264,8 +266,8 @@ def evaluate(
         with simulation():  # what comes out is attacked, and not released
             after = made.sanitize(before, rng)
     run = _Run(
-        before, after, made, tuple(attacks or known), seed, examples, sanitized is not None,
-        public, column,
+        before, after, made, tuple(known if attacks is None else attacks), seed, examples,
+        sanitized is not None, public, column,
     )  # fmt: skip
     run.link()
     run.read_words()
