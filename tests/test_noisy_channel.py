@@ -270,6 +270,21 @@ def test_form(order: int, decoding: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_allclose(apart.scores, every.scores, rtol=1e-12)
 
 
+@orders
+def test_a_document_beyond_what_is_held_at_once_is_read_in_parts(
+    order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the least limit every token stands for itself; the others' places stay theirs."""
+    ids = [[0, 2, 1], [1, 2]]
+    attack = NoisyChannel(CHANNEL, model=model_of(order))
+    apart = corpus([[word] for document in ids for word in document])
+    expected = attack.guess(Observed(apart, np.ones(5, dtype=bool)), top=3)
+    monkeypatch.setattr(noisy_channel, "_LONGEST", 1)
+    found = attack.guess(Observed(corpus(ids), np.ones(5, dtype=bool)), top=3)
+    np.testing.assert_array_equal(found.words, expected.words)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-12)
+
+
 def test_likelihoods_that_differ_by_hundreds_of_orders_of_magnitude() -> None:
     """The best input is 1e-280, and rarer outputs are as possible as others to the attacker."""
     law = np.array([[1 - 3e-280, 1e-280, 2e-280, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]])

@@ -120,8 +120,8 @@ def sanitizer(
     if isinstance(mechanism, Sanitizer):
         if epsilon not in (None, mechanism.epsilon):
             raise InvalidInput(
-                f"epsilon: got {epsilon:g} for {mechanism.name}, which was made with "
-                f"{mechanism.epsilon}; make it anew, sanitizer(..., epsilon={epsilon:g})"
+                f"epsilon: got {epsilon!r} for {mechanism.name}, which was made with "
+                f"{mechanism.epsilon}; make it anew, sanitizer(..., epsilon={epsilon!r})"
             )
         return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
