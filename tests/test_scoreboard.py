@@ -542,7 +542,7 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
         made = measure(f"model_adds.{name}.eps{len(added)}", value, n=870, unit="difference")
         added.append(made.model_copy(update={"columns": {"mechanism": name}}))
     (said,) = advice.choice(board(*added), rows).to_dict("records")
-    assert said["an attacker still gets"].endswith("a language model up to 4 points more")
+    assert said["an attacker still gets"].endswith("and more candidates up to 4 points more")
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     told_apart = board(at_risk("madlib", "tem", -0.1, 0.01))
     assert advice.choice(told_apart, two)["use"].tolist() == ["TEM"]

@@ -183,7 +183,7 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
 
 
 def said_of_gain(gains: pd.DataFrame) -> str:
-    """What the language model adds, on average over the settings of a mechanism.
+    """What the language model and its wider choice add, on average over the settings of a mechanism.
 
     `gains` are those of `equal_utility.gain`.
     """
@@ -191,7 +191,8 @@ def said_of_gain(gains: pd.DataFrame) -> str:
     others = mean.drop(LEFT_OUT, errors="ignore")
     said = (
         f"Beyond the strongest of the three attacks, on {gains['n'].max():,} content words and on "
-        f"average over its settings, the language model recovers {others.iloc[-1]:+.1f} of a "
+        f"average over its settings, the language model with more candidates recovers "
+        f"{others.iloc[-1]:+.1f} of a "
         f"hundred words under {called(others.index[-1])} (the most) and "
         f"{others.iloc[0]:+.1f} under {called(others.index[0])} (the least)"
     )

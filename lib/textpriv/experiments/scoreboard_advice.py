@@ -104,7 +104,9 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     left += f"; {told_ends(board)}"
     added = board.rows("model_adds", "mechanism").groupby("mechanism")["value"].mean()
     most = round(100 * added.max()) if len(added) else 0
-    more = f"; with a language model up to {most} points more" if most > 0 else ""
+    more = (
+        f"; with a language model and more candidates up to {most} points more" if most > 0 else ""
+    )
     return [
         "a text in which each word is replaced",
         _take(names, len(at)),

@@ -178,8 +178,7 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
                  "bound covers them."),
         of_words("custext-aggressive", 4.0, note="CusText+, which was attacked, leaves stopwords "
                  "in clear and is otherwise the same."),
-        of_words("custext+", 4.0, tried("custext+", 4.0), asr(board, "custext+", 4.0),
-                 note=_with_more_noise(board)),
+        of_words("custext+", 4.0, tried("custext+", 4.0), asr(board, "custext+", 4.0)),
         of_words("tem", 2.4, tried("tem", 2.4)),
         of_words("clusant", 16.0, tried("clusant", 16.0)),
         of_words("diffractor", 1.0, tried("diffractor", 1.0)),
@@ -192,17 +191,6 @@ def statements(board: Board, losses: Iterable[Mapping[str, Any]]) -> list[Statem
         of_words(name, made.epsilon) for name, made in examples().items() if name not in listed
     ]
     return [*stated, *_others(board)]
-
-
-def _with_more_noise(board: Board) -> str:
-    """What notebook 05's strongest attack, not run at the epsilon of CusText+, did at a smaller."""
-    named = board.measured.get(f"paired.custext.{CORPUS}.eps2.noisy_channel_lm")
-    if named is None:
-        return ""
-    return (
-        f"Of {named.n:,} replaced words a language model, which was not run on these at this "
-        f"epsilon, named {100 * named.value:.0f} of 100 at epsilon 2."
-    )
 
 
 def _of_words(
