@@ -183,7 +183,7 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
 
 
 def said_of_gain(gains: pd.DataFrame) -> str:
-    """What the language model and its wider choice add, on average over the settings of a mechanism.
+    """What the language model and its wider choice add, on average over a mechanism's settings.
 
     `gains` are those of `equal_utility.gain`.
     """
