@@ -919,29 +919,23 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
     assert by_name["santext"].tight == 200 and by_name["madlib"].least == 300
     assert np.isnan(by_name["tem"].tight) and np.isnan(by_name["mahalanobis"].least)
     measured = gather("full").measured
-    for name, setting in (
-        ("tem", "tem.eps2.4."),
-        ("clusant", "clusant.eps16."),
-        ("diffractor", "diffractor.eps1."),
-        ("rantext", "rantext.eps21."),
-    ):
-        run = [
-            each.value
-            for label, each in measured.items()
-            if re.fullmatch(rf"risk\.{re.escape(setting)}[a-z_]+", label)  # no other epsilon
-        ]
-        found = by_name[name].attacked
-        assert (found and found.success.value) == max(run, default=None)
+    told = r"(risk|spoken(?=.+_lm$))"  # the language model's sentences count for it alone
     for name, pattern in (
-        ("santext+", r"(risk\.santext\+|asr\.santext\.rotten-tomatoes)\.eps2\.4\..+"),
-        ("custext+", r"(risk\.custext\+|asr\.custext\.rotten-tomatoes)\.eps4\..+"),
+        ("tem", rf"{told}\.tem\.eps2\.4\.[a-z_]+"),
+        ("clusant", rf"{told}\.clusant\.eps16\.[a-z_]+"),
+        ("diffractor", rf"{told}\.diffractor\.eps1\.[a-z_]+"),
+        ("rantext", rf"{told}\.rantext\.eps21\.[a-z_]+"),
+        ("santext+", rf"({told}\.santext\+|asr\.santext\.rotten-tomatoes)\.eps2\.4\..+"),
+        ("custext+", rf"({told}\.custext\+|asr\.custext\.rotten-tomatoes)\.eps4\..+"),
     ):
         run = [each.value for label, each in measured.items() if re.fullmatch(pattern, label)]
-        assert by_name[name].attacked.success.value == max(run) and len(run) > 8
+        found = by_name[name].attacked
+        assert (found and found.success.value) == max(run, default=None)
+        assert len(run) > 8 or "+" not in name
     for name, each in by_name.items():  # the policy of the texts that were attacked
         attacked_as_in_09 = name in {
             "madlib", "santext+", "custext-conservative", "custext+", "tem", "clusant",
-            "diffractor", "rantext", "rank-repair", "vickrey", "randomized-response",
+            "diffractor", "rantext", "polar", "rank-repair", "vickrey", "randomized-response",
         }  # fmt: skip
         words = each.mechanism in WORD_LEVEL or name == "custext-aggressive"
         expected = "keep-unknown" if attacked_as_in_09 else "private" if words else ""
