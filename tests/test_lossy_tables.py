@@ -108,6 +108,7 @@ def test_accuracies_pool_draws_and_splits() -> None:
     # What one scenario has over the other is known in pairs.
     other = only(table, label="2-random", scenario="all")
     assert (row.influence - other.influence).sample == "sst2"
+    assert np.isnan(other.unchanged)  # of draws that are not told apart
     (kept,) = tables.unchanged(table).itertuples()
     assert (kept.label, kept.value, kept.low) == ("2-random", row.unchanged, row.unchanged_low)
     assert kept.influence is row.unchanged_influence

@@ -459,6 +459,7 @@ test_bad_input_is_named = refused(
     (lambda: stratified_mean([1.0], [1]), r"stratum: got counts \[0, 1\]"),
     (lambda: stratified_mean([1.0], [-1]), "stratum: expected integers from 0"),
     (lambda: over_draws(ONE, [0.6, 0.4], draw_labels("x", [1])), "expected one label a value"),
+    (lambda: over_draws(ONE, [0.6, 0.4], draw_labels("x", [1, 1])), "expected each draw once"),
     (lambda: clustered_mean([], []), r"values: got shape \(0,\)"),
     (lambda: clustered_mean([1.0, 2.0], [0]), "values: got shape"),
     (lambda: clustered_mean([1.0, NAN], [0, 1]), "values: got NaN or infinity"),

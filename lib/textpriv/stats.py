@@ -244,7 +244,7 @@ def over_draws(
     ----------
     estimate : the mean over all draws, with the error of its documents, and its influence
     values : (draws,) the same under each draw alone; a single one tells of no error
-    labels : (draws,) from `draw_labels`: equal ones where two estimates share a draw
+    labels : (draws,) from `draw_labels`, each once: equal ones where two estimates share a draw
     bounds : range of the quantity
     """
     value = np.asarray(values, dtype=np.float64)
@@ -253,6 +253,8 @@ def over_draws(
             f"over_draws: got {value.shape} values, {np.shape(labels)} labels and "
             f"{estimate!r}, expected one label a value, and an estimate that names its sample"
         )
+    if len(np.unique(labels)) < len(labels):
+        raise InvalidInput(f"labels: got {labels.tolist()}, expected each draw once")
     draws, documents = len(value), int((estimate.influence.unit >= 0).sum())
     if draws < 2 or documents < 2:  # the error of a single document is unknown, whatever is drawn
         return estimate

@@ -41,12 +41,13 @@ def answers(
     scenario: str,
     seen: Corpus,
     correct: Mapping[int, BoolArray],
-    draw: int = 0,
+    draw: int | None = None,
 ) -> Row:
     """How a classifier did on one draw of a manipulated text; a row for `accuracies`.
 
     It has learned plain text in scenario "test", manipulated text in "all". `correct` says, by
-    split, whether it is right about the test documents.
+    split, whether it is right about the test documents. The `draw` is None where every split has
+    draws of its own, so that these are part of what splits do.
     """
     tested = [text.splits[split][1] for split in correct]
     return {
@@ -62,8 +63,9 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
     """Accuracy over all draws and splits: a row per corpus, setting and scenario.
 
     Columns: corpus, label, kind, window, sigma, eta, scenario, the estimate of the accuracy (95% by
-    cluster, with the error of splits and of draws of random maps), and unchanged (share of pieces
-    that stay, with the error of draws too; with unchanged_low, _high, _influence).
+    cluster, with the error of splits and of draws of random maps), and, where draws are numbered,
+    unchanged (share of pieces that stay, with the error of draws too; with unchanged_low, _high,
+    _influence).
     """
     draws = pd.DataFrame([row for rows in found for row in rows])
     keys, bounds = ["corpus", *Setting("plain").columns(), "scenario"], (0.0, 1.0)
@@ -76,16 +78,17 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
         accuracy = stats.clustered_share(right, unit, sample=row["corpus"])
         own = f"draw of {row['label']}"
         for level, what in (("split", "split"), ("draw", own)):
-            means = right.groupby(every[level].astype(int)).mean()
+            means = right.groupby(every[level]).mean()  # of no draw where none is numbered
             labels = stats.draw_labels(what, means.index)
             accuracy = stats.over_draws(accuracy, means, labels, bounds=bounds)
-        # Which pieces a map exchanges decides how many of them stay.
-        each = [*several["unchanged"]]
-        kept = stats.combined([1 / len(each)] * len(each), each, bounds=bounds)
-        labels = stats.draw_labels(own, several["draw"])
-        kept = stats.over_draws(kept, [one.value for one in each], labels, bounds=bounds)
-        row |= accuracy.columns() | {"unchanged": kept.value, "unchanged_low": kept.low}
-        row |= {"unchanged_high": kept.high, "unchanged_influence": kept.influence}
+        row |= accuracy.columns()
+        if several["draw"].notna().all():  # which pieces a map exchanges: how many of them stay
+            each = [*several["unchanged"]]
+            kept = stats.combined([1 / len(each)] * len(each), each, bounds=bounds)
+            labels = stats.draw_labels(own, several["draw"])
+            kept = stats.over_draws(kept, [one.value for one in each], labels, bounds=bounds)
+            row |= {"unchanged": kept.value, "unchanged_low": kept.low}
+            row |= {"unchanged_high": kept.high, "unchanged_influence": kept.influence}
         rows.append(row)
     return pd.DataFrame(rows)
 
