@@ -57,6 +57,30 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     return tiny_encoder(tmp_path_factory.mktemp("encoder"), longest=256)
 
 
+def test_scissors_keep_first_words_or_random_ones(encoder: Encoder) -> None:
+    """Of 4,000 words 30% stay: all but 5 deviations, one test in a million is wrong."""
+    sizes = profiles.load("smoke", NOTEBOOK, Sizes, {"first_words": [3], "kept_words": [0.01, 0.3]})
+    texts = ["  one two\nthree four", *(" ".join(f"w{n}" for n in range(400)) for _ in range(10))]
+    found = experiment.shortened(encoder, texts, sizes, np.random.default_rng(4))
+    assert [*found] == ["first-words first3", "left-out kept0.01", "left-out kept0.3"]
+    assert found["first-words first3"].texts == [["one two three", *["w0 w1 w2"] * 10]]
+    runs = found["left-out kept0.3"].texts
+    assert len(runs) == sizes.runs and runs[0] != runs[1]
+    for text in runs[0][1:]:
+        places = [int(word[1:]) for word in text.split()]
+        assert places == sorted({*places})
+    kept = sum(len(text.split()) for text in runs[0][1:])
+    assert abs(kept - 1200) < 5 * np.sqrt(4000 * 0.3 * 0.7)
+    assert found["left-out kept0.01"].texts[0][0] == "."  # nothing of four words was left
+    settings = [experiment.shown(each.columns["setting"]) for each in found.values()]
+    assert settings == ["first 3", "kept 0.01", "kept 0.3"]
+    assert [experiment.shown(each) for each in ("eps8", "t0.75", "plain")] == [
+        "ε 8",
+        "T 0.75",
+        "plain",
+    ]
+
+
 @pytest.fixture(scope="module")
 def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
     return tiny_generator(tmp_path_factory.mktemp("generator"), longest=256)

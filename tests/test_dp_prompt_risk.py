@@ -450,6 +450,37 @@ def test_differences_at_equal_risk(run: report.Run) -> None:
     assert experiment.tally(nothing) == "of 0, 0 above, 0 below, 0 undecided"
 
 
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (0.55, "is left than with words left out in 1 of 2, and less in 1"),
+        (0.95, "is left than with words left out in 0 of 2, and less in 2"),
+        (None, "No mechanism has the risk of any share"),
+    ],
+)
+def test_mechanisms_against_words_left_out(run: report.Run, left: float | None, said: str) -> None:
+    rows = [
+        *made("madlib", [2, 8], [0.1, 0.25], [0.3, 0.3]),
+        *made("tem", [2, 8], [0.1, 0.4], [0.8, 0.8]),
+    ]
+    cut = made("left-out", [0.1, 0.4], [0.1, 0.25], [left, left]) if left else []
+    cut += made("first-words", [1, 4], [0.1, 0.25], [0.7, 0.7])
+    both = []
+    for table in (rows, cut):
+        both.append(experiment.at_equal_risk(pd.DataFrame(table), [0.2, 0.3], **HERE))
+        run.record_rows(both[-1], "f1_at_risk.{risk:g}.{mechanism}")
+    apart, title = experiment.against_scissors(run, *both, tried=3)
+    assert said in title and apart.index.tolist() == ["0.2 madlib", "0.2 tem"] * bool(left)
+
+
+def test_mechanisms_that_are_not_told_apart_from_scissors(run: report.Run) -> None:
+    rows = [made(name, [2, 8], [0.1, 0.4], [0.5, 0.5]) for name in ("madlib", "left-out")]
+    level = [experiment.at_equal_risk(pd.DataFrame(each), [0.2], **HERE) for each in rows]
+    for each in level:
+        run.record_rows(each, "f1_at_risk.{risk:g}.{mechanism}")
+    assert "no mechanism is told apart" in experiment.against_scissors(run, *level, tried=1)[1]
+
+
 def test_the_difference_of_two_maxima_is_one_of_many() -> None:
     """Four attackers whose values do not differ, 2,000 times; no difference is decided in 95%."""
     drawn = 0.05 * np.random.default_rng(0).standard_normal((2000, 2, 4)).max(2)

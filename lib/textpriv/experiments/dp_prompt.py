@@ -45,6 +45,8 @@ PROMPTED, CLIPPED, CLEAN = "dp-prompt", "dp-prompt-clipped", "clean"
 BY_WORD = ("madlib", "mahalanobis", "tem")
 LARGE = "-300d"  # ends the name of a mechanism over the table of 300 dimensions
 WHOLE = "madlib-whole"  # MADLIB over the whole table of 50 dimensions
+FIRST, LEFT_OUT = "first-words", "left-out"  # shortened by no mechanism, with no guarantee
+UNITS = {FIRST: "first", LEFT_OUT: "kept"}  # of levels; t is DP-Prompt's, eps the others'
 EMBEDDING = "embedding"  # what an attacker sees of a document, in place of its text
 ON_VECTORS = EMBEDDING, "linear"  # two ways to read it
 DOCUMENTS = "private documents"  # the sample of all estimates here; a unit is a document's row
@@ -134,6 +136,8 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     ledger: tuple[str, ...]  # "mechanism setting": whose surface is looked at
     risks: tuple[float, ...]  # author F1 at which mechanisms are compared
     hidden: float = Field(gt=0, lt=1)  # author F1 below which nobody is named
+    first_words: tuple[int, ...]  # of every document, in place of a mechanism
+    kept_words: tuple[float, ...]  # shares of its words that are kept at random
     repeats: tuple[int, ...]  # how often one document is sanitized
     repeated_epsilon: float = Field(gt=0)
     generated_repeats: int = Field(ge=1)  # of the generator, at most
@@ -254,7 +258,7 @@ def shared_words(count: int | None) -> tuple[Embedding, Embedding]:
 
 def name_of(mechanism: str, level: float = 0.0) -> str:
     """How an output is called: "madlib eps8", "dp-prompt t0.75", "clean plain"."""
-    unit = "t" if mechanism.startswith(PROMPTED) else "eps"
+    unit = "t" if mechanism.startswith(PROMPTED) else UNITS.get(mechanism, "eps")
     return f"{mechanism} {'plain' if mechanism == CLEAN else f'{unit}{level:g}'}"
 
 
@@ -266,7 +270,8 @@ def columns_of(mechanism: str, level: float) -> dict[str, Any]:
 
 def shown(setting: str) -> str:
     """How figures and sentences write a setting: "eps8" as "ε 8", "t0.75" as "T 0.75"."""
-    return re.sub(r"^t(?=\d)", "T ", re.sub(r"^eps", "ε ", setting))
+    signs = {"eps": "ε", "t": "T"}
+    return re.sub(r"^[a-z]+(?=\d)", lambda unit: f"{signs.get(unit[0], unit[0])} ", setting)
 
 
 def embedded(encoder: Encoder, texts: Mapping[Setting, Sequence[Sequence[str]]]) -> list[Output]:
@@ -280,6 +285,23 @@ def embedded(encoder: Encoder, texts: Mapping[Setting, Sequence[Sequence[str]]])
     over = [{"mechanism": mechanism, "level": level} for mechanism, level in texts]
     made = study.measure(vectors, over, label="vectors")
     return [Output(*key, texts[key], each) for key, each in zip(texts, made, strict=True)]
+
+
+def shortened(
+    encoder: Encoder, texts: Sequence[str], sizes: Sizes, rng: np.random.Generator
+) -> dict[str, Output]:
+    """What scissors make of texts, by name: their first words, or words kept at random.
+
+    A text of which no word is left is a full stop.
+    """
+    words, runs = [text.split() for text in texts], range(sizes.runs)
+    short: dict[Setting, list[list[str]]] = {}
+    for count in sizes.first_words:
+        short[FIRST, count] = [[" ".join(each[:count]) for each in words]]
+    for share in sizes.kept_words:
+        kept = [[[w for w in each if rng.random() < share] for each in words] for _ in runs]
+        short[LEFT_OUT, share] = [[" ".join(each) or "." for each in run] for run in kept]
+    return {each.name: each for each in embedded(encoder, short)}
 
 
 def drawn_inside(mechanism: DeepCandidate, vectors: SentenceVectors) -> FloatArray:

@@ -26,6 +26,7 @@ from textpriv.experiments.dp_prompt import (
     DOCUMENTS,
     EMBEDDING,
     LARGE,
+    LEFT_OUT,
     PIECES,
     PROMPTED,
     Output,
@@ -164,6 +165,28 @@ def pairs_at_risk(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
     ]
     ends, tests = ("f1_at_risk.{0:g}.{1}", "f1_at_risk.{0:g}.{2}"), tried * len(couples)
     return compared(run, couples, *ends, tests=tests)
+
+
+def against_scissors(
+    run: Run, mechanisms: pd.DataFrame, scissors: pd.DataFrame, tried: int
+) -> tuple[pd.DataFrame, str]:
+    """`compared` of mechanisms with words left out at equal risk, and the sentence that says it.
+
+    Both are recorded rows of `at_equal_risk`, under `tried` attackers.
+    """
+    reached = scissors.loc[scissors["mechanism"] == LEFT_OUT, "risk"]
+    there = mechanisms[mechanisms["risk"].isin(reached)]
+    cases = [*there[["risk", "mechanism"]].itertuples(index=False, name=None)]
+    ends = "f1_at_risk.{0:g}.{1}", f"f1_at_risk.{{0:g}}.{LEFT_OUT}"
+    apart = compared(run, cases, *ends, tests=tried * len(cases))
+    verdicts = apart["verdict"].tolist() if len(apart) else []
+    more, less = verdicts.count("above"), verdicts.count("below")
+    if not cases:
+        return apart, "No mechanism has the risk of any share of words left out"
+    if not more + less:
+        return apart, "At equal risk no mechanism is told apart from leaving words out at random"
+    counts = f"{more} of {len(cases)}, and less in {less}"
+    return apart, f"At equal risk more sentiment is left than with words left out in {counts}"
 
 
 def _influence_at(wanted: float, author: pd.DataFrame, sentiment: pd.DataFrame) -> Influence:

@@ -34,6 +34,7 @@ USEFUL = 1 / 2
 UNPROVED: Mapping[str, str] = {
     "dp-prompt": "no proven guarantee",
     "left-out": "no guarantee",
+    "first-words": "no guarantee",
     **dict.fromkeys(
         ("custext+", "rantext", "dp-prompt-top-k40", "dp-prompt-top-k80"), "no finite epsilon holds"
     ),

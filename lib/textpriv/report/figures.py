@@ -81,6 +81,7 @@ MECHANISMS = {
     "truncated-laplace": Style("truncated Laplace", GREY, "s", "-."),
     "deep-candidate": Style("DeepCandidate", GREEN, "o", "-."),
     "left-out": Style("words left out", BLACK, "s", "-"),
+    "first-words": Style("first words alone", GREY, "^", "-"),
     "paraphraser": Style("paraphraser", SKY, "D", ":"),
     "dp-prompt": Style("unclipped DP-Prompt", BLACK, "o", ":"),
     "dp-prompt-clipped": Style("clipped DP-Prompt", ORANGE, "P", ":"),
