@@ -469,8 +469,8 @@ def test_mechanisms_against_words_left_out(run: report.Run, left: float | None, 
     for table in (rows, cut):
         both.append(experiment.at_equal_risk(pd.DataFrame(table), [0.2, 0.3], **HERE))
         run.record_rows(both[-1], "f1_at_risk.{risk:g}.{mechanism}")
-    apart, title = experiment.against_scissors(run, *both, tried=3)
-    assert said in title and apart.index.tolist() == ["0.2 madlib", "0.2 tem"] * bool(left)
+    apart, finding = experiment.against_scissors(run, *both, tried=3)
+    assert said in finding.title and apart.index.tolist() == ["0.2 madlib", "0.2 tem"] * bool(left)
 
 
 def test_mechanisms_that_are_not_told_apart_from_scissors(run: report.Run) -> None:
@@ -478,7 +478,9 @@ def test_mechanisms_that_are_not_told_apart_from_scissors(run: report.Run) -> No
     level = [experiment.at_equal_risk(pd.DataFrame(each), [0.2], **HERE) for each in rows]
     for each in level:
         run.record_rows(each, "f1_at_risk.{risk:g}.{mechanism}")
-    assert "no mechanism is told apart" in experiment.against_scissors(run, *level, tried=1)[1]
+    _, finding = experiment.against_scissors(run, *level, tried=1)
+    assert "no mechanism is told apart" in finding.title
+    assert finding.text.startswith("Sentiment F1 minus that of words left out: +0.00 to +")
 
 
 def test_the_difference_of_two_maxima_is_one_of_many() -> None:

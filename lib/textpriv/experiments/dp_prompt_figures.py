@@ -20,6 +20,11 @@ from textpriv.experiments.dp_prompt import CLEAN, shown
 from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
 
 TARGETS = {"author": "macro F1 for the author", "sentiment": "macro F1 for the sentiment"}
+ENDS = {  # where the label of a line stands beside its end, in points: these ends are crowded
+    "madlib": ("left", 6, -12),
+    "first-words": ("right", -6, -12),
+    "dp-prompt-clipped": ("right", -6, 4),
+}
 GUESSING: dict[str, Any] = {"color": GREY, "lw": 0.8, "ls": ":"}
 
 
@@ -45,12 +50,11 @@ def plane(
         ax.errorbar(x["value"], y["value"], xerr=reach(x), yerr=reach(y), **bars, **look)
         is_prompt = x["setting"].iloc[0].startswith("t")  # whose mildest setting is the coldest
         end = 0 if is_prompt else -1
-        # The two forms of DP-Prompt lie side by side: one is named on its left.
-        side, away = ("right", -6) if name == "dp-prompt-clipped" else ("left", 5)
+        side, right, up = ENDS.get(name, ("left", 5, 4))
         place, text = (x["value"].iloc[end], y["value"].iloc[end]), shown(x["setting"].iloc[end])
         written: dict[str, Any] = {"ha": side, "color": look["color"], "fontsize": 8}
         written["path_effects"] = [withStroke(linewidth=2, foreground="white")]
-        ax.annotate(text, place, (away, 4), textcoords="offset points", **written)
+        ax.annotate(text, place, (right, up), textcoords="offset points", **written)
     clean = top[top["mechanism"] == CLEAN].set_index("target")["value"]
     star: dict[str, Any] = {"marker": "*", "ls": "", "ms": 12, "color": BLACK, "zorder": 5}
     ax.plot(clean["author"], clean["sentiment"], label=_name(CLEAN), **star)

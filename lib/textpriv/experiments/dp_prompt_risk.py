@@ -34,6 +34,7 @@ from textpriv.experiments.dp_prompt import (
     shown,
 )
 from textpriv.models import Encoder, similarity
+from textpriv.report.difference import Finding
 from textpriv.report.figures import label
 from textpriv.report.run import Run
 from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
@@ -169,8 +170,8 @@ def pairs_at_risk(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
 
 def against_scissors(
     run: Run, mechanisms: pd.DataFrame, scissors: pd.DataFrame, tried: int
-) -> tuple[pd.DataFrame, str]:
-    """`compared` of mechanisms with words left out at equal risk, and the sentence that says it.
+) -> tuple[pd.DataFrame, Finding]:
+    """`compared` of mechanisms with words left out at equal risk, and what is seen.
 
     Both are recorded rows of `at_equal_risk`, under `tried` attackers.
     """
@@ -179,14 +180,21 @@ def against_scissors(
     cases = [*there[["risk", "mechanism"]].itertuples(index=False, name=None)]
     ends = "f1_at_risk.{0:g}.{1}", f"f1_at_risk.{{0:g}}.{LEFT_OUT}"
     apart = compared(run, cases, *ends, tests=tried * len(cases))
-    verdicts = apart["verdict"].tolist() if len(apart) else []
-    more, less = verdicts.count("above"), verdicts.count("below")
     if not cases:
-        return apart, "No mechanism has the risk of any share of words left out"
-    if not more + less:
-        return apart, "At equal risk no mechanism is told apart from leaving words out at random"
-    counts = f"{more} of {len(cases)}, and less in {less}"
-    return apart, f"At equal risk more sentiment is left than with words left out in {counts}"
+        return apart, Finding("No mechanism has the risk of any share of words left out", "")
+    verdicts, told = apart["verdict"].tolist(), []
+    more, less = verdicts.count("above"), verdicts.count("below")
+    for family, names in {"mechanisms on words": BY_WORD, "DP-Prompt": (PROMPTED,)}.items():
+        own = apart["value"][[name.startswith(names) for _, name in cases]]
+        if len(own):
+            told.append(f"{own.min():+.2f} to {own.max():+.2f} for {family}")
+    text = f"Sentiment F1 minus that of words left out: {', '.join(told)}; {tally(apart)}"
+    if more or less:
+        counts = f"{more} of {len(cases)}, and less in {less}"
+        title = f"At equal risk more sentiment is left than with words left out in {counts}"
+    else:
+        title = "At equal risk no mechanism is told apart from leaving words out at random"
+    return apart, Finding(title, f"{text} (5% level over all).")
 
 
 def _influence_at(wanted: float, author: pd.DataFrame, sentiment: pd.DataFrame) -> Influence:
