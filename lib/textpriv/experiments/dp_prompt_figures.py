@@ -22,7 +22,8 @@ from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below
 TARGETS = {"author": "macro F1 for the author", "sentiment": "macro F1 for the sentiment"}
 ENDS = {  # where the label of a line stands beside its end, in points: these ends are crowded
     "madlib": ("left", 6, -12),
-    "first-words": ("right", -6, -12),
+    "left-out": ("left", 6, -10),
+    "first-words": ("left", 2, -19),
     "dp-prompt-clipped": ("right", -6, 4),
 }
 GUESSING: dict[str, Any] = {"color": GREY, "lw": 0.8, "ls": ":"}
