@@ -355,9 +355,26 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     added = measure("model_adds.tem.eps2", 0.02, n=870, unit="difference")
     added = added.model_copy(update={"columns": {"mechanism": "tem"}})
     said = findings.with_model(board(*random, left_out, *spoken, added))
-    assert "left out at equal meaning under 1 of 2 (undecided: 1), at equal" in said
+    assert "left out at equal meaning under 1 of 2 (undecided: 1); than" in said
     assert said.startswith("Where a small language model attacks too (870 words), more is read")
-    assert "at equal accuracy (none was compared); than with random words at equal" in said
+    assert said.endswith("than with random words at equal meaning (none was compared).")
+
+
+def test_mechanisms_are_told_beside_scissors() -> None:
+    def apart(mechanism: str, value: float, p: float) -> Measurement:
+        made = measure(f"f1_over_left-out.0.2.{mechanism}", value, unit="difference")
+        return made.model_copy(update={"columns": {"mechanism": mechanism, "p": p}})
+
+    rows = [
+        apart("madlib", -0.02, 0.4),
+        apart("tem-300d", 0.01, 1.0),
+        apart("dp-prompt", 0.1, 0.02),
+    ]
+    said = findings.beside_scissors(board(*rows))
+    assert "by -0.02 to +0.01 under mechanisms on words, by +0.10 to +0.10 under DP-Prompt" in said
+    assert said.endswith("(1 of 3 significantly).")
+    assert findings.beside_scissors(board(*rows[:2])).endswith("words (none significantly).")
+    assert findings.beside_scissors(board()) == ""
 
 
 def test_replacements_are_told_beside_random_words() -> None:

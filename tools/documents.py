@@ -65,7 +65,7 @@ def score() -> str:
     names = dict.fromkeys(claim.notebook for claim in claims.load())
     measured = {name: results.load_or_default(name, "full").by_name() for name in names}
     said = verdicts.Findings.of(verdicts.judge(measured))
-    return f"{said} [07](notebooks/07_scoreboard.ipynb) lists the tested and the uncounted."
+    return f"{said} [07](notebooks/07_scoreboard.ipynb) lists all."
 
 
 def headline() -> str:
@@ -84,7 +84,7 @@ def found() -> str:
         f"{findings.against_both(scoreboard.equal_utility(gathered))} "
         f"{findings.with_model(gathered)}".strip(),
         findings.window(gathered),
-        findings.documents(gathered),
+        f"{findings.documents(gathered)} {findings.beside_scissors(gathered)}".strip(),
         findings.vectors(gathered),
         findings.rewritten(scoreboard.whole_texts(gathered)),
         findings.search(gathered),

@@ -173,7 +173,7 @@ def against_scissors(
 ) -> tuple[pd.DataFrame, Finding]:
     """`compared` of mechanisms with words left out at equal risk, and what is seen.
 
-    Both are recorded rows of `at_equal_risk`, under `tried` attackers.
+    Both are recorded rows of `at_equal_risk`, under `tried` attackers. Records the differences.
     """
     reached = scissors.loc[scissors["mechanism"] == LEFT_OUT, "risk"]
     there = mechanisms[mechanisms["risk"].isin(reached)]
@@ -182,6 +182,9 @@ def against_scissors(
     apart = compared(run, cases, *ends, tests=tried * len(cases))
     if not cases:
         return apart, Finding("No mechanism has the risk of any share of words left out", "")
+    named = pd.DataFrame(cases, columns=["risk", "mechanism"], index=apart.index)
+    name = f"f1_over_{LEFT_OUT}.{{risk:g}}.{{mechanism}}"
+    run.record_rows(named.join(apart), name, unit="difference", also=["p"])
     verdicts, told = apart["verdict"].tolist(), []
     more, less = verdicts.count("above"), verdicts.count("below")
     for family, names in {"mechanisms on words": BY_WORD, "DP-Prompt": (PROMPTED,)}.items():

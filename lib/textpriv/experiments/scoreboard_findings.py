@@ -11,6 +11,7 @@ import pandas as pd
 
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import equal_utility_findings, scoreboard
+from textpriv.experiments.dp_prompt import BY_WORD, PROMPTED
 from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
 from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
 from textpriv.experiments.mechanisms import BETTER, RANDOM
@@ -264,11 +265,10 @@ def with_model(board: Board) -> str:
     if not equal[["first", "second"]].isin([LEFT_OUT]).any(axis=None):
         return ""
     added = board.rows("model_adds", "mechanism")
-    meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
+    left, random = (_counted(equal, baseline, "meaning") for baseline in (LEFT_OUT, RANDOM))
     return (
         f"Where a small language model attacks too ({added['n'].max():,.0f} words), more is read "
-        f"back than with words left out {meaning}, {accuracy}; than with random words "
-        f"{_counted(equal, RANDOM, 'meaning')}."
+        f"back than with words left out {left}; than with random words {random}."
     )
 
 
@@ -451,6 +451,23 @@ def documents(board: Board) -> Finding:
         f"{board.told(PROMPT + 'sentiment')}, on clean text "
         f"{_without_interval(board, CLEAR + 'sentiment')}. The guarantee for any two documents"
         f"{cap} is an epsilon of {board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
+    )
+
+
+def beside_scissors(board: Board) -> str:
+    """How much sentiment is left where the author is found as often as with words left out."""
+    rows = board.rows(f"f1_over_{LEFT_OUT}", "mechanism", "p")
+    if rows.empty:
+        return ""
+    told, sure = [], (rows["p"] < ALONE).sum()
+    for family, names in {"mechanisms on words": BY_WORD, "DP-Prompt": (PROMPTED,)}.items():
+        own = rows.loc[rows["mechanism"].str.startswith(names), "value"]
+        if len(own):
+            told.append(f"by {own.min():+.2f} to {own.max():+.2f} under {family}")
+    significant = f"{sure} of {len(rows)}" if sure else "none"
+    return (
+        "At equal risk the sentiment F1 differs from that of texts with words left out at random "
+        f"{', '.join(told)} ({significant} significantly)."
     )
 
 
