@@ -480,7 +480,7 @@ def test_mechanisms_that_are_not_told_apart_from_scissors(run: report.Run) -> No
         run.record_rows(each, "f1_at_risk.{risk:g}.{mechanism}")
     _, finding = experiment.against_scissors(run, *level, tried=1)
     assert "no mechanism is told apart" in finding.title
-    assert finding.text.startswith("Sentiment F1 minus that of words left out: +0.00 to +")
+    assert "left out is +0.00 (0.2 madlib) to +0.00 (0.2 madlib); of 1, 0 above" in finding.text
 
 
 def test_the_difference_of_two_maxima_is_one_of_many() -> None:

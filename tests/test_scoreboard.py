@@ -361,20 +361,23 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
 
 
 def test_mechanisms_are_told_beside_scissors() -> None:
-    def apart(mechanism: str, value: float, p: float) -> Measurement:
-        made = measure(f"f1_over_left-out.0.2.{mechanism}", value, unit="difference")
-        return made.model_copy(update={"columns": {"mechanism": mechanism, "p": p}})
+    def apart(mechanism: str, risk: float, value: float, p: float) -> Measurement:
+        made = measure(f"f1_over_left-out.{risk:g}.{mechanism}", value, unit="difference")
+        columns = {"mechanism": mechanism, "risk": risk, "p": p}
+        return made.model_copy(update={"columns": columns})
 
     rows = [
-        apart("madlib", -0.02, 0.4),
-        apart("tem-300d", 0.01, 1.0),
-        apart("dp-prompt", 0.1, 0.02),
+        apart("madlib", 0.2, -0.02, 0.4),
+        apart("tem-300d", 0.3, 0.01, 1.0),
+        apart("dp-prompt-clipped", 0.2, 0.1, 0.02),
+        apart("truncated-laplace", 0.4, -0.5, 0.001),  # of neither family
     ]
-    said = findings.beside_scissors(board(*rows))
-    assert "by -0.02 to +0.01 under mechanisms on words, by +0.10 to +0.10 under DP-Prompt" in said
-    assert said.endswith("(1 of 3 significantly).")
-    assert findings.beside_scissors(board(*rows[:2])).endswith("words (none significantly).")
-    assert findings.beside_scissors(board()) == ""
+    assert findings.beside_scissors(board(*rows)) == (
+        "At equal author F1 (0.20 to 0.30), sentiment F1 minus that with words left out is -0.02 "
+        "to +0.01 under mechanisms on words, +0.10 to +0.10 under DP-Prompt (significant: 1 of 3)."
+    )
+    assert "DP-Prompt" not in findings.beside_scissors(board(*rows[:2]))
+    assert findings.beside_scissors(board(rows[3])) == findings.beside_scissors(board()) == ""
 
 
 def test_replacements_are_told_beside_random_words() -> None:

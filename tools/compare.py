@@ -28,7 +28,7 @@ FULL = "full"
 # the ends that a run itself has measured, or where classifiers reach an accuracy.
 LEARNED = (
     "accuracy", "accuracy_tuned", "decision", "equal", "equal_risk", "f1", "f1_strongest",
-    "f1_untuned", "f1_at_risk", "ledger", "left", "read", "repeated", "trace",
+    "f1_untuned", "f1_at_risk", "f1_over_left-out", "ledger", "left", "read", "repeated", "trace",
 )  # fmt: skip
 EXPECTED = (0.90, 0.98)  # share of differences inside the joint error
 _WIDTH = norm.ppf((1 + CONFIDENCE) / 2)  # of an interval to one side, in standard errors

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from textpriv.drawing import drawing
-from textpriv.experiments.dp_prompt import CLEAN, shown
+from textpriv.experiments.dp_prompt import CLEAN, CLIPPED, FIRST, LEFT_OUT, PROMPTED, shown
 from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
 
 TARGETS = {"author": "macro F1 for the author", "sentiment": "macro F1 for the sentiment"}
@@ -65,6 +65,12 @@ def plane(
     legend_below(fig, ncols=3)
     ax.set_title(title, fontsize=9)
     return fig
+
+
+def scissors(top: pd.DataFrame, guessing: Mapping[str, float], title: str) -> Figure:
+    """The plane of mechanisms on words, DP-Prompt, and texts that scissors have shortened."""
+    names = ["madlib", "tem", PROMPTED, CLIPPED, LEFT_OUT, FIRST]
+    return plane(top, names, guessing, title)
 
 
 @drawing

@@ -178,25 +178,23 @@ def against_scissors(
     reached = scissors.loc[scissors["mechanism"] == LEFT_OUT, "risk"]
     there = mechanisms[mechanisms["risk"].isin(reached)]
     cases = [*there[["risk", "mechanism"]].itertuples(index=False, name=None)]
-    ends = "f1_at_risk.{0:g}.{1}", f"f1_at_risk.{{0:g}}.{LEFT_OUT}"
-    apart = compared(run, cases, *ends, tests=tried * len(cases))
+    names = "f1_at_risk.{0:g}.{1}", f"f1_at_risk.{{0:g}}.{LEFT_OUT}"
+    apart = compared(run, cases, *names, tests=tried * len(cases))
     if not cases:
         return apart, Finding("No mechanism has the risk of any share of words left out", "")
     named = pd.DataFrame(cases, columns=["risk", "mechanism"], index=apart.index)
     name = f"f1_over_{LEFT_OUT}.{{risk:g}}.{{mechanism}}"
     run.record_rows(named.join(apart), name, unit="difference", also=["p"])
-    verdicts, told = apart["verdict"].tolist(), []
-    more, less = verdicts.count("above"), verdicts.count("below")
-    for family, names in {"mechanisms on words": BY_WORD, "DP-Prompt": (PROMPTED,)}.items():
-        own = apart["value"][[name.startswith(names) for _, name in cases]]
-        if len(own):
-            told.append(f"{own.min():+.2f} to {own.max():+.2f} for {family}")
-    text = f"Sentiment F1 minus that of words left out: {', '.join(told)}; {tally(apart)}"
-    if more or less:
-        counts = f"{more} of {len(cases)}, and less in {less}"
-        title = f"At equal risk more sentiment is left than with words left out in {counts}"
-    else:
-        title = "At equal risk no mechanism is told apart from leaving words out at random"
+    more, less = ((apart["verdict"] == each).sum() for each in ("above", "below"))
+    value = apart["value"]
+    least, most = (f"{value[c]:+.2f} ({c})" for c in (value.idxmin(), value.idxmax()))
+    text = f"Sentiment F1 minus that of words left out is {least} to {most}; {tally(apart)}"
+    title = (
+        f"At equal risk more sentiment is left than with words left out in {more} of {len(cases)}, "
+        f"and less in {less}"
+        if more or less
+        else "At equal risk no mechanism is told apart from leaving words out at random"
+    )
     return apart, Finding(title, f"{text} (5% level over all).")
 
 

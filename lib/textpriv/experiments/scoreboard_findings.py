@@ -11,7 +11,6 @@ import pandas as pd
 
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import equal_utility_findings, scoreboard
-from textpriv.experiments.dp_prompt import BY_WORD, PROMPTED
 from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
 from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
 from textpriv.experiments.mechanisms import BETTER, RANDOM
@@ -48,6 +47,12 @@ FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
 
 SMALL_GAP = 0.05  # of the words: shown by a test, and still hardly more
 
+
+REPLACED = {
+    "mechanisms on words": ("madlib", "mahalanobis", "tem"),
+    "DP-Prompt": ("dp-prompt",),
+}
+"""Families of mechanisms in notebook 04, by what their names begin with."""
 
 LARGE = 10.0
 """An epsilon beyond which an output may be exp(10) times likelier for one text than another."""
@@ -456,18 +461,20 @@ def documents(board: Board) -> Finding:
 
 def beside_scissors(board: Board) -> str:
     """How much sentiment is left where the author is found as often as with words left out."""
-    rows = board.rows(f"f1_over_{LEFT_OUT}", "mechanism", "p")
-    if rows.empty:
-        return ""
-    told, sure = [], (rows["p"] < ALONE).sum()
-    for family, names in {"mechanisms on words": BY_WORD, "DP-Prompt": (PROMPTED,)}.items():
-        own = rows.loc[rows["mechanism"].str.startswith(names), "value"]
+    rows = board.rows("f1_over_left-out", "mechanism", "risk", "p")
+    told, counted = [], rows[:0]
+    for family, names in REPLACED.items():
+        own = rows[[name.startswith(names) for name in rows["mechanism"]]]
         if len(own):
-            told.append(f"by {own.min():+.2f} to {own.max():+.2f} under {family}")
-    significant = f"{sure} of {len(rows)}" if sure else "none"
+            told.append(f"{own['value'].min():+.2f} to {own['value'].max():+.2f} under {family}")
+            counted = pd.concat([counted, own])
+    if not told:
+        return ""
+    risks = f"{counted['risk'].min():.2f} to {counted['risk'].max():.2f}"
+    sure = f"{(counted['p'] < ALONE).sum()} of {len(counted)}"
     return (
-        "At equal risk the sentiment F1 differs from that of texts with words left out at random "
-        f"{', '.join(told)} ({significant} significantly)."
+        f"At equal author F1 ({risks}), sentiment F1 minus that with words left out is "
+        f"{', '.join(told)} (significant: {sure})."
     )
 
 
