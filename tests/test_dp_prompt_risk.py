@@ -453,8 +453,8 @@ def test_differences_at_equal_risk(run: report.Run) -> None:
 @pytest.mark.parametrize(
     ("left", "said"),
     [
-        (0.55, "is left than with words left out in 1 of 2, and less in 1"),
-        (0.95, "is left than with words left out in 0 of 2, and less in 2"),
+        (0.55, "1 of 2 comparisons with words left out favour a mechanism, 1 the"),
+        (0.95, "0 of 2 comparisons with words left out favour a mechanism, 2 the"),
         (None, "No mechanism has the risk of any share"),
     ],
 )

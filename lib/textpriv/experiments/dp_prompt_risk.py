@@ -190,8 +190,8 @@ def against_scissors(
     least, most = (f"{value[c]:+.2f} ({c})" for c in (value.idxmin(), value.idxmax()))
     text = f"Sentiment F1 minus that of words left out is {least} to {most}; {tally(apart)}"
     title = (
-        f"At equal risk more sentiment is left than with words left out in {more} of {len(cases)}, "
-        f"and less in {less}"
+        f"At equal risk {more} of {len(cases)} comparisons with words left out favour a mechanism, "
+        f"{less} the scissors"
         if more or less
         else "At equal risk no mechanism is told apart from leaving words out at random"
     )
