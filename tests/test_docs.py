@@ -1,4 +1,4 @@
-"""No number stands in the documents that nothing holds to its source; CITATION and CHANGELOG.
+"""No number stands in the documents that nothing holds to its source; and CITATION.
 
 Numbers of the documents at the root, of `docs/` and of the notebooks' Markdown are in a
 generated block (held against the results by a test), in code or a formula, or explained by a rule
@@ -34,7 +34,7 @@ from textpriv.report import claims, verdicts
 from textpriv.utility import prediction
 
 ROOT = paths.REPOSITORY
-NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARTIFACT-APPENDIX.md")
+NAMES = ("README.md", "CONTRIBUTING.md", "ARTIFACT-APPENDIX.md")
 DOCUMENTS = [ROOT / name for name in NAMES]
 DOCUMENTS += sorted(ROOT.glob("docs/**/*.md"))
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
