@@ -465,20 +465,18 @@ def test_mechanisms_against_words_left_out(run: report.Run, left: float | None, 
     ]
     cut = made("left-out", [0.1, 0.4], [0.1, 0.25], [left, left]) if left else []
     cut += made("first-words", [1, 4], [0.1, 0.25], [0.7, 0.7])
-    both = []
-    for table in (rows, cut):
-        both.append(experiment.at_equal_risk(pd.DataFrame(table), [0.2, 0.3], **HERE))
-        run.record_rows(both[-1], "f1_at_risk.{risk:g}.{mechanism}")
-    apart, finding = experiment.against_scissors(run, *both, tried=3)
+    table = experiment.at_equal_risk(pd.DataFrame([*rows, *cut]), [0.2, 0.3], **HERE)
+    run.record_rows(table, "f1_at_risk.{risk:g}.{mechanism}")
+    apart, finding = experiment.against_scissors(run, table, tried=3)
     assert said in finding.title and apart.index.tolist() == ["0.2 madlib", "0.2 tem"] * bool(left)
 
 
 def test_mechanisms_that_are_not_told_apart_from_scissors(run: report.Run) -> None:
-    rows = [made(name, [2, 8], [0.1, 0.4], [0.5, 0.5]) for name in ("madlib", "left-out")]
-    level = [experiment.at_equal_risk(pd.DataFrame(each), [0.2], **HERE) for each in rows]
-    for each in level:
-        run.record_rows(each, "f1_at_risk.{risk:g}.{mechanism}")
-    _, finding = experiment.against_scissors(run, *level, tried=1)
+    rows = [*made("madlib", [2, 8], [0.1, 0.4], [0.5, 0.5])]
+    rows += made("left-out", [0.1, 0.4], [0.1, 0.4], [0.5, 0.5])
+    table = experiment.at_equal_risk(pd.DataFrame(rows), [0.2], **HERE)
+    run.record_rows(table, "f1_at_risk.{risk:g}.{mechanism}")
+    _, finding = experiment.against_scissors(run, table, tried=1)
     assert "no mechanism is told apart" in finding.title
     assert "left out is +0.00 (0.2 madlib) to +0.00 (0.2 madlib); of 1, 0 above" in finding.text
 

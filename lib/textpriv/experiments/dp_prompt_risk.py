@@ -25,6 +25,7 @@ from textpriv.experiments.dp_prompt import (
     CLIPPED,
     DOCUMENTS,
     EMBEDDING,
+    FIRST,
     LARGE,
     LEFT_OUT,
     PIECES,
@@ -168,15 +169,13 @@ def pairs_at_risk(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
     return compared(run, couples, *ends, tests=tests)
 
 
-def against_scissors(
-    run: Run, mechanisms: pd.DataFrame, scissors: pd.DataFrame, tried: int
-) -> tuple[pd.DataFrame, Finding]:
+def against_scissors(run: Run, table: pd.DataFrame, tried: int) -> tuple[pd.DataFrame, Finding]:
     """`compared` of mechanisms with words left out at equal risk, and what is seen.
 
-    Both are recorded rows of `at_equal_risk`, under `tried` attackers. Records the differences.
+    The table is one of `at_equal_risk`, recorded, under `tried` attackers. Records the differences.
     """
-    reached = scissors.loc[scissors["mechanism"] == LEFT_OUT, "risk"]
-    there = mechanisms[mechanisms["risk"].isin(reached)]
+    reached = table.loc[table["mechanism"] == LEFT_OUT, "risk"]
+    there = table[table["risk"].isin(reached) & ~table["mechanism"].isin([LEFT_OUT, FIRST])]
     cases = [*there[["risk", "mechanism"]].itertuples(index=False, name=None)]
     names = "f1_at_risk.{0:g}.{1}", f"f1_at_risk.{{0:g}}.{LEFT_OUT}"
     apart = compared(run, cases, *names, tests=tried * len(cases))
