@@ -31,6 +31,7 @@ def test_by_hand() -> None:
         "a.sure": measure("a.sure", 3.0, unit="epsilon"),
         "run.seconds": measure("run.seconds", 5.0, 4.0, 6.0, unit="s"),
         "accuracy.of": measure("accuracy.of", 0.6, 0.5, 0.7, 100),  # learned from fewer documents
+        "cosine.dp-prompt.t1": measure("cosine.dp-prompt.t1", 0.4, 0.3, 0.5, 100),  # shorter
     }
     full = {
         "a.near": measure("a.near", 0.56, 0.4816, 0.6384, 200),  # 0.04
@@ -38,6 +39,7 @@ def test_by_hand() -> None:
         "a.sure": measure("a.sure", 4.0, unit="epsilon"),
         "run.seconds": measure("run.seconds", 50.0, 40.0, 60.0, unit="s"),
         "accuracy.of": measure("accuracy.of", 0.8, 0.7, 0.9, 200),
+        "cosine.dp-prompt.t1": measure("cosine.dp-prompt.t1", 0.6, 0.5, 0.7, 200),
     }
     found = compare.compared("01_try", ours, full)
     assert list(found.table["name"]) == ["a.near", "a.far"]
