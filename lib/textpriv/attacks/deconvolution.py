@@ -27,7 +27,6 @@ from typing import Self
 
 import numpy as np
 import scipy.linalg
-import scipy.optimize
 import scipy.sparse
 import torch
 
