@@ -30,6 +30,7 @@ from textpriv.data.authors import NEITHER, by_authors, by_rating
 from textpriv.data.corpora import Documents
 from textpriv.data.embeddings import Embedding
 from textpriv.data.splits import shares_ngram
+from textpriv.experiments.equal_utility import LEFT_OUT
 from textpriv.mechanisms.prompt import DPPrompt
 from textpriv.mechanisms.sentences import DeepCandidate
 from textpriv.models import Encoder
@@ -45,7 +46,7 @@ PROMPTED, CLIPPED, CLEAN = "dp-prompt", "dp-prompt-clipped", "clean"
 BY_WORD = ("madlib", "mahalanobis", "tem")
 LARGE = "-300d"  # ends the name of a mechanism over the table of 300 dimensions
 WHOLE = "madlib-whole"  # MADLIB over the whole table of 50 dimensions
-FIRST, LEFT_OUT = "first-words", "left-out"  # shortened by no mechanism, with no guarantee
+FIRST = "first-words"  # of a text: shortened by no mechanism, with no guarantee, as LEFT_OUT
 UNITS = {FIRST: "first", LEFT_OUT: "kept"}  # of levels; t is DP-Prompt's, eps the others'
 EMBEDDING = "embedding"  # what an attacker sees of a document, in place of its text
 ON_VECTORS = EMBEDDING, "linear"  # two ways to read it

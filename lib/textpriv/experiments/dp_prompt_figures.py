@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from textpriv.drawing import drawing
-from textpriv.experiments.dp_prompt import CLEAN, CLIPPED, FIRST, LEFT_OUT, PROMPTED, shown
+from textpriv.experiments.dp_prompt import CLEAN, CLIPPED, FIRST, PROMPTED, shown
+from textpriv.experiments.equal_utility import LEFT_OUT
 from textpriv.report.figures import BLACK, GREY, PAGE, band, label, legend_below, reach, style
 
 TARGETS = {"author": "macro F1 for the author", "sentiment": "macro F1 for the sentiment"}

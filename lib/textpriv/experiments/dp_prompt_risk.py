@@ -27,13 +27,13 @@ from textpriv.experiments.dp_prompt import (
     EMBEDDING,
     FIRST,
     LARGE,
-    LEFT_OUT,
     PIECES,
     PROMPTED,
     Output,
     rows_of,
     shown,
 )
+from textpriv.experiments.equal_utility import LEFT_OUT
 from textpriv.models import Encoder, similarity
 from textpriv.report.difference import Finding
 from textpriv.report.figures import label

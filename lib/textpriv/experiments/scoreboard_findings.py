@@ -11,6 +11,7 @@ import pandas as pd
 
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import equal_utility_findings, scoreboard
+from textpriv.experiments.dp_prompt import BY_WORD, PROMPTED
 from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
 from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
 from textpriv.experiments.mechanisms import BETTER, RANDOM
@@ -48,10 +49,7 @@ FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
 SMALL_GAP = 0.05  # of the words: shown by a test, and still hardly more
 
 
-REPLACED = {
-    "mechanisms on words": ("madlib", "mahalanobis", "tem"),
-    "DP-Prompt": ("dp-prompt",),
-}
+REPLACED = {"mechanisms on words": BY_WORD, "DP-Prompt": (PROMPTED,)}
 """Families of mechanisms in notebook 04, by what their names begin with."""
 
 LARGE = 10.0
@@ -270,10 +268,11 @@ def with_model(board: Board) -> str:
     if not equal[["first", "second"]].isin([LEFT_OUT]).any(axis=None):
         return ""
     added = board.rows("model_adds", "mechanism")
-    left, random = (_counted(equal, baseline, "meaning") for baseline in (LEFT_OUT, RANDOM))
+    meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
     return (
         f"Where a small language model attacks too ({added['n'].max():,.0f} words), more is read "
-        f"back than with words left out {left}; than with random words {random}."
+        f"back than with words left out {meaning}, {accuracy}; than with random words "
+        f"{_counted(equal, RANDOM, 'meaning')}."
     )
 
 
@@ -461,20 +460,24 @@ def documents(board: Board) -> Finding:
 
 def beside_scissors(board: Board) -> str:
     """How much sentiment is left where the author is found as often as with words left out."""
-    rows = board.rows("f1_over_left-out", "mechanism", "risk", "p")
-    told, counted = [], rows[:0]
-    for family, names in REPLACED.items():
-        own = rows[[name.startswith(names) for name in rows["mechanism"]]]
-        if len(own):
-            told.append(f"{own['value'].min():+.2f} to {own['value'].max():+.2f} under {family}")
-            counted = pd.concat([counted, own])
-    if not told:
+    rows = board.rows(f"f1_over_{LEFT_OUT}", "mechanism", "risk", "p")
+    family = {
+        name: family
+        for family, names in REPLACED.items()
+        for name in rows["mechanism"]
+        if name.startswith(names)
+    }
+    rows = rows.assign(family=rows["mechanism"].map(family)).dropna(subset=["family"])
+    if rows.empty:
         return ""
-    risks = f"{counted['risk'].min():.2f} to {counted['risk'].max():.2f}"
-    sure = f"{(counted['p'] < ALONE).sum()} of {len(counted)}"
+    told = ", ".join(
+        f"{values.min():+.2f} to {values.max():+.2f} under {each}"
+        for each, values in rows.groupby("family", sort=False)["value"]
+    )
+    risks = f"{rows['risk'].min():.2f} to {rows['risk'].max():.2f}"
     return (
-        f"At equal author F1 ({risks}), sentiment F1 minus that with words left out is "
-        f"{', '.join(told)} (significant: {sure})."
+        f"At equal author F1 ({risks}), sentiment F1 minus that with words left out is {told} "
+        f"(significant: {(rows['p'] < ALONE).sum()} of {len(rows)})."
     )
 
 
