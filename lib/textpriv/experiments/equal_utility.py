@@ -1,6 +1,7 @@
 """Notebook 09: which mechanism gives less away where as much of a text is left?
 
     LeftOut(embedding, ...)         the line to beat: some words are kept, the others left out
+    read_as(receiver, sent, ...)    what a receiver who knows the mechanism makes of its words
 
     point(setting, hits, ...)       one setting: what each attack recovers, what the text is worth
     gathered(points, ...)           all of them (`Points`)
@@ -17,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
-from typing import Any, Self
+from itertools import combinations, product, starmap
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,8 @@ from statsmodels.stats.multitest import multipletests
 
 from textpriv import stats
 from textpriv.attacks import f1
-from textpriv.attacks.base import FloatArray, IntArray
+from textpriv.attacks.base import NONE, FloatArray, Guesses, IntArray
+from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.noisy_channel import Candidates
 from textpriv.channel import check_ids
 from textpriv.data.embeddings import Embedding
@@ -47,7 +49,9 @@ LEFT_OUT = "left-out"
 QUARTERS = (0.25, 0.5, 0.75)  # of the range that both reach: where two mechanisms are compared
 FOLDS = 5  # of the sentences; a classifier reads the one that it has not learned from
 MODEL_WEIGHTS = (0.25, 0.5, 1.0)
-"""What a pretrained language model may count, as exponents; a rehearsal chooses one."""
+"""What a pretrained language model may count, as exponents; a rehearsal chooses one, or none."""
+_BOUNDS = {"meaning": (-1, 1), "accuracy": (0, 1)}
+_LISTED = 10  # words that a receiver considers: what is not among them has less than a tenth
 _DRAWS = 1000  # of sentences, held at once
 
 
@@ -67,6 +71,7 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     narrowed: int = Field(ge=1)  # of these, decoded with word triples
     model_sentences: int = Field(ge=1)  # of those under attack, decoded with `generator` too
     model_rehearsal: int = Field(ge=1)  # sentences of the shadow data that choose its weight
+    reading_rehearsal: int = Field(ge=1)  # and those that choose how a receiver reads
     encoder: str
     generator: str
 
@@ -134,6 +139,38 @@ def in_clear(corpus: Corpus, words: IntArray, spelled: Sequence[str] | Mapping[i
     return replace(corpus, ids=ids, kept={**corpus.kept, **kept})
 
 
+class Reading(NamedTuple):
+    """How a receiver who knows the mechanism reads a word that was sent, by Bayes' rule.
+
+    guesses : whether the likeliest original is read in place of the word itself
+    belief : what is read must be at least as probable, or it is passed over
+    """
+
+    guesses: bool
+    belief: float
+
+    def __str__(self) -> str:
+        read = "likeliest original" if self.guesses else "as sent"
+        return f"{read}, believed to {self.belief:.0%}" if self.belief else read
+
+
+READINGS = tuple(starmap(Reading, product((False, True), (0.0, 0.1, 0.3, 0.5))))
+"""The first is to take each word as it was sent; a rehearsal chooses."""
+
+
+def read_as(receiver: Bayes, sent: IntArray, reading: Reading, mark: int) -> IntArray:
+    """Words as a receiver reads them, `mark` in place of what is passed over: (words,) ids."""
+    outputs, place = np.unique(sent, return_inverse=True)
+    likeliest = receiver.guess_words(outputs, _LISTED)
+    if reading.guesses:
+        words, belief = likeliest.words[:, 0], likeliest.scores[:, 0]
+    else:
+        is_itself = likeliest.words == outputs[:, None]
+        words, belief = outputs, np.where(is_itself, likeliest.scores, 0.0).max(axis=1)
+    believed = (words != NONE) & (belief >= reading.belief)
+    return np.where(believed, words, mark)[place]
+
+
 def cross_fitted(
     texts: Sequence[str], labels: NDArray[Any], embedding: Embedding, source: str
 ) -> dict[str, list[Pipeline]]:
@@ -154,24 +191,33 @@ def cross_fitted(
     }
 
 
-def best_read(
+def readers(
     models: Mapping[str, Sequence[Pipeline]], texts: Sequence[str], labels: NDArray[Any]
-) -> tuple[str, FloatArray]:
-    """The name of the classifier that reads most folds, and (texts,) 1 where a text is read right.
+) -> dict[str, list[FloatArray]]:
+    """By classifier, for each fold (texts of the fold,) 1 where it reads a text right.
 
-    Each fold is read by the one that is right most often about the other folds, so that the choice
-    does not flatter it. `models` are those of `cross_fitted`.
+    `models` are those of `cross_fitted`: a fold is read by the one that has not learned from it.
     """
     folds = [fold for _, fold in _folds(labels)]
-    outcome = {
+    return {
         name: [
             right([model], [texts[i] for i in fold], labels[fold])
             for model, fold in zip(each, folds, strict=True)
         ]
         for name, each in models.items()
     }
+
+
+def best_read(
+    outcome: Mapping[str, Sequence[FloatArray]], labels: NDArray[Any]
+) -> tuple[str, FloatArray]:
+    """The name of the reader that reads most folds, and (texts,) 1 where a text is read right.
+
+    Each fold is read by the one that is right most often about the other folds, so that the choice
+    does not flatter it. `outcome` is that of `readers`.
+    """
     is_right, chosen = np.empty(len(labels)), []
-    for number, fold in enumerate(folds):
+    for number, (_, fold) in enumerate(_folds(labels)):
         elsewhere = {
             name: np.concatenate([*each[:number], *each[number + 1 :]]).mean()
             for name, each in outcome.items()
@@ -196,6 +242,20 @@ def leaving_out(corpus: Corpus, mark: int, tokenizer: Tokenizer) -> list[str]:
 def nearly(guesses: IntArray, close: IntArray) -> FloatArray:
     """(words,) 1 where a guess is the true word or close to it; `close` has these, a row a word."""
     return (close == guesses[:, None]).any(axis=1).astype(float)
+
+
+def aimed_near(guesses: Guesses, close: IntArray) -> IntArray:
+    """(targets,) of the words that are listed, the one that is likeliest to be close to the truth.
+
+    `guesses` have probabilities as scores; `close` has the words that each word of the vocabulary
+    is close to, a row a word, itself among them.
+    """
+    probable = np.where(guesses.words == NONE, 0.0, guesses.scores)
+    likely = np.zeros(guesses.words.shape)
+    for number, word in enumerate(guesses.words.T):  # that may be named
+        is_close = (close[guesses.words] == word[:, None, None]).any(axis=2)
+        likely[:, number] = (probable * is_close).sum(axis=1) * (word != NONE)
+    return np.take_along_axis(guesses.words, likely.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
 def listed(candidates: Candidates, targets: IntArray, truth: IntArray) -> float:
@@ -234,7 +294,7 @@ def point(
     count = max(map(len, utility.values()))
     worth: dict[str, float] = {}
     for name, each in utility.items():
-        mean = stats.mean(each, bounds=(-1, 1))
+        mean = stats.mean(each, bounds=_BOUNDS[name])
         worth |= {name: mean.value, f"{name}_low": mean.low, f"{name}_high": mean.high}
     strongest = max(hits, key=lambda name: hits[name].sum())
     common = {**setting, **worth, "sentences": count}
@@ -437,14 +497,19 @@ def read_at(along: FloatArray, value: FloatArray, level: float) -> FloatArray:
     return result
 
 
-def gain(table: pd.DataFrame, attack: str) -> pd.DataFrame:
-    """What an attack recovers beyond the best of the others, at each setting; `Points.table`.
+def gain(
+    hits: Sequence[Mapping[str, FloatArray]], usual: Sequence[str], attack: str, words: IntArray
+) -> stats.Estimate:
+    """What an attack recovers beyond the usual one, on average over a mechanism's settings.
 
-    Columns: mechanism, epsilon, value (a share; below 0 where another one recovers more), n.
+    Parameters
+    ----------
+    hits : of each setting, by attack, (words,) 1 where its guess is right
+    usual : of each setting, the attack that is strongest on all sentences
+    words : (words,) the sentence of each
     """
-    wide = table.pivot_table("value", ["mechanism", "epsilon"], "attack", sort=False)
-    more = wide[attack] - wide.drop(columns=attack).max(axis=1)
-    return more.rename("value").reset_index().assign(n=int(table["n"].max()))
+    more = [each[attack] - each[other] for each, other in zip(hits, usual, strict=True)]
+    return stats.clustered_mean(np.mean(more, axis=0), words, bounds=(-1, 1))
 
 
 def strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:

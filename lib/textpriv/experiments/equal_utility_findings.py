@@ -36,7 +36,6 @@ ESTIMATED = ("madlib", "rank-repair", "vickrey", "polar")
 BASELINES = {LEFT_OUT: "with words left out", RANDOM: "with random words"}
 """What takes no notice of meaning, as sentences call it."""
 
-CLOSE = 0.05  # accuracy that a useful output may lose
 READABLE_ACCURACY = 0.7
 """Accuracy of a classifier of two sentiments at which a sanitized text counts as useful."""
 SHOWN = (
@@ -154,8 +153,8 @@ def outcomes(counts: pd.DataFrame, utility: str) -> dict[str, list[str]]:
 
 
 def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
-    """What `against` a baseline comes to: its title by meaning, then both utilities."""
-    said, title, like, less = [], "", BASELINES[baseline], set()
+    """What `against` a baseline comes to by each utility: a title, and who is on which side."""
+    said, titles, like, less = [], [], BASELINES[baseline], set()
     words = {"less": "fewer", "more": "more", "either": "fewer or more, by the level,"}
     for utility, what in UTILITIES.items():
         named = outcomes(counts, utility)
@@ -164,41 +163,67 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
             continue
         less |= {*named["less"], *named["either"]}
         most = max(("less", "more"), key=lambda outcome: len(named[outcome]))
-        title = title or (
-            f"At equal {utility} {most} is read back under {len(named[most])} of "
-            f"{sum(map(len, named.values()))} mechanisms than {like}"
-        )
+        every = sum(map(len, named.values()))
+        titles.append((utility, most, f"under {len(named[most])} of {every}"))
         told = [f"{words[each]} under {listing(named[each])}" for each in words if named[each]]
         told = told or ["fewer or more under none"]
         undecided = f" ({len(named['undecided'])} undecided)" if named["undecided"] else ""
         said.append(
             f"Where {what} is the same as {like}, attackers recover significantly "
-            f"{', '.join(told)}{undecided}."
+            f"{', '.join(told)}{undecided}{_throughout(counts, utility, most)}."
         )
     if weaker := [name for name in ESTIMATED if name in less]:
         said.append(
             f"The probabilities of {listing(weaker)} are estimated: those attackers may be weaker."
         )
-    return Finding(title or "Nothing was compared with that baseline", " ".join(said))
+    if not titles:
+        return Finding("Nothing was compared with that baseline", " ".join(said))
+    (utility, most, under), *others = titles
+    title = f"At equal {utility} {most} is read back {under} mechanisms than {like}"
+    for utility, other, under in others:
+        title += f", at equal {utility} {'' if other == most else f'{other} '}{under}"
+    return Finding(title, " ".join(said))
+
+
+def _throughout(counts: pd.DataFrame, utility: str, outcome: str) -> str:
+    """Under how many mechanisms an outcome holds at every level, where it does not under all."""
+    rows = counts[counts["utility"] == utility]
+    wide = rows.pivot(index="mechanism", columns="outcome", values="value")
+    at_some = wide[wide[outcome] > 0]
+    always = int((at_some[outcome] == at_some.sum(axis=1)).sum())
+    if not len(at_some) or always == len(at_some):
+        return ""
+    words = {"less": "fewer", "more": "more"}
+    return (
+        f"; it takes one of {wide.sum(axis=1).max():.0f} levels to be named, at all of them "
+        f"{words[outcome]} are recovered under {always}"
+    )
 
 
 def said_of_gain(gains: pd.DataFrame) -> str:
-    """What the language model and its wider choice add, on average over a mechanism's settings.
+    """What the language model and its wider choice add under the ends, and what the model alone.
 
-    `gains` are those of `equal_utility.gain`.
+    `gains` has a row per mechanism and what it is compared with (`beside`, "usual" or "wider"),
+    each as `equal_utility.gain` has it.
     """
-    mean = 100 * gains.groupby("mechanism")["value"].mean().sort_values()
-    others = mean.drop(LEFT_OUT, errors="ignore")
-    said = (
-        f"Beyond the strongest of the three attacks, on {gains['n'].max():,} content words and on "
-        f"average over its settings, the language model with more candidates recovers "
-        f"{others.iloc[-1]:+.1f} of a "
-        f"hundred words under {called(others.index[-1])} (the most) and "
-        f"{others.iloc[0]:+.1f} under {called(others.index[0])} (the least)"
+    by = {beside: rows.set_index("mechanism") for beside, rows in gains.groupby("beside")}
+    order = by["usual"].drop(LEFT_OUT, errors="ignore")["value"].sort_values().index
+    ends = dict.fromkeys([order[-1], order[0], *by["usual"].index.intersection([LEFT_OUT])])
+    said = "; ".join(
+        f"{called(name)} {_points(by['usual'].loc[name])}, of which the model "
+        f"{_points(by['wider'].loc[name])}"
+        for name in ends
     )
-    return said + (
-        f"; where words are left out {mean[LEFT_OUT]:+.1f}." if LEFT_OUT in mean else "."
+    return (
+        f"On {gains['n'].max():,} content words and on average over the settings, the language "
+        "model with more candidates recovers so many more of a hundred words than the attack that "
+        f"is strongest on all sentences (at the ends of the mechanisms; 95% intervals): {said}."
     )
+
+
+def _points(row: pd.Series[Any]) -> str:
+    value, low, high = (100 * row[each] for each in ("value", "low", "high"))
+    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 @drawing
@@ -231,21 +256,20 @@ def risk(found: pd.DataFrame, clear: float, bare: Mapping[str, float], title: st
     return fig
 
 
-def useful(found: pd.DataFrame, clear: float) -> str:
-    """The least that is read back where a text may still be nearly as useful as the original.
-
-    Of rows of `point`; `clear` is the accuracy on clear text. A setting counts where its interval
-    allows that no more than CLOSE is lost.
-    """
-    best = strongest(found.reset_index(drop=True), "mechanism", "epsilon")
-    near = best[(best["accuracy_high"] >= clear - CLOSE) & (best["mechanism"] != LEFT_OUT)]
-    at = f"whose accuracy may be within {100 * CLOSE:g} points of that on the original text"
-    if near.empty:
-        return f"There is no setting {at}."
-    row = near.loc[near["value"].idxmin()]
+def readable(at_accuracy: pd.DataFrame) -> str:
+    """What is read back at least where a text is just useful; of `equal_utility.at_accuracy`."""
+    rows = at_accuracy[at_accuracy["mechanism"] != LEFT_OUT]
+    if rows.empty:
+        return f"No mechanism has settings on both sides of an accuracy of {READABLE_ACCURACY:.0%}."
+    ends = [
+        f"{value:.0%} ({low:.0%} to {high:.0%}) under {called(name)}"
+        for name, value, low, high in rows[["mechanism", "value", "low", "high"]]
+        .iloc[[0, -1]]
+        .values
+    ]
     return (
-        f"At all settings of a mechanism {at} ({clear:.0%}) at least {row['value']:.0%} of the "
-        f"content words are read back ({called(row['mechanism'])})."
+        f"Read off where classifiers are right in {READABLE_ACCURACY:.0%} of the sentences, "
+        f"attackers recover {' to '.join(ends)} (simultaneous 95% intervals)."
     )
 
 
