@@ -220,6 +220,27 @@ def test_at_order_two_secrets_lie_further_apart_than_published() -> None:
     assert fusion(bound=bound).epsilon == np.inf
 
 
+@pytest.mark.parametrize("order", [1.5, 2.0, 8.0])
+def test_secrets_are_near_each_other_in_a_lower_order(order: float) -> None:
+    """Mironov's weak triangle inequality, on laws at random and where it is nearly attained."""
+    rng, bound = np.random.default_rng(0), 0.2
+    lower, most = fusion(bound=bound, order=order, tokens=1).renyi
+    assert 1 < lower < order and most == pytest.approx((2 * order - 1) / (order - 1) * bound)
+    assert fusion(bound=bound, order=order, tokens=7).renyi == (lower, pytest.approx(7 * most))
+    apart = []
+    for _ in range(200):
+        p, other, r = rng.dirichlet(np.full(4, 0.1), 3)
+        (_, first), (_, second) = (mixed(each, r + 1e-12, bound, order) for each in (p, other))
+        apart.append(renyi(first, second, lower))
+    assert 0.3 * most < max(apart) <= most + 1e-9
+    rare = np.array([1e-6, 1 - 1e-6])
+    (_, first), (_, second) = (mixed(p, rare, bound, 2) for p in np.eye(2))
+    lower, most = fusion(bound=bound, tokens=1).renyi
+    assert (lower, most) == (pytest.approx(4 / 3), pytest.approx(0.6))
+    assert 0.999 * most < renyi(first, second, lower) <= most + 1e-9
+    assert fusion(bound=bound, order=np.inf, tokens=5).renyi == (np.inf, pytest.approx(2))
+
+
 def test_losses_along_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models.encoders, "bfloat16_is_fast", lambda _: False)
     mechanism = fusion(random_toy(0, strength=1.0))

@@ -359,8 +359,9 @@ def _by_draws(made: Sanitizer) -> str:
     }
     worst, pair = max((loss, pair) for pair, loss in losses.items())
     assert worst <= made.epsilon, (
-        f"eps {made.epsilon:g} per word is broken: between {pair[0]!r} and {pair[1]!r} the loss is "
-        f"at least {worst:.3g} (confidence {sampled.CONFIDENCE:.1%})"
+        f"eps {made.epsilon:g} per word is broken, read as a bound for any two words: between "
+        f"{pair[0]!r} and {pair[1]!r} the loss is at least {worst:.3g} (confidence "
+        f"{sampled.CONFIDENCE:.1%})"
     )
     return (
         f"not broken by {DRAWS:,} draws of {len(WORDS)} words each (least loss shown: "
@@ -384,9 +385,9 @@ def _by_games(made: Sanitizer, outputs: NDArray[np.object_]) -> str:
     }
     worst, (one, other) = max((epsilon, pair) for pair, epsilon in shown.items())
     assert worst <= made.epsilon, (
-        f"eps {made.epsilon:g} per word is broken: a classifier tells outputs of {WORDS[one]!r} "
-        f"and {WORDS[other]!r} apart, which takes a loss of at least {worst:.3g} (confidence "
-        f"{sampled.CONFIDENCE:.1%})"
+        f"eps {made.epsilon:g} per word is broken, read as a bound for any two words: a classifier "
+        f"tells outputs of {WORDS[one]!r} and {WORDS[other]!r} apart, which takes a loss of at "
+        f"least {worst:.3g} (confidence {sampled.CONFIDENCE:.1%})"
     )
     return (
         f"not broken by a classifier of {GAMES} outputs of {len(WORDS)} words each, most of which "

@@ -657,7 +657,7 @@ def proved(stated: pd.DataFrame) -> str:
     if least <= LARGE:
         return f"T{said}."
     return (
-        f"No guarantee is strong for a whole text at the settings run: t{said}; already at "
+        f"No guarantee is strong for a whole text at these settings: t{said}; already at "
         f"{LARGE:g} an output may be {round(math.exp(LARGE), -3):,.0f} times likelier under one "
         "text than another."
     )

@@ -34,7 +34,7 @@ from textpriv.report.board import Board
 from textpriv.stats import Estimate
 
 WORDS, SENTENCES = 100, 5  # of the text
-WITHDRAWN = "the logits are not clipped, and have no public bound"
+WITHDRAWN = "the logits are not clipped, and no public bound of them is used"
 
 
 # --- The best attack at a setting ---------------------------------------------------------------

@@ -84,7 +84,7 @@ class Allotted(FiniteMechanism):
             f"{inside.definition}; between words of different groups nothing",
             protects=f"inside a group: {inside.protects}",
             in_clear=f"{inside.in_clear}; the group of every word",
-            unknown="no bound from known words: an unknown word is replaced by one of any group",
+            unknown="no bound is claimed from known words: an unknown one becomes one of any group",
             composition=f"position by position of texts with the same groups: {inside.composition}",
             loss=None,
             bounded_range=False,

@@ -10,11 +10,12 @@ an order.
 
 What that bounds is how far an output is from one of the *redaction*. Two documents with the same
 redaction are each near it, and are as near to each other as a triangle inequality allows. Where the
-order is infinite there is one: |ln q/r| <= bound for both gives |ln q/q'| <= 2 bound. At a finite
-order there is none of the same order. Let a token have probability t under r, and let one document
-say nothing else and another never say it. At order 2 the mixtures give it about sqrt(bound t) and
-t^2 / bound: both lie within the bound of r, and from each other they lie about ln(bound^2 / t)
-apart.
+order is infinite, |ln q/r| <= bound for both gives |ln q/q'| <= 2 bound. At a finite order a there
+is one of a lower order (Mironov 2017, Proposition 11, with p = 2 - 1/a): the divergence of order
+a^2 / (2a - 1) is at most (2a - 1) / (a - 1) bound; for a = 2, order 4/3 and 3 bound. There is none
+of the same order. Let a token have probability t under r, and let one document say nothing else and
+another never say it. At order 2 the mixtures give it about sqrt(bound t) and t^2 / bound: both lie
+within the bound of r, and from each other they lie about ln(bound^2 / t) apart.
 """
 
 from __future__ import annotations
@@ -58,22 +59,22 @@ class DPFusion:
 
     References
     ----------
-    Thareja, Nakov, Vepakomma, Lukas 2025, DP-Fusion: Token-Level Differentially Private Inference
-    for Large Language Models. Their bound is called alpha beta (here: order times beta); their
-    library takes order 2, one group of secrets by default, and raises every probability to at least
-    1e-10 before it compares. Their research script bounds the divergence by beta alone and has a
-    group for each kind of secret.
+    Mironov 2017, Renyi Differential Privacy. Thareja, Nakov, Vepakomma, Lukas 2025, DP-Fusion:
+    Token-Level Differentially Private Inference for Large Language Models. Their bound is called
+    alpha beta (here: order times beta); their library takes order 2, one group of secrets by
+    default, and raises every probability to at least 1e-10 before it compares. Their research
+    script bounds the divergence by beta alone and has a group for each kind of secret.
     """
 
     name = "dp-fusion"
     claim = Claim(
         definition=(
-            "of infinite order: P(M(x)=y) <= exp(2 n bound) * P(M(x')=y) for "
-            "two documents x, x' with one redaction and every output y; of finite order between a "
-            "document and its redaction only: Renyi divergence of at most n bound"
+            "for two documents with one redaction: of infinite order P(M(x)=y) <= "
+            "exp(2 n bound) * P(M(x')=y) for every output y; of finite order a a Renyi divergence "
+            "of order a^2 / (2 a - 1) of at most n (2 a - 1) / (a - 1) bound, and no epsilon "
+            "without delta"
         ),
-        protects="of infinite order: the secrets of a document against any others in their place; "
-        "of finite order: against none, but for those of its redaction",
+        protects="the secrets of a document against any others in their place",
         unit="none: the bound is one of log-ratios or of divergences, in nats",
         in_clear="all that the redaction shows: every word that is no secret, and where secrets "
         "stand",
@@ -112,6 +113,14 @@ class DPFusion:
     def epsilon(self) -> float:
         """For two documents with one redaction, whatever their secrets; inf at a finite order."""
         return 2 * self.tokens * self.bound if np.isinf(self.order) else np.inf
+
+    @property
+    def renyi(self) -> tuple[float, float]:
+        """Order and divergence, in nats, for two documents with one redaction (of all tokens)."""
+        if np.isinf(self.order):
+            return np.inf, self.epsilon
+        twice = 2 * self.order - 1
+        return self.order**2 / twice, self.tokens * self.bound * twice / (self.order - 1)
 
     @property
     def published_loss(self) -> float:

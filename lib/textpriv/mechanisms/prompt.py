@@ -253,8 +253,8 @@ class DPPrompt:
     are never drawn. Reading the tokens as a text is post-processing.
 
     In bfloat16 the logits of a document differ in their last digits with the other documents in
-    its batch. Each is bounded all the same, but to be exact the guarantee is about a batch: with
-    `batch=1` every output depends on its own document only.
+    its batch. Each is bounded all the same, but to be exact a document may cost its epsilon once
+    for every output of its batch: with `batch=1` every output depends on its own document only.
 
     References
     ----------
@@ -265,7 +265,8 @@ class DPPrompt:
     claim = Claim(
         definition="local differential privacy: P(M(x)=y) <= exp(eps) * P(M(x')=y) for any two "
         "documents x, x' and every output y, with eps the sum over at most n tokens",
-        protects="a whole document against any other, of any length and topic",
+        protects="a whole document against any other that the model can read; one that is longer "
+        "than its context is refused, which shows",
         unit="none: epsilon bounds a log-ratio, in nats",
         in_clear="the number of documents; the length of an output, up to the cap, is drawn with "
         "it and is part of what epsilon covers",
@@ -311,7 +312,7 @@ class DPPrompt:
     def guarantee(self) -> Guarantee:
         """Of one output per document; see `Guarantee`."""
         if self.limits is None or self.top_k is not None:
-            unbounded = "the logits are not clipped, and have no public bound"
+            unbounded = "the logits are not clipped, and no public bound of them is used"
             cut = f"top_k = {self.top_k}: {SUPPORT}"
             withdrawn = unbounded if self.top_k is None else cut
             return Guarantee(self.tokens, self.temperature, np.inf, np.inf, withdrawn)

@@ -111,7 +111,7 @@ class RanText(FiniteMechanism):
         protects="no pair of words in general",
         unit="none (scores are scaled to [0, 1])",
         in_clear="the number of tokens",
-        unknown="cannot be told apart from each other; from a known word without a bound",
+        unknown="cannot be told apart from each other; from a known word no bound is claimed",
         composition="none",
     )
     # The paper's theorem takes the set of words inside the radius for given; its text does not.

@@ -7,7 +7,8 @@
 A mechanism has *bounded range* r between two inputs when its privacy loss, whatever the output,
 lies in an interval of length r. Exponential mechanisms do: SanText, TEM, CusText inside a group,
 the choice among candidates, sampling from clipped scores. So r-bounded range lies between (r/2)-
-and r-differential privacy. Noise mechanisms have no such interval: their losses are just added.
+and r-differential privacy. Of noise mechanisms no such interval is known: their losses
+are just added here, although they cancel too (their Renyi divergences would give less).
 
 Among all laws of the loss on an interval [t - r, t] the two-point law on its ends is the worst,
 for every convex divergence: the ratio of probabilities has mean 1, and a convex function is
@@ -53,7 +54,7 @@ class Account:
     tokens : words that are protected
     epsilon : the sum of all losses; inf where a word has no bound
     delta : in (0, 1), added to the probability of every event
-    composed : the least epsilon known with this delta; the sum itself where nothing better holds
+    composed : an epsilon that holds with this delta; the sum itself where no range is known
     """
 
     tokens: int

@@ -316,7 +316,7 @@ def _(mechanism: DPPrompt | Guarantee, about: _About) -> Statement:
         account(losses, ranges=ranges, adaptive=True),
         shown="the number of texts",
     )
-    return replace(stated, unit="tokens", text="a text of any length")
+    return replace(stated, unit="tokens", text="a text that fits the context")
 
 
 @_stated.register
