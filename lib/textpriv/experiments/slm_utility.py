@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +41,8 @@ LOST = 0.1  # loss below which the paper takes a model as recovered
 NEARLY_ALL = 0.94  # share of tokens changed; the grid is chosen for 0.95, on other texts
 MILD = 0.5  # share of tokens changed, up to which a text counts as mildly sanitized
 ON_GPU = 16  # times as many texts that are answered at once
+CUTS = 10  # divisions of the documents into folds, over which rules are averaged that learn
+MARGINS = np.linspace(-0.4, 0.4, 33)  # beyond the threshold, from which a rule chooses
 _RESAMPLES = 2000
 
 
@@ -401,31 +404,55 @@ def decisions(
 
     - "predicted", "low": the smallest epsilon whose prediction, or whose interval's lower end,
       reaches the threshold; kept if none does
+    - "margin": the same of predictions with a margin, see `with_margin`
     - "cost": what is expected to cost least, see `cheapest`
+
+    The last two learn from other documents; what they waste is the mean over CUTS divisions into
+    folds, since one alone may move a cost by more than the rules differ.
 
     Columns: threshold, features, rule, what (see `prediction.outcome`), value, low, high, n
     (documents), influence.
     """
     truth, revealed = _levels(rows, TARGET), 1 - _levels(rows, "changed")
-    result = []
+    count, result = np.arange(len(truth)), []
+    cuts = [folds(count, sizes.folds, stream(seed, "06", "cost", str(cut))) for cut in range(CUTS)]
     for threshold in sizes.thresholds:
         everywhere = (np.full(len(truth), level) for level in range(truth.shape[1] + 1))
         made = [outcome(level, truth, revealed, threshold)["cost"] for level in everywhere]
         costs = np.stack(made, axis=1)
         for known, table in found.items():
             told = {rule: _levels(table, rule) for rule in ("predicted", "low")}
-            chosen = {rule: promised(each, threshold) for rule, each in told.items()}
-            chosen["cost"] = cheapest(rows, features[known], costs, sizes, seed)
-            for rule, level in chosen.items():
+            chosen = {rule: [promised(each, threshold)] for rule, each in told.items()}
+            margin = partial(with_margin, told["predicted"], costs, threshold)
+            chosen["margin"] = [margin(cut) for cut in cuts]
+            chosen["cost"] = [cheapest(rows, features[known], costs, cut) for cut in cuts]
+            for rule, levels in chosen.items():
                 where = {"threshold": threshold, "features": known, "rule": rule}
-                for what, values in outcome(level, truth, revealed, threshold).items():
+                became = [outcome(level, truth, revealed, threshold) * 1.0 for level in levels]
+                for what, values in (sum(became[1:], became[0]) / len(became)).items():
                     most = 2.0 if what == "cost" else 1.0  # who pays for nothing misses no answer
                     result.append({**where, "what": what, **_mean(values, (0.0, most)).columns()})
     return pd.DataFrame(result)
 
 
+def with_margin(
+    believed: FloatArray, costs: FloatArray, threshold: float, fold: IntArray
+) -> IntArray:
+    """`promised` with the margin, one of MARGINS, that costs the other folds of documents least.
+
+    `believed` are (documents, levels), `costs` (documents, levels + 1), `fold` (documents,); a
+    margin above 0 asks for more than the threshold.
+    """
+    level = np.stack([promised(believed - margin, threshold) for margin in MARGINS], axis=1)
+    cost = np.take_along_axis(costs, level, axis=1)
+    result = np.empty(len(costs), np.int64)
+    for test in (fold == number for number in np.unique(fold)):
+        result[test] = level[test, cost[~test].mean(axis=0).argmin()]
+    return result
+
+
 def cheapest(
-    rows: pd.DataFrame, features: Sequence[str], costs: FloatArray, sizes: Sizes, seed: Any
+    rows: pd.DataFrame, features: Sequence[str], costs: FloatArray, fold: IntArray
 ) -> IntArray:
     """The level, or the last column of `costs` for keeping, that is expected to cost least.
 
@@ -434,10 +461,8 @@ def cheapest(
     are (documents, levels + 1).
     """
     known = [_levels(rows, each) for each in features if each not in A]
-    fold = folds(np.arange(len(costs)), sizes.folds, stream(seed, "06", "folds", "cost"))
     result = np.empty(len(costs), np.int64)
-    for number in range(sizes.folds):
-        test = fold == number
+    for test in (fold == number for number in np.unique(fold)):
         expected = np.tile(costs[~test].mean(0), (int(test.sum()), 1))
         for level in range(costs.shape[1] - 1 if known else 0):
             seen = np.column_stack([each[:, level] for each in known])
