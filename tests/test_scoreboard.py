@@ -352,7 +352,7 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     assert findings.with_model(board(*random, left_out)) == ""  # no model attacked these
     spoken = [equal("tem", "left-out", 0.05, 0.01, measured=scoreboard.WITH_MODEL),
               equal("madlib", "left-out", 0.05, 0.5, measured=scoreboard.WITH_MODEL)]  # fmt: skip
-    added = measure("model_adds.tem.eps2", 0.02, n=870, unit="difference")
+    added = measure("model_adds.tem.beside_usual", 0.02, n=870, unit="difference")
     added = added.model_copy(update={"columns": {"mechanism": "tem"}})
     said = findings.with_model(board(*random, left_out, *spoken, added))
     assert "left out at equal meaning under 1 of 2 (undecided: 1), at equal" in said
@@ -558,9 +558,12 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
                                          "guessing: 50%")  # fmt: skip
     assert "language model" not in said["an attacker still gets"]
     added = []
-    for name, value in (("tem", 0.02), ("tem", 0.061), ("left-out", 0.01)):
-        made = measure(f"model_adds.{name}.eps{len(added)}", value, n=870, unit="difference")
-        added.append(made.model_copy(update={"columns": {"mechanism": name}}))
+    for name, beside, value in (
+        ("tem", "usual", 0.041), ("tem", "wider", 0.061), ("left-out", "usual", 0.01)
+    ):  # fmt: skip
+        made = measure(f"model_adds.{name}.beside_{beside}", value, n=870, unit="difference")
+        columns = {"mechanism": name, "beside": beside}
+        added.append(made.model_copy(update={"columns": columns}))
     (said,) = advice.choice(board(*added), rows).to_dict("records")
     assert said["an attacker still gets"].endswith("and more candidates up to 4 points more")
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))

@@ -103,8 +103,8 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if len(others):
         left += f"; under the others {others.min():.0%} to {others.max():.0%}"
     left += f"; {told_ends(board)}"
-    added = board.rows("model_adds", "mechanism").groupby("mechanism")["value"].mean()
-    most = round(100 * added.max()) if len(added) else 0
+    added = board.rows("model_adds", "mechanism", beside="usual")
+    most = round(100 * added["value"].max()) if len(added) else 0
     more = (
         f"; with a language model and more candidates up to {most} points more" if most > 0 else ""
     )
