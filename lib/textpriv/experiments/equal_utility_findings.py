@@ -167,10 +167,12 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
         titles.append((utility, most, f"under {len(named[most])} of {every}"))
         told = [f"{words[each]} under {listing(named[each])}" for each in words if named[each]]
         told = told or ["fewer or more under none"]
-        undecided = f" ({len(named['undecided'])} undecided)" if named["undecided"] else ""
+        notes = [f"{len(named['undecided'])} undecided"] if named["undecided"] else []
+        notes += _throughout(counts, utility, most, words[most])
+        also = f" ({'; '.join(notes)})" if notes else ""
         said.append(
             f"Where {what} is the same as {like}, attackers recover significantly "
-            f"{', '.join(told)}{undecided}{_throughout(counts, utility, most)}."
+            f"{', '.join(told)}{also}."
         )
     if weaker := [name for name in ESTIMATED if name in less]:
         said.append(
@@ -185,19 +187,15 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
     return Finding(title, " ".join(said))
 
 
-def _throughout(counts: pd.DataFrame, utility: str, outcome: str) -> str:
+def _throughout(counts: pd.DataFrame, utility: str, outcome: str, word: str) -> list[str]:
     """Under how many mechanisms an outcome holds at every level, where it does not under all."""
     rows = counts[counts["utility"] == utility]
     wide = rows.pivot(index="mechanism", columns="outcome", values="value")
     at_some = wide[wide[outcome] > 0]
     always = int((at_some[outcome] == at_some.sum(axis=1)).sum())
-    if not len(at_some) or always == len(at_some):
-        return ""
-    words = {"less": "fewer", "more": "more"}
-    return (
-        f"; it takes one of {wide.sum(axis=1).max():.0f} levels to be named, at all of them "
-        f"{words[outcome]} are recovered under {always}"
-    )
+    if always == len(at_some):
+        return []
+    return [f"{word} at all {wide.sum(axis=1).max():.0f} levels under {always}"]
 
 
 def said_of_gain(gains: pd.DataFrame) -> str:
