@@ -58,32 +58,28 @@ def directions(words: int, count: int, dimension: int) -> np.ndarray:
 
 def test_the_lead_of_a_word_by_hand() -> None:
     """40 draws of the word and 30 of the next: 0.1, with the error of a multinomial draw."""
-    draws = {
-        "some": Counter({"cat": 40, "dog": 30, "cow": 20, "elk": 10}),
-        "all": Counter({"cat": 100}),
-        "none": Counter({"dog": 60, "cow": 40}),
-    }
-    lead = {name: ann_vs_exact.lead(counts, "cat") for name, counts in draws.items()}
-    values = {name: each.value for name, each in lead.items()}
-    assert values == pytest.approx({"some": 0.1, "all": 1.0, "none": -0.6})
+    draws = {"cat": 40, "dog": 30, "cow": 20, "elk": 10}, {"cat": 100}, {"dog": 60, "cow": 40}
+    some, every, none = (ann_vs_exact.lead(counts, "cat") for counts in draws)
+    assert [some.value, every.value, none.value] == pytest.approx([0.1, 1.0, -0.6])
     half = 1.96 * np.sqrt((0.4 + 0.3 - 0.1**2) / 100)
-    assert lead["some"].high - lead["some"].low == pytest.approx(2 * half, rel=0.1)
-    assert lead["all"].low < 1  # 100 equal draws are not certain
+    assert some.high - some.low == pytest.approx(2 * half, rel=0.1)
+    assert every.low < 1  # 100 equal draws are not certain
 
 
 def test_table_2_side_by_side_by_hand() -> None:
     """The most frequent outputs first; a search with fewer of them leaves cells empty."""
     base = {"word": "cat", "epsilon": 1.0}
-    annoy = {**base, "search": "annoy", "counts": Counter({"cow": 2, "cat": 5, "elk": 1})}
-    exact = {**base, "search": "exact", "counts": Counter({"cat": 8})}
-    table = ann_vs_exact.side_by_side(pd.DataFrame([annoy, exact]), top=2)
-    assert table["cat", "annoy"].to_list() == ["(5) cat", "(2) cow"]
-    assert table["cat", "exact"].to_list() == ["(8) cat", ""]
-    assert table.index.to_list() == [(1.0, 1), (1.0, 2)]
+    annoy = {**base, "search": "annoy", "counts": Counter(cow=4, cat=6, elk=2, owl=2, ant=1)}
+    exact = {**base, "search": "exact", "counts": Counter(cat=8)}
+    table = ann_vs_exact.side_by_side(pd.DataFrame([annoy, exact]))
+    assert table["cat", "annoy"].to_list() == ["(6) cat", "(4) cow", "(2) elk", "(2) owl"]
+    assert table["cat", "exact"].to_list() == ["(8) cat", "", "", ""]
+    assert table.index.to_list() == [(1.0, rank) for rank in (1, 2, 3, 4)]
 
 
 def test_sentences_of_notebook_02_follow_their_tests() -> None:
-    ends = {("a", 0): 0.6, ("a", 1): 0.4, ("b", 0): 0.40, ("b", 1): 0.41}
+    one, other = ann_vs_exact.TABLES
+    ends = {(one, 0): 0.6, (one, 1): 0.4, (other, 0): 0.40, (other, 1): 0.41}
     kept = pd.Series(ends, name="kept").rename_axis(["embedding", "stratum"]).reset_index()
     kept = kept.assign(epsilon=10.0, low=kept["kept"] - 0.05, high=kept["kept"] + 0.05, n=100)
     said = ann_vs_exact.frequency_says(kept)

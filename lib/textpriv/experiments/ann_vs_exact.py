@@ -127,12 +127,12 @@ def lead(counts: Mapping[str, int], word: str) -> Estimate:
     return stats.mean(leads, bounds=(-1.0, 1.0))
 
 
-def side_by_side(table2: pd.DataFrame, top: int = 4) -> pd.DataFrame:
+def side_by_side(table2: pd.DataFrame) -> pd.DataFrame:
     """Table 2 as the paper prints it: a column per word and search, rows by epsilon and rank.
 
-    Of columns word, epsilon, search and counts (a `Counter` of the outputs).
+    Of columns word, epsilon, search and counts (a `Counter` of the outputs, of which four stand).
     """
-    most = [counts.most_common(top) for counts in table2["counts"]]
+    most = [counts.most_common(4) for counts in table2["counts"]]
     cells = table2.assign(cell=most).reset_index(drop=True).explode("cell")
     cells["rank"] = cells.groupby(level=0).cumcount() + 1
     cells["cell"] = [f"({count}) {output}" for output, count in cells["cell"]]
@@ -200,7 +200,7 @@ def frequency_says(kept: pd.DataFrame) -> str:
             above=f"significantly more {by}", below=f"significantly fewer {by}", undecided=UNDECIDED
         )
         said.append(
-            f"{TABLES.get(name, name)} keeps {frequent.value:.0%} of the most frequent words and "
+            f"{TABLES[str(name)]} keeps {frequent.value:.0%} of the most frequent words and "
             f"{rare.value:.0%} of the rarest ({verdict})"
         )
     return f"At epsilon {epsilon:g}, {'; '.join(said)}."

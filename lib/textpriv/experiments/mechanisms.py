@@ -8,7 +8,6 @@ makes their effect on the text alike, not their protection.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from textpriv.mechanisms.sweep import chance_kept
 from textpriv.report.difference import ALONE, Difference, Finding
 
 RANDOM = "randomized-response"
-READERS = MappingProxyType({"words": "counts words", "vectors": "averages word vectors"})
+READERS = {"words": "counts words", "vectors": "averages word vectors"}
 """Classifiers by what they do."""
 BETTER = "better"  # whichever of them is right more often about a kind of text
 _WHO = {name: f"a classifier that {does}" for name, does in READERS.items()}
