@@ -136,16 +136,14 @@ def oracle_rates(rows: Sequence[Row]) -> pd.DataFrame:
     (the smallest mass that a step kept).
     """
     found = []
-    keys = ["corpus", "kind", "measure"]
-    for key, several in pd.DataFrame(rows).groupby(keys, sort=False):
-        about = dict(zip(keys, key, strict=True))
-        is_edit = about["measure"] == "edit"
-        most = float(several["longest"].max()) if is_edit else 1.0
-        trials = about["measure"] in ("pr5", "token_success")
-        rate = _over_maps(several, about["corpus"], about["kind"], most=most, are_trials=trials)
-        total = several[["texts", "tokens", "capped"]].sum()
-        search = {**total, "tokens": total["tokens"] / total["texts"]}
-        found.append({**about, **rate.columns(), **search, "kept": several["kept"].min()})
+    parts = pd.DataFrame(rows).groupby(["corpus", "kind", "measure"], sort=False)
+    for (corpus, kind, measure), several in parts:
+        most = float(several["longest"].max()) if measure == "edit" else 1.0
+        trials = measure in ("pr5", "token_success")
+        rate = _over_maps(several, corpus, kind, most=most, are_trials=trials)
+        about = {"corpus": corpus, "kind": kind, "measure": measure, **rate.columns()}
+        search = {**several[["texts", "tokens", "capped"]].sum(), "kept": several["kept"].min()}
+        found.append({**about, **search, "tokens": search["tokens"] / search["texts"]})
     return pd.DataFrame(found)
 
 
@@ -290,13 +288,12 @@ def language(
 
 def lengths(texts: Iterable[Text]) -> pd.DataFrame:
     """What the number of pieces alone says: corpus, texts, bits, of, identified."""
-    rows = []
-    for text in texts:
-        count = np.diff(text.pieces.offsets)[: len(text.labels)]
-        row = {"corpus": text.name, "texts": len(count), "bits": grammar.length_bits(count)}
-        row |= {"of": float(np.log2(len(count))), "identified": grammar.identified(count)}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    counts = [(text.name, np.diff(text.pieces.offsets)[: len(text.labels)]) for text in texts]
+    return pd.DataFrame(
+        {"corpus": name, "texts": len(count), "bits": grammar.length_bits(count),
+         "of": float(np.log2(len(count))), "identified": grammar.identified(count)}
+        for name, count in counts
+    )  # fmt: skip
 
 
 def exposed(accuracy: pd.DataFrame, attacked: pd.DataFrame) -> pd.DataFrame:
