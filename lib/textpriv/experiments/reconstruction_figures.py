@@ -56,8 +56,7 @@ def success(found: pd.DataFrame) -> Figure:
 
 def _lifted(found: pd.DataFrame) -> str:
     """The finding: where a model of public text adds most to Bayes' rule word by word."""
-    setting = ["defense", "corpus", "epsilon"]
-    rates = found.pivot_table(index=setting, columns="attack", values="value")
+    rates = found.pivot_table("value", ["defense", "corpus", "epsilon"], "attack")
     whole, single = rates["noisy-channel"], rates["context-free-public"]
     defense, corpus, epsilon = at = (whole - single).idxmax()
     return (
@@ -125,8 +124,7 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
     groups = found.drop_duplicates("group").sort_values("group")
     ticks = [f"{row.ranks}\n({row.n:,})" for row in groups.itertuples()]
     left.set_xticks(groups["group"], ticks, fontsize=7.5, rotation=45)
-    left.set(xlabel="rank of the true word (tokens)")
-    left.set(ylabel="attack success rate")
+    left.set(xlabel="rank of the true word (tokens)", ylabel="attack success rate")
     percent(left.yaxis)
     right.set(xlabel="epsilon")
     first = found.iloc[0]
@@ -162,9 +160,8 @@ def calibration(found: pd.DataFrame) -> Figure:
         ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n(n = {total:,})", fontsize=8.5)
         ax.set(xlabel="stated\nprobability", xlim=(0, 1), ylim=(0, 1), xticks=[0, 1])
     fig.axes[0].set(ylabel="share that is right")
-    setting = ["defense", "epsilon", "attack"]
     apart = found.assign(above=found["stated"] - found["value"])
-    off = apart.groupby(setting)[["above", "n"]].apply(
+    off = apart.groupby(["defense", "epsilon", "attack"])[["above", "n"]].apply(
         lambda part: np.average(part["above"], weights=part["n"])
     )
     defense, epsilon, worst = off.abs().idxmax()

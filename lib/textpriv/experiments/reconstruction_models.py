@@ -251,25 +251,22 @@ def by_shadow_size(
 
     At the largest epsilon of CusText+ that is looked at closely; `start` is the notebook's.
     """
-
-    def attacked() -> tuple[FiniteMechanism, Observed, Outcome]:
-        epsilon = sizes.focus["custext"][-1]
-        return start(material.name, "custext", epsilon, sizes.detector_sentences)
+    if not sizes.detector_percents:
+        return pd.DataFrame(columns=["percent", "value"])
+    attacked = material.name, "custext", sizes.focus["custext"][-1], sizes.detector_sentences
 
     def with_shadow(percent: float, number: int) -> BoolArray:
-        mechanism, seen, outcome = attacked()
+        mechanism, seen, outcome = start(*attacked)
         shadow = material.shadow_of(percent)
         how = detector_options(encoder, sizes, seed + number, start=None)
         free = ContextFreeBayes(mechanism, shadow)
         attack = ContextualBayes(mechanism, shadow, context_free=free, **how)
         return attack.guess(seen, top=1).hits(outcome.truth)
 
-    if not sizes.detector_percents:
-        return pd.DataFrame(columns=["percent", "value"])
     over = study.grid(percent=sizes.detector_percents, number=range(sizes.detector_seeds))
     made = study.measure(with_shadow, over=over, label="shadow sizes")
     hits = np.array(made, np.float64).reshape(-1, sizes.detector_seeds, len(made[0]))
-    *_, outcome = attacked()
+    *_, outcome = start(*attacked)
     return pd.DataFrame(
         {"percent": percent, **outcome.over_trainings(each, f"shadow {percent:g}").columns()}
         for percent, each in zip(sizes.detector_percents, hits, strict=True)

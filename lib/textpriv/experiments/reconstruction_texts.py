@@ -234,21 +234,20 @@ def _from_reviews(
 
 def describe(materials: Iterable[Material]) -> pd.DataFrame:
     """Sizes of the corpora, the coverage, and what the filters took away."""
-    rows = [
+    return pd.DataFrame(
         {
-            "corpus": m.name,
-            "private documents": len(m.private),
-            "private tokens": len(m.private.ids),
-            "words in the vocabulary": m.coverage,
-            "shadow documents": len(m.shadow),
-            "of these shared": m.dropped[0],
-            "public documents": len(m.public),
-            "left out as shared": m.dropped[1],
-            "public tokens": len(m.public.ids),
+            "corpus": each.name,
+            "private documents": len(each.private),
+            "private tokens": len(each.private.ids),
+            "words in the vocabulary": each.coverage,
+            "shadow documents": len(each.shadow),
+            "of these shared": each.dropped[0],
+            "public documents": len(each.public),
+            "left out as shared": each.dropped[1],
+            "public tokens": len(each.public.ids),
         }
-        for m in materials
-    ]
-    return pd.DataFrame(rows).set_index("corpus")
+        for each in materials
+    ).set_index("corpus")
 
 
 @dataclass(frozen=True, eq=False)

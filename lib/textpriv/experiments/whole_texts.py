@@ -157,8 +157,7 @@ def found(wanted: Sequence[Set[str]], guesses: Sequence[str]) -> tuple[IntArray,
     """Sentence of every word that is wanted, in lower case, and whether its guess has the word."""
     rows = [
         (number, word in spelled)
-        for number, (words, guess) in enumerate(zip(wanted, guesses, strict=True))
-        for spelled in [set(_spelled(guess))]
+        for number, (words, spelled) in enumerate(zip(wanted, map(_spelled, guesses), strict=True))
         for word in sorted(words)
     ]
     sentence, hits = np.array(rows, dtype=np.int64).T
@@ -320,10 +319,7 @@ def read_off(
     the number of all such tests (Bonferroni): who is no better is not shown to have learned from a
     release. It is 1 for the attack that knows nothing of the release (`guessing`).
     """
-    wanted = {
-        "content words": [content_words(text) for text in goal],
-        "names": names,
-    }
+    wanted = {"content words": [content_words(text) for text in goal], "names": names}
     rows = []
     for release, attacks in releases.items():
         for what, words in wanted.items():
@@ -368,12 +364,12 @@ def read_from_vectors(table: pd.DataFrame, guessing: str, noisy: str) -> str:
 
 def one_word_apart(texts: Sequence[str], others: Sequence[str]) -> list[int]:
     """Rows of which both texts have as many words, one of them another."""
-    rows = []
-    for row, pair in enumerate(zip(texts, others, strict=True)):
-        one, other = map(_spelled, pair)
-        if len(one) == len(other) and sum(map(ne, one, other)) == 1:
-            rows.append(row)
-    return rows
+    pairs = zip(map(_spelled, texts), map(_spelled, others), strict=True)
+    return [
+        row
+        for row, (one, other) in enumerate(pairs)
+        if len(one) == len(other) and sum(map(ne, one, other)) == 1
+    ]
 
 
 def nearest_among(table: Embedding, words: IntArray, among: IntArray) -> IntArray:
@@ -388,9 +384,8 @@ def half_kept(
 ) -> dict[str, Mechanism]:
     """Every registered mechanism on words where half of the content words of texts are changed."""
     tokenizer, search = Tokenizer(table.words, PRIVATE), ExactSearch(table.vectors)
-    stopwords = table.ids(sorted(ENGLISH_STOP_WORDS))
     ids = tokenizer.encode(texts).ids
-    content = ids[(ids >= 0) & ~np.isin(ids, stopwords)]
+    content = ids[(ids >= 0) & ~np.isin(ids, table.ids(sorted(ENGLISH_STOP_WORDS)))]
     content = rng.permutation(content)[:_MATCHED]
     result = {}
     for entry in WORD_LEVEL.values():
