@@ -85,16 +85,14 @@ def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
     less, a hit at any position of the text, is left out.
     """
     part = table[(table["top"] == 5) & (table["window"] == window)]
-    part = part[part["attack"] != "anywhere"]
-    part = part.sort_values("sigma", kind="stable")
+    part = part[part["attack"] != "anywhere"].sort_values("sigma", kind="stable")
     corpora = table["corpus"].unique()
     fig, axes = _panels(len(corpora), 2, 1.4 + 2.5 * len(corpora), title, sharex=True)
     for row, corpus in zip(axes, corpora, strict=True):
         for ax, kind in zip(row, STENCILS[::-1], strict=True):
             shown = part[(part["corpus"] == corpus) & (part["kind"] == kind)]
             for name, line in shown.groupby("attack", sort=False):
-                look: dict[str, Any] = {**style(name), "label": label(name)}
-                look |= LOOKS.get(name, {"lw": 1.2})
+                look = {**style(name), "label": label(name), **LOOKS.get(name, {"lw": 1.2})}
                 band(ax, line, "sigma", **look)
             found = f"{corpus_label(corpus)} ({_n(shown, 'tokens')})"
             ax.set_title(f"{label(kind)}\n{found}", fontsize=8.5)

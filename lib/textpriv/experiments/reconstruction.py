@@ -416,8 +416,7 @@ def schemes(
         places = rng.choice(places, size=min(sizes.output_tokens, len(places)), replace=False)
         for name in attacks:
             some = stats.clustered_share(found.hits[name][places], found.guessed_from[places])
-            overall = found.share(name).value
-            row = {**found.setting, "attack": name, "all tokens": overall}
+            row = {**found.setting, "attack": name, "all tokens": found.share(name).value}
             rows.append(row | some.columns())
     return pd.DataFrame(rows).rename(columns={"value": "types"})
 
