@@ -245,19 +245,25 @@ def test_an_encoder_learns_the_word_that_decides(encoder: Encoder) -> None:
     assert not torch.equal(model.encoder.table, encoder.table)
 
 
-def test_probabilities(encoder: Encoder, exact: None) -> None:
+def probability(model: Classifier, text: Corpus) -> Any:
+    """Of every class for every document."""
+    read = utility.sequences(model.encoder, text, longest=LONGEST)
+    return model.probability(read, np.arange(len(text)))
+
+
+def test_probabilities(encoder: Encoder, exact: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows sum to 1, whatever stands in the same batch; the likeliest class is predicted."""
     text, labels = telling(60, [CAT, DOG, FISH], seed=2)
     model = tuned(encoder, text, labels, classes=3)
-    asked = of_many_lengths()
-    found = model.probability(asked)
+    asked, order = of_many_lengths(), np.random.default_rng(0).permutation(30)
+    found = probability(model, asked)
     assert found.shape == (30, 3) and found.dtype == np.float64
     assert np.allclose(found.sum(1), 1, atol=1e-12) and (found > 0).all()
     assert (model.predict(asked) == found.argmax(1)).all()
-    assert np.allclose(found, model.probability(asked, batch=1), atol=1e-5)
-    order = np.random.default_rng(0).permutation(30)
-    assert np.allclose(found[order], model.probability(asked.subset(order)), atol=1e-5)
-    assert model.probability(corpus([])).shape == (0, 3)
+    assert model.predict(corpus([])).shape == (0,)
+    for batch in (utility.BATCH, 1):
+        monkeypatch.setattr(utility, "BATCH", batch)
+        assert np.allclose(found[order], probability(model, asked.subset(order)), atol=1e-5)
     with pytest.raises(InvalidInput, match=r"corpus: got ids -1..-1"):
         model.predict(corpus([[UNKNOWN]]))
 
@@ -268,7 +274,7 @@ def test_the_head_by_hand(encoder: Encoder, exact: None) -> None:
     with torch.inference_mode():
         states = encoder.model.bert(input_ids=torch.tensor([ids])).last_hidden_state[0]
         expected = model.classifier(torch.tanh(model.pooler(states.mean(0)))).softmax(0)
-    found = model.probability(corpus([ids[1:-1]]))[0]
+    found = probability(model, corpus([ids[1:-1]]))[0]
     assert np.allclose(found, expected.numpy(), atol=1e-5)
 
 

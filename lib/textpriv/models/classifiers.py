@@ -43,6 +43,7 @@ from textpriv.seeds import stream
 C = 0.01  # of the probe: standardised states of some thousand documents need a strong penalty
 SECOND = 3  # part of a row in which the second text of a pair begins
 SORTED = 16  # batches whose documents are sorted by length together
+BATCH = 64  # documents that a classifier is asked about at once
 MEASURED = 1000  # held-out documents at most, so that measuring costs less than training
 
 
@@ -238,22 +239,16 @@ class Classifier(torch.nn.Module):
         scores: torch.Tensor = self.classifier(self.dropout(seen))
         return scores
 
-    def predict(self, corpus: Corpus, second: Corpus | None = None, *, batch: int = 64) -> IntArray:
-        """The likeliest class of every document: (documents,); see `probability`."""
-        return self.probability(corpus, second, batch=batch).argmax(1)
-
-    @checked(batch=COUNT)
-    def probability(
-        self, corpus: Corpus, second: Corpus | None = None, *, batch: int = 64
-    ) -> FloatArray:
-        """Probability of every class: (documents, classes); arguments and errors of `features`."""
+    def predict(self, corpus: Corpus, second: Corpus | None = None) -> IntArray:
+        """The likeliest class of every document: (documents,); errors are those of `features`."""
         read = sequences(self.encoder, corpus, second, longest=self.longest)
-        return self._probability(read, np.arange(len(corpus)), batch)
+        return self.probability(read, np.arange(len(corpus))).argmax(1)
 
     @torch.inference_mode()
-    def _probability(self, read: Sequences, documents: IntArray, batch: int) -> FloatArray:
+    def probability(self, read: Sequences, documents: IntArray) -> FloatArray:
+        """Probability of every class for some of the documents: (documents, classes)."""
         result = np.empty((len(documents), self.classifier.out_features))
-        for of in by_length(read.lengths[documents], batch):
+        for of in by_length(read.lengths[documents], BATCH):
             scores = self(read.rows(documents[of]))
             result[of] = F.softmax(scores.double(), dim=1).cpu().numpy()
         return result
@@ -310,7 +305,7 @@ def fine_tuned(
         return F.cross_entropy(scores, torch.from_numpy(truth[chosen]).to(scores.device))
 
     def measure() -> float:
-        likeliest = model._probability(read, measured, 64).argmax(1)
+        likeliest = model.probability(read, measured).argmax(1)
         return float((likeliest == truth[measured]).mean())
 
     model.curve = fine_tune([model], loss, training, seed=seed, measure=measure)

@@ -307,9 +307,7 @@ def autocast(device: torch.device) -> torch.autocast:
 
 
 def network_dtype(device: str) -> str:
-    """What `autocast` multiplies in on a device, or on the one that "auto" stands for."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    """What `autocast` multiplies in on a device."""
     return "bfloat16" if bfloat16_is_fast(device) else "float32"
 
 

@@ -30,7 +30,6 @@ def cosine(
     candidates: Sequence[str],
     *,
     longest: int | None = None,
-    batch: int = 64,
 ) -> FloatArray:
     """Cosine of the mean states of two texts: (pairs,), from -1 to 1.
 
@@ -38,17 +37,15 @@ def cosine(
     ----------
     encoder : one that was trained for it, as all-MiniLM-L6-v2
     references, candidates : as many of one as of the other
-    longest, batch : pieces that are read of a text (None: all that fit), and texts at once
+    longest : pieces that are read of a text; None: all that fit
     """
     _check_pairs(references, candidates)
-    states = directions(encoder, [*references, *candidates], longest=longest, batch=batch)
+    states = directions(encoder, [*references, *candidates], longest=longest)
     first, second = np.split(states, 2)
     return np.clip((first * second).sum(1), -1, 1)
 
 
-def directions(
-    encoder: Encoder, texts: Sequence[str], *, longest: int | None = None, batch: int = 64
-) -> FloatArray:
+def directions(encoder: Encoder, texts: Sequence[str], *, longest: int | None = None) -> FloatArray:
     """The mean state of every text at length 1, (texts, width); each distinct text is read once.
 
     For the parameters see `cosine`, which is the product of two of these.
@@ -56,7 +53,7 @@ def directions(
     most = encoder.longest if longest is None else longest
     distinct = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     corpus = pieces.encode(encoder.tokenizer, list(distinct), longest=most)
-    states = features(encoder, corpus, longest=most, batch=batch).astype(np.float64)
+    states = features(encoder, corpus, longest=most).astype(np.float64)
     states /= np.linalg.norm(states, axis=1, keepdims=True)
     return states[[distinct[text] for text in texts]]
 
@@ -73,7 +70,7 @@ def bert_score(
     """F1 of BERTScore of every pair, (pairs,) in -1..1: by the last states, not weighted or scaled.
 
     The paper has roberta-large at its 17th layer: the numbers of another encoder are on another
-    scale. For the parameters see `cosine`; a text without a piece scores 0.
+    scale. `batch` texts are read at once; a text without a piece scores 0.
 
     References
     ----------
