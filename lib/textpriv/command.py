@@ -72,8 +72,13 @@ def _options(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
     return decorate
 
 
+_PLACE = click.Path(dir_okay=False, writable=True)  # refused before the work, not after it
+
 _column = click.option(
     "--column", default="text", show_default=True, help="The column of the texts."
+)
+_out = click.option(
+    "--out", "-o", type=_PLACE, help="Where to write; standard output where it is not given."
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _seed = click.option(
@@ -89,9 +94,6 @@ _policy = click.option(
     help="Numbers, names and words that the vocabulary lacks: 'private' replaces or drops them, "
     "'keep-unknown' passes them on in clear, as released code does.",
 )
-
-
-_PLACE = click.Path(dir_okay=False, writable=True)  # refused before the work, not after it
 
 
 def _name(required: bool) -> Callable[..., Any]:
@@ -164,9 +166,7 @@ def _listed(what: str) -> dict[str, str]:
 @main.command("sanitize")
 @click.argument("file")
 @_mechanism(required=True)
-@click.option(
-    "--out", "-o", type=_PLACE, help="Where to write; standard output where it is not given."
-)
+@_out
 @_column
 @_seed
 @_json
@@ -255,9 +255,7 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
 
 @main.command("card")
 @_mechanism(required=True)
-@click.option(
-    "--out", "-o", type=_PLACE, help="Where to write it; standard output where it is not given."
-)
+@_out
 @click.option("--check", help="A card that was sent in: made again, and compared with it.")
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the mechanism's draws."
@@ -287,15 +285,9 @@ def card(out: str | None, check: str | None, seed: int, **chosen: Any) -> None:
 @_column
 @_json
 def preview(
-    file: str,
-    mechanism: str,
-    policy: str,
-    epsilons: str,
-    summary: bool,
-    public: str,
-    column: str,
+    file: str, mechanism: str, policy: str, epsilons: str, summary: bool, public: str, column: str,
     as_json: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Show what FILE would look like at several epsilons, what is kept and what is recovered.
 
     Run it on public texts like yours: an epsilon that was chosen by a look at the private file is
@@ -374,9 +366,9 @@ def _column_of(file: str, name: str | None, column: str) -> Iterable[object] | N
         return None
     if file == "-":
         raise click.UsageError("standard input has no columns: give a table for --label, --author")
-    from textpriv.evaluation.texts import table_of
+    from textpriv.data import corpora
 
-    return list(table_of(file, column=column, columns=(name,)).columns[name])
+    return list(corpora.read_table(file, text=column, columns=(name,)).columns[name])
 
 
 def _evaluated(
@@ -384,8 +376,7 @@ def _evaluated(
 ) -> Evaluation:
     from textpriv.evaluation.evaluate import evaluate
 
-    column, public = options["column"], options["public"]
-    chosen = {name: options[name] for name in ("mechanism", "epsilon", "policy")}
+    column, public, mechanism = (options[name] for name in ("column", "public", "mechanism"))
     labels, authors = (_column_of(original, options[name], column) for name in ("label", "author"))
     click.echo("attacking ...", err=True)
     with _path(original) as path, _aside():
@@ -393,7 +384,7 @@ def _evaluated(
             path,
             None if sanitized is None else _texts(sanitized, column, empty=True),
             column=column,
-            mechanism=None if chosen["mechanism"] is None else _made(**chosen),
+            mechanism=mechanism and _made(mechanism, options["epsilon"], options["policy"]),
             attacks=options["attacks"] or None,
             labels=labels,
             authors=authors,

@@ -40,7 +40,9 @@ def texts_of(
         text at all, or more than LONGEST characters
     """
     if isinstance(source, Path) or (isinstance(source, str) and _is_path(source)):
-        return list(table_of(source, column=column, empty=empty).texts)
+        from textpriv.data import corpora  # opens Arrow tables, which takes a second to import
+
+        return list(corpora.read_table(source, text=column, empty=empty).texts)
     if isinstance(source, str):
         raise InvalidInput(
             f"{what}: got one string that is no file, {source!r:.60}; give a list, [text], or the "
@@ -72,15 +74,6 @@ def pairs_of(original: object, sanitized: object, *, column: str) -> tuple[list[
     from_file = isinstance(original, str | Path)
     rows = [row for row, text in enumerate(before) if text or not from_file]
     return [before[row] for row in rows], [after[row] for row in rows]
-
-
-def table_of(
-    path: str | Path, *, column: str = "text", columns: tuple[str, ...] = (), empty: bool = False
-) -> Any:
-    """The documents of a file, with further columns; see `data.corpora.read_table`."""
-    from textpriv.data import corpora  # opens Arrow tables, which takes a second to import
-
-    return corpora.read_table(path, text=column, columns=columns, empty=empty)
 
 
 def column_of(source: object, length: int, *, what: str, fewest: int = 1) -> np.ndarray:

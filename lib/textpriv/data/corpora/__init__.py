@@ -130,7 +130,7 @@ def read_table(
     path: Path | str,
     *,
     text: str = "text",
-    columns: Sequence[str] | Mapping[str, str] = (),
+    columns: Sequence[str] = (),
     optional: Collection[str] = (),
     name: str | None = None,
     empty: bool = False,
@@ -143,8 +143,7 @@ def read_table(
         a text per line, or a .zip archive with exactly one of the former. In TSV a quotation mark
         is a character like any other; CSV quotes as usual (RFC 4180).
     text : the column that holds the texts
-    columns : further columns to keep, or a mapping from the names that they shall have to those
-        that they have in the table. A missing number becomes NaN, a missing str "".
+    columns : further columns to keep. A missing number becomes NaN, a missing str "".
     optional : those of them that the table may lack
     name : of the corpus; the file's name without its ending by default
     empty : whether texts may be missing or empty, as what a tool made of others may be; else empty
@@ -157,8 +156,7 @@ def read_table(
         a text of a table is missing or empty.
     """
     path = Path(path)
-    renamed = dict(columns) if isinstance(columns, Mapping) else {key: key for key in columns}
-    table = tables.read(path, text, renamed, optional=optional)
+    table = tables.read(path, text, {key: key for key in columns}, optional=optional)
     missing = [row for row, each in enumerate(table[TEXT][:]) if not each]
     if len(missing) == len(table):
         raise InvalidInput(f"{path}: expected at least one text, got {len(missing)} empty ones")
