@@ -170,6 +170,19 @@ def _interval(
     return min(low + least * span, value), max(low + most * span, value)
 
 
+def _observations(values: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
+    """The values, finite and each with the label of its cluster or stratum: (n,), n >= 1."""
+    observed = np.asarray(values, dtype=np.float64)
+    if observed.ndim != 1 or not len(observed) or np.shape(labels) != observed.shape:
+        raise InvalidInput(
+            f"values: got shape {observed.shape} with labels {np.shape(labels)}, "
+            "expected (n,) and (n,), n >= 1"
+        )
+    if not np.isfinite(observed).all():
+        raise InvalidInput("values: got NaN or infinity, expected finite numbers")
+    return observed
+
+
 def clustered_mean(
     values: ArrayLike,
     cluster: ArrayLike,
@@ -190,14 +203,7 @@ def clustered_mean(
     sample : name of what the clusters were drawn from; keeps the `Influence` of each
     are_trials : whether the interval is never narrower than that of as many independent trials
     """
-    observed = np.asarray(values, dtype=np.float64)
-    if observed.ndim != 1 or not len(observed) or np.shape(cluster) != observed.shape:
-        raise InvalidInput(
-            f"values: got shape {observed.shape} with clusters {np.shape(cluster)}, "
-            "expected (n,) and (n,), n >= 1"
-        )
-    if not np.isfinite(observed).all():
-        raise InvalidInput("values: got NaN or infinity, expected finite numbers")
+    observed = _observations(values, cluster)
     unit, group = np.unique(np.asarray(cluster), return_inverse=True)
     size, total = np.bincount(group), np.bincount(group, weights=observed)
     value, clusters = float(np.clip(observed.mean(), *bounds)), len(size)  # but for rounding
@@ -364,14 +370,7 @@ def stratified_mean(
     values : (n,) finite observations
     stratum : (n,) stratum number of each, from 0, none empty
     """
-    observed = np.asarray(values, dtype=np.float64)
-    group = np.asarray(stratum)
-    if observed.ndim != 1 or observed.shape != group.shape or not len(observed):
-        raise InvalidInput(
-            f"values: got shape {observed.shape}, strata {group.shape}, expected (n,), n >= 1"
-        )
-    if not np.isfinite(observed).all():
-        raise InvalidInput("values: got NaN or infinity, expected finite numbers")
+    observed, group = _observations(values, stratum), np.asarray(stratum)
     if not np.issubdtype(group.dtype, np.integer) or group.min() < 0:
         raise InvalidInput(f"stratum: expected integers from 0, got {group.dtype} {group[:1]}..")
     count = np.bincount(group)
