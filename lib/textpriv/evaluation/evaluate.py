@@ -32,6 +32,7 @@ from textpriv.channel import Channel
 from textpriv.data.splits import sentences_of, shares_ngram
 from textpriv.data.tokens import KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
 from textpriv.errors import AssetError, InvalidInput, UnknownAsset
+from textpriv.evaluation import page
 from textpriv.evaluation import risks as measured
 from textpriv.evaluation.reading import Reading, readings
 from textpriv.evaluation.rehearsal import language_weight, parted
@@ -105,7 +106,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         lines = [f"{self.label} ({self.setting}), {self.texts:,} texts."]
-        for finds, said in SAID.items():
+        for finds, said in page.SAID.items():
             if (best := self.strongest(finds)) is not None:
                 if best["attack"] == measured.ANYWHERE:
                     said = "{:.0%} of the content words stand in the output as they are"
@@ -166,27 +167,14 @@ class Evaluation:
 
     def figure(self) -> Figure:
         """Each attack with its interval, and what guessing finds."""
-        from textpriv.evaluation.page import drawn
-
-        return drawn(self)
+        return page.drawn(self)
 
     def page(self, path: str | Path | None = None) -> str:
         """One HTML page that works offline, written to a file where one is named."""
-        from textpriv.evaluation.page import written
-
-        return written(self, path)
+        return page.written(self, path)
 
     def _repr_html_(self) -> str:
-        from textpriv.evaluation.page import fragment
-
-        return fragment(self)
-
-
-SAID = {
-    "words": "{:.0%} of the content words are recovered",
-    "texts": "{:.0%} of the texts are linked to their originals",
-    "authors": "The author is named with a macro F1 of {:.0%}",
-}
+        return page.fragment(self)
 
 
 def evaluate(

@@ -17,7 +17,7 @@ from textpriv.attacks.bayes import EmbeddingInversion
 from textpriv.checks import check_kind
 from textpriv.data.tokens import KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
 from textpriv.errors import InvalidInput
-from textpriv.evaluation import risks
+from textpriv.evaluation import page, risks
 from textpriv.evaluation.sanitizers import embedding, sanitizer
 from textpriv.mechanisms import Mechanism
 from textpriv.mechanisms.base import check_epsilon, simulation
@@ -48,9 +48,7 @@ class Reading:
         return f"sent:    {' '.join(self.sanitized)}\nguessed: {' '.join(self.guessed)}"
 
     def _repr_html_(self) -> str:
-        from textpriv.evaluation.page import marked
-
-        return marked(self)
+        return page.marked(self)
 
 
 def readings(
