@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_evaluation import PUBLIC, TEXTS, VOCABULARY, WORDS, evaluated, vocabulary
+from test_evaluation import PUBLIC, TEXTS, VOCABULARY, WORDS, evaluated, own_attacks, vocabulary
 
 import textpriv
 from textpriv.attacks.ngrams import NGrams
@@ -18,7 +18,7 @@ from textpriv.evaluation.risks import Linker
 from textpriv.mechanisms import Madlib, SanText
 from textpriv.mechanisms.vickrey import Vickrey
 
-__all__ = ["vocabulary"]  # the small one, for every test here
+__all__ = ["own_attacks", "vocabulary"]  # fixtures; the small vocabulary is for every test here
 
 RNG = np.random.default_rng(5)
 TOKENIZER = Tokenizer(VOCABULARY.words)
@@ -182,8 +182,6 @@ def test_a_word_with_a_space_inside_is_one_word() -> None:
     assert fits[0, 1] > fits[0, 0]
 
 
-def test_an_attack_of_ones_own_sees_all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "LINKERS", dict(evaluation.LINKERS))
-    monkeypatch.setattr(evaluation, "_REGISTERED", set())
+def test_an_attack_of_ones_own_sees_all_candidates(own_attacks: None) -> None:
     textpriv.register_attack("alike", lambda known, seen: np.zeros((len(seen), len(known))))
     assert evaluated(attacks=["alike"]).risks["knows"].tolist() == ["the candidates"]
