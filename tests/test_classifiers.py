@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from helpers import POWER, power_of_share, refused, share_fits
+from helpers import POWER, corpus, power_of_share, refused, share_fits
 from tiny_models import FAMILIES, PIECES, piece, tiny_family, words_of_many_lengths
 
 from textpriv import models
@@ -25,18 +25,10 @@ CAT, DOG, FISH = piece("cat"), piece("dog"), piece("fish")
 FILLERS = [piece(name) for name in ("the", "sat", "ran", "on", "mat", "!")]
 
 
-def corpus(documents: list[list[int]]) -> Corpus:
-    return Corpus(
-        ids=np.array([number for each in documents for number in each], dtype=np.int64),
-        offsets=np.cumsum([0, *map(len, documents)], dtype=np.int64),
-        kept={0: "kept"} if documents[:1] == [[KEPT]] else {},
-    )
-
-
 def of_many_lengths(seed: int = 0, documents: int = 30, longest: int = 20) -> Corpus:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(0, longest, size=documents)
-    return corpus([rng.integers(5, len(PIECES), size=length).tolist() for length in lengths])
+    return corpus(*(rng.integers(5, len(PIECES), size=length) for length in lengths))
 
 
 def telling(
@@ -50,7 +42,7 @@ def telling(
         document = rng.choice(FILLERS, size=rng.integers(1, spread)).tolist()
         document.insert(int(rng.integers(len(document) + 1)), words[label])
         documents.append(document)
-    return corpus(documents), labels
+    return corpus(*documents), labels
 
 
 def alone(encoder: Encoder, ids: list[int], kinds: list[int] | None = None) -> Any:
@@ -68,43 +60,41 @@ def alone(encoder: Encoder, ids: list[int], kinds: list[int] | None = None) -> A
 
 def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
     document = [CAT, DOG, FISH, *FILLERS]
-    found = features(encoder, corpus([document, document[:4], document[:3]]), longest=6)
+    found = features(encoder, corpus(document, document[:4], document[:3]), longest=6)
     assert np.allclose(found[0], alone(encoder, [FIRST, *document[:4], LAST]), atol=1e-5)
     assert np.allclose(found[0], found[1], atol=1e-5)
     assert not np.allclose(found[0], found[2], atol=1e-3)
-    full = features(encoder, corpus([document]), longest=len(document) + 2)
+    full = features(encoder, corpus(document), longest=len(document) + 2)
     assert np.allclose(full, alone(encoder, [FIRST, *document, LAST]), atol=1e-5)
-    assert features(encoder, corpus([]), longest=LONGEST).shape == (0, encoder.width)
+    assert features(encoder, corpus(), longest=LONGEST).shape == (0, encoder.width)
 
 
 def test_the_longer_text_of_a_pair_is_cut_first(encoder: Encoder, exact: None) -> None:
     first = [[CAT, *FILLERS], [CAT], [], [CAT, DOG, FISH], [CAT, *FILLERS]]
     second = [[DOG, *FILLERS], [DOG, *FILLERS], [FISH], [], [DOG]]
     kept = [(3, 2), (1, 4), (0, 1), (3, 0), (4, 1)]
-    found = features(encoder, corpus(first), second=corpus(second), longest=8)
+    found = features(encoder, corpus(*first), second=corpus(*second), longest=8)
     for row, (one, two) in enumerate(kept):
         ids = [FIRST, *first[row][:one], LAST, *second[row][:two], LAST]
         expected = alone(encoder, ids, [0] * (one + 2) + [1] * (two + 1))
         assert np.allclose(found[row], expected, atol=1e-5), row
 
 
-@pytest.mark.parametrize(
-    ("documents", "options", "says"),
-    [
-        ([[len(PIECES)]], {}, r"corpus: got ids 16..16, expected 0..15"),
-        ([[KEPT]], {}, r"corpus: got ids -2..-2, expected 0..15"),
-        ([[CAT]], {"longest": 2}, f"longest: got 2, expected an integer from 3 to {LONGEST}"),
-        ([[CAT]], {"longest": LONGEST + 1}, f"longest: got {LONGEST + 1}"),
-        ([[CAT]], {"second": corpus([[DOG]]), "longest": 4}, "longest: got 4.* from 5"),
-        ([[CAT]], {"second": corpus([[CAT], []])}, "second: got 2 documents, expected 1"),
-        ([[CAT]], {"second": corpus([[UNKNOWN]])}, r"second: got ids -1..-1"),
-    ],
+def of_one(encoder: Encoder, token: int = CAT, longest: int = LONGEST, **options: Any) -> Any:
+    """Features of a document of one piece."""
+    document = corpus([token], kept={0: "kept"} if token == KEPT else None)
+    return features(encoder, document, longest=longest, **options)
+
+
+test_what_features_refuse = refused(
+    (lambda encoder: of_one(encoder, len(PIECES)), r"corpus: got ids 16..16, expected 0..15"),
+    (lambda encoder: of_one(encoder, KEPT), r"corpus: got ids -2..-2, expected 0..15"),
+    (lambda encoder: of_one(encoder, longest=2), f"got 2, expected an integer from 3 to {LONGEST}"),
+    (lambda encoder: of_one(encoder, longest=LONGEST + 1), f"longest: got {LONGEST + 1}"),
+    (lambda encoder: of_one(encoder, longest=4, second=corpus([DOG])), "longest: got 4.* from 5"),
+    (lambda encoder: of_one(encoder, second=corpus([], [])), "second: got 2 documents, expect"),
+    (lambda encoder: of_one(encoder, second=corpus([UNKNOWN])), r"second: got ids -1..-1"),
 )
-def test_what_features_refuse(
-    encoder: Encoder, documents: list[list[int]], options: Any, says: str
-) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        features(encoder, corpus(documents), **{"longest": LONGEST} | options)
 
 
 # --- Every family of encoders -------------------------------------------------------------------
@@ -260,12 +250,12 @@ def test_probabilities(encoder: Encoder, exact: None, monkeypatch: pytest.Monkey
     assert found.shape == (30, 3) and found.dtype == np.float64
     assert np.allclose(found.sum(1), 1, atol=1e-12) and (found > 0).all()
     assert (model.predict(asked) == found.argmax(1)).all()
-    assert model.predict(corpus([])).shape == (0,)
+    assert model.predict(corpus()).shape == (0,)
     for batch in (utility.BATCH, 1):
         monkeypatch.setattr(utility, "BATCH", batch)
         assert np.allclose(found[order], probability(model, asked.subset(order)), atol=1e-5)
     with pytest.raises(InvalidInput, match=r"corpus: got ids -1..-1"):
-        model.predict(corpus([[UNKNOWN]]))
+        model.predict(corpus([UNKNOWN]))
 
 
 def test_the_head_by_hand(encoder: Encoder, exact: None) -> None:
@@ -274,7 +264,7 @@ def test_the_head_by_hand(encoder: Encoder, exact: None) -> None:
     with torch.inference_mode():
         states = encoder.model.bert(input_ids=torch.tensor([ids])).last_hidden_state[0]
         expected = model.classifier(torch.tanh(model.pooler(states.mean(0)))).softmax(0)
-    found = probability(model, corpus([ids[1:-1]]))[0]
+    found = probability(model, corpus(ids[1:-1]))[0]
     assert np.allclose(found, expected.numpy(), atol=1e-5)
 
 
@@ -286,7 +276,7 @@ def test_held_out_documents_do_not_train(encoder: Encoder) -> None:
         [piece("##ball")] if held else text[row].tolist() for row, held in enumerate(is_held)
     ]
     for share, is_still in ((0.25, True), (0.2, False)):
-        model = tuned(encoder, corpus(documents), labels, 12, held_out=share, seed=5)
+        model = tuned(encoder, corpus(*documents), labels, 12, held_out=share, seed=5)
         same = torch.equal(model.encoder.table[piece("##ball")], encoder.table[piece("##ball")])
         assert same == is_still
 
@@ -345,17 +335,16 @@ def test_batches_are_random_and_of_similar_length() -> None:
     assert not shared
 
 
-@pytest.mark.parametrize(
-    ("labels", "options", "says"),
-    [
-        ([0, 1, 0], {}, r"labels: got int64 of shape \(3,\), expected 4"),
-        ([0, 1, 2, 1], {}, r"labels: got 0..2, expected 0..1"),
-        ([1, 1, 1, 1], {}, r"labels: got \[1\] in 3 training documents"),
-        ([0, 1, 0, 1], {"held_out": 0.0}, "held_out: got 0.0"),
-        ([0, 1, 0, 1], {"longest": 128}, "longest: got 128"),
-        ([0, 1, 0, 1], {"second": corpus([[CAT]])}, "second: got 1 documents, expected 4"),
-    ],
+def of_four(encoder: Encoder, *labels: int, **options: Any) -> Classifier:
+    """A classifier that learns from four documents."""
+    return tuned(encoder, corpus([CAT], [DOG], [FISH], []), labels, 1, **options)
+
+
+test_what_fine_tuning_refuses = refused(
+    (lambda encoder: of_four(encoder, 0, 1, 0), r"labels: got int64 of shape \(3,\), expected 4"),
+    (lambda encoder: of_four(encoder, 0, 1, 2, 1), r"labels: got 0..2, expected 0..1"),
+    (lambda encoder: of_four(encoder, 1, 1, 1, 1), r"labels: got \[1\] in 3 training documents"),
+    (lambda encoder: of_four(encoder, *IN_TURN, held_out=0.0), "held_out: got 0.0"),
+    (lambda encoder: of_four(encoder, *IN_TURN, longest=128), "longest: got 128"),
+    (lambda encoder: of_four(encoder, *IN_TURN, second=corpus([CAT])), "second: got 1 doc.* 4"),
 )
-def test_what_fine_tuning_refuses(encoder: Encoder, labels: Any, options: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        tuned(encoder, corpus([[CAT], [DOG], [FISH], []]), labels, 1, **options)
