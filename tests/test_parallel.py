@@ -258,8 +258,9 @@ def test_the_loop_over_a_grid(on_dask: LocalCluster, monkeypatch: pytest.MonkeyP
 
     over = study.grid(corpus=tables, epsilon=[1.0, 2.0, 4.0])
     there = study.measure(measured, over)
-    monkeypatch.delenv(parallel.SCHEDULER)  # on this machine
-    assert study.measure(measured, over) == there
+    monkeypatch.delenv(parallel.SCHEDULER)  # on this machine, in this process and in others
+    for processes in (1, 2):
+        assert study.measure(measured, over, processes=processes) == there
     assert len(set(there)) == len(over)
 
 

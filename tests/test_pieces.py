@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,16 @@ def wordpiece(names: list[str]) -> Any:
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
     return wordpiece(PIECES)
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Tokenizers of the families that are no BERT."""
+    folder = tmp_path_factory.mktemp("others")
+    return {
+        family: tiny_family(folder / family, family).tokenizer
+        for family in ("roberta", "mpnet", "t5")
+    }
 
 
 def rows(corpus: Corpus) -> list[list[str]]:
@@ -106,19 +115,18 @@ def test_special_ids_are_special_and_unused_pieces() -> None:
     assert pieces.special_ids(wordpiece(PIECES)).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_special_ids_of_every_family(tmp_path: Path) -> None:
+def test_special_ids_of_every_family(others: dict[str, Any]) -> None:
     expected = {
         "roberta": ["<s>", "<pad>", "</s>", "<unk>", "madeupword0000", "<mask>"],
         "mpnet": ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "<mask>"],
         "t5": ["<pad>", "</s>", "<unk>", "<extra_id_1>", "<extra_id_0>"],
     }
-    for family, names in expected.items():
-        tokenizer = tiny_family(tmp_path / family, family).tokenizer
+    for family, tokenizer in others.items():
         found = pieces.special_ids(tokenizer).tolist()
-        assert tokenizer.convert_ids_to_tokens(found) == names
+        assert tokenizer.convert_ids_to_tokens(found) == expected[family]
 
 
-def test_pieces_as_wordpiece_writes_them(tokenizer: Any, tmp_path: Path) -> None:
+def test_pieces_as_wordpiece_writes_them(tokenizer: Any, others: dict[str, Any]) -> None:
     """Among them: a letter and a full stop without a space before, the space alone."""
     assert pieces.as_wordpieces(tokenizer) == tuple(PIECES)
     expected = {
@@ -130,14 +138,13 @@ def test_pieces_as_wordpiece_writes_them(tokenizer: Any, tmp_path: Path) -> None
         "mpnet": {"cat": "cat", "##ball": "##ball", "<mask>": "<mask>"},
     }  # fmt: skip
     for family, names in expected.items():
-        other = tiny_family(tmp_path / family, family).tokenizer
-        found = dict(zip(pieces.vocabulary(other), pieces.as_wordpieces(other), strict=True))
+        every = pieces.vocabulary(others[family])
+        found = dict(zip(every, pieces.as_wordpieces(others[family]), strict=True))
         assert {name: found[name] for name in names} == names
 
 
-def test_texts_become_pieces_of_every_family(tmp_path: Path) -> None:
-    for family in ("roberta", "mpnet", "t5"):
-        tokenizer = tiny_family(tmp_path / family, family).tokenizer
+def test_texts_become_pieces_of_every_family(others: dict[str, Any]) -> None:
+    for tokenizer in others.values():
         corpus = pieces.encode(tokenizer, [" the cat sat", "", " on the mat"])
         assert np.diff(corpus.offsets).tolist() == [3, 0, 3]
         found = [text.strip() for text in pieces.decode(tokenizer, corpus)]
