@@ -12,6 +12,7 @@ from tools import notebooks, outputs
 
 from textpriv import assets, paths
 from textpriv.data import corpora
+from textpriv.report import results
 
 REVIEW = "this dress came in two sizes and neither of them did fit my sister at all"
 
@@ -93,3 +94,20 @@ def test_the_same_run_is_not_written_again(ran: Path) -> None:
     before = path.stat().st_mtime_ns
     kept(ran)
     assert path.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "path", sorted(paths.NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem
+)
+def test_the_last_output_counts_what_git_holds(path: Path) -> None:
+    """Parts that were run apart are in the results, and in their count."""
+    said = [
+        output.text
+        for cell in nbformat.read(path, as_version=4).cells
+        for output in cell.get("outputs", [])
+        if "measurements, " in output.get("text", "")
+    ]
+    run = "full" if "full" in said[-1] else "default"
+    written = results.load(results.file(path.stem, run))
+    counts = f"{len(written.measurements)} measurements, {len(written.figures)} figures, in"
+    assert said[-1].startswith(counts)

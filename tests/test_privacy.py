@@ -694,7 +694,7 @@ def test_what_each_kind_of_mechanism_states() -> None:
         assert found.text == "a text of 100 words in 4 sentences"
         assert "Not protected: the number of sentences;" in str(found)
     aggressive = document_statement(CusText(SMALL, epsilon=2.0, set_size=6))
-    assert aggressive.nominal == np.inf and "No bound holds" in str(aggressive)
+    assert aggressive.nominal == np.inf and "Nothing is guaranteed" in str(aggressive)
 
 
 @pytest.mark.parametrize(("epsilon", "sentences", "others"), [(1.0, 20, 2000), (0.5, 20, 148)])
@@ -784,15 +784,15 @@ def test_a_statement_names_the_group_and_what_has_none() -> None:
     assert "The output shows the number of tokens, and the group of every word." in str(known)
     assert unknown.nominal == unknown.tight == unknown.composed == np.inf
     assert "Nothing bounds what is lost of the unknown words: the output that" in str(unknown)
-    assert "No bound holds" in str(unknown) and "Nothing bounds" not in str(known)
+    assert "Nothing is guaranteed" in str(unknown) and "Nothing bounds" not in str(known)
 
 
 def test_maps_and_stencils_say_that_they_can_be_tried_out() -> None:
     lossy = LossyMap.random(40, 2, np.random.default_rng(0))
     stencil = Stencil(TokenTable(SMALL.vectors), window=9, sigma=0.8)
     for made, opening in (
-        (lossy, "2-random (deterministic), a text of 100 words. No bound holds"),
-        (stencil, "stencil (window 9, sigma 0.8), a text of 100 words. No bound holds"),
+        (lossy, "2-random (deterministic), a text of 100 words. Nothing is guaranteed"),
+        (stencil, "stencil (window 9, sigma 0.8), a text of 100 words. Nothing is guaranteed"),
     ):
         text = str(document_statement(made))
         assert text.startswith(opening) and "can try inputs until one fits" in text
@@ -818,7 +818,7 @@ def test_dp_prompt_states_the_papers_loss_and_the_tight_one(tmp_path: Path) -> N
     assert (recorded.nominal, recorded.tight) == (found.nominal, found.tight)
     assert recorded.composed >= found.composed and recorded.in_clear == found.in_clear
     bare = document_statement(DPPrompt(generator, temperature=1.5, tokens=48))
-    assert bare.nominal == np.inf and "No bound holds" in str(bare)
+    assert bare.nominal == np.inf and "Nothing is guaranteed" in str(bare)
     assert "scores without bounds" in bare.setting
     assert str(document_statement(Guarantee(48, 1.5, np.inf, np.inf, "not clipped"))) == str(bare)
 

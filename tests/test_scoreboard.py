@@ -407,7 +407,7 @@ def test_attacks_on_whole_sentences_are_compared_by_tests() -> None:
                rate("misaligned.eps6.context_free_bound", 0.61, 0.01)]  # fmt: skip
     measured = board(*(rate(pair + name, value, 0.01) for name, value in values.items()), *clothes)
     title, said = findings.context(measured)
-    assert title.endswith("exceeds the best guess word by word")
+    assert title.endswith("beats the best guess word by word")
     assert "frequencies of films significantly more, with" in said
     assert said.endswith("with those of clothes significantly less.")
     assert "frequencies, recovers 0.53" in said

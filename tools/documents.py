@@ -81,8 +81,7 @@ def found() -> str:
     gathered = board.gather("full")
     said = [
         findings.context(gathered),
-        f"{findings.against_both(scoreboard.equal_utility(gathered))} "
-        f"{findings.with_model(gathered)}".strip(),
+        str(findings.against_both(scoreboard.equal_utility(gathered))),
         findings.window(gathered),
         f"{findings.documents(gathered)} {findings.beside_scissors(gathered)}".strip(),
         findings.vectors(gathered),

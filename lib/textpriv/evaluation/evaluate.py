@@ -59,7 +59,7 @@ NEVER_TRIED = (
     "a large language model as the attacker",
     "what is hidden in letter case, spacing, invisible characters or an encoding",
     "an attacker who sees one text sanitized several times, or knows part of it",
-    "an attacker who has read more public text than this, or texts like yours",
+    "an attacker who has read more public text than this, texts like yours, or your language",
     "attackers who know more of these authors, or of the people in the texts, than is said here",
 )
 
@@ -109,7 +109,7 @@ class Evaluation:
         for finds, said in page.SAID.items():
             if (best := self.strongest(finds)) is not None:
                 if best["attack"] == measured.ANYWHERE:
-                    said = "{:.0%} of the content words stand in the output as they are"
+                    said = "{:.0%} of the content words stand in the output; more may be recovered"
                 lines.append(
                     f"{said.format(best['value'])} (95% interval {best['low']:.0%} to "
                     f"{best['high']:.0%}; guessing {best['chance']:.1%}): {best['attack']}, which "

@@ -90,8 +90,8 @@ def column_of(source: object, length: int, *, what: str, fewest: int = 1) -> np.
     least = int(counts.argmin())
     if counts[least] < fewest:
         raise InvalidInput(
-            f"{what}: got {counts[least]} texts of {str(names[least])!r:.60}, expected at least "
-            f"{fewest} of each; leave these texts out"
+            f"{what}: {str(names[least])!r:.60} has {counts[least]} of the texts, expected at "
+            f"least {fewest} for each; leave these out, or give them the name of others"
         )
     if len(names) < 2:
         raise InvalidInput(

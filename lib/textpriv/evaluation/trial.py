@@ -120,9 +120,9 @@ def check_mechanism(
         "the empty text": _empty,
         "fresh randomness": _fresh,
         "the same generator gives the same output": _seeded,
-        "no unknown token comes out": _canaries,
-        "no place comes out in clear": _places,
-        "the stated law is one": _consistent,
+        "unknown words are replaced": _canaries,
+        "first, last and lone words are replaced": _places,
+        "stated probabilities add up": _consistent,
         "draws follow the stated law": _law,
         "the claim": _claim,
     }

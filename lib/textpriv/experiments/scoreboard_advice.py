@@ -26,7 +26,7 @@ from textpriv.report.results import Measurement
 
 FEW = 3  # names in a cell of the table
 
-COMPARED_AT = "the level of comparison"
+COMPARED_AT = "where all are compared"
 
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""

@@ -147,17 +147,15 @@ def alone(board: Board) -> str:
     estimated *= least["mechanism"] in ESTIMATED
     rate = told(least["value"], least["low"], least["high"])
     said = (
-        f"**Should you use one?** {answer}. Where the best of four classifiers of sentiment is "
-        f"right in {READABLE_ACCURACY:.0%} ({told_ends(board)}), the strongest of three attacks "
-        f"recovers from {rate} of the content words ({called(str(least['mechanism']))}{estimated}) "
-        f"to {own['value'].max():.0%}, read off between settings of {len(own)} mechanisms."
+        f"**Should you use one?** {answer}. To stay useful (the best of four classifiers of "
+        f"sentiment is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), {len(own)} "
+        f"mechanisms give the strongest of three attacks {rate} of the content words "
+        f"({called(str(least['mechanism']))}{estimated}) to {own['value'].max():.0%}, read off "
+        "between settings."
     )
     if len(bare := found[found["mechanism"] == LEFT_OUT]):
         row = bare.iloc[0]
-        said += (
-            " Where one simply leaves words out until a text is worth as much, it is "
-            f"{told(row['value'], row['low'], row['high'])}."
-        )
+        said += f" Simply leaving words out gives it {told(row['value'], row['low'], row['high'])}."
     return said
 
 
@@ -255,8 +253,9 @@ def against_both(equal: pd.DataFrame) -> Finding:
     accuracy = _counted(equal, LEFT_OUT, "accuracy")
     random = ", ".join(_counted(equal, RANDOM, utility) for utility in UTILITIES)
     return Finding(
-        against(equal, LEFT_OUT).title,
-        "Leaving out promises nothing, and who sees a word is sure of it; but more is read back "
+        against(equal[equal["utility"] == "meaning"], LEFT_OUT).title,
+        "(Meaning: the cosine of sentence vectors, for a reader who knows the mechanism.) Leaving "
+        "out promises nothing, and who sees a word is sure of it; but more is read back "
         f"{accuracy}. Compared with random words (each kept, or any other sent), more is read back "
         f"{random}.",
     )
@@ -325,8 +324,8 @@ def context(board: Board) -> Finding:
     passed = board.says(
         public,
         single,
-        above="Under CusText+ who has read public film reviews exceeds the best guess word by word",
-        below="Under CusText+ who has read public film reviews stays below the best guess word by "
+        above="Under CusText+ a reader of public film reviews beats the best guess word by word",
+        below="Under CusText+ a reader of public film reviews stays below the best guess word by "
         "word",
     )
     other = f"paired.santext.{scoreboard.CORPUS}.eps2.4."

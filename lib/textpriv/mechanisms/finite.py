@@ -358,7 +358,7 @@ class CusText(SparseChannel, FiniteMechanism):
             + (
                 "the group of every word"
                 if conservative
-                else "that each word is one of those whose set holds the output"
+                else "that each word is one of the few that can become the word sent"
             ),
             unknown="cannot be told apart from each other; from a known word without bound",
             composition="eps per word within groups" if conservative else "none",
@@ -459,7 +459,7 @@ class CusTextPlus(CusText):
     @property
     def claim(self) -> Claim:  # type: ignore[override]
         plain, spared = super().claim, " (stopwords excepted)" * (self.mapping == "conservative")
-        shown = "; the stopwords (and that other outputs replace none)"
+        shown = "; which words are stopwords"
         return dataclasses.replace(
             plain, protects=plain.protects + spared, in_clear=plain.in_clear + shown
         )

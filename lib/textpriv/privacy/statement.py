@@ -144,7 +144,7 @@ class Statement:
         if not self.count:
             return "Nothing in it is sanitized, and nothing is protected."
         if not math.isfinite(self.nominal):
-            return "No bound holds on how well two texts can be told apart."
+            return "Nothing is guaranteed: no bound is claimed on how well texts can be told apart."
         pure = self.nominal if math.isnan(self.tight) else min(self.nominal, self.tight)
         parts = [
             "The claimed bound for the worst two texts that agree in all that the output shows "

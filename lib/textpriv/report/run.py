@@ -199,7 +199,7 @@ class Run:
         )
         path = self.directory("results") / f"{self.notebook}.json"
         results.write(found, path)
-        print(f"{len(self._measurements)} measurements, {len(self._figures)} figures, in")
+        print(f"{len(found.measurements)} measurements, {len(self._figures)} figures, in")
         print(f"{seconds:.0f} s and {peak:.0f} MB, written under {self._shown}")
 
     def _paired(self) -> dict[str, results.Measurement]:
