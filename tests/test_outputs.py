@@ -108,6 +108,6 @@ def test_the_last_output_counts_what_git_holds(path: Path) -> None:
         if "measurements, " in output.get("text", "")
     ]
     run = "full" if "full" in said[-1] else "default"
-    written = results.load(results.file(path.stem, run))
+    written = results.load(path.stem, run)
     counts = f"{len(written.measurements)} measurements, {len(written.figures)} figures, in"
     assert said[-1].startswith(counts)
