@@ -26,7 +26,7 @@ from tiny_models import (
 )
 
 from textpriv.attacks import contextual
-from textpriv.attacks.base import NONE, Attack, Guesses, IntArray, Observed, check_targets, observe
+from textpriv.attacks.base import NONE, Attack, Guesses, IntArray, Observed, observe
 from textpriv.attacks.contextual import (
     ContextualBayes,
     Detector,
@@ -50,10 +50,7 @@ class Fake(Attack):
     def __init__(self, table: dict[int, list[tuple[int, float]]]) -> None:
         self.table = table
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        positions = check_targets(observed, targets)
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
         words = np.full((len(positions), top), NONE, dtype=np.int64)
         scores = np.full((len(positions), top), -np.inf)
         for row, output in enumerate(observed.corpus.ids[positions].tolist()):

@@ -8,7 +8,6 @@ guesses.hits(private.ids[targets]).mean()            # top-1 attack success rate
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -143,7 +142,7 @@ class Guesses:
         return np.array(found, dtype=bool)[inverse.ravel()]
 
 
-class Attack(ABC):
+class Attack:
     """Guesses the original words of sanitized tokens.
 
     A subclass takes a channel and shadow data when it is made. `name` is what results and
@@ -155,11 +154,16 @@ class Attack(ABC):
     posterior: bool = False
     vocabulary: str = ""
 
-    @abstractmethod
     def guess(
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
         """The `top` best guesses for every target, a position of a sanitized token; None: all."""
+        check_count(top, what="top")
+        return self._guess(observed, check_targets(observed, targets, self.vocabulary), top)
+
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
+        """The same for positions that were checked; what a subclass writes."""
+        raise NotImplementedError
 
 
 def hits_anywhere(
@@ -183,11 +187,7 @@ def hits_anywhere(
 class TokenAttack(Attack):
     """An attack whose guesses for a token depend on that token alone."""
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_count(top, what="top")
-        positions = check_targets(observed, targets, self.vocabulary)
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
         types, inverse = np.unique(observed.corpus.ids[positions], return_inverse=True)
         guesses = self.guess_words(types, top)
         return Guesses(guesses.words[inverse], guesses.scores[inverse])

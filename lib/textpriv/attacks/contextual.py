@@ -35,7 +35,7 @@ from textpriv.attacks.base import (
     observe,
     padded,
 )
-from textpriv.checks import COUNT, check_count, check_kind, checked
+from textpriv.checks import COUNT, check_kind, checked
 from textpriv.data.tokens import Corpus, check_corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
@@ -310,10 +310,8 @@ class ContextualBayes(Attack):
             seed=seed,
         )
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        found = self.judged(observed, targets, self.candidates, only_best=top == 1)
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
+        found = self.judged(observed, positions, self.candidates, only_best=top == 1)
         return weigh(*found, top=top)
 
     def judged(
@@ -368,9 +366,6 @@ def weigh(guesses: Guesses, weights: FloatArray, *, top: int) -> Guesses:
     `weights` (targets, candidates) are >= 0, as scores are; what stands beside NONE does not
     matter, and NONE fills up what exceeds the candidates.
     """
-    check_count(top, what="top")
-    if weights.shape != guesses.words.shape:
-        raise InvalidInput(f"weights: got {weights.shape}, expected {guesses.words.shape}")
     present = guesses.words != NONE
     scores = np.full(weights.shape, -np.inf)
     np.multiply(guesses.scores, weights, out=scores, where=present)

@@ -38,7 +38,6 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     TokenAttack,
-    check_targets,
     padded,
 )
 from textpriv.attacks.calibration import Calibration, chosen, likeliest_factors, named_first
@@ -103,11 +102,7 @@ class Deconvolution(Attack):
         vectors = self.stencil.table.vectors[observed.corpus.ids].astype(np.float64)
         return undone(self.stencil, observed, vectors, self.ridge)[0]
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_count(top, what="top")
-        positions = check_targets(observed, targets)
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
         change = self.stencil.change
         words, distances = self.stencil.table.nearest(
             self.estimate(observed)[positions], top + change

@@ -27,14 +27,13 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     TokenAttack,
-    check_targets,
     is_input,
     is_sensitive,
     observe,
 )
 from textpriv.attacks.contextual import repeat
 from textpriv.channel import Channel
-from textpriv.checks import COUNT, StrOptions, check_count, check_kind, checked
+from textpriv.checks import COUNT, StrOptions, check_kind, checked
 from textpriv.data.tokens import Corpus, check_corpus, ranges
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import Mechanism
@@ -162,11 +161,7 @@ class InversionBert(Attack):
         return fine_tune(modules, loss, training, seed=seed, measure=measure)
 
     @torch.inference_mode()
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_count(top, what="top")
-        positions = check_targets(observed, targets, self.vocabulary)
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
         ascending, back = np.unique(positions, return_inverse=True)
         reader = _Reader(self, observed, ascending)
         words = np.full((len(ascending), top), NONE, dtype=np.int64)

@@ -24,12 +24,11 @@ from textpriv.attacks.base import (
     IntArray,
     Observed,
     check_channel,
-    check_targets,
     is_input,
     padded,
 )
 from textpriv.channel import Channel
-from textpriv.checks import StrOptions, check_count, checked
+from textpriv.checks import StrOptions, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Pieces, by_length, pieces_of
 from textpriv.models.rows import Spans
@@ -96,11 +95,7 @@ class MaskInference(Attack):
         self._ids = np.flatnonzero(self.can_guess)
         self._pieces = torch.from_numpy(piece[self._ids]).to(encoder.device)
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_count(top, what="top")
-        positions = check_targets(observed, targets, self.vocabulary)
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
         pieces = Pieces(self.encoder.tokenizer, self.words, observed.corpus)
         words = np.full((len(positions), min(top, len(self._ids))), NONE, dtype=np.int64)
         scores = np.full(words.shape, -np.inf)

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from scipy.special import softmax
 
-from textpriv.attacks.base import Attack, FloatArray, Guesses, IntArray, Observed, check_targets
+from textpriv.attacks.base import Attack, FloatArray, Guesses, IntArray, Observed
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
 from textpriv.checks import NOT_NEGATIVE, checked
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
@@ -95,10 +95,7 @@ class NeuralChannel(Attack):
         text = "".join(f"{each}\n" for each in self._examples(shadow))
         self.prompt = [generator.opening, *generator.encode([text])[0]]
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        positions = check_targets(observed, targets, self.vocabulary)
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
         part, place = _documents_of(observed, positions)
         return self.decode(part).guesses(place, top)
 

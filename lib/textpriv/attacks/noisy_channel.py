@@ -12,7 +12,6 @@ the likeliest sentence. Words in clear (stopwords, punctuation) take part as the
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -34,7 +33,7 @@ from textpriv.attacks.base import (
 from textpriv.attacks.lattice import Lattice, forward_backward, viterbi
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
-from textpriv.checks import COUNT, SHARE, StrOptions, check_count, checked
+from textpriv.checks import COUNT, SHARE, StrOptions, checked
 from textpriv.data.tokens import Corpus, check_corpora, ranges
 from textpriv.errors import InvalidInput
 
@@ -47,16 +46,12 @@ class SentenceAttack(Attack):
 
     posterior = True
 
-    def guess(
-        self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
-    ) -> Guesses:
-        check_count(top, what="top")
-        positions = check_targets(observed, targets, self.vocabulary)
+    def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
         return self.decode(observed).guesses(positions, top)
 
-    @abstractmethod
     def decode(self, observed: Observed) -> Candidates:
         """Every token's candidates with their posterior probabilities."""
+        raise NotImplementedError
 
 
 class NoisyChannel(SentenceAttack):
