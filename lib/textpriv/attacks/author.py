@@ -19,6 +19,7 @@ each. The same functions with sentiment as labels measure utility (Utpala et al.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -233,7 +234,7 @@ def text_attack(
     reach 0.74. No randomness.
     """
     truth, held = labels_of_texts(known, tests, classes)
-    views = [view for view in _views() if _is_fitted(view, known.train)]
+    views = _fitted_views(known.train)
     if not views:
         usual = np.bincount(np.concatenate([truth, held])).argmax()  # nothing to tell them by
         return [np.full(len(texts), usual) for texts in tests]
@@ -270,11 +271,7 @@ def best_regression(
     Its penalty is the one with the best macro F1 on the validation rows after training on the
     others, of equal ones the first. The sets are dense or sparse matrices of the same width.
     """
-    rows = (
-        sparse.vstack([train, validation])
-        if sparse.issparse(train)
-        else np.vstack([train, validation])
-    )
+    stack = sparse.vstack if sparse.issparse(train) else np.vstack
     is_held = np.repeat([-1, 0], [len(labels), len(held)])
     search = GridSearchCV(
         LogisticRegression(class_weight="balanced", max_iter=1000),
@@ -282,31 +279,19 @@ def best_regression(
         scoring="f1_macro",
         cv=PredefinedSplit(is_held),
     )
-    return search.fit(rows, np.concatenate([labels, held]))
+    return search.fit(stack([train, validation]), np.concatenate([labels, held]))
 
 
-def _views() -> list[TfidfVectorizer]:
-    return [
-        TfidfVectorizer(
-            lowercase=False, token_pattern=_TOKEN, ngram_range=(1, 2), sublinear_tf=True, min_df=2
-        ),
-        TfidfVectorizer(
-            preprocessor=visible,
-            analyzer="char",
-            ngram_range=(2, 4),
-            sublinear_tf=True,
-            min_df=2,
-        ),
-    ]
-
-
-def _is_fitted(view: TfidfVectorizer, texts: Sequence[str]) -> bool:
-    """Fit it; whether any feature stands in two texts."""
-    try:
-        view.fit(texts)
-    except ValueError:  # scikit-learn's only answer to an empty vocabulary
-        return False
-    return True
+def _fitted_views(texts: Sequence[str]) -> list[TfidfVectorizer]:
+    """Words and runs of characters, or those of the two of which any stands in two texts."""
+    weights: Any = {"sublinear_tf": True, "min_df": 2}
+    words = TfidfVectorizer(lowercase=False, token_pattern=_TOKEN, ngram_range=(1, 2), **weights)
+    runs = TfidfVectorizer(preprocessor=visible, analyzer="char", ngram_range=(2, 4), **weights)
+    fitted = []
+    for view in (words, runs):
+        with suppress(ValueError):  # scikit-learn's only answer to an empty vocabulary
+            fitted.append(view.fit(texts))
+    return fitted
 
 
 @checked(epochs=COUNT)

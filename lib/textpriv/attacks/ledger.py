@@ -65,7 +65,11 @@ def features(vocabulary: Collection[str]) -> dict[str, Feature]:
 
 def length(texts: Sequence[str]) -> FloatArray:
     """Logarithm of 1 + characters, words and sentences, words per sentence, characters per word."""
-    found = np.array([_sizes(text) for text in texts], dtype=np.float64).reshape(-1, 3)
+    sizes = [
+        [len(text), len(words(text)), sum(bool(words(each)) for each in sentences_of(text))]
+        for text in texts
+    ]
+    found = np.array(sizes, dtype=np.float64).reshape(-1, 3)
     characters, tokens, stops = found.T
     per_sentence, per_word = tokens / np.maximum(stops, 1), characters / np.maximum(tokens, 1)
     return np.log1p(np.column_stack([found, per_sentence, per_word]))
@@ -127,11 +131,6 @@ def unknown_words(texts: Sequence[str], known: Collection[str]) -> FloatArray:
     hashed = hashing.transform([*outside, []])  # it takes no empty list of texts
     which = np.asarray(hashed.toarray(), dtype=np.float64)[:-1]
     return np.hstack([np.log1p(count), count / np.maximum(tokens, 1), which])
-
-
-def _sizes(text: str) -> tuple[int, int, int]:
-    stops = sum(bool(words(sentence)) for sentence in sentences_of(text))
-    return len(text), len(words(text)), stops
 
 
 def _case(text: str) -> list[float]:

@@ -96,8 +96,11 @@ class NeuralChannel(Attack):
         self.prompt = [generator.opening, *generator.encode([text])[0]]
 
     def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
-        part, place = _documents_of(observed, positions)
-        return self.decode(part).guesses(place, top)
+        corpus = observed.corpus
+        documents = np.unique(corpus.document[positions])
+        held = np.flatnonzero(np.isin(corpus.document, documents))
+        part = Observed(corpus.subset(documents), observed.sanitized[held])
+        return self.decode(part).guesses(np.searchsorted(held, positions), top)
 
     def decode(self, observed: Observed) -> Candidates:
         """Candidates of the lattice with the posterior that the neural model brings about."""
@@ -135,19 +138,22 @@ class NeuralChannel(Attack):
                 for beam, choice in zip(going, choices, strict=True)
                 for number in beam.taken[:, -1].tolist()
             ]
-            chains = _Chains(rows)
+            # Each row of pieces is a chain of nodes, one row after the other.
+            pieces, lengths = np.concatenate(rows), np.array([*map(len, rows)])
+            row, last = np.repeat(np.arange(len(rows)), lengths), np.cumsum(lengths) - 1
+            is_first = np.diff(row, prepend=-1) > 0
             before = np.concatenate([beam.nodes for beam in going])
-            parents = np.where(chains.is_first, before[chains.row], len(prefixes) + chains.before)
-            grown = prefixes.grow(parents, chains.tokens)
+            chained = len(prefixes) + np.arange(len(pieces)) - 1
+            grown = prefixes.grow(np.where(is_first, before[row], chained), pieces)
             # Of a word of many pieces the first one decides whether it stays; the others count
             # from here on, once they have been run. To guess them first changes next to nothing.
-            later = np.flatnonzero(~chains.is_first)
-            inner = model.next_log_probability(grown[later - 1], chains.tokens[later, None])
-            added = weight * np.bincount(chains.row[later], inner[:, 0], len(rows))
-            nodes = prefixes.keep(len(prefixes) - len(chains.tokens) + chains.last)
+            later = np.flatnonzero(~is_first)
+            inner = model.next_log_probability(grown[later - 1], pieces[later, None])
+            added = weight * np.bincount(row[later], inner[:, 0], len(rows))
+            nodes = prefixes.keep(len(prefixes) - len(pieces) + last)
             for beam, part in zip(going, parts, strict=True):
                 beam.scores = beam.scores + added[part]
-                beam.nodes, beam.states = nodes[part], grown[chains.last[part]]
+                beam.nodes, beam.states = nodes[part], grown[last[part]]
         return beams
 
     def _best(self, beams: Sequence[Beam], choices: Sequence[Choice]) -> list[slice]:
@@ -234,18 +240,6 @@ class Choice:
             option.extend(pieces)
 
 
-class _Chains:
-    """Rows of pieces written one after the other, as chains of nodes."""
-
-    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
-        lengths = np.array([len(row) for row in rows])
-        self.tokens = np.array([piece for row in rows for piece in row], dtype=np.int64)
-        self.row = np.repeat(np.arange(len(rows)), lengths)
-        self.last = np.cumsum(lengths) - 1
-        self.before = np.arange(len(self.tokens)) - 1
-        self.is_first = np.isin(self.before, self.last) | (self.before < 0)
-
-
 def _slices(lengths: Sequence[int]) -> list[slice]:
     """Where rows of some lengths stand, one after the other."""
     return [slice(*ends) for ends in pairwise([0, *np.cumsum(lengths).tolist()])]
@@ -268,12 +262,3 @@ def _text(words: Sequence[str], corpus: Corpus, token: int) -> str:
     if number == UNKNOWN:
         raise InvalidInput(f"corpus: token {token} is an unknown word; unknown words have no text")
     return corpus.kept[token] if number == KEPT else words[number]
-
-
-def _documents_of(observed: Observed, positions: IntArray) -> tuple[Observed, IntArray]:
-    """The documents that hold these positions, and where the positions are in them."""
-    corpus = observed.corpus
-    documents = np.unique(corpus.document[positions])
-    held = np.flatnonzero(np.isin(corpus.document, documents))
-    part = Observed(corpus.subset(documents), observed.sanitized[held])
-    return part, np.searchsorted(held, positions)

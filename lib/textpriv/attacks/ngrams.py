@@ -113,7 +113,7 @@ class NGrams:
         if not sum(len(corpus.ids) for corpus in corpora):
             raise InvalidInput("corpora: got no token, expected text to learn from")
         base = lexicon.start + 1
-        text = np.concatenate([_padded(lexicon, corpus, order) for corpus in corpora])
+        text = np.concatenate([_padded(lexicon, corpus, order)[0] for corpus in corpora])
         grams, counts = _count(text, order, lexicon.start, base)
         levels = []
         for length in range(order, 1, -1):
@@ -164,26 +164,23 @@ class NGrams:
 
     def log_likelihood(self, corpus: Corpus) -> FloatArray:
         """ln P(token | the tokens before it in its document), every token: (tokens,)."""
-        width = self.order - 1
-        words = self.lexicon.ids(corpus)
-        padded = np.concatenate([np.full(width, self.lexicon.start), words])
-        place = np.arange(len(words)) - corpus.offsets[corpus.document]
-        columns = [padded[width - back : len(padded) - back] for back in range(width, 0, -1)]
-        history = np.stack(columns, axis=1) if columns else np.empty((len(words), 0), np.int64)
-        outside = place[:, None] < np.arange(width, 0, -1)[None, :]
-        history = np.where(outside, self.lexicon.start, history)
-        return np.log(self.probability(words, history))
+        text, place = _padded(self.lexicon, corpus, self.order)
+        history = text[place[:, None] - np.arange(self.order - 1, 0, -1)]
+        return np.log(self.probability(text[place], history))
 
 
-def _padded(lexicon: Lexicon, corpus: Corpus, order: int) -> IntArray:
-    """Documents one after another, each between order - 1 (at least one) starts and an end."""
+def _padded(lexicon: Lexicon, corpus: Corpus, order: int) -> tuple[IntArray, IntArray]:
+    """Documents one after another, each between order - 1 (at least one) starts and an end.
+
+    Beside them where each token of the corpus stands.
+    """
     width = max(1, order - 1)
     lengths = np.diff(corpus.offsets)
     result = np.full(len(corpus.ids) + len(corpus) * (width + 1), lexicon.start)
     place = np.arange(len(corpus.ids)) + corpus.document * (width + 1) + width
     result[place] = lexicon.ids(corpus)
     result[np.cumsum(lengths + width + 1) - 1] = lexicon.end
-    return result
+    return result, place
 
 
 def _count(

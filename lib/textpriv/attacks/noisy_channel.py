@@ -268,27 +268,29 @@ class Candidates:
         """Number of candidates of each token."""
         return np.diff(self.offsets)
 
+    @property
+    def token(self) -> IntArray:
+        """The token of each candidate."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
     def ranked(self) -> tuple[IntArray, IntArray]:
         """Candidates by decreasing posterior within their token, and the rank of each."""
-        token = np.repeat(np.arange(len(self.counts)), self.counts)
-        order = np.lexsort((-self.posterior, token))
-        return order, np.arange(len(order)) - self.offsets[token]
+        order = np.lexsort((-self.posterior, self.token))
+        return order, np.arange(len(order)) - self.offsets[self.token]
 
     def keep(self, count: int) -> Candidates:
         """The `count` likeliest candidates of each token."""
         order, rank = self.ranked()
         chosen = order[rank < count]
         offsets = np.concatenate([[0], np.cumsum(np.minimum(self.counts, count))])
-        token = np.repeat(np.arange(len(self.counts)), np.diff(offsets))
-        posterior = self.posterior[chosen]
+        token, posterior = self.token[chosen], self.posterior[chosen]
         share = np.bincount(token, posterior, minlength=len(self.counts))
         words, likelihood = self.words[chosen], self.likelihood[chosen]
         return Candidates(offsets, words, likelihood, posterior / share[token], self.held * share)
 
     def guesses(self, positions: IntArray, top: int) -> Guesses:
         """The `top` likeliest candidates at some positions."""
-        order, rank = self.ranked()
-        token = np.repeat(np.arange(len(self.counts)), self.counts)
+        (order, rank), token = self.ranked(), self.token
         distinct, inverse = np.unique(positions, return_inverse=True)
         row = np.full(len(self.counts), -1)
         row[distinct] = np.arange(len(distinct))

@@ -100,7 +100,7 @@ def tags(words: Words) -> IntArray:
 
     `words` are none of them empty, as a tokenizer parts them (with punctuation apart).
     """
-    lexicon = _lexicon()
+    lexicon = _lexicon(assets.file("pos-lexicon", "en-lexicon.txt"))
     return np.array(_each(words, lambda word: _tag(word, lexicon)), dtype=np.int64)
 
 
@@ -180,12 +180,8 @@ def _is_inner(piece: str) -> bool:
     return piece.startswith("##") and len(piece) > 2
 
 
-def _lexicon() -> Mapping[str, PartOfSpeech]:
-    return _read(assets.file("pos-lexicon", "en-lexicon.txt"))
-
-
 @lru_cache
-def _read(path: Path) -> Mapping[str, PartOfSpeech]:
+def _lexicon(path: Path) -> Mapping[str, PartOfSpeech]:
     """Words in lower case: lines of a word and its tag, comments after ";;;"."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
