@@ -2,7 +2,6 @@
 
     attack = MaskInference(mechanism, words, encoder)            # the published attack
     attack = MaskInference(mechanism, words, encoder, knows="likelihood")   # and the channel too
-    attack.can_guess[private.ids].mean()                         # its coverage: an upper bound
 
 As published the attack sees the sanitized context and neither the sanitized word nor how the
 mechanism drew it: it is the attacker who ignores the channel. `knows` gives it the channel.
@@ -19,7 +18,6 @@ import torch
 from textpriv.attacks.base import (
     NONE,
     Attack,
-    BoolArray,
     Guesses,
     IntArray,
     Observed,
@@ -56,11 +54,10 @@ class MaskInference(Attack):
         posterior whose prior is the masked LM's ("mask-bayes"). The last two are not published;
         they ask what the published attack lacks.
 
-    Attributes
-    ----------
-    can_guess : (size,) words that the attack can guess at all: replaced by the channel, and a
-        single WordPiece. The hidden word is one [MASK], however many pieces the sanitized word
-        has, which the masked LM fills with one; longer words count as failures.
+    Notes
+    -----
+    The hidden word is one [MASK], however many pieces the sanitized word has, which the masked LM
+    fills with one; words of more than one WordPiece are never guessed and count as failures.
 
     References
     ----------
@@ -89,10 +86,9 @@ class MaskInference(Attack):
         self.channel, self.words, self.encoder = channel, tuple(words), encoder
         self.vocabulary, self.knows, self.name = channel.vocabulary, knows, NAMES[knows]
         piece = single_pieces(encoder, self.words)
-        self.can_guess: BoolArray = is_input(channel) & (piece != NONE)
-        if not self.can_guess.any():
+        self._ids = np.flatnonzero(is_input(channel) & (piece != NONE))
+        if not len(self._ids):
             raise InvalidInput("words: none is replaced and a single WordPiece; nothing to guess")
-        self._ids = np.flatnonzero(self.can_guess)
         self._pieces = torch.from_numpy(piece[self._ids]).to(encoder.device)
 
     def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:

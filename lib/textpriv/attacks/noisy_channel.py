@@ -320,7 +320,7 @@ def lattices(
     lengths = np.diff(offsets)
     documents = np.flatnonzero(lengths)
     group = cost[offsets[1:][documents]] // _EDGES
-    build = (_unigram_lattice, _bigram_lattice, _trigram_lattice)[order - 1]
+    build = _lattice_of_pairs if order == 3 else _lattice_of_words
     for chunk in np.split(documents, np.flatnonzero(np.diff(group)) + 1):
         if len(chunk):
             first, length = offsets[chunk], lengths[chunk]
@@ -331,38 +331,30 @@ def lattices(
             yield build(candidates, position, step[by_step], document[by_step], model)
 
 
-def _unigram_lattice(
+def _lattice_of_words(
     candidates: Candidates, position: IntArray, step: IntArray, document: IntArray, model: NGrams
 ) -> tuple[Lattice, IntArray]:
-    """A node for each candidate; every word by itself."""
-    counts = candidates.counts[position]
-    place = np.repeat(np.arange(len(position)), counts)
-    candidate = ranges(candidates.offsets[position], counts)
-    one, none = np.ones(len(candidate)), np.empty(0, dtype=np.int64)
-    likelihood, base = candidates.likelihood[candidate], model.unigram[candidates.words[candidate]]
-    nodes = step[place], document[place], likelihood, one, base, one
-    return Lattice(*nodes, source=none, target=none, edge=np.empty(0)), candidate
+    """A node for each candidate; an edge where the two words were seen side by side.
 
-
-def _bigram_lattice(
-    candidates: Candidates, position: IntArray, step: IntArray, document: IntArray, model: NGrams
-) -> tuple[Lattice, IntArray]:
-    """A node for each candidate; an edge where the two words were seen side by side."""
+    For a model of single words there are no edges, and every word is by itself.
+    """
     counts = candidates.counts[position]
     node_place = np.repeat(np.arange(len(position)), counts)
     candidate = ranges(candidates.offsets[position], counts)
     word, start = candidates.words[candidate], model.lexicon.start
+    nodes = step[node_place], document[node_place], candidates.likelihood[candidate]
+    base = model.unigram[word]
+    if model.order == 1:
+        one, none = np.ones(len(word)), np.empty(0, dtype=np.int64)
+        return Lattice(*nodes, one, base, one, none, none, np.empty(0)), candidate
     # Place of the same document's position one step before; the first step has none.
     before = _place_before(step, document)
     target, source = _pairs(counts, before)
     found, seen = model.find(word[target], word[source], 1)
     first = np.flatnonzero(step[node_place] == 0)
-    base = model.unigram[word]
     base[first] = model.probability(word[first], np.full((len(first), model.order - 1), start))
     return Lattice(
-        step=step[node_place],
-        document=document[node_place],
-        likelihood=candidates.likelihood[candidate],
+        *nodes,
         backoff=model.backoff(word, 1),
         base=base,
         last=model.probability(np.full(len(word), model.lexicon.end), word[:, None]),
@@ -372,7 +364,7 @@ def _bigram_lattice(
     ), candidate
 
 
-def _trigram_lattice(
+def _lattice_of_pairs(
     candidates: Candidates, position: IntArray, step: IntArray, document: IntArray, model: NGrams
 ) -> tuple[Lattice, IntArray]:
     """A node for each pair of a candidate before and a candidate; all edges, with no backoff."""
