@@ -64,7 +64,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Writer:
 
 @pytest.fixture(scope="module")
 def reader(encoder: Encoder) -> Reader:
-    small = Extractive(encoder, tokens=5, passage=(2, 4))
+    small = Extractive(encoder, tokens=5)
     return Reader.of(encoder, small, texts(30, 1), PieceTable.of(encoder))
 
 
