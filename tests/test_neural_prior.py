@@ -174,10 +174,7 @@ def test_a_model_that_says_nothing_leaves_the_lattice(generator: Generator, tmp_
     blank = uniform(generator, tmp_path)
     lattice = NoisyChannel(swapping(0.7), [encode(READ)], candidates=4, kept=4)
     wide: Any = {"shadow": encode(READ), "beam": 16, "trust": 1.0}
-    for made in (
-        made_of(blank, lattice, **wide),
-        made_of(generator, lattice, weight=0.0, **wide),
-    ):
+    for made in (made_of(blank, lattice, **wide), made_of(generator, lattice, weight=0.0, **wide)):
         expected, got = lattice.decode(observed).keep(lattice.kept), made.decode(observed)
         assert np.abs(got.posterior - expected.posterior).max() < 1e-5
         assert np.ptp(expected.posterior[observed.corpus.offsets[1] :]) > 0.1

@@ -35,15 +35,8 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
 from textpriv.attacks.f1 import label_pair, macro_f1
 from textpriv.attacks.style import visible
-from textpriv.checks import (
-    COUNT,
-    FloatArray,
-    IntArray,
-    check_count,
-    check_ids,
-    check_texts,
-    checked,
-)
+from textpriv.channel import FloatArray, IntArray
+from textpriv.checks import COUNT, check_count, check_ids, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Training
 from textpriv.models.classifiers import fine_tuned

@@ -61,11 +61,7 @@ def likeliest_factors(evidence: FloatArray, log_prior: FloatArray, true: IntArra
 
 
 def chosen(
-    words: IntArray,
-    log_likelihood: FloatArray,
-    observed: Observed,
-    model: NGrams,
-    weight: float,
+    words: IntArray, log_likelihood: FloatArray, observed: Observed, model: NGrams, weight: float
 ) -> Candidates:
     """Posterior of candidates under a language model; tokens in clear stand for themselves.
 

@@ -30,20 +30,11 @@ import scipy.linalg
 import scipy.sparse
 import torch
 
-from textpriv.attacks.base import (
-    Attack,
-    BoolArray,
-    FloatArray,
-    Guesses,
-    IntArray,
-    Observed,
-    TokenAttack,
-    padded,
-)
+from textpriv.attacks.base import Attack, BoolArray, Guesses, Observed, TokenAttack, padded
 from textpriv.attacks.calibration import Calibration, chosen, likeliest_factors, named_first
 from textpriv.attacks.ngrams import NGrams
 from textpriv.attacks.noisy_channel import Candidates, SentenceAttack
-from textpriv.checks import COUNT, NOT_NEGATIVE, check_count, checked
+from textpriv.checks import COUNT, NOT_NEGATIVE, FloatArray, IntArray, check_count, checked
 from textpriv.data.tokens import Corpus
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.stencil import Stencil, TokenTable
@@ -132,10 +123,7 @@ def blocks(stencil: Stencil, observed: Observed) -> Iterator[tuple[IntArray, Flo
             continue
         one = corpus.subset(np.array(documents[:1]))
         weights = stencil.weights(one, observed.sanitized[first:last])
-        yield (
-            corpus.offsets[documents][:, None] + inside,
-            weights[inside][:, inside].toarray(),
-        )
+        yield (corpus.offsets[documents][:, None] + inside, weights[inside][:, inside].toarray())
 
 
 def singular_values(stencil: Stencil, length: int) -> FloatArray:

@@ -15,18 +15,9 @@ from typing import Literal
 import numpy as np
 import torch
 
-from textpriv.attacks.base import (
-    NONE,
-    Attack,
-    Guesses,
-    IntArray,
-    Observed,
-    check_channel,
-    is_input,
-    padded,
-)
+from textpriv.attacks.base import NONE, Attack, Guesses, Observed, check_channel, is_input, padded
 from textpriv.channel import Channel
-from textpriv.checks import StrOptions, checked
+from textpriv.checks import IntArray, StrOptions, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Pieces, by_length, pieces_of
 from textpriv.models.rows import Spans

@@ -31,16 +31,8 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from textpriv import stats
-from textpriv.checks import (
-    LEVEL,
-    NOT_NEGATIVE,
-    FloatArray,
-    IntArray,
-    at_least,
-    check_count,
-    check_ids,
-    checked,
-)
+from textpriv.channel import FloatArray, IntArray
+from textpriv.checks import LEVEL, NOT_NEGATIVE, at_least, check_count, check_ids, checked
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
 from textpriv.stats import Estimate, Influence
