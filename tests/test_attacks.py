@@ -9,7 +9,15 @@ import numpy as np
 from helpers import normal_embedding, refused
 from test_channel import Table
 
-from textpriv.attacks.base import NONE, Guesses, Observed, check_targets, is_sensitive, observe
+from textpriv.attacks.base import (
+    NONE,
+    Attack,
+    Guesses,
+    Observed,
+    check_targets,
+    is_sensitive,
+    observe,
+)
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.mechanisms import CusTextPlus, SanText
 
@@ -93,18 +101,14 @@ targets: Any = partial(check_targets, SEEN)
 
 test_bad_input_is_named = refused(
     (lambda: is_sensitive(PART, corpus([])), "corpus: none of its 0 tokens is replaced"),
-    (
-        lambda: is_sensitive(PART, corpus([UNKNOWN, KEPT])),
-        "corpus: none of its 2 tokens is replaced",
-    ),
+    (lambda: is_sensitive(PART, corpus([UNKNOWN, KEPT])), "none of its 2 tokens is replaced"),
     (lambda: is_sensitive(PART, corpus([0, 1, 0])), "corpus: none of its 3 tokens is replaced"),
     (lambda: is_sensitive(WHOLE, corpus([0, 8])), "corpus: got id 8, expected 0..7"),
-    (
-        lambda: observed(np.array([True])),
-        r"sanitized: got bool \(1,\), expected a bool for each of the 3",
-    ),
+    (lambda: observed(np.array([True])), r"got bool \(1,\), expected a bool for each of the 3"),
     (lambda: observed(np.array([1, 0, 0])), r"sanitized: got int64 \(3,\)"),
     (lambda: observed(np.array([True, True, False])), "corpus: a sanitized token is no word"),
+    (lambda: Attack().guess(SEEN, top=0), "top: got 0, expected an integer >= 1"),
+    (lambda: Attack().guess(SEEN, np.array([1])), "targets: some position holds a token that was"),
     (lambda: targets([1]), "targets: some position holds a token that was not sanitized"),
     (lambda: targets([4]), "targets: got ids 4..4, expected 0..3"),
     (lambda: targets([-1]), "targets: got ids -1..-1"),

@@ -302,10 +302,10 @@ class LanguageDeconvolution(SentenceAttack):
         observed = watch(self.stencil, public)
         truth = public.ids[observed.targets]
         words, evidence, possible = self.evidence(observed)
-        held = ((words == truth[:, None]) & possible).any(1)
+        is_true = (words == truth[:, None]) & possible
+        held, true = is_true.any(1), is_true.argmax(1)
         if not held.any():
             raise InvalidInput("public: got no token that is replaced and among its candidates")
-        true = ((words == truth[:, None]) & possible).argmax(1)
         log_prior = np.log(self.model.unigram[words])
 
         def fitted(weight: float, signs: int) -> LanguageDeconvolution:
