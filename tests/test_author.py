@@ -342,6 +342,7 @@ def test_the_weights_of_the_best_epoch_are_copied() -> None:
 
 
 def test_one_seed_one_attack() -> None:
+    """Whatever was trained in between."""
     train, held, (asked, _) = groups(90, 0, away=0.5), groups(30, 1, away=0.5), groups(500, 2)
     state = torch.random.get_rng_state()
     one, other, same = (

@@ -32,7 +32,6 @@ from textpriv.attacks.contextual import (
     Detector,
     Pairs,
     Reader,
-    repeat,
     training_pairs,
     weigh,
 )
@@ -115,10 +114,7 @@ def sentences(encoder: Encoder, position: int, word: int, window: int | None = N
 
 
 def test_the_pair_is_the_sentence_and_the_same_with_the_candidate(encoder: Encoder) -> None:
-    text, rows = sentences(encoder, 1, CAT)
-    assert text == (
-        "[CLS] the snow ##ball sat on the mat [SEP] the cat sat on the mat [SEP]"
-    )  # as the tokenizer writes the two sentences, spaces and long words included
+    _, rows = sentences(encoder, 1, CAT)  # as the tokenizer writes both, long words included
     whole = encoder.tokenizer("the snowball sat on the mat", "the cat sat on the mat")
     assert rows.ids[0].tolist() == whole["input_ids"]
     assert (rows.segments[0] >= 5).astype(int).tolist() == whole["token_type_ids"]
@@ -127,19 +123,19 @@ def test_the_pair_is_the_sentence_and_the_same_with_the_candidate(encoder: Encod
 
 
 def test_the_sentences_differ_in_the_target_only(encoder: Encoder) -> None:
-    text, _ = sentences(encoder, 4, FISH)  # the second "the", not the first
-    assert (
-        text == "[CLS] the snow ##ball sat on the mat [SEP] the snow ##ball sat on fish mat [SEP]"
-    )
-    text, _ = sentences(encoder, 6, SNOWBALL)  # no word of the sentence before
-    assert text == "[CLS] cat sat ! [SEP] snow ##ball sat ! [SEP]"
-    text, _ = sentences(encoder, 6, CAT)
-    assert text == "[CLS] cat sat ! [SEP] cat sat ! [SEP]"
+    for place, word, window, one, other in (
+        # The second "the", not the first; and no word of the sentence before.
+        (4, FISH, None, "the snow ##ball sat on the mat", "the snow ##ball sat on fish mat"),
+        (6, SNOWBALL, None, "cat sat !", "snow ##ball sat !"),
+        (6, CAT, None, "cat sat !", "cat sat !"),
+        (1, CAT, 1, "the snow ##ball sat", "the cat sat"),
+        (1, CAT, 0, "snow ##ball", "cat"),
+    ):
+        text, _ = sentences(encoder, place, word, window)
+        assert text == f"[CLS] {one} [SEP] {other} [SEP]"
 
 
-def test_windows_and_long_sentences(encoder: Encoder, tmp_path: Path) -> None:
-    assert sentences(encoder, 1, CAT, 1)[0] == "[CLS] the snow ##ball sat [SEP] the cat sat [SEP]"
-    assert sentences(encoder, 1, CAT, 0)[0] == "[CLS] snow ##ball [SEP] cat [SEP]"
+def test_long_sentences_lose_what_is_farthest_away(tmp_path: Path) -> None:
     # 3 special, 2 + 1 pieces of the words: 6 pieces are left, 3 on each side pair
     text, rows = sentences(tiny_encoder(tmp_path, longest=12), 1, CAT)
     assert text == "[CLS] the snow ##ball sat on [SEP] the cat sat on [SEP]"
@@ -152,12 +148,15 @@ def test_windows_and_long_sentences(encoder: Encoder, tmp_path: Path) -> None:
 HELD = np.arange(120) >= 90  # tokens of `data`
 
 
+def shadow(seed: int = 2, size: int = 100) -> Corpus:
+    """Cats sit and dogs are on: the context tells what the word was."""
+    words = np.random.default_rng(seed).integers(2, size=size)
+    return corpus(*([THE, word, [SAT, ON][word]] for word in words.tolist()))
+
+
 def data(seed: int = 0) -> tuple[Observed, Pairs]:
-    """cats sit and dogs run: the context tells what the word was."""
-    rng = np.random.default_rng(seed)
-    words = rng.integers(2, size=120)
-    clear = corpus(*([THE, word, [SAT, ON][word]] for word in words.tolist()))
-    observed = observe(swapping(), clear, rng)
+    clear = shadow(seed, 120)
+    observed = observe(swapping(), clear, np.random.default_rng(seed))
     best = FAKE.guess(observed, top=2).words
     return observed, training_pairs(best, clear.ids[observed.targets])
 
@@ -265,18 +264,6 @@ def test_scores_are_products_and_order_follows_them() -> None:
     wide = weigh(Guesses(words, scores), weights, top=4)
     assert wide.words[1].tolist() == [CAT, DOG, NONE, NONE]
     assert np.isneginf(wide.scores[1, 2:]).all() and np.isneginf(wide.scores[0, 3])
-
-
-def test_repeated_documents() -> None:
-    again = repeat(SENTENCES, 3)
-    assert len(again) == 6 and again[4].tolist() == SENTENCES[0].tolist()
-    assert again.kept == {8: "!", 17: "!", 26: "!"}
-    assert repeat(SENTENCES, 1).offsets.tolist() == SENTENCES.offsets.tolist()
-
-
-def shadow(seed: int = 2, size: int = 100) -> Corpus:
-    words = np.random.default_rng(seed).integers(2, size=size)
-    return corpus(*([THE, word, [SAT, ON][word]] for word in words.tolist()))
 
 
 def attack(encoder: Encoder, **options: Any) -> ContextualBayes:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers import corpus
 from tiny_models import (
     CAT,
     DOG,
@@ -44,10 +45,7 @@ def sentences(size: int = 120, seed: int = 2) -> Corpus:
     for number in range(size):
         subjects = rng.integers(4, size=2 if number % 5 == 0 else 1).tolist()
         documents.append([word for subject in subjects for word in (THE, subject, VERB[subject])])
-    return Corpus(
-        ids=np.array([word for each in documents for word in each], dtype=np.int64),
-        offsets=np.cumsum([0, *(len(each) for each in documents)]),
-    )
+    return corpus(*documents)
 
 
 def attack(encoder: Encoder, steps: int = 150, **options: Any) -> InversionBert:
@@ -172,8 +170,7 @@ def test_targets_in_any_order_and_each_in_its_sentence(encoder: Encoder) -> None
 def test_long_documents_are_read_in_passages(tmp_path: Any) -> None:
     short = tiny_encoder(tmp_path / "short", longest=8)
     made = attack(short, steps=2)
-    clear = sentences()
-    whole = Corpus(ids=clear.ids, offsets=np.array([0, len(clear.ids)]))  # one long document
+    whole = corpus(sentences().ids)  # one long document
     observed = observe(swapping(), whole, np.random.default_rng(0))
     found = made.guess(observed, top=1)
     assert len(found.words) == len(observed.targets) and (found.words != NONE).all()
@@ -205,19 +202,10 @@ def test_a_mechanism_without_channel(encoder: Encoder) -> None:
     assert (made.guess(observed, top=10).words != NONE).all()
 
 
-def test_a_corpus_without_a_word_that_is_replaced(encoder: Encoder) -> None:
-    with pytest.raises(InvalidInput, match="corpus: none"):
-        attack(encoder, mechanism=TableMechanism(np.eye(len(WORDS)), np.array([9])))
-
-
-def shadow_of(*words: int) -> Corpus:
-    return Corpus(ids=np.array(words, dtype=np.int64), offsets=np.array([0, len(words)]))
-
-
 def test_a_classifier_per_token_names_originals_by_their_share() -> None:
     """Of four shadow words three are cats; cat and dog are exchanged half of the time."""
     copies = 4000
-    made = InversionPerToken(swapping(), shadow_of(CAT, THE, CAT, DOG, CAT), copies=copies, seed=1)
+    made = InversionPerToken(swapping(), corpus([CAT, THE, CAT, DOG, CAT]), copies=copies, seed=1)
     found = made.guess_words(np.array([DOG, CAT, FISH]), 3)
     assert found.words.tolist() == [[CAT, DOG, NONE], [CAT, DOG, NONE], [NONE] * 3]
     error = np.sqrt(0.75 * 0.25 / (2 * copies))  # half of four words show either output
@@ -227,7 +215,7 @@ def test_a_classifier_per_token_names_originals_by_their_share() -> None:
 
 def test_a_classifier_per_token_is_the_optimum_of_training_one() -> None:
     """Gradient descent on a constant input, the training of the released code, ends there."""
-    shadow = shadow_of(CAT, CAT, DOG)
+    shadow = corpus([CAT, CAT, DOG])
     made = InversionPerToken(swapping(0.7), shadow, copies=50, seed=3)
     clear = repeat(shadow, 50)
     seen = observe(swapping(0.7), clear, stream(3, "shadow copies"))
@@ -248,7 +236,7 @@ def test_a_classifier_per_token_is_the_optimum_of_training_one() -> None:
 def test_many_copies_are_bayes_rule_without_a_constant() -> None:
     law = np.random.default_rng(5).dirichlet(np.full(len(WORDS), 0.5), size=len(WORDS))
     mechanism = TableMechanism(law)
-    shadow = shadow_of(*np.random.default_rng(6).integers(len(WORDS), size=40).tolist())
+    shadow = corpus(np.random.default_rng(6).integers(len(WORDS), size=40))
     counted = InversionPerToken(mechanism, shadow, copies=3000, seed=2)
     exact = ContextFreeBayes(mechanism, shadow, constant=0)
     outputs = np.arange(len(WORDS))
