@@ -305,7 +305,7 @@ def no_prior(patch: pytest.MonkeyPatch) -> NoisyChannel:
     model = model_of(2)
     even = np.full_like(model.unigram, 1 / len(model.unigram))
     patch.setattr(NGrams, "find", lambda self, words, *_: (words[:0], np.empty(0)))
-    patch.setattr(NGrams, "backoff", lambda self, key, _: np.ones(len(key)))
+    patch.setattr(NGrams, "backoff", lambda self, before: np.ones(len(before)))
     return NoisyChannel(CHANNEL, model=NGrams(model.lexicon, even, model._orders))
 
 

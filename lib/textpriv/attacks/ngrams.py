@@ -140,27 +140,21 @@ class NGrams:
 
     def parts(self, words: IntArray, history: IntArray) -> tuple[FloatArray, FloatArray]:
         """seen(h, w) and backoff(h) of histories of 1 to order - 1 words: (n,) each."""
-        key = self.key(history)
-        level = self._orders[history.shape[1] - 1]
+        key, level = np.zeros(len(history), dtype=np.int64), self._orders[history.shape[1] - 1]
+        for column in history.T:
+            key = key * (self.lexicon.start + 1) + column
         return (
             level.seen.get(key * (self.lexicon.start + 1) + words, 0.0),
             level.backoff.get(key, 1.0),
         )
 
-    def find(self, words: IntArray, key: IntArray, length: int) -> tuple[IntArray, FloatArray]:
-        """Where seen(h, w) > 0 for histories of `length` words given by `key`, and its values."""
-        return self._orders[length - 1].seen.find(key * (self.lexicon.start + 1) + words)
+    def find(self, words: IntArray, before: IntArray) -> tuple[IntArray, FloatArray]:
+        """Where seen(h, w) > 0 for histories of one word, and its values."""
+        return self._orders[0].seen.find(before * (self.lexicon.start + 1) + words)
 
-    def backoff(self, key: IntArray, length: int) -> FloatArray:
-        """backoff(h) of histories of `length` words given by `key`; 1 where never seen."""
-        return self._orders[length - 1].backoff.get(key, 1.0)
-
-    def key(self, history: IntArray) -> IntArray:
-        """One number for each history: (n, length) -> (n,)."""
-        result = np.zeros(len(history), dtype=np.int64)
-        for column in history.T:
-            result = result * (self.lexicon.start + 1) + column
-        return result
+    def backoff(self, before: IntArray) -> FloatArray:
+        """backoff(h) of histories of one word; 1 where never seen: (n,)."""
+        return self._orders[0].backoff.get(before, 1.0)
 
     def log_likelihood(self, corpus: Corpus) -> FloatArray:
         """ln P(token | the tokens before it in its document), every token: (tokens,)."""

@@ -350,12 +350,12 @@ def _lattice_of_words(
     # Place of the same document's position one step before; the first step has none.
     before = _place_before(step, document)
     target, source = _pairs(counts, before)
-    found, seen = model.find(word[target], word[source], 1)
+    found, seen = model.find(word[target], word[source])
     first = np.flatnonzero(step[node_place] == 0)
     base[first] = model.probability(word[first], np.full((len(first), model.order - 1), start))
     return Lattice(
         *nodes,
-        backoff=model.backoff(word, 1),
+        backoff=model.backoff(word),
         base=base,
         last=model.probability(np.full(len(word), model.lexicon.end), word[:, None]),
         source=source[found],
