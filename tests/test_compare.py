@@ -70,5 +70,5 @@ def test_what_has_not_run_in_both_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
-    assert compare.with_full(["01_try"], "default") == []
+    assert compare.with_full(["01_try"]) == []
     assert results.file("01_try", "full") == tmp_path / "results" / "full" / "01_try.json"

@@ -21,7 +21,6 @@ from textpriv.report import results, verdicts
 from textpriv.report.results import Measurement
 from textpriv.stats import CONFIDENCE
 
-FULL = "full"
 # Quantities that change with what was learned from: accuracies, F1 of the author and the sentiment,
 # what a prediction of worth decides; and traces of DP-Prompt's limits and DeepCandidate's
 # candidates, which come from public documents. Mechanisms are compared at levels of utility between
@@ -81,9 +80,11 @@ def compared(
     return Comparison(notebook, pd.DataFrame(rows, columns=["name", "value", "full", "z"]))
 
 
-def with_full(notebooks: Iterable[str], run: str) -> list[Comparison]:
-    """Of the notebooks that both runs have finished."""
-    both = ((name, results.found(name, run), results.found(name, FULL)) for name in notebooks)
+def with_full(notebooks: Iterable[str]) -> list[Comparison]:
+    """Of the notebooks that the default and the full run have finished."""
+    both = (
+        (name, results.found(name, "default"), results.found(name, "full")) for name in notebooks
+    )
     return [
         compared(name, ours.by_name(), full.by_name()) for name, ours, full in both if ours and full
     ]

@@ -30,7 +30,7 @@ from textpriv import assets, parallel, paths, profiles
 from textpriv.errors import ProfileError, RunError, TextprivError
 from textpriv.files import cannot_write, canonical_json, write_atomic
 from textpriv.report import cluster, provenance, results, verdicts
-from tools import compare, notebooks, options, redraw, state
+from tools import compare, forecast, notebooks, options, redraw, state
 from tools.notebooks import Notebook, say
 
 RAN, UP_TO_DATE, FAILED, NOT_RUN = "ran", "up to date", "failed", "not run"
@@ -113,8 +113,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(_aligned([("notebook", "state"), *rows]))
             return 0
         if arguments.dry_run:
-            from tools import forecast
-
             print(forecast.text(chosen, arguments.profile))
             return 0
         with _locked(plan):
@@ -205,7 +203,7 @@ def _run(plan: Plan, chosen: Sequence[Notebook]) -> int:
             _keep_outputs(plan, jobs)
     finally:
         print(f"\n{_table(plan, jobs)}", flush=True)
-    if plan.run == "default" and (beside := compare.with_full([n.name for n in chosen], "default")):
+    if plan.run == "default" and (beside := compare.with_full(n.name for n in chosen)):
         print(compare.summary(beside))
     return 0 if all(job.state in (RAN, UP_TO_DATE) for job in jobs) else 1
 

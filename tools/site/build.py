@@ -240,10 +240,7 @@ def gallery(source: Notebook) -> NotebookNode:
         # the output of a cell stays as it is: Sphinx would take minutes to make these tables
         shown = numbers.head(MOST_ROWS).to_html(index=False, border=0)
         html = f"<details class='numbers'><summary>The plotted numbers</summary>{shown}</details>"
-        output = v4.new_output("display_data", data={"text/html": html})
-        cells.append(v4.new_markdown_cell("\n\n".join(parts)))
-        hidden = {"tags": ["remove-input"]}
-        cells.append(v4.new_code_cell("numbers", outputs=[output], metadata=hidden))
+        cells += [v4.new_markdown_cell("\n\n".join(parts)), play.shown(html)]
     return v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
 
 
