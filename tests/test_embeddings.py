@@ -38,13 +38,6 @@ def write_text(path: Path, *, header: bool = True, end: str = "\n") -> Path:
 # --- The class ----------------------------------------------------------------------------
 
 
-def test_nothing_can_be_changed(small: Embedding) -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        small.vectors[0, 0] = 1
-    with pytest.raises(AttributeError):
-        small.name = "other"  # type: ignore[misc]
-
-
 @pytest.mark.parametrize(
     "convert",
     [

@@ -305,15 +305,6 @@ def test_a_word_stands_first_in_its_own_set() -> None:
     np.testing.assert_allclose(np.sort(apart, axis=1), every, atol=1e-6)
 
 
-def test_custext_plus_does_not_claim_to_protect_stopwords() -> None:
-    mechanism = MAKERS["custext+ conservative"](SMALL, 1.0)
-    row = mechanism.log_rows([1])[0]
-    assert row[1] == 0 and np.isneginf(np.delete(row, 1)).all()
-    assert "stopwords excepted" in mechanism.claim.protects
-    assert "the stopwords" in mechanism.claim.in_clear
-    assert "stopword" not in MAKERS["custext conservative"](SMALL, 1.0).claim.in_clear
-
-
 # --- Samples ---------------------------------------------------------------------------------
 
 

@@ -225,14 +225,6 @@ def first_pass_choice(search: ExactSearch, queries: FloatArray) -> Any:
     return scores.argmax(0).numpy()
 
 
-def test_the_first_pass_alone_is_often_wrong_and_the_search_never() -> None:
-    table, queries = normal(3000, 3), normal(300, 3, seed=1)
-    expected = long_nearest(table, queries)[:, 0]
-    search = ExactSearch(table, precision="bf16")
-    assert (first_pass_choice(search, queries) != expected).sum() > 30
-    np.testing.assert_array_equal(search.nearest(queries)[0][:, 0], expected)
-
-
 def rounded(values: FloatArray) -> FloatArray:
     """Values that bfloat16 holds."""
     return torch.from_numpy(values).bfloat16().double().numpy()

@@ -828,11 +828,6 @@ def made(success: Any = ATTACKED.success, attack: str = "a", **changed: Any) -> 
     return Attacked(success, attack, **rest)
 
 
-def test_what_an_attack_says() -> None:
-    said = "The attack that we measured (a) named 46 of 100; 95% interval 44 to 48."
-    assert str(made()) == said
-
-
 # --- Statements from what notebooks measured ----------------------------------------------------
 
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import POWER, FloatArray, embedding, fits, power_of_fit, units
+from helpers import POWER, FloatArray, fits, power_of_fit, units
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from textpriv.errors import InvalidInput
-from textpriv.mechanisms import Madlib, Mahalanobis
 from textpriv.neighbors import (
     AllRadii,
     Envelope,
@@ -469,29 +468,6 @@ def test_in_one_dimension_the_law_is_the_laplace_mass_of_each_cell() -> None:
     for epsilon in (0.5, 4.0):
         cells = stats.laplace(scale=1 / epsilon).cdf(edges[None] - rows[:, None])
         np.testing.assert_allclose(line_law(table, epsilon), np.diff(cells, axis=1), atol=1e-12)
-
-
-@pytest.mark.parametrize("strength", [None, 1.0])
-def test_the_envelope_agrees_with_what_the_mechanisms_draw(strength: float | None) -> None:
-    """Random directions on both sides: the agreement of means, to six standard errors."""
-    rng = np.random.default_rng(4)
-    table = embedding(rng.standard_normal((80, 3)) * [4.0, 1.0, 0.3])
-    word, epsilon, n = 11, 1.5, 40_000
-    made: Any = (
-        Madlib(table, epsilon=epsilon)
-        if strength is None
-        else Mahalanobis(table, epsilon=epsilon, strength=strength)
-    )
-    drawn = made.sanitize_ids(np.full(n, word), np.random.default_rng(6))
-    directions = random_directions(n, 3, np.random.default_rng(7))
-    shaped = directions if strength is None else directions @ made.root
-    radii, _ = all_radii(table.vectors).first_crossing(np.array([word]), shaped[None])
-    kept = radius_cdf(radii[0], 3, epsilon)
-    found = (drawn == word).mean()
-    error = np.sqrt(kept.var() / n + found * (1 - found) / n)
-    assert abs(kept.mean() - found) <= 6 * error
-    without_half = radius_cdf(2 * radii[0], 3, epsilon).mean()
-    assert abs(without_half - found) > 12 * error
 
 
 # --- Bad input --------------------------------------------------------------------------------

@@ -131,17 +131,6 @@ def test_marks_beyond_what_scripts_stack_are_dropped_and_no_others() -> None:
 # --- What leaves in clear ---------------------------------------------------------------------
 
 
-@given(st.lists(everything, max_size=4))
-@more
-def test_under_the_private_policy_only_words_of_the_vocabulary_come_out(texts: list[str]) -> None:
-    santext, madlib = SanText(SMALL, epsilon=3.0), Madlib(SMALL, epsilon=3.0)
-    encoded = Tokenizer(SMALL.words).encode(texts)
-    for mechanism in (santext, madlib):
-        out = mechanism.sanitize(texts, np.random.default_rng(0))
-        assert {word for text in out for word in text.split()} <= set(SMALL.words)
-        assert [len(text.split()) for text in out] == np.diff(encoded.offsets).tolist()
-
-
 TEXT = "The rock, 3 or 44: Xanadu!"  # known: the rock 3 !   unknown: or 44 xanadu , :
 
 
@@ -232,14 +221,6 @@ def test_how_tokens_are_cut_into_documents_does_not_matter(mechanism: Any) -> No
     np.testing.assert_array_equal(
         drawn[0], mechanism.sanitize_ids(np.array(ids), np.random.default_rng(5))
     )
-
-
-def test_a_corpus_put_before_another_is_sanitized_as_if_alone() -> None:
-    ids = np.random.default_rng(0).integers(0, 4, 60).tolist()
-    santext = SanText(SMALL, epsilon=1.0)
-    alone = santext.sanitize_corpus(corpus(ids[:20], 20), np.random.default_rng(5))
-    both = santext.sanitize_corpus(corpus(ids, 20, 40), np.random.default_rng(5))
-    np.testing.assert_array_equal(both[0], alone.ids)
 
 
 def test_a_kept_token_takes_no_draw() -> None:
