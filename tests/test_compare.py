@@ -9,7 +9,6 @@ import pytest
 from tools import compare
 
 from textpriv import paths
-from textpriv.report import results
 from textpriv.report.results import Measurement, measure
 
 
@@ -71,4 +70,3 @@ def test_what_has_not_run_in_both_is_left_out(
 ) -> None:
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     assert compare.with_full(["01_try"]) == []
-    assert results.file("01_try", "full") == tmp_path / "results" / "full" / "01_try.json"

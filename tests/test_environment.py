@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -13,7 +14,6 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +21,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+PROJECT, BUILD = PYPROJECT["project"], PYPROJECT["build-system"]
 EXTRAS = PROJECT["optional-dependencies"]
 CORE = PROJECT["dependencies"]
 REPOSITORY_NEEDS = [*CORE, *EXTRAS["ann"], *EXTRAS["models"], *EXTRAS["notebooks"]]
@@ -40,30 +41,13 @@ def bounds(requirements: list[str]) -> dict[str, str]:
     return {canonicalize_name(r.name): str(r.specifier) for r in parsed}
 
 
-def conda() -> list[Any]:
-    return yaml.safe_load((REPOSITORY / "environment.yml").read_text())["dependencies"]
-
-
-def split_spec(spec: str) -> tuple[str, str]:
-    name = re.match(r"[^=<>]+", spec)
-    assert name
-    return name.group(), spec[name.end() :]
-
-
 def test_conda_repeats_pyproject() -> None:
     wanted = bounds(REPOSITORY_NEEDS + EXTRAS["gpu"] + EXTRAS["dev"])
     wanted = {CONDA_NAMES.get(name, name): bound for name, bound in wanted.items()}
-    tools = {
-        "python": PROJECT["requires-python"],
-        "pip": "",
-        **bounds(
-            tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["build-system"]["requires"]
-        ),
-    }
-    written = dict(map(split_spec, conda()))
-    canonical = {canonicalize_name(name): bound for name, bound in written.items()}
-    assert canonical == {**wanted, **tools}
-    assert len(written) == len(conda())
+    tools = [f"python{PROJECT['requires-python']}", "pip", *BUILD["requires"]]
+    conda = yaml.safe_load((REPOSITORY / "environment.yml").read_text())["dependencies"]
+    assert bounds(conda) == {**wanted, **bounds(tools)}
+    assert len(bounds(conda)) == len(conda)
     container = (REPOSITORY / ".devcontainer" / "devcontainer.json").read_text()
     assert f"python:{PROJECT['requires-python'].removeprefix('>=')}-" in container
 
@@ -102,22 +86,20 @@ def test_lock_is_closed() -> None:
             ):
                 missing.add(f"{name} needs {requirement.name}")
     # Python 3.12 brings aiohttp through papermill, and torch's CUDA build its libraries
-    assert {
-        text for text in missing if "aiohttp" not in text and "torch needs" not in text
-    } == set()
+    assert not [text for text in missing if "aiohttp" not in text and "torch needs" not in text]
 
 
 def test_everything_imported_is_declared() -> None:
     folders = [REPOSITORY / name for name in ("lib", "tests", "tools")]
     sources = [path for folder in folders for path in folder.rglob("*.py")]
     modules = {name for path in sources for name in imported(path)}
-    declared = set(bounds(PROJECT["dependencies"]))
-    for extra in EXTRAS.values():
-        declared |= set(bounds(extra))
+    declared = set(bounds([*CORE, *itertools.chain(*EXTRAS.values())]))
     # through declared ones: jupyter_client, zmq and IPython by ipykernel, PIL by matplotlib, triton
     # by torch's CUDA build, ...
     through = {"jupyter-client", "pyzmq", "ipython", "pillow", "packaging", "tokenizers", "triton"}
-    for module in sorted(modules - sys.stdlib_module_names - {"textpriv"} - own_modules()):
+    own = {path.stem for path in (REPOSITORY / "tests").glob("*.py")}
+    own |= {"textpriv", "tools", "benchmarks"}
+    for module in sorted(modules - sys.stdlib_module_names - own):
         known = distributions_of(module) & (declared | through)
         assert known, f"{module} is imported, not declared"
 
@@ -138,10 +120,6 @@ def test_everything_declared_is_imported_where_it_works() -> None:
         modules |= set(re.findall(r'"\s*(?:import|from) (\w+)', path.read_text(encoding="utf-8")))
     used = set().union(*map(distributions_of, modules))
     assert set(bounds(REPOSITORY_NEEDS)) - used == set(THROUGH_OTHERS)
-
-
-def own_modules() -> set[str]:
-    return {path.stem for path in (REPOSITORY / "tests").glob("*.py")} | {"benchmarks", "tools"}
 
 
 @functools.cache

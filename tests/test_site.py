@@ -207,24 +207,6 @@ def test_every_claim_has_a_row(pages: dict[str, Page]) -> None:
     assert page.text.count(verdict, folded) >= len(expected)
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "address"),
-    [
-        ("CITATION.cff", "repository-code: 'https://github.com/a/b.git'\n", "a/b"),
-        ("pyproject.toml", '[project.urls]\nSource = "https://github.com/a/b"\n', "a/b"),
-        ("CITATION.cff", "title: https://github.com/a/b\n", ""),
-    ],
-)
-def test_colab_only_where_there_is_an_address(
-    project: Path, file: str, text: str, address: str
-) -> None:
-    (project / file).write_text(text)
-    (first, *_) = notebooks.find()
-    ways = build.notebook(first).cells[1].source
-    assert (f"github/{address}/blob/main/notebooks/{first.file}" in ways) == bool(address)
-    assert ("colab" in ways) == bool(address)
-
-
 def test_figures_stand_under_their_findings(project: Path) -> None:
     found = notebooks.find()
     alone = build.findings(found)

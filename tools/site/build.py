@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,36 +104,10 @@ def notebook(source: Notebook) -> NotebookNode:
             f"`./run_all.sh {full}--only {source.name[:2]}`, then `make site`.\n```"
         )
         cells.insert(1, v4.new_markdown_cell(missing))
-    cells.insert(1, v4.new_markdown_cell(_ways_to_run(source)))
+    link = f"{{download}}`Download this notebook </{DOWNLOADS}/{source.file}>`"
+    cells.insert(1, v4.new_markdown_cell(link))
     node.cells = cells
     return node
-
-
-def _ways_to_run(source: Notebook) -> str:
-    """Links to the notebook's file, and to Colab where the project names its address on GitHub."""
-    ways = [f"{{download}}`Download this notebook </{DOWNLOADS}/{source.file}>`"]
-    if address := repository():
-        ways.append(
-            f"[Open in Colab](https://colab.research.google.com/github/{address}/blob/main/"
-            f"notebooks/{source.file})"
-        )
-    return " · ".join(ways)
-
-
-def repository() -> str:
-    """ "owner/name" on GitHub, as pyproject.toml or CITATION.cff has it; "" where neither does."""
-    named: list[str] = []
-    project, citation = (paths.REPOSITORY / each for each in ("pyproject.toml", "CITATION.cff"))
-    if project.exists():
-        urls = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {}).get("urls", {})
-        named += map(str, urls.values())
-    if citation.exists():
-        text = citation.read_text(encoding="utf-8")
-        named += re.findall(r"^repository-code:\s*[\"']?(\S+?)[\"']?\s*$", text, re.MULTILINE)
-    found = (
-        re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?/?", url) for url in named
-    )
-    return next((match[1] for match in found if match), "")
 
 
 def _safe(
