@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -143,26 +143,11 @@ def stencil_rows() -> Iterator[Row]:
 # --- Attacks ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """Reviews cut into sentences of 20 words, a mechanism, and what an attacker sees and knows."""
+def attack_rows() -> Iterator[Row]:
+    """Attacks on reviews in sentences of 20 words, in one call against loops over tokens.
 
-    mechanism: CusTextPlus
-    shadow: Corpus
-    observed: Observed
-    model: NGrams
-
-    def part(self, targets: int) -> Observed:
-        """The first sentences, with about so many sanitized tokens."""
-        tokens = int(self.observed.targets[min(targets, len(self.observed.targets) - 1)])
-        count = max(1, tokens // 20)
-        return Observed(
-            self.observed.corpus.subset(np.arange(count)), self.observed.sanitized[: 20 * count]
-        )
-
-
-def scene() -> Scene:
-    """CusText+ at epsilon 4 over 33,860 words, with 250,000 sanitized tokens and more."""
+    CusText+ at epsilon 4 over 33,860 words, with 250,000 sanitized tokens and more.
+    """
     embedding = embeddings.load("glove-840b-300d-34k")
     texts = corpora.load("imdb").texts
     tokenizer = Tokenizer(embedding.words)
@@ -176,42 +161,41 @@ def scene() -> Scene:
 
     private, read = sentences(texts[:3000]), sentences(texts[3000:6000])
     observed = observe(mechanism, private, np.random.default_rng(0))
+
+    def part(targets: int) -> Observed:
+        """The first sentences, with about so many sanitized tokens."""
+        tokens = int(observed.targets[min(targets, len(observed.targets) - 1)])
+        count = max(1, tokens // 20)
+        return Observed(observed.corpus.subset(np.arange(count)), observed.sanitized[: 20 * count])
+
+    yield token_row(mechanism, read.subset(np.arange(1000)), part(200_000))
     model = NGrams.train(Lexicon(len(embedding), [read]), [read], order=2)
-    return Scene(mechanism, read.subset(np.arange(1000)), observed, model)
-
-
-def attack_rows() -> Iterator[Row]:
-    """Attacks on a whole corpus in one call against loops over tokens."""
-    made = scene()
-    yield from token_rows(made)
-    yield from decoding_rows(made)
+    yield decoding_row(mechanism, model, part(20_000), part(200))
     yield oracle_row()
 
 
-def token_rows(made: Scene) -> Iterator[Row]:
+def token_row(mechanism: CusTextPlus, shadow: Corpus, seen: Observed) -> Row:
     """Bayes' rule for each token."""
-    seen = made.part(200_000)
-    attack = ContextFreeBayes(made.mechanism, made.shadow)
-    columns = made.mechanism.matrix.tocsc()
+    attack = ContextFreeBayes(mechanism, shadow)
+    columns = mechanism.matrix.tocsc()
     bounds = columns.indptr
     pairs = list(zip(columns.indices.tolist(), columns.data.tolist(), strict=True))
-    sources = {y: dict(pairs[bounds[y] : bounds[y + 1]]) for y in range(made.mechanism.size)}
+    sources = {y: dict(pairs[bounds[y] : bounds[y + 1]]) for y in range(mechanism.size)}
     prior = dict(enumerate(attack.prior.tolist()))
     few = seen.corpus.ids[seen.targets[:20_000]].tolist()
     whole = (lambda: attack.guess(seen, top=1), len(seen.targets))
     loop = (lambda: peers.context_free_loop(few, sources, prior, 0.0), len(few))
     what = f"context-free, CusText+, {len(seen.targets):,} tokens, against a loop"
-    yield compare(what, "tokens/s", whole, loop, 5, repeats=3)
+    return compare(what, "tokens/s", whole, loop, 5, repeats=3)
 
 
-def decoding_rows(made: Scene) -> Iterator[Row]:
+def decoding_row(mechanism: CusTextPlus, model: NGrams, seen: Observed, few: Observed) -> Row:
     """Forward-backward over whole corpora against one pair of candidates at a time."""
-    seen, few, model = made.part(20_000), made.part(200), made.model
-    attack = NoisyChannel(made.mechanism, model=model)
+    attack = NoisyChannel(mechanism, model=model)
     found = attack.context_free(few)
     bounds = found.offsets.tolist()
-    words = [found.words[a:b].tolist() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    chances = [found.likelihood[a:b].tolist() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    words = [found.words[a:b].tolist() for a, b in pairwise(bounds)]
+    chances = [found.likelihood[a:b].tolist() for a, b in pairwise(bounds)]
     level, base = model._orders[0], model.lexicon.start + 1
     seen_pairs = dict(zip(level.seen.keys.tolist(), level.seen.values.tolist(), strict=True))
     backoff = dict(zip(level.backoff.keys.tolist(), level.backoff.values.tolist(), strict=True))
@@ -232,7 +216,7 @@ def decoding_rows(made: Scene) -> Iterator[Row]:
     assert (ours == theirs).mean() > 0.999  # the same work
     what = "noisy channel, order 2, 50 candidates, against a loop"
     whole = (lambda: attack.guess(seen, top=1), len(seen.targets))
-    yield compare(what, "tokens/s", whole, (loop, len(few.targets)), 3, repeats=3)
+    return compare(what, "tokens/s", whole, (loop, len(few.targets)), 3, repeats=3)
 
 
 def oracle_row() -> Row:

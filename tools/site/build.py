@@ -227,16 +227,13 @@ def cards() -> str:
 
 def documents() -> dict[str, str]:
     """The files of the repository that are pages, or that one links to."""
-    root, found = paths.REPOSITORY, {}
-    for path in (path for pattern in DOCUMENTS for path in sorted(root.glob(pattern))):
-        text = path.read_text(encoding="utf-8")
-        needs_heading = path.suffix == ".md" and not text.startswith("# ")
-        words = (word.upper() if len(word) <= 4 else word for word in path.stem.split("_"))
-        heading = f"# {' '.join(words)}\n\n" if needs_heading else ""
-        if path.suffix == ".md":
-            text = pictured(text)
-        found[path.relative_to(root).as_posix()] = heading + text
-    return found
+    root = paths.REPOSITORY
+    found = (path for pattern in DOCUMENTS for path in sorted(root.glob(pattern)))
+    texts = {path: path.read_text(encoding="utf-8") for path in found}
+    return {
+        path.relative_to(root).as_posix(): pictured(text) if path.suffix == ".md" else text
+        for path, text in texts.items()
+    }
 
 
 def pictured(text: str) -> str:
