@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 from helpers import results_of
 from matplotlib import pyplot as plt
+from test_claims import claim, trend
 
 from textpriv import paths, profiles
-from textpriv.errors import InvalidInput
 from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_figures as figures
@@ -56,25 +56,29 @@ def board(*found: Measurement, notebook: str = "05_reconstruction_attacks") -> B
     return Board("default", {notebook: results_of(notebook, found)}, {})
 
 
-ATTACKED = ("defense", "corpus", "epsilon", "attack")
-COLUMNS = {
-    "pr1": ("label", "corpus", "attack"),
-    "accuracy": ("label", "corpus", "scenario"),
-    "risk": ("mechanism", "epsilon", "attack"),
-    **dict.fromkeys(("asr", "paired"), ATTACKED),
-}
-
-
 def rate(name: str, value: float, error: float = 0.0) -> Measurement:
-    """With the columns that its notebook records; a dot between digits is a decimal point."""
-    quantity, *cells = re.split(r"(?<!\d)\.|\.(?!\d)", name)
-    columns: dict[str, str | int | float] = dict(
-        zip(COLUMNS.get(quantity, ()), cells, strict=False)
-    )
-    if "epsilon" in columns:
-        columns["epsilon"] = float(str(columns["epsilon"]).removeprefix("eps"))
-    found = measure(name, value, value - Z * error, value + Z * error, n=100)
+    """A share of a hundred with its standard error."""
+    return measure(name, value, value - Z * error, value + Z * error, n=100)
+
+
+def recorded(
+    quantity: str, value: float, reach: float | None = None, n: int = 100, **columns: Any
+) -> Measurement:
+    """A row of a table as a notebook records it, with an interval that reaches so far."""
+    ends = {} if reach is None else {"low": value - reach, "high": value + reach}
+    name = ".".join([quantity, *(str(each).lower().replace(" ", "_") for each in columns.values())])
+    found = measure(name, value, **ends, n=n, unit="difference")
     return found.model_copy(update={"columns": columns})
+
+
+def of_token(label: str, attack: str, value: float, corpus: str = "imdb") -> Measurement:
+    """What an attack of notebook 03 recovers under a mechanism on tokens."""
+    return recorded("pr1", value, 0.0, label=label, corpus=corpus, attack=attack)
+
+
+def accuracy(label: str, value: float, corpus: str = "imdb", scenario: str = "all") -> Measurement:
+    """What a classifier of notebook 03 reads under it, with an error of 0.01."""
+    return recorded("accuracy", value, Z * 0.01, label=label, corpus=corpus, scenario=scenario)
 
 
 def points(*rows: tuple[float, float, float, float]) -> pd.DataFrame:
@@ -126,55 +130,34 @@ def test_every_cell_of_every_table_is_a_claim(paper: str, place: str) -> None:
 
 
 def test_every_claim_says_where_and_no_set_up_is_compared() -> None:
-    for claim in claims.load():
-        assert claim.place.strip() and claim.setting.strip(), claim.id
-        assert claim.notebook in boards.NOTEBOOKS, claim.id
-        if ".setting." in claim.id:
-            assert claim.compared == "never", claim.id
+    for each in claims.load():
+        assert each.place.strip() and each.setting.strip(), each.id
+        assert each.notebook in boards.NOTEBOOKS, each.id
+        if ".setting." in each.id:
+            assert each.compared == "never", each.id
 
 
 def test_no_number_is_printed_finer_than_its_rounding() -> None:
-    for claim in numbers():
-        if claim.id == "tong.figure4.agnews.embedding_inversion_to_inversion_bert":
+    for each in numbers():
+        if each.id == "tong.figure4.agnews.embedding_inversion_to_inversion_bert":
             continue  # "approximately one-third"
-        steps = (claim.value or 0) / (claim.rounding or 1)
-        assert math.isclose(steps, round(steps), abs_tol=1e-6), claim.id
+        steps = (each.value or 0) / (each.rounding or 1)
+        assert math.isclose(steps, round(steps), abs_tol=1e-6), each.id
 
 
 # --- Verdicts -----------------------------------------------------------------------------------
 
 
-def stated(name: str, **form: Any) -> Claim:
-    return Claim.model_validate(
-        {
-            "id": name,
-            "paper": "tong",
-            "notebook": "05_reconstruction_attacks",
-            "place": "Table 1",
-            "setting": "any",
-            "compared": "always",
-            **form,
-        }
-    )
-
-
-def greater(*measurements: str) -> dict[str, Any]:
-    return {"form": "greater", "measurements": measurements}
-
-
-EXAMPLES = {
-    "tong.same": stated("tong.same", trend=greater("a.high", "a.low")),
-    "tong.within": stated("tong.within", trend=greater("a.high", "a.close")),
-    "tong.tie": stated("tong.tie", trend=greater("a.high", "a.same"), tie="one map"),
-    "tong.open": stated("tong.open", trend=greater("a.close", "a.high")),
-    "tong.differs": stated("tong.differs", trend=greater("a.low", "a.high")),
-    "tong.match": stated("tong.match", value=0.5, rounding=0.1, measurement="a.high"),
-    "tong.missing": stated("tong.missing", trend=greater("a.high", "a.absent")),
-    "tong.other": stated("tong.other", value=0.5, rounding=0.1, measurement="a.high",
-                         compared="never", reason="another corpus"),
-    "tong.setting.copies": stated("tong.setting.copies", value=3.0, rounding=1.0,
-                                  measurement="setting.copies", compared="never", reason="chosen"),
-}  # fmt: skip
+EXAMPLES = [
+    trend("greater", "a.high", "a.low", id="tong.same"),
+    trend("greater", "a.high", "a.close", id="tong.within"),
+    trend("greater", "a.high", "a.same", id="tong.tie", tie="one map"),
+    trend("greater", "a.close", "a.high", id="tong.open"),
+    trend("greater", "a.low", "a.high", id="tong.differs"),
+    trend("greater", "a.high", "a.absent", id="tong.missing"),
+    claim(measurement="a.high", id="tong.match"),
+    claim(measurement="a.high", id="tong.other", compared="never", reason="another corpus"),
+]
 OURS = (
     rate("a.high", 0.5, 0.01),
     rate("a.same", 0.5, 0.01),
@@ -185,7 +168,7 @@ OURS = (
 
 @pytest.fixture
 def examples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "load", lambda: list(EXAMPLES.values()))
+    monkeypatch.setattr(claims, "load", lambda: EXAMPLES)
 
 
 def test_statements_are_shown_with_their_verdicts(examples: None) -> None:
@@ -198,16 +181,15 @@ def test_statements_are_shown_with_their_verdicts(examples: None) -> None:
     counted = scoreboard.counts_of_findings(found)
     assert counted.loc["tong"].to_dict() == dict.fromkeys(scoreboard.COMPARED, 1) | {"match": 0}
     assert counted.loc["harel"].sum() == 0
-    nothing = judge(board(*OURS).by_notebook, "smoke")
-    assert scoreboard.judged(nothing).empty
-    assert scoreboard.counts_of_findings(nothing).to_numpy().sum() == 0
 
 
 def test_smoke_and_missing_notebooks_are_not_compared(examples: None) -> None:
     smoke = Board("smoke", board(*OURS).found, {})
     nothing = Board("default", {}, {"05_reconstruction_attacks": "run it"})
     for each in (smoke, nothing):
-        assert scoreboard.judged(judge(each.by_notebook, each.profile)).empty
+        found = judge(each.by_notebook, each.profile)
+        assert scoreboard.judged(found).empty
+        assert scoreboard.counts_of_findings(found).to_numpy().sum() == 0
     assert scoreboard.sources(nothing)["commit"].tolist() == ["run it"]
     row = scoreboard.sources(board(*OURS)).iloc[0]
     assert (row["commit"], row["minutes"]) == ("0123456 and changes", 1.5)
@@ -244,15 +226,15 @@ def test_what_a_sentence_says() -> None:
     made = board(*OURS)
     assert made.told("a.high", 1) == "0.5 (0.5 to 0.5)"
     assert made.told("a.absent") == "(not measured here)"
-    answers: dict[str, Any] = {"above": "larger", "below": "smaller", "tests": 1}
+    answers = {"above": "larger", "below": "smaller"}
     assert made.says("a.high", "a.low", **answers) == "larger"
     assert made.says("a.low", "a.high", **answers) == "smaller"
     assert made.says("a.high", "a.close", **answers) == "undecided at this size"
     assert "not measured" in made.says("a.high", "a.absent", **answers)
-    # 0.1 apart with errors of 0.03 each: p 0.018, which three tests make 0.055.
-    near = board(rate("a.one", 0.6, 0.03), rate("a.other", 0.5, 0.03))
-    for tests, expected in ((2, "larger"), (3, "undecided at this size")):
-        assert near.says("a.one", "a.other", **{**answers, "tests": tests}) == expected
+    # With errors of 0.03 each: p 0.0067 and 0.0058, which eight tests make 0.053 and 0.046.
+    for one, expected in ((0.615, "undecided at this size"), (0.617, "larger")):
+        near = board(rate("a.one", one, 0.03), rate("a.other", 0.5, 0.03))
+        assert near.says("a.one", "a.other", **answers) == expected
 
 
 def at(*rows: tuple[str, float, float], risk: float = 0.5) -> pd.DataFrame:
@@ -262,12 +244,9 @@ def at(*rows: tuple[str, float, float], risk: float = 0.5) -> pd.DataFrame:
     return table.assign(risk=risk, epsilon=1.0)
 
 
-def at_risk(first: str, second: str, value: float, p: float) -> Any:
+def at_risk(first: str, second: str, value: float, p: float) -> Measurement:
     """A paired test of the accuracies under two mechanisms, as notebook 09 records it."""
-    name = f"left.risk0.5.{first}_over_{second}"
-    found = measure(name, value, value - 0.02, value + 0.02, n=300, unit="difference")
-    about = {"risk": 0.5, "first": first, "second": second, "p": p}
-    return found.model_copy(update={"columns": about})
+    return recorded("left", value, 0.02, risk=0.5, first=first, second=second, p=p)
 
 
 def test_mechanisms_at_equal_risk_differ_only_by_a_test() -> None:
@@ -302,11 +281,10 @@ def equal(
     p: float,
     utility: str = "meaning",
     measured: str = "equal",
-) -> Any:
-    name = f"{measured}.{utility}2.{first}_over_{second}"
-    found = measure(name, value, value - 0.02, value + 0.02, n=300, unit="difference")
+) -> Measurement:
+    """A paired test of the risks where two mechanisms leave as much of a utility."""
     about = {"utility": utility, "quarter": 2, "level": 0.7, "first": first, "second": second}
-    return found.model_copy(update={"columns": {**about, "p": p}})
+    return recorded(measured, value, 0.02, **about, p=p)
 
 
 def test_pairs_at_equal_utility_are_decided_by_their_corrected_p() -> None:
@@ -352,8 +330,7 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
     assert findings.with_model(board(*random, left_out)) == ""  # no model attacked these
     spoken = [equal("tem", "left-out", 0.05, 0.01, measured=scoreboard.WITH_MODEL),
               equal("madlib", "left-out", 0.05, 0.5, measured=scoreboard.WITH_MODEL)]  # fmt: skip
-    added = measure("model_adds.tem.beside_usual", 0.02, n=870, unit="difference")
-    added = added.model_copy(update={"columns": {"mechanism": "tem"}})
+    added = recorded("model_adds", 0.02, n=870, mechanism="tem", beside="usual")
     said = findings.with_model(board(*random, left_out, *spoken, added))
     assert "left out at equal meaning under 1 of 2 (undecided: 1), at equal" in said
     assert said.startswith("Where a small language model attacks too (870 words), more is read")
@@ -362,9 +339,7 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
 
 def test_mechanisms_are_told_beside_scissors() -> None:
     def apart(mechanism: str, risk: float, value: float, p: float) -> Measurement:
-        made = measure(f"f1_over_left-out.{risk:g}.{mechanism}", value, unit="difference")
-        columns = {"mechanism": mechanism, "risk": risk, "p": p}
-        return made.model_copy(update={"columns": columns})
+        return recorded("f1_over_left-out", value, mechanism=mechanism, risk=risk, p=p)
 
     rows = [
         apart("madlib", 0.2, -0.02, 0.4),
@@ -383,10 +358,8 @@ def test_mechanisms_are_told_beside_scissors() -> None:
 def test_replacements_are_told_beside_random_words() -> None:
     def gain(corpus: str, mechanism: str, value: float, p: float, kept: float = 0.5, *,
              reader: str = "better") -> Measurement:  # fmt: skip
-        name = f"beside_random.{corpus}.{mechanism}.kept{kept:g}.{reader}"
-        row = measure(name, value, None, None, n=9, unit="difference")
-        columns = {"corpus": corpus, "mechanism": mechanism, "reader": reader, "kept": kept, "p": p}
-        return row.model_copy(update={"columns": columns})
+        about = {"corpus": corpus, "mechanism": mechanism, "kept": kept, "reader": reader}
+        return recorded("beside_random", value, **about, p=p)
 
     rows = [gain("s", "tem", -0.1, 0.001), gain("s", "vickrey", 0.1, 0.001),
             gain("s", "madlib", 0.1, 0.06), gain("s", "tem", 0.1, 0.001, reader="words"),
@@ -453,10 +426,8 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
 
 
 def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> None:
-    def read(mechanism: str, value: float) -> Any:
-        low, high = max(0.0, value - 0.08), value + 0.08
-        found = measure(f"read.accuracy0.7.{mechanism}", value, low, high)
-        return found.model_copy(update={"columns": {"mechanism": mechanism}})
+    def read(mechanism: str, value: float) -> Measurement:
+        return recorded("read", value, 0.08, mechanism=mechanism)
 
     ends = [measure("accuracy.empty", 0.62, 0.6, 0.64), measure("accuracy.clear", 0.75, 0.7, 0.8)]
     said = findings.alone(board(read("tem", 0.63), read("custext+", 0.3), *ends))
@@ -474,22 +445,19 @@ def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> No
 def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def row(name: str, value: float, **columns: Any) -> Measurement:
-        error = {} if name.startswith("game") else {"low": value - 0.05, "high": value + 0.05}
-        unit = "nats" if name.startswith("game") else "share"
-        n = 33 if columns["mechanism"] == "DeepCandidate" else 200
-        found = measure(name, value, **error, n=n, unit=unit)
-        columns |= {} if name.startswith("game") else {"candidates": n}
-        return found.model_copy(update={"columns": columns})
+    def linked(mechanism: str, value: float, attack: str = "words") -> Measurement:
+        n = 33 if mechanism == "DeepCandidate" else 200
+        about = {"mechanism": mechanism, "attack": attack, "candidates": n}
+        return recorded("linked", value, 0.05, n, **about)
 
     made = board(
-        row("linked.a.words", 0.2, mechanism="DP-MLM", attack="words"),
-        row("linked.a.vectors", 0.3, mechanism="DP-MLM", attack="vectors"),
-        row("linked.b.words", 0.9, mechanism="DP-Prompt", attack="words"),
-        row("linked.c.words", 0.05, mechanism="DeepCandidate", attack="words"),
-        row("linked.e.words", 0.95, mechanism="redaction alone", attack="words"),
-        row("game.a", 1.58, mechanism="DP-MLM"),
-        row("game.d", 0.0, mechanism="truncated Laplace"),
+        linked("DP-MLM", 0.2),
+        linked("DP-MLM", 0.3, "vectors"),
+        linked("DP-Prompt", 0.9),
+        linked("DeepCandidate", 0.05),
+        linked("redaction alone", 0.95),
+        recorded("game", 1.58, mechanism="DP-MLM"),
+        recorded("game", 0.0, mechanism="truncated Laplace"),
         notebook="08_whole_texts",
     )
     games = [["DP-MLM", 1.58, 1.0, 1600], ["DP-MLM", 0.2, 0.6, 1800]]  # the more that is shown
@@ -532,10 +500,8 @@ def test_what_vectors_give_away_is_compared_with_what_is_named_without() -> None
 
 def test_more_outputs_are_compared_by_the_strongest_attacker_on_one_and_on_several() -> None:
     def asked(k: int, access: str, value: float) -> Measurement:
-        made = measure(f"repeated.madlib.eps8.k{k}.{access}", value, value - 0.06, value + 0.06,
-                       n=377)  # fmt: skip
         about = {"mechanism": "madlib", "setting": "eps8", "k": k, "access": access}
-        return made.model_copy(update={"columns": about})
+        return recorded("repeated", value, 0.06, **about)
 
     once = [asked(1, "embedding", 0.2), asked(1, "text", 0.44)]
     often = [asked(3, "text", 0.61), asked(3, "embedding", 0.4), asked(30, "text", 0.3)]
@@ -557,25 +523,23 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     assert said["what is left"].endswith("70% (63 to 77); under the others 60% to 65%; "
                                          "guessing: 50%")  # fmt: skip
     assert "language model" not in said["an attacker still gets"]
-    added = []
-    for name, beside, value in (
-        ("tem", "usual", 0.041), ("tem", "wider", 0.061), ("left-out", "usual", 0.01)
-    ):  # fmt: skip
-        made = measure(f"model_adds.{name}.beside_{beside}", value, n=870, unit="difference")
-        columns = {"mechanism": name, "beside": beside}
-        added.append(made.model_copy(update={"columns": columns}))
+    gains = [("tem", "usual", 0.041), ("tem", "wider", 0.061), ("left-out", "usual", 0.01)]
+    added = [
+        recorded("model_adds", value, mechanism=name, beside=beside) for name, beside, value in gains
+    ]
     (said,) = advice.choice(board(*added), rows).to_dict("records")
     assert said["an attacker still gets"].endswith("and more candidates up to 4 points more")
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     told_apart = board(at_risk("madlib", "tem", -0.1, 0.01))
     assert advice.choice(told_apart, two)["use"].tolist() == ["TEM"]
+    films = scoreboard.CORPUS
     tokens = board(
-        *(rate(f"pr1.{name}.rotten-tomatoes.context_free", risk)
-          for name, risk in (("noise-50", 0.1), ("high-freq", 0.6), ("low-freq", 0.8))),
-        rate("pr1.plain.rotten-tomatoes.naive", 1.0),
-        *(rate(f"accuracy.{name}.rotten-tomatoes.all", value)
-          for name, value in (("plain", 0.8), ("noise-50", 0.64), ("high-freq", 0.7),
-                              ("low-freq", 0.7))),
+        of_token("plain", "naive", 1.0, films),
+        accuracy("plain", 0.8, films),
+        *(made
+          for name, risk, value in (("noise-50", 0.1, 0.64), ("high-freq", 0.6, 0.7),
+                                    ("low-freq", 0.8, 0.7))
+          for made in (of_token(name, "context-free", risk, films), accuracy(name, value, films))),
     )  # fmt: skip
     (said,) = advice.choice(tokens, rows[:0]).to_dict("records")
     # Of those that surely keep half of what plain text gives: of noise 0.64 it is not sure.
@@ -598,26 +562,20 @@ def test_what_the_least_bound_comes_to() -> None:
 
 
 def test_what_hiding_costs_is_said_by_a_test() -> None:
-    made = board(
-        rate("pr1.noise-50.imdb.naive", 0.1),  # nobody has attacked it in earnest
-        rate("accuracy.noise-50.imdb.all", 0.5),
-        rate("pr1.stencil-w9-s0.2.imdb.naive", 0.9),
-        rate("pr1.stencil-w9-s0.2.imdb.deconvolution", 0.8),
-        rate("pr1.punctuated-stencil-w9-s1.0.imdb.deconvolution_lm", 0.3),
-        rate("accuracy.plain.imdb.all", 0.8, 0.01),
-        rate("accuracy.stencil-w9-s0.2.imdb.all", 0.7, 0.01),
-        rate("accuracy.punctuated-stencil-w9-s1.0.imdb.all", 0.6, 0.01),
-    )
-    said = findings.least_read(made, scoreboard.manipulated_tokens(made))
-    assert "punctuated stencil, window 9, sigma 1.0 is read back least, by point estimate" in said
-    assert "30% of the tokens" in said
-    assert said.endswith("significantly less.")
-    close = board(
-        *(each for each in made.measured.values() if each.name != "accuracy.plain.imdb.all"),
-        rate("accuracy.plain.imdb.all", 0.61, 0.01),
-    )
-    tokens = scoreboard.manipulated_tokens(close)
-    assert findings.least_read(close, tokens).endswith("undecided at this size.")
+    for plain, expected in ((0.8, "significantly less."), (0.61, "undecided at this size.")):
+        made = board(
+            of_token("noise-50", "naive", 0.1),  # nobody has attacked it in earnest
+            accuracy("noise-50", 0.5),
+            of_token("stencil-w9-s0.2", "naive", 0.9),
+            of_token("stencil-w9-s0.2", "deconvolution", 0.8),
+            of_token("punctuated-stencil-w9-s1.0", "deconvolution-lm", 0.3),
+            accuracy("plain", plain),
+            accuracy("stencil-w9-s0.2", 0.7),
+            accuracy("punctuated-stencil-w9-s1.0", 0.6),
+        )
+        said = findings.least_read(made, scoreboard.manipulated_tokens(made))
+        assert "punctuated stencil, window 9, sigma 1.0 is read back least, by point est" in said
+        assert "30% of the tokens" in said and said.endswith(expected)
     assert findings.least_read(board(), scoreboard.manipulated_tokens(board())) == ""
 
 
@@ -638,26 +596,11 @@ def test_every_contradiction_names_what_exists() -> None:
     assert len(table) == len(every) and set(table["measured"]) == {""}
 
 
-def test_numbers_of_contradictions_are_looked_up(tmp_path: Path) -> None:
-    path = tmp_path / "contradictions.toml"
-    one = """[[contradiction]]
-papers = ["tong"]
-against = "itself"
-about = "two numbers"
-[contradiction.printed]
-"first" = "tong.table1.k1.attack"
-"second" = "tong.table2.shadow5.context_free"
-[contradiction.measured]
-"ours" = "a.b"
-"not there" = "a.c"
-"""
-    path.write_text(one)
-    row = scoreboard.contradictions(board(measure("a.b", 0.25, 0.2, 0.3)), path).iloc[0]
-    assert row["printed"] == "first: 0.47; second: 0.496"
-    assert row["measured"] == "ours: 0.25 (0.2 to 0.3)"
-    path.write_text(one.replace("tong.table1.k1.attack", "tong.absent"))
-    with pytest.raises(InvalidInput, match=r"expected ids of claims, got tong\.absent"):
-        scoreboard.contradictions(board(), path)
+def test_numbers_of_contradictions_are_looked_up() -> None:
+    """Of the first, whose second measurement is not there."""
+    row = scoreboard.contradictions(board(measure("table1.k1.attack", 0.25, 0.2, 0.3))).iloc[0]
+    assert row["printed"] == "contextual, K = 1: 0.47; context-free, same shadow data: 0.496"
+    assert row["measured"] == "contextual, K = 1: 0.25 (0.2 to 0.3)"
 
 
 def test_numbers_printed_twice() -> None:
@@ -731,9 +674,8 @@ def test_an_estimate_has_both_errors() -> None:
 def test_reviews_are_read_off_at_the_words_kept_in_them() -> None:
     def read(kept: float, here: float, value: float, reader: str = "words",
              words: str = "own") -> Measurement:  # fmt: skip
-        found = measure(f"sentiment.imdb.tem.kept{kept:g}.{reader}.{words}", value, None, None, n=9)
         about = {"data": "imdb", "mechanism": "tem", "kept": kept, "kept_here": here}
-        return found.model_copy(update={"columns": {**about, "reader": reader, "words": words}})
+        return recorded("sentiment", value, **about, reader=reader, words=words)
 
     made = board(read(0.5, 0.4, 0.8), read(0.3, 0.2, 0.7), read(0.3, 0.2, 0.9, "vectors"),
                  read(0.3, 0.2, 0.6, words="redrawn"))  # fmt: skip
@@ -769,15 +711,15 @@ def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def test_the_strongest_attack_on_manipulated_tokens() -> None:
     made = board(
-        rate("pr1.stencil-w9-s0.2.rotten-tomatoes.naive", 0.3),
-        rate("pr1.stencil-w9-s0.2.rotten-tomatoes.deconvolution_lm", 0.6),
-        rate("pr1.punctuated-stencil-w9-s1.0.imdb.naive", 0.1),
-        rate("pr1.noise-100.imdb.naive", 0.8),
-        rate("pr1.high-freq.imdb.context_free", 0.7),
-        rate("accuracy.stencil-w9-s0.2.rotten-tomatoes.all", 0.66),
-        rate("accuracy.punctuated-stencil-w9-s1.0.imdb.all", 0.65),
-        rate("accuracy.noise-100.imdb.all", 0.64),
-        rate("accuracy.noise-100.imdb.test", 0.5),
+        of_token("stencil-w9-s0.2", "naive", 0.3),
+        of_token("stencil-w9-s0.2", "deconvolution_lm", 0.6),
+        of_token("punctuated-stencil-w9-s1.0", "naive", 0.1, "ag-news"),
+        of_token("noise-100", "naive", 0.8),
+        of_token("high-freq", "context-free", 0.7),
+        accuracy("stencil-w9-s0.2", 0.66),
+        accuracy("punctuated-stencil-w9-s1.0", 0.65, "ag-news"),
+        accuracy("noise-100", 0.64),
+        accuracy("noise-100", 0.5, scenario="test"),
     )
     tokens = scoreboard.manipulated_tokens(made).set_index("mapper")
     assert list(tokens.index) == ["stencil-w9-s0.2", "punctuated-stencil-w9-s1.0", "noise-100"]

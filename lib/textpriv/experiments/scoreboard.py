@@ -27,7 +27,6 @@ import pandas as pd
 from pydantic import BaseModel, Field
 
 from textpriv import paths
-from textpriv.errors import InvalidInput
 from textpriv.experiments.equal_utility import strongest
 from textpriv.experiments.mechanisms import OWN
 from textpriv.experiments.whole_texts import ALL_OUTPUTS
@@ -97,34 +96,25 @@ def counts_of_findings(found: Iterable[Judgement]) -> pd.DataFrame:
 # --- Contradictions -----------------------------------------------------------------------------
 
 
-def contradictions(board: Board, path: Path | None = None) -> pd.DataFrame:
+def contradictions(board: Board) -> pd.DataFrame:
     """Where papers contradict themselves, each other, their code or our measurements.
 
     Columns: papers, against, about, printed, measured; numbers are looked up, and what was not
     measured under this profile is left out.
     """
-    path = path or claims.FILE.with_name("contradictions.toml")
-    stated = {claim.id: claim for claim in claims.load()}
-    rows = []
-    for each in tomllib.loads(path.read_text(encoding="utf-8"))["contradiction"]:
-        printed, measured = each.get("printed", {}), each.get("measured", {})
-        if unknown := [name for name in printed.values() if name not in stated]:
-            raise InvalidInput(f"{path.name}: expected ids of claims, got {', '.join(unknown)}")
-        known = {
-            what: board.measured[name].told()
-            for what, name in measured.items()
-            if name in board.measured
+    path = claims.FILE.with_name("contradictions.toml")
+    printed = {claim.id: _printed(claim) for claim in claims.load()}
+    measured = {name: each.told() for name, each in board.measured.items()}
+    return pd.DataFrame(
+        {
+            "papers": ", ".join(claims.PAPERS[paper] for paper in each["papers"]),
+            "against": each["against"],
+            "about": each["about"],
+            "printed": _listed(each.get("printed", {}), printed),
+            "measured": _listed(each.get("measured", {}), measured),
         }
-        rows.append(
-            {
-                "papers": ", ".join(claims.PAPERS[paper] for paper in each["papers"]),
-                "against": each["against"],
-                "about": each["about"],
-                "printed": _listed({what: _printed(stated[n]) for what, n in printed.items()}),
-                "measured": _listed(known),
-            }
-        )
-    return pd.DataFrame(rows)
+        for each in tomllib.loads(path.read_text(encoding="utf-8"))["contradiction"]
+    )
 
 
 def _printed(claim: Claim) -> str:
@@ -132,8 +122,8 @@ def _printed(claim: Claim) -> str:
     return f"{trend.bound:g}" if trend and trend.form == "at_most" else claim.stated
 
 
-def _listed(named: Mapping[str, str]) -> str:
-    return "; ".join(f"{what}: {value}" for what, value in named.items())
+def _listed(names: Mapping[str, str], known: Mapping[str, str]) -> str:
+    return "; ".join(f"{what}: {known[name]}" for what, name in names.items() if name in known)
 
 
 def printed_twice() -> pd.DataFrame:
@@ -218,9 +208,9 @@ def crossing(curve: pd.DataFrame, along: str, wanted: float, error: float = 0.0)
         low, high = before[along], after[along]
         if min(low, high) <= wanted <= max(low, high) and low != high:
             place = Place(before, after, along, float((wanted - low) / (high - low)), error)
-            if f"{along}_low" not in curve:
-                return place
-            return replace(place, error=place._own_error(f"{along}_low", f"{along}_high"))
+            if f"{along}_low" in curve:
+                place = replace(place, error=place._own_error(f"{along}_low", f"{along}_high"))
+            return place
     return None
 
 

@@ -94,17 +94,16 @@ class Board:
         *,
         above: str = "significantly more",
         below: str = "significantly less",
-        tests: int = SENTENCES,
     ) -> str:
         """The sentence that is true of two measurements, by a test of their difference.
 
-        `tests` is the number of such tests for which it is corrected (Bonferroni).
+        Corrected for the number of such tests (Bonferroni).
         """
         left, right = (self.measured.get(name) for name in (first, second))
         if left is None or right is None:
             return "one of the two was not measured here"
         apart = Difference.between(left, right)
-        apart = replace(apart, p=min(1.0, tests * apart.p))
+        apart = replace(apart, p=min(1.0, SENTENCES * apart.p))
         return apart.says(above=above, below=below, undecided="undecided at this size")
 
 

@@ -62,9 +62,6 @@ class Measurement(BaseModel, frozen=True, extra="forbid"):
         return f"{self.value:{style}} ({self.low:{style}} to {self.high:{style}})"
 
 
-END = "\n}"  # of a file
-
-
 class Results(BaseModel, frozen=True, extra="forbid"):
     """One notebook's file in `results/`.
 
@@ -180,7 +177,8 @@ def write(made: Results, path: Path) -> None:
     """Write results, complete or not at all: a measurement to a line, as a diff shows it."""
     head = made.model_copy(update={"measurements": []}).model_dump_json(indent=1)
     lines = ",\n".join(f"  {each.model_dump_json()}" for each in made.measurements)
-    write_atomic(path, f"{head.removesuffix(f'[]{END}')}[\n{lines}\n ]{END}\n".encode())
+    head = head.removesuffix("]\n}")  # the end of no measurement, and of all
+    write_atomic(path, f"{head}\n{lines}\n ]\n}}\n".encode())
 
 
 def _shown(path: Path) -> str:

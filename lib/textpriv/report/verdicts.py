@@ -213,7 +213,8 @@ def judge(
         tied = [each for each in tested if compared[each.id].verdict == Verdict.TIE]
         if len(tied) == len(tested):
             tested = []
-        tested = [each for each in tested if each not in tied or _is_strict(each)]
+        # A tie goes against an order; that numbers are equal it can only help.
+        tested = [e for e in tested if e not in tied or (e.trend and e.trend.form != "equal")]
         stated.append((statement, group[0], {each.id: compared[each.id] for each in group}))
         tests.append(_test(statement.reading, tested, measured))
         in_each.append(_test(Reading.EACH, tested, measured))
@@ -237,11 +238,6 @@ def judge(
         about = statement, first.paper, first.kind, first.place
         judgements.append(Judgement(*about, found, verdict, reason, throughout))
     return judgements
-
-
-def _is_strict(claim: Claim) -> bool:
-    """Whether a tie goes against it: one that says that numbers are equal it can only help."""
-    return claim.trend is not None and claim.trend.form != "equal"
 
 
 def _as_one(test: _Test | None, cells: Mapping[str, Comparison], certain: bool) -> Comparison:
@@ -421,16 +417,10 @@ def _values(trend: Trend, measured: Mapping[str, Measurement]) -> dict[str, floa
 def _ties(claim: Claim, measured: Mapping[str, Measurement]) -> bool:
     """Mathematics says that they are one, and they are: values, intervals, and what units did."""
     chosen = [measured[name] for name in claim.measurements]
-    return bool(claim.tie) and all(_identical(left, right) for left, right in pairwise(chosen))
-
-
-def _identical(left: Measurement, right: Measurement) -> bool:
-    """Whether two are one number: equal shares of other tokens have an error in pairs."""
-    apart = left.paired_errors.get(right.name) or right.paired_errors.get(left.name)
-    same = all(
-        getattr(left, each) == getattr(right, each) for each in ("value", "low", "high", "n")
-    )
-    return same and not apart
+    numbers = {(each.value, each.low, each.high, each.n) for each in chosen}
+    # Equal shares of other tokens have an error in pairs.
+    apart = any(_paired_error(left, right) for left, right in pairwise(chosen))
+    return bool(claim.tie) and len(numbers) == 1 and not apart
 
 
 def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float, float]]:
@@ -538,8 +528,11 @@ def _error_at(bound: float, found: Measurement) -> float:
 
 def error_of_difference(left: Measurement, right: Measurement) -> float:
     """Standard error of left minus right: in pairs where they share documents."""
-    paired = left.paired_errors.get(right.name) or right.paired_errors.get(left.name)
-    return paired or _independent(left, right)
+    return _paired_error(left, right) or _independent(left, right)
+
+
+def _paired_error(left: Measurement, right: Measurement) -> float | None:
+    return left.paired_errors.get(right.name) or right.paired_errors.get(left.name)
 
 
 def _independent(left: Measurement, right: Measurement) -> float:
