@@ -55,8 +55,18 @@ def exact(name: str, value: float) -> Measurement:
     return measure(name, value, unit=EXACT)
 
 
-def verdict(claim: Claim, *measurements: Any, profile: str = "default") -> Verdict:
-    return compare(claim, {m.name: m for m in measurements}, profile).verdict
+def by_name(*measurements: Measurement) -> dict[str, Measurement]:
+    return {each.name: each for each in measurements}
+
+
+def verdict(claim: Claim, *measurements: Measurement, profile: str = "default") -> Verdict:
+    return compare(claim, by_name(*measurements), profile).verdict
+
+
+def paired(found: Measurement, **errors: float) -> Measurement:
+    """With the errors of its differences to others, a.x by its x."""
+    pairs = {f"a.{name}": error for name, error in errors.items()}
+    return found.model_copy(update={"paired_errors": pairs})
 
 
 @pytest.mark.parametrize(
@@ -83,23 +93,14 @@ def test_a_number_matches_inside_rounding_and_errors(
 def test_measurements_of_the_same_documents_are_compared_in_pairs() -> None:
     order = trend("greater", "a.x", "a.y")
     x, y = measure("a.x", 0.6, 0.5, 0.7), measure("a.y", 0.5, 0.4, 0.6)
-    apart = {"a.x": x, "a.y": y}
     assert verdict(order, x, y) == Verdict.LEANS_FOR  # as if independent: 0.1, its error 0.072
-    paired = x.model_copy(update={"paired_errors": {"a.y": 0.02}})
-    assert compare(order, {**apart, "a.x": paired}).verdict == Verdict.CONFIRMED
-    other = y.model_copy(update={"paired_errors": {"a.x": 0.02}})
-    either_knows = compare(order, {**apart, "a.y": other})
-    assert either_knows.verdict == Verdict.CONFIRMED
-    elsewhere = x.model_copy(update={"paired_errors": {"a.z": 0.02}})
-    assert compare(order, {**apart, "a.x": elsewhere}).verdict == Verdict.LEANS_FOR
-    worse = trend("greater", "a.y", "a.x")
-    assert compare(worse, {**apart, "a.x": paired}).verdict == Verdict.CONTRADICTED
-
-
-def test_pairs_that_all_agree_are_no_certainty() -> None:
-    x, y = measure("a.x", 0.6, 0.5, 0.7), measure("a.y", 0.5, 0.4, 0.6)
-    agreeing = x.model_copy(update={"paired_errors": {"a.y": 0.0}})
-    assert verdicts.error_of_difference(agreeing, y) == verdicts.error_of_difference(x, y) > 0.07
+    assert verdict(order, paired(x, y=0.02), y) == Verdict.CONFIRMED
+    assert verdict(order, x, paired(y, x=0.02)) == Verdict.CONFIRMED  # either may know it
+    assert verdict(order, paired(x, z=0.02), y) == Verdict.LEANS_FOR
+    assert verdict(trend("greater", "a.y", "a.x"), paired(x, y=0.02), y) == Verdict.CONTRADICTED
+    # Pairs that all agree are no certainty.
+    alone = verdicts.error_of_difference(x, y)
+    assert verdicts.error_of_difference(paired(x, y=0.0), y) == alone > 0.07
 
 
 def test_pairs_are_the_steps_and_the_ends_of_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,14 +117,12 @@ def test_a_falling_order_is_known_by_its_ends_or_by_its_steps() -> None:
     order = trend("decreasing", "a.x", "a.y", "a.z").trend
     assert order is not None
 
-    def step(**pairs: dict[str, float]) -> tuple[float, float]:
-        ours = {m.name: m.model_copy(update={"paired_errors": pairs.get(m.name[-1], {})})
-                for m in (x, y, z)}  # fmt: skip
-        return verdicts._average_step(order, ours)
-
-    assert step() == pytest.approx((1.0, math.sqrt(2) / 2))
-    assert step(x={"a.z": 0.5}) == pytest.approx((1.0, 0.25))
-    assert step(x={"a.y": 0.1}, y={"a.z": 0.2}) == pytest.approx((1.0, 0.15))
+    for ours, error in (
+        ((x, y, z), math.sqrt(2) / 2),
+        ((paired(x, z=0.5), y, z), 0.25),
+        ((paired(x, y=0.1), paired(y, z=0.2), z), 0.15),
+    ):
+        assert verdicts._average_step(order, by_name(*ours)) == pytest.approx((1.0, error))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,7 @@ def test_that_two_are_equal_is_certain_once_they_are_certainly_within_a_point(
 def test_a_bound_is_averaged_over_what_it_bounds() -> None:
     bound = trend("at_least", "a.x", "a.y", bound=-0.01).trend
     assert bound is not None
-    ours = {"a.x": spread("a.x", 0.01, 0.004), "a.y": spread("a.y", -0.02, 0.002)}
+    ours = by_name(spread("a.x", 0.01, 0.004), spread("a.y", -0.02, 0.002))
     assert verdicts._average_step(bound, ours) == pytest.approx((0.005, 0.003))
 
 
@@ -168,26 +167,22 @@ def test_an_interval_that_was_cut_has_the_error_of_its_wider_side() -> None:
     assert verdict(bound, measure("a.x", 0.02, 0.0, 0.04)) == Verdict.CONTRADICTED
 
 
-def test_never_compared() -> None:
-    ours = measure("a.b", 0.5)
-    assert verdict(claim(), ours, profile="smoke") == Verdict.NOT_COMPARABLE
-    never = claim(compared="never", reason="why")
+@pytest.mark.parametrize(
+    ("compared", "profiles"),
+    [("always", {"default", "paper"}), ("paper", {"paper"}), ("never", set())],
+)
+def test_a_claim_is_compared_under_its_profiles(compared: str, profiles: set[str]) -> None:
+    stated, ours = claim(compared=compared, reason="why"), by_name(exact("a.b", 0.5))
     for profile in ("smoke", "default", "paper"):
-        assert compare(never, {"a.b": ours}, profile)[:2] == (Verdict.NOT_COMPARABLE, "why")
-    missing = compare(claim(), {})
-    assert missing[:2] == (Verdict.NOT_COMPARABLE, "not measured: a.b")
-
-
-def test_some_claims_are_compared_under_the_paper_profile_only() -> None:
-    only = claim(compared="paper", reason="another model")
-    ours = {"a.b": exact("a.b", 0.5)}
-    for profile in ("smoke", "default"):
-        assert compare(only, ours, profile)[:2] == (Verdict.NOT_COMPARABLE, "another model")
-    assert compare(only, ours, "paper").verdict == Verdict.MATCH
-    apart = compare(only, {"a.b": exact("a.b", 0.6)}, "paper")
-    assert apart == (Verdict.CONTRADICTED, "0.1 apart, 0.005 allowed")
-    assert compare(only, {}, "paper").reason == "not measured: a.b"
-    assert compare(claim(reason="held here on another"), ours, "paper").verdict == Verdict.MATCH
+        found, missing = compare(stated, ours, profile), compare(stated, {}, profile)
+        assert missing.verdict == Verdict.NOT_COMPARABLE
+        if profile in profiles:
+            assert found == (Verdict.MATCH, "0 apart, 0.005 allowed")
+            assert missing.reason == "not measured: a.b"
+        else:
+            small = "smoke runs are too small to compare"
+            reason = small if compared == "always" else "why"
+            assert found == missing == (Verdict.NOT_COMPARABLE, reason)
 
 
 def test_the_paper_profile_may_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +196,7 @@ def test_the_paper_profile_may_have_other_names(monkeypatch: pytest.MonkeyPatch)
         found = [each.measurements for each in claims.of(VALUE["notebook"], profile)]
         assert found == [[name], [name, "a.c"], [name]]
         assert claims.pairs(VALUE["notebook"], profile) == [(name, "a.c")]
-    ours = {m.name: m for m in (exact("a.sst2.b", 0.5), exact("a.c", 0.4))}
+    ours = by_name(exact("a.sst2.b", 0.5), exact("a.c", 0.4))
     (first, found), *_ = verdicts.verdicts_of(VALUE["notebook"], ours, "paper")
     assert (found.verdict, verdicts.ours(first, ours)) == (Verdict.MATCH, "0.5")
     assert verdicts.count(VALUE["notebook"], ours, "paper") == {"match": 1, "confirmed": 2}
@@ -264,31 +259,21 @@ def spread(name: str, value: float, error: float) -> Measurement:
 def test_tests_are_corrected_for_their_number() -> None:
     """2.4 errors are certain alone (p 0.016), not among six (0.05 / 6); 4 errors are in both."""
 
-    def held(number: int, apart: float) -> tuple[Claim, list[Measurement]]:
-        names = f"a.x{number}", f"a.y{number}"
-        pair = spread(names[0], 0.0, 1.0), exact(names[1], apart)
-        return trend("greater", names[0], names[1]), list(pair)
+    def refuted(*apart: float, others: Sequence[Claim] = ()) -> list[Verdict]:
+        stated = [trend("greater", "a.zero", f"a.y{number}") for number in range(len(apart))]
+        ours = [exact(f"a.y{number}", each) for number, each in enumerate(apart)]
+        found = compare_all([*stated, *others], by_name(spread("a.zero", 0.0, 1.0), *ours))
+        return [each.verdict for each in found]
 
-    alone, ours = held(0, 2.4)
-    assert verdict(alone, *ours) == Verdict.CONTRADICTED
-    six = [held(number, apart) for number, apart in enumerate([2.4, 2.4, 2.4, 2.4, 2.4, 4.0])]
-    stated = [each for each, _ in six]
-    measured = {m.name: m for _, pair in six for m in pair}
-    found = compare_all(stated, measured)
+    assert refuted(2.4) == [Verdict.CONTRADICTED]
     # Holm goes on after the first rejection with 0.05 / 5, which 0.016 does not reach.
-    assert [each.verdict for each in found] == [Verdict.LEANS_AGAINST] * 5 + [Verdict.CONTRADICTED]
+    assert refuted(*[2.4] * 5, 4.0) == [Verdict.LEANS_AGAINST] * 5 + [Verdict.CONTRADICTED]
     # After three rejections 0.05 is left, which 0.016 does reach, unlike 0.05 / 4: a step down.
-    four = [held(number, apart) for number, apart in enumerate([2.4, 4.0, 4.0, 4.0])]
-    measured = {m.name: m for _, pair in four for m in pair}
-    found = compare_all([each for each, _ in four], measured)
-    assert [each.verdict for each in found] == [Verdict.CONTRADICTED] * 4
+    assert refuted(2.4, 4.0, 4.0, 4.0) == [Verdict.CONTRADICTED] * 4
     # What cannot be compared is no test: it costs the others nothing.
-    elsewhere = alone.model_copy(update={"compared": "never", "reason": "another corpus"})
-    others = [elsewhere] * 20 + [trend("greater", "no.x", "no.y")]
-    found = compare_all([alone, *others], {m.name: m for m in ours})
-    assert found[0].verdict == Verdict.CONTRADICTED
-    assert {each.verdict for each in found[1:]} == {Verdict.NOT_COMPARABLE}
-    assert found[1].reason == "another corpus"
+    others = [trend("greater", "a.zero", "a.y0", compared="never", reason="another corpus")] * 20
+    found = refuted(2.4, others=[*others, trend("greater", "no.x", "no.y")])
+    assert found == [Verdict.CONTRADICTED] + [Verdict.NOT_COMPARABLE] * 21
 
 
 def test_the_steps_of_an_order_are_corrected_for_too() -> None:
@@ -304,11 +289,8 @@ def test_the_steps_of_an_order_are_corrected_for_too() -> None:
 
 def test_a_trend_is_certain_by_its_weakest_step() -> None:
     def found(*values: float) -> Comparison:
-        ours = {
-            f"a.{name}": spread(f"a.{name}", value, 0.1)
-            for name, value in zip("xyz", values, strict=True)
-        }
-        return compare(trend("decreasing", "a.x", "a.y", "a.z"), ours)
+        ours = [spread(f"a.{name}", value, 0.1) for name, value in zip("xyz", values, strict=True)]
+        return compare(trend("decreasing", "a.x", "a.y", "a.z"), by_name(*ours))
 
     assert found(3, 2, 1) == (Verdict.CONFIRMED, "ours: 3, 2, 1")
     assert found(3, 2, 1.9) == (Verdict.LEANS_FOR, "ours: 3, 2, 1.9")
@@ -462,48 +444,44 @@ def tie(form: str, *measurements: str) -> Claim:
 
 def test_a_tie_is_one_only_where_the_measurements_are_identical() -> None:
     x, y = measure("a.x", 0.4, 0.3, 0.5, n=100), measure("a.y", 0.4, 0.3, 0.5, n=100)
-    ours = {"a.x": x, "a.y": y}
-    assert compare(tie(*ORDER), ours) == (Verdict.TIE, "one map; ours: 0.4, 0.4")
-    assert compare(tie("equal", "a.x", "a.y"), ours).verdict == Verdict.TIE
+    assert compare(tie(*ORDER), by_name(x, y)) == (Verdict.TIE, "one map; ours: 0.4, 0.4")
+    assert verdict(tie("equal", "a.x", "a.y"), x, y) == Verdict.TIE
     # Equal by chance, without a reason in mathematics: nothing is decided.
     assert verdict(trend(*ORDER), x, y) == Verdict.LEANS_AGAINST
     # Equal shares of other tokens: pairs tell them apart.
-    others = x.model_copy(update={"paired_errors": {"a.y": 0.02}})
-    assert compare(tie(*ORDER), {**ours, "a.x": others}).verdict == Verdict.LEANS_AGAINST
-    same = x.model_copy(update={"paired_errors": {"a.y": 0.0}})
-    assert compare(tie(*ORDER), {**ours, "a.x": same}).verdict == Verdict.TIE
+    assert verdict(tie(*ORDER), paired(x, y=0.02), y) == Verdict.LEANS_AGAINST
+    assert verdict(tie(*ORDER), paired(x, y=0.0), y) == Verdict.TIE
     for other in (measure("a.y", 0.4, 0.3, 0.5, n=99), measure("a.y", 0.4, 0.2, 0.5, n=100)):
-        assert compare(tie(*ORDER), {**ours, "a.y": other}).verdict == Verdict.LEANS_AGAINST
-
-
-def test_a_tie_that_is_none_shows() -> None:
-    apart = {"a.x": exact("a.x", 0.4), "a.y": exact("a.y", 0.3)}
-    found = compare(tie(*ORDER), apart)
-    assert found.verdict == Verdict.CONFIRMED
-    assert found.reason == "expected a tie (one map), but they differ; ours: 0.4, 0.3"
+        assert verdict(tie(*ORDER), x, other) == Verdict.LEANS_AGAINST
+    reason = "expected a tie (one map), but they differ; ours: 0.4, 0.3"
+    apart = by_name(exact("a.x", 0.4), exact("a.y", 0.3))
+    assert compare(tie(*ORDER), apart) == (Verdict.CONFIRMED, reason)
 
 
 def test_ties_cost_the_other_tests_nothing() -> None:
     """p 0.016 is certain alone, and not among two tests."""
     ours = [spread("a.x", 2.4, 1.0), exact("a.y", 0.0), exact("a.v", 1.0), exact("a.w", 1.0)]
-    measured = {m.name: m for m in ours}
-    stated = [trend(*ORDER), tie("greater", "a.v", "a.w")]
-    verdicts = [each.verdict for each in compare_all(stated, measured)]
-    assert verdicts == [Verdict.CONFIRMED, Verdict.TIE]
+    found = compare_all([trend(*ORDER), tie("greater", "a.v", "a.w")], by_name(*ours))
+    assert [each.verdict for each in found] == [Verdict.CONFIRMED, Verdict.TIE]
 
 
-def test_only_findings_are_tested_with_findings() -> None:
-    ours = {m.name: m for m in (spread("a.x", 2.4, 1.0), exact("a.y", 0.0))}
-    theorem = trend(*ORDER, kind="by theorem")
-    for others, expected in (
-        ([trend(*ORDER)] * 9, Verdict.LEANS_FOR),
-        ([theorem] * 9, Verdict.CONFIRMED),
-    ):
-        first = compare_all([trend(*ORDER), *others], ours)[0]
-        assert first.verdict == expected
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("finding", Verdict.LEANS_FOR), ("by theorem", Verdict.CONFIRMED)]
+)
+def test_only_findings_are_tested_with_findings(kind: str, expected: Verdict) -> None:
+    ours = by_name(spread("a.x", 2.4, 1.0), exact("a.y", 0.0))
+    first, *_ = compare_all([trend(*ORDER), *[trend(*ORDER, kind=kind)] * 9], ours)
+    assert first.verdict == expected
 
 
 # Statements
+
+
+def state(monkeypatch: pytest.MonkeyPatch, cells: Sequence[Claim], **statement: Any) -> None:
+    """A paper with these cells, and one statement."""
+    said = claims.Statement.model_validate({"id": "tong.s", "says": "more", **statement})
+    monkeypatch.setattr(claims, "load", lambda: [*cells])
+    monkeypatch.setattr(claims, "statements", lambda: [said])
 
 
 def judged(
@@ -520,10 +498,8 @@ def judged(
     ]
     ours = [spread(f"a.x{n}", each, 1.0) for n, each in enumerate(apart)]
     ours += [exact(f"a.y{n}", 0.0) for n in range(len(apart))]
-    monkeypatch.setattr(claims, "load", lambda: cells)
-    said = claims.Statement(id="tong.s", says="more", reading=claims.Reading(reading))
-    monkeypatch.setattr(claims, "statements", lambda: [said])
-    (found,) = verdicts.judge({STATED["notebook"]: {m.name: m for m in ours}})
+    state(monkeypatch, cells, reading=reading)
+    (found,) = verdicts.judge({STATED["notebook"]: by_name(*ours)})
     return found
 
 
@@ -586,14 +562,12 @@ def test_what_is_not_compared_or_ties_leaves_the_other_cells_to_decide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert judged(monkeypatch, [3], compared="never", reason="why").reason == "why"
-    names = {"x": exact("a.x", 0.4), "y": exact("a.y", 0.4), "z": exact("a.z", 0.1)}
-    ours = {STATED["notebook"]: {m.name: m for m in names.values()}}
+    measured = by_name(exact("a.x", 0.4), exact("a.y", 0.4), exact("a.z", 0.1))
+    ours = {STATED["notebook"]: measured}
     one = trend("greater", "a.x", "a.y", statement="tong.s", tie="one map")
     two = trend("greater", "a.x", "a.z", statement="tong.s", id="tong.u")
     same = trend("equal", "a.x", "a.y", statement="tong.s", id="tong.w", tie="one map")
     absent = trend("greater", "a.x", "a.absent", statement="tong.s", id="tong.v")
-    said = claims.Statement(id="tong.s", says="more")
-    monkeypatch.setattr(claims, "statements", lambda: [said])
     for cells, expected, reason in (
         ([one], Verdict.TIE, "one map; ours: 0.4, 0.4"),
         ([one, absent], Verdict.TIE, "one map; ours: 0.4, 0.4"),
@@ -601,7 +575,7 @@ def test_what_is_not_compared_or_ties_leaves_the_other_cells_to_decide(
         ([two, same, absent], Verdict.CONFIRMED, "as the paper says in 1 of 1 cells, p < 1e-12"),
         ([absent], Verdict.NOT_COMPARABLE, "not measured: a.absent"),
     ):
-        monkeypatch.setattr(claims, "load", lambda cells=cells: cells)
+        state(monkeypatch, cells)
         (found,) = verdicts.judge(ours)
         assert (found.verdict, found.reason) == (expected, reason)
         assert verdicts.judge(ours, "smoke")[0].verdict == Verdict.NOT_COMPARABLE
@@ -611,13 +585,11 @@ def test_a_withdrawn_statement_stays_in_the_number_of_tests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A test at 0.03 is one at 5%; beside one that was withdrawn it is not (0.05 / 2)."""
-    ours = {STATED["notebook"]: {"a.x": spread("a.x", 2.17, 1.0), "a.y": exact("a.y", 0.0)}}
-    kept = trend("greater", "a.x", "a.y", statement="tong.s")
-    gone = {"statement": "tong.t", "id": "tong.u", "compared": "never", "reason": "why"}
+    ours = {STATED["notebook"]: by_name(spread("a.x", 2.17, 1.0), exact("a.y", 0.0))}
+    kept = trend(*ORDER, id="tong.u")
+    gone = trend(*ORDER, statement="tong.s", compared="never", reason="why")
     for withdrawn, expected in ((False, Verdict.CONFIRMED), (True, Verdict.LEANS_FOR)):
-        said = claims.Statement(id="tong.t", says="less", withdrawn=withdrawn)
-        monkeypatch.setattr(claims, "statements", lambda said=said: [said])
-        monkeypatch.setattr(claims, "load", lambda: [kept, trend("greater", "a.x", "a.y", **gone)])
+        state(monkeypatch, [kept, gone], withdrawn=withdrawn)
         found = verdicts.judge(ours)
         assert [each.verdict for each in found] == [expected, Verdict.NOT_COMPARABLE]
 
@@ -664,8 +636,8 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_verdicts_on_a_notebook_are_counted_by_claim_and_by_statement() -> None:
-    ours = {m.name: m for m in [exact("table2.hockey.eps19.exact.kept", 0.988),
-                                exact("table2.hockey.eps19.annoy.kept", 0.45)]}  # fmt: skip
+    ours = by_name(exact("table2.hockey.eps19.exact.kept", 0.988),
+                   exact("table2.hockey.eps19.annoy.kept", 0.45))  # fmt: skip
     every = verdicts.verdicts_of("02_ann_vs_exact", ours, "default")
     found = {claim.id: (each.verdict, verdicts.ours(claim, ours)) for claim, each in every}
     fewer = found["carpentier.table2.hockey.eps19.annoy_keeps_fewer"]
