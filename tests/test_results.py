@@ -130,10 +130,8 @@ def test_a_notebook_run_by_hand_leaves_what_git_holds(
 ) -> None:
     monkeypatch.delenv(results.RUNNER, raising=False)
     run = report.begin("98_try")
-    assert (
-        run.directory("figures") == root / "runs/by-hand/figures"
-        and "run_all.sh" in capsys.readouterr().out
-    )
+    assert run.directory("figures") == root / "runs/by-hand/figures"
+    assert "run_all.sh" in capsys.readouterr().out
     monkeypatch.setenv(results.RUNNER, str(root / "runner"))
     assert report.begin("98_try").directory("results") == root / "results"
     assert report.begin("98_try", "full").directory("results") == root / "results" / "full"

@@ -525,7 +525,8 @@ def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:
     assert "language model" not in said["an attacker still gets"]
     gains = [("tem", "usual", 0.041), ("tem", "wider", 0.061), ("left-out", "usual", 0.01)]
     added = [
-        recorded("model_adds", value, mechanism=name, beside=beside) for name, beside, value in gains
+        recorded("model_adds", value, mechanism=name, beside=beside)
+        for name, beside, value in gains
     ]
     (said,) = advice.choice(board(*added), rows).to_dict("records")
     assert said["an attacker still gets"].endswith("and more candidates up to 4 points more")

@@ -149,9 +149,8 @@ class Run:
 
     def difference(self, first: str, second: str) -> Difference:
         """First minus second of two recorded measurements: in pairs where they share a sample."""
-        one, other = self._influences.get(first), self._influences.get(second)
-        influences = (one, other) if one and other and one.sample == other.sample else None
-        return Difference.between(self.measurement(first), self.measurement(second), influences)
+        both = self.measurement(first), self.measurement(second)
+        return Difference.between(*both, self._one_sample(first, second))
 
     def save_figure(self, stem: str, fig: Figure, data: pd.DataFrame, alt: str) -> None:
         """Write a figure with its numbers and provenance (see `figures.save`), and show it."""
@@ -206,15 +205,18 @@ class Run:
         """The measurements with the errors of the differences that claims are about."""
         paired = dict(self._measurements)
         for left, right in claims.pairs(self.notebook, self.profile):
-            first, second = self._influences.get(left), self._influences.get(right)
-            if first is None or second is None or first.sample != second.sample:
-                continue
-            apart = paired[left].value - paired[right].value
-            error = first.error_if_equal(second, apart)
-            if error is not None:
-                errors = {**paired[left].paired_errors, right: error}
-                paired[left] = paired[left].model_copy(update={"paired_errors": errors})
+            if both := self._one_sample(left, right):
+                one, other = both
+                error = one.error_if_equal(other, paired[left].value - paired[right].value)
+                if error is not None:
+                    errors = {**paired[left].paired_errors, right: error}
+                    paired[left] = paired[left].model_copy(update={"paired_errors": errors})
         return paired
+
+    def _one_sample(self, first: str, second: str) -> tuple[Influence, Influence] | None:
+        """The influences on two measurements, where they share a sample."""
+        one, other = self._influences.get(first), self._influences.get(second)
+        return (one, other) if one and other and one.sample == other.sample else None
 
     def _origin(self) -> dict[str, Any]:
         """What results and figures say alike about where they come from."""
