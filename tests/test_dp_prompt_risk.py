@@ -19,7 +19,7 @@ from textpriv import paths, report
 from textpriv.attacks.f1 import f1_estimate, macro_f1
 from textpriv.experiments import dp_prompt_risk as experiment
 from textpriv.experiments.dp_prompt import DOCUMENTS, Output
-from textpriv.experiments.dp_prompt_risk import ADAPTIVE, STATIC
+from textpriv.experiments.dp_prompt_risk import STATIC
 from textpriv.models import Encoder, similarity
 from textpriv.report.difference import Difference
 from textpriv.stats import Influence, clustered_mean
@@ -27,7 +27,7 @@ from textpriv.stats import Influence, clustered_mean
 IntArray = NDArray[np.int64]
 
 TARGETS = ("author", "sentiment")
-EMBEDDING, TEXT = "embedding", "text"
+ADAPTIVE, EMBEDDING, TEXT = "adaptive", "embedding", "text"
 NUMBER = np.arange(36)
 RANDOM = {"author": 0.1, "sentiment": 0.5}
 

@@ -40,7 +40,7 @@ from textpriv.report.figures import label
 from textpriv.report.run import Run
 from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
 
-STATIC, ADAPTIVE = "static", "adaptive"
+STATIC = "static"
 STRONGEST, ANY = "strongest", "any"  # attacker and access of the greatest F1 of all
 ATTACK = ["mechanism", "target", "attacker", "access"]
 

@@ -325,14 +325,11 @@ def manipulated_tokens(board: Board) -> pd.DataFrame:
     shared = ["corpus", "label"]
     in_sight = board.rows("in_sight", *shared, what="tokens").assign(attack="in-sight")
     attacks = pd.concat([board.rows("pr1", *shared, "attack"), in_sight], ignore_index=True)
-    attacked = strongest(attacks, *shared)
-    accuracy = board.rows("accuracy", "label", "corpus", scenario="all")
-    accuracy = accuracy[[*shared, "value", "low", "high"]]
-    best = attacked.rename(columns=renamed).merge(accuracy, on=shared)
-    mechanism = best["label"].astype(str).str.replace(r"-(?:w\d|\d{2}).*", "", regex=True)
-    columns = ["corpus", "mapper", "mechanism", "attack", *renamed.values(), *renamed]
-    table = best.rename(columns={"label": "mapper"}).assign(mechanism=mechanism)
-    return table[columns].reset_index(drop=True)
+    accuracy = board.rows("accuracy", *shared, scenario="all")[[*shared, *renamed]]
+    table = strongest(attacks, *shared).rename(columns=renamed).merge(accuracy, on=shared)
+    mechanism = table["label"].astype(str).str.replace(r"-(?:w\d|\d{2}).*", "", regex=True)
+    table = table.rename(columns={"label": "mapper"}).assign(mechanism=mechanism)
+    return table[["corpus", "mapper", "mechanism", "attack", *renamed.values(), *renamed]]
 
 
 def whole_texts(board: Board) -> pd.DataFrame:

@@ -567,10 +567,11 @@ def games(found: pd.DataFrame) -> str:
     worst = played.sort_values("shown").iloc[-1]
     bound = math.floor(10 * worst["shown"] + 1e-9) / 10  # a lower bound is not rounded up
     most = ", about the most that so many draws can show" if worst["right"] == 1 else ""
+    claim = "" if math.isnan(worst["claimed"]) else f" (claim: {worst['claimed']:,.0f})"
     return (
         "Guessing which of two texts was sanitized, the better of two attackers shows, with 95% "
         f"confidence, an epsilon above 0 under {(played['shown'] > 0).sum()} of {len(played)} "
-        f"settings, and of at least {bound:.1f} under {_claiming(worst)}{most}."
+        f"settings, and of at least {bound:.1f} under {called(worst['mechanism'])}{claim}{most}."
     )
 
 
@@ -582,12 +583,6 @@ def rewriters(found: pd.DataFrame) -> pd.DataFrame:
     writes = found["mechanism"].astype(str).str.startswith(REWRITERS)
     linked = found[writes].dropna(subset=["linked"])
     return linked[linked["candidates"] == linked["candidates"].max()]
-
-
-def _claiming(row: pd.Series) -> str:
-    """A mechanism for whole texts, with what it claims at the setting of the games."""
-    claims = "" if math.isnan(row["claimed"]) else f" (claim: {row['claimed']:,.0f})"
-    return f"{called(row['mechanism'])}{claims}"
 
 
 # --- Search, worth, guarantees --------------------------------------------------------------------
