@@ -461,6 +461,17 @@ def test_cumulative_means(releases: int, data: Any) -> None:
 # --- What is refused ----------------------------------------------------------------------------
 
 ROWS, TWO = np.eye(2, dtype=np.float32), np.array([0, 1])
+
+
+def test_nothing_is_kept_between_calls() -> None:
+    """A call gives what it gives alone, whatever was trained before."""
+    train, held, (asked, _) = groups(90, 0), groups(30, 1), groups(200, 2)
+    (alone,) = on_vectors(train, held, [asked], epochs=2)
+    on_vectors((train[0], (train[1] + 1) % 3), held, [asked], epochs=2)
+    (again,) = on_vectors(train, held, [asked], epochs=2)
+    assert (alone == again).all()
+
+
 TWICE = np.zeros((2, 1, 1))
 three: Any = partial(f1_estimate, [0, 1, 1], [0, 1, 0], 2, rng())
 

@@ -255,6 +255,16 @@ def test_fine_tuning_reaches_the_minimum() -> None:
     assert abs(curve.accuracy[-1] - 3) < 0.01 and abs(float(layer.bias.detach()) - 1) < 0.01
 
 
+def test_fine_tuning_leaves_the_global_generator_alone() -> None:
+    layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1))
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    sizes = Training(steps=2)
+    fine_tune([layer], lambda _: layer(torch.ones(2, 4)).sum(), sizes, seed=1, measure=lambda: 0.0)
+    assert torch.equal(torch.rand(3), expected)
+
+
 def test_endless_order() -> None:
     order = endless(np.array([4, 5, 6]), np.random.default_rng(0))
     drawn = order(0, 8)
