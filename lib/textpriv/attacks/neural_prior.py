@@ -139,7 +139,8 @@ class NeuralChannel(Attack):
                 for number in beam.taken[:, -1].tolist()
             ]
             # Each row of pieces is a chain of nodes, one row after the other.
-            pieces, lengths = np.concatenate(rows), np.array([*map(len, rows)])
+            pieces: IntArray = np.concatenate(rows)
+            lengths = np.array([*map(len, rows)])
             row, last = np.repeat(np.arange(len(rows)), lengths), np.cumsum(lengths) - 1
             is_first = np.diff(row, prepend=-1) > 0
             before = np.concatenate([beam.nodes for beam in going])
