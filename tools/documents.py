@@ -81,7 +81,8 @@ def found() -> str:
     gathered = board.gather("full")
     said = [
         findings.context(gathered),
-        str(findings.against_both(scoreboard.equal_utility(gathered))),
+        f"{findings.against_both(scoreboard.equal_utility(gathered))} "
+        f"{findings.with_model(gathered)}".strip(),
         findings.window(gathered),
         f"{findings.documents(gathered)} {findings.beside_scissors(gathered)}".strip(),
         findings.vectors(gathered),
