@@ -432,6 +432,7 @@ def test_the_ends_of_what_the_model_adds_are_said() -> None:
     assert "On 80 content words" in said and "TEM" not in said
     assert "SanText+ +9.0 (+8.0 to +10.0), of which the model +2.0 (+1.0 to +3.0); MADLIB" in said
     assert "words left out -1.0 (-2.0 to +0.0), of which" in said
+    assert "words left out" in said_of_gain(gains[gains["mechanism"] == LEFT_OUT])
 
 
 def test_what_is_said_at_equal_risk() -> None:

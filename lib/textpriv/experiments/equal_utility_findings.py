@@ -206,7 +206,7 @@ def said_of_gain(gains: pd.DataFrame) -> str:
     """
     by = {beside: rows.set_index("mechanism") for beside, rows in gains.groupby("beside")}
     order = by["usual"].drop(LEFT_OUT, errors="ignore")["value"].sort_values().index
-    ends = dict.fromkeys([order[-1], order[0], *by["usual"].index.intersection([LEFT_OUT])])
+    ends = dict.fromkeys([*order[-1:], *order[:1], *by["usual"].index.intersection([LEFT_OUT])])
     said = "; ".join(
         f"{called(name)} {_points(by['usual'].loc[name])}, of which the model "
         f"{_points(by['wider'].loc[name])}"
