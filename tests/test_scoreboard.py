@@ -431,7 +431,7 @@ def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> No
 
     ends = [measure("accuracy.empty", 0.62, 0.6, 0.64), measure("accuracy.clear", 0.75, 0.7, 0.8)]
     said = findings.alone(board(read("tem", 0.63), read("custext+", 0.3), *ends))
-    assert "in 70%; original text: 75%, stop words alone: 62%), 2 mechanisms give" in said
+    assert "in 70%; original text: 75%, stop words alone: 62%), 2 mechanisms with" in said
     assert "attacks 30% (22 to 38) of the content words (CusText+) to 63%" in said
     bare = findings.alone(board(read("tem", 0.63), read("left-out", 0.4)))
     assert "guessing: 50%)" in bare and "attacks 63% (55 to 71)" in bare and "1 mechanisms" in bare

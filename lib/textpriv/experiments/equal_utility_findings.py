@@ -266,8 +266,9 @@ def readable(at_accuracy: pd.DataFrame) -> str:
         .values
     ]
     return (
-        f"Read off where classifiers are right in {READABLE_ACCURACY:.0%} of the sentences, "
-        f"attackers recover {' to '.join(ends)} (simultaneous 95% intervals)."
+        f"Read off where classifiers are right in {READABLE_ACCURACY:.0%} of the sentences, under "
+        f"{len(rows)} mechanisms with settings on both sides, attackers recover "
+        f"{' to '.join(ends)} (simultaneous 95% intervals)."
     )
 
 

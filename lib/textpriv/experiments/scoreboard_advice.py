@@ -112,7 +112,7 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
         "a text in which each word is replaced",
         _take(names, len(at)),
         f"at least {risk:.0%} of the content words ({COMPARED_AT}){more}",
-        f"sentiment, by the best of four classifiers, at an accuracy of {left}",
+        f"sentiment, by the best classifier tried, at an accuracy of {left}",
     ]
 
 

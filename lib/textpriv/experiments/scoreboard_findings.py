@@ -147,11 +147,10 @@ def alone(board: Board) -> str:
     estimated *= least["mechanism"] in ESTIMATED
     rate = told(least["value"], least["low"], least["high"])
     said = (
-        f"**Should you use one?** {answer}. To stay useful (the best of four classifiers of "
-        f"sentiment is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), {len(own)} "
-        f"mechanisms give the strongest of three attacks {rate} of the content words "
-        f"({called(str(least['mechanism']))}{estimated}) to {own['value'].max():.0%}, read off "
-        "between settings."
+        f"**Should you use one?** {answer}. To stay useful (the best classifier of sentiment "
+        f"tried is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), {len(own)} mechanisms "
+        f"with settings on both sides give the strongest of three attacks {rate} of the content "
+        f"words ({called(str(least['mechanism']))}{estimated}) to {own['value'].max():.0%}."
     )
     if len(bare := found[found["mechanism"] == LEFT_OUT]):
         row = bare.iloc[0]
@@ -208,7 +207,7 @@ def at_equal_risk(at: pd.DataFrame, pairs: pd.DataFrame) -> Finding:
     return Finding(
         title,
         f"Where the strongest of the attacks recovers {risk:.0%} of the content words, the best "
-        f"of four classifiers of sentiment reaches from {worst} to {best}; {verdict}. "
+        f"classifier of sentiment that was tried reaches from {worst} to {best}; {verdict}. "
         "Both are read off on straight lines between few settings.",
     )
 
