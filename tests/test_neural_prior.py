@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ import torch
 from tiny_generators import tiny_generator
 from tiny_models import CAT, DOG, FISH, SNOWBALL, WORDS, TableMechanism, swapping
 
-from textpriv.attacks.base import Observed
-from textpriv.attacks.neural_prior import NeuralChannel, written
+from textpriv.attacks.base import Guesses, Observed
+from textpriv.attacks.neural_prior import NeuralChannel, rehearsed_weight, written
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
 from textpriv.channel import FloatArray
 from textpriv.data.tokens import KEEP_UNKNOWN, UNKNOWN, Corpus, Tokenizer
@@ -61,11 +62,16 @@ def uniform(generator: Generator, folder: Path) -> Generator:
 
 
 def made_of(
-    generator: Generator, lattice: NoisyChannel, shadow: Corpus, weight: float = 0.75, **how: Any
+    generator: Generator,
+    lattice: NoisyChannel,
+    shadow: Corpus,
+    weight: float = 0.75,
+    beam: int = 8,
+    **how: Any,
 ) -> NeuralChannel:
     """The attack with other settings than its own."""
     kind = type("Changed", (NeuralChannel,), how)
-    made: NeuralChannel = kind(lattice, WORDS, generator, shadow, weight=weight)
+    made: NeuralChannel = kind(lattice, WORDS, generator, shadow, weight=weight, beam=beam)
     return made
 
 
@@ -255,6 +261,24 @@ def test_the_prompt_shows_shadow_text(generator: Generator) -> None:
 )
 def test_written_as_people_write(tokens: str, text: str) -> None:
     assert written(tokens.split()) == text
+
+
+def test_the_weight_that_names_most_is_chosen() -> None:
+    """An attack that is right as often as its weight is near 1.5; of equal ones the first wins."""
+    clear = encode(["the cat ran .", "the dog sat .", "a fish ran ."])
+    hidden = np.isin(clear.ids, [CAT, DOG, FISH])
+    rehearsal = Observed(clear.with_ids(np.where(hidden, DOG, clear.ids)), hidden)
+    asked: list[float] = []
+
+    def knowing(weight: float) -> Any:
+        asked.append(weight)
+        right = {1.0: 1, 1.5: 3, 2.0: 3}.get(weight, 0)
+        truth = clear.ids[rehearsal.targets]
+        words = np.where(np.arange(len(truth)) < right, truth, CAT + 100)[:, None]
+        return SimpleNamespace(guess=lambda seen, top: Guesses(words, np.ones(words.shape)))
+
+    assert rehearsed_weight(knowing, rehearsal, clear) == 1.5
+    assert asked == [0.5, 1.0, 1.5, 2.0]
 
 
 def test_wrong_use(generator: Generator) -> None:

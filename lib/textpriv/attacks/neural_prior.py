@@ -21,7 +21,7 @@ data set too. Nothing here holds it out: an attacker with a pretrained model has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -31,13 +31,31 @@ from scipy.special import softmax
 
 from textpriv.attacks.base import Attack, FloatArray, Guesses, IntArray, Observed
 from textpriv.attacks.noisy_channel import Candidates, NoisyChannel
-from textpriv.checks import NOT_NEGATIVE, checked
+from textpriv.checks import COUNT, NOT_NEGATIVE, checked
 from textpriv.data.tokens import KEPT, UNKNOWN, Corpus
 from textpriv.errors import InvalidInput
 from textpriv.models.generators import ROOT, Generator, Prefixes
 
 _NO_SPACE_BEFORE = frozenset(", . ; : ! ? ) ] } % - / 's n't 're 've 'll 'd 'm".split())
 _NO_SPACE_AFTER = frozenset("( [ { - /".split())
+
+
+def rehearsed_weight(
+    attack: Callable[[float], Attack],
+    rehearsal: Observed,
+    clear: Corpus,
+    weights: Sequence[float] = (0.5, 1.0, 1.5, 2.0),
+) -> float:
+    """The weight of the neural model with which most words of a rehearsal are named.
+
+    Parameters
+    ----------
+    attack : what attacks with a weight; it must not have read what it rehearses with
+    rehearsal, clear : shadow documents as the mechanism sanitizes them, and in clear
+    """
+    truth = clear.ids[rehearsal.targets]
+    hits = [attack(weight).guess(rehearsal, top=1).hits(truth).sum() for weight in weights]
+    return weights[int(np.argmax(hits))]
 
 
 class NeuralChannel(Attack):
@@ -50,8 +68,8 @@ class NeuralChannel(Attack):
     generator : the neural model
     shadow : documents in clear. The first ones without unknown words are written before each
         sentence, so that the model knows what kind of text to expect.
-    weight : >= 0, exponent of the neural model. To be chosen by rehearsal: sanitize shadow
-        documents that `lattice` has not read, and compare.
+    weight : >= 0, exponent of the neural model, to be chosen by rehearsal (`rehearsed_weight`)
+    beam : >= 1, prefixes of a text that are kept; time grows with it, roughly in proportion
 
     Notes
     -----
@@ -64,14 +82,13 @@ class NeuralChannel(Attack):
     name = "noisy-channel-lm"
     posterior = True
     examples = 6  # shadow documents that are shown
-    beam = 8  # prefixes of a text that are kept; time grows with it, roughly in proportion
     together = 16  # texts that are searched at once
     # Share of the sentences' votes in a posterior; the rest is that of the lattice. With 1 the
     # attack is too sure of itself: n-grams and neural model have much in common, and the few
     # sentences that are left agree on most of their words.
     trust = 0.75
 
-    @checked(weight=NOT_NEGATIVE)
+    @checked(weight=NOT_NEGATIVE, beam=COUNT)
     def __init__(
         self,
         lattice: NoisyChannel,
@@ -80,6 +97,7 @@ class NeuralChannel(Attack):
         shadow: Corpus,
         *,
         weight: float = 0.75,
+        beam: int = 8,
     ) -> None:
         if len(words) != lattice.channel.size:
             raise InvalidInput(
@@ -91,7 +109,7 @@ class NeuralChannel(Attack):
                 "something to choose from"
             )
         self.lattice, self.words, self.generator = lattice, tuple(words), generator
-        self.vocabulary, self.weight = lattice.vocabulary, weight
+        self.vocabulary, self.weight, self.beam = lattice.vocabulary, weight, beam
         text = "".join(f"{each}\n" for each in self._examples(shadow))
         self.prompt = [generator.opening, *generator.encode([text])[0]]
 

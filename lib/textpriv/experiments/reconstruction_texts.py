@@ -70,6 +70,8 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     contextual_k: tuple[int, ...]
     encoder: str
     pretrained: bool  # whether a pretrained causal model is tried as a prior
+    model_beam: int = Field(8, ge=1)  # prefixes of a sentence that it keeps
+    model_rehearsal: int = Field(8, ge=1)  # shadow sentences that choose its weight
 
     corpus: str = ""  # one of your own, in place of all others
 
