@@ -44,9 +44,9 @@ def rehearsed_weight(
     attack: Callable[[float], Attack],
     rehearsal: Observed,
     clear: Corpus,
-    weights: Sequence[float] = (0.5, 1.0, 1.5, 2.0),
+    weights: Sequence[float] = (0.0, 0.5, 1.0, 1.5, 2.0),
 ) -> float:
-    """The weight of the neural model with which most words of a rehearsal are named.
+    """The weight of the neural model with which most words of a rehearsal are named, or none.
 
     Parameters
     ----------
