@@ -278,7 +278,7 @@ def test_the_weight_that_names_most_is_chosen() -> None:
         return SimpleNamespace(guess=lambda seen, top: Guesses(words, np.ones(words.shape)))
 
     assert rehearsed_weight(knowing, rehearsal, clear) == 1.5
-    assert asked == [0.5, 1.0, 1.5, 2.0]
+    assert asked == [0.0, 0.5, 1.0, 1.5, 2.0]
 
 
 def test_wrong_use(generator: Generator) -> None:
