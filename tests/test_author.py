@@ -20,6 +20,7 @@ from tiny_models import tiny_encoder
 from textpriv.attacks import author, f1
 from textpriv.attacks.author import (
     TrainingData,
+    added_text_attack,
     cumulative_means,
     embedding_attack,
     linear_attack,
@@ -28,6 +29,7 @@ from textpriv.attacks.author import (
     tuned_attack,
 )
 from textpriv.attacks.f1 import f1_estimate, macro_f1, strongest
+from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate, share
 
 
@@ -381,6 +383,27 @@ def test_style_is_enough(marks: Any) -> None:
     guess, again = text_attack(TrainingData(*train, *held), [asked, asked[:30]], classes=3)
     assert macro_f1(truth, guess, 3) > 0.9
     assert (again == guess[:30]).all() and guess.dtype == np.int64
+
+
+def test_scores_of_several_outputs_add_up() -> None:
+    """A text ends in its author's mark with probability 0.6, else in one of the two others.
+
+    By one output 0.6 of 150 authors are named (standard error 0.04), by nine over 0.9 if its law
+    were known; it is learned from 300 texts.
+    """
+
+    def outputs(labels: Any, seed: int) -> list[str]:
+        other = rng(seed).choice(3, size=len(labels), p=[0.6, 0.2, 0.2])
+        return [f"the dress {'.!;'[mark]}" for mark in (labels + other) % 3]
+
+    truth = np.arange(150) % 3
+    known = TrainingData(outputs(truth, 0), truth, outputs(truth, 1), truth)
+    several = [outputs(truth, seed) for seed in range(2, 11)]
+    once, often = added_text_attack(known, several, [1, 9], classes=3)
+    assert (once == text_attack(known, several[:1], classes=3)[0]).all()
+    assert np.mean(once == truth) < 0.75 and np.mean(often == truth) > 0.8
+    with pytest.raises(InvalidInput, match="counts: got 10, expected an integer from 1 to 9"):
+        added_text_attack(known, several, [10], classes=3)
 
 
 @pytest.mark.parametrize("seed", range(4))

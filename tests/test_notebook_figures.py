@@ -131,17 +131,20 @@ def test_ledger_writes_every_cell() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == [f"{v:.2f}" for v in found.value]
 
 
-def test_repeated_draws_what_is_read() -> None:
+def test_repeated_draws_every_attacker_and_names_the_strongest() -> None:
     outputs = [columns_of("madlib", 8), columns_of("dp-prompt-clipped", 0.75)]
-    found = table(k=(1, 30, 10, 3), access=("embedding", "text"), output=outputs)
-    figure = dp_prompt_figures.repeated(found, RANDOM, SAID)
+    found = table(k=(1, 30, 10, 3), access=tuple(dp_prompt_figures.READ), output=outputs)
+    figure = dp_prompt_figures.repeated(found, RANDOM)
     drawn(figure)
+    (ax,) = figure.axes
     called = {"madlib": "MADLIB, ε 8", "dp-prompt-clipped": "clipped DP-Prompt, T 0.75"}
     for name, written in called.items():
-        for access, told in (("embedding", "mean vector"), ("text", "all texts")):
-            part = found[(found["mechanism"] == name) & (found["access"] == access)]
-            expected = listed(part.sort_values("k")[["k", "value"]])
-            assert curves(figure.axes[0])[f"{written}: {told}"] == expected
+        own = found[found["mechanism"] == name]
+        for access, (told, _) in dp_prompt_figures.READ.items():
+            part = own[own["access"] == access]
+            assert curves(ax)[f"{written}: {told}"] == listed(part.sort_values("k")[["k", "value"]])
+        one, many = (own.loc[own["k"] == k, "value"].max() for k in (1, 30))
+        assert f"{written}: {one:.2f}, by 30 outputs {many:.2f}" in ax.get_title("left")
 
 
 # --- Notebook 06 --------------------------------------------------------------------------------

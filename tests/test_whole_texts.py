@@ -60,7 +60,7 @@ def test_pairs_that_lose_most_come_first(monkeypatch: pytest.MonkeyPatch) -> Non
         ("a b", "c b"), ("a b", "d b"), ("c d", "e d"), ("c d", "a d"),
     ]  # fmt: skip
     lost = {"c b": 1.0, "d b": 0.0, "e d": 3.0, "a d": 1.0}
-    tool = SanText(from_arrays("t", ["a"], np.zeros((1, 2))), epsilon=1.0)
+    tool = SanText(from_arrays("t", ["a", "b"], np.eye(2)), epsilon=1.0)
     for known, order in ((True, [2, 0, 3, 1]), (False, [0, 1, 2, 3])):
         monkeypatch.setattr(
             experiment.likelihood,

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, model_validator
 from sklearn.model_selection import train_test_split
 
 from textpriv import study
-from textpriv.attacks.author import TrainingData, cumulative_means, random_baseline
+from textpriv.attacks.author import TrainingData, random_baseline
 from textpriv.attacks.f1 import f1_estimate
 from textpriv.channel import FloatArray, IntArray
 from textpriv.data import corpora, embeddings
@@ -390,15 +390,6 @@ def mean_share(share: FloatArray, document: IntArray | None = None) -> dict[str,
     """Mean of shares in 0..1, its interval by documents (None: one share of each), as columns."""
     document = np.arange(len(share)) if document is None else document
     return clustered_mean(share, document, bounds=(0.0, 1.0), sample=DOCUMENTS).columns()
-
-
-def pooled(output: Output, counts: Sequence[int]) -> dict[str, list[Seen]]:
-    """What an attacker makes of the first k runs together, for each k in `counts`, ascending.
-
-    By access: the mean of each document's vectors ("embedding"), or its texts as one ("text").
-    """
-    joined = [[" ".join(each) for each in zip(*output.texts[:k], strict=True)] for k in counts]
-    return {EMBEDDING: [*cumulative_means(output.vectors, counts)], "text": list(joined)}
 
 
 # --- Who is asked about whom --------------------------------------------------------------------

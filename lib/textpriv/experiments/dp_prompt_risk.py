@@ -105,6 +105,17 @@ def compared(
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+def gained(run: Run, again: pd.DataFrame) -> pd.DataFrame:
+    """What attackers who read several outputs of a document gain by the most of them: `compared`.
+
+    `again` has a row for each mechanism, setting, access (what is read) and k (how many outputs).
+    """
+    most = again.groupby(["mechanism", "setting", "access"], sort=False)["k"].agg(["max", "min"])
+    cases = [*most.reset_index().itertuples(index=False, name=None)]
+    ends = "repeated.{0}.{1}.k{3}.{2}", "repeated.{0}.{1}.k{4}.{2}"
+    return compared(run, cases, *ends, tests=len(cases))
+
+
 def tally(table: pd.DataFrame) -> str:
     """How many of `compared` are above, below and undecided."""
     verdicts = list(table["verdict"]) if len(table) else []
