@@ -86,7 +86,7 @@ def found() -> str:
         findings.window(gathered),
         f"{findings.documents(gathered)} {findings.beside_scissors(gathered)}".strip(),
         findings.vectors(gathered),
-        findings.rewritten(scoreboard.whole_texts(gathered)),
+        findings.rewritten(scoreboard.whole_texts(gathered), "full"),
         findings.search(gathered),
     ]
     return "\n".join(f"- {each}" for each in said)

@@ -84,10 +84,13 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
     )
     said = []
     for eta in sizes.etas:
-        near, channel = (f"pr1.noise-{eta:g}.{corpus}.{a}" for a in ("naive", "noisy_channel"))
+        near, alone, whole = (
+            f"pr1.noise-{eta:g}.{corpus}.{a}" for a in ("naive", "context_free", "noisy_channel")
+        )
         said.append(
-            f"eta {eta:g}: {told(run, near)} by the nearest piece, {told(run, channel)} by the "
-            f"noisy channel ({compared(run, channel, near)})"
+            f"eta {eta:g}: {told(run, near)} by the nearest piece, {told(run, alone)} by Bayes' "
+            f"rule, {told(run, whole)} by the noisy channel ({compared(run, whole, alone)} than "
+            "by Bayes' rule)"
         )
     noise = f"**Noise**, at the first guess: {'; '.join(said)}."
     known, context = (f"pr1.2-random.{corpus}.{a}" for a in ("context_free", "noisy_channel"))

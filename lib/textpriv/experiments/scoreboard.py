@@ -316,20 +316,23 @@ def _plotted(board: Board, notebook: str, stem: str) -> pd.DataFrame:
 def manipulated_tokens(board: Board) -> pd.DataFrame:
     """Maps, stencils and noise of notebook 03: the strongest attack and the accuracy left.
 
-    Columns: corpus, mapper, mechanism, attack, risk, risk_low, risk_high, value, low, high. Risk
-    is the share of tokens that the strongest attack names at its first guess, with an interval
-    that allows for the choice of the attack. Who reads a stencil's outputs as they are ("in-sight")
-    names tokens and not their places; all others have to name both.
+    Columns: corpus, mapper, mechanism, attack, risk, risk_low, risk_high, anywhere, value, low,
+    high. Risk is the share of tokens that the strongest attack names in their places at its first
+    guess, with an interval that allows for the choice of the attack; `anywhere` the share that it
+    names, or that the outputs of a stencil show, in whatever place.
     """
     renamed = {"value": "risk", "low": "risk_low", "high": "risk_high"}
     shared = ["corpus", "label"]
-    in_sight = board.rows("in_sight", *shared, what="tokens").assign(attack="in-sight")
-    attacks = pd.concat([board.rows("pr1", *shared, "attack"), in_sight], ignore_index=True)
+    shown = board.rows("in_sight", *shared, what="tokens")[[*shared, "value"]]
     accuracy = board.rows("accuracy", *shared, scenario="all")[[*shared, *renamed]]
-    table = strongest(attacks, *shared).rename(columns=renamed).merge(accuracy, on=shared)
+    table = strongest(board.rows("pr1", *shared, "attack"), *shared).rename(columns=renamed)
+    table = table.merge(shown.rename(columns={"value": "anywhere"}), on=shared, how="left")
+    table["anywhere"] = table[["risk", "anywhere"]].max(axis=1)
+    table = table.merge(accuracy, on=shared)
     mechanism = table["label"].astype(str).str.replace(r"-(?:w\d|\d{2}).*", "", regex=True)
     table = table.rename(columns={"label": "mapper"}).assign(mechanism=mechanism)
-    return table[["corpus", "mapper", "mechanism", "attack", *renamed.values(), *renamed]]
+    numbers = [*renamed.values(), "anywhere", *renamed]
+    return table[["corpus", "mapper", "mechanism", "attack", *numbers]]
 
 
 def whole_texts(board: Board) -> pd.DataFrame:

@@ -122,16 +122,19 @@ def _for_tokens(board: Board) -> list[str] | None:
     clear = tokens[tokens["mechanism"] == "plain"]
     plain, most = clear["value"].max(), clear["high"].max()
     useful = tokens[tokens["low"] >= CHANCE + USEFUL * (most - CHANCE)]
-    row = fewest_read(board, useful)
-    if row is None:
+    row, other = (fewest_read(board, useful, by) for by in ("risk", "anywhere"))
+    if row is None or other is None:
         return None
     unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
+    use = f"{called(row['mapper'])}{unproved}"
+    if other["mapper"] != row["mapper"]:
+        use = f"no clear winner: {use} if places count, {called(other['mapper'])} if not"
     return [
         "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{called(row['mapper'])}{unproved}: fewest recovered, by point estimate, among settings "
-        "whose accuracy is surely at least halfway from guessing to plain text",
-        f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens (function "
-        "words and punctuation too), in their places or not",
+        f"{use}: fewest recovered, by point estimate, of settings that surely keep half of what "
+        "plain text gives above guessing",
+        f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens in their "
+        f"places, {other['anywhere']:.0%} in whatever place",
         f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
         f"{plain:.0%} ({corpus_label(row['corpus'])})",
     ]

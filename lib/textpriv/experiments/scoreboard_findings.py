@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from textpriv import profiles
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import equal_utility_findings, scoreboard
 from textpriv.experiments.dp_prompt import BY_WORD, PROMPTED
@@ -16,6 +17,7 @@ from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
 from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
 from textpriv.experiments.mechanisms import BETTER, RANDOM
 from textpriv.experiments.scoreboard import NEWER
+from textpriv.experiments.whole_texts import ALL_OUTPUTS, Sizes
 from textpriv.privacy import Audit
 from textpriv.report.board import Board
 from textpriv.report.claims import PAPER
@@ -49,8 +51,8 @@ FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
 SMALL_GAP = 0.05  # of the words: shown by a test, and still hardly more
 
 
-REPLACED = {"mechanisms on words": BY_WORD, "DP-Prompt": (PROMPTED,)}
-"""Families of mechanisms in notebook 04, by what their names begin with."""
+REPLACED = {"mechanisms on words": "|".join(BY_WORD), "DP-Prompt": f"{PROMPTED}(?!-top-k)"}
+"""Families of mechanisms in notebook 04, by how their names begin; top-k promises nothing."""
 
 LARGE = 10.0
 """An epsilon beyond which an output may be exp(10) times likelier for one text than another."""
@@ -63,9 +65,14 @@ CHANCE = 0.5  # accuracy of guessing between two sentiments
 
 def told(value: float, low: float, high: float, unit: str = "%") -> str:
     """A share of a hundred, with its interval where there is one."""
-    rounded = f"{100 * value:.0f}"
-    whole = f"{'over 99' if rounded == '100' and value < 1 else rounded}{unit}"
-    return whole if math.isnan(low) else f"{whole} ({100 * low:.0f} to {100 * high:.0f})"
+    whole = f"{_of_hundred(value)}{unit}"
+    return whole if math.isnan(low) else f"{whole} ({_of_hundred(low)} to {_of_hundred(high)})"
+
+
+def _of_hundred(share: float) -> str:
+    """A share of a hundred, 100 only where it is all of them."""
+    rounded = f"{100 * share:.0f}"
+    return f"{min(100 * share, 99.9):.1f}" if rounded == "100" and share < 1 else rounded
 
 
 def between(row: pd.Series) -> str:
@@ -118,7 +125,7 @@ def headline(found: pd.DataFrame) -> Finding:
         text += f" Under {_beside(few)} it is significantly more, but by {gap:.1f} at most"
         if given := [row["mechanism"] for row in few if row["attack"] == COUNTED]:
             text += f" ({listing(given)}: given the private texts' own word counts)"
-        text += "; stronger attacks may recover more."
+        text += "."
     if same := [row for row in rows if row not in above]:
         gap = max(100 * abs(row["value"] - row["kept"]) for row in same)
         text += f" Under {_beside(same)} the two differ by {gap:.1f} or less, not significantly."
@@ -148,13 +155,15 @@ def alone(board: Board) -> str:
     rate = told(least["value"], least["low"], least["high"])
     said = (
         f"**Should you use one?** {answer}. To stay useful (the best classifier of sentiment "
-        f"tried is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), {len(own)} mechanisms "
-        f"with settings on both sides give the strongest of three attacks {rate} of the content "
-        f"words ({called(str(least['mechanism']))}{estimated}) to {own['value'].max():.0%}."
+        f"tried is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), a text gives the "
+        f"strongest of three attacks {rate} of its content words under "
+        f"{called(str(least['mechanism']))}{estimated}, the least of {len(own)} measured on both "
+        f"sides of that accuracy, and {own['value'].max():.0%} under "
+        f"{called(str(own.iloc[-1]['mechanism']))}, the most."
     )
     if len(bare := found[found["mechanism"] == LEFT_OUT]):
         row = bare.iloc[0]
-        said += f" Simply leaving words out gives it {told(row['value'], row['low'], row['high'])}."
+        said += f" Leaving words out gives it {told(row['value'], row['low'], row['high'])}."
     return said
 
 
@@ -254,9 +263,8 @@ def against_both(equal: pd.DataFrame) -> Finding:
     return Finding(
         against(equal[equal["utility"] == "meaning"], LEFT_OUT).title,
         "(Meaning: the cosine of sentence vectors, for a reader who knows the mechanism.) Leaving "
-        "out promises nothing, and who sees a word is sure of it; but more is read back "
-        f"{accuracy}. Compared with random words (each kept, or any other sent), more is read back "
-        f"{random}.",
+        "out promises nothing, and whoever sees a word is sure of it. More is read back "
+        f"{accuracy}; than with random words (each kept, or any other sent) {random}.",
     )
 
 
@@ -268,9 +276,8 @@ def with_model(board: Board) -> str:
     added = board.rows("model_adds", "mechanism")
     meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
     return (
-        f"Where a small language model attacks too ({added['n'].max():,.0f} words), more is read "
-        f"back than with words left out {meaning}, {accuracy}; than with random words "
-        f"{_counted(equal, RANDOM, 'meaning')}."
+        f"Where a small language model attacks too ({added['n'].max():,.0f} words), it is more than "
+        f"with words left out {meaning}, {accuracy}."
     )
 
 
@@ -330,8 +337,15 @@ def context(board: Board) -> Finding:
     other = f"paired.santext.{scoreboard.CORPUS}.eps2.4."
     less = [other + name for name in ("noisy_channel", "context_free_bound")]
     clothes = "misaligned.eps6."  # private texts of another domain than the attacker's
-    films, own = clothes + "noisy_channel.misaligned", clothes + "context_free_bound"
-    same = clothes + "context_free_bayes.misaligned"  # word by word, with frequencies of films
+    films = clothes + "noisy_channel.misaligned"
+    word_by_word = {
+        "films": clothes + "context_free_bayes.misaligned",
+        "other clothes reviews": clothes + "context_free_bayes",
+    }
+    beside = " and ".join(
+        f"of {what} {board.says(films, name, undecided='not significantly different')}"
+        for what, name in word_by_word.items()
+    )
     return Finding(
         _capital(passed),
         f"At epsilon 6 Bayes' rule, given the private word frequencies, recovers {known}. Decoding "
@@ -340,8 +354,7 @@ def context(board: Board) -> Finding:
         "shadow data alone. Under SanText+ (epsilon 2.4) the triples recover "
         f"{_without_interval(board, less[0])}, Bayes' rule {_without_interval(board, less[1])}. Of "
         f"clothes reviews film triples recover {_without_interval(board, films)}: compared with "
-        f"Bayes' rule with frequencies of films {board.says(films, same)}, with those of clothes "
-        f"{board.says(films, own)}.",
+        f"Bayes' rule with word frequencies {beside}.",
     )
 
 
@@ -367,9 +380,12 @@ def _capital(text: str) -> str:
 # --- Tokens, documents, whole texts ---------------------------------------------------------------
 
 
+UNTUNED = "imdb"  # the corpus of notebook 03 on which no attack was tuned
+
+
 def window(board: Board) -> Finding:
     """What solving the linear map finds of a punctuated stencil, beside the paper's attacker."""
-    stencil = f"pr5.punctuated-stencil-w9-s1.0.{scoreboard.CORPUS}."
+    stencil = f"pr5.punctuated-stencil-w9-s1.0.{UNTUNED}."
     verdict = board.says(
         stencil + "deconvolution",
         stencil + "naive_skip",
@@ -379,24 +395,24 @@ def window(board: Board) -> Finding:
     )
     return Finding(
         _capital(verdict),
-        "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of "
-        f"the first, who looks at one place, find {board.told(stencil + 'naive_skip')} of the "
-        "tokens (the five commonest pieces of public text, named everywhere, "
-        f"{_without_interval(board, f'blind5.{scoreboard.CORPUS}')}); of the second "
-        f"{board.told(stencil + 'deconvolution')}, with rehearsal and a language model "
+        "Under the punctuated stencil of Harel et al. (window 9, sigma 1; film reviews) five "
+        "guesses of the first, who looks at one place, find "
+        f"{_without_interval(board, stencil + 'naive_skip')} of the tokens (the five commonest pieces of public "
+        f"text, named everywhere, {_without_interval(board, f'blind5.{UNTUNED}')}); of the second "
+        f"{_without_interval(board, stencil + 'deconvolution')}, with rehearsal and a language model "
         f"{board.told(stencil + 'deconvolution_lm')}.{_in_sight(board)}",
     )
 
 
 def _in_sight(board: Board) -> str:
     """How much of a text stands among the outputs of that stencil, whoever reads these."""
-    shown = f"in_sight.punctuated-stencil-w9-s1.0.{scoreboard.CORPUS}."
+    shown = f"in_sight.punctuated-stencil-w9-s1.0.{UNTUNED}."
     if shown + "content" not in board.measured:
         return ""
     other = _without_interval(board, shown + "other")
     return (
-        f" It moves words more than it replaces them: {board.told(shown + 'content')} of a text's "
-        f"content words stand among its outputs, in whatever place (another text's: {other})."
+        f" In whatever place, {board.told(shown + 'content')} of a text's content words stand among "
+        f"its outputs (another text's: {other})."
     )
 
 
@@ -415,17 +431,18 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
         f"Of the token mechanisms, {called(row['mapper'])} is read back least, by point estimate "
         f"(on {corpus_label(row['corpus'])}): the first guess of the "
         f"strongest attack that was run on it ({called(row['attack'])}) recovers "
-        f"{row['risk']:.0%} of the tokens. A classifier has an accuracy of {row['value']:.2f}, on "
+        f"{row['risk']:.0%} of the tokens in their places. A classifier has an accuracy of {row['value']:.2f}, on "
         f"plain text {board.told(plain)}: {lost}."
     )
 
 
-def fewest_read(board: Board, tokens: pd.DataFrame) -> pd.Series | None:
+def fewest_read(board: Board, tokens: pd.DataFrame, by: str = "risk") -> pd.Series | None:
+    """The row of `tokens` on which an attack in earnest was run and of which least is read."""
     attacks = board.rows("pr1", "label", "attack")
     simple = attacks["attack"].astype(str).str.startswith(("naive", "anywhere"))
     attacked = tokens["mapper"].isin(attacks["label"][~simple])
     hidden = tokens[(tokens["mechanism"] != "plain") & attacked]
-    return None if hidden.empty else hidden.sort_values("risk").iloc[0]
+    return None if hidden.empty else hidden.sort_values(by, kind="stable").iloc[0]
 
 
 PROMPT, CLEAR = "f1_strongest.dp-prompt-clipped.t0.75.", "f1_strongest.clean.plain."
@@ -441,7 +458,7 @@ def documents(board: Board) -> Finding:
         below="DP-Prompt makes authors of single texts harder to identify",
     )
     bound = board.measured.get(f"{PROMPT_EPSILON}tight")
-    weak = ", which promises nothing in practice" if bound and bound.value > LARGE else ""
+    weak = ", which promises nothing" if bound and bound.value > LARGE else ""
     token = board.measured.get(f"{PROMPT_EPSILON}token_tight")
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
     return Finding(
@@ -459,23 +476,19 @@ def documents(board: Board) -> Finding:
 def beside_scissors(board: Board) -> str:
     """How much sentiment is left where the author is found as often as with words left out."""
     rows = board.rows(f"f1_over_{LEFT_OUT}", "mechanism", "risk", "p")
-    family = {
-        name: family
-        for family, names in REPLACED.items()
-        for name in rows["mechanism"]
-        if name.startswith(names)
-    }
-    rows = rows.assign(family=rows["mechanism"].map(family)).dropna(subset=["family"])
-    if rows.empty:
+    named = rows["mechanism"].astype(str)
+    families = {each: rows[named.str.match(names)] for each, names in REPLACED.items()}
+    told = [
+        f"{own['value'].min():+.2f} to {own['value'].max():+.2f} under {each}"
+        for each, own in families.items()
+        if len(own)
+    ]
+    if not told:
         return ""
-    told = ", ".join(
-        f"{values.min():+.2f} to {values.max():+.2f} under {each}"
-        for each, values in rows.groupby("family", sort=False)["value"]
-    )
-    risks = f"{rows['risk'].min():.2f} to {rows['risk'].max():.2f}"
+    p = pd.concat(families)["p"]
     return (
-        f"At equal author F1 ({risks}), sentiment F1 minus that with words left out is {told} "
-        f"(significant: {(rows['p'] < ALONE).sum()} of {len(rows)})."
+        f"At equal author F1, sentiment F1 minus that with words left out is {', '.join(told)} "
+        f"(significant: {(p < ALONE).sum()} of {len(p)})."
     )
 
 
@@ -493,11 +506,7 @@ def _on_several(board: Board) -> str:
 
 
 def asked_again(board: Board) -> str:
-    """What several outputs of one text add, by the strongest attacker on one and on more.
-
-    All of them have learned from several outputs of each text, pooled, which puts them at a
-    disadvantage on one output.
-    """
+    """What several outputs of one text add, by the strongest attacker on one and on more."""
     asked = board.rows("repeated", "k", "setting", "access", mechanism="madlib")
     one, several = asked[asked["k"] == 1], asked[asked["k"] > 1]
     if one.empty or several.empty:
@@ -509,26 +518,33 @@ def asked_again(board: Board) -> str:
     sure = "significantly" if gain.verdict == "above" and gain.p * tried < ALONE else "not surely"
     return (
         f"Under MADLIB at epsilon {often['setting'].removeprefix('eps')} the strongest "
-        f"attacker taught on several outputs reaches {between(once)} on one, {between(often)} on "
-        f"{often['k']:.0f} ({sure} more)."
+        f"attacker who was asked about several outputs reaches {between(once)} on one, "
+        f"{between(often)} on {often['k']:.0f} ({sure} more)."
     )
 
 
-def rewritten(found: pd.DataFrame) -> Finding:
+def rewritten(found: pd.DataFrame, profile: str) -> Finding:
     """How often texts are linked to their originals: of `scoreboard.whole_texts`."""
     rows = rewriters(found)
     if rows.empty:
         return Finding("Mechanisms for whole texts were not measured", "(Notebook 08.)")
+    sizes = profiles.load(profile, "08_whole_texts", Sizes, {})
+    settings = {
+        "DP-Prompt": f"temperature {sizes.temperature:g}, at most {sizes.tokens} tokens",
+        "DP-MLM": f"epsilon {sizes.word_epsilon:g} for each word",
+    }
     least, also = rows.iloc[0], ""
     for other in rows.iloc[1:].to_dict("records"):
-        also += f", by point estimate of {other['linked']:.0%} under {called(other['mechanism'])}"
+        also += f", by point estimate {other['linked']:.0%} under {other['mechanism']} "
+        also += f"({settings[other['mechanism']]})"
     chance = 1 / least["candidates"]
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
         f"{how} to their originals",
         f"Among {least['candidates']:.0f} sentences the strongest linkage attack that was run "
         f"finds the original of {told(least['linked'], least['low'], least['high'])} of "
-        f"{least['n']:.0f} outputs under {called(least['mechanism'])}{also}.",
+        f"{least['n']:.0f} outputs under {least['mechanism']} "
+        f"({settings[least['mechanism']]}){also}.",
     )
 
 
@@ -551,11 +567,23 @@ def vectors(board: Board) -> Finding:
     )
     return Finding(
         _capital(verdict),
-        "Who has public sentences and their vectors (MiniLM) finds by seven guesses "
+        "An attacker with public sentences and their vectors (MiniLM) finds by seven guesses "
         f"{board.told(plain[0])} of a sentence's content words and {board.told(plain[1])} of the "
         f"names that public reviews use too (without its vector {blind[0]} and {blind[1]}); with "
-        f"truncated Laplace noise (epsilon {NOISE}) {noisy[0]} and {noisy[1]}.",
+        f"truncated Laplace noise (epsilon {NOISE}) {noisy[0]} and {noisy[1]}{_linked(board)}.",
     )
+
+
+def _linked(board: Board) -> str:
+    """How often such a noisy vector is still linked to its sentence."""
+    rows = board.rows("linked", "mechanism", "attack", "candidates")
+    own = rows[rows["mechanism"] == f"truncated Laplace, eps {NOISE}"]
+    own = own[own["attack"] != ALL_OUTPUTS]
+    if own.empty:
+        return ""
+    best = strongest(own, "mechanism").iloc[0]
+    share = told(best["value"], best["low"], best["high"])
+    return f", yet among {best['candidates']:.0f} sentences {share} of these vectors are linked"
 
 
 def games(found: pd.DataFrame) -> str:
@@ -598,8 +626,8 @@ def search(board: Board) -> Finding:
     )
     return Finding(
         _capital(verdict),
-        f"At epsilon 25 (GloVe 840B) it keeps {board.told(kept + 'exact')} of words with an exact "
-        f"search, with one forest of Annoy {board.told(kept + 'annoy')}.",
+        f"At epsilon 25 (GloVe 840B) it keeps {_without_interval(board, kept + 'exact')} of words "
+        f"with an exact search, with one forest of Annoy {board.told(kept + 'annoy')}.",
     )
 
 

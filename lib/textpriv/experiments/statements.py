@@ -42,7 +42,7 @@ WITHDRAWN = "the logits are not clipped, and no public bound of them is used"
 # Who an attack is. Bounds are attacks too: by somebody who knows how often each word occurs in the
 # private texts.
 ATTACKERS = {name: entry.attacker for name, entry in {**ON_WORDS, **ON_TOKENS}.items()} | {
-    "token_success": "whole texts against an exact language model",
+    "token_success": "whole texts against a causal language model, the map known",
     "static.embedding": "a classifier of vectors that has learned from original texts",
     "adaptive.embedding": "a classifier of vectors that has learned from sanitized texts",
     "static.linear": "a linear classifier of vectors that has learned from original texts",

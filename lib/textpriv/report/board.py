@@ -94,6 +94,7 @@ class Board:
         *,
         above: str = "significantly more",
         below: str = "significantly less",
+        undecided: str = "undecided at this size",
     ) -> str:
         """The sentence that is true of two measurements, by a test of their difference.
 
@@ -104,7 +105,7 @@ class Board:
             return "one of the two was not measured here"
         apart = Difference.between(left, right)
         apart = replace(apart, p=min(1.0, SENTENCES * apart.p))
-        return apart.says(above=above, below=below, undecided="undecided at this size")
+        return apart.says(above=above, below=below, undecided=undecided)
 
 
 def gather(profile: str, notebooks: Sequence[str] = NOTEBOOKS) -> Board:
