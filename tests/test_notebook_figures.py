@@ -144,7 +144,7 @@ def test_repeated_draws_every_attacker_and_names_the_strongest() -> None:
             part = own[own["access"] == access]
             assert curves(ax)[f"{written}: {told}"] == listed(part.sort_values("k")[["k", "value"]])
         one, many = (own.loc[own["k"] == k, "value"].max() for k in (1, 30))
-        assert f"{written}: {one:.2f}, by 30 outputs {many:.2f}" in ax.get_title("left")
+        assert f"of {written}: {one:.2f}, from 30: {many:.2f}" in ax.get_title("left")
 
 
 # --- Notebook 06 --------------------------------------------------------------------------------

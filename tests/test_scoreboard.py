@@ -499,8 +499,12 @@ def test_what_vectors_give_away_is_compared_with_what_is_named_without() -> None
     assert said.endswith("(epsilon 400) (not measured here) and 0.10.")
     about = {"mechanism": "truncated Laplace, eps 400", "candidates": 200}
     attacks = {"vectors": 0.9, "likelihood": 0.95, "matched": 0.96}  # the last looks at all outputs
-    linked = [rate(f"linked.{name}", value, 0.01).model_copy(
-        update={"columns": {**about, "attack": name}}) for name, value in attacks.items()]  # fmt: skip
+    linked = [
+        rate(f"linked.{name}", value, 0.01).model_copy(
+            update={"columns": {**about, "attack": name}}
+        )
+        for name, value in attacks.items()
+    ]
     said = findings._linked(board(*linked))
     assert said.startswith(", yet among 200 sentences 95% (") and said.endswith("are linked")
     assert vectors(0.06).title == "Undecided at this size"

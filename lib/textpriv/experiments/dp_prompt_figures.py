@@ -111,7 +111,7 @@ def repeated(table: pd.DataFrame, guessing: Mapping[str, float]) -> Figure:
             own = {**style(mechanism), "label": f"{name}: {how}", "linestyle": line}
             band(ax, part.sort_values("k"), "k", **own)
         most = rows.groupby("k")["value"].max()
-        title.append(f"{name}: {most.iloc[0]:.2f}, by {most.index[-1]} outputs {most.iloc[-1]:.2f}")
+        title.append(f"of {name}: {most.iloc[0]:.2f}, from {most.index[-1]}: {most.iloc[-1]:.2f}")
     ax.axhline(guessing["author"], label="guessing", **GUESSING)
     ax.set(xscale="log", xlabel="outputs per document, read together", ylabel=TARGETS["author"])
     counts = table["k"].unique()
@@ -120,5 +120,5 @@ def repeated(table: pd.DataFrame, guessing: Mapping[str, float]) -> Figure:
     ax.set_ylim(bottom=0)
     legend_below(fig, ncols=2)
     lines, count = ";\n".join(title), f"(n = {table['n'].max():,})"
-    ax.set_title(f"Author F1 by one output, {lines} {count}", fontsize=9)
+    ax.set_title(f"Author F1 from one output {lines} {count}", fontsize=9)
     return fig

@@ -127,9 +127,9 @@ def unaided(
                 for what in ("own", "tokens", "content", "other")
             )
             said += (
-                f"\n\nOf the outputs of *{setting}* {own} are tokens of their text. Who reads them "
-                f"as they are has {tokens} of its tokens, and {content} of its content words, in "
-                f"whatever place (among the outputs of another text: {other})."
+                f"\n\nOf the outputs of *{setting}* {own} are tokens of their text. As they are, "
+                f"they show {tokens} of its tokens, and {content} of its content words, in "
+                f"whatever place (those of another text show {other})."
             )
     return said
 

@@ -276,8 +276,8 @@ def with_model(board: Board) -> str:
     added = board.rows("model_adds", "mechanism")
     meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
     return (
-        f"Where a small language model attacks too ({added['n'].max():,.0f} words), it is more than "
-        f"with words left out {meaning}, {accuracy}."
+        f"Where a small language model attacks too ({added['n'].max():,.0f} words), it is more "
+        f"than with words left out {meaning}, {accuracy}."
     )
 
 
@@ -386,6 +386,10 @@ UNTUNED = "imdb"  # the corpus of notebook 03 on which no attack was tuned
 def window(board: Board) -> Finding:
     """What solving the linear map finds of a punctuated stencil, beside the paper's attacker."""
     stencil = f"pr5.punctuated-stencil-w9-s1.0.{UNTUNED}."
+    near, solved, blind = (
+        _without_interval(board, name)
+        for name in (stencil + "naive_skip", stencil + "deconvolution", f"blind5.{UNTUNED}")
+    )
     verdict = board.says(
         stencil + "deconvolution",
         stencil + "naive_skip",
@@ -397,9 +401,8 @@ def window(board: Board) -> Finding:
         _capital(verdict),
         "Under the punctuated stencil of Harel et al. (window 9, sigma 1; film reviews) five "
         "guesses of the first, who looks at one place, find "
-        f"{_without_interval(board, stencil + 'naive_skip')} of the tokens (the five commonest pieces of public "
-        f"text, named everywhere, {_without_interval(board, f'blind5.{UNTUNED}')}); of the second "
-        f"{_without_interval(board, stencil + 'deconvolution')}, with rehearsal and a language model "
+        f"{near} of the tokens (the five commonest pieces of public text, named everywhere, "
+        f"{blind}); of the second {solved}, with rehearsal and a language model "
         f"{board.told(stencil + 'deconvolution_lm')}.{_in_sight(board)}",
     )
 
@@ -411,8 +414,8 @@ def _in_sight(board: Board) -> str:
         return ""
     other = _without_interval(board, shown + "other")
     return (
-        f" In whatever place, {board.told(shown + 'content')} of a text's content words stand among "
-        f"its outputs (another text's: {other})."
+        f" In whatever place, {board.told(shown + 'content')} of a text's content words stand "
+        f"among its outputs (another text's: {other})."
     )
 
 
@@ -431,8 +434,8 @@ def least_read(board: Board, tokens: pd.DataFrame) -> str:
         f"Of the token mechanisms, {called(row['mapper'])} is read back least, by point estimate "
         f"(on {corpus_label(row['corpus'])}): the first guess of the "
         f"strongest attack that was run on it ({called(row['attack'])}) recovers "
-        f"{row['risk']:.0%} of the tokens in their places. A classifier has an accuracy of {row['value']:.2f}, on "
-        f"plain text {board.told(plain)}: {lost}."
+        f"{row['risk']:.0%} of the tokens in their places. A classifier has an accuracy of "
+        f"{row['value']:.2f}, on plain text {board.told(plain)}: {lost}."
     )
 
 
