@@ -89,8 +89,8 @@ def attackers(run: Run, corpus: str, sizes: Sizes) -> tuple[str, str]:
         )
         said.append(
             f"eta {eta:g}: {told(run, near)} by the nearest piece, {told(run, alone)} by Bayes' "
-            f"rule, {told(run, whole)} by the noisy channel ({compared(run, whole, alone)} than "
-            "by Bayes' rule)"
+            f"rule, {told(run, whole)} by the noisy channel (beyond the nearest piece "
+            f"{compared(run, whole, near)})"
         )
     noise = f"**Noise**, at the first guess: {'; '.join(said)}."
     known, context = (f"pr1.2-random.{corpus}.{a}" for a in ("context_free", "noisy_channel"))

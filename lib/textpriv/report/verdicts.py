@@ -323,20 +323,32 @@ def by_statement(
 ) -> pd.DataFrame:
     """What the papers state about a notebook, and how many of the cells each verdict has.
 
-    Cells that cannot be compared are left out, where another one can. Notebook 07 tests each
-    statement as one.
+    Cells that cannot be compared are left out, where another one can. What is read as true on
+    average has one verdict. Notebook 07 tests each statement as one, among those of all notebooks.
 
     Returns
     -------
     columns statement, place, verdict
     """
-    says = {each.id: each.says for each in claims.statements()}
-    cells: dict[tuple[str, str], list[Verdict]] = {}
-    for claim, found in verdicts_of(notebook, measured, profile):
-        named = says.get(claim.statement or claim.id, claim.setting), claim.place.split(",")[0]
-        cells.setdefault(named, []).append(found.verdict)
+    stated = {each.id: each for each in claims.statements()}
+    averaged = {}
+    for each in judge({notebook: measured}, profile):
+        found = [cell.verdict for cell in each.cells.values()]
+        count = len(found) - found.count(Verdict.NOT_COMPARABLE)
+        if each.statement.reading == Reading.AVERAGE and count > 1:
+            averaged[each.statement.id] = f"{each.verdict}, on average over {count}"
+    cells: dict[tuple[str, str, str], list[Verdict]] = {}
+    places: dict[str, str] = {}
+    for claim, compared in verdicts_of(notebook, measured, profile):
+        name, place = claim.statement or claim.id, claim.place.split(",")[0]
+        says = stated[name].says if name in stated else claim.setting
+        place = places.setdefault(name, place) if name in averaged else place
+        cells.setdefault((name, says, place), []).append(compared.verdict)
     return pd.DataFrame(
-        [[*named, _counted(found)] for named, found in cells.items()],
+        [
+            [says, place, averaged.get(name, _counted(found))]
+            for (name, says, place), found in cells.items()
+        ],
         columns=["statement", "place", "verdict"],
     )
 
