@@ -118,7 +118,7 @@ def test_rules_by_form_do_not_overlap() -> None:
     assert pairs == []  # so their order does not matter
 
 
-@pytest.mark.parametrize("words", ["film", ["film", ""], ["film", " "], ["film", 3], [["film"]]])
+@pytest.mark.parametrize("words", ["film", ["film", ""], ["film", " "]])
 def test_what_is_no_list_of_words(lexicon: Path, words: Any) -> None:
     for judge in (tags, tag_shares):
         with pytest.raises(InvalidInput, match="words: got"):
@@ -141,11 +141,6 @@ def test_kept_compares_coarse_classes(lexicon: Path) -> None:
     found = kept(original, replaced)
     assert found.dtype == np.bool_ and found.tolist() == [True, True, True, True, False]
     assert kept(original, original).all()
-
-
-def test_sequences_must_be_aligned(lexicon: Path) -> None:
-    with pytest.raises(InvalidInput, match="replaced: got 1 words, expected 2"):
-        kept(["film", "film"], ["film"])
 
 
 def test_kept_of_unrelated_words_is_chance(lexicon: Path) -> None:
@@ -265,10 +260,3 @@ def test_identified_counts_those_who_are_alone(lengths: list[int]) -> None:
     assert identified(lengths) == sum(alone) / len(lengths)
     assert identified(lengths * 2) == 0  # each has a twin
     assert length_bits(lengths * 2) == pytest.approx(length_bits(lengths), abs=1e-12)
-
-
-@pytest.mark.parametrize("wrong", [[], [-1, 2], [1.0, 2.0], [[1, 2]], 3, ["a"], [True]])
-def test_what_are_no_lengths(wrong: Any) -> None:
-    for judge in (length_bits, identified):
-        with pytest.raises(InvalidInput, match="lengths: got"):
-            judge(wrong)

@@ -22,7 +22,6 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from textpriv.attacks.linkage import checked_pair_of_lists
 from textpriv.checks import BoolArray, IntArray
-from textpriv.errors import InvalidInput
 
 _FOLDS = 4
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -53,10 +52,6 @@ class WordPairs:
     def of(cls, originals: Sequence[str], sanitized: Sequence[str]) -> Self:
         """The words of the pairs of texts that have as many words before and after."""
         first, second = checked_pair_of_lists(originals, sanitized)
-        if len(first) != len(second):
-            raise InvalidInput(
-                f"sanitized: got {len(second)} texts for {len(first)} originals, expected one each"
-            )
         pairs = [(words_of(a), words_of(b)) for a, b in zip(first, second, strict=True)]
         level = [number for number, (a, b) in enumerate(pairs) if a and len(a) == len(b)]
         before, after = (

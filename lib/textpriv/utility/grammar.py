@@ -14,7 +14,7 @@ readability and length as open problems of token-wise sanitization.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
@@ -109,8 +109,8 @@ def kept(original: Words, replaced: Words) -> BoolArray:
 
     A word that was not replaced is kept. Both are aligned; compare the share with `chance`.
     """
-    _check_aligned(original, replaced)
-    same: BoolArray = tags(original) == tags(replaced)
+    first, second = np.stack([tags(original), tags(replaced)])
+    same: BoolArray = first == second
     return same
 
 
@@ -122,9 +122,7 @@ def whole_words(original: Words, replaced: Words, *, offsets: IntArray) -> BoolA
     so only these positions of both sequences should go to `kept`. Special tokens count as whole;
     `offsets` (texts + 1,) say where the texts begin and end, as in `Corpus.offsets`.
     """
-    _check_aligned(original, replaced)
-    inner = np.array(_each(original, _is_inner), dtype=np.bool_)
-    inner |= np.array(_each(replaced, _is_inner), dtype=np.bool_)
+    inner = np.any([_each(original, _is_inner), _each(replaced, _is_inner)], axis=0)
     if offsets[-1] != len(inner):
         raise InvalidInput(f"offsets: got an end at {offsets[-1]}, expected {len(inner)} pieces")
     continued = np.append(inner, False)[1:]
@@ -201,18 +199,10 @@ def _lexicon(path: Path) -> Mapping[str, PartOfSpeech]:
 
 def _each(words: Words, judge: Callable[[str], int]) -> list[int]:
     """Judge every word, each form once."""
-    if isinstance(words, str):
-        raise InvalidInput("words: got one string, expected several; use [word]")
-    wrong = next((each for each in words if not isinstance(each, str) or not each.strip()), None)
-    if wrong is not None:
-        raise InvalidInput(f"words: got {wrong!r:.80}, expected words that are not empty")
+    if isinstance(words, str) or not all(word.strip() for word in words):
+        raise InvalidInput(f"words: got {words!r:.80}, expected several, none of them empty")
     judged = {form: judge(form) for form in set(words)}
     return [judged[word] for word in words]
-
-
-def _check_aligned(original: Collection[str], replaced: Collection[str]) -> None:
-    if len(original) != len(replaced):
-        raise InvalidInput(f"replaced: got {len(replaced)} words, expected {len(original)}")
 
 
 # --- Readability --------------------------------------------------------------------------------
@@ -268,9 +258,5 @@ def identified(lengths: ArrayLike) -> float:
 
 def _counts(lengths: ArrayLike) -> IntArray:
     """How many texts have each length that occurs."""
-    found = np.asarray(lengths)
-    if found.ndim != 1 or not found.size or found.dtype.kind not in "iu" or found.min() < 0:
-        raise InvalidInput(
-            f"lengths: got {lengths!r:.80}, expected a list of integers >= 0, at least one"
-        )
-    return np.unique(found, return_counts=True)[1].astype(np.int64)
+    counts: IntArray = np.bincount(np.asarray(lengths))
+    return counts[counts > 0]

@@ -32,7 +32,15 @@ from sklearn.tree import DecisionTreeRegressor
 
 from textpriv import stats
 from textpriv.channel import FloatArray, IntArray
-from textpriv.checks import LEVEL, NOT_NEGATIVE, at_least, check_count, check_ids, checked
+from textpriv.checks import (
+    LEVEL,
+    NOT_NEGATIVE,
+    at_least,
+    check_count,
+    check_ids,
+    check_integers,
+    checked,
+)
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
 from textpriv.stats import Estimate, Influence
@@ -64,8 +72,6 @@ REGRESSORS = tuple(_REGRESSORS)
 
 def regressor(name: str, seed: int | None = 0) -> Any:
     """An unfitted regressor of scikit-learn, one of REGRESSORS; `seed` is of those that draw."""
-    if name not in _REGRESSORS:
-        raise InvalidInput(f"regressor: got {name!r}, expected one of {REGRESSORS}")
     return _REGRESSORS[name](int(stream(seed, "regressor", name).integers(2**31)))
 
 
@@ -74,7 +80,7 @@ def regressor(name: str, seed: int | None = 0) -> Any:
 
 def folds(documents: ArrayLike, count: int, rng: np.random.Generator) -> IntArray:
     """Fold of each row, 0 .. count - 1, the same for all rows of a document: (rows,)."""
-    group = _checked_documents(documents)
+    group = check_integers(documents, what="documents")
     check_count(count, 2, len(np.unique(group)), what="count")
     state = int(rng.integers(2**32))
     result = np.empty(len(group), dtype=np.int64)
@@ -167,12 +173,9 @@ class _Sums:
 
     @classmethod
     def of(cls, truth: ArrayLike, predicted: ArrayLike, documents: ArrayLike) -> Self:
-        group = _checked_documents(documents)
-        true, guess = (np.asarray(each, dtype=np.float64) for each in (truth, predicted))
-        if true.shape != group.shape or guess.shape != group.shape:
-            shapes = f"{true.shape} and {guess.shape}, expected {group.shape}, one for each row"
-            raise InvalidInput(f"truth, predicted: got shapes {shapes}")
-        if not (np.isfinite(true).all() and np.isfinite(guess).all()) or not np.ptp(true):
+        group = check_integers(documents, what="documents")
+        true, guess = both = np.stack([truth, predicted]).astype(np.float64)
+        if not np.isfinite(both).all() or not np.ptp(true):
             raise InvalidInput("truth, predicted: expected finite numbers, the truth not all equal")
         unit, label = np.unique(group, return_inverse=True)
         if label.max() < 1:
@@ -271,7 +274,7 @@ class Predictor:
         """Fit one of REGRESSORS to all documents but a fold's, for each of `count` folds."""
         values, truth = _columns(rows, features), _columns(rows, [TARGET])[:, 0]
         epsilon = _columns(rows, ["epsilon"])[:, 0]
-        document = _checked_documents(rows["document"])
+        document = check_integers(rows["document"], what="documents")
         fold = folds(document, count, stream(seed, "predictor", "folds"))
         models, error = [], np.empty(len(rows))
         for number in range(count):
@@ -372,7 +375,7 @@ def cross_intervals(
     -------
     Columns: document, epsilon, truth, predicted, low, high, covered; indexed as `rows`.
     """
-    document = _checked_documents(rows["document"])
+    document = check_integers(rows["document"], what="documents")
     outer = folds(document, count, stream(seed, "cross intervals", "folds"))
     result = pd.DataFrame(
         {"document": document, "epsilon": rows["epsilon"], "truth": rows[TARGET]}, index=rows.index
@@ -418,10 +421,8 @@ def outcome(
     revealed : (documents, levels) what a level gives away, 0..1; it should grow along a row
     threshold : the least value that is of use
     """
-    if np.shape(truth) != np.shape(revealed) or np.ndim(truth) != 2 or not np.shape(truth)[1]:
-        got = f"got shapes {np.shape(truth)} and {np.shape(revealed)}"
-        raise InvalidInput(f"truth, revealed: {got}, expected twice (documents, levels)")
-    if not all(np.isfinite(each).all() for each in (truth, revealed, threshold)):
+    truth, revealed = both = np.stack([truth, revealed])
+    if not (np.isfinite(both).all() and np.isfinite(threshold)):
         raise InvalidInput("truth, revealed, threshold: expected finite numbers")
     count = truth.shape[1]
     level = check_ids(level, count + 1, what="level")
@@ -436,23 +437,8 @@ def outcome(
     return pd.DataFrame(parts | {"cost": wasted + missed + exposed})
 
 
-def _checked_documents(documents: ArrayLike) -> IntArray:
-    array = np.asarray(documents)
-    if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(
-            f"documents: got {array.dtype} of shape {array.shape}, expected (rows,) integers, "
-            "at least one"
-        )
-    return array.astype(np.int64)
-
-
 def _columns(rows: pd.DataFrame, names: Sequence[str]) -> FloatArray:
     """Columns as finite numbers: (rows, names)."""
-    if isinstance(names, str) or not len(names):
-        raise InvalidInput(f"features: got {names!r}, expected a list of at least one column")
-    absent = [name for name in names if name not in rows]
-    if absent:
-        raise InvalidInput(f"rows: no column {absent}, expected them among {list(rows.columns)}")
     values = rows[list(names)].to_numpy(dtype=np.float64)
     if not np.isfinite(values).all():
         column = names[int(np.argmin(np.isfinite(values).all(0)))]
