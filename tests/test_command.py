@@ -12,17 +12,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from test_evaluation import TEXTS, vocabulary
+from test_evaluation import TEXTS, own_attacks, vocabulary
 
 from textpriv.command import main
 from textpriv.evaluation import summaries
 
-__all__ = ["vocabulary"]  # the small one, for every test here
+__all__ = ["own_attacks", "vocabulary"]  # the latter, a small one, for every test here
 
 OWN = """
 import textpriv
 
-@textpriv.register_mechanism("vowels")
+@textpriv.register_attack("nothing")
+def nothing(candidates: list[str], sanitized: list[str]): ...
+
 def vowels(text: str) -> str:
     return "".join("a" if letter in "eiou" else letter for letter in text)
 """
@@ -98,12 +100,12 @@ def test_a_column_of_a_table_and_lines_of_standard_input_are_attacked(tmp_path: 
     assert json.loads(told.stdout)["texts"] == len(TEXTS)  # the empty line is none
 
 
-def test_a_mechanism_from_a_file_is_listed_used_and_audited(file: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("own_attacks")
+def test_a_file_of_ones_own_gives_attacks_and_mechanisms(file: str, tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(OWN)
-    include = ("--include", str(own))
-    assert "vowels" in run(*include, "ls", "mechanisms").stdout
-    assert run(*include, "sanitize", file, "-m", "vowels").stdout.splitlines()[0].count("e") == 0
+    assert "nothing" in run("--include", str(own), "ls", "attacks").stdout
+    assert run("sanitize", file, "-m", f"{own}:vowels").stdout.splitlines()[0].count("e") == 0
     audit = run("audit", f"{own}:vowels")
     assert audit.exit_code == 1 and "it does not draw at all" in audit.stdout
 

@@ -114,13 +114,9 @@ def test_a_class_is_not_taken_for_a_function() -> None:
         textpriv.sanitizer(Own)
 
 
-def test_what_is_registered_is_a_name_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sanitizers, "_REGISTERED", {})
-    textpriv.register_mechanism("shout", shout)
-    textpriv.register_mechanism("mine", SanText)
-    assert {"shout", "mine"} <= set(sanitizers.names())
-    assert textpriv.sanitize(["a b"], "shout") == ["A B"]
-    assert textpriv.sanitizer("mine", epsilon=2).mechanism is not None
+def test_a_class_of_mechanisms_is_made_over_the_public_vocabulary() -> None:
+    made = textpriv.sanitizer(SanText, epsilon=2).mechanism
+    assert isinstance(made, SanText) and made.epsilon == 2
 
 
 def test_without_a_seed_nothing_repeats_and_with_one_everything_does() -> None:
@@ -537,7 +533,6 @@ test_bad_input_is_named = refused(
     (lambda tmp_path: compared(tmp_path / "no.csv"), "no.csv: expected a readable file"),
     (lambda: compared(["x" * texts.LONGEST, "y"]), "characters, expected at most"),
     (lambda: compared(TEXTS, str.upper), "got a function, expected texts; give it as mechanism"),
-    (lambda: textpriv.register_mechanism("madlib", shout), "is a mechanism of this package"),
     (lambda: evaluated(mechanism="santex"), "did you mean 'santext'"),
     (lambda: evaluated(mechanism=None), "got neither"),
     (lambda: evaluated(mechanism=3), "mechanism: got 3, expected a name"),

@@ -31,7 +31,7 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 _MODULES = {
     "evaluate": ("Evaluation", "evaluate", "register_attack"),
     "reading": ("Reader",),
-    "sanitizers": ("register_mechanism", "sanitize", "sanitizer"),
+    "sanitizers": ("sanitize", "sanitizer"),
     "trial": ("check_attack", "check_mechanism"),
 }
 __all__ = sorted(name for names in _MODULES.values() for name in names)

@@ -2,7 +2,7 @@
 
 from textpriv.evaluation.evaluate import Evaluation, evaluate, register_attack
 from textpriv.evaluation.reading import Reader
-from textpriv.evaluation.sanitizers import register_mechanism, sanitize, sanitizer
+from textpriv.evaluation.sanitizers import sanitize, sanitizer
 from textpriv.evaluation.trial import check_attack, check_mechanism
 
 __version__: str
@@ -13,7 +13,6 @@ __all__ = [
     "check_mechanism",
     "evaluate",
     "register_attack",
-    "register_mechanism",
     "sanitize",
     "sanitizer",
 ]

@@ -45,7 +45,7 @@ class _Clear(click.Group):
     "--include",
     multiple=True,
     metavar="FILE.py",
-    help="Run a file that registers mechanisms or attacks.",
+    help="Run a file that registers attacks.",
 )
 def main(include: Sequence[str]) -> None:
     """How private is sanitized text? Try it on your own.
@@ -151,13 +151,9 @@ def _listed(what: str) -> dict[str, str]:
 
         return {name: each.label for name, each in CORPORA.items()}
     if what == "mechanisms":
-        from textpriv.evaluation.sanitizers import names
         from textpriv.mechanisms.registry import WORD_LEVEL
 
-        return {
-            name: WORD_LEVEL[name].label if name in WORD_LEVEL else "registered by you"
-            for name in names()
-        }
+        return {name: each.label for name, each in WORD_LEVEL.items()}
     from textpriv.evaluation.evaluate import described_attacks
 
     return described_attacks()

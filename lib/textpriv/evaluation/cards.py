@@ -50,12 +50,7 @@ def make_card(mechanism: object, *, seed: int = 0) -> dict[str, Any]:
 
 
 def read_cards(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
-    """Every card of a folder, in the order of their files' names; by default this repository's.
-
-    Raises
-    ------
-    InvalidInput : a file that is no card; it says which, and what is missing
-    """
+    """Every card of a folder, in the order of their files' names; by default this repository's."""
     return [read_card(path) for path in sorted(Path(folder).glob("*.json"))]
 
 

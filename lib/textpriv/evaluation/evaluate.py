@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from textpriv import stats
+from textpriv import __version__, stats
 from textpriv.attacks import linkage
 from textpriv.attacks.base import Attack
 from textpriv.attacks.bayes import Bayes
@@ -212,15 +212,6 @@ def evaluate(
     examples : how many texts the result quotes
     seed : of the sanitized texts (a simulation: who knows the seed can undo it), of splits and
         pairs; None: fresh entropy
-
-    Returns
-    -------
-    Evaluation
-
-    Raises
-    ------
-    InvalidInput : texts that are no texts, unequal numbers of them, an unknown name, no mechanism
-        and no sanitized texts
     """
     if callable(sanitized):
         raise InvalidInput("sanitized: got a function, expected texts; give it as mechanism=...")
@@ -389,17 +380,19 @@ class _Run:
                 linkers[OWN_VECTORS] = measured.by_word_vectors(embedding())
             except AssetError as error:
                 self.missed.append(f"linkage by word vectors ({error})")
-        if self._shows_length():
-            own = linkers.keys() - _REGISTERED  # of a stranger's attack nobody knows what it knows
-            linkers |= {
-                name: measured.of_equal_length(linkers[name], self.tokenizer) for name in own
-            }
-        if LIKELIHOOD in self.attacks and self.made is not None and self.mechanism is not None:
-            if self.made.policy != PRIVATE:
+        if self.made is not None and self.mechanism is not None:
+            private = self.made.policy == PRIVATE
+            if private and np.array_equal(  # as a mechanism of ours makes them
+                *measured.lengths_of(self.tokenizer, self.before, self.after)
+            ):
+                own = linkers.keys() - _REGISTERED  # nobody knows what a stranger's attack knows
+                linkers |= {
+                    name: measured.of_equal_length(linkers[name], self.tokenizer) for name in own
+                }
+            if LIKELIHOOD in self.attacks and not private:
                 self.missed.append("linkage by likelihood (only under the token policy 'private')")
-            elif self.channel is not None:
-                made = measured.by_probabilities(self.mechanism, self.channel)
-                linkers[LIKELIHOOD] = made
+            elif LIKELIHOOD in self.attacks and self.channel is not None:
+                linkers[LIKELIHOOD] = measured.by_probabilities(self.mechanism, self.channel)
         if linkers:
             rng = stream(self.seed, "evaluation", "linkage")
             rows = np.flatnonzero(~pd.Series(self.before, dtype=object).duplicated())
@@ -408,12 +401,6 @@ class _Run:
             before, after = ([each[row] for row in rows] for each in (self.before, self.after))
             self.linked = measured.text_risks(before, after, linkers, rng)
             self.risks += self.linked.risks
-
-    def _shows_length(self) -> bool:
-        """Whether each output has as many words as its text, as a mechanism of ours makes it."""
-        if self.made is None or self.mechanism is None or self.made.policy != PRIVATE:
-            return False
-        return np.array_equal(*measured.lengths_of(self.tokenizer, self.before, self.after))
 
     def read_words(self) -> None:
         """Attacks on words: of a mechanism that is known, else from pairs."""
@@ -542,7 +529,11 @@ class _Run:
             not_tried=(*self.missed, *NEVER_TRIED),
             texts=len(self.before),
             readings=self.readings,
-            versions=_versions(),
+            versions={
+                "textpriv": __version__,
+                "python": platform.python_version(),
+                **{name: metadata.version(name) for name in ("numpy", "scikit-learn", "torch")},
+            },
         )
 
     def _statement(self, risks: pd.DataFrame) -> str:
@@ -580,10 +571,3 @@ def public_texts(public: object, column: str) -> list[str]:
 def _rounded_down(bound: float) -> float:
     """With two digits after the point: a lower bound is not rounded up."""
     return math.floor(100 * bound + 1e-9) / 100
-
-
-def _versions() -> dict[str, str]:
-    used = {name: metadata.version(name) for name in ("numpy", "scikit-learn", "torch")}
-    from textpriv import __version__
-
-    return {"textpriv": __version__, "python": platform.python_version(), **used}

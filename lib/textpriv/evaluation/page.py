@@ -75,21 +75,16 @@ def fragment(found: Evaluation) -> str:
         strongest={finds: found.strongest(finds) for finds in SAID},
         said=SAID,
         titles=TITLES,
-        described=_in_words(found),
+        described="; ".join(  # for those who cannot see the picture
+            f"{row.attack}: {row.value:.0%}, guessing {row.chance:.0%}"
+            for row in found.risks.itertuples()
+        ),
     )
 
 
 def marked(reading: Reading) -> str:
     """A text as it was sent and as the attacker guessed it; the recovered words are marked."""
     return _template("reading.html").render(reading=reading)
-
-
-def _in_words(found: Evaluation) -> str:
-    """What the picture shows, for those who cannot see it."""
-    return "; ".join(
-        f"{row.attack}: {row.value:.0%}, guessing {row.chance:.0%}"
-        for row in found.risks.itertuples()
-    )
 
 
 def _svg(found: Evaluation) -> str:

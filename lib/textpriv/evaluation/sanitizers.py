@@ -2,12 +2,7 @@
 
 sanitizer("custext+", epsilon=2).sanitize(["a text"])
 sanitizer(my_function).sanitize(["a text"])
-
-@register_mechanism("shout")                       # then "shout" is a name like the others
-def shout(texts: list[str], epsilon: float) -> list[str]: ...
-
-@register_mechanism("mine")                        # a class over an embedding, as ours are
-class Mine(Mechanism): ...
+sanitizer(MyMechanism, epsilon=2)                  # a class over an embedding, as ours are
 """
 
 from __future__ import annotations
@@ -39,7 +34,6 @@ from textpriv.neighbors import ExactSearch
 
 VOCABULARY = "glove-840b-300d-34k"
 POLICIES = {each.name: each for each in (PRIVATE, KEEP_UNKNOWN)}
-_REGISTERED: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,20 +97,20 @@ def sanitizer(
 
     Parameters
     ----------
-    mechanism : a name (see `names`), a `Mechanism`, an object with `sanitize(texts)`, or a function
-        of a list of texts or of one text (see `from_function`)
+    mechanism : a name of `WORD_LEVEL`, a `Mechanism` or a class of them, an object with
+        `sanitize(texts)`, or a function of a list of texts or of one text (see `from_function`)
     epsilon : finite number > 0; needed for a name of ours, else as the mechanism has it
     policy : of a mechanism that replaces words: "private" (nothing in clear), "keep-unknown"
         (punctuation, numbers and unknown words in clear, as released code does), or a policy
     words : of the vocabulary of what is made here, the most frequent; None: all
-
-    Raises
-    ------
-    InvalidInput : an unknown name (with the nearest one), a wrong epsilon, or no sanitizer
     """
-    tokens = _policy(policy)
+    if isinstance(policy, str):
+        if policy not in POLICIES:
+            raise InvalidInput(f"policy: got {policy!r}, expected one of {', '.join(POLICIES)}")
+        policy = POLICIES[policy]
+    check_policy(policy)
     if isinstance(mechanism, str):
-        return _by_name(mechanism, epsilon, tokens, words)
+        return _by_name(mechanism, epsilon, policy, words)
     if isinstance(mechanism, Sanitizer):
         if epsilon not in (None, mechanism.epsilon):
             raise InvalidInput(
@@ -125,10 +119,10 @@ def sanitizer(
             )
         return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
-        return _of_mechanism(mechanism(embedding(words), epsilon=_needed(epsilon)), tokens)
+        return _of_mechanism(mechanism(embedding(words), epsilon=_needed(epsilon)), policy)
     if isinstance(mechanism, Mechanism):
         return _of_mechanism(
-            mechanism if epsilon is None else mechanism.with_epsilon(epsilon), tokens
+            mechanism if epsilon is None else mechanism.with_epsilon(epsilon), policy
         )
     if isinstance(mechanism, type):
         raise InvalidInput(
@@ -142,7 +136,7 @@ def sanitizer(
     if callable(mechanism):
         return from_function(mechanism, epsilon=epsilon)
     raise InvalidInput(
-        f"mechanism: got {described(mechanism)}, expected a name ({', '.join(names())}), a "
+        f"mechanism: got {described(mechanism)}, expected a name ({', '.join(WORD_LEVEL)}), a "
         "Mechanism, an object with sanitize(texts), or a function"
     )
 
@@ -215,34 +209,6 @@ def _of_mechanism(mechanism: Mechanism, policy: TokenPolicy) -> Sanitizer:
 # --- Names --------------------------------------------------------------------------------------
 
 
-def names() -> list[str]:
-    """Every mechanism that has a name: those of this package, then those registered."""
-    return [*WORD_LEVEL, *_REGISTERED]
-
-
-def register_mechanism(name: str, made: Any = None) -> Any:
-    """Give a class, an object or a function a name; as a decorator, or with both arguments.
-
-    Parameters
-    ----------
-    name : letters, digits, `+` and `-`; not one of ours
-    made : a subclass of `Mechanism`, made as `made(embedding, epsilon=epsilon)`, an object with
-        `sanitize(texts)`, or a function (see `from_function`)
-
-    Raises
-    ------
-    InvalidInput : a name that is taken by one of ours, or something that sanitizes nothing
-    """
-    if made is None:
-        return lambda decorated: register_mechanism(name, decorated)
-    if name in WORD_LEVEL:
-        raise InvalidInput(f"name: {name!r} is a mechanism of this package; take another")
-    if not (callable(made) or hasattr(made, "sanitize")):
-        raise InvalidInput(f"{name}: got {described(made)}, expected a class, object or function")
-    _REGISTERED[name] = made
-    return made
-
-
 def load(place: str) -> Any:
     """The object at "module:name" or "file.py:name"; InvalidInput where there is none."""
     module, colon, name = place.rpartition(":")
@@ -256,12 +222,7 @@ def load(place: str) -> Any:
 
 
 def include(path: str | Path) -> ModuleType:
-    """Run a Python file of your own, which may register mechanisms or attacks.
-
-    Raises
-    ------
-    InvalidInput : no such file, or one that does not run
-    """
+    """Run a Python file of your own, which may register attacks."""
     file = Path(path)
     spec = importlib.util.spec_from_file_location(f"included_{file.stem}", file)
     if spec is None or spec.loader is None or not file.is_file():
@@ -282,13 +243,11 @@ def embedding(words: int | None = None) -> Embedding:
 
 
 def _by_name(name: str, epsilon: float | None, policy: TokenPolicy, words: int | None) -> Sanitizer:
-    if name in _REGISTERED:
-        made = sanitizer(_REGISTERED[name], epsilon=epsilon, policy=policy, words=words)
-        return replace(made, name=name, label=name)
     if name not in WORD_LEVEL:
-        near = difflib.get_close_matches(name.lower(), names(), 1, 0.4)
+        near = difflib.get_close_matches(name.lower(), WORD_LEVEL, 1, 0.4)
         do = f"did you mean {near[0]!r}?" if near else "see `textpriv ls mechanisms`"
-        raise InvalidInput(f"mechanism: got {name!r}, expected one of {', '.join(names())}; {do}")
+        known = ", ".join(WORD_LEVEL)
+        raise InvalidInput(f"mechanism: got {name!r}, expected one of {known}; {do}")
     if epsilon is None:
         usual = examples()[name].epsilon
         raise InvalidInput(
@@ -304,12 +263,3 @@ def _needed(epsilon: float | None) -> float:
     if epsilon is None:
         raise InvalidInput("epsilon: got none, expected a number > 0; its unit is the mechanism's")
     return check_epsilon(epsilon)
-
-
-def _policy(policy: str | TokenPolicy) -> TokenPolicy:
-    if isinstance(policy, str):
-        if policy not in POLICIES:
-            raise InvalidInput(f"policy: got {policy!r}, expected one of {', '.join(POLICIES)}")
-        return POLICIES[policy]
-    check_policy(policy)
-    return policy

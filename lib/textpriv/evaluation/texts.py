@@ -33,11 +33,6 @@ def texts_of(
     column : of a file, the column of the texts
     what : how errors call it
     empty : whether rows and lines of a file may be empty; else empty lines are left out
-
-    Raises
-    ------
-    InvalidInput : anything else: one string that is no file, None, a number or NaN in a row, no
-        text at all, or more than LONGEST characters
     """
     if isinstance(source, Path) or (isinstance(source, str) and _is_path(source)):
         from textpriv.data import corpora  # opens Arrow tables, which takes a second to import

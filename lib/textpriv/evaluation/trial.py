@@ -103,10 +103,6 @@ def check_mechanism(
         each word is said to be worth: a claim that is put to the test, not an argument only
     seed : of the tests' own draws
 
-    Returns
-    -------
-    Checked
-
     Notes
     -----
     A check of the law or the claim by draws fails a right mechanism with a probability of at most
