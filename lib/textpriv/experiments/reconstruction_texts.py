@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,9 @@ from textpriv.data.names import person_names
 from textpriv.data.tokens import KEEP_UNKNOWN, Corpus, Tokenizer
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms import FiniteMechanism
+
+if TYPE_CHECKING:
+    from textpriv.experiments import equal_utility
 
 ELSEWHERE = "rented-clothes"  # another domain than the films of the other corpora
 PUBLIC = "noisy-channel"  # shadow data and public text of the domain, order 3
@@ -97,19 +100,6 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
         return counts.get(corpus, min(counts.values()))
 
 
-class Amounts(Protocol):
-    """How many documents `gather` takes; the fields of `Sizes` by these names."""
-
-    @property
-    def private(self) -> int: ...
-    @property
-    def shadow(self) -> int: ...
-    @property
-    def shadow_pool(self) -> int: ...
-    @property
-    def public(self) -> int | None: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Material:
     """One corpus, split into private, shadow and public text.
@@ -156,7 +146,9 @@ class Material:
         return replace(self, public=self.read, public_texts=())
 
 
-def gather(name: str, embedding: Embedding, sizes: Amounts, rng: np.random.Generator) -> Material:
+def gather(
+    name: str, embedding: Embedding, sizes: Sizes | equal_utility.Sizes, rng: np.random.Generator
+) -> Material:
     """Load a corpus, or a file of one's own (see `textpriv.data.corpora.load`), and divide it.
 
     Rotten Tomatoes, SST-2 and files take the IMDb reviews as public text, and never each other: the
@@ -219,7 +211,7 @@ def gather_all(
 
 
 def _from_reviews(
-    reviews: Documents, sizes: Amounts, rng: np.random.Generator
+    reviews: Documents, sizes: Sizes | equal_utility.Sizes, rng: np.random.Generator
 ) -> tuple[Documents, Documents, Documents]:
     """Private and shadow sentences and public reviews, from different reviews."""
     reviews = corpora.at_most(reviews, 25_000, rng)
