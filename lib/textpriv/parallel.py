@@ -59,7 +59,6 @@ def one_by_one(
 
     Raises
     ------
-    InvalidInput : `processes` that are neither positive nor -1
     RunError : the scheduler does not answer, or is lost before the end
     Whatever the function raises, with its type and message.
     """

@@ -61,7 +61,6 @@ def measure(
 
     Raises
     ------
-    InvalidInput : no point
     Whatever `one` raises, with its type and message.
     """
     points = list(over)

@@ -77,10 +77,6 @@ def play(
     rng : divides them into halves
     confidence : that epsilon is not below the bound
 
-    Raises
-    ------
-    InvalidInput : fewer outputs; texts beside vectors
-
     Notes
     -----
     All ends are Clopper and Pearson's, and those of one bound hold together (Bonferroni). The share

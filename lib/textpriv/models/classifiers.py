@@ -143,11 +143,6 @@ def features(
         text (3 for a BERT, of a pair 5), to the encoder's longest. What follows is cut off. In a
         pair the longer sentence is cut first.
     batch : documents of similar length that are read at once
-
-    Raises
-    ------
-    InvalidInput : an id outside the vocabulary (unknown and kept words have none), a second
-        corpus of another number of documents, `longest` or `batch` out of range
     """
     read = sequences(encoder, corpus, second, longest=longest)
     result = np.empty((len(corpus), encoder.width), dtype=np.float32)

@@ -148,12 +148,6 @@ def read_table(
     name : of the corpus; the file's name without its ending by default
     empty : whether texts may be missing or empty, as what a tool made of others may be; else empty
         lines of a .txt file are left out, and an empty text of a table is an error
-
-    Raises
-    ------
-    InvalidInput
-        If the file is missing, damaged, without a text or not UTF-8, if a column is missing, or if
-        a text of a table is missing or empty.
     """
     path = Path(path)
     table = tables.read(path, text, {key: key for key in columns}, optional=optional)
