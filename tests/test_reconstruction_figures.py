@@ -28,6 +28,7 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
     found = rows(
         ("custext", 2.0, "embedding-inversion", 0.1),
         ("custext", 2.0, "noisy-channel", 0.6),
+        ("custext", 2.0, "noisy-channel-lm", 0.7),
         ("custext", 2.0, "contextual-bound", 0.3),
         ("custext", 6.0, "noisy-channel", 0.8),
         ("custext", 6.0, "contextual-bound", 0.7),
@@ -35,16 +36,17 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
     )
     figure = figures.ladder(found)
     assert title(figure) == (
-        "CusText+ at ε 2: 60% of the tokens are read back\n"
-        "(noisy channel, public text; our estimate of the K-ASR bound: 30%)"
+        "CusText+ at ε 2: noisy channel, public text recovers 60% of the words\n"
+        "(our estimate of the K-ASR bound: 30%; with a model that may have read them: 70%)"
     )
     names = [each.get_text() for each in figure.axes[0].get_yticklabels()]
-    last = "whole sentences against\nwhat people write, from\npublic texts"
-    assert names[::-1] == ["the word nearest to what\ncame out", last]
+    assert names[::-1] == [
+        "embedding\ninversion", "noisy channel,\npublic text", "noisy channel,\npretrained model"
+    ]  # fmt: skip
     assert [ax.lines[-1].get_xdata()[0] for ax in figure.axes] == [0.3, 0.7]
     without = figures.ladder(found[found["attack"] != "contextual-bound"])
     assert title(without) == (
-        "CusText+ at ε 6: 80% of the tokens are read back\n(noisy channel, public text)"
+        "CusText+ at ε 6: noisy channel, public text recovers 80% of the words"
     )
 
 
@@ -57,7 +59,7 @@ def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
     )
     said = title(figures.success(found))
     assert said.startswith("CusText+ at ε 2, IMDb, with public text: decoding whole sentences")
-    assert said.endswith("reads back 50% of the words, word by word 20%")
+    assert said.endswith("recovers 50% of the words, word by word 20%")
 
 
 @pytest.mark.parametrize(("stated", "how"), [(0.6, "sure"), (0.4, "modest")])
