@@ -37,7 +37,7 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
     figure = figures.ladder(found)
     assert title(figure) == (
         "CusText+ at ε 2: noisy channel, public text recovers 60% of the words\n"
-        "(our estimate of the K-ASR bound: 30%; with a model that may have read them: 70%)"
+        "(our estimate of the K-ASR bound: 30%; pretrained model: 70%)"
     )
     names = [each.get_text() for each in figure.axes[0].get_yticklabels()]
     assert names[::-1] == [

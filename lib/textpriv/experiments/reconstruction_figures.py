@@ -120,7 +120,7 @@ def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
     same = (shown["defense"] == row["defense"]) & (shown["epsilon"] == row["epsilon"])
     beside = [] if pd.isna(bound) else [f"our estimate of the K-ASR bound: {bound:.0%}"]
     beside += [
-        f"with a model that may have read them: {value:.0%}"
+        f"pretrained model: {value:.0%}"
         for value in shown.loc[same & ~is_clear, "value"]
     ]
     setting = f"{DEFENSE[row['defense']]} at ε {row['epsilon']:g}"
