@@ -10,8 +10,8 @@ of their names. With an explicit P(output | input), which makes them channels: `
 `RanText`, `Allotted`.
 `registry` lists those with their usual settings.
 
-Words by a language model are drawn in `dp_mlm`, `dp_fusion`, `prompt` (DP-Prompt) and
-`paraphraser`; `sentences` hides whole sentences; `maps` and `stencil` claim nothing.
+Words by a language model are drawn in `dp_mlm`, `dp_fusion` and `prompt` (DP-Prompt); `sentences`
+hides whole sentences; `maps` and `stencil` claim nothing.
 """
 
 from textpriv.mechanisms.base import Claim, Mechanism

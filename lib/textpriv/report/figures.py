@@ -82,7 +82,6 @@ MECHANISMS = {
     "deep-candidate": Style("DeepCandidate", GREEN, "o", "-."),
     "left-out": Style("words left out", BLACK, "s", "-"),
     "first-words": Style("first words alone", GREY, "^", "-"),
-    "paraphraser": Style("paraphraser", SKY, "D", ":"),
     "dp-prompt": Style("unclipped DP-Prompt", BLACK, "o", ":"),
     "dp-prompt-clipped": Style("clipped DP-Prompt", ORANGE, "P", ":"),
     "dp-prompt-top-k40": Style("DP-Prompt, 40 likeliest tokens", PURPLE, "X", ":"),
