@@ -59,9 +59,7 @@ def fake_members() -> dict[str, bytes]:
     return {name: rng.bytes(size) for name, size in sizes.items()}
 
 
-def write_wheel(
-    path: Path, members: dict[str, bytes], *others: tuple[str | zipfile.ZipInfo, bytes]
-) -> Path:
+def write_wheel(path: Path, members: dict[str, bytes], *others: tuple[str, bytes]) -> Path:
     """An archive with the members under `data/`, and with other entries, in this order."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():

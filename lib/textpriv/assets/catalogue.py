@@ -55,7 +55,7 @@ class Member(_Record):
     @pydantic.field_validator("name")
     @classmethod
     def _plain_data(cls, name: str) -> str:
-        if leads_outside(name):
+        if _leads_outside(name):
             raise ValueError(f"member {name!r}: expected a relative path without '..'")
         if PurePosixPath(name).suffix not in _DATA_FORMATS:
             raise ValueError(f"member {name!r}: expected one of {sorted(_DATA_FORMATS)}")
@@ -194,7 +194,7 @@ def look_up(what: str, name: str, known: Mapping[str, _T]) -> _T:
     raise UnknownAsset(f"no {what} is called {name!r}: {hint}")
 
 
-def leads_outside(path: str) -> bool:
+def _leads_outside(path: str) -> bool:
     parts = path.replace("\\", "/").split("/")
     return path.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in path
 
