@@ -95,24 +95,13 @@ def test_wrong_overrides_are_named(overrides: dict, message: str) -> None:
         ("[t]\ndraws = 1\n", "odd.*'eps' is missing"),
         ("[t]\ndraws = 1\neps = []\ndraw = 2\n", "odd.*unknown key 'draw'.*mean 'draws'"),
         ("[t]\ndraws =\n", "odd.*not valid TOML"),
-    ],
-)
-def test_wrong_tables_are_named(folder: Path, text: str, message: str) -> None:
-    (folder / "odd.toml").write_text(text)
-    with pytest.raises(ProfileError, match=message):
-        load("odd", "t", Sizes)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
         ('inherits = "default"\ndevice = "gpu"', "'device'.*'cpu'.*got 'gpu'"),
         ('inherits = "default"\ncell_minute = 1', "unknown key 'cell_minute'.*mean 'cell_minutes'"),
         ("cell_minutes = 1", "'device' is missing"),
         ('inherits = "defualt"', "unknown profile 'defualt'.*did you mean 'default'"),
     ],
 )
-def test_wrong_settings_are_named(folder: Path, text: str, message: str) -> None:
+def test_wrong_tables_and_settings_are_named(folder: Path, text: str, message: str) -> None:
     (folder / "odd.toml").write_text(text)
     with pytest.raises(ProfileError, match=message):
-        settings("odd")
+        load("odd", "t", Sizes) if text.startswith("[t]") else settings("odd")
