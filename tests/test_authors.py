@@ -46,9 +46,6 @@ def ready(counts: dict[Any, tuple[int, int]]) -> Documents:
 
 def test_sentiment_by_rating() -> None:
     assert by_rating([2.0, 8.0, 9.0, 10.0, np.nan]).tolist() == [0, 0, NEITHER, 1, NEITHER]
-    assert by_rating([1, 3, 5], positive=4, negative=2).tolist() == [0, NEITHER, 1]
-    with pytest.raises(InvalidInput, match="negative: got 8, expected a number below 8"):
-        by_rating([1.0], positive=8)
 
 
 def test_authors_are_chosen_by_their_rarer_sentiment() -> None:

@@ -38,13 +38,15 @@ def test_bert_score_is_that_of_a_plain_forward_pass(
     expected = [by_hand(encoder, *pair) for pair in zip(REFERENCES, CANDIDATES, strict=True)]
     for batch, pairs in ((32, 512), (1, 512), (2, 3)):
         monkeypatch.setattr(similarity, "_PAIRS", pairs)
-        found = bert_score(encoder, REFERENCES, CANDIDATES, batch=batch, longest=40)
+        monkeypatch.setattr(similarity, "_BATCH", batch)
+        found = bert_score(encoder, REFERENCES, CANDIDATES)
         np.testing.assert_allclose(found, expected, atol=2e-2)
     assert found[1] == pytest.approx(1, abs=1e-5)  # a text and itself
 
 
-def test_texts_are_cut_where_said(encoder: Encoder) -> None:
-    cut = bert_score(encoder, ["the cat sat on the mat"], ["the cat"], longest=4)
+def test_texts_are_cut_where_said(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(similarity, "_LONGEST", 4)
+    cut = bert_score(encoder, ["the cat sat on the mat"], ["the cat"])
     assert cut == pytest.approx(1, abs=1e-5)
 
 

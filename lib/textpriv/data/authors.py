@@ -24,23 +24,18 @@ from textpriv.data.splits import shares_ngram, words
 from textpriv.errors import InvalidInput
 
 NEITHER = -1  # a document that is neither positive nor negative
+POSITIVE, NEGATIVE = 10, 8  # ratings
 FEWEST = 3  # documents of one author and sentiment: one each to train, validate and test
 
 
-def by_rating(ratings: ArrayLike, *, positive: float = 10, negative: float = 8) -> IntArray:
-    """Sentiment from ratings: 1 from `positive` on, 0 up to `negative`, NEITHER between and NaN.
+def by_rating(ratings: ArrayLike) -> IntArray:
+    """Sentiment from ratings: 1 from POSITIVE on, 0 up to NEGATIVE, NEITHER between and NaN.
 
-    The defaults suit the clothes reviews, rated 2, 4, .. 10: heavy users rate 8 or 10, so that
-    anything less than the full rating counts as reserve.
-
-    Parameters
-    ----------
-    positive, negative : negative < positive
+    These suit the clothes reviews, rated 2, 4, .. 10: heavy users rate 8 or 10, so that anything
+    less than the full rating counts as reserve.
     """
-    if not negative < positive:
-        raise InvalidInput(f"negative: got {negative}, expected a number below {positive}")
     values = np.asarray(ratings, dtype=np.float64)
-    return np.select([values >= positive, values <= negative], [1, 0], NEITHER).astype(np.int64)
+    return np.select([values >= POSITIVE, values <= NEGATIVE], [1, 0], NEITHER).astype(np.int64)
 
 
 def by_authors(

@@ -15,7 +15,7 @@ import numpy as np
 from textpriv.attacks.base import Attack, Observed
 from textpriv.attacks.bayes import EmbeddingInversion
 from textpriv.checks import check_kind
-from textpriv.data.tokens import KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
+from textpriv.data.tokens import KEPT, Corpus, Tokenizer
 from textpriv.errors import InvalidInput
 from textpriv.evaluation import page, risks
 from textpriv.evaluation.sanitizers import embedding, sanitizer
@@ -90,14 +90,11 @@ class Reader:
     ----------
     public : what the attacker has read; nothing of the texts to come
     words : of the vocabulary, the most frequent: a smaller one is ready sooner; None: all
-    policy : what becomes of tokens that the vocabulary lacks
     """
 
-    def __init__(
-        self, public: Sequence[str], *, words: int | None = 10_000, policy: TokenPolicy = PRIVATE
-    ) -> None:
-        self.words, self.policy, self.embedding = words, policy, embedding(words)
-        self.tokenizer = Tokenizer(self.embedding.words, policy)
+    def __init__(self, public: Sequence[str], *, words: int | None = 10_000) -> None:
+        self.words, self.embedding = words, embedding(words)
+        self.tokenizer = Tokenizer(self.embedding.words)
         read = self.tokenizer.encode(public)
         self.language, self._words = risks.language(len(self.embedding), read), read.ids
         self._mechanism = lru_cache(maxsize=None)(self._made)
@@ -127,7 +124,7 @@ class Reader:
         return found
 
     def _made(self, name: str) -> Mechanism:
-        made = sanitizer(name, epsilon=1.0, policy=self.policy, words=self.words).mechanism
+        made = sanitizer(name, epsilon=1.0, words=self.words).mechanism
         if made is None:
             raise InvalidInput(f"mechanism: got {name}, expected one that replaces words")
         return made

@@ -16,12 +16,13 @@ import numpy as np
 import torch
 
 from textpriv.channel import FloatArray
-from textpriv.checks import check_count, check_texts
+from textpriv.checks import check_texts
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, by_length, pieces
 from textpriv.models.classifiers import features, sequences
 
-_PAIRS = 512  # pairs whose states are held at once
+_PAIRS, _BATCH = 512, 32  # pairs whose states are held at once; texts that BERTScore reads at once
+_LONGEST = 256  # pieces that BERTScore reads of a text
 
 
 def cosine(
@@ -60,28 +61,22 @@ def directions(encoder: Encoder, texts: Sequence[str], *, longest: int | None = 
 
 @torch.inference_mode()
 def bert_score(
-    encoder: Encoder,
-    references: Sequence[str],
-    candidates: Sequence[str],
-    *,
-    longest: int = 256,
-    batch: int = 32,
+    encoder: Encoder, references: Sequence[str], candidates: Sequence[str]
 ) -> FloatArray:
     """F1 of BERTScore of every pair, (pairs,) in -1..1: by the last states, not weighted or scaled.
 
     The paper has roberta-large at its 17th layer: the numbers of another encoder are on another
-    scale. `batch` texts are read at once; a text without a piece scores 0.
+    scale. A text without a piece scores 0.
 
     References
     ----------
     Zhang et al. 2020, BERTScore, section 3; Utpala et al. 2023, tables 4 and 5.
     """
     _check_pairs(references, candidates)
-    check_count(longest, 3, encoder.longest, what="longest")
     parts = [
         _matched(
-            _states(encoder, references[start : start + _PAIRS], longest, batch),
-            _states(encoder, candidates[start : start + _PAIRS], longest, batch),
+            _states(encoder, references[start : start + _PAIRS]),
+            _states(encoder, candidates[start : start + _PAIRS]),
         )
         for start in range(0, len(references), _PAIRS)
     ]
@@ -90,13 +85,14 @@ def bert_score(
     return np.divide(product, total, out=np.zeros_like(total), where=total > 0)
 
 
-def _states(encoder: Encoder, texts: Sequence[str], longest: int, batch: int) -> list[torch.Tensor]:
+def _states(encoder: Encoder, texts: Sequence[str]) -> list[torch.Tensor]:
     """Unit states of every text's own pieces, special ones left out: each (pieces, width)."""
+    longest = min(_LONGEST, encoder.longest)
     corpus = pieces.encode(encoder.tokenizer, texts, longest=longest)
     read = sequences(encoder, corpus, longest=longest)
     before, after = map(len, encoder.framed(1))
     result = [torch.empty(0, encoder.width)] * len(texts)
-    for of in by_length(read.lengths, batch):
+    for of in by_length(read.lengths, _BATCH):
         found = torch.nn.functional.normalize(encoder.states(read.rows(of)).float(), dim=2)
         for row, text in enumerate(of.tolist()):
             result[text] = found[row, before : int(read.lengths[text]) - after].cpu()
