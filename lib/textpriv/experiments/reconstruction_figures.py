@@ -119,10 +119,7 @@ def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
     row, bound = shown.loc[best], bounds[best]
     same = (shown["defense"] == row["defense"]) & (shown["epsilon"] == row["epsilon"])
     beside = [] if pd.isna(bound) else [f"our estimate of the K-ASR bound: {bound:.0%}"]
-    beside += [
-        f"pretrained model: {value:.0%}"
-        for value in shown.loc[same & ~is_clear, "value"]
-    ]
+    beside += [f"pretrained model: {value:.0%}" for value in shown.loc[same & ~is_clear, "value"]]
     setting = f"{DEFENSE[row['defense']]} at ε {row['epsilon']:g}"
     said = f"{setting}: {label(row['attack'])} recovers {row['value']:.0%} of the words"
     return f"{said}\n({'; '.join(beside)})" if beside else said
