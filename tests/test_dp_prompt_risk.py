@@ -447,8 +447,8 @@ def test_differences_at_equal_risk(run: report.Run) -> None:
 @pytest.mark.parametrize(
     ("left", "madlib", "said"),
     [
-        (0.55, 0.3, "1 of 2 comparisons with words left out favour a mechanism, 1 the"),
-        (0.95, 0.3, "0 of 2 comparisons with words left out favour a mechanism, 2 the"),
+        (0.55, 0.3, "1 of 2 comparisons favour a mechanism significantly,\n1 the words left out"),
+        (0.95, 0.3, "0 of 2 comparisons favour a mechanism significantly,\n2 the words left out"),
         (0.8, 0.8, "no mechanism is told apart"),
         (None, 0.3, "No mechanism has the risk of any share"),
     ],

@@ -297,15 +297,16 @@ def test_figures_of_notebook_01_fit_a_column_with_at_most_eight_series() -> None
     near = pd.DataFrame([(name, rank) for name in names for rank in (10, 1000)])
     near = near.set_axis(["mechanism", "within"], axis=1).assign(value=0.5, **few)
     points = [(corpus, name, reader) for corpus in ("sentences", "reviews") for name in names
-              for reader in mechanisms.READERS]  # fmt: skip
+              for reader in (*mechanisms.READERS, mechanisms.BETTER)]  # fmt: skip
     gained = pd.DataFrame(points, columns=["corpus", "mechanism", "reader"])
     gained = gained[gained["mechanism"] != mechanisms.RANDOM].assign(value=0.05, **few)
+    gained["verdict"] = np.where(gained["mechanism"] == "vickrey", "above", "undecided")
     kept = mechanisms_figures.kept_and_distinct(curves, distinct, "Kept")
     named = [ax.get_legend_handles_labels()[1] for ax in kept.axes]
     assert "MADLIB: 0" in named[0] and "SanText: 3" in named[1]
     far = mechanisms_figures.how_far(near, {10: 0.01, 1000: 0.2}, "Far")
     gains = mechanisms_figures.gains(gained, near[near["within"] == 10], "Gains")
-    for figure, series in ((kept, 8), (far, 4), (gains, 2)):
+    for figure, series in ((kept, 8), (far, 4), (gains, 4)):
         assert figure.get_figwidth() <= 4.5
         for ax in figure.axes:
             assert len(ax.get_legend_handles_labels()[0]) <= series

@@ -69,8 +69,9 @@ def plane(
 
 
 def scissors(top: pd.DataFrame, guessing: Mapping[str, float], title: str) -> Figure:
-    """The plane of mechanisms on words, DP-Prompt, and texts that scissors have shortened."""
-    names = ["madlib", "tem", PROMPTED, CLIPPED, LEFT_OUT, FIRST]
+    """The plane of mechanisms on words, DP-Prompt in its forms, and texts that were shortened."""
+    cut = [each for each in top["mechanism"].unique() if each.startswith(f"{PROMPTED}-top-k")]
+    names = ["madlib", "tem", PROMPTED, CLIPPED, *cut[:1], LEFT_OUT, FIRST]
     return plane(top, names, guessing, title)
 
 

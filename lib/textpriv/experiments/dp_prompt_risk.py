@@ -200,8 +200,8 @@ def against_scissors(run: Run, table: pd.DataFrame, tried: int) -> tuple[pd.Data
     least, most = (f"{value[c]:+.2f} ({c})" for c in (value.idxmin(), value.idxmax()))
     text = f"Sentiment F1 minus that of words left out is {least} to {most}; {tally(apart)}"
     title = (
-        f"At equal risk {more} of {len(cases)} comparisons with words left out favour a mechanism, "
-        f"{less} the scissors"
+        f"At equal risk {more} of {len(cases)} comparisons favour a mechanism significantly,\n"
+        f"{less} the words left out"
         if more or less
         else "At equal risk no mechanism is told apart from leaving words out at random"
     )

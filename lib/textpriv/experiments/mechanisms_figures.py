@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from textpriv.drawing import drawing
-from textpriv.experiments.mechanisms import READERS
+from textpriv.experiments.mechanisms import BETTER, READERS
 from textpriv.mechanisms.registry import NOISE, WORD_LEVEL
 from textpriv.report.figures import band, dot, label, legend_below, percent, reach, style
 
@@ -86,27 +86,35 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
 def gains(found: pd.DataFrame, near: pd.DataFrame, title: str) -> Figure:
     """Accuracy on a mechanism's own replacements minus that on random words in their places.
 
-    Of columns corpus, mechanism, reader (of READERS), value, low, high, n; a row for each
-    mechanism, in the order of its share of near replacements, `near`, with columns mechanism and
-    value; a colour for each classifier.
+    Of columns corpus, mechanism, reader (of READERS, or BETTER), value, low, high, n, verdict; a
+    row for each mechanism, in the order of its share of near replacements, `near`, with columns
+    mechanism and value; a colour and marker for each classifier. What the title counts is filled.
     """
     order = near[near["mechanism"].isin(found["mechanism"])].sort_values("value")
     rows = {name: at for at, name in enumerate(order["mechanism"])}
-    fig, axes = plt.subplots(1, 2, figsize=(COLUMN, 1.8 + 0.26 * len(rows)), sharey=True)
-    shades = dict(zip(READERS, sns.color_palette("colorblind", len(READERS)), strict=True))
+    size = COLUMN, 2.2 + 0.3 * len(rows)
+    fig, axes = plt.subplots(1, 2, figsize=size, sharey=True, sharex=True)
+    colors = sns.color_palette("colorblind", len(READERS))
+    looks = dict(zip(READERS, zip(colors, "os", (0.25, -0.25), strict=True), strict=True))
     for ax, (corpus, table) in zip(axes, found.groupby("corpus", sort=False), strict=True):
         ax.axvline(0, color="black", lw=0.8, zorder=1)
-        for (reader, color), away in zip(shades.items(), (0.12, -0.12), strict=True):
+        for reader, (color, marker, away) in looks.items():
             part = table[table["reader"] == reader]
-            dots: dict[str, Any] = {"fmt": "o", "ms": 3.5, "lw": 1, "color": color}
+            dots: dict[str, Any] = {"fmt": marker, "ms": 3, "lw": 0.8, "color": color}
             dots["label"] = f"classifier {READERS[reader]}"
             ax.errorbar(part["value"], part["mechanism"].map(rows) + away, xerr=reach(part), **dots)
+        better = table[table["reader"] == BETTER]
+        for is_sure, part in better.groupby(better["verdict"] != "undecided"):
+            what = "the better of the two on each text" + " (significant)" * bool(is_sure)
+            look: dict[str, Any] = {"fmt": "D", "ms": 4.5, "lw": 1, "color": "black", "label": what}
+            look["mfc"] = "black" if is_sure else "white"
+            ax.errorbar(part["value"], part["mechanism"].map(rows), xerr=reach(part), **look)
         ax.set(xlabel="gain in accuracy", title=f"{corpus}\nn = {int(table['n'].max()):,}")
         ax.grid(axis="y", visible=False)
         ax.xaxis.set_major_locator(MaxNLocator(3))  # their labels would meet
         percent(ax.xaxis)
     named = order["mechanism"].map(label) + order["value"].map(" ({:.0%} near)".format)
     axes[0].set_yticks(range(len(rows)), named)
-    legend_below(fig, 2, fontsize=7)
+    legend_below(fig, 1, fontsize=7)
     fig.suptitle(title)
     return fig
