@@ -52,7 +52,7 @@ def verdict(found: Difference | None, *, p: bool = True) -> str:
         return "not run in this profile"
     said = found.says(**SAID)
     value, low, high = (100 * each for each in (found.value, found.low, found.high))
-    tested = f"; p = {found.p:.4f}" if p else ""
+    tested = f"; p = {found.p:.2g}" if p else ""
     return f"{said} ({value:+.1f} points, {low:+.1f} to {high:+.1f}{tested})"
 
 
@@ -99,7 +99,8 @@ class Quotes:
             return "; ".join(f"{verdict(each)} (epsilon {at:g})" for at, each in tests.items())
         said = next(iter(run.values())).says(**SAID)
         apart = ", ".join(f"{100 * each.value:+.1f} at {at:g}" for at, each in run.items())
-        return f"{said} at every epsilon ({apart}, in points)"
+        every = "any" if said == SAID["undecided"] else "every"
+        return f"{said} at {every} epsilon ({apart}, in points)"
 
 
 def findings(run: Run, trained: Sequence[Trained], duels: pd.DataFrame, sizes: Sizes) -> str:
