@@ -226,15 +226,15 @@ def at_five_epsilons(table: pd.DataFrame, title: str) -> Figure:
                 weight = "bold" if row.named else "normal"
                 look = {"fontweight": weight, "bbox": _box(MARKS[row.state])}
             axes.text(left, number * lines + 0.6 + line, row.sanitized, fontsize=9, **look)
-    # What the backgrounds and the bold letters mean, in two lines.
-    for left, down, state, said in (
-        (MARGIN, 0.7, KEPT_WORD, "sent as it is"),
-        (0.45, 0.7, NEAR, f"one of the {NEAREST} nearest words"),
-        (MARGIN, 1.7, FAR, "farther"),
-    ):
-        axes.text(left, bottom + down, said, fontsize=8, bbox=_box(MARKS[state]))
+    # What the backgrounds and the letters mean, in two lines.
+    states = {KEPT_WORD: "sent as it is", NEAR: f"one of the {NEAREST} nearest words"}
+    states |= {FAR: "a farther word"}
+    occurs = [state for state in states if any((block["state"] == state).any() for block in blocks)]
+    for state, left in zip(occurs, (MARGIN, 0.35, 0.7), strict=False):
+        axes.text(left, bottom + 0.7, states[state], fontsize=8, bbox=_box(MARKS[state]))
+    axes.text(MARGIN, bottom + 1.7, "not replaced", fontsize=8, color="#777777")
     bold: dict[str, Any] = {"fontsize": 8, "fontweight": "bold"}
-    axes.text(0.45, bottom + 1.7, "recovered by the attacker", **bold)
+    axes.text(0.35, bottom + 1.7, "the original is recovered by the attacker", **bold)
     return figure
 
 
