@@ -72,5 +72,5 @@ def test_calibration_names_the_attack_and_setting_that_are_off_most(
         ("custext", 4.0, "context-free-bayes", 0.5),
     )  # fmt: skip
     found = found.assign(stated=[0.45, stated, 0.99 - stated if stated < 0.5 else 1.01 - stated])
-    expected = "Farthest off: under CusText+, ε 2, context-free Bayes is too "
+    expected = "Farthest off: under CusText+, ε 2, context-free Bayes\nis too "
     assert title(figures.calibration(found)) == f"{expected}{how} by 10 points on average"

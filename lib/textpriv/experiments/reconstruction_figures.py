@@ -152,8 +152,8 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
     best = best.sort_values("group")
     common, rare = best.iloc[0], best.iloc[-1]
     fig.suptitle(
-        f"Of the most frequent words {common['value']:.0%} are read back, of the rarest "
-        f"{rare['value']:.0%} ({label(common['attack'])})",
+        f"Of the most frequent words {common['value']:.0%} are recovered, of the rarest "
+        f"{rare['value']:.0%}\n({label(common['attack'])})",
         fontsize=9.5,
     )
     legend_below(fig, 3, fontsize=7.5)
@@ -179,8 +179,8 @@ def calibration(found: pd.DataFrame) -> Figure:
     defense, epsilon, worst = off.abs().idxmax()
     how = "sure" if off[defense, epsilon, worst] > 0 else "modest"
     fig.suptitle(
-        f"Farthest off: under {DEFENSE[defense]}, ε {epsilon:g}, {label(worst)} is too {how} by "
-        f"{100 * off.abs().max():.0f} points on average",
+        f"Farthest off: under {DEFENSE[defense]}, ε {epsilon:g}, {label(worst)}\n"
+        f"is too {how} by {100 * off.abs().max():.0f} points on average",
         fontsize=9.5,
     )
     legend_below(fig, 2, fontsize=7.5)
