@@ -466,7 +466,8 @@ def documents(board: Board) -> Finding:
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
     return Finding(
         f"{_capital(verdict)} for the classifiers that were run",
-        "None knew the language model's probabilities. With clipping, at temperature 0.75, the "
+        "None knew the language model's probabilities or had learned from several outputs of a "
+        "text. With clipping, at temperature 0.75, the "
         f"strongest on one output reaches a macro F1 of {board.told(PROMPT + 'author')} for the "
         f"author (guessing: {board.told('f1.random.plain.author')}){_on_several(board)}, on clean "
         f"text {_without_interval(board, CLEAR + 'author')}; for the sentiment, of film reviews, "
@@ -544,7 +545,7 @@ def rewritten(found: pd.DataFrame, profile: str) -> Finding:
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
         f"{how} to their originals",
-        f"Among {least['candidates']:.0f} sentences the strongest linkage attack that was run "
+        f"Among {least['candidates']:.0f} sentences the strongest linkage attack "
         f"finds the original of {told(least['linked'], least['low'], least['high'])} of "
         f"{least['n']:.0f} outputs under {least['mechanism']} "
         f"({settings[least['mechanism']]}){also}.",
@@ -586,7 +587,7 @@ def _linked(board: Board) -> str:
         return ""
     best = strongest(own, "mechanism").iloc[0]
     share = told(best["value"], best["low"], best["high"])
-    return f", yet among {best['candidates']:.0f} sentences {share} of these vectors are linked"
+    return f", yet among {best['candidates']:.0f} sentences {share} are linked"
 
 
 def games(found: pd.DataFrame) -> str:
@@ -629,7 +630,7 @@ def search(board: Board) -> Finding:
     )
     return Finding(
         _capital(verdict),
-        f"At epsilon 25 (GloVe 840B) it keeps {_without_interval(board, kept + 'exact')} of words "
+        f"At epsilon 25 it keeps {_without_interval(board, kept + 'exact')} of words "
         f"with an exact search, with one forest of Annoy {board.told(kept + 'annoy')}.",
     )
 
