@@ -263,7 +263,7 @@ def against_both(equal: pd.DataFrame) -> Finding:
     return Finding(
         against(equal[equal["utility"] == "meaning"], LEFT_OUT).title,
         "(Meaning: the cosine of sentence vectors, for a reader who knows the mechanism.) Leaving "
-        "out promises nothing, and whoever sees a word is sure of it. More is read back "
+        "out promises nothing, and what stands is certain. More is read back "
         f"{accuracy}; than with random words (each kept, or any other sent) {random}.",
     )
 
@@ -277,7 +277,8 @@ def with_model(board: Board) -> str:
     meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
     return (
         f"Where a small language model attacks too ({added['n'].max():,.0f} words), it is more "
-        f"than with words left out {meaning}, {accuracy}."
+        f"than with words left out {meaning}, {accuracy}; than with random words "
+        f"{_counted(equal, RANDOM, 'meaning')}."
     )
 
 
@@ -322,10 +323,8 @@ def context(board: Board) -> Finding:
     """Whether reading whole sentences passes what one word tells."""
     public, alone = (PAIRED + f"noisy_channel{each}" for each in ("", "_shadow"))
     single = PAIRED + "context_free_bound"
-    known, whole, language = (
-        board.told(each) for each in (single, public, PAIRED + "noisy_channel_lm")
-    )
-    shadow = _without_interval(board, alone)
+    whole, language = (board.told(each) for each in (public, PAIRED + "noisy_channel_lm"))
+    known, shadow = (_without_interval(board, each) for each in (single, alone))
     more = board.says(public, single)
     passed = board.says(
         public,
@@ -412,10 +411,10 @@ def _in_sight(board: Board) -> str:
     shown = f"in_sight.punctuated-stencil-w9-s1.0.{UNTUNED}."
     if shown + "content" not in board.measured:
         return ""
-    other = _without_interval(board, shown + "other")
+    content, other = (_without_interval(board, shown + what) for what in ("content", "other"))
     return (
-        f" In whatever place, {board.told(shown + 'content')} of a text's content words stand "
-        f"among its outputs (another text's: {other})."
+        f" In whatever place, {content} of a text's content words stand among its outputs (another "
+        f"text's: {other})."
     )
 
 
@@ -545,7 +544,7 @@ def rewritten(found: pd.DataFrame, profile: str) -> Finding:
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
         f"{how} to their originals",
-        f"Among {least['candidates']:.0f} sentences the strongest linkage attack "
+        f"Among {least['candidates']:.0f} sentences the strongest linkage attack that was run "
         f"finds the original of {told(least['linked'], least['low'], least['high'])} of "
         f"{least['n']:.0f} outputs under {least['mechanism']} "
         f"({settings[least['mechanism']]}){also}.",
@@ -628,10 +627,11 @@ def search(board: Board) -> Finding:
         above="MADLIB with Annoy at its default effort is another mechanism",
         below="Annoy keeps more words than the exact search",
     )
+    exact, annoy = (_without_interval(board, kept + each) for each in ("exact", "annoy"))
     return Finding(
         _capital(verdict),
-        f"At epsilon 25 it keeps {_without_interval(board, kept + 'exact')} of words "
-        f"with an exact search, with one forest of Annoy {board.told(kept + 'annoy')}.",
+        f"At epsilon 25 (GloVe 840B) it keeps {exact} of words with an exact search, with one "
+        f"forest of Annoy {annoy}.",
     )
 
 
