@@ -272,6 +272,16 @@ def test_a_stencil_that_moves_tokens_shows_them(vocabulary: Vocabulary) -> None:
     assert (found[["tokens", "content", "own"]] == 1).all() and found["other"] == 0
 
 
+def test_content_is_told_in_any_spelling_of_pieces() -> None:
+    """WordPiece marks what continues a word (##ing), byte pairs what begins one (a space)."""
+    spelled = ["##ing", "film", " film", " The", "the", ".", "[PAD]", " 9"]
+    decode = SimpleNamespace(batch_decode=lambda ids: [spelled[each] for (each,) in ids])
+    tokenizer: Any = type("", (SimpleNamespace,), {"__len__": lambda _: len(spelled)})(
+        **vars(decode)
+    )
+    assert tables.is_content(tokenizer).tolist() == [True] * 3 + [False] * 5
+
+
 def test_another_draw_of_a_map_may_find_more() -> None:
     """Each draw is attacked on its own documents: what it changes for all of them is no noise."""
     given, setting = text("sst2", made_up(40, 1)), Setting("2-random")

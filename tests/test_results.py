@@ -172,8 +172,10 @@ def test_record_refuses_a_second_value_but_not_a_cell_run_twice() -> None:
     run = report.begin("98_try", "smoke")
     run.record("a.b", 0.5)
     run.record("a.b", 0.5)
-    with pytest.raises(errors.InvalidInput, match=r"a.b is recorded already with 0.5"):
+    with pytest.raises(errors.InvalidInput, match=r"a.b: got 0.6 with .*, recorded is 0.5 with"):
         run.record("a.b", 0.6)
+    with pytest.raises(errors.InvalidInput, match="'epsilon': 2"):
+        run.record("a.b", 0.5, columns={"epsilon": 2})
     assert run.measurement("a.b").value == 0.5
     with pytest.raises(errors.InvalidInput, match="nothing recorded as 'a.c'"):
         run.measurement("a.c")

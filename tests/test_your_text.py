@@ -43,6 +43,12 @@ def sent(reader: Reader, *epsilons: float, spared: int = 0) -> pd.DataFrame:
     )
 
 
+def test_a_table_of_no_attack_is_empty() -> None:
+    """No word was replaced, so that there is no strongest attack."""
+    untouched: Any = SimpleNamespace(epsilon=1.0, strongest=lambda finds: None)
+    assert your_text.rows({"santext": untouched}).empty
+
+
 def test_ranks_are_counted_on_the_line(reader: Reader) -> None:
     table = sent(reader, 0.01, 0.1, 1.0)  # nearly uniform at first
     assert table["original"].tolist() == 3 * [*WORDS.words[:3], *WORDS.words[5:8]]

@@ -273,7 +273,7 @@ def at_equal_kept(bands: pd.DataFrame, kept: Sequence[float]) -> pd.DataFrame:
     """
     rows = []
     for c, part in bands.groupby("c", sort=False):
-        part = part.sort_values("epsilon").sort_values("itself")
+        part = part.sort_values(["itself", "epsilon"])
         stays = part["itself"]
         for target in kept:
             if stays.min() <= target <= stays.max():

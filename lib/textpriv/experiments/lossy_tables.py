@@ -234,8 +234,8 @@ def in_sight(
 
 def is_content(tokenizer: FastTokenizer) -> BoolArray:
     """(vocabulary,) which pieces are of letters, and no stop word."""
-    names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    plain = [str(name).removeprefix("##") for name in names]
+    names = tokenizer.batch_decode([[piece] for piece in range(len(tokenizer))])
+    plain = [name.strip().removeprefix("##").lower() for name in names]
     return np.array([name.isalpha() and name not in ENGLISH_STOP_WORDS for name in plain])
 
 

@@ -49,7 +49,8 @@ def rows(found: Mapping[str, Evaluation]) -> pd.DataFrame:
         for finds in ("words", "texts")
         if (strongest := each.strongest(finds)) is not None
     ]
-    return pd.DataFrame(best).drop(columns="knows").astype({"n": int})
+    columns = ["mechanism", "epsilon", "finds", "attack", "value", "low", "high", "chance", "n"]
+    return pd.DataFrame(best, columns=columns).astype({"n": int})
 
 
 KEPT_WORD, NEAR, FAR = "kept", "near", "far"

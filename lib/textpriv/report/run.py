@@ -102,16 +102,14 @@ class Run:
         columns other notebooks select it.
         """
         new = results.measure(name, value, low, high, n, unit)
+        new = new.model_copy(update={"columns": columns or {}})
+        if (kept := self._measurements.setdefault(name, new)) != new:
+            raise InvalidInput(
+                f"{name}: got {value} with columns {columns}, recorded is {kept.value} with "
+                f"{kept.columns}; take another name, or restart from `begin` after changing a cell"
+            )
         if influence is not None:
             self._influences[name] = influence
-        kept = self._measurements.setdefault(
-            name, new.model_copy(update={"columns": columns or {}})
-        )
-        if kept.model_copy(update={"columns": {}}) != new:
-            raise InvalidInput(
-                f"{name} is recorded already with {self._measurements[name].value}; "
-                "choose another name, or restart from `begin` after changing a cell"
-            )
 
     def record_rows(
         self, table: pd.DataFrame, name: str, *, unit: str = "share", also: Sequence[str] = ()
