@@ -213,12 +213,20 @@ def epsilon_lower_bound(
 ) -> tuple[float, Estimate]:
     """A pure epsilon per text that the sanitizer cannot be below, and how often the game was won.
 
-    Texts are paired at random. Of a pair (a, b) the attacker sees the sanitized a and says which of
-    the two it is. If the sanitizer is epsilon-differentially private for whole texts, any two of
-    them, then whatever it puts out, the odds are at most exp(epsilon) for either, so that no
+    Two games are played, and the larger bound counts; both hold together (Bonferroni).
+
+    Pairs: texts are paired at random. Of a pair (a, b) the attacker sees the sanitized a and says
+    which of the two it is. If the sanitizer is epsilon-differentially private for whole texts, any
+    two of them, then whatever it puts out, the odds are at most exp(epsilon) for either, so that no
     attacker is right with a probability above exp(epsilon) / (1 + exp(epsilon)), among all games
     or among those chosen by the outputs. Half of the games choose the margin from which the
     attacker commits itself, the other half are counted.
+
+    Names: of all N texts the attacker names the one that fits an output best, or none if several
+    do. The outputs for which it names text i are no more than exp(epsilon) times as likely under
+    text i as under each of the N - 1 others; summed over all texts, no attacker is right on average
+    with a probability above exp(epsilon) / (exp(epsilon) + N - 1). So a few hundred texts can show
+    an epsilon beyond ten.
 
     Two things have to hold: each text is sanitized by draws of its own, and each row of the scores
     looks at one sanitized text only (who sees both a and b sanitized has seen two outputs).
@@ -239,6 +247,7 @@ def epsilon_lower_bound(
     """
     _check_scores(scores, least=FEWEST)
     check_generator(rng)
+    level = (1 + confidence) / 2
     order = rng.permutation(len(scores))
     half = len(order) // 2
     first, second = order[:half], order[half : 2 * half]
@@ -246,31 +255,41 @@ def epsilon_lower_bound(
     margin = scores[first, first] - scores[first, second]
     choosing, counted = margin[: half // 2], margin[half // 2 :]
     sizes = np.unique(np.abs(choosing[choosing != 0]))
-    best, threshold = -np.inf, 0.0
-    for size in sizes[:: max(1, len(sizes) // 50)]:
-        committed = choosing[np.abs(choosing) >= size]
-        bound = _lower(committed, confidence)
-        if bound > best:
-            best, threshold = bound, float(size)
-    committed = counted[(np.abs(counted) >= threshold) & (counted != 0)]
-    least = _lower(committed, confidence)
-    epsilon = float(max(0.0, logit(least))) if len(committed) else 0.0
+    candidates = sizes[:: max(1, len(sizes) // 50)]
+    bounds = [_by_pairs(choosing, size, level) for size in candidates]
+    by_pairs = _by_pairs(counted, candidates[np.argmax(bounds)], level) if len(bounds) else 0.0
+    fits = (scores >= _own(scores)[:, None]).sum(1)  # 1: the original fits best, and alone
+    by_names = _by_names(int((fits == 1).sum()), len(scores), level)
     won = np.where(margin == 0, 0.5, margin > 0)
-    return epsilon, stats.clustered_share(won, np.arange(half))
+    return max(0.0, by_pairs, by_names), stats.clustered_share(won, np.arange(half))
 
 
 def largest_lower_bound(texts: int, *, confidence: float = stats.CONFIDENCE) -> float:
-    """What `epsilon_lower_bound` would show of so many texts if every game were won."""
-    half = texts // 2
-    return float(logit(_lower(np.ones(half - half // 2), confidence)))
+    """What `epsilon_lower_bound` would show of so many texts if all were named."""
+    return _by_names(texts, texts, (1 + confidence) / 2)
 
 
-def _lower(margins: FloatArray, confidence: float) -> float:
-    """One-sided lower bound on the probability that a margin is right."""
-    if not len(margins):
+def _by_pairs(margins: FloatArray, least: float, confidence: float) -> float:
+    """Lower bound on epsilon from the games of pairs in which the margin is at least so large."""
+    committed = margins[np.abs(margins) >= least]
+    return float(logit(_lower(int((committed > 0).sum()), len(committed), confidence)))
+
+
+def _by_names(right: int, texts: int, confidence: float) -> float:
+    """Lower bound on epsilon from outputs of which so many are assigned to the right text.
+
+    Clopper and Pearson's end holds for shares that differ by text too, where two are right
+    (Hoeffding 1956); where one is, the bound is below 0.
+    """
+    return float(logit(_lower(right, texts, confidence)) + np.log(texts - 1))
+
+
+def _lower(right: int, trials: int, confidence: float) -> float:
+    """One-sided lower bound on the probability of being right."""
+    if not trials:
         return 0.0
-    both = 2 * confidence - 1  # the lower end of this two-sided interval is the one-sided one
-    return stats.share(int((margins > 0).sum()), len(margins), confidence=both).low
+    # The lower end of this two-sided interval is the one-sided one.
+    return stats.share(right, trials, confidence=2 * confidence - 1).low
 
 
 def _own(scores: FloatArray) -> FloatArray:
